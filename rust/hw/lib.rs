@@ -1,4 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What the hardware defines, as pure data: no kernel, no I/O, no `unsafe`. kbuild and cargo both build it.
-#![cfg_attr(not(test), no_std)]
+//!
+//! Addresses are `u64` bytes unless a name says otherwise; "dword" is 32 bits. Nothing here allocates or
+//! blocks, so every function may be called in any context.
+#![no_std]
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod bits;
+pub mod doorbell;
+pub mod ih;
+pub mod ip;
+pub mod mqd;
+pub mod pte;
+pub mod queue;
+pub mod sdma;
+pub mod topology;
+pub mod va;

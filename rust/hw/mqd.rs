@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Memory queue descriptors: the image of a queue's registers from which hardware or driver loads it.
+
+pub mod compute;
+pub mod sdma;

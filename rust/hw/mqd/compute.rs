@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The v9 compute queue descriptor. Dwords 128 to 183 are the image of the `CP_MQD_*` and `CP_HQD_*` registers
+//! in their order.
+
+use crate::bits::{hi, join, lo, Field};
+use crate::doorbell::Doorbell;
+use crate::queue::Priority;
+use crate::sdma::ring::RingSize;
+
+/// Dwords of the descriptor.
+pub const DWORDS: usize = 512;
+/// The descriptor dwords that a direct load copies to the registers.
+pub const HQD: core::ops::Range<usize> = 128..184;
+/// Dword in BAR5 of the register that dword 128 is the image of, `CP_MQD_BASE_ADDR`.
+pub const HQD_FIRST_REGISTER: u32 = 0x3245;
+/// Bytes of the end-of-pipe buffer that gfx90a's users allocate.
+pub const EOP_BYTES: u64 = 4096;
+
+const HEADER: usize = 0;
+const PIPELINESTAT_ENABLE: usize = 11;
+const THREAD_MGMT: [usize; 8] = [23, 24, 26, 27, 39, 40, 41, 42];
+const MQD_BASE_LO: usize = 128;
+const MQD_BASE_HI: usize = 129;
+const ACTIVE: usize = 130;
+const VMID: usize = 131;
+const PERSISTENT_STATE: usize = 132;
+const PIPE_PRIORITY: usize = 133;
+const QUANTUM: usize = 135;
+const PQ_BASE_LO: usize = 136;
+const PQ_BASE_HI: usize = 137;
+const PQ_RPTR: usize = 138;
+const RPTR_REPORT_LO: usize = 139;
+const RPTR_REPORT_HI: usize = 140;
+const WPTR_POLL_LO: usize = 141;
+const WPTR_POLL_HI: usize = 142;
+const DOORBELL_CONTROL: usize = 143;
+const PQ_CONTROL: usize = 145;
+const IB_CONTROL: usize = 149;
+const HQ_STATUS0: usize = 160;
+const MQD_CONTROL: usize = 162;
+const EOP_BASE_LO: usize = 165;
+const EOP_BASE_HI: usize = 166;
+const EOP_CONTROL: usize = 167;
+const CTX_SAVE_BASE_LO: usize = 171;
+const CTX_SAVE_BASE_HI: usize = 172;
+const CNTL_STACK_OFFSET: usize = 174;
+const CNTL_STACK_SIZE: usize = 175;
+const WG_STATE_OFFSET: usize = 176;
+const CTX_SAVE_SIZE: usize = 177;
+const AQL_CONTROL: usize = 181;
+const PQ_WPTR_LO: usize = 182;
+const PQ_WPTR_HI: usize = 183;
+const QUEUE_DOORBELL_ID0: usize = 240;
+
+const HEADER_VALUE: u32 = 0xc031_0800;
+const PRELOAD_REQ: Field = Field::bit(0);
+const PRELOAD_SIZE: Field = Field::new(17, 8);
+const QSWITCH_MODE: Field = Field::bit(30);
+const QUANTUM_EN: Field = Field::bit(0);
+const QUANTUM_SCALE: Field = Field::bit(4);
+const QUANTUM_DURATION: Field = Field::new(13, 8);
+const DOORBELL_BIF_DROP: Field = Field::bit(1);
+const DOORBELL_OFFSET: Field = Field::new(27, 2);
+const DOORBELL_EN: Field = Field::bit(30);
+const QUEUE_SIZE: Field = Field::new(5, 0);
+const RPTR_BLOCK_SIZE: Field = Field::new(13, 8);
+const QUEUE_FULL_EN: Field = Field::bit(14);
+const WPP_CLAMP_EN: Field = Field::bit(16);
+const SLOT_BASED_WPTR: Field = Field::new(26, 25);
+const NO_UPDATE_RPTR: Field = Field::bit(27);
+const UNORD_DISPATCH: Field = Field::bit(28);
+const PRIV_STATE: Field = Field::bit(30);
+const KMD_QUEUE: Field = Field::bit(31);
+const MIN_IB_AVAIL: Field = Field::new(21, 20);
+const IB_EXE_DISABLE: Field = Field::bit(23);
+const DISPATCH_PTR: Field = Field::bit(14);
+const MQD_PRIV_STATE: Field = Field::bit(8);
+const EOP_SIZE: Field = Field::new(5, 0);
+
+/// Largest EOP_SIZE that the hardware takes.
+const EOP_SIZE_MAX: u32 = 0xa;
+
+/// The packets that a compute queue holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// PM4 of a user.
+    Pm4,
+    /// AQL of a user.
+    Aql,
+    /// PM4 of the kernel: privileged, as HIQ and KIQ are.
+    Kernel,
+}
+
+/// Where waves are saved when the queue is taken off the hardware (CWSR).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContextSave {
+    /// Start of the save area in the VMID's address space.
+    pub base: u64,
+    /// Bytes of the area.
+    pub size: u32,
+    /// Bytes of the control stack at its start.
+    pub control_stack: u32,
+}
+
+/// What a compute queue is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ComputeQueue {
+    /// GPU address of the descriptor itself.
+    pub mqd_address: u64,
+    /// Where the ring is in the VMID's address space; 256-byte aligned.
+    pub ring_base: u64,
+    /// The ring's size.
+    pub ring_size: RingSize,
+    /// Where the CP writes the read pointer.
+    pub read_pointer: u64,
+    /// Where the CP polls the write pointer.
+    pub write_pointer: u64,
+    /// The end-of-pipe buffer; 256-byte aligned.
+    pub eop_base: u64,
+    /// Bytes of the end-of-pipe buffer; 0 for none.
+    pub eop_bytes: u32,
+    /// The queue's doorbell.
+    pub doorbell: Doorbell,
+    /// The address space; 0 where firmware assigns it.
+    pub vmid: u8,
+    /// What packets it holds.
+    pub format: Format,
+    /// Priority among the pipe's queues.
+    pub priority: Priority,
+    /// The save area, when waves are saved.
+    pub context_save: Option<ContextSave>,
+}
+
+/// The descriptor, 2 KiB.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct ComputeMqd([u32; DWORDS]);
+
+const _: () = assert!(core::mem::size_of::<ComputeMqd>() == 2048);
+
+impl ComputeMqd {
+    /// The descriptor of `queue`, with both pointers at 0 and the queue not active.
+    pub fn new(queue: &ComputeQueue) -> Self {
+        let mut mqd = Self([0; DWORDS]);
+        let dwords = &mut mqd.0;
+        dwords[HEADER] = HEADER_VALUE;
+        dwords[PIPELINESTAT_ENABLE] = 1;
+        for engine in THREAD_MGMT {
+            dwords[engine] = u32::MAX;
+        }
+        dwords[MQD_BASE_LO] = lo(queue.mqd_address);
+        dwords[MQD_BASE_HI] = hi(queue.mqd_address);
+        dwords[VMID] = queue.vmid.into();
+        dwords[PERSISTENT_STATE] = PRELOAD_REQ.flag(true)
+            | PRELOAD_SIZE.put(0x53)
+            | QSWITCH_MODE.flag(queue.context_save.is_some());
+        dwords[PIPE_PRIORITY] = queue.priority.pipe();
+        dwords[QUANTUM] =
+            QUANTUM_EN.flag(true) | QUANTUM_SCALE.flag(true) | QUANTUM_DURATION.put(1);
+        dwords[PQ_BASE_LO] = lo(queue.ring_base >> 8);
+        dwords[PQ_BASE_HI] = hi(queue.ring_base >> 8);
+        dwords[RPTR_REPORT_LO] = lo(queue.read_pointer);
+        dwords[RPTR_REPORT_HI] = hi(queue.read_pointer);
+        dwords[WPTR_POLL_LO] = lo(queue.write_pointer);
+        dwords[WPTR_POLL_HI] = hi(queue.write_pointer);
+        let aql = queue.format == Format::Aql;
+        dwords[DOORBELL_CONTROL] =
+            DOORBELL_OFFSET.put(queue.doorbell.dword()) | DOORBELL_BIF_DROP.flag(aql);
+        dwords[PQ_CONTROL] = pq_control(queue.ring_size, queue.format);
+        dwords[IB_CONTROL] = MIN_IB_AVAIL.put(3) | IB_EXE_DISABLE.flag(true);
+        dwords[HQ_STATUS0] = DISPATCH_PTR.flag(true);
+        dwords[MQD_CONTROL] = MQD_PRIV_STATE.flag(true);
+        dwords[EOP_BASE_LO] = lo(queue.eop_base >> 8);
+        dwords[EOP_BASE_HI] = hi(queue.eop_base >> 8);
+        dwords[EOP_CONTROL] = eop_control(queue.eop_bytes);
+        if let Some(save) = queue.context_save {
+            dwords[CTX_SAVE_BASE_LO] = lo(save.base);
+            dwords[CTX_SAVE_BASE_HI] = hi(save.base);
+            dwords[CNTL_STACK_OFFSET] = save.control_stack;
+            dwords[CNTL_STACK_SIZE] = save.control_stack;
+            dwords[WG_STATE_OFFSET] = save.control_stack;
+            dwords[CTX_SAVE_SIZE] = save.size;
+        }
+        dwords[AQL_CONTROL] = aql.into();
+        mqd
+    }
+
+    /// A descriptor as read back from memory.
+    #[inline]
+    pub const fn from_dwords(dwords: [u32; DWORDS]) -> Self {
+        Self(dwords)
+    }
+
+    /// The dwords that go to memory.
+    #[inline]
+    pub const fn dwords(&self) -> &[u32; DWORDS] {
+        &self.0
+    }
+
+    /// The dword in BAR5 and the value of each register that a direct load writes, in its order.
+    #[inline]
+    pub fn hqd(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        (HQD_FIRST_REGISTER..).zip(self.0[HQD].iter().copied())
+    }
+
+    /// DOORBELL_CONTROL with the doorbell enabled.
+    #[inline]
+    pub const fn doorbell_enabled(&self) -> u32 {
+        self.0[DOORBELL_CONTROL] | DOORBELL_EN.flag(true)
+    }
+
+    /// Whether the descriptor says that the queue is on the hardware.
+    #[inline]
+    pub const fn is_active(&self) -> bool {
+        self.0[ACTIVE] != 0
+    }
+
+    /// The saved read pointer, in the ring's units.
+    #[inline]
+    pub const fn read_pointer(&self) -> u32 {
+        self.0[PQ_RPTR]
+    }
+
+    /// The saved write pointer, in the ring's units.
+    #[inline]
+    pub const fn write_pointer(&self) -> u64 {
+        join(self.0[PQ_WPTR_LO], self.0[PQ_WPTR_HI])
+    }
+
+    /// Sets the waves that the queue may use on shader engine `engine`; others than 0 to 7 do not exist and
+    /// change nothing.
+    #[inline]
+    pub fn set_cu_mask(&mut self, engine: usize, mask: u32) {
+        if let Some(&dword) = THREAD_MGMT.get(engine) {
+            self.0[dword] = mask;
+        }
+    }
+
+    /// The doorbell, in dwords, that firmware logged in HIQ's descriptor for a queue that it failed to preempt;
+    /// 0 for none.
+    #[inline]
+    pub const fn stuck_doorbell(&self) -> u32 {
+        self.0[QUEUE_DOORBELL_ID0]
+    }
+}
+
+/// CP_HQD_PQ_CONTROL.
+#[inline]
+fn pq_control(size: RingSize, format: Format) -> u32 {
+    let common =
+        QUEUE_SIZE.put(size.order() - 1) | RPTR_BLOCK_SIZE.put(5) | UNORD_DISPATCH.flag(true);
+    common
+        | match format {
+            Format::Pm4 => 0,
+            Format::Aql => {
+                NO_UPDATE_RPTR.flag(true)
+                    | SLOT_BASED_WPTR.put(2)
+                    | QUEUE_FULL_EN.flag(true)
+                    | WPP_CLAMP_EN.flag(true)
+            }
+            Format::Kernel => PRIV_STATE.flag(true) | KMD_QUEUE.flag(true),
+        }
+}
+
+/// CP_HQD_EOP_CONTROL: the ring has 2^(EOP_SIZE + 1) dwords.
+#[inline]
+fn eop_control(bytes: u32) -> u32 {
+    match (bytes / 8).checked_ilog2() {
+        Some(order) => EOP_SIZE.put(order.min(EOP_SIZE_MAX)),
+        None => 0,
+    }
+}

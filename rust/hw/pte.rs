@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: GPL-2.0
+//! GPUVM page-table entries of gfx9, in the translate-further form that gfx90a and gfx942 use.
+//!
+//! Four levels of 512 entries. In this form an entry of PDB1 that points to a PDB0 carries block fragment
+//! size 9; an entry of PDB0 is a 2 MiB leaf unless its TF bit says that it points to a PTB of 4 KiB pages.
+
+use crate::bits::{hi, lo, Field64};
+use crate::va::{Level, LARGE_PAGE_FRAGMENT};
+
+const VALID: Field64 = Field64::bit(0);
+const SYSTEM: Field64 = Field64::bit(1);
+const SNOOPED: Field64 = Field64::bit(2);
+const EXECUTABLE: Field64 = Field64::bit(4);
+const READABLE: Field64 = Field64::bit(5);
+const WRITEABLE: Field64 = Field64::bit(6);
+const FRAGMENT: Field64 = Field64::new(11, 7);
+const PAGE: Field64 = Field64::new(47, 12);
+const TABLE: Field64 = Field64::new(47, 6);
+const P: Field64 = Field64::bit(54);
+const TF: Field64 = Field64::bit(56);
+const MTYPE: Field64 = Field64::new(58, 57);
+const BFS: Field64 = Field64::new(63, 59);
+
+/// `PAGE_TABLE_DEPTH` of `VM_CONTEXTn_CNTL` for user contexts: levels above the block that BFS folds.
+pub const CONTEXT_DEPTH: u32 = 2;
+
+/// `PAGE_TABLE_BLOCK_SIZE` of `VM_CONTEXTn_CNTL` for user contexts: log2 of the 4 KiB pages in a 2 MiB block.
+pub const CONTEXT_BLOCK_SIZE: u32 = 9;
+
+/// Memory type of a mapping: how the GPU's caches treat it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Mtype {
+    /// Not coherent: cached, written back at the end of a kernel.
+    #[default]
+    Nc = 0,
+    /// Read-write cached in L2: memory that only this GPU reaches.
+    Rw = 1,
+    /// Cache coherent with other clients.
+    Cc = 2,
+    /// Uncached.
+    Uc = 3,
+}
+
+impl Mtype {
+    #[inline]
+    const fn from_bits(bits: u64) -> Self {
+        match bits & 3 {
+            0 => Self::Nc,
+            1 => Self::Rw,
+            2 => Self::Cc,
+            _ => Self::Uc,
+        }
+    }
+}
+
+/// Where the memory behind a mapping is, seen from the GPU that maps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Residence {
+    /// This GPU's own VRAM.
+    LocalVram,
+    /// Host memory, reached by DMA address.
+    Host,
+}
+
+/// What the owner of a buffer asked of the caches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Coherence {
+    /// Writes become visible to others without a flush at kernel end.
+    pub coherent: bool,
+    /// Never cached; wins over `coherent`.
+    pub uncached: bool,
+}
+
+/// The memory type that gfx 9.4.2 needs for `residence` under `coherence`.
+#[inline]
+pub const fn mtype_gfx90a(residence: Residence, coherence: Coherence) -> Mtype {
+    match residence {
+        Residence::LocalVram if coherence.uncached => Mtype::Uc,
+        Residence::LocalVram if coherence.coherent => Mtype::Cc,
+        Residence::LocalVram => Mtype::Rw,
+        Residence::Host if coherence.uncached || coherence.coherent => Mtype::Uc,
+        Residence::Host => Mtype::Nc,
+    }
+}
+
+/// What an accessor may do to a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Loads.
+    pub read: bool,
+    /// Stores.
+    pub write: bool,
+    /// Instruction fetch.
+    pub execute: bool,
+}
+
+impl Access {
+    /// Loads and stores.
+    pub const READ_WRITE: Self = Self {
+        read: true,
+        write: true,
+        execute: false,
+    };
+
+    /// Loads only.
+    pub const READ: Self = Self {
+        read: true,
+        write: false,
+        execute: false,
+    };
+
+    /// The same with instruction fetch.
+    #[inline]
+    pub const fn executable(self) -> Self {
+        Self {
+            execute: true,
+            ..self
+        }
+    }
+}
+
+/// The attributes of a leaf entry, apart from its address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// Loads are allowed.
+    pub readable: bool,
+    /// Stores are allowed.
+    pub writeable: bool,
+    /// Instruction fetch is allowed.
+    pub executable: bool,
+    /// Accesses snoop the CPU's caches; only with `system`.
+    pub snooped: bool,
+    /// The address is a DMA address of host memory; otherwise an offset in VRAM.
+    pub system: bool,
+    /// The memory type.
+    pub mtype: Mtype,
+}
+
+impl Flags {
+    /// The attributes of GART entries: host memory, uncached, snooped, everything allowed.
+    pub const GART: Self = Self {
+        readable: true,
+        writeable: true,
+        executable: true,
+        snooped: true,
+        system: true,
+        mtype: Mtype::Uc,
+    };
+
+    /// The attributes of a gfx 9.4.2 mapping. Host memory is always snooped.
+    #[inline]
+    pub const fn gfx90a(residence: Residence, access: Access, coherence: Coherence) -> Self {
+        Self {
+            readable: access.read,
+            writeable: access.write,
+            executable: access.execute,
+            snooped: matches!(residence, Residence::Host),
+            system: matches!(residence, Residence::Host),
+            mtype: mtype_gfx90a(residence, coherence),
+        }
+    }
+
+    /// The flag bits of an entry; VALID is not among them.
+    #[inline]
+    pub const fn bits(self) -> u64 {
+        READABLE.flag(self.readable)
+            | WRITEABLE.flag(self.writeable)
+            | EXECUTABLE.flag(self.executable)
+            | SNOOPED.flag(self.snooped)
+            | SYSTEM.flag(self.system)
+            | MTYPE.put(self.mtype as u64)
+    }
+
+    /// The flags in the bits of an entry.
+    #[inline]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self {
+            readable: READABLE.is_set(bits),
+            writeable: WRITEABLE.is_set(bits),
+            executable: EXECUTABLE.is_set(bits),
+            snooped: SNOOPED.is_set(bits),
+            system: SYSTEM.is_set(bits),
+            mtype: Mtype::from_bits(MTYPE.get(bits)),
+        }
+    }
+}
+
+/// Log2 of the number of 4 KiB pages that are contiguous, aligned, and mapped with equal flags.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fragment(u8);
+
+impl Fragment {
+    /// One 4 KiB page.
+    pub const PAGE: Self = Self(0);
+    /// One 2 MiB page.
+    pub const LARGE: Self = Self(LARGE_PAGE_FRAGMENT as u8);
+
+    /// The fragment of `1 << order` pages; orders above the field's 31 are cut to it.
+    #[inline]
+    pub const fn new(order: u32) -> Self {
+        Self(if order > 31 { 31 } else { order as u8 })
+    }
+
+    /// Log2 of the pages.
+    #[inline]
+    pub const fn order(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// The bytes that the fragment covers.
+    #[inline]
+    pub const fn bytes(self) -> u64 {
+        crate::va::PAGE_SIZE << self.0
+    }
+}
+
+/// An entry of a PTB: one 4 KiB page. Also the entry of the flat GART table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Pte(u64);
+
+impl Pte {
+    /// An entry that maps nothing. EXECUTABLE without VALID is what makes gfx9 report the access as an
+    /// invalid page rather than as a permission fault.
+    pub const INVALID: Self = Self(EXECUTABLE.in_place());
+
+    /// The entry that maps the page at `address`: a VRAM offset, or a DMA address with `flags.system`.
+    /// Bits outside 47:12 are dropped.
+    #[inline]
+    pub const fn page(address: u64, flags: Flags, fragment: Fragment) -> Self {
+        Self(leaf_bits(address, flags, fragment))
+    }
+
+    /// The GART entry for the host page at DMA address `address`.
+    #[inline]
+    pub const fn gart(address: u64) -> Self {
+        Self::page(address, Flags::GART, Fragment::PAGE)
+    }
+
+    /// The entry `pages` further on in a contiguous run with the same flags.
+    #[inline]
+    pub const fn advance(self, pages: u64) -> Self {
+        Self(advance(self.0, pages, crate::va::PAGE_SIZE))
+    }
+
+    /// An entry as read back from a table.
+    #[inline]
+    pub const fn from_raw(raw: u64) -> Self {
+        Self(raw)
+    }
+
+    /// The value that goes into the table.
+    #[inline]
+    pub const fn raw(self) -> u64 {
+        self.0
+    }
+
+    /// Whether the entry maps a page.
+    #[inline]
+    pub const fn is_valid(self) -> bool {
+        VALID.is_set(self.0)
+    }
+
+    /// The address of the page.
+    #[inline]
+    pub const fn address(self) -> u64 {
+        self.0 & PAGE.in_place()
+    }
+
+    /// The attributes.
+    #[inline]
+    pub const fn flags(self) -> Flags {
+        Flags::from_bits(self.0)
+    }
+
+    /// The fragment that the page is part of.
+    #[inline]
+    pub const fn fragment(self) -> Fragment {
+        Fragment(FRAGMENT.get(self.0) as u8)
+    }
+}
+
+/// An entry of a page directory (PDB2, PDB1 or PDB0): a pointer to the next table, or a 2 MiB leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Pde(u64);
+
+impl Pde {
+    /// An entry of PDB2 or PDB1 that points nowhere.
+    pub const EMPTY: Self = Self(0);
+
+    /// An entry of PDB0 that maps nothing. TF being clear it is a leaf; address bit 12 and EXECUTABLE mark
+    /// an invalid leaf, so that the fault is reported as an invalid page.
+    pub const INVALID_LEAF: Self = Self(EXECUTABLE.in_place() | PAGE.put(1));
+
+    /// What a new table of `level` is filled with (PTBs too, as raw entries).
+    #[inline]
+    pub const fn invalid(level: Level) -> u64 {
+        match level {
+            Level::Pdb2 | Level::Pdb1 => Self::EMPTY.0,
+            Level::Pdb0 => Self::INVALID_LEAF.0,
+            Level::Ptb => Pte::INVALID.0,
+        }
+    }
+
+    /// The entry in a directory of `level` that points to the next table at VRAM offset `table`. Bits of
+    /// `table` outside 47:6 are dropped. A PTB has no such entry: `None`.
+    #[inline]
+    pub const fn table(level: Level, table: u64) -> Option<Self> {
+        let kind = match level {
+            Level::Pdb2 => 0,
+            Level::Pdb1 => BFS.put(LARGE_PAGE_FRAGMENT as u64),
+            Level::Pdb0 => TF.in_place(),
+            Level::Ptb => return None,
+        };
+        Some(Self(table & TABLE.in_place() | VALID.in_place() | kind))
+    }
+
+    /// The PDB0 leaf that maps the 2 MiB page at `address`; P and TF are clear in this form.
+    #[inline]
+    pub const fn large_page(address: u64, flags: Flags, fragment: Fragment) -> Self {
+        Self(leaf_bits(address, flags, fragment))
+    }
+
+    /// The leaf `pages` 2 MiB pages further on in a contiguous run with the same flags.
+    #[inline]
+    pub const fn advance(self, pages: u64) -> Self {
+        Self(advance(self.0, pages, crate::va::LARGE_PAGE_SIZE))
+    }
+
+    /// An entry as read back from a table.
+    #[inline]
+    pub const fn from_raw(raw: u64) -> Self {
+        Self(raw)
+    }
+
+    /// The value that goes into the table.
+    #[inline]
+    pub const fn raw(self) -> u64 {
+        self.0
+    }
+
+    /// Whether the entry points to a table or maps a page.
+    #[inline]
+    pub const fn is_valid(self) -> bool {
+        VALID.is_set(self.0)
+    }
+
+    /// Whether the entry, found in a directory of `level`, is a leaf.
+    #[inline]
+    pub const fn is_leaf(self, level: Level) -> bool {
+        match level {
+            Level::Pdb2 => false,
+            Level::Pdb1 => P.is_set(self.0),
+            Level::Pdb0 => P.is_set(self.0) || !TF.is_set(self.0),
+            Level::Ptb => true,
+        }
+    }
+
+    /// The address of the table that a pointer names.
+    #[inline]
+    pub const fn table_address(self) -> u64 {
+        self.0 & TABLE.in_place()
+    }
+
+    /// The leaf as an entry whose page address, flags and fragment can be read.
+    #[inline]
+    pub const fn as_leaf(self) -> Pte {
+        Pte(self.0)
+    }
+}
+
+#[inline]
+const fn leaf_bits(address: u64, flags: Flags, fragment: Fragment) -> u64 {
+    address & PAGE.in_place() | flags.bits() | FRAGMENT.put(fragment.0 as u64) | VALID.in_place()
+}
+
+#[inline]
+const fn advance(entry: u64, pages: u64, page_size: u64) -> u64 {
+    let address = (entry & PAGE.in_place()).wrapping_add(pages.wrapping_mul(page_size));
+    entry & !PAGE.in_place() | address & PAGE.in_place()
+}
+
+/// Value of `VM_CONTEXTn_PAGE_TABLE_BASE_ADDR_LO/HI32` (and of MAP_PROCESS's page table base): the root
+/// directory's VRAM offset with VALID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContextBase(u64);
+
+impl ContextBase {
+    /// No table: every access of the VMID faults.
+    pub const NONE: Self = Self(0);
+
+    /// The value for a root table (a PDB2; for context 0 the GART table) at VRAM offset `root`.
+    #[inline]
+    pub const fn new(root: u64) -> Self {
+        Self(root & TABLE.in_place() | VALID.in_place())
+    }
+
+    /// The 64-bit value.
+    #[inline]
+    pub const fn raw(self) -> u64 {
+        self.0
+    }
+
+    /// The value of the LO32 register.
+    #[inline]
+    pub const fn lo(self) -> u32 {
+        lo(self.0)
+    }
+
+    /// The value of the HI32 register.
+    #[inline]
+    pub const fn hi(self) -> u32 {
+        hi(self.0)
+    }
+}

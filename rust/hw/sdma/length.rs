@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Lengths of packets that somebody else wrote: what is needed to find where a packet ends.
+
+use super::packet::{
+    op, sub, COPY_BROADCAST, MAX_WRITE_DWORDS, NOP_COUNT, OP, SUB_OP, WRITE_COUNT,
+};
+
+/// Dwords of the longest packet: a WRITE with its data.
+pub const MAX_PACKET_DWORDS: u32 = 4 + MAX_WRITE_DWORDS;
+
+/// What the dwords at hand say about the packet that they begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// The packet's dwords.
+    Dwords(u32),
+    /// Its length is in a dword further on: so many must be at hand.
+    Incomplete(u32),
+    /// No packet of SDMA v4 that a user's queue may hold begins so; the engine would refuse it or stop.
+    Unknown,
+}
+
+/// The length of the packet that begins at `dwords[0]`.
+#[inline]
+pub fn of(dwords: &[u32]) -> Length {
+    let Some(&first) = dwords.first() else {
+        return Length::Incomplete(1);
+    };
+    let dwords = match (OP.get(first), SUB_OP.get(first)) {
+        (op::NOP, _) => 1 + NOP_COUNT.get(first),
+        (op::COPY, sub::COPY_LINEAR) if COPY_BROADCAST.is_set(first) => 9,
+        (op::COPY, sub::COPY_LINEAR) => 7,
+        (op::COPY, sub::COPY_LINEAR_SUBWIN) => 13,
+        (op::WRITE, 0) => match dwords.get(3) {
+            Some(&count) => 5 + WRITE_COUNT.get(count),
+            None => return Length::Incomplete(4),
+        },
+        (op::INDIRECT, 0) => 6,
+        (op::FENCE, 0) => 4,
+        (op::TRAP, 0) => 2,
+        (op::POLL_REGMEM, 0) => 6,
+        (op::ATOMIC, 0) => 8,
+        (op::CONST_FILL, sub::FILL) => 5,
+        (op::PTEPDE, sub::PTEPDE_GEN) => 10,
+        (op::TIMESTAMP, sub::TIMESTAMP_SET | sub::TIMESTAMP_GET | sub::TIMESTAMP_GET_GLOBAL) => 3,
+        (op::SRBM_WRITE, 0) => 3,
+        _ => return Length::Unknown,
+    };
+    Length::Dwords(dwords)
+}

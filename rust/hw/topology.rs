@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What the topology files in sysfs say: facts of each ASIC, sizes that follow from them, and the records whose
+//! `Display` is a file's text.
+
+pub mod asic;
+pub mod gpu_id;
+pub mod record;

@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The topology's files as records. `Display` gives the text: one `name value` line a property, unsigned decimal,
+//! which clients read with `%s %llu` until the first line that does not fit. A file has to stay below one page.
+
+use super::asic::Asic;
+use core::fmt::{self, Display, Formatter};
+
+/// Writes the named fields of `$record` as lines.
+macro_rules! properties {
+    ($f:ident, $record:ident, $($field:ident),+ $(,)?) => {
+        $(writeln!($f, concat!(stringify!($field), " {}"), $record.$field)?;)+
+    };
+}
+
+/// `topology/system_properties`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct System {
+    /// Maker of the platform.
+    pub platform_oem: u64,
+    /// The platform.
+    pub platform_id: u64,
+    /// Its revision.
+    pub platform_rev: u64,
+}
+
+impl Display for System {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        properties!(f, self, platform_oem, platform_id, platform_rev);
+        Ok(())
+    }
+}
+
+/// A file that holds one number: `generation_id`, `gpu_id`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Number(pub u32);
+
+impl Display for Number {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.0)
+    }
+}
+
+/// Bits of a GPU node's `capability`.
+pub mod capability {
+    use crate::bits::Field;
+
+    /// Doorbells are 64 bits wide (type 2): what ROCr asks for.
+    pub const DOORBELL_64: u32 = Field::new(13, 12).put(2);
+    /// Memory has error correction.
+    pub const MEMORY_ECC: u32 = Field::bit(20).flag(true);
+    /// On-chip memory has error correction: the ISA is `sramecc+`.
+    pub const SRAM_ECC: u32 = Field::bit(26).flag(true);
+    /// Where the ASIC's revision is.
+    pub const ASIC_REVISION: Field = Field::new(25, 22);
+}
+
+/// `nodes/N/properties` of a node of CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuNode {
+    /// Processors, at least one.
+    pub cpu_cores_count: u32,
+    /// APIC id of the first.
+    pub cpu_core_id_base: u32,
+    /// Folders under `mem_banks`.
+    pub mem_banks_count: u32,
+    /// Folders under `io_links`.
+    pub io_links_count: u32,
+    /// Highest clock of a processor, MHz.
+    pub max_engine_clk_ccompute: u32,
+}
+
+impl Display for CpuNode {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        // A CPU node has the lines of a GPU node, with zeros for what only a GPU has; absent lines would leave a
+        // client with the values of the node that it read before.
+        let common = Common {
+            cpu_cores_count: self.cpu_cores_count,
+            mem_banks_count: self.mem_banks_count,
+            io_links_count: self.io_links_count,
+            cpu_core_id_base: self.cpu_core_id_base,
+            ..Common::default()
+        };
+        write!(f, "{common}")?;
+        properties!(f, self, max_engine_clk_ccompute);
+        Ok(())
+    }
+}
+
+/// `nodes/N/properties` of a GPU's node.
+#[derive(Clone, Copy, Debug)]
+pub struct GpuNode {
+    /// What the ASIC is.
+    pub asic: &'static Asic,
+    /// Folders under `mem_banks`.
+    pub mem_banks_count: u32,
+    /// Folders under `caches`.
+    pub caches_count: u32,
+    /// Folders under `io_links`.
+    pub io_links_count: u32,
+    /// Number of the first SIMD.
+    pub simd_id_base: u32,
+    /// Bus, device and function.
+    pub location_id: u32,
+    /// PCI domain.
+    pub domain: u32,
+    /// Minor number of the render node: 128 to 255.
+    pub drm_render_minor: u32,
+    /// SDMA engines for `SDMA` queues.
+    pub num_sdma_engines: u32,
+    /// SDMA engines for `SDMA_XGMI` queues; ROCr uses other paths where it is not 0.
+    pub num_sdma_xgmi_engines: u32,
+    /// Version of the CP's firmware.
+    pub fw_version: u32,
+    /// Version of the SDMA engines' firmware.
+    pub sdma_fw_version: u32,
+    /// The GPU's serial number.
+    pub unique_id: u64,
+    /// Revision of the ASIC, 4 bits.
+    pub asic_revision: u32,
+    /// Highest clock of a processor of the host, MHz.
+    pub max_engine_clk_ccompute: u32,
+}
+
+impl GpuNode {
+    /// The bits of `capability`.
+    #[inline]
+    pub const fn capability(&self) -> u32 {
+        let ecc = if self.asic.ecc {
+            capability::SRAM_ECC | capability::MEMORY_ECC
+        } else {
+            0
+        };
+        capability::DOORBELL_64 | ecc | capability::ASIC_REVISION.put(self.asic_revision)
+    }
+}
+
+impl Display for GpuNode {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let asic = self.asic;
+        let save = asic.context_save();
+        let common = Common {
+            simd_count: asic.simds(),
+            mem_banks_count: self.mem_banks_count,
+            caches_count: self.caches_count,
+            io_links_count: self.io_links_count,
+            simd_id_base: self.simd_id_base,
+            max_waves_per_simd: asic.waves_per_simd,
+            lds_size_in_kb: asic.lds_kib,
+            wave_front_size: asic.wave_size,
+            array_count: asic.arrays(),
+            simd_arrays_per_engine: asic.arrays_per_engine,
+            cu_per_simd_array: asic.cus_per_array,
+            simd_per_cu: asic.simds_per_cu,
+            max_slots_scratch_cu: asic.scratch_slots_per_cu,
+            gfx_target_version: asic.gfx_target_version,
+            vendor_id: super::asic::VENDOR_AMD.into(),
+            device_id: asic.device_id.into(),
+            location_id: self.location_id,
+            domain: self.domain,
+            drm_render_minor: self.drm_render_minor,
+            num_sdma_engines: self.num_sdma_engines,
+            num_sdma_xgmi_engines: self.num_sdma_xgmi_engines,
+            num_sdma_queues_per_engine: asic.sdma_queues_per_engine,
+            num_cp_queues: asic.cp_queues,
+            cwsr_size: save.area,
+            ctl_stack_size: save.control_stack,
+            ..Common::default()
+        };
+        write!(f, "{common}")?;
+        writeln!(f, "max_engine_clk_fcompute {}", asic.max_engine_mhz)?;
+        writeln!(f, "local_mem_size 0")?;
+        properties!(f, self, fw_version);
+        writeln!(f, "capability {}", self.capability())?;
+        writeln!(f, "capability2 0")?;
+        writeln!(f, "debug_prop 0")?;
+        properties!(f, self, sdma_fw_version, unique_id);
+        writeln!(f, "num_xcc 1")?;
+        properties!(f, self, max_engine_clk_ccompute);
+        Ok(())
+    }
+}
+
+/// The lines that every node has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Common {
+    cpu_cores_count: u32,
+    simd_count: u32,
+    mem_banks_count: u32,
+    caches_count: u32,
+    io_links_count: u32,
+    // Always printed, even at 0: its absence makes libhsakmt invent links.
+    p2p_links_count: u32,
+    cpu_core_id_base: u32,
+    simd_id_base: u32,
+    max_waves_per_simd: u32,
+    lds_size_in_kb: u32,
+    gds_size_in_kb: u32,
+    num_gws: u32,
+    wave_front_size: u32,
+    array_count: u32,
+    simd_arrays_per_engine: u32,
+    cu_per_simd_array: u32,
+    simd_per_cu: u32,
+    max_slots_scratch_cu: u32,
+    gfx_target_version: u32,
+    vendor_id: u32,
+    device_id: u32,
+    location_id: u32,
+    domain: u32,
+    drm_render_minor: u32,
+    hive_id: u64,
+    num_sdma_engines: u32,
+    num_sdma_xgmi_engines: u32,
+    num_sdma_queues_per_engine: u32,
+    num_cp_queues: u32,
+    cwsr_size: u32,
+    ctl_stack_size: u32,
+}
+
+impl Display for Common {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        properties!(
+            f,
+            self,
+            cpu_cores_count,
+            simd_count,
+            mem_banks_count,
+            caches_count,
+            io_links_count,
+            p2p_links_count,
+            cpu_core_id_base,
+            simd_id_base,
+            max_waves_per_simd,
+            lds_size_in_kb,
+            gds_size_in_kb,
+            num_gws,
+            wave_front_size,
+            array_count,
+            simd_arrays_per_engine,
+            cu_per_simd_array,
+            simd_per_cu,
+            max_slots_scratch_cu,
+            gfx_target_version,
+            vendor_id,
+            device_id,
+            location_id,
+            domain,
+            drm_render_minor,
+            hive_id,
+            num_sdma_engines,
+            num_sdma_xgmi_engines,
+            num_sdma_queues_per_engine,
+            num_cp_queues,
+            cwsr_size,
+            ctl_stack_size,
+        );
+        Ok(())
+    }
+}
+
+/// What memory a bank is: `heap_type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Heap {
+    /// Host memory.
+    System = 0,
+    /// VRAM, all of which the CPU reaches through BAR0.
+    FramebufferPublic = 1,
+    /// VRAM that the CPU does not reach.
+    FramebufferPrivate = 2,
+}
+
+/// `mem_banks/J/properties`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryBank {
+    /// What memory it is.
+    pub heap: Heap,
+    /// Its bytes.
+    pub size_in_bytes: u64,
+    /// Bits: 0 hot-pluggable, 1 non-volatile.
+    pub flags: u32,
+    /// Bits of its bus.
+    pub width: u32,
+    /// Highest clock, MHz.
+    pub mem_clk_max: u32,
+}
+
+impl Display for MemoryBank {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "heap_type {}", self.heap as u32)?;
+        properties!(f, self, size_in_bytes, flags, width, mem_clk_max);
+        Ok(())
+    }
+}
+
+/// Bits of a cache's `type`.
+pub mod cache_type {
+    /// Holds data.
+    pub const DATA: u32 = 1;
+    /// Holds instructions.
+    pub const INSTRUCTION: u32 = 2;
+    /// A processor's.
+    pub const CPU: u32 = 4;
+    /// A SIMD's.
+    pub const SIMD: u32 = 8;
+}
+
+/// Words of a cache's sibling map; one bit a processor. Clients read 256 at most.
+pub const SIBLINGS: usize = 8;
+
+/// `caches/J/properties`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// The first processor that it serves.
+    pub processor_id_low: u32,
+    /// Distance from the processor.
+    pub level: u32,
+    /// KiB.
+    pub size: u32,
+    /// Bytes of a line.
+    pub cache_line_size: u32,
+    /// Lines of a tag.
+    pub cache_lines_per_tag: u32,
+    /// Ways.
+    pub association: u32,
+    /// Nanoseconds.
+    pub latency: u32,
+    /// Bits of [`cache_type`].
+    pub cache_type: u32,
+    /// The processors that it serves, counted from `processor_id_low`.
+    pub siblings: [u32; SIBLINGS],
+}
+
+impl Display for Cache {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        properties!(
+            f,
+            self,
+            processor_id_low,
+            level,
+            size,
+            cache_line_size,
+            cache_lines_per_tag,
+            association,
+            latency,
+        );
+        writeln!(f, "type {}", self.cache_type)?;
+        // Last, since it is no number and ends a client's reading.
+        write!(f, "sibling_map ")?;
+        let used = self.siblings.iter().rposition(|&word| word != 0);
+        let words = used.map_or(1, |last| last + 1);
+        for (index, word) in self.siblings.iter().take(words).enumerate() {
+            for bit in 0..32 {
+                let separator = if index == 0 && bit == 0 { "" } else { "," };
+                write!(f, "{separator}{}", word >> bit & 1)?;
+            }
+        }
+        writeln!(f)
+    }
+}
+
+/// Bits of a link's `flags`.
+pub mod link_flag {
+    /// The bits that follow count; without it they are ignored.
+    pub const OVERRIDE: u32 = 1;
+    /// The link does not carry 32-bit atomic operations.
+    pub const NO_ATOMICS_32: u32 = 1 << 2;
+    /// The link does not carry 64-bit atomic operations.
+    pub const NO_ATOMICS_64: u32 = 1 << 3;
+}
+
+/// `type` of a link over PCI Express.
+pub const LINK_PCIE: u32 = 2;
+/// `weight` of a link from a GPU to the processors that it hangs on.
+pub const LINK_WEIGHT_DIRECT: u32 = 20;
+
+/// `io_links/J/properties`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IoLink {
+    /// What link it is.
+    pub link_type: u32,
+    /// The node that the file is under.
+    pub node_from: u32,
+    /// The node at the other end.
+    pub node_to: u32,
+    /// Cost of the way; up to 20 counts as direct.
+    pub weight: u32,
+    /// MB/s at least; 0 for unknown.
+    pub min_bandwidth: u32,
+    /// MB/s at most; 0 for unknown.
+    pub max_bandwidth: u32,
+    /// SDMA engines to use for it, a bit each; 0 for any.
+    pub recommended_sdma_engine_id_mask: u32,
+    /// Bits of [`link_flag`].
+    pub flags: u32,
+}
+
+impl IoLink {
+    /// A direct link over PCI Express that carries atomic operations.
+    #[inline]
+    pub const fn pcie(node_from: u32, node_to: u32) -> Self {
+        Self {
+            link_type: LINK_PCIE,
+            node_from,
+            node_to,
+            weight: LINK_WEIGHT_DIRECT,
+            min_bandwidth: 0,
+            max_bandwidth: 0,
+            recommended_sdma_engine_id_mask: 0,
+            flags: link_flag::OVERRIDE,
+        }
+    }
+}
+
+impl Display for IoLink {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "type {}", self.link_type)?;
+        writeln!(f, "version_major 0\nversion_minor 0")?;
+        properties!(f, self, node_from, node_to, weight);
+        writeln!(f, "min_latency 0\nmax_latency 0")?;
+        properties!(f, self, min_bandwidth, max_bandwidth);
+        writeln!(f, "recommended_transfer_size 0")?;
+        properties!(f, self, recommended_sdma_engine_id_mask, flags);
+        Ok(())
+    }
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0
+//! GPU virtual addresses: ranges, page-table levels, and the cutting of a mapping into table entries.
+
+use crate::pte::Fragment;
+
+/// Log2 of the small page.
+pub const PAGE_SHIFT: u32 = 12;
+/// Bytes of the small page.
+pub const PAGE_SIZE: u64 = 1 << PAGE_SHIFT;
+/// Log2 of the page that one PDB0 leaf maps.
+pub const LARGE_PAGE_SHIFT: u32 = 21;
+/// Bytes of the page that one PDB0 leaf maps.
+pub const LARGE_PAGE_SIZE: u64 = 1 << LARGE_PAGE_SHIFT;
+/// Log2 of the small pages in a large one.
+pub const LARGE_PAGE_FRAGMENT: u32 = LARGE_PAGE_SHIFT - PAGE_SHIFT;
+/// Entries in a table of any level.
+pub const TABLE_ENTRIES: usize = 512;
+/// Bytes of a table of any level.
+pub const TABLE_BYTES: u64 = TABLE_ENTRIES as u64 * 8;
+/// First address beyond the user's half of the 48-bit space (bit 47 sign-extends).
+pub const USER_VA_END: u64 = 1 << 47;
+/// Last page frame of the 48-bit space: `VM_CONTEXTn_PAGE_TABLE_END_ADDR` of user contexts.
+pub const LAST_PFN: u64 = (1 << (48 - PAGE_SHIFT)) - 1;
+
+/// Lowest address that KFD hands to users as GPUVM aperture base.
+pub const GPUVM_BASE: u64 = 0x1_0000;
+/// Last address of the GPUVM aperture.
+pub const GPUVM_LIMIT: u64 = USER_VA_END - 1;
+/// Base of the LDS aperture; hardware compares bits 63:48.
+pub const LDS_BASE: u64 = 0x0001_0000_0000_0000;
+/// Last address of the LDS aperture.
+pub const LDS_LIMIT: u64 = LDS_BASE + 0xffff_ffff;
+/// Base of the scratch aperture; hardware compares bits 63:48.
+pub const SCRATCH_BASE: u64 = 0x0002_0000_0000_0000;
+/// Last address of the scratch aperture.
+pub const SCRATCH_LIMIT: u64 = SCRATCH_BASE + 0xffff_ffff;
+/// `SH_MEM_BASES` that agrees with the two apertures: SHARED in 31:16, PRIVATE in 15:0.
+pub const SH_MEM_BASES: u32 = ((LDS_BASE >> 48) as u32) << 16 | (SCRATCH_BASE >> 48) as u32;
+
+/// Why three numbers are not a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VaError {
+    /// The size is zero.
+    Empty,
+    /// Start or size is not a multiple of the page size.
+    Unaligned,
+    /// The range passes the end of the user's half, or wraps.
+    OutOfRange,
+}
+
+/// A range of user GPU addresses: page aligned, not empty, below bit 47.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct VaRange {
+    start: u64,
+    end: u64,
+}
+
+impl VaRange {
+    /// The range of `size` bytes at `start`.
+    #[inline]
+    pub const fn new(start: u64, size: u64) -> Result<Self, VaError> {
+        if size == 0 {
+            return Err(VaError::Empty);
+        }
+        if start % PAGE_SIZE != 0 || size % PAGE_SIZE != 0 {
+            return Err(VaError::Unaligned);
+        }
+        match start.checked_add(size) {
+            Some(end) if end <= USER_VA_END => Ok(Self { start, end }),
+            _ => Err(VaError::OutOfRange),
+        }
+    }
+
+    /// The first address.
+    #[inline]
+    pub const fn start(self) -> u64 {
+        self.start
+    }
+
+    /// The first address after the range.
+    #[inline]
+    pub const fn end(self) -> u64 {
+        self.end
+    }
+
+    /// The bytes.
+    #[inline]
+    pub const fn size(self) -> u64 {
+        self.end - self.start
+    }
+
+    /// The small pages.
+    #[inline]
+    pub const fn pages(self) -> u64 {
+        self.size() >> PAGE_SHIFT
+    }
+
+    /// Whether `address` is inside.
+    #[inline]
+    pub const fn contains(self, address: u64) -> bool {
+        self.start <= address && address < self.end
+    }
+
+    /// Whether all of `other` is inside.
+    #[inline]
+    pub const fn covers(self, other: Self) -> bool {
+        self.start <= other.start && other.end <= self.end
+    }
+
+    /// Whether the two share an address.
+    #[inline]
+    pub const fn overlaps(self, other: Self) -> bool {
+        self.start < other.end && other.start < self.end
+    }
+
+    /// The part of `size` bytes at `offset` from the start; an error when it is not inside or not a range.
+    #[inline]
+    pub const fn slice(self, offset: u64, size: u64) -> Result<Self, VaError> {
+        let Some(start) = self.start.checked_add(offset) else {
+            return Err(VaError::OutOfRange);
+        };
+        match Self::new(start, size) {
+            Ok(part) if self.covers(part) => Ok(part),
+            Ok(_) => Err(VaError::OutOfRange),
+            error => error,
+        }
+    }
+
+    /// The parts of the range that lie in different tables of `level`, in ascending order.
+    #[inline]
+    pub const fn tables(self, level: Level) -> Tables {
+        Tables {
+            next: self.start,
+            end: self.end,
+            level,
+        }
+    }
+
+    /// The entries that map the range to the contiguous memory at `address`, largest pages first where they fit.
+    /// `None` when `address` is not page aligned or the memory would pass bit 47.
+    #[inline]
+    pub const fn leaves(self, address: u64) -> Option<Leaves> {
+        let fits = match address.checked_add(self.size()) {
+            Some(end) => end <= 1 << 48,
+            None => false,
+        };
+        if !fits || address % PAGE_SIZE != 0 {
+            return None;
+        }
+        Some(Leaves {
+            va: self.start,
+            end: self.end,
+            address,
+        })
+    }
+}
+
+/// A level of the page tables, named by the table that holds the entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Level {
+    /// The root: 512 GiB an entry.
+    Pdb2,
+    /// 1 GiB an entry.
+    Pdb1,
+    /// 2 MiB an entry.
+    Pdb0,
+    /// 4 KiB an entry.
+    Ptb,
+}
+
+impl Level {
+    /// Log2 of the bytes that one entry covers.
+    #[inline]
+    pub const fn shift(self) -> u32 {
+        match self {
+            Self::Pdb2 => 39,
+            Self::Pdb1 => 30,
+            Self::Pdb0 => LARGE_PAGE_SHIFT,
+            Self::Ptb => PAGE_SHIFT,
+        }
+    }
+
+    /// The bytes that one entry covers.
+    #[inline]
+    pub const fn entry_span(self) -> u64 {
+        1 << self.shift()
+    }
+
+    /// The bytes that one table covers.
+    #[inline]
+    pub const fn table_span(self) -> u64 {
+        self.entry_span() * TABLE_ENTRIES as u64
+    }
+
+    /// The index of `va`'s entry in its table.
+    #[inline]
+    pub const fn index(self, va: u64) -> usize {
+        (va >> self.shift()) as usize % TABLE_ENTRIES
+    }
+
+    /// The first address that `va`'s table covers.
+    #[inline]
+    pub const fn table_base(self, va: u64) -> u64 {
+        va & !(self.table_span() - 1)
+    }
+
+    /// The level below, where there is one.
+    #[inline]
+    pub const fn child(self) -> Option<Self> {
+        match self {
+            Self::Pdb2 => Some(Self::Pdb1),
+            Self::Pdb1 => Some(Self::Pdb0),
+            Self::Pdb0 => Some(Self::Ptb),
+            Self::Ptb => None,
+        }
+    }
+}
+
+/// The part of a range that one table serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TablePart {
+    /// The first address of the part.
+    pub va: u64,
+    /// The index of its entry.
+    pub first: usize,
+    /// The entries that the part touches, at least one.
+    pub count: usize,
+    /// Whether the part covers its first and last entry fully, so that no neighbour shares them.
+    pub whole_entries: bool,
+}
+
+/// See [`VaRange::tables`].
+#[derive(Clone, Debug)]
+pub struct Tables {
+    next: u64,
+    end: u64,
+    level: Level,
+}
+
+impl Iterator for Tables {
+    type Item = TablePart;
+
+    #[inline]
+    fn next(&mut self) -> Option<TablePart> {
+        if self.next >= self.end {
+            return None;
+        }
+        let va = self.next;
+        let table_end = self.level.table_base(va) + self.level.table_span();
+        let end = table_end.min(self.end);
+        self.next = end;
+        let first = self.level.index(va);
+        let last = self.level.index(end - 1);
+        let span = self.level.entry_span();
+        Some(TablePart {
+            va,
+            first,
+            count: last - first + 1,
+            whole_entries: va % span == 0 && end % span == 0,
+        })
+    }
+}
+
+/// A run of equal entries within one table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    /// `Pdb0` (2 MiB pages) or `Ptb` (4 KiB pages).
+    pub level: Level,
+    /// The address that the first entry maps.
+    pub va: u64,
+    /// The memory that it maps to; the entries that follow map what follows.
+    pub address: u64,
+    /// The entries, all in one table.
+    pub count: usize,
+    /// The fragment value of all of them.
+    pub fragment: Fragment,
+}
+
+impl Leaf {
+    /// The bytes that the run maps.
+    #[inline]
+    pub const fn bytes(&self) -> u64 {
+        (self.count as u64) << self.level.shift()
+    }
+
+    /// The index of the first entry in its table.
+    #[inline]
+    pub const fn index(&self) -> usize {
+        self.level.index(self.va)
+    }
+}
+
+/// See [`VaRange::leaves`].
+#[derive(Clone, Debug)]
+pub struct Leaves {
+    va: u64,
+    end: u64,
+    address: u64,
+}
+
+/// The level and the size, as log2 of bytes, of the largest aligned block at the start of a mapping. A block
+/// never leaves its table.
+#[inline]
+const fn block(va: u64, address: u64, remaining: u64) -> (Level, u32) {
+    let aligned = (va | address).trailing_zeros();
+    let fits = remaining.ilog2();
+    let order = if aligned < fits { aligned } else { fits };
+    let table = Level::Pdb0.table_span().ilog2();
+    if order >= LARGE_PAGE_SHIFT {
+        (Level::Pdb0, if order < table { order } else { table })
+    } else {
+        (Level::Ptb, order)
+    }
+}
+
+impl Iterator for Leaves {
+    type Item = Leaf;
+
+    fn next(&mut self) -> Option<Leaf> {
+        if self.va >= self.end {
+            return None;
+        }
+        let (level, order) = block(self.va, self.address, self.end - self.va);
+        let table_end = level.table_base(self.va) + level.table_span();
+        let end = table_end.min(self.end);
+        let mut bytes = 1 << order;
+        // Blocks of the same size that follow in the same table carry the same entry bits.
+        while self.va + bytes < end
+            && block(
+                self.va + bytes,
+                self.address + bytes,
+                self.end - self.va - bytes,
+            ) == (level, order)
+        {
+            bytes += 1 << order;
+        }
+        let leaf = Leaf {
+            level,
+            va: self.va,
+            address: self.address,
+            count: (bytes >> level.shift()) as usize,
+            fragment: Fragment::new(order - PAGE_SHIFT),
+        };
+        self.va += bytes;
+        self.address += bytes;
+        Some(leaf)
+    }
+}
