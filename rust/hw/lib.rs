@@ -3,7 +3,8 @@
 //!
 //! Addresses are `u64` bytes unless a name says otherwise; "dword" is 32 bits. Nothing here allocates or
 //! blocks, so every function may be called in any context.
-#![no_std]
+// kbuild gives the attribute on the command line and warns of a second one.
+#![cfg_attr(not(MODULE), no_std)]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -5,7 +5,7 @@
 //! size 9; an entry of PDB0 is a 2 MiB leaf unless its TF bit says that it points to a PTB of 4 KiB pages.
 
 use crate::bits::{hi, lo, Field64};
-use crate::va::{Level, LARGE_PAGE_FRAGMENT};
+use crate::va::{Leaf, Level, LARGE_PAGE_FRAGMENT};
 
 const VALID: Field64 = Field64::bit(0);
 const SYSTEM: Field64 = Field64::bit(1);
@@ -287,19 +287,19 @@ impl Pte {
 pub struct Pde(u64);
 
 impl Pde {
-    /// An entry of PDB2 or PDB1 that points nowhere.
-    pub const EMPTY: Self = Self(0);
+    /// An entry of PDB2 or PDB1 that maps nothing: a leaf that is not valid.
+    pub const EMPTY: Self = Self(P.in_place());
 
-    /// An entry of PDB0 that maps nothing. TF being clear it is a leaf; address bit 12 and EXECUTABLE mark
-    /// an invalid leaf, so that the fault is reported as an invalid page.
-    pub const INVALID_LEAF: Self = Self(EXECUTABLE.in_place() | PAGE.put(1));
+    /// An entry of PDB0 that maps nothing. TF being clear it is a leaf; address bit 12 is what makes the fault an
+    /// invalid page.
+    pub const EMPTY_LEAF: Self = Self(PAGE.put(1));
 
     /// What a new table of `level` is filled with (PTBs too, as raw entries).
     #[inline]
     pub const fn invalid(level: Level) -> u64 {
         match level {
             Level::Pdb2 | Level::Pdb1 => Self::EMPTY.0,
-            Level::Pdb0 => Self::INVALID_LEAF.0,
+            Level::Pdb0 => Self::EMPTY_LEAF.0,
             Level::Ptb => Pte::INVALID.0,
         }
     }
@@ -347,7 +347,7 @@ impl Pde {
         VALID.is_set(self.0)
     }
 
-    /// Whether the entry, found in a directory of `level`, is a leaf.
+    /// Whether the entry, found in a directory of `level`, is a leaf, be it valid or not.
     #[inline]
     pub const fn is_leaf(self, level: Level) -> bool {
         match level {
@@ -368,6 +368,23 @@ impl Pde {
     #[inline]
     pub const fn as_leaf(self) -> Pte {
         Pte(self.0)
+    }
+}
+
+impl Leaf {
+    /// The first entry of the run.
+    #[inline]
+    pub const fn entry(&self, flags: Flags) -> u64 {
+        leaf_bits(self.address, flags, self.fragment)
+    }
+
+    /// The entries of the run, in their order.
+    #[inline]
+    pub fn entries(&self, flags: Flags) -> impl ExactSizeIterator<Item = u64> {
+        let first = self.entry(flags);
+        let step = self.level.entry_span();
+        // `VaRange::leaves` has checked that the addresses stay in their field, so adding is enough.
+        (0..self.count as u32).map(move |entry| first + u64::from(entry) * step)
     }
 }
 

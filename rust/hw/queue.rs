@@ -48,11 +48,12 @@ pub struct Percentage {
 }
 
 impl Percentage {
-    /// The percentage in the bits of the argument: 7:0 percent, at most 100; 15:8 XCC; nothing above.
+    /// The percentage in the bits of the argument: 7:0 percent, at most 100; 15:8 XCC; those
+    /// above are ignored.
     #[inline]
     pub const fn new(value: u32) -> Option<Self> {
         let percent = value as u8;
-        if percent > 100 || value >> 16 != 0 {
+        if percent > 100 {
             return None;
         }
         Some(Self {

@@ -122,14 +122,14 @@ impl SdmaMqd {
     /// Changes the VMID, when the queue moves to another.
     #[inline]
     pub fn set_vmid(&mut self, vmid: u8) {
-        self.0[RB_CNTL] = self.0[RB_CNTL] & !RB_VMID.put(u32::MAX) | RB_VMID.put(vmid as u32);
+        self.0[RB_CNTL] = self.0[RB_CNTL] & !RB_VMID.put(u32::MAX) | RB_VMID.put(vmid.into());
     }
 
     /// Moves the queue to another RLC queue with another doorbell.
     #[inline]
     pub fn set_slot(&mut self, engine: u8, queue: u8, doorbell: Doorbell) {
-        self.0[ENGINE_ID] = engine as u32;
-        self.0[QUEUE_ID] = queue as u32;
+        self.0[ENGINE_ID] = engine.into();
+        self.0[QUEUE_ID] = queue.into();
         self.0[DOORBELL_OFFSET] = doorbell_offset(doorbell);
     }
 

@@ -178,6 +178,24 @@ impl Asic {
         ((1u64 << working) - 1) as u32
     }
 
+    /// The working CUs as the render node's DEV_INFO packs them: four columns of engines, engines 4 to 7 below
+    /// engines 0 to 3.
+    pub fn cu_bitmap(&self) -> [[u32; 4]; 4] {
+        let mut bitmap = [[0; 4]; 4];
+        for engine in 0..self.shader_engines {
+            for array in 0..self.arrays_per_engine {
+                let row = (array + engine / 4) as usize;
+                if let Some(cell) = bitmap
+                    .get_mut(engine as usize % 4)
+                    .and_then(|column| column.get_mut(row))
+                {
+                    *cell = self.cu_mask(engine * self.arrays_per_engine + array);
+                }
+            }
+        }
+        bitmap
+    }
+
     /// Sizes of a compute queue's save area.
     #[inline]
     pub const fn context_save(&self) -> ContextSaveSizes {
