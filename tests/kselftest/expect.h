@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What each kind of bad input is answered with: one table for all ioctl tests.
+ * Where amdkfd (Linux 7.2) answers otherwise than rkfd, the second column says
+ * so, and the tests pass on a GPU host too.
+ */
+#ifndef RKFD_TEST_EXPECT_H
+#define RKFD_TEST_EXPECT_H
+
+#include <errno.h>
+
+#include "kfd.h"
+
+/* The kernel's internal "not supported", which amdkfd lets out. */
+#define KFD_ENOTSUPP	524
+
+struct kfd_expect {
+	int rkfd;
+	int amdkfd;
+};
+
+#define SAME(e)			{ (e), (e) }
+#define DIFFERS(ours, theirs)	{ (ours), (theirs) }
+
+/* Commands. */
+static const struct kfd_expect answer_unknown_command = SAME(ENOTTY);
+static const struct kfd_expect answer_bad_argument_pointer = SAME(EFAULT);
+static const struct kfd_expect answer_file_of_other_process = SAME(EBADF);
+
+/* Devices and VMs. */
+static const struct kfd_expect answer_unknown_gpu = SAME(EINVAL);
+static const struct kfd_expect answer_vm_not_acquired = SAME(ENODEV);
+static const struct kfd_expect answer_vm_bad_fd = DIFFERS(EBADF, EINVAL);
+static const struct kfd_expect answer_vm_foreign_file = SAME(EINVAL);
+static const struct kfd_expect answer_vm_other_file = SAME(EBUSY);
+static const struct kfd_expect answer_too_many_nodes = SAME(EINVAL);
+static const struct kfd_expect answer_bad_policy = SAME(EINVAL);
+
+/* Memory. */
+static const struct kfd_expect answer_size_zero = SAME(EINVAL);
+static const struct kfd_expect answer_size_wrong = SAME(EINVAL);
+static const struct kfd_expect answer_address_overflow = SAME(EINVAL);
+static const struct kfd_expect answer_no_memory_type = SAME(EINVAL);
+static const struct kfd_expect answer_two_memory_types = SAME(EINVAL);
+static const struct kfd_expect answer_more_than_vram = SAME(ENOMEM);
+static const struct kfd_expect answer_userptr_nothing_there = SAME(EFAULT);
+static const struct kfd_expect answer_unknown_handle_free = SAME(EINVAL);
+static const struct kfd_expect answer_unknown_handle_map = DIFFERS(EINVAL, ENOMEM);
+static const struct kfd_expect answer_free_while_mapped = SAME(EBUSY);
+static const struct kfd_expect answer_ring_in_use = SAME(EBUSY);
+static const struct kfd_expect answer_map_no_devices = SAME(EINVAL);
+static const struct kfd_expect answer_map_success_beyond = SAME(EINVAL);
+static const struct kfd_expect answer_map_bad_array = SAME(EFAULT);
+static const struct kfd_expect answer_map_huge_array = DIFFERS(EINVAL, ENOMEM);
+
+/* Queues. */
+static const struct kfd_expect answer_queue_type_unknown = DIFFERS(EOPNOTSUPP, KFD_ENOTSUPP);
+static const struct kfd_expect answer_queue_percentage = SAME(EINVAL);
+static const struct kfd_expect answer_queue_priority = SAME(EINVAL);
+static const struct kfd_expect answer_ring_not_power_of_two = SAME(EINVAL);
+/* amdkfd rounds a small ring up to 1024 bytes. */
+static const struct kfd_expect answer_ring_too_small = DIFFERS(EINVAL, 0);
+static const struct kfd_expect answer_ring_unmapped = SAME(EINVAL);
+static const struct kfd_expect answer_ring_inside_buffer = SAME(EINVAL);
+static const struct kfd_expect answer_ring_other_size = SAME(EINVAL);
+static const struct kfd_expect answer_pointer_unmapped = SAME(EINVAL);
+static const struct kfd_expect answer_pointer_in_kernel = SAME(EFAULT);
+static const struct kfd_expect answer_queue_unknown_destroy = SAME(EINVAL);
+static const struct kfd_expect answer_queue_unknown_update = DIFFERS(EINVAL, EFAULT);
+
+/* mmap. */
+static const struct kfd_expect answer_mmap_length = SAME(EINVAL);
+static const struct kfd_expect answer_mmap_unknown_gpu = SAME(ENODEV);
+static const struct kfd_expect answer_mmap_reserved_type = SAME(EINVAL);
+static const struct kfd_expect answer_mmap_no_event_page = SAME(EINVAL);
+static const struct kfd_expect answer_mmap_no_such_buffer = SAME(EINVAL);
+static const struct kfd_expect answer_mmap_foreign_buffer = SAME(EACCES);
+
+/* Render node. */
+static const struct kfd_expect answer_drm_unknown_query = SAME(EINVAL);
+static const struct kfd_expect answer_drm_unknown_command = DIFFERS(EINVAL, EINVAL);
+
+static inline int kfd_expected(struct kfd_expect e)
+{
+	return kfd_is_rkfd() ? e.rkfd : e.amdkfd;
+}
+
+/* The call must be answered with what the table says for @what. */
+#define EXPECT_ANSWER(what, call)	EXPECT_EQ(kfd_expected(answer_##what), (call))
+
+#endif /* RKFD_TEST_EXPECT_H */

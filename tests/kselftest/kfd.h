@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The KFD interface by plain system calls, without libhsakmt: what the ioctl
+ * tests speak, and what the client programs use where libhsakmt would stand in
+ * the way (another process's handles, bad input).
+ *
+ * Functions that return int give 0 or a positive errno.
+ */
+#ifndef RKFD_TEST_KFD_H
+#define RKFD_TEST_KFD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <linux/kfd_ioctl.h>
+
+#define KFD_PATH		"/dev/kfd"
+#define KFD_TOPOLOGY		"/sys/devices/virtual/kfd/kfd/topology"
+#define KFD_DOORBELL_SLICE	8192u
+#define KFD_PAGE		4096u
+
+/* KFD-fd mmap offsets: type in bits 63:62, gpu_id in bits 61:46. */
+#define KFD_OFFSET_MMIO		(0ull << 62)
+#define KFD_OFFSET_RESERVED	(1ull << 62)
+#define KFD_OFFSET_EVENTS	(2ull << 62)
+#define KFD_OFFSET_DOORBELL	(3ull << 62)
+#define KFD_OFFSET_GPU(id)	((uint64_t)(id) << 46)
+
+/* The attributes libhsakmt gives an ordinary read-write allocation. */
+#define KFD_ALLOC_RW	((uint32_t)(KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | \
+			 KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE | \
+			 KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE))
+#define KFD_ALLOC_VRAM	(KFD_ALLOC_RW | KFD_IOC_ALLOC_MEM_FLAGS_VRAM | \
+			 KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC)
+#define KFD_ALLOC_GTT	(KFD_ALLOC_RW | KFD_IOC_ALLOC_MEM_FLAGS_GTT | \
+			 KFD_IOC_ALLOC_MEM_FLAGS_COHERENT)
+#define KFD_ALLOC_USERPTR (KFD_ALLOC_RW | KFD_IOC_ALLOC_MEM_FLAGS_USERPTR | \
+			 KFD_IOC_ALLOC_MEM_FLAGS_COHERENT)
+
+/* An ioctl command of type 'K' with a chosen number and size. */
+#define KFD_COMMAND(dir, nr, size)	_IOC(dir, AMDKFD_IOCTL_BASE, nr, size)
+
+/* The first GPU node of the topology and the two open files of a client. */
+struct kfd_dev {
+	int fd;			/* /dev/kfd, or -1 */
+	int drm_fd;		/* the node's render node, or -1 */
+	uint32_t node;		/* index under topology/nodes */
+	uint32_t gpu_id;
+	uint32_t drm_minor;
+};
+
+/* Whether the driver behind /dev/kfd is rkfd; otherwise it is amdkfd. */
+bool kfd_is_rkfd(void);
+
+/* One key of a properties file under topology; false if it is not there. */
+bool kfd_property(const char *file, const char *key, uint64_t *value);
+
+/* Finds the first GPU node; opens nothing. ENODEV if there is none. */
+int kfd_find_gpu(struct kfd_dev *dev);
+int kfd_open_render(const struct kfd_dev *dev, int *fd);
+/* Opens both files without acquiring the VM. */
+int kfd_open_files(struct kfd_dev *dev);
+/* Opens both files and acquires the VM. */
+int kfd_open(struct kfd_dev *dev);
+void kfd_close(struct kfd_dev *dev);
+
+/* ioctl() that gives 0 or the errno, once again after EINTR. */
+int kfd_ioctl(int fd, unsigned long cmd, void *arg);
+
+int kfd_acquire_vm(int fd, int drm_fd, uint32_t gpu_id);
+int kfd_alloc(int fd, struct kfd_ioctl_alloc_memory_of_gpu_args *args);
+int kfd_free(int fd, uint64_t handle);
+int kfd_map(int fd, uint64_t handle, uint32_t gpu_id);
+int kfd_unmap(int fd, uint64_t handle, uint32_t gpu_id);
+int kfd_destroy_queue(int fd, uint32_t queue_id);
+
+/* mmap() of a device file: 0 and the address, or the errno. */
+int kfd_mmap(int fd, size_t length, uint64_t offset, void **address);
+
+/* Reserves an aligned range of addresses without memory behind it. */
+void *kfd_reserve(size_t size, size_t align);
+
+/* A buffer object mapped to the GPU and, at the same address, to the CPU. */
+struct kfd_bo {
+	void *cpu;		/* also the GPU's address */
+	size_t size;
+	uint64_t handle;
+	uint64_t mmap_offset;
+	uint32_t flags;
+};
+
+int kfd_bo_create(const struct kfd_dev *dev, struct kfd_bo *bo, size_t size,
+		  uint32_t flags);
+int kfd_bo_destroy(const struct kfd_dev *dev, struct kfd_bo *bo);
+
+/* An SDMA queue with its ring, its page of pointers, and its doorbell. */
+struct kfd_queue {
+	struct kfd_bo ring;
+	struct kfd_bo pointers;	/* write pointer +0, read pointer +8, fence +64 */
+	void *slice;		/* the process's doorbell slice */
+	volatile uint64_t *doorbell;
+	uint64_t wptr;		/* bytes, ever growing */
+	uint32_t id;
+	uint32_t fence;		/* the last value a fence was asked for */
+};
+
+#define KFD_QUEUE_WPTR		0
+#define KFD_QUEUE_RPTR		8
+#define KFD_QUEUE_FENCE		64
+
+/* Fills the arguments of an ordinary SDMA queue on the given buffers. */
+void kfd_queue_args(const struct kfd_dev *dev, const struct kfd_bo *ring,
+		    const struct kfd_bo *pointers,
+		    struct kfd_ioctl_create_queue_args *args);
+int kfd_queue_create(const struct kfd_dev *dev, struct kfd_queue *queue,
+		     size_t ring_size);
+int kfd_queue_destroy(const struct kfd_dev *dev, struct kfd_queue *queue);
+/* Appends packets (they must not cross the ring's end) and rings the doorbell. */
+void kfd_queue_submit(struct kfd_queue *queue, const uint32_t *dwords,
+		      unsigned int count);
+/* Submits a fence and waits for it: 0 or ETIMEDOUT. */
+int kfd_queue_finish(struct kfd_queue *queue, unsigned int timeout_ms);
+
+/* Milliseconds of a monotonic clock. */
+uint64_t kfd_now_ms(void);
+
+#endif /* RKFD_TEST_KFD_H */

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The kernel's test harness with a main() that skips where there is no KFD, and
+ * the fixture most tests stand on: both files open, the VM acquired.
+ *
+ * The harness runs each test in a process of its own, so that each starts with
+ * a fresh KFD process.
+ */
+#ifndef RKFD_TEST_KFD_HARNESS_H
+#define RKFD_TEST_KFD_HARNESS_H
+
+#include "kselftest_harness.h"
+
+#include "expect.h"
+#include "kfd.h"
+
+#define KFD_HARNESS_MAIN						\
+	int main(int argc, char **argv)					\
+	{								\
+		struct kfd_dev probe;					\
+									\
+		if (access(KFD_PATH, F_OK) != 0 || kfd_find_gpu(&probe))	\
+			ksft_exit_skip("no " KFD_PATH " with a GPU\n");	\
+		return test_harness_run(argc, argv);			\
+	}
+
+#define KFD_FIXTURE(name)						\
+	FIXTURE(name)							\
+	{								\
+		struct kfd_dev dev;					\
+	};								\
+	FIXTURE_SETUP(name)						\
+	{								\
+		ASSERT_EQ(0, kfd_open(&self->dev));			\
+	}								\
+	FIXTURE_TEARDOWN(name)						\
+	{								\
+		kfd_close(&self->dev);					\
+	}
+
+#endif /* RKFD_TEST_KFD_HARNESS_H */

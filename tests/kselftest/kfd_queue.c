@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0
+/* SDMA queues by plain ioctls; see kfd.h. */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "kfd.h"
+#include "packets.h"
+
+static volatile uint64_t *pointer64(const struct kfd_queue *queue, size_t at)
+{
+	return (volatile uint64_t *)((char *)queue->pointers.cpu + at);
+}
+
+void kfd_queue_args(const struct kfd_dev *dev, const struct kfd_bo *ring,
+		    const struct kfd_bo *pointers,
+		    struct kfd_ioctl_create_queue_args *args)
+{
+	uintptr_t page = (uintptr_t)pointers->cpu;
+
+	*args = (struct kfd_ioctl_create_queue_args){
+		.ring_base_address = (uintptr_t)ring->cpu,
+		.ring_size = (uint32_t)ring->size,
+		.write_pointer_address = page + KFD_QUEUE_WPTR,
+		.read_pointer_address = page + KFD_QUEUE_RPTR,
+		.gpu_id = dev->gpu_id,
+		.queue_type = KFD_IOC_QUEUE_TYPE_SDMA,
+		.queue_percentage = KFD_MAX_QUEUE_PERCENTAGE,
+		.queue_priority = 7,
+	};
+}
+
+int kfd_queue_create(const struct kfd_dev *dev, struct kfd_queue *queue,
+		     size_t ring_size)
+{
+	struct kfd_ioctl_create_queue_args args;
+	int err;
+
+	memset(queue, 0, sizeof(*queue));
+	err = kfd_bo_create(dev, &queue->ring, ring_size, KFD_ALLOC_GTT);
+	if (err)
+		return err;
+	err = kfd_bo_create(dev, &queue->pointers, KFD_PAGE, KFD_ALLOC_GTT);
+	if (err)
+		goto free_ring;
+	memset(queue->pointers.cpu, 0, KFD_PAGE);
+	kfd_queue_args(dev, &queue->ring, &queue->pointers, &args);
+	err = kfd_ioctl(dev->fd, AMDKFD_IOC_CREATE_QUEUE, &args);
+	if (err)
+		goto free_pointers;
+	queue->id = args.queue_id;
+	err = kfd_mmap(dev->fd, KFD_DOORBELL_SLICE,
+		       args.doorbell_offset & ~(uint64_t)(KFD_DOORBELL_SLICE - 1),
+		       &queue->slice);
+	if (err)
+		goto destroy;
+	queue->doorbell = (volatile uint64_t *)((char *)queue->slice +
+			  (args.doorbell_offset & (KFD_DOORBELL_SLICE - 1)));
+	return 0;
+destroy:
+	kfd_destroy_queue(dev->fd, queue->id);
+free_pointers:
+	kfd_bo_destroy(dev, &queue->pointers);
+free_ring:
+	kfd_bo_destroy(dev, &queue->ring);
+	return err;
+}
+
+int kfd_queue_destroy(const struct kfd_dev *dev, struct kfd_queue *queue)
+{
+	int err = kfd_destroy_queue(dev->fd, queue->id);
+
+	if (err)
+		return err;
+	munmap(queue->slice, KFD_DOORBELL_SLICE);
+	err = kfd_bo_destroy(dev, &queue->pointers);
+	if (!err)
+		err = kfd_bo_destroy(dev, &queue->ring);
+	return err;
+}
+
+static void append(struct kfd_queue *queue, const uint32_t *dwords,
+		   unsigned int count)
+{
+	uint32_t *ring = queue->ring.cpu;
+	unsigned int mask = (unsigned int)(queue->ring.size / 4) - 1;
+	unsigned int i;
+
+	for (i = 0; i < count; i++)
+		ring[(queue->wptr / 4 + i) & mask] = dwords[i];
+	queue->wptr += count * 4;
+}
+
+void kfd_queue_submit(struct kfd_queue *queue, const uint32_t *dwords,
+		      unsigned int count)
+{
+	append(queue, dwords, count);
+	__sync_synchronize();
+	*pointer64(queue, KFD_QUEUE_WPTR) = queue->wptr;
+	__sync_synchronize();
+	*queue->doorbell = queue->wptr;
+}
+
+int kfd_queue_finish(struct kfd_queue *queue, unsigned int timeout_ms)
+{
+	volatile uint32_t *fence = (volatile uint32_t *)pointer64(queue, KFD_QUEUE_FENCE);
+	uint64_t end = kfd_now_ms() + timeout_ms;
+	struct packets p = { 0 };
+
+	sdma_fence(&p, (uintptr_t)fence, ++queue->fence);
+	kfd_queue_submit(queue, p.dwords, p.count);
+	while (*fence != queue->fence) {
+		if (kfd_now_ms() > end)
+			return ETIMEDOUT;
+		usleep(50);
+	}
+	return 0;
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+/* mmap() of /dev/kfd and of the render node. */
+#include <sys/mman.h>
+
+#include "kfd_harness.h"
+
+KFD_FIXTURE(mmap)
+
+static int map_and_drop(int fd, size_t length, uint64_t offset)
+{
+	void *p;
+	int err = kfd_mmap(fd, length, offset, &p);
+
+	if (!err)
+		munmap(p, length);
+	return err;
+}
+
+TEST_F(mmap, doorbells)
+{
+	const uint64_t offset = KFD_OFFSET_DOORBELL | KFD_OFFSET_GPU(self->dev.gpu_id);
+	struct kfd_queue queue;
+
+	/* Doorbells belong to a process that has a queue, or had one. */
+	ASSERT_EQ(0, kfd_queue_create(&self->dev, &queue, KFD_PAGE));
+	EXPECT_EQ(0, map_and_drop(self->dev.fd, KFD_DOORBELL_SLICE, offset));
+	EXPECT_ANSWER(mmap_length,
+		      map_and_drop(self->dev.fd, KFD_PAGE, offset));
+	EXPECT_ANSWER(mmap_length,
+		      map_and_drop(self->dev.fd, 2 * KFD_DOORBELL_SLICE, offset));
+	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &queue));
+}
+
+TEST_F(mmap, unknown_gpu)
+{
+	const uint64_t wrong = KFD_OFFSET_GPU(self->dev.gpu_id ^ 1);
+
+	EXPECT_ANSWER(mmap_unknown_gpu,
+		      map_and_drop(self->dev.fd, KFD_DOORBELL_SLICE,
+				   KFD_OFFSET_DOORBELL | wrong));
+	EXPECT_ANSWER(mmap_unknown_gpu,
+		      map_and_drop(self->dev.fd, KFD_DOORBELL_SLICE,
+				   KFD_OFFSET_DOORBELL));
+	EXPECT_ANSWER(mmap_unknown_gpu,
+		      map_and_drop(self->dev.fd, KFD_PAGE, KFD_OFFSET_MMIO | wrong));
+	EXPECT_ANSWER(mmap_unknown_gpu, map_and_drop(self->dev.fd, KFD_PAGE, 0));
+}
+
+TEST_F(mmap, types)
+{
+	const uint64_t gpu = KFD_OFFSET_GPU(self->dev.gpu_id);
+
+	EXPECT_ANSWER(mmap_reserved_type,
+		      map_and_drop(self->dev.fd, KFD_PAGE, KFD_OFFSET_RESERVED | gpu));
+	EXPECT_ANSWER(mmap_no_event_page,
+		      map_and_drop(self->dev.fd, 3 * KFD_PAGE, KFD_OFFSET_EVENTS | gpu));
+}
+
+TEST_F(mmap, remapped_registers)
+{
+	const uint64_t offset = KFD_OFFSET_MMIO | KFD_OFFSET_GPU(self->dev.gpu_id);
+	volatile uint32_t *flush;
+	void *p;
+
+	EXPECT_ANSWER(mmap_length, map_and_drop(self->dev.fd, 2 * KFD_PAGE, offset));
+	ASSERT_EQ(0, kfd_mmap(self->dev.fd, KFD_PAGE, offset, &p));
+	/* HDP_MEM_FLUSH_CNTL: what a client writes before the GPU reads. */
+	flush = p;
+	flush[0] = 1;
+	munmap(p, KFD_PAGE);
+}
+
+TEST_F(mmap, buffer_wrong_offset_or_length)
+{
+	struct kfd_bo bo;
+
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &bo, 2 * KFD_PAGE, KFD_ALLOC_VRAM));
+	EXPECT_EQ(0, map_and_drop(self->dev.drm_fd, bo.size, bo.mmap_offset));
+	EXPECT_ANSWER(mmap_no_such_buffer,
+		      map_and_drop(self->dev.drm_fd, bo.size + KFD_PAGE, bo.mmap_offset));
+	EXPECT_ANSWER(mmap_no_such_buffer,
+		      map_and_drop(self->dev.drm_fd, bo.size, bo.mmap_offset + KFD_PAGE));
+	EXPECT_ANSWER(mmap_no_such_buffer,
+		      map_and_drop(self->dev.drm_fd, KFD_PAGE, 0));
+	EXPECT_ANSWER(mmap_no_such_buffer,
+		      map_and_drop(self->dev.drm_fd, KFD_PAGE, bo.mmap_offset + (1ull << 40)));
+	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
+}
+
+TEST_F(mmap, buffer_gone)
+{
+	struct kfd_bo bo;
+	uint64_t offset;
+
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &bo, KFD_PAGE, KFD_ALLOC_GTT));
+	offset = bo.mmap_offset;
+	ASSERT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
+	EXPECT_ANSWER(mmap_no_such_buffer,
+		      map_and_drop(self->dev.drm_fd, KFD_PAGE, offset));
+}
+
+/* A second open of the render node has no right to the first one's buffers. */
+TEST_F(mmap, buffer_of_other_file)
+{
+	struct kfd_bo bo;
+	int other;
+
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &bo, KFD_PAGE, KFD_ALLOC_VRAM));
+	ASSERT_EQ(0, kfd_open_render(&self->dev, &other));
+	EXPECT_ANSWER(mmap_foreign_buffer, map_and_drop(other, KFD_PAGE, bo.mmap_offset));
+	close(other);
+	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
+}
+
+/* A mapping outlives the handle: the pages stay until it is gone. */
+TEST_F(mmap, mapping_outlives_handle)
+{
+	struct kfd_bo bo;
+	volatile uint32_t *p;
+	void *second;
+
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &bo, KFD_PAGE, KFD_ALLOC_VRAM));
+	ASSERT_EQ(0, kfd_mmap(self->dev.drm_fd, KFD_PAGE, bo.mmap_offset, &second));
+	p = second;
+	p[5] = 42;
+	ASSERT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
+	EXPECT_EQ(42, p[5]);
+	munmap(second, KFD_PAGE);
+}
+
+KFD_HARNESS_MAIN

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0
+/* CREATE, UPDATE and DESTROY of SDMA queues, with good input and bad. */
+#include <sys/mman.h>
+
+#include "kfd_harness.h"
+#include "packets.h"
+
+#define RING		(64u * 1024)
+#define TIMEOUT_MS	10000u
+
+FIXTURE(queue)
+{
+	struct kfd_dev dev;
+	struct kfd_bo ring;
+	struct kfd_bo pointers;
+	struct kfd_ioctl_create_queue_args args;	/* good ones, to be spoilt */
+};
+
+FIXTURE_SETUP(queue)
+{
+	ASSERT_EQ(0, kfd_open(&self->dev));
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &self->ring, RING, KFD_ALLOC_GTT));
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &self->pointers, KFD_PAGE, KFD_ALLOC_GTT));
+	memset(self->pointers.cpu, 0, KFD_PAGE);
+	kfd_queue_args(&self->dev, &self->ring, &self->pointers, &self->args);
+}
+
+FIXTURE_TEARDOWN(queue)
+{
+	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &self->ring));
+	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &self->pointers));
+	kfd_close(&self->dev);
+}
+
+static int create(const struct kfd_dev *dev, struct kfd_ioctl_create_queue_args *args)
+{
+	return kfd_ioctl(dev->fd, AMDKFD_IOC_CREATE_QUEUE, args);
+}
+
+static int update(const struct kfd_dev *dev, uint32_t id, uint64_t ring,
+		  uint32_t size, uint32_t percentage, uint32_t priority)
+{
+	struct kfd_ioctl_update_queue_args args = {
+		.ring_base_address = ring,
+		.queue_id = id,
+		.ring_size = size,
+		.queue_percentage = percentage,
+		.queue_priority = priority,
+	};
+
+	return kfd_ioctl(dev->fd, AMDKFD_IOC_UPDATE_QUEUE, &args);
+}
+
+TEST_F(queue, create_and_destroy)
+{
+	const uint64_t type_and_gpu = ~(uint64_t)(KFD_DOORBELL_SLICE - 1);
+
+	ASSERT_EQ(0, create(&self->dev, &self->args));
+	EXPECT_EQ(KFD_OFFSET_DOORBELL | KFD_OFFSET_GPU(self->dev.gpu_id),
+		  self->args.doorbell_offset & type_and_gpu);
+	EXPECT_EQ(0, self->args.doorbell_offset % 8);
+	EXPECT_EQ(0, kfd_destroy_queue(self->dev.fd, self->args.queue_id));
+}
+
+/* libhsakmt 6.2.4 knows only the first 88 bytes of the arguments. */
+TEST_F(queue, create_with_old_size)
+{
+	struct {
+		struct kfd_ioctl_create_queue_args args;
+		char guard[8];
+	} old = { .args = self->args };
+	char *after = (char *)&old + 88;
+	unsigned int i;
+
+	memset(after, 0x5a, sizeof(old) - 88);
+	ASSERT_EQ(0, kfd_ioctl(self->dev.fd,
+			       KFD_COMMAND(_IOC_READ | _IOC_WRITE, 0x02, 88), &old));
+	for (i = 0; i < sizeof(old) - 88; i++)
+		EXPECT_EQ(0x5a, after[i]);
+	EXPECT_EQ(0, kfd_destroy_queue(self->dev.fd, old.args.queue_id));
+}
+
+TEST_F(queue, copies)
+{
+	struct kfd_queue queue;
+	struct kfd_bo bo;
+	struct packets p = { 0 };
+	uint32_t *data;
+
+	ASSERT_EQ(0, kfd_queue_create(&self->dev, &queue, RING));
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &bo, 2 * KFD_PAGE, KFD_ALLOC_VRAM));
+	data = bo.cpu;
+	data[0] = 0xc0ffee;
+	sdma_copy(&p, (uintptr_t)&data[KFD_PAGE / 4], (uintptr_t)&data[0], 4);
+	kfd_queue_submit(&queue, p.dwords, p.count);
+	EXPECT_EQ(0, kfd_queue_finish(&queue, TIMEOUT_MS));
+	EXPECT_EQ(0xc0ffee, data[KFD_PAGE / 4]);
+	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &queue));
+	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
+}
+
+TEST_F(queue, bad_scalars)
+{
+	struct kfd_ioctl_create_queue_args args = self->args;
+
+	args.gpu_id ^= 1;
+	EXPECT_ANSWER(unknown_gpu, create(&self->dev, &args));
+	args = self->args;
+	args.queue_type = 5;
+	EXPECT_ANSWER(queue_type_unknown, create(&self->dev, &args));
+	args.queue_type = UINT32_MAX;
+	EXPECT_ANSWER(queue_type_unknown, create(&self->dev, &args));
+	args = self->args;
+	args.queue_percentage = KFD_MAX_QUEUE_PERCENTAGE + 1;
+	EXPECT_ANSWER(queue_percentage, create(&self->dev, &args));
+	args = self->args;
+	args.queue_priority = KFD_MAX_QUEUE_PRIORITY + 1;
+	EXPECT_ANSWER(queue_priority, create(&self->dev, &args));
+}
+
+TEST_F(queue, bad_rings)
+{
+	struct kfd_ioctl_create_queue_args args = self->args;
+	struct kfd_bo small;
+
+	args.ring_size = 3 * KFD_PAGE;
+	EXPECT_ANSWER(ring_not_power_of_two, create(&self->dev, &args));
+	args.ring_size = UINT32_MAX;
+	EXPECT_ANSWER(ring_not_power_of_two, create(&self->dev, &args));
+	args.ring_size = RING / 2;
+	EXPECT_ANSWER(ring_other_size, create(&self->dev, &args));
+	args.ring_size = 2 * RING;
+	EXPECT_ANSWER(ring_other_size, create(&self->dev, &args));
+
+	args = self->args;
+	args.ring_base_address += RING / 2;
+	args.ring_size = RING / 2;
+	EXPECT_ANSWER(ring_inside_buffer, create(&self->dev, &args));
+	args.ring_base_address = 1ull << 40;
+	EXPECT_ANSWER(ring_unmapped, create(&self->dev, &args));
+	args.ring_base_address = 0;
+	EXPECT_ANSWER(ring_unmapped, create(&self->dev, &args));
+	args.ring_base_address = 0xffff800000000000;
+	EXPECT_ANSWER(pointer_in_kernel, create(&self->dev, &args));
+
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &small, KFD_PAGE, KFD_ALLOC_GTT));
+	args = self->args;
+	args.ring_base_address = (uintptr_t)small.cpu;
+	args.ring_size = 512;
+	EXPECT_ANSWER(ring_too_small, create(&self->dev, &args));
+	if (kfd_is_rkfd()) {
+		args.ring_size = 0;
+		EXPECT_ANSWER(ring_too_small, create(&self->dev, &args));
+		EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &small));
+	}
+}
+
+TEST_F(queue, bad_pointers)
+{
+	struct kfd_ioctl_create_queue_args args = self->args;
+
+	args.read_pointer_address = 1ull << 40;
+	EXPECT_ANSWER(pointer_unmapped, create(&self->dev, &args));
+	args.read_pointer_address = 0;
+	EXPECT_ANSWER(pointer_unmapped, create(&self->dev, &args));
+	args.read_pointer_address = 0xffff800000000000;
+	EXPECT_ANSWER(pointer_in_kernel, create(&self->dev, &args));
+	args = self->args;
+	args.write_pointer_address = 1ull << 40;
+	EXPECT_ANSWER(pointer_unmapped, create(&self->dev, &args));
+	args.write_pointer_address = 0;
+	EXPECT_ANSWER(pointer_unmapped, create(&self->dev, &args));
+	args.write_pointer_address = 0xffff800000000000;
+	EXPECT_ANSWER(pointer_in_kernel, create(&self->dev, &args));
+}
+
+/* A ring that exists but is not mapped to the GPU is as good as none. */
+TEST_F(queue, ring_not_mapped)
+{
+	ASSERT_EQ(0, kfd_unmap(self->dev.fd, self->ring.handle, self->dev.gpu_id));
+	EXPECT_ANSWER(ring_unmapped, create(&self->dev, &self->args));
+	EXPECT_EQ(0, kfd_map(self->dev.fd, self->ring.handle, self->dev.gpu_id));
+}
+
+/* After all that was refused, a good queue still comes about. */
+TEST_F(queue, good_after_bad)
+{
+	struct kfd_ioctl_create_queue_args args = self->args;
+	unsigned int i;
+
+	for (i = 0; i < 100; i++) {
+		args.read_pointer_address = 1ull << 40;
+		EXPECT_ANSWER(pointer_unmapped, create(&self->dev, &args));
+	}
+	ASSERT_EQ(0, create(&self->dev, &self->args));
+	EXPECT_EQ(0, kfd_destroy_queue(self->dev.fd, self->args.queue_id));
+}
+
+TEST_F(queue, unknown_ids)
+{
+	const uint64_t ring = self->args.ring_base_address;
+	uint32_t id;
+
+	EXPECT_ANSWER(queue_unknown_destroy, kfd_destroy_queue(self->dev.fd, 0));
+	EXPECT_ANSWER(queue_unknown_destroy,
+		      kfd_destroy_queue(self->dev.fd, UINT32_MAX));
+	EXPECT_ANSWER(queue_unknown_update, update(&self->dev, 77, ring, RING, 100, 7));
+
+	ASSERT_EQ(0, create(&self->dev, &self->args));
+	id = self->args.queue_id;
+	EXPECT_EQ(0, kfd_destroy_queue(self->dev.fd, id));
+	EXPECT_ANSWER(queue_unknown_destroy, kfd_destroy_queue(self->dev.fd, id));
+	EXPECT_ANSWER(queue_unknown_update, update(&self->dev, id, ring, RING, 100, 7));
+}
+
+TEST_F(queue, updates)
+{
+	const uint64_t ring = self->args.ring_base_address;
+	uint32_t id;
+
+	ASSERT_EQ(0, create(&self->dev, &self->args));
+	id = self->args.queue_id;
+	EXPECT_EQ(0, update(&self->dev, id, ring, RING, 50, 15));
+	EXPECT_ANSWER(queue_percentage, update(&self->dev, id, ring, RING, 101, 7));
+	EXPECT_ANSWER(queue_priority, update(&self->dev, id, ring, RING, 100, 16));
+	EXPECT_ANSWER(ring_not_power_of_two,
+		      update(&self->dev, id, ring, 3 * KFD_PAGE, 100, 7));
+	EXPECT_EQ(0, kfd_destroy_queue(self->dev.fd, id));
+}
+
+/* Percentage 0 takes a queue off the hardware; another brings it back. */
+TEST_F(queue, deactivated_queue_waits)
+{
+	struct kfd_queue queue;
+
+	ASSERT_EQ(0, kfd_queue_create(&self->dev, &queue, RING));
+	ASSERT_EQ(0, kfd_queue_finish(&queue, TIMEOUT_MS));
+	ASSERT_EQ(0, update(&self->dev, queue.id, (uintptr_t)queue.ring.cpu, RING, 0, 7));
+	EXPECT_EQ(ETIMEDOUT, kfd_queue_finish(&queue, 200));
+	ASSERT_EQ(0, update(&self->dev, queue.id, (uintptr_t)queue.ring.cpu, RING, 100, 7));
+	EXPECT_EQ(0, kfd_queue_finish(&queue, TIMEOUT_MS));
+	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &queue));
+}
+
+TEST_F(queue, ring_in_use)
+{
+	ASSERT_EQ(0, create(&self->dev, &self->args));
+	EXPECT_ANSWER(ring_in_use, kfd_free(self->dev.fd, self->ring.handle));
+	EXPECT_ANSWER(ring_in_use,
+		      kfd_unmap(self->dev.fd, self->ring.handle, self->dev.gpu_id));
+	EXPECT_ANSWER(ring_in_use,
+		      kfd_unmap(self->dev.fd, self->pointers.handle, self->dev.gpu_id));
+	EXPECT_EQ(0, kfd_destroy_queue(self->dev.fd, self->args.queue_id));
+}
+
+/* A queue that waits for ever is destroyed all the same, in bounded time. */
+TEST_F(queue, destroy_busy)
+{
+	struct kfd_queue queue, other;
+	struct packets p = { 0 };
+	uint64_t start;
+
+	ASSERT_EQ(0, kfd_queue_create(&self->dev, &queue, RING));
+	sdma_wait_memory(&p, (uintptr_t)self->pointers.cpu + 256, 1);
+	kfd_queue_submit(&queue, p.dwords, p.count);
+	EXPECT_EQ(ETIMEDOUT, kfd_queue_finish(&queue, 100));
+	start = kfd_now_ms();
+	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &queue));
+	EXPECT_GT(start + TIMEOUT_MS, kfd_now_ms());
+
+	ASSERT_EQ(0, kfd_queue_create(&self->dev, &other, RING));
+	EXPECT_EQ(0, kfd_queue_finish(&other, TIMEOUT_MS));
+	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &other));
+}
+
+/* A process that ends with a queue at work leaves nothing behind. */
+TEST_F(queue, left_to_the_kernel)
+{
+	struct packets p = { 0 };
+	struct kfd_queue queue;
+
+	ASSERT_EQ(0, kfd_queue_create(&self->dev, &queue, RING));
+	sdma_wait_memory(&p, (uintptr_t)self->pointers.cpu + 256, 1);
+	kfd_queue_submit(&queue, p.dwords, p.count);
+}
+
+/* Write pointers that make no sense harm only the queue that got them. */
+TEST_F(queue, nonsense_write_pointers)
+{
+	static const uint64_t values[] = {
+		UINT64_MAX, 1, 3, RING + 4, 1ull << 40, (1ull << 63) | 8,
+	};
+	struct kfd_queue good;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(values); i++) {
+		struct kfd_queue queue;
+
+		ASSERT_EQ(0, kfd_queue_create(&self->dev, &queue, RING));
+		*(volatile uint64_t *)queue.pointers.cpu = values[i];
+		*queue.doorbell = values[i];
+		usleep(20000);
+		EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &queue)) {
+			TH_LOG("write pointer 0x%llx", (unsigned long long)values[i]);
+		}
+	}
+	ASSERT_EQ(0, kfd_queue_create(&self->dev, &good, RING));
+	EXPECT_EQ(0, kfd_queue_finish(&good, TIMEOUT_MS));
+	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &good));
+}
+
+KFD_HARNESS_MAIN

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The topology files, by the rules that libhsakmt reads them with. */
+#include <dirent.h>
+#include <inttypes.h>
+#include <sys/stat.h>
+
+#include "kfd_harness.h"
+
+#define NODES	KFD_TOPOLOGY "/nodes"
+
+FIXTURE(topology)
+{
+	struct kfd_dev dev;
+	unsigned int nodes;
+};
+
+static unsigned int count_entries(const char *path)
+{
+	DIR *dir = opendir(path);
+	struct dirent *entry;
+	unsigned int n = 0;
+
+	if (!dir)
+		return 0;
+	while ((entry = readdir(dir)))
+		if (entry->d_name[0] != '.')
+			n++;
+	closedir(dir);
+	return n;
+}
+
+FIXTURE_SETUP(topology)
+{
+	ASSERT_EQ(0, kfd_find_gpu(&self->dev));
+	self->nodes = count_entries(NODES);
+	ASSERT_LE(2, self->nodes);
+}
+
+FIXTURE_TEARDOWN(topology)
+{
+}
+
+/* Gives a node's property, or @missing. */
+static uint64_t node_value(unsigned int node, const char *key, uint64_t missing)
+{
+	char file[256];
+	uint64_t value = missing;
+
+	snprintf(file, sizeof(file), NODES "/%u/properties", node);
+	kfd_property(file, key, &value);
+	return value;
+}
+
+/*
+ * Every line must be "name<space>unsigned decimal": scanf stops at the first
+ * that is not, silently. @list_last: the last line may hold a list.
+ */
+static void check_format(struct __test_metadata *_metadata, const char *file,
+			 bool list_last)
+{
+	char text[8192];
+	char *line, *rest = text;
+	FILE *f = fopen(file, "re");
+	size_t n;
+
+	ASSERT_NE(NULL, f) {
+		TH_LOG("%s", file);
+	}
+	n = fread(text, 1, sizeof(text) - 1, f);
+	fclose(f);
+	text[n] = '\0';
+	ASSERT_LT(0, n);
+	EXPECT_GT(4096, n);
+	EXPECT_EQ('\n', text[n - 1]);
+	while ((line = strsep(&rest, "\n")) && *line) {
+		size_t name = strcspn(line, " ");
+		const char *value = line + name + 1;
+		size_t digits = strspn(value, "0123456789");
+		bool list = list_last && strncmp(line, "sibling_map ", 12) == 0;
+
+		EXPECT_LT(0, name);
+		EXPECT_EQ(' ', line[name]);
+		EXPECT_LT(0, digits);
+		if (list)
+			digits = strspn(value, "01,");
+		EXPECT_EQ('\0', value[digits]) {
+			TH_LOG("%s: '%s'", file, line);
+		}
+	}
+}
+
+TEST_F(topology, nodes_are_numbered)
+{
+	char path[64];
+	struct stat st;
+	unsigned int i;
+
+	for (i = 0; i < self->nodes; i++) {
+		snprintf(path, sizeof(path), NODES "/%u", i);
+		EXPECT_EQ(0, stat(path, &st));
+	}
+}
+
+TEST_F(topology, files_parse)
+{
+	static const struct {
+		const char *dir, *count;
+		bool list_last;
+	} parts[] = {
+		{ "mem_banks", "mem_banks_count", false },
+		{ "caches", "caches_count", true },
+		{ "io_links", "io_links_count", false },
+		{ "p2p_links", "p2p_links_count", false },
+	};
+	unsigned int i, j, k;
+	char path[256];
+
+	check_format(_metadata, KFD_TOPOLOGY "/system_properties", false);
+	for (i = 0; i < self->nodes; i++) {
+		snprintf(path, sizeof(path), NODES "/%u/properties", i);
+		check_format(_metadata, path, false);
+		for (j = 0; j < ARRAY_SIZE(parts); j++) {
+			uint64_t count = node_value(i, parts[j].count, UINT64_MAX);
+
+			/* Each count must be printed, also when it is 0. */
+			ASSERT_NE(UINT64_MAX, count) {
+				TH_LOG("node %u lacks %s", i, parts[j].count);
+			}
+			snprintf(path, sizeof(path), NODES "/%u/%s", i, parts[j].dir);
+			EXPECT_EQ(count, count_entries(path));
+			for (k = 0; k < count; k++) {
+				snprintf(path, sizeof(path), NODES "/%u/%s/%u/properties",
+					 i, parts[j].dir, k);
+				check_format(_metadata, path, parts[j].list_last);
+			}
+		}
+	}
+}
+
+TEST_F(topology, generation_is_stable)
+{
+	char first[64] = "", second[64] = "";
+	FILE *f = fopen(KFD_TOPOLOGY "/generation_id", "re");
+
+	ASSERT_NE(NULL, f);
+	ASSERT_NE(NULL, fgets(first, sizeof(first), f));
+	fclose(f);
+	f = fopen(KFD_TOPOLOGY "/generation_id", "re");
+	ASSERT_NE(NULL, f);
+	ASSERT_NE(NULL, fgets(second, sizeof(second), f));
+	fclose(f);
+	EXPECT_STREQ(first, second);
+}
+
+/* Node 0 is a CPU with memory: libhsakmt and ROCr rely on it. */
+TEST_F(topology, cpu_node)
+{
+	uint64_t size = 0, heap = 99;
+
+	EXPECT_LT(0, node_value(0, "cpu_cores_count", 0));
+	EXPECT_EQ(0, node_value(0, "simd_count", 1));
+	ASSERT_LE(1, node_value(0, "mem_banks_count", 0));
+	EXPECT_TRUE(kfd_property(NODES "/0/mem_banks/0/properties", "heap_type", &heap));
+	EXPECT_TRUE(kfd_property(NODES "/0/mem_banks/0/properties", "size_in_bytes", &size));
+	EXPECT_EQ(0, heap);
+	EXPECT_LT(0, size);
+}
+
+TEST_F(topology, gpu_node)
+{
+	const unsigned int gpu = self->dev.node;
+	const uint64_t capability = node_value(gpu, "capability", 0);
+
+	/* Zero in either makes libhsakmt divide by zero. */
+	EXPECT_NE(0, node_value(gpu, "simd_per_cu", 0));
+	EXPECT_NE(0, node_value(gpu, "simd_arrays_per_engine", 0));
+	EXPECT_EQ(0, node_value(gpu, "cpu_cores_count", 1));
+	EXPECT_EQ(4098, node_value(gpu, "vendor_id", 0));
+	EXPECT_LT(0, node_value(gpu, "simd_count", 0));
+	EXPECT_LT(0, node_value(gpu, "num_sdma_engines", 0));
+	EXPECT_LT(0, node_value(gpu, "num_sdma_queues_per_engine", 0));
+	EXPECT_EQ(64, node_value(gpu, "wave_front_size", 0));
+	EXPECT_EQ(2, (capability >> 12) & 3);
+	EXPECT_LE(128, self->dev.drm_minor);
+	EXPECT_GE(255, self->dev.drm_minor);
+	EXPECT_GE(UINT16_MAX, self->dev.gpu_id);
+	EXPECT_LE(80000, node_value(gpu, "gfx_target_version", 0));
+}
+
+TEST_F(topology, gpu_node_is_gfx90a)
+{
+	const unsigned int gpu = self->dev.node;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "another driver's GPU");
+	EXPECT_EQ(29711, node_value(gpu, "device_id", 0));
+	EXPECT_EQ(90010, node_value(gpu, "gfx_target_version", 0));
+	EXPECT_EQ(416, node_value(gpu, "simd_count", 0));
+}
+
+TEST_F(topology, links)
+{
+	unsigned int i, k;
+	bool to_cpu = false;
+
+	for (i = 0; i < self->nodes; i++) {
+		uint64_t count = node_value(i, "io_links_count", 0);
+
+		for (k = 0; k < count; k++) {
+			char file[256];
+			uint64_t from = 99, to = 99, weight = 99;
+
+			snprintf(file, sizeof(file), NODES "/%u/io_links/%u/properties", i, k);
+			EXPECT_TRUE(kfd_property(file, "node_from", &from));
+			EXPECT_TRUE(kfd_property(file, "node_to", &to));
+			EXPECT_TRUE(kfd_property(file, "weight", &weight));
+			EXPECT_EQ(i, from);
+			EXPECT_GT(self->nodes, to);
+			EXPECT_NE(from, to);
+			if (i == self->dev.node && to == 0) {
+				to_cpu = true;
+				EXPECT_GE(20, weight);
+			}
+		}
+	}
+	EXPECT_TRUE(to_cpu);
+}
+
+TEST_F(topology, vram_bank)
+{
+	char file[256];
+	uint64_t heap = 99, size = 0;
+
+	ASSERT_EQ(1, node_value(self->dev.node, "mem_banks_count", 0));
+	snprintf(file, sizeof(file), NODES "/%u/mem_banks/0/properties", self->dev.node);
+	EXPECT_TRUE(kfd_property(file, "heap_type", &heap));
+	EXPECT_TRUE(kfd_property(file, "size_in_bytes", &size));
+	EXPECT_TRUE(heap == 1 || heap == 2);
+	EXPECT_LT(0, size);
+	EXPECT_EQ(0, size % KFD_PAGE);
+}
+
+KFD_HARNESS_MAIN
