@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "debugfs.h"
+#include "tap.h"
+
+#define ROOT	"/sys/kernel/debug/rkfd"
+
+/* The directory of the first device. */
+static bool device_dir(char *path, size_t size)
+{
+	struct dirent *entry;
+	bool found = false;
+	DIR *dir = opendir(ROOT);
+
+	if (!dir)
+		return false;
+	while (!found && (entry = readdir(dir))) {
+		if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
+			continue;
+		snprintf(path, size, ROOT "/%s", entry->d_name);
+		found = true;
+	}
+	closedir(dir);
+	return found;
+}
+
+bool debugfs_read(const char *name, char *text, size_t size)
+{
+	char dir[300], path[400];
+	size_t n;
+	FILE *f;
+
+	text[0] = '\0';
+	if (!device_dir(dir, sizeof(dir)))
+		return false;
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	n = fread(text, 1, size - 1, f);
+	text[n] = '\0';
+	fclose(f);
+	return n > 0;
+}
+
+static void note_lines(const char *what, const char *text)
+{
+	char copy[OBJECTS_SIZE];
+	char *line, *rest = copy;
+
+	snprintf(copy, sizeof(copy), "%s", text);
+	while ((line = strsep(&rest, "\n")) && *line)
+		tap_note("%s: %s", what, line);
+}
+
+bool debugfs_objects_return_to(const char *base, unsigned int ms)
+{
+	const unsigned long long end = now_ns() + ms * 1000000ull;
+	char text[OBJECTS_SIZE];
+
+	for (;;) {
+		if (!debugfs_read("objects", text, sizeof(text)))
+			return false;
+		if (strcmp(text, base) == 0)
+			return true;
+		if (now_ns() > end)
+			break;
+		usleep(20000);
+	}
+	note_lines("before", base);
+	note_lines("after", text);
+	return false;
+}
+
+long long debugfs_number(const char *text, const char *key)
+{
+	const size_t length = strlen(key);
+	const char *line = text;
+
+	while (line && *line) {
+		if (strncmp(line, key, length) == 0 &&
+		    (line[length] == ' ' || line[length] == '\t'))
+			return atoll(line + length + 1);
+		line = strchr(line, '\n');
+		if (line)
+			line++;
+	}
+	return -1;
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "model.h"
+#include "tap.h"
+
+#define LINE		"/dev/rkfd-model"
+#define ANSWER_MS	5000
+
+bool model_present(void)
+{
+	return access(LINE, R_OK | W_OK) == 0;
+}
+
+/* Reads up to the end of a line, which is left out. */
+static bool read_line(int fd, char *text, size_t size)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	size_t n = 0;
+
+	while (n + 1 < size) {
+		char c;
+
+		if (poll(&p, 1, ANSWER_MS) != 1 || read(fd, &c, 1) != 1)
+			return false;
+		if (c == '\n')
+			break;
+		if (c != '\r')
+			text[n++] = c;
+	}
+	text[n] = '\0';
+	return true;
+}
+
+bool model_command(const char *command)
+{
+	char answer[4096] = "", line[128];
+	struct termios mode;
+	int fd = open(LINE, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+	bool ok;
+
+	if (fd < 0)
+		return false;
+	if (tcgetattr(fd, &mode) == 0) {
+		cfmakeraw(&mode);
+		mode.c_cflag |= CLOCAL;
+		tcsetattr(fd, TCSANOW, &mode);
+		tcflush(fd, TCIFLUSH);
+	}
+	snprintf(line, sizeof(line), "%s\n", command);
+	ok = write(fd, line, strlen(line)) == (ssize_t)strlen(line) &&
+	     read_line(fd, answer, sizeof(answer)) && strncmp(answer, "ok", 2) == 0;
+	if (!ok)
+		tap_note("model: '%s' was answered with '%s'", command, answer);
+	close(fd);
+	return ok;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The device model's control line, for tests that need a device gone wrong. */
+#ifndef RKFD_TEST_MODEL_H
+#define RKFD_TEST_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Whether there is a model to talk to; on a real GPU there is not. */
+bool model_present(void);
+/* Sends a command; false unless the answer begins with "ok". */
+bool model_command(const char *command);
+
+#endif /* RKFD_TEST_MODEL_H */

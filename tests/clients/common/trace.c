@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tap.h"
+#include "trace.h"
+
+#define INSTANCES	"/sys/kernel/tracing/instances"
+#define BUFFER_KB	"4096"
+
+static char instance[128];
+static pid_t owner;	/* its forked children leave the instance alone */
+
+static void path_of(char *path, size_t size, const char *file)
+{
+	snprintf(path, size, "%s/%s", instance, file);
+}
+
+static bool put(const char *file, const char *text)
+{
+	char path[256];
+	bool ok;
+	int fd;
+
+	path_of(path, sizeof(path), file);
+	fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	ok = write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+	close(fd);
+	return ok;
+}
+
+bool trace_open(const char *name)
+{
+	snprintf(instance, sizeof(instance), INSTANCES "/%s", name);
+	if (mkdir(instance, 0700) != 0 && errno != EEXIST)
+		return false;
+	owner = getpid();
+	atexit(trace_close);
+	put("buffer_size_kb", BUFFER_KB);
+	trace_clear();
+	return put("tracing_on", "1");
+}
+
+bool trace_enable(const char *event)
+{
+	char file[128];
+
+	snprintf(file, sizeof(file), "events/%s/enable", event);
+	return put(file, "1");
+}
+
+void trace_clear(void)
+{
+	put("trace", "");
+}
+
+/* "task-pid [cpu] flags time: event: fields" */
+static bool matches(const char *line, const char *event, const char *text)
+{
+	char key[64];
+
+	if (line[0] == '#')
+		return false;
+	if (event) {
+		snprintf(key, sizeof(key), ": %s: ", event);
+		if (!strstr(line, key))
+			return false;
+	}
+	return !text || strstr(line, text);
+}
+
+static FILE *open_trace(void)
+{
+	char path[256];
+
+	path_of(path, sizeof(path), "trace");
+	return fopen(path, "re");
+}
+
+unsigned int trace_count(const char *event, const char *text)
+{
+	FILE *f = open_trace();
+	char line[1024];
+	unsigned int n = 0;
+
+	if (!f)
+		return 0;
+	while (fgets(line, sizeof(line), f))
+		n += matches(line, event, text);
+	fclose(f);
+	return n;
+}
+
+void trace_print(const char *prefix, const char *text, unsigned int lines)
+{
+	FILE *f = open_trace();
+	char line[1024];
+
+	if (!f)
+		return;
+	while (lines && fgets(line, sizeof(line), f)) {
+		if (!matches(line, NULL, text))
+			continue;
+		printf("%s%s", prefix, line);
+		lines--;
+	}
+	fclose(f);
+}
+
+bool trace_find(const char *event, const char *text, char *line, unsigned int size)
+{
+	FILE *f = open_trace();
+	bool found = false;
+
+	if (!f)
+		return false;
+	while (!found && fgets(line, (int)size, f))
+		found = matches(line, event, text);
+	fclose(f);
+	return found;
+}
+
+bool trace_wait(const char *event, const char *text, unsigned int wanted,
+		unsigned int ms)
+{
+	const unsigned long long end = now_ns() + ms * 1000000ull;
+
+	while (trace_count(event, text) < wanted) {
+		if (now_ns() > end)
+			return false;
+		usleep(5000);
+	}
+	return true;
+}
+
+void trace_close(void)
+{
+	if (!instance[0] || getpid() != owner)
+		return;
+	put("events/enable", "0");
+	rmdir(instance);
+	instance[0] = '\0';
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A tracefs instance of the program's own, and counting in its text. */
+#ifndef RKFD_TEST_TRACE_H
+#define RKFD_TEST_TRACE_H
+
+#include <stdbool.h>
+
+/* Makes an empty instance; false if tracefs is not there. */
+bool trace_open(const char *name);
+/* @event: "group/event", or "group" for all of it. */
+bool trace_enable(const char *event);
+void trace_clear(void);
+/*
+ * Lines of @event (null: any) that hold @text (null: any).
+ */
+unsigned int trace_count(const char *event, const char *text);
+/* Prints up to @lines lines that hold @text (null: any), each after @prefix. */
+void trace_print(const char *prefix, const char *text, unsigned int lines);
+/* Waits until trace_count() reaches @wanted; false after @ms milliseconds. */
+bool trace_wait(const char *event, const char *text, unsigned int wanted,
+		unsigned int ms);
+/* The first line of @event that holds @text; false if there is none. */
+bool trace_find(const char *event, const char *text, char *line, unsigned int size);
+void trace_close(void);
+
+#endif /* RKFD_TEST_TRACE_H */

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Copies that go wrong: addresses the process has not mapped, packets that the
+ * engine refuses. The process concerned has the damage, and another, which copies
+ * all the time, does not notice.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/check.h"
+#include "common/debugfs.h"
+#include "common/pattern.h"
+#include "common/queue.h"
+#include "common/tap.h"
+#include "common/trace.h"
+
+#define RING_SIZE	(16u << 10)
+#define BYTES		(64u << 10)
+#define FAULT_MS	10000u
+#define RETURN_MS	10000u
+
+/* The process that copies beside the one in trouble. */
+struct bystander {
+	volatile int stop;
+	volatile unsigned int copies;
+	volatile unsigned int failures;
+};
+
+static struct bystander *bystander;
+
+static void copy_beside(void)
+{
+	struct buffer src, dst;
+	struct queue queue;
+	struct gpu gpu;
+
+	gpu_open(&gpu);
+	buffer_create(&gpu, &src, BUFFER_GTT, BYTES);
+	buffer_create(&gpu, &dst, BUFFER_VRAM, BYTES);
+	queue_create(&gpu, &queue, RING_SIZE, BUFFER_GTT);
+	while (!bystander->stop) {
+		const uint64_t seed = bystander->copies;
+
+		pattern_fill(src.cpu, BYTES, seed, 0);
+		if (!queue_copy(&queue, dst.gpu, src.gpu, BYTES) ||
+		    pattern_check(dst.cpu, BYTES, seed, 0) != BYTES) {
+			bystander->failures++;
+			break;
+		}
+		bystander->copies++;
+	}
+	exit(bystander->failures ? 1 : 0);
+}
+
+/* Waits until the bystander has done @more copies. */
+static bool bystander_goes_on(unsigned int more)
+{
+	const unsigned int wanted = bystander->copies + more;
+	const unsigned long long end = now_ns() + timeout_ms() * 1000000ull;
+
+	while (bystander->copies < wanted && !bystander->failures && now_ns() < end)
+		usleep(1000);
+	return bystander->copies >= wanted && !bystander->failures;
+}
+
+/* What a process in trouble works with. */
+struct trouble {
+	struct gpu gpu;
+	struct queue queue;
+	struct buffer good;
+	uint64_t bad;		/* an address with nothing behind it */
+};
+
+static void trouble_start(struct trouble *t)
+{
+	void *nothing;
+
+	gpu_open(&t->gpu);
+	queue_create(&t->gpu, &t->queue, RING_SIZE, BUFFER_GTT);
+	buffer_create(&t->gpu, &t->good, BUFFER_VRAM, BYTES);
+	nothing = mmap(NULL, BYTES, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (nothing == MAP_FAILED)
+		die("no addresses");
+	t->bad = (uintptr_t)nothing;
+	memset(nothing, 0x77, BYTES);
+	memset(t->good.cpu, 0x11, BYTES);
+}
+
+/* Whether a fault at @address was traced. */
+static bool fault_traced(uint64_t address)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%llx",
+		 (unsigned long long)address & ~4095ull);
+	return trace_wait("rkfd_vm_fault", text, 1, FAULT_MS);
+}
+
+/* A copy that must fault at @address and move nothing. */
+static bool faults(struct trouble *t, uint64_t dst, uint64_t src, uint64_t address)
+{
+	struct packets p = { 0 };
+	bool ok;
+
+	trace_clear();
+	sdma_copy(&p, dst, src, 4096);
+	queue_submit(&t->queue, &p);
+	ok = fault_traced(address);
+	if (!ok)
+		tap_note("no fault at 0x%llx was traced", (unsigned long long)address);
+	return ok;
+}
+
+static bool all_bytes(const uint8_t *p, size_t size, uint8_t value)
+{
+	size_t i;
+
+	for (i = 0; i < size; i++)
+		if (p[i] != value)
+			return false;
+	return true;
+}
+
+static bool read_unmapped(struct trouble *t)
+{
+	/* What lies at the address in the CPU's view is not to be seen. */
+	return faults(t, t->good.gpu, t->bad, t->bad) &&
+	       !memchr(t->good.cpu, 0x77, BYTES);
+}
+
+static bool write_unmapped(struct trouble *t)
+{
+	return faults(t, t->bad, t->good.gpu, t->bad) &&
+	       all_bytes((uint8_t *)(uintptr_t)t->bad, BYTES, 0x77);
+}
+
+/* An address that was mapped a moment ago, so that a TLB may know it still. */
+static bool read_after_unmap(struct trouble *t)
+{
+	struct buffer gone;
+	uint64_t address;
+
+	buffer_create(&t->gpu, &gone, BUFFER_GTT, BYTES);
+	memset(gone.cpu, 0x33, BYTES);
+	address = gone.gpu;
+	if (!queue_copy(&t->queue, t->good.gpu, address, 4096) ||
+	    !all_bytes(t->good.cpu, 4096, 0x33))
+		return false;
+	memset(t->good.cpu, 0x11, BYTES);
+	buffer_destroy(&gone);
+	return faults(t, t->good.gpu, address, address) &&
+	       !memchr(t->good.cpu, 0x33, BYTES);
+}
+
+/* Memory that was allocated for reading only. */
+static bool write_read_only(struct trouble *t)
+{
+	HsaMemFlags flags = { .Value = 0 };
+	HSAuint64 address = 0;
+	void *p = NULL;
+
+	flags.ui32.NonPaged = 1;
+	flags.ui32.HostAccess = 1;
+	flags.ui32.ReadOnly = 1;
+	flags.ui32.NoNUMABind = 1;
+	if (hsaKmtAllocMemory(0, BYTES, flags, &p) != HSAKMT_STATUS_SUCCESS ||
+	    hsaKmtMapMemoryToGPU(p, BYTES, &address) != HSAKMT_STATUS_SUCCESS)
+		return false;
+	address = address ? address : (uintptr_t)p;
+	return queue_copy(&t->queue, t->good.gpu, address, 4096) &&
+	       faults(t, address, t->good.gpu, address);
+}
+
+/* Half of the range is mapped, half is not. */
+static bool run_over_the_end(struct trouble *t)
+{
+	const uint64_t end = t->good.gpu + t->good.size;
+	struct packets p = { 0 };
+	char text[32];
+
+	trace_clear();
+	sdma_fill(&p, end - 8192, 0x44444444, 4096);
+	queue_submit(&t->queue, &p);
+	snprintf(text, sizeof(text), "%llx", (unsigned long long)end);
+	return trace_wait("rkfd_vm_fault", text, 1, FAULT_MS);
+}
+
+/* The ring is all right, but what the engine finds there is not. */
+static bool unknown_packet(struct trouble *t)
+{
+	struct packets p = { 0 };
+	uint32_t fence;
+
+	sdma_emit(&p, 0xfe);
+	sdma_emit64(&p, 0);
+	fence = queue_submit(&t->queue, &p);
+	return !queue_wait_ms(&t->queue, fence, 1000);
+}
+
+static const struct scenario {
+	const char *name;
+	bool (*run)(struct trouble *t);
+} scenarios[] = {
+	{ "a read of an unmapped address", read_unmapped },
+	{ "a write to an unmapped address", write_unmapped },
+	{ "a read after unmap", read_after_unmap },
+	{ "a write to read-only memory", write_read_only },
+	{ "a fill over the end of a buffer", run_over_the_end },
+	{ "an unknown packet", unknown_packet },
+};
+
+#define AS_IT_SHOULD	0
+#define NO_FAULT	1
+#define NO_RECOVERY	2
+
+static int in_trouble(const struct scenario *s)
+{
+	struct trouble t;
+
+	trouble_start(&t);
+	if (!s->run(&t))
+		return NO_FAULT;
+	/* The queue in trouble can be taken away, and another takes its place. */
+	if (hsaKmtDestroyQueue(t.queue.resource.QueueId) != HSAKMT_STATUS_SUCCESS)
+		return NO_RECOVERY;
+	return check_copies(&t.gpu) ? AS_IT_SHOULD : NO_RECOVERY;
+}
+
+static void run(const struct scenario *s)
+{
+	int status = -1;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0)
+		exit(in_trouble(s));
+	waitpid(pid, &status, 0);
+	tap_ok(WIFEXITED(status) && WEXITSTATUS(status) != NO_FAULT,
+	       "%s is seen", s->name);
+	tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == AS_IT_SHOULD,
+	       "%s: the queue can be destroyed, a new one works", s->name);
+	tap_ok(bystander_goes_on(10), "%s: another process goes on", s->name);
+}
+
+int main(void)
+{
+	const unsigned int count = sizeof(scenarios) / sizeof(scenarios[0]);
+	char base[OBJECTS_SIZE];
+	unsigned int i;
+	int status = -1;
+	pid_t pid;
+
+	tap_start();
+	if (!trace_open("rkfd-faults") || !trace_enable("rkfd/rkfd_vm_fault"))
+		die("no trace of rkfd_vm_fault");
+	if (!debugfs_read("objects", base, sizeof(base)))
+		die("no objects in debugfs");
+	bystander = mmap(NULL, sizeof(*bystander), PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (bystander == MAP_FAILED)
+		die("no shared memory");
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0)
+		copy_beside();
+	tap_ok(bystander_goes_on(3), "a bystander copies");
+	for (i = 0; i < count; i++)
+		run(&scenarios[i]);
+	bystander->stop = 1;
+	waitpid(pid, &status, 0);
+	tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+	       "the bystander made %u copies without a fault", bystander->copies);
+	tap_ok(debugfs_objects_return_to(base, RETURN_MS), "nothing is left behind");
+	trace_close();
+	return tap_end();
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Processes killed in the middle of copies leave nothing behind: after 100 of
+ * them, what debugfs counts is back where it was.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/check.h"
+#include "common/debugfs.h"
+#include "common/queue.h"
+#include "common/tap.h"
+
+#define RING_SIZE	(16u << 10)
+#define QUEUES		2u
+#define BYTES		(4u << 20)
+#define RETURN_MS	10000u
+
+/* Copies without end; writes a byte to @ready when the first are under way. */
+static void copy_for_ever(int ready, unsigned int round)
+{
+	struct buffer src, dst;
+	struct queue queue[QUEUES];
+	struct packets blocked = { 0 };
+	struct gpu gpu;
+	unsigned int q;
+
+	gpu_open(&gpu);
+	buffer_create(&gpu, &src, round % 3 ? BUFFER_GTT : BUFFER_REGISTERED, BYTES);
+	buffer_create(&gpu, &dst, round % 2 ? BUFFER_VRAM : BUFFER_USERPTR, BYTES);
+	for (q = 0; q < QUEUES; q++)
+		queue_create(&gpu, &queue[q], RING_SIZE, q ? BUFFER_GTT : BUFFER_USERPTR);
+	/* Every fourth also dies with a queue that waits for ever. */
+	if (round % 4 == 0) {
+		sdma_wait_memory(&blocked, queue[1].status.gpu + 64, 1);
+		queue_submit(&queue[1], &blocked);
+	}
+	for (unsigned int i = 0; ; i++) {
+		struct packets p = { 0 };
+
+		sdma_copy(&p, dst.gpu, src.gpu, BYTES);
+		q = round % 4 ? i % QUEUES : 0;
+		queue_submit(&queue[q], &p);
+		if (i == 3 && write(ready, "", 1) != 1)
+			exit(1);
+	}
+}
+
+/* False if the child did not get as far as its first copies. */
+static bool kill_one(unsigned int round)
+{
+	int pipes[2], status;
+	char byte;
+	bool ready;
+	pid_t pid;
+
+	if (pipe(pipes) != 0)
+		die("pipe failed");
+	fflush(stdout);
+	pid = fork();
+	if (pid < 0)
+		die("fork failed");
+	if (pid == 0) {
+		close(pipes[0]);
+		copy_for_ever(pipes[1], round);
+	}
+	close(pipes[1]);
+	ready = read(pipes[0], &byte, 1) == 1;
+	usleep(random_below(20000));
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	close(pipes[0]);
+	return ready && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+}
+
+int main(void)
+{
+	const unsigned int rounds = work(100, 10);
+	char base[OBJECTS_SIZE];
+	unsigned int i, killed = 0;
+
+	tap_start();
+	/* The first use may make things that stay; the base line is what follows. */
+	tap_ok(check_process_copies(), "a copy beforehand");
+	usleep(200000);
+	if (!debugfs_read("objects", base, sizeof(base)))
+		die("no objects in debugfs");
+	for (i = 0; i < rounds; i++)
+		killed += kill_one(i);
+	tap_ok(killed == rounds, "%u of %u processes killed in the middle of copies",
+	       killed, rounds);
+	tap_ok(debugfs_objects_return_to(base, RETURN_MS),
+	       "VRAM, GTT, VMIDs, doorbells, queues are back at the base line");
+	tap_ok(check_process_copies(), "a copy afterwards");
+	tap_ok(debugfs_objects_return_to(base, RETURN_MS), "back at the base line again");
+	return tap_end();
+}
