@@ -1,2 +1,2 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Tests of the pure crate `hw` on the host.
+//! Tests of the pure crate `hw` on the host: see `tests/`.

@@ -71,8 +71,8 @@ pub struct CpuNode {
 
 impl Display for CpuNode {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        // A CPU node has the lines of a GPU node, with zeros for what only a GPU has; absent lines would leave a
-        // client with the values of the node that it read before.
+        // Zeros for what only a GPU has: where a line is absent (p2p_links_count), libhsakmt keeps the value of the
+        // node that it read before.
         let common = Common {
             cpu_cores_count: self.cpu_cores_count,
             mem_banks_count: self.mem_banks_count,

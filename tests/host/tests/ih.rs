@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Interrupt vectors and fault status.
+
+use hw::ih::{Client, Event, FaultStatus, Hub, IvEntry, SdmaErrorKind};
+use proptest::prelude::*;
+
+/// An entry as hardware builds it.
+#[derive(Clone, Copy, Debug)]
+struct Fields {
+    client: u8,
+    source: u8,
+    ring: u8,
+    vmid: u8,
+    mm: bool,
+    timestamp: u64,
+    pasid: u16,
+    node: u8,
+    data: [u32; 4],
+}
+
+impl Fields {
+    fn dwords(self) -> [u32; 8] {
+        let [a, b, c, d] = self.data;
+        [
+            u32::from(self.client)
+                | u32::from(self.source) << 8
+                | u32::from(self.ring) << 16
+                | u32::from(self.vmid) << 24
+                | u32::from(self.mm) << 31,
+            self.timestamp as u32,
+            (self.timestamp >> 32) as u32,
+            u32::from(self.pasid) | u32::from(self.node) << 16,
+            a,
+            b,
+            c,
+            d,
+        ]
+    }
+
+    fn event(self) -> Event {
+        IvEntry::decode(&self.dwords()).event()
+    }
+}
+
+const BASE: Fields = Fields {
+    client: 0,
+    source: 0,
+    ring: 0,
+    vmid: 3,
+    mm: true,
+    timestamp: 0,
+    pasid: 0x8001,
+    node: 0,
+    data: [0; 4],
+};
+
+proptest! {
+    #[test]
+    fn every_field_is_found(
+        (client, source, ring, node) in any::<(u8, u8, u8, u8)>(),
+        vmid in 0u8..16, mm: bool, timestamp in 0u64..1 << 48, pasid: u16, data: [u32; 4],
+    ) {
+        let fields = Fields { client, source, ring, vmid, mm, timestamp, pasid, node, data };
+        let entry = IvEntry::decode(&fields.dwords());
+        prop_assert_eq!(entry.client, Client::new(client));
+        prop_assert_eq!(entry.source, source);
+        prop_assert_eq!(entry.ring, ring);
+        prop_assert_eq!(entry.vmid, vmid);
+        prop_assert_eq!(entry.hub, if mm { Hub::Mm } else { Hub::Gfx });
+        prop_assert_eq!(entry.timestamp, timestamp);
+        prop_assert_eq!(entry.pasid, pasid);
+        prop_assert_eq!(entry.node, node);
+        prop_assert_eq!(entry.data, data);
+    }
+
+    #[test]
+    fn any_entry_decodes(dwords: [u32; 8]) {
+        let entry = IvEntry::decode(&dwords);
+        prop_assert!(entry.vmid < 16);
+        prop_assert!(entry.timestamp < 1 << 48);
+        if let Event::VmFault(fault) = entry.event() {
+            prop_assert!(fault.address() < 1 << 48);
+        }
+    }
+
+    #[test]
+    fn a_fault_s_page_is_put_together(va in 0u64..1 << 36, bits in 0u32..16) {
+        let fields = Fields {
+            client: 0x12,
+            data: [va as u32, (va >> 32) as u32 | bits << 4, 0, 0],
+            ..BASE
+        };
+        let Event::VmFault(fault) = fields.event() else {
+            return Err(TestCaseError::fail("no fault"));
+        };
+        prop_assert_eq!((fault.page, fault.address()), (va, va << 12));
+        prop_assert_eq!(fault.execute, bits & 1 != 0);
+        prop_assert_eq!(fault.write, bits & 2 != 0);
+        prop_assert_eq!(fault.read, bits & 4 != 0);
+        prop_assert_eq!(fault.retry, bits & 8 != 0);
+    }
+}
+
+#[test]
+fn sdma_clients_are_numbered_by_engine() {
+    for (engine, client) in [8, 9, 1, 4, 5].into_iter().enumerate() {
+        let fields = Fields {
+            client,
+            source: 224,
+            ring: 2,
+            data: [0xf123_4567, 1, 2, 3],
+            ..BASE
+        };
+        let Event::SdmaTrap(trap) = fields.event() else {
+            panic!("client {client} raised no trap");
+        };
+        assert_eq!(usize::from(trap.engine), engine);
+        assert_eq!((trap.ring, trap.vmid, trap.pasid), (2, 3, 0x8001));
+        assert_eq!(trap.context, 0x0123_4567);
+    }
+}
+
+#[test]
+fn sdma_errors_are_told_from_traps_and_notices() {
+    let kind = |source| match (Fields {
+        client: 9,
+        source,
+        ..BASE
+    })
+    .event()
+    {
+        Event::SdmaError(error) => {
+            assert_eq!((error.engine, error.vmid, error.pasid), (1, 3, 0x8001));
+            Some(error.kind)
+        }
+        _ => None,
+    };
+    assert_eq!(kind(220), Some(SdmaErrorKind::Ecc));
+    assert_eq!(kind(242), Some(SdmaErrorKind::VmHole));
+    assert_eq!(kind(244), Some(SdmaErrorKind::DoorbellInvalid));
+    assert_eq!(kind(246), Some(SdmaErrorKind::PollTimeout));
+    assert_eq!(kind(247), Some(SdmaErrorKind::SrbmWrite));
+    // Preemption and an empty context are no errors.
+    assert_eq!(kind(240), None);
+    assert_eq!(kind(243), None);
+    assert_eq!(kind(224), None);
+}
+
+#[test]
+fn faults_name_their_hub() {
+    let hub = |client| match (Fields { client, ..BASE }).event() {
+        Event::VmFault(fault) => Some(fault.hub),
+        _ => None,
+    };
+    assert_eq!(hub(0x12), Some(Hub::Mm));
+    assert_eq!(hub(0x1b), Some(Hub::Gfx));
+    assert_eq!(hub(0x14), None);
+}
+
+#[test]
+fn end_of_pipe_names_its_queue() {
+    let fields = Fields {
+        client: 0x14,
+        source: 181,
+        ring: 5 << 4 | 1 << 2 | 2,
+        data: [0xffff_ffff, 0, 0, 0],
+        mm: false,
+        ..BASE
+    };
+    let Event::CpEop(eop) = fields.event() else {
+        panic!("no end of pipe");
+    };
+    assert_eq!((eop.me, eop.pipe, eop.queue), (1, 2, 5));
+    assert_eq!(eop.context, u32::MAX);
+}
+
+#[test]
+fn cp_errors_and_shader_messages() {
+    for source in [183, 184, 185, 200] {
+        let event = (Fields {
+            client: 0x14,
+            source,
+            ..BASE
+        })
+        .event();
+        assert!(matches!(event, Event::CpError(error) if error.source == source));
+    }
+    let fields = Fields {
+        client: 0x0c,
+        source: 239,
+        data: [0x9000_0abc, 0x12, 0, 0],
+        ..BASE
+    };
+    let Event::ShaderMessage(message) = fields.event() else {
+        panic!("no message");
+    };
+    assert_eq!((message.engine, message.data), (2, 0x12_9abc));
+    assert_eq!(
+        (Fields {
+            client: 0x1f,
+            ..BASE
+        })
+        .event(),
+        Event::Unknown
+    );
+}
+
+#[test]
+fn fault_status_has_its_fields() {
+    assert_eq!(FaultStatus::decode(0), None);
+    let status =
+        FaultStatus::decode(1 | 5 << 1 | 9 << 4 | 1 << 8 | 0x155 << 9 | 1 << 18 | 11 << 20);
+    assert_eq!(
+        status,
+        Some(FaultStatus {
+            more: true,
+            walker_error: 5,
+            permission: 9,
+            mapping_error: true,
+            client: 0x155,
+            write: true,
+            atomic: false,
+            vmid: 11,
+        })
+    );
+}

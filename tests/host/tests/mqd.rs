@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Queue descriptors, and the numbers of CREATE_QUEUE.
+
+use hw::doorbell::{SliceIndex, Slot};
+use hw::mqd::compute::{ComputeMqd, ComputeQueue, ContextSave, Format};
+use hw::mqd::sdma::{kernel_rb_cntl, register_of, SdmaMqd, SdmaQueue};
+use hw::queue::{Percentage, Priority, QueueType};
+use hw::sdma::ring::RingSize;
+use proptest::prelude::*;
+
+const BAR: u64 = 2 << 20;
+
+fn sdma_queue() -> SdmaQueue {
+    SdmaQueue {
+        ring_base: 0x7f12_3456_7800,
+        ring_size: RingSize::new(1 << 20).unwrap(),
+        read_pointer: 0x7f00_0000_1010,
+        doorbell: SliceIndex::new(2, BAR)
+            .unwrap()
+            .doorbell(Slot::sdma(1, 3).unwrap()),
+        vmid: 9,
+        engine: 1,
+        queue: 3,
+    }
+}
+
+#[test]
+fn an_sdma_descriptor_has_the_dwords_of_the_specification() {
+    let mqd = SdmaMqd::new(&sdma_queue());
+    let d = mqd.dwords();
+    let doorbell = 2 * (2 * 1024 + 0x10a + 512 + 1);
+    let mut expected = [0u32; 128];
+    expected[0] = 18 << 1 | 1 << 12 | 6 << 16 | 9 << 24;
+    expected[1] = 0x1234_5678;
+    expected[2] = 0x7f;
+    expected[8] = 0x7f00;
+    expected[9] = 0x1010;
+    expected[10] = 1 << 8;
+    expected[22] = doorbell << 2;
+    expected[27] = 0xf;
+    expected[126] = 1;
+    expected[127] = 3;
+    assert_eq!(d, &expected);
+    let rlc = mqd.rlc();
+    assert_eq!(rlc.rb_cntl_enabled(), expected[0] | 1);
+    assert_eq!(rlc.rb_cntl & 1, 0);
+    assert_eq!(rlc.doorbell, 1 << 28);
+    assert_eq!(rlc.doorbell_offset, doorbell << 2);
+    assert_eq!(rlc.ib_cntl, 1 << 8 | 1);
+    assert_eq!((rlc.rb_base, rlc.rb_base_hi), (0x1234_5678, 0x7f));
+    assert_eq!((rlc.rptr_addr_lo, rlc.rptr_addr_hi), (0x1010, 0x7f00));
+}
+
+#[test]
+fn descriptor_dwords_are_the_image_of_registers() {
+    // Offsets from RLC0's first register, +0x130 of the engine.
+    let at = |dword| register_of(dword).map(|offset| offset + 0x130);
+    assert_eq!(at(0), Some(0x130));
+    assert_eq!(at(18), Some(0x142));
+    assert_eq!(at(19), Some(0x158));
+    assert_eq!(at(22), Some(0x15b));
+    assert_eq!(at(24), Some(0x15d));
+    assert_eq!(at(25), Some(0x15f));
+    assert_eq!(at(31), Some(0x165));
+    assert_eq!(at(32), None);
+    assert_eq!(at(126), None);
+}
+
+#[test]
+fn a_kernel_ring_is_privileged() {
+    let size = RingSize::new(1 << 16).unwrap();
+    assert_eq!(kernel_rb_cntl(size), 14 << 1 | 1 << 12 | 6 << 16 | 1 << 23);
+}
+
+proptest! {
+    #[test]
+    fn pointers_are_saved_and_read_back(read: u64, write: u64) {
+        let mut mqd = SdmaMqd::new(&sdma_queue());
+        mqd.save_pointers(read, write);
+        let mqd = SdmaMqd::from_dwords(*mqd.dwords());
+        prop_assert_eq!((mqd.read_pointer(), mqd.write_pointer()), (read, write));
+        prop_assert_eq!((mqd.rlc().rptr, mqd.rlc().wptr), (read, write));
+    }
+
+    #[test]
+    fn a_moved_queue_is_a_queue_made_there(vmid in 0u8..16, engine in 0u8..5, queue in 0u8..8) {
+        let doorbell = SliceIndex::new(7, BAR).unwrap().doorbell(Slot::sdma(engine, queue).unwrap());
+        let mut moved = SdmaMqd::new(&sdma_queue());
+        moved.set_vmid(vmid);
+        moved.set_slot(engine, queue, doorbell);
+        let made = SdmaMqd::new(&SdmaQueue { doorbell, vmid, engine, queue, ..sdma_queue() });
+        prop_assert_eq!(&moved, &made);
+        prop_assert_eq!((moved.engine(), moved.queue()), (engine, queue));
+    }
+
+    #[test]
+    fn numbers_of_create_queue_are_judged(value: u32) {
+        let percent = value & 0xff;
+        prop_assert_eq!(Percentage::new(value).is_some(), percent <= 100);
+        if let Some(p) = Percentage::new(value) {
+            prop_assert_eq!((u32::from(p.percent), u32::from(p.pm4_xcc)), (percent, value >> 8 & 0xff));
+            prop_assert_eq!(p.is_active(), percent > 0);
+        }
+        prop_assert_eq!(Priority::new(value).is_some(), value < 16);
+        prop_assert_eq!(QueueType::new(value).is_some(), value < 5);
+    }
+}
+
+fn compute_queue(format: Format) -> ComputeQueue {
+    ComputeQueue {
+        mqd_address: 0x1_0000_2000,
+        ring_base: 0x7f12_3456_7800,
+        ring_size: RingSize::new(4096).unwrap(),
+        read_pointer: 0x7f00_0000_1080,
+        write_pointer: 0x7f00_0000_1038,
+        eop_base: 0x7f00_0001_0000,
+        eop_bytes: 4096,
+        doorbell: SliceIndex::new(1, BAR)
+            .unwrap()
+            .doorbell(Slot::new(5).unwrap()),
+        vmid: 8,
+        format,
+        priority: Priority::new(11).unwrap(),
+        context_save: Some(ContextSave {
+            base: 0x7e00_0000_0000,
+            size: 0x3c9_1000,
+            control_stack: 0x9000,
+        }),
+    }
+}
+
+#[test]
+fn a_compute_descriptor_has_the_dwords_of_the_specification() {
+    let mqd = ComputeMqd::new(&compute_queue(Format::Aql));
+    let d = mqd.dwords();
+    let doorbell = 2 * (1024 + 5);
+    for (dword, value) in [
+        (0, 0xc031_0800),
+        (11, 1),
+        (128, 0x2000),
+        (129, 1),
+        (130, 0),
+        (131, 8),
+        (132, 1 | 0x53 << 8 | 1 << 30),
+        (133, 2),
+        (135, 1 | 1 << 4 | 1 << 8),
+        (136, 0x1234_5678),
+        (137, 0x7f),
+        (139, 0x1080),
+        (140, 0x7f00),
+        (141, 0x1038),
+        (142, 0x7f00),
+        (143, doorbell << 2 | 2),
+        (
+            145,
+            9 | 5 << 8 | 1 << 28 | 1 << 27 | 2 << 25 | 1 << 14 | 1 << 16,
+        ),
+        (149, 3 << 20 | 1 << 23),
+        (160, 1 << 14),
+        (162, 1 << 8),
+        (165, 0x0000_0100),
+        (166, 0x7f),
+        (167, 9),
+        (171, 0),
+        (172, 0x7e00),
+        (174, 0x9000),
+        (175, 0x9000),
+        (176, 0x9000),
+        (177, 0x3c9_1000),
+        (181, 1),
+    ] {
+        assert_eq!(d[dword], value, "dword {dword}");
+    }
+    for dword in [23, 24, 26, 27, 39, 40, 41, 42] {
+        assert_eq!(d[dword], u32::MAX);
+    }
+    assert_eq!(mqd.doorbell_enabled(), d[143] | 1 << 30);
+    let registers: Vec<(u32, u32)> = mqd.hqd().collect();
+    assert_eq!(registers.len(), 56);
+    assert_eq!(registers[0], (0x3245, 0x2000));
+    assert_eq!(registers[3], (0x3248, 8));
+    assert_eq!(registers[55].0, 0x327c);
+}
+
+#[test]
+fn kernel_and_pm4_queues_differ_in_their_bits() {
+    let mut queue = compute_queue(Format::Pm4);
+    queue.context_save = None;
+    queue.eop_bytes = 1 << 20;
+    let pm4 = ComputeMqd::new(&queue);
+    assert_eq!(pm4.dwords()[145], 9 | 5 << 8 | 1 << 28);
+    assert_eq!(pm4.dwords()[132], 1 | 0x53 << 8);
+    assert_eq!(pm4.dwords()[143] & 2, 0);
+    assert_eq!(pm4.dwords()[181], 0);
+    assert_eq!(pm4.dwords()[167], 0xa);
+    let kernel = ComputeMqd::new(&compute_queue(Format::Kernel));
+    assert_eq!(kernel.dwords()[145] >> 28, 0b1101);
+}
+
+#[test]
+fn cu_masks_go_to_their_engine() {
+    let mut mqd = ComputeMqd::new(&compute_queue(Format::Aql));
+    mqd.set_cu_mask(4, 0xff);
+    mqd.set_cu_mask(8, 0);
+    let untouched = ComputeMqd::new(&compute_queue(Format::Aql));
+    let changed: Vec<usize> = (0..512)
+        .filter(|&dword| mqd.dwords()[dword] != untouched.dwords()[dword])
+        .collect();
+    assert_eq!(changed, [39]);
+}
+
+#[test]
+fn priorities_map_to_three_of_the_pipe() {
+    let pipe: Vec<u32> = (0..16).map(|n| Priority::new(n).unwrap().pipe()).collect();
+    assert_eq!(pipe, [0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2]);
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0
+//! SDMA packets: the dwords of each form, and sequences of packets for long copies and fills.
+
+use hw::sdma::copy::{Copies, Fills};
+use hw::sdma::length::{self, Length};
+use hw::sdma::packet::{self as p, Compare, CopyBytes, FillBytes, PollPace};
+use proptest::prelude::*;
+
+const ADDRESS: u64 = 0x1234_5678_9abc_def0;
+
+#[test]
+fn each_packet_has_the_dwords_of_the_specification() {
+    let bytes = CopyBytes::new(0x1000).unwrap();
+    assert_eq!(
+        p::copy_linear(0x1_0000_0002, 0x3_0000_0004, bytes),
+        [1, 0xfff, 0, 2, 1, 4, 3]
+    );
+    let fill = FillBytes::new(0x1000).unwrap();
+    assert_eq!(
+        p::const_fill(ADDRESS, 0xa5a5_a5a5, fill),
+        [0x8000_000b, 0x9abc_def0, 0x1234_5678, 0xa5a5_a5a5, 0xffc]
+    );
+    assert_eq!(
+        p::write_qword(ADDRESS, 0x1122_3344_5566_7788),
+        [2, 0x9abc_def0, 0x1234_5678, 1, 0x5566_7788, 0x1122_3344]
+    );
+    assert_eq!(
+        p::write_dword(ADDRESS, 7),
+        [2, 0x9abc_def0, 0x1234_5678, 0, 7]
+    );
+    assert_eq!(p::fence(ADDRESS, 9), [5, 0x9abc_def0, 0x1234_5678, 9]);
+    assert_eq!(p::trap(0xffff_ffff), [6, 0x0fff_ffff]);
+    assert_eq!(
+        p::poll_memory(ADDRESS, Compare::Equal, 1, 2, PollPace::STEADY),
+        [0xb000_0008, 0x9abc_def0, 0x1234_5678, 1, 2, 0x0fff_000a]
+    );
+    let pace = PollPace {
+        interval: 0x1234,
+        retries: 0x567,
+    };
+    assert_eq!(
+        p::poll_register(0x28b5, Compare::GreaterEqual, 3, 4, pace),
+        [0x5000_0008, 0x28b5 << 2, 0, 3, 4, 0x0567_1234]
+    );
+    assert_eq!(
+        p::hdp_flush(0xe26, 0xe27, 1 << 10),
+        [
+            0x3400_0008,
+            0xe27 << 2,
+            0xe26 << 2,
+            0x400,
+            0x400,
+            0x0fff_000a
+        ]
+    );
+    assert_eq!(
+        p::indirect(5, 0x2_0000_0040, 0x20),
+        [0x0005_0004, 0x40, 2, 0x20, 0, 0]
+    );
+    assert_eq!(
+        p::ptepde_gen(ADDRESS, 0x1_0000_0002, 0x3_0000_0004, 0x5_0000_0006, 512),
+        Some([0xc, 0x9abc_def0, 0x1234_5678, 2, 1, 4, 3, 6, 5, 511])
+    );
+    assert_eq!(p::srbm_write(0x28b4, 0xabcd), [0xf000_000e, 0x28b4, 0xabcd]);
+    assert_eq!(p::timestamp(ADDRESS), [0x20d, 0x9abc_def0, 0x1234_5678]);
+    assert_eq!(
+        p::atomic_add64(ADDRESS, u64::MAX),
+        [
+            0x5e00_000a,
+            0x9abc_def0,
+            0x1234_5678,
+            u32::MAX,
+            u32::MAX,
+            0,
+            0,
+            0
+        ]
+    );
+}
+
+#[test]
+fn counts_that_a_packet_cannot_hold_are_refused() {
+    assert!(CopyBytes::new(0).is_none());
+    assert!(CopyBytes::new(1 << 30).is_some());
+    assert!(CopyBytes::new((1 << 30) + 1).is_none());
+    assert!(FillBytes::new(6).is_none());
+    assert!(FillBytes::new(0).is_none());
+    assert!(FillBytes::new(1 << 30).is_some());
+    assert!(FillBytes::new((1 << 30) + 4).is_none());
+    assert!(p::ptepde_gen(0, 0, 0, 0, 0).is_none());
+    assert!(p::ptepde_gen(0, 0, 0, 0, 1 << 19).is_some());
+    assert!(p::ptepde_gen(0, 0, 0, 0, (1 << 19) + 1).is_none());
+    assert!(p::write_header(0, 0).is_none());
+    assert_eq!(p::write_header(0, 1 << 20).unwrap()[3], (1 << 20) - 1);
+    assert!(p::write_header(0, (1 << 20) + 1).is_none());
+    assert!(p::nop_burst(0).is_none());
+    assert_eq!(p::nop_burst(1), Some(0));
+    assert_eq!(p::nop_burst(1 << 14), Some(0x3fff << 16));
+    assert!(p::nop_burst((1 << 14) + 1).is_none());
+}
+
+#[test]
+fn every_packet_has_the_length_that_its_dwords_say() {
+    let pace = PollPace::STEADY;
+    let bytes = CopyBytes::new(1).unwrap();
+    let fill = FillBytes::new(4).unwrap();
+    let packets: [&[u32]; 14] = [
+        &[p::NOP],
+        &p::copy_linear(0, 0, bytes),
+        &p::const_fill(0, 0, fill),
+        &p::write_dword(0, 0),
+        &p::write_qword(0, 0),
+        &p::fence(0, 0),
+        &p::trap(0),
+        &p::poll_memory(0, Compare::Always, 0, 0, pace),
+        &p::poll_register(0, Compare::Always, 0, 0, pace),
+        &p::hdp_flush(0, 0, 0),
+        &p::indirect(0, 0, 0),
+        &p::ptepde_gen(0, 0, 0, 0, 1).unwrap(),
+        &p::srbm_write(0, 0),
+        &p::atomic_add64(0, 0),
+    ];
+    for packet in packets {
+        assert_eq!(length::of(packet), Length::Dwords(packet.len() as u32));
+    }
+    assert_eq!(length::of(&p::timestamp(0)), Length::Dwords(3));
+    assert_eq!(length::of(&[p::nop_burst(77).unwrap()]), Length::Dwords(77));
+    assert_eq!(length::of(&[1 | 1 << 27]), Length::Dwords(9));
+    assert_eq!(length::of(&[1 | 4 << 8]), Length::Dwords(13));
+    assert_eq!(length::of(&[]), Length::Incomplete(1));
+    assert_eq!(length::of(&[2, 0, 0]), Length::Incomplete(4));
+    assert_eq!(
+        length::of(&p::write_header(0, 1 << 20).unwrap()),
+        Length::Dwords(length::MAX_PACKET_DWORDS)
+    );
+    assert_eq!(length::of(&[17]), Length::Unknown);
+    assert_eq!(length::of(&[1 | 9 << 8]), Length::Unknown);
+}
+
+/// A dword pair as an address.
+fn address(low: u32, high: u32) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
+}
+
+proptest! {
+    #[test]
+    fn copies_cover_the_whole_once(
+        source in 0u64..1 << 47,
+        destination in 0u64..1 << 47,
+        bytes in prop_oneof![0u64..5, 0u64..1 << 34, (1u64..5).prop_map(|n| n << 30)],
+    ) {
+        let copies = Copies::new(source, destination, bytes).unwrap();
+        prop_assert_eq!(copies.packets(), copies.clone().count() as u64);
+        let mut done = 0;
+        for packet in copies {
+            let [op, count, _, s_lo, s_hi, d_lo, d_hi] = packet;
+            prop_assert_eq!(op, 1);
+            prop_assert_eq!(address(s_lo, s_hi), source + done);
+            prop_assert_eq!(address(d_lo, d_hi), destination + done);
+            prop_assert!(count < 1 << 30);
+            done += u64::from(count) + 1;
+        }
+        prop_assert_eq!(done, bytes);
+    }
+
+    #[test]
+    fn fills_cover_the_whole_once(
+        destination in (0u64..1 << 45).prop_map(|n| n * 4),
+        value: u32,
+        bytes in prop_oneof![0u64..5, 0u64..1 << 32, (1u64..5).prop_map(|n| n << 28)].prop_map(|n| n * 4),
+    ) {
+        let fills = Fills::new(destination, value, bytes).unwrap();
+        prop_assert_eq!(fills.packets(), fills.clone().count() as u64);
+        let mut done = 0;
+        for packet in fills {
+            let [op, d_lo, d_hi, v, count] = packet;
+            prop_assert_eq!((op, v), (0x8000_000b, value));
+            prop_assert_eq!(address(d_lo, d_hi), destination + done);
+            prop_assert!(count < 1 << 30);
+            // The specification: length is the count plus one element.
+            done += u64::from(count) + 4;
+        }
+        prop_assert_eq!(done, bytes);
+    }
+
+    #[test]
+    fn ends_that_would_wrap_are_refused(from_top in 0u64..100, bytes in 0u64..200) {
+        let start = u64::MAX - from_top;
+        let fits = start.checked_add(bytes).is_some();
+        prop_assert_eq!(Copies::new(start, 0, bytes).is_some(), fits);
+        prop_assert_eq!(Copies::new(0, start, bytes).is_some(), fits);
+        prop_assert_eq!(
+            Fills::new(start, 0, bytes).is_some(),
+            fits && start % 4 == 0 && bytes % 4 == 0
+        );
+    }
+
+    #[test]
+    fn the_length_of_garbage_is_bounded(dwords in prop::collection::vec(any::<u32>(), 0..8), op in 0u32..18) {
+        let mut dwords = dwords;
+        if let Some(first) = dwords.first_mut() {
+            *first = *first & !0xffff | op;
+        }
+        match length::of(&dwords) {
+            Length::Dwords(n) => prop_assert!(0 < n && n <= length::MAX_PACKET_DWORDS),
+            Length::Incomplete(n) => prop_assert!(n as usize > dwords.len()),
+            Length::Unknown => {}
+        }
+    }
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Page-table entries, bit by bit as the specification has them.
+
+use hw::pte::{
+    mtype_gfx90a, Access, Coherence, ContextBase, Flags, Fragment, Mtype, Pde, Pte, Residence,
+};
+use hw::va::Level;
+use proptest::prelude::*;
+
+fn flags() -> impl Strategy<Value = Flags> {
+    let mtype = prop_oneof![
+        Just(Mtype::Nc),
+        Just(Mtype::Rw),
+        Just(Mtype::Cc),
+        Just(Mtype::Uc)
+    ];
+    (any::<[bool; 5]>(), mtype).prop_map(|([r, w, x, snooped, system], mtype)| Flags {
+        readable: r,
+        writeable: w,
+        executable: x,
+        snooped,
+        system,
+        mtype,
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_page_reads_back(address in 0u64..1 << 36, flags in flags(), order in 0u32..32) {
+        let entry = Pte::page(address << 12, flags, Fragment::new(order));
+        prop_assert!(entry.is_valid());
+        prop_assert_eq!(entry.address(), address << 12);
+        prop_assert_eq!(entry.flags(), flags);
+        prop_assert_eq!(entry.fragment().order(), order);
+        // Nothing but the fields of a PTE: bits 3, 56:48 and 63:59 are clear.
+        prop_assert_eq!(entry.raw() & 0xf9ff_0000_0000_0008, 0);
+        prop_assert_eq!(Pte::from_raw(entry.raw()), entry);
+    }
+
+    #[test]
+    fn no_address_reaches_the_flag_bits(address: u64) {
+        let entry = Pte::page(address, Flags::default(), Fragment::PAGE);
+        prop_assert_eq!(entry.raw() & !0x0000_ffff_ffff_f000, 1);
+        for level in [Level::Pdb2, Level::Pdb1, Level::Pdb0] {
+            let empty = Pde::table(level, 0).unwrap().raw();
+            let table = Pde::table(level, address).unwrap();
+            prop_assert_eq!(table.raw() & !0x0000_ffff_ffff_ffc0, empty);
+            prop_assert_eq!(table.table_address(), address & 0x0000_ffff_ffff_ffc0);
+        }
+    }
+
+    #[test]
+    fn advancing_moves_only_the_address(page in 0u64..1 << 30, by in 0u64..1 << 30, flags in flags()) {
+        let entry = Pte::page(page << 12, flags, Fragment::PAGE);
+        prop_assert_eq!(entry.advance(by), Pte::page((page + by) << 12, flags, Fragment::PAGE));
+        let (page, by) = (page >> 6, by >> 6);
+        let leaf = Pde::large_page(page << 21, flags, Fragment::LARGE);
+        prop_assert_eq!(leaf.advance(by), Pde::large_page((page + by) << 21, flags, Fragment::LARGE));
+    }
+}
+
+#[test]
+fn each_flag_has_its_bit() {
+    let one = |change: fn(&mut Flags)| {
+        let mut flags = Flags::default();
+        change(&mut flags);
+        flags.bits()
+    };
+    assert_eq!(one(|f| f.system = true), 1 << 1);
+    assert_eq!(one(|f| f.snooped = true), 1 << 2);
+    assert_eq!(one(|f| f.executable = true), 1 << 4);
+    assert_eq!(one(|f| f.readable = true), 1 << 5);
+    assert_eq!(one(|f| f.writeable = true), 1 << 6);
+    assert_eq!(one(|f| f.mtype = Mtype::Rw), 1 << 57);
+    assert_eq!(one(|f| f.mtype = Mtype::Cc), 2 << 57);
+    assert_eq!(one(|f| f.mtype = Mtype::Uc), 3 << 57);
+    let fragment = Pte::page(0, Flags::default(), Fragment::new(9));
+    assert_eq!(fragment.raw(), 9 << 7 | 1);
+}
+
+#[test]
+fn a_gart_entry_is_uncached_snooped_host_memory() {
+    // UC, EXECUTABLE, VALID, SYSTEM, SNOOPED, READABLE, WRITEABLE.
+    assert_eq!(
+        Pte::gart(0x1_2345_6000).raw(),
+        3 << 57 | 0x1_2345_6000 | 0b111_0111
+    );
+}
+
+#[test]
+fn directories_are_in_the_translate_further_form() {
+    let table = 0x12_3456_7000;
+    assert_eq!(Pde::table(Level::Pdb2, table).unwrap().raw(), table | 1);
+    assert_eq!(
+        Pde::table(Level::Pdb1, table).unwrap().raw(),
+        9 << 59 | table | 1
+    );
+    assert_eq!(
+        Pde::table(Level::Pdb0, table).unwrap().raw(),
+        1 << 56 | table | 1
+    );
+    assert!(Pde::table(Level::Ptb, table).is_none());
+    for level in [Level::Pdb2, Level::Pdb1, Level::Pdb0] {
+        assert!(!Pde::table(level, table).unwrap().is_leaf(level));
+    }
+    // A 2 MiB leaf has neither P nor TF.
+    let leaf = Pde::large_page(0x4000_0000, Flags::default(), Fragment::LARGE);
+    assert_eq!(leaf.raw(), 0x4000_0000 | 9 << 7 | 1);
+    assert!(leaf.is_leaf(Level::Pdb0));
+    assert_eq!(leaf.as_leaf().address(), 0x4000_0000);
+}
+
+#[test]
+fn entries_of_new_tables_map_nothing() {
+    for level in [Level::Pdb2, Level::Pdb1, Level::Pdb0, Level::Ptb] {
+        assert!(!Pde::from_raw(Pde::invalid(level)).is_valid());
+    }
+    assert_eq!(Pde::invalid(Level::Ptb), 1 << 4);
+    assert_eq!(Pde::invalid(Level::Pdb0), 1 << 12);
+    assert!(Pde::from_raw(Pde::invalid(Level::Pdb0)).is_leaf(Level::Pdb0));
+}
+
+#[test]
+fn memory_types_follow_the_policy_of_gfx90a() {
+    let plain = Coherence::default();
+    let coherent = Coherence {
+        coherent: true,
+        uncached: false,
+    };
+    let uncached = Coherence {
+        coherent: false,
+        uncached: true,
+    };
+    let both = Coherence {
+        coherent: true,
+        uncached: true,
+    };
+    for (residence, coherence, mtype) in [
+        (Residence::LocalVram, plain, Mtype::Rw),
+        (Residence::LocalVram, coherent, Mtype::Cc),
+        (Residence::LocalVram, uncached, Mtype::Uc),
+        (Residence::LocalVram, both, Mtype::Uc),
+        (Residence::Host, plain, Mtype::Nc),
+        (Residence::Host, coherent, Mtype::Uc),
+        (Residence::Host, uncached, Mtype::Uc),
+        (Residence::Host, both, Mtype::Uc),
+    ] {
+        assert_eq!(mtype_gfx90a(residence, coherence), mtype);
+        let flags = Flags::gfx90a(residence, Access::READ.executable(), coherence);
+        let host = residence == Residence::Host;
+        assert_eq!(
+            flags,
+            Flags {
+                readable: true,
+                writeable: false,
+                executable: true,
+                snooped: host,
+                system: host,
+                mtype
+            }
+        );
+    }
+}
+
+#[test]
+fn a_context_base_is_the_root_with_valid() {
+    let base = ContextBase::new(0x12_3456_7000);
+    assert_eq!((base.lo(), base.hi()), (0x3456_7001, 0x12));
+    assert_eq!(base.raw(), 0x12_3456_7001);
+    assert_eq!(ContextBase::NONE.raw(), 0);
+}
+
+#[test]
+fn fragments_know_their_bytes() {
+    assert_eq!(Fragment::PAGE.bytes(), 4096);
+    assert_eq!(Fragment::LARGE.bytes(), 2 << 20);
+    assert_eq!(Fragment::new(40).order(), 31);
+}
