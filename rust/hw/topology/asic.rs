@@ -208,12 +208,8 @@ impl Asic {
         self.caches.iter().flat_map(move |kind| {
             let shared_by = kind.shared_by.min(self.cus_per_array);
             let blocks = self.cus_per_array.div_ceil(shared_by);
-            let arrays = if kind.shared_by > self.cus_per_array {
-                1
-            } else {
-                self.arrays()
-            };
-            let whole_gpu = arrays == 1;
+            let whole_gpu = kind.shared_by > self.cus_per_array;
+            let arrays = if whole_gpu { 1 } else { self.arrays() };
             (0..arrays).flat_map(move |array| {
                 (0..blocks).filter_map(move |block| {
                     let first = block * shared_by;

@@ -125,3 +125,14 @@ fn order_is_the_rb_size_field() {
     assert_eq!(RingSize::new(1024).unwrap().order(), 8);
     assert_eq!(RingSize::new(1 << 20).unwrap().dwords(), 1 << 18);
 }
+
+#[test]
+fn a_ring_may_be_full_but_not_fuller() {
+    let size = RingSize::new(1024).unwrap();
+    assert_eq!(size.used(4096, 4096 + 1024), Some(1024));
+    assert_eq!(size.free(4096, 4096 + 1024), Some(0));
+    assert_eq!(size.used(4096, 4096 + 1028), None);
+    assert_eq!(size.used(4096, 4092), None);
+    assert!(size.spans(4, 1024).is_some());
+    assert!(size.spans(4, 1028).is_none());
+}

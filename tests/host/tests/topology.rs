@@ -185,18 +185,19 @@ fn each_kind_of_cache_serves_every_cu_once() {
         })
         .collect();
     assert_eq!(working.len(), 104);
+    // Level, KiB, type, how many there are, CUs of each at most.
     let kinds = [
-        (1, 16, 9, 1),
-        (1, 32, 10, 2),
-        (1, 16, 9, 2),
-        (2, 8192, 9, 112),
+        (1, 16, 9, 104, 1),
+        (1, 32, 10, 56, 2),
+        (1, 16, 9, 56, 2),
+        (2, 8192, 9, 1, 112),
     ];
     let all = caches();
     assert_eq!(all.len() as u32, MI210.cache_count());
     let mut rest = all.as_slice();
-    for (level, size, cache_type, shared_by) in kinds {
+    for (level, size, cache_type, count, shared_by) in kinds {
         let mut served = Vec::new();
-        while served.len() < working.len() {
+        for _ in 0..count {
             let (cache, after) = rest.split_first().expect("a cache for each CU");
             assert_eq!(
                 (cache.level, cache.size, cache.cache_type),

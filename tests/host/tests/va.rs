@@ -215,11 +215,20 @@ fn a_gigabyte_leaf_run_has_the_fragment_of_its_table() {
 }
 
 #[test]
+fn a_range_may_end_with_the_user_s_half() {
+    assert!(VaRange::new(USER_VA_END - PAGE_SIZE, PAGE_SIZE).is_ok());
+    assert_eq!(
+        VaRange::new(USER_VA_END - PAGE_SIZE, 2 * PAGE_SIZE),
+        Err(VaError::OutOfRange)
+    );
+}
+
+#[test]
 fn memory_that_cannot_be_named_has_no_leaves() {
     let range = VaRange::new(0x1000, 0x2000).unwrap();
     assert!(range.leaves(0x800).is_none());
     assert!(range.leaves((1 << 48) - 0x1000).is_none());
-    assert!(range.leaves(u64::MAX & !0xfff).is_none());
+    assert!(range.leaves(!0xfff).is_none());
     assert!(range.leaves((1 << 48) - 0x2000).is_some());
 }
 
