@@ -129,6 +129,10 @@ int main(void)
 	bool ok = true;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (access("/dev/kfd", F_OK) != 0) {
+		printf("demo: no /dev/kfd\n");
+		return EXIT_SKIP;
+	}
 	snprintf(our_ring, sizeof(our_ring), ".%d.", (int)getpid());
 	if (!trace_open("rkfd-demo") || !trace_enable("gpu_scheduler/drm_run_job") ||
 	    !trace_enable("gpu_scheduler/drm_sched_job_run") || !trace_enable("rkfd"))
