@@ -1,3 +1,135 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Register-level model of a gfx90a GPU, served over vfio-user.
-fn main() {}
+//! Command line of the device model.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use rkfd_model::gpu::Gpu;
+use rkfd_model::{bench, control, server};
+
+const USAGE: &str = "\
+rkfd-model --socket PATH --control PATH [--vram SIZE] [--summary FILE]
+rkfd-model --bench-copy
+
+Serves a gfx90a GPU over vfio-user at --socket until the client goes away, then prints a summary.
+--vram takes a power of two of bytes with an optional suffix K, M or G (default 4G).
+--bench-copy compares SDMA copies with memcpy and exits.
+Exit status: 0 when the client went away, 2 when the driver did what the hardware does not define.";
+
+/// Exit status of a model error.
+const MODEL_ERROR: i32 = 2;
+
+struct Options {
+    socket: PathBuf,
+    control: PathBuf,
+    vram: u64,
+    summary: Option<PathBuf>,
+}
+
+enum Command {
+    Serve(Options),
+    BenchCopy,
+    Help,
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let (digits, shift) = match text.as_bytes().last() {
+        Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
+        Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
+        Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let bytes = digits
+        .parse::<u64>()
+        .ok()
+        .and_then(|n| n.checked_mul(1 << shift));
+    match bytes {
+        // BAR0 is sized in powers of two, the frame buffer's registers in units of 16 MiB.
+        Some(bytes) if bytes.is_power_of_two() && bytes >= 16 << 20 => Ok(bytes),
+        _ => Err(format!("{text}: not a power of two of at least 16M")),
+    }
+}
+
+fn parse() -> Result<Command, lexopt::Error> {
+    use lexopt::prelude::*;
+    let (mut socket, mut control, mut summary) = (None, None, None);
+    let mut vram = 4 << 30;
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Long("socket") => socket = Some(PathBuf::from(parser.value()?)),
+            Long("control") => control = Some(PathBuf::from(parser.value()?)),
+            Long("summary") => summary = Some(PathBuf::from(parser.value()?)),
+            Long("vram") => vram = size(&parser.value()?.string()?)?,
+            Long("bench-copy") => return Ok(Command::BenchCopy),
+            Long("help") | Short('h') => return Ok(Command::Help),
+            _ => return Err(arg.unexpected()),
+        }
+    }
+    Ok(Command::Serve(Options {
+        socket: socket.ok_or("--socket is missing")?,
+        control: control.ok_or("--control is missing")?,
+        vram,
+        summary,
+    }))
+}
+
+/// Errors of the vfio-user library go to standard error.
+struct Log;
+
+impl log::Log for Log {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+    fn log(&self, record: &log::Record<'_>) {
+        eprintln!("rkfd-model: vfio-user: {}", record.args());
+    }
+    fn flush(&self) {}
+}
+
+fn serve(options: &Options) -> Result<(), String> {
+    let gpu = Gpu::new(options.vram, |error| {
+        eprintln!("rkfd-model: error: {error}");
+        std::process::exit(MODEL_ERROR);
+    })
+    .map_err(|error| format!("VRAM: {error}"))?;
+    let gpu = Arc::new(gpu);
+    for path in [&options.socket, &options.control] {
+        // Left over from a run that was killed.
+        let _ = std::fs::remove_file(path);
+    }
+    control::listen(&gpu, &options.control)
+        .map_err(|error| format!("{}: {error}", options.control.display()))?;
+    gpu.start();
+    let served = server::serve(&gpu, &options.socket);
+    let _ = std::fs::remove_file(&options.control);
+    print!("{}", gpu.summary.text());
+    if let Some(path) = &options.summary {
+        std::fs::write(path, format!("{}\n", gpu.summary.json()))
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    served.map_err(|error| format!("{}: {error}", options.socket.display()))
+}
+
+fn main() -> ExitCode {
+    if log::set_logger(&Log).is_ok() {
+        log::set_max_level(log::LevelFilter::Error);
+    }
+    let result = match parse() {
+        Ok(Command::Serve(options)) => serve(&options),
+        Ok(Command::BenchCopy) => bench::copy(),
+        Ok(Command::Help) => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        Err(error) => Err(format!("{error}\n{USAGE}")),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("rkfd-model: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

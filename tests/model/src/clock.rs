@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The GPU's reference clock.
+
+use std::time::Instant;
+
+/// Ticks a second of the reference clock.
+pub const HZ: u64 = 100_000_000;
+
+/// Counts from when the device was made.
+pub struct Clock(Instant);
+
+impl Clock {
+    /// Starts at zero.
+    pub fn new() -> Clock {
+        Clock(Instant::now())
+    }
+
+    /// Ticks since the start.
+    pub fn now(&self) -> u64 {
+        (self.0.elapsed().as_nanos() / (1_000_000_000 / u128::from(HZ))) as u64
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Clock::new()
+    }
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The control socket: one command a line, one line of answer to each.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::gpu::Gpu;
+use crate::regs::SDMA_ENGINES;
+
+/// Listens at `path`; every client gets a thread.
+pub fn listen(gpu: &Arc<Gpu>, path: &Path) -> std::io::Result<()> {
+    let listener = UnixListener::bind(path)?;
+    let gpu = gpu.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let gpu = gpu.clone();
+            std::thread::spawn(move || {
+                // A client that goes away in the middle of a line is no concern of ours.
+                let _ = talk(&gpu, stream);
+            });
+        }
+    });
+    Ok(())
+}
+
+fn talk(gpu: &Gpu, stream: UnixStream) -> std::io::Result<()> {
+    let mut answers = stream.try_clone()?;
+    for line in BufReader::new(stream).lines() {
+        let line = line?;
+        // A terminal line on the way may send carriage returns and empty lines.
+        if line.trim().is_empty() {
+            continue;
+        }
+        let answer = match command(gpu, &line) {
+            Ok(text) if text.is_empty() => "ok".into(),
+            Ok(text) => format!("ok {text}"),
+            Err(text) => format!("error: {text}"),
+        };
+        answers.write_all(format!("{answer}\n").as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Executes a command line; the answer's text or what is wrong.
+pub fn command(gpu: &Gpu, line: &str) -> Result<String, String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let engine = |word: &str| {
+        word.parse()
+            .ok()
+            .filter(|&n: &usize| n < SDMA_ENGINES)
+            .map(|n| &gpu.sdma[n])
+            .ok_or_else(|| format!("no SDMA engine {word}"))
+    };
+    match words[..] {
+        ["summary"] => return Ok(gpu.summary.json().to_string()),
+        ["pause", n] => engine(n)?.pause(),
+        ["resume", n] => engine(n)?.resume(),
+        ["drop-interrupt"] => gpu.ih.drop_interrupts(1),
+        ["drop-interrupt", count] => {
+            let count = count.parse().map_err(|_| format!("bad count {count}"))?;
+            gpu.ih.drop_interrupts(count);
+        }
+        ["fail-copy"] => gpu.fail_next_copy(),
+        ["fail-copy", n] => engine(n)?.fail_next_copy(),
+        _ => return Err(format!("unknown command {line:?}")),
+    }
+    Ok(String::new())
+}

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The device: its blocks, reset values, and which block a register access reaches.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::error::{ModelError, Result};
+use crate::grbm::Grbm;
+use crate::hub::{Hub, HubId};
+use crate::ih::Ih;
+use crate::memory::{Access, Bus};
+use crate::msi::Msi;
+use crate::nbio::{self as bif, Nbio, Window};
+use crate::regs::gc::{self, rlc_safe_mode};
+use crate::regs::{athub, mmhub, mp0, mp1, nbio, osssys, sdma};
+use crate::regs::{Reg, Store, SDMA_BASE, SDMA_ENGINES, SDMA_QUEUE_STRIDE, SDMA_RLC0};
+use crate::sdma::Engine;
+use crate::summary::Summary;
+
+/// MC address of VRAM's first byte, in units of 16 MiB.
+const FB_BASE: u32 = 0x8000;
+/// Dwords of an SDMA engine's registers.
+const SDMA_SPAN: u32 = SDMA_RLC0 + 8 * SDMA_QUEUE_STRIDE;
+/// VM_L2_CNTL3 and VM_L2_CNTL4 out of reset.
+const L2_CNTL3: u32 = 0x8010_0007;
+const L2_CNTL4: u32 = 0xc1;
+/// Mailbox bit 31: ready.
+const READY: u32 = 1 << 31;
+
+/// Registers that only the device writes, besides those of single blocks.
+const READ_ONLY: &[Reg] = &[
+    nbio::RCC_CONFIG_MEMSIZE,
+    nbio::RCC_DEV0_EPF0_STRAP0,
+    nbio::GPU_HDP_FLUSH_DONE,
+    gc::GRBM_STATUS,
+    gc::GRBM_STATUS2,
+    gc::CP_STAT,
+    gc::CP_CPC_STATUS,
+    gc::RLC_STAT,
+    gc::RLC_GPU_CLOCK_COUNT_LSB,
+    gc::RLC_GPU_CLOCK_COUNT_MSB,
+    gc::SPI_CSQ_WF_ACTIVE_STATUS,
+];
+
+/// The whole device.
+pub struct Gpu {
+    /// Memory.
+    pub bus: Bus,
+    /// Plain registers.
+    pub regs: Store,
+    /// Configuration space.
+    pub config: Mutex<Config>,
+    /// MSI vector.
+    pub msi: Msi,
+    /// Doorbells and windows.
+    pub nbio: Nbio,
+    /// Banked registers.
+    pub grbm: Grbm,
+    /// Interrupts.
+    pub ih: Ih,
+    /// SDMA engines.
+    pub sdma: [Engine; SDMA_ENGINES],
+    /// Counters.
+    pub summary: Summary,
+    /// Reference clock.
+    pub clock: Clock,
+    gfxhub: Hub,
+    mmhub: Hub,
+    fail_copy: AtomicBool,
+    fatal: Box<dyn Fn(&ModelError) + Send + Sync>,
+}
+
+impl Gpu {
+    /// A device out of reset with `vram` bytes of VRAM (a power of two). `fatal` is called, on whatever
+    /// thread it happens, with the error that ends the run.
+    pub fn new(
+        vram: u64,
+        fatal: impl Fn(&ModelError) + Send + Sync + 'static,
+    ) -> std::io::Result<Gpu> {
+        let gpu = Gpu {
+            bus: Bus::new(vram)?,
+            regs: Store::new(),
+            config: Mutex::new(Config::new(vram)),
+            msi: Msi::default(),
+            nbio: Nbio::default(),
+            grbm: Grbm::default(),
+            ih: Ih::default(),
+            sdma: std::array::from_fn(Engine::new),
+            summary: Summary::default(),
+            clock: Clock::new(),
+            gfxhub: Hub::new(HubId::Gfx),
+            mmhub: Hub::new(HubId::Mm),
+            fail_copy: AtomicBool::new(false),
+            fatal: Box::new(fatal),
+        };
+        gpu.reset_registers();
+        Ok(gpu)
+    }
+
+    /// Starts the engines' threads.
+    pub fn start(self: &Arc<Self>) {
+        for engine in 0..SDMA_ENGINES {
+            let gpu = self.clone();
+            std::thread::spawn(move || {
+                if let Err(error) = gpu.sdma[engine].run(&gpu) {
+                    gpu.fail(&error);
+                }
+            });
+        }
+    }
+
+    /// Ends the run.
+    pub fn fail(&self, error: &ModelError) {
+        (self.fatal)(error);
+    }
+
+    /// The next copy, on whichever engine, is refused.
+    pub fn fail_next_copy(&self) {
+        self.fail_copy.store(true, Ordering::Release);
+    }
+
+    /// Whether the copy at hand is one that a test wants refused.
+    pub fn take_failure(&self) -> bool {
+        self.fail_copy.swap(false, Ordering::AcqRel)
+    }
+
+    /// A hub.
+    pub fn hub(&self, id: HubId) -> &Hub {
+        match id {
+            HubId::Gfx => &self.gfxhub,
+            HubId::Mm => &self.mmhub,
+        }
+    }
+
+    /// Reset of the function: everything but the contents of VRAM.
+    pub fn reset(&self) {
+        self.summary.resets.bump();
+        for engine in &self.sdma {
+            engine.reset();
+        }
+        self.ih.reset();
+        self.nbio.reset();
+        self.grbm.reset();
+        for id in [HubId::Gfx, HubId::Mm] {
+            self.hub(id).flush(self, 0xffff, crate::tlb::Scope::ALL);
+        }
+        self.reset_registers();
+        let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        *config = Config::new(self.bus.vram_size());
+        self.bus.set_master(false);
+    }
+
+    fn reset_registers(&self) {
+        let regs = &self.regs;
+        regs.zero();
+        let vram = self.bus.vram_size();
+        let fb_top = FB_BASE + ((vram >> 24).max(1) - 1) as u32;
+        for (reg, value) in [
+            (nbio::RCC_CONFIG_MEMSIZE, (vram >> 20) as u32),
+            (
+                nbio::RCC_DEV0_EPF0_STRAP0,
+                nbio::rcc_dev0_epf0_strap0::ATI_REV_ID.of(1),
+            ),
+            (gc::MC_VM_FB_LOCATION_BASE, FB_BASE),
+            (mmhub::MC_VM_FB_LOCATION_BASE, FB_BASE),
+            (gc::MC_VM_FB_LOCATION_TOP, fb_top),
+            (mmhub::MC_VM_FB_LOCATION_TOP, fb_top),
+            // AGP is off: its bottom above its top.
+            (gc::MC_VM_AGP_BOT, 0xff_ffff),
+            (mmhub::MC_VM_AGP_BOT, 0xff_ffff),
+            (gc::VM_L2_CNTL3, L2_CNTL3),
+            (mmhub::VM_L2_CNTL3, L2_CNTL3),
+            (gc::VM_L2_CNTL4, L2_CNTL4),
+            (mmhub::VM_L2_CNTL4, L2_CNTL4),
+            // The firmware is up.
+            (mp0::MP0_SMN_C2PMSG_33, READY),
+            (mp0::MP0_SMN_C2PMSG_35, READY),
+            (mp0::MP0_SMN_C2PMSG_64, READY),
+            (mp0::MP0_SMN_C2PMSG_81, 1),
+            (mp1::MP1_SMN_C2PMSG_90, 1),
+        ] {
+            regs.set(reg, value);
+        }
+        for base in SDMA_BASE {
+            let control = Reg(base + (sdma::F32_CNTL.0 - SDMA_BASE[0]));
+            regs.set(control, sdma::f32_cntl::HALT.of(1));
+        }
+    }
+
+    /// A 32-bit read of BAR5.
+    pub fn read(&self, reg: Reg) -> Result<u32> {
+        self.regs.check("read", reg)?;
+        match bif::window(&self.regs, reg)? {
+            Some(Window::Register(target)) => return self.read(target),
+            Some(Window::Memory(phys)) => {
+                let mut data = [0; 4];
+                self.bus.view().read(phys, &mut data)?;
+                return Ok(u32::from_le_bytes(data));
+            }
+            None => {}
+        }
+        if let Some(value) = self.ih.read(reg) {
+            return Ok(value);
+        }
+        if let Some(value) = self.grbm.read(&self.regs, reg) {
+            return Ok(value);
+        }
+        if let Some((engine, offset)) = sdma_owner(reg) {
+            return Ok(self.sdma[engine].read(self, reg, offset));
+        }
+        if let Some(hub) = HubId::owner(reg) {
+            return Ok(self.hub(hub).read(self, reg));
+        }
+        Ok(self.regs.get(reg))
+    }
+
+    /// A 32-bit write of BAR5.
+    pub fn write(&self, reg: Reg, value: u32) -> Result<()> {
+        if bif::is_hdp_flush(&self.regs, u64::from(reg.0) * 4) {
+            // Nothing is buffered between the CPU and VRAM.
+            return Ok(());
+        }
+        self.regs.check("write", reg)?;
+        match bif::window(&self.regs, reg)? {
+            Some(Window::Register(target)) => return self.write(target, value),
+            Some(Window::Memory(phys)) => {
+                return self.bus.view().write(phys, &value.to_le_bytes());
+            }
+            None => {}
+        }
+        if READ_ONLY.contains(&reg) {
+            return Err(self.regs.refuse(reg, value, "the register is read-only"));
+        }
+        if let Some((engine, offset)) = sdma_owner(reg) {
+            return self.sdma[engine].write(self, reg, offset, value);
+        }
+        if let Some(hub) = HubId::owner(reg) {
+            return self.hub(hub).write(self, reg, value);
+        }
+        if (osssys::IH_RB_CNTL.0..=osssys::IH_DOORBELL_RPTR_RING2.0).contains(&reg.0) {
+            return self.ih.write(self, reg, value);
+        }
+        if self.grbm.write(&self.regs, reg, value)? {
+            return Ok(());
+        }
+        self.write_plain(reg, value)
+    }
+
+    /// Registers that store what is written, some with an effect besides.
+    fn write_plain(&self, reg: Reg, value: u32) -> Result<()> {
+        let regs = &self.regs;
+        let stored = match reg {
+            nbio::GPU_HDP_FLUSH_REQ => {
+                regs.set(nbio::GPU_HDP_FLUSH_DONE, value);
+                value
+            }
+            athub::ATC_VMID_PASID_MAPPING_UPDATE_STATUS => regs.get(reg) & !value,
+            gc::RLC_CAPTURE_GPU_CLOCK_COUNT => {
+                let now = self.clock.now();
+                regs.set(gc::RLC_GPU_CLOCK_COUNT_LSB, now as u32);
+                regs.set(gc::RLC_GPU_CLOCK_COUNT_MSB, (now >> 32) as u32);
+                0
+            }
+            // The request is taken at once.
+            gc::RLC_SAFE_MODE => rlc_safe_mode::CMD.put(value, 0),
+            _ if (mp0::MP0_SMN_C2PMSG_33.0..=mp1::MP1_SMN_C2PMSG_90.0).contains(&reg.0) => {
+                return Err(regs.refuse(reg, value, "firmware mailboxes are not modelled"));
+            }
+            _ => {
+                if let Some(vmid) = pasid_mapping(reg) {
+                    regs.or(athub::ATC_VMID_PASID_MAPPING_UPDATE_STATUS, 1 << vmid);
+                }
+                value
+            }
+        };
+        regs.set(reg, stored);
+        Ok(())
+    }
+
+    /// Configuration space write.
+    pub fn write_config(&self, offset: u64, data: &[u8]) {
+        let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        config.write(offset, data);
+        self.bus.set_master(config.is_master());
+    }
+
+    /// Configuration space read.
+    pub fn read_config(&self, offset: u64, data: &mut [u8]) {
+        let config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        config.read(offset, data);
+    }
+
+    /// BAR0 without a mapping of the client: reads VRAM.
+    pub fn read_vram(&self, addr: u64, data: &mut [u8]) -> Result<()> {
+        let space = crate::memory::Space::Vram;
+        self.bus
+            .view()
+            .read(crate::memory::Phys { space, addr }, data)
+    }
+
+    /// BAR0 without a mapping of the client: writes VRAM.
+    pub fn write_vram(&self, addr: u64, data: &[u8]) -> Result<()> {
+        let space = crate::memory::Space::Vram;
+        self.bus
+            .view()
+            .write(crate::memory::Phys { space, addr }, data)
+    }
+}
+
+/// The SDMA engine that `reg` belongs to, and the dwords from its base.
+fn sdma_owner(reg: Reg) -> Option<(usize, u32)> {
+    SDMA_BASE
+        .into_iter()
+        .position(|base| (base..base + SDMA_SPAN).contains(&reg.0))
+        .map(|engine| (engine, reg.0 - SDMA_BASE[engine]))
+}
+
+/// The bit of UPDATE_STATUS for a PASID mapping register: 0..=15 graphics, 16..=31 MMHUB clients.
+fn pasid_mapping(reg: Reg) -> Option<u32> {
+    let graphics = athub::ATC_VMID0_PASID_MAPPING.0;
+    let memory = athub::ATC_VMID16_PASID_MAPPING.0;
+    match reg.0 {
+        n if (graphics..graphics + 16).contains(&n) => Some(n - graphics),
+        n if (memory..memory + 16).contains(&n) => Some(n - memory + 16),
+        _ => None,
+    }
+}
+
+/// For messages about accesses of a width that no register has.
+pub fn bad_access(access: Access, region: &'static str, offset: u64, size: usize) -> ModelError {
+    ModelError::Access {
+        access: access.name(),
+        region,
+        offset,
+        size,
+    }
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Registers of which there is one for each queue, VMID, pipe or shader array. GRBM_GFX_CNTL and
+//! GRBM_GFX_INDEX choose which of them an access hits.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::Result;
+use crate::regs::gc::{
+    self, cc_gc_shader_array_config as array, cp_hqd_active, grbm_gfx_cntl as select,
+    grbm_gfx_index as index,
+};
+use crate::regs::{Reg, Store};
+
+/// Shader engines; one shader array each, with 14 compute units.
+const SHADER_ENGINES: u32 = 8;
+/// The compute unit of each array that is not there: 13 of 14, 104 in all.
+const INACTIVE_CUS: u32 = 1 << 13;
+const MEC_PIPES: u32 = 4;
+
+/// Values of the banked registers that were written; all others are zero.
+#[derive(Default)]
+pub struct Grbm(Mutex<HashMap<(Reg, u32), u32>>);
+
+/// The bank that `reg` has now, or None if there is only one of it.
+fn bank(regs: &Store, reg: Reg) -> Option<u32> {
+    let control = regs.get(gc::GRBM_GFX_CNTL);
+    let pipe = select::MEID.get(control) * MEC_PIPES + select::PIPEID.get(control);
+    match reg.0 {
+        n if (gc::CP_HQD_GFX_CONTROL.0..=gc::CP_HQD_PQ_WPTR_HI.0).contains(&n) => {
+            Some(pipe * 8 + select::QUEUEID.get(control))
+        }
+        n if n == gc::CPC_INT_CNTL.0 => Some(pipe),
+        n if (gc::SH_MEM_BASES.0..=gc::SH_MEM_CONFIG.0).contains(&n)
+            || (gc::SQ_SHADER_TBA_LO.0..=gc::SQ_SHADER_TMA_HI.0).contains(&n) =>
+        {
+            Some(select::VMID.get(control))
+        }
+        n if n == gc::GC_USER_SHADER_ARRAY_CONFIG.0 => {
+            Some(index::SE_INDEX.get(regs.get(gc::GRBM_GFX_INDEX)) % SHADER_ENGINES)
+        }
+        _ => None,
+    }
+}
+
+impl Grbm {
+    /// Forgets all values.
+    pub fn reset(&self) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+    }
+
+    /// The value in the selected bank, if `reg` is banked.
+    pub fn read(&self, regs: &Store, reg: Reg) -> Option<u32> {
+        if reg == gc::CC_GC_SHADER_ARRAY_CONFIG {
+            return Some(array::INACTIVE_CUS.of(INACTIVE_CUS));
+        }
+        let bank = bank(regs, reg)?;
+        let banks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(banks.get(&(reg, bank)).copied().unwrap_or(0))
+    }
+
+    /// Writes the selected bank if `reg` is banked, and says whether it is.
+    pub fn write(&self, regs: &Store, reg: Reg, value: u32) -> Result<bool> {
+        if reg == gc::CC_GC_SHADER_ARRAY_CONFIG {
+            return Err(regs.refuse(reg, value, "the register is read-only"));
+        }
+        let Some(bank) = bank(regs, reg) else {
+            return Ok(false);
+        };
+        if reg == gc::CP_HQD_ACTIVE && cp_hqd_active::ACTIVE.is_set(value) {
+            return Err(regs.refuse(reg, value, "the command processor is not modelled yet"));
+        }
+        let mut banks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        banks.insert((reg, bank), value);
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn banks_by_vmid_and_queue() {
+        let regs = Store::new();
+        let grbm = Grbm::default();
+        let value = |vmid| {
+            regs.set(gc::GRBM_GFX_CNTL, select::VMID.of(vmid));
+            grbm.read(&regs, gc::SH_MEM_BASES)
+        };
+        regs.set(gc::GRBM_GFX_CNTL, select::VMID.of(3));
+        assert_eq!(grbm.write(&regs, gc::SH_MEM_BASES, 0x1_0002), Ok(true));
+        assert_eq!(value(3), Some(0x1_0002));
+        assert_eq!(value(4), Some(0));
+        regs.set(
+            gc::GRBM_GFX_CNTL,
+            select::MEID.of(1) | select::QUEUEID.of(2),
+        );
+        assert_eq!(grbm.write(&regs, gc::CP_HQD_VMID, 8), Ok(true));
+        assert_eq!(grbm.read(&regs, gc::CP_HQD_VMID), Some(8));
+        regs.set(gc::GRBM_GFX_CNTL, 0);
+        assert_eq!(grbm.read(&regs, gc::CP_HQD_VMID), Some(0));
+        assert_eq!(grbm.write(&regs, gc::GRBM_CNTL, 1), Ok(false));
+        assert!(grbm.write(&regs, gc::CP_HQD_ACTIVE, 1).is_err());
+    }
+}

@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The two VM hubs, MMHUB (SDMA, IH) and GFXHUB (CP, shaders): contexts, translation, invalidation, faults.
+//!
+//! Both have the same registers at a fixed distance; the names used here are GFXHUB's.
+
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
+
+use crate::error::{ModelError, Result};
+use crate::gpu::Gpu;
+use crate::ih::Iv;
+use crate::memory::{Access, Phys, Space as Memory, View};
+use crate::regs::gc::{
+    self, vm_context0_cntl as context_cntl, vm_invalidate_eng0_req as req, vm_l2_cntl2,
+    vm_l2_protection_fault_cntl as fault_cntl, vm_l2_protection_fault_status as status,
+};
+use crate::regs::{Field, Reg, Store, MMHUB_DELTA};
+use crate::tlb::{Scope, Space, VMIDS};
+use crate::walk::{Context, Entry, Miss, Outcome, WalkError, PAGE_SHIFT};
+
+/// Invalidation engines of a hub.
+const ENGINES: u32 = 18;
+const CLIENT_VMC: u8 = 0x12;
+const CLIENT_UTCL2: u8 = 0x1b;
+/// ADDR_RANGE_LO/HI that mean the whole address space.
+const WHOLE_RANGE: u64 = 0x1f_ffff_ffff;
+
+/// Which hub.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HubId {
+    /// GFXHUB.
+    Gfx,
+    /// MMHUB.
+    Mm,
+}
+
+impl HubId {
+    /// For messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            HubId::Gfx => "GFXHUB",
+            HubId::Mm => "MMHUB",
+        }
+    }
+
+    /// This hub's copy of GFXHUB register `reg`.
+    pub const fn reg(self, reg: Reg) -> Reg {
+        match self {
+            HubId::Gfx => reg,
+            HubId::Mm => Reg(reg.0 + MMHUB_DELTA),
+        }
+    }
+
+    /// GFXHUB's name for a register of this hub.
+    const fn plain(self, reg: Reg) -> Reg {
+        match self {
+            HubId::Gfx => reg,
+            HubId::Mm => Reg(reg.0 - MMHUB_DELTA),
+        }
+    }
+
+    /// The hub that `reg` belongs to.
+    pub fn owner(reg: Reg) -> Option<HubId> {
+        let first = gc::VM_L2_CNTL.0;
+        let len = gc::MC_VM_MX_L1_TLB_CNTL.0 - first + 1;
+        if (first..first + len).contains(&reg.0) {
+            Some(HubId::Gfx)
+        } else if (first + MMHUB_DELTA..first + MMHUB_DELTA + len).contains(&reg.0) {
+            Some(HubId::Mm)
+        } else {
+            None
+        }
+    }
+}
+
+/// A stretch of an address space that ends the same way all along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// Bytes, at least one.
+    pub len: u64,
+    /// Where they are.
+    pub target: Target,
+}
+
+/// See [`Run`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// Contiguous physical memory.
+    Memory(Phys),
+    /// Partially resident: zero to read, writes are dropped.
+    Nothing,
+    /// A fault.
+    Fault(Miss),
+}
+
+/// A fault, to be reported once the translation's locks are dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fault {
+    /// Address space.
+    pub vmid: u8,
+    /// First byte that faulted.
+    pub va: u64,
+    /// Why.
+    pub miss: Miss,
+    /// What was tried.
+    pub access: Access,
+    /// The hub's number of the client (FAULT_STATUS.CID).
+    pub cid: u32,
+}
+
+/// One hub's caches.
+pub struct Hub {
+    id: HubId,
+    spaces: Mutex<[Space; VMIDS]>,
+    /// Held shared while a translation is used; an invalidation waits for the users of older ones.
+    in_use: RwLock<()>,
+}
+
+impl Hub {
+    /// Empty caches.
+    pub fn new(id: HubId) -> Hub {
+        Hub {
+            id,
+            spaces: Mutex::default(),
+            in_use: RwLock::default(),
+        }
+    }
+
+    /// Translations stay usable while this is held. Hold it for short.
+    pub fn hold(&self) -> RwLockReadGuard<'_, ()> {
+        self.in_use.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Removes `scope` of the address spaces in the mask `vmids`, and waits for the users of what was there.
+    pub fn flush(&self, gpu: &Gpu, vmids: u32, scope: Scope) {
+        let _users = self.in_use.write().unwrap_or_else(PoisonError::into_inner);
+        let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
+        for (vmid, space) in spaces.iter_mut().enumerate() {
+            if vmids >> vmid & 1 == 1 {
+                space.flush(scope);
+                gpu.summary.tlb_flushes.bump();
+            }
+        }
+    }
+
+    /// Translates up to `len` bytes (not zero) at `va` for `access`. The caller holds [`Hub::hold`].
+    pub fn translate(
+        &self,
+        gpu: &Gpu,
+        view: &View<'_>,
+        vmid: u8,
+        va: u64,
+        len: u64,
+        access: Access,
+    ) -> Result<Run> {
+        if vmid == 0 {
+            if let Some(run) = self.aperture(&gpu.regs, va, len) {
+                return Ok(run);
+            }
+        }
+        let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let space = &mut spaces[usize::from(vmid)];
+        let (target, mut done) = self.page(gpu, view, space, vmid, va, access)?;
+        while done < len {
+            let Some(next_va) = va.checked_add(done) else {
+                break;
+            };
+            let (next, more) = self.page(gpu, view, space, vmid, next_va, access)?;
+            let joined = match (target, next) {
+                (Target::Memory(first), Target::Memory(next)) => first.plus(done) == next,
+                (first, next) => first == next,
+            };
+            if !joined {
+                break;
+            }
+            done += more;
+        }
+        Ok(Run {
+            len: done.min(len),
+            target,
+        })
+    }
+
+    /// VMID 0: the frame buffer and AGP apertures come before the GART.
+    fn aperture(&self, regs: &Store, va: u64, len: u64) -> Option<Run> {
+        let get = |reg| u64::from(regs.get(self.id.reg(reg))) << 24;
+        let within = |base: u64, top: u64, memory: Memory, to: u64| {
+            (base..=top).contains(&va).then(|| Run {
+                len: len.min(top - va + 1),
+                target: Target::Memory(Phys {
+                    space: memory,
+                    addr: va - base + to,
+                }),
+            })
+        };
+        let fb = within(
+            get(gc::MC_VM_FB_LOCATION_BASE),
+            get(gc::MC_VM_FB_LOCATION_TOP) | 0xff_ffff,
+            Memory::Vram,
+            0,
+        );
+        fb.or_else(|| {
+            within(
+                get(gc::MC_VM_AGP_BOT),
+                get(gc::MC_VM_AGP_TOP) | 0xff_ffff,
+                Memory::System,
+                get(gc::MC_VM_AGP_BASE),
+            )
+        })
+    }
+
+    /// Where `va` is and how many bytes from there on its page (or fragment) has.
+    fn page(
+        &self,
+        gpu: &Gpu,
+        view: &View<'_>,
+        space: &mut Space,
+        vmid: u8,
+        va: u64,
+        access: Access,
+    ) -> Result<(Target, u64)> {
+        let small = (1 << PAGE_SHIFT) - (va & ((1 << PAGE_SHIFT) - 1));
+        let high = va >> 47;
+        if high != 0 && high != u64::MAX >> 47 {
+            return Ok((Target::Fault(Miss::Hole), small));
+        }
+        let va = va & ((1 << 48) - 1);
+        let leaf = match space.lookup(va) {
+            Some(leaf) => {
+                gpu.summary.tlb_hits.bump();
+                leaf
+            }
+            None => {
+                gpu.summary.tlb_walks.bump();
+                match self.walk(gpu, view, space, vmid, va)? {
+                    Outcome::Leaf(leaf) => {
+                        space.insert(va, leaf);
+                        leaf
+                    }
+                    Outcome::Prt => return Ok((Target::Nothing, small)),
+                    Outcome::Miss(miss) => return Ok((Target::Fault(miss), small)),
+                }
+            }
+        };
+        let size = 1u64 << leaf.log2;
+        let offset = va & (size - 1);
+        if access.reads() && !leaf.read || access.writes() && !leaf.write {
+            return Ok((Target::Fault(Miss::Permission), small));
+        }
+        Ok((Target::Memory(leaf.base.plus(offset)), size - offset))
+    }
+
+    fn walk(
+        &self,
+        gpu: &Gpu,
+        view: &View<'_>,
+        space: &mut Space,
+        vmid: u8,
+        va: u64,
+    ) -> Result<Outcome> {
+        let nonsense = |reason: String| ModelError::Context {
+            hub: self.id.name(),
+            vmid,
+            va,
+            reason,
+        };
+        let regs = &gpu.regs;
+        let n = u32::from(vmid);
+        let control = regs.get(self.id.reg(gc::VM_CONTEXT0_CNTL.nth(n, 1)));
+        if !context_cntl::ENABLE_CONTEXT.is_set(control) {
+            return Err(nonsense(format!("VM_CONTEXT{n} is not enabled")));
+        }
+        let wide = |reg: Reg| regs.get64(self.id.reg(reg.nth(n, 2)));
+        let context = Context {
+            depth: context_cntl::PAGE_TABLE_DEPTH.get(control) as u8,
+            block: context_cntl::PAGE_TABLE_BLOCK_SIZE.get(control) as u8,
+            root: Entry(wide(gc::VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32)),
+            pages: (
+                wide(gc::VM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32),
+                wide(gc::VM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32),
+            ),
+        };
+        context
+            .walk(va, space, |phys| view.load64(phys))
+            .map_err(|error| match error {
+                WalkError::Nonsense(reason) => nonsense(reason),
+                WalkError::Read(error) => nonsense(format!("page table entry: {error}")),
+            })
+    }
+
+    /// Records a fault and, if the context has it enabled, sends its interrupt.
+    ///
+    /// Faults are never retried: the access reads zero or writes nothing and the client goes on.
+    pub fn raise(&self, gpu: &Gpu, fault: Fault) -> Result<()> {
+        if fault.vmid == 0 {
+            return Err(ModelError::KernelFault {
+                hub: self.id.name(),
+                access: fault.access.name(),
+                va: fault.va,
+                reason: format!("{:?}", fault.miss),
+            });
+        }
+        gpu.summary.faults.bump();
+        let write = fault.access.writes();
+        let page = fault.va >> PAGE_SHIFT;
+        let enable: Field = match fault.miss {
+            Miss::Hole | Miss::Range => context_cntl::RANGE_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            Miss::Directory(_) => context_cntl::PDE0_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            Miss::Invalid => context_cntl::VALID_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            Miss::Permission if write => context_cntl::WRITE_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            Miss::Permission => context_cntl::READ_PROTECTION_FAULT_ENABLE_INTERRUPT,
+        };
+        let walker = match fault.miss {
+            Miss::Hole | Miss::Range => 1,
+            Miss::Directory(level) => 2 + u32::from(level),
+            Miss::Invalid | Miss::Permission => 0,
+        };
+        // PERMISSION_FAULTS: bit 0 not valid, 1 read, 2 write, 3 execute; the ring id of the IV has the
+        // same three from bit 3 on.
+        let invalid = u32::from(fault.miss != Miss::Permission);
+        let permission = invalid | 1 << (1 + u32::from(write));
+        let regs = &gpu.regs;
+        let status_reg = self.id.reg(gc::VM_L2_PROTECTION_FAULT_STATUS);
+        if regs.get(status_reg) == 0 {
+            regs.set(
+                self.id.reg(gc::VM_L2_PROTECTION_FAULT_ADDR_LO32),
+                page as u32,
+            );
+            regs.set(
+                self.id.reg(gc::VM_L2_PROTECTION_FAULT_ADDR_HI32),
+                (page >> 32) as u32 & 0xf,
+            );
+            regs.set(
+                status_reg,
+                status::WALKER_ERROR.of(walker)
+                    | status::PERMISSION_FAULTS.of(permission)
+                    | status::MAPPING_ERROR.of(u32::from(walker != 0))
+                    | status::CID.of(fault.cid)
+                    | status::RW.of(u32::from(write))
+                    | status::ATOMIC.of(u32::from(fault.access == Access::Atomic))
+                    | status::VMID.of(fault.vmid.into()),
+            );
+        } else {
+            regs.or(status_reg, status::MORE_FAULTS.of(1));
+        }
+        let control = regs.get(
+            self.id
+                .reg(gc::VM_CONTEXT0_CNTL.nth(u32::from(fault.vmid), 1)),
+        );
+        if !enable.is_set(control) {
+            return Ok(());
+        }
+        let mmhub = self.id == HubId::Mm;
+        gpu.ih.push(
+            gpu,
+            Iv {
+                client: if mmhub { CLIENT_VMC } else { CLIENT_UTCL2 },
+                source: 0,
+                ring: (permission << 3) as u8,
+                vmid: fault.vmid,
+                mmhub,
+                data: [
+                    page as u32,
+                    (page >> 32) as u32 & 0xf | 1 << if write { 5 } else { 6 },
+                    0,
+                    0,
+                ],
+            },
+        )
+    }
+
+    /// A write to one of the hub's registers.
+    pub fn write(&self, gpu: &Gpu, reg: Reg, value: u32) -> Result<()> {
+        let regs = &gpu.regs;
+        let plain = self.id.plain(reg);
+        let engines = |first: Reg| (first.0..first.0 + ENGINES).contains(&plain.0);
+        match plain {
+            gc::VM_L2_PROTECTION_FAULT_CNTL => {
+                if fault_cntl::CLEAR_PROTECTION_FAULT_STATUS_ADDR.is_set(value) {
+                    self.clear_fault(regs);
+                }
+                if fault_cntl::CRASH_ON_NO_RETRY_FAULT.is_set(value)
+                    || fault_cntl::CRASH_ON_RETRY_FAULT.is_set(value)
+                {
+                    return Err(regs.refuse(reg, value, "a fault would crash the GPU"));
+                }
+                let clear = fault_cntl::CLEAR_PROTECTION_FAULT_STATUS_ADDR;
+                regs.set(reg, clear.put(value, 0));
+            }
+            gc::VM_L2_CNTL2 => {
+                if vm_l2_cntl2::INVALIDATE_ALL_L1_TLBS.is_set(value)
+                    && vm_l2_cntl2::INVALIDATE_L2_CACHE.is_set(value)
+                {
+                    self.flush(gpu, 0xffff, Scope::ALL);
+                }
+                regs.set(reg, value);
+            }
+            gc::VM_L2_PROTECTION_FAULT_STATUS
+            | gc::VM_L2_PROTECTION_FAULT_ADDR_LO32
+            | gc::VM_L2_PROTECTION_FAULT_ADDR_HI32 => {
+                return Err(regs.refuse(reg, value, "the register is read-only"));
+            }
+            gc::MC_VM_FB_OFFSET if value != 0 => {
+                return Err(regs.refuse(reg, value, "VRAM is at offset 0"));
+            }
+            _ if engines(gc::VM_INVALIDATE_ENG0_REQ) => {
+                self.invalidate(gpu, plain.0 - gc::VM_INVALIDATE_ENG0_REQ.0, value)?;
+                regs.set(reg, value);
+            }
+            _ if engines(gc::VM_INVALIDATE_ENG0_ACK) => {
+                return Err(regs.refuse(reg, value, "the register is read-only"));
+            }
+            _ => regs.set(reg, value),
+        }
+        Ok(())
+    }
+
+    /// Reads one of the hub's registers.
+    pub fn read(&self, gpu: &Gpu, reg: Reg) -> u32 {
+        let plain = self.id.plain(reg);
+        let first = gc::VM_INVALIDATE_ENG0_SEM.0;
+        let value = gpu.regs.get(reg);
+        if (first..first + ENGINES).contains(&plain.0) {
+            // Reading takes the semaphore if it is free, and says whether it did.
+            gpu.regs.set(reg, 1);
+            return u32::from(value == 0);
+        }
+        value
+    }
+
+    fn clear_fault(&self, regs: &Store) {
+        for reg in [
+            gc::VM_L2_PROTECTION_FAULT_STATUS,
+            gc::VM_L2_PROTECTION_FAULT_ADDR_LO32,
+            gc::VM_L2_PROTECTION_FAULT_ADDR_HI32,
+        ] {
+            regs.set(self.id.reg(reg), 0);
+        }
+    }
+
+    fn invalidate(&self, gpu: &Gpu, engine: u32, value: u32) -> Result<()> {
+        let regs = &gpu.regs;
+        let range = self
+            .id
+            .reg(gc::VM_INVALIDATE_ENG0_ADDR_RANGE_LO32.nth(engine, 2));
+        if regs.get64(range) & WHOLE_RANGE != WHOLE_RANGE {
+            return Err(regs.refuse(
+                self.id.reg(gc::VM_INVALIDATE_ENG0_REQ.nth(engine, 1)),
+                value,
+                "VM_INVALIDATE_ENG_ADDR_RANGE of the engine is not the whole address space",
+            ));
+        }
+        let vmids = req::PER_VMID_INVALIDATE_REQ.get(value);
+        let ack = self.id.reg(gc::VM_INVALIDATE_ENG0_ACK.nth(engine, 1));
+        regs.clear(ack, vmids);
+        let scope = Scope {
+            leaves: req::INVALIDATE_L1_PTES.is_set(value) && req::INVALIDATE_L2_PTES.is_set(value),
+            directories: [
+                req::INVALIDATE_L2_PDE0.is_set(value),
+                req::INVALIDATE_L2_PDE1.is_set(value),
+                req::INVALIDATE_L2_PDE2.is_set(value),
+            ],
+        };
+        self.flush(gpu, vmids, scope);
+        if req::CLEAR_PROTECTION_FAULT_STATUS_ADDR.is_set(value) {
+            self.clear_fault(regs);
+        }
+        regs.or(ack, vmids);
+        Ok(())
+    }
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The interrupt handler block: vectors (IVs) into a ring in memory, then an MSI.
+//!
+//! One MSI announces a ring that was empty. Further entries send none until the driver writes the read
+//! pointer: if it has not caught up and RPTR_REARM is set another MSI is sent at once, otherwise the next
+//! entry sends one.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::error::{ModelError, Result};
+use crate::gpu::Gpu;
+use crate::hub::HubId;
+use crate::memory::{Phys, Space};
+use crate::regs::osssys::{self, ih_chicken, ih_rb_cntl as cntl, ih_rb_wptr};
+use crate::regs::Reg;
+use crate::vm::Vm;
+
+/// Bytes of an entry.
+pub const ENTRY: u32 = 32;
+const MC_SPACE_BUS: u32 = 1;
+const MC_SPACE_MC: u32 = 4;
+
+/// Interrupt client ids of the SDMA engines.
+pub const SDMA_CLIENT: [u8; 5] = [8, 9, 1, 4, 5];
+
+/// One interrupt vector, without what the IH adds (timestamp, PASID).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Iv {
+    /// Interrupt client.
+    pub client: u8,
+    /// Source within the client.
+    pub source: u8,
+    /// Ring.
+    pub ring: u8,
+    /// Address space.
+    pub vmid: u8,
+    /// From a client of MMHUB, not GFXHUB.
+    pub mmhub: bool,
+    /// Context words 0..=3.
+    pub data: [u32; 4],
+}
+
+#[derive(Default)]
+struct State {
+    /// Byte offsets in the ring.
+    rptr: u32,
+    wptr: u32,
+    overflow: bool,
+    /// An MSI was sent and the read pointer not written since.
+    announced: bool,
+    /// MSIs that a test wants lost.
+    drop: u64,
+}
+
+/// The block's state beside its plain registers.
+#[derive(Default)]
+pub struct Ih(Mutex<State>);
+
+impl Ih {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets everything but the interrupts that are to be dropped.
+    pub fn reset(&self) {
+        let mut state = self.state();
+        *state = State {
+            drop: state.drop,
+            ..State::default()
+        };
+    }
+
+    /// The next `count` MSIs are not sent.
+    pub fn drop_interrupts(&self, count: u64) {
+        self.state().drop += count;
+    }
+
+    /// Reads RPTR or WPTR; None for other registers.
+    pub fn read(&self, reg: Reg) -> Option<u32> {
+        let state = self.state();
+        match reg {
+            osssys::IH_RB_RPTR => Some(state.rptr),
+            osssys::IH_RB_WPTR => Some(wptr_value(&state)),
+            _ => None,
+        }
+    }
+
+    /// A write to one of the block's registers.
+    pub fn write(&self, gpu: &Gpu, reg: Reg, value: u32) -> Result<()> {
+        match reg {
+            osssys::IH_RB_CNTL => {
+                if cntl::WPTR_OVERFLOW_CLEAR.is_set(value) {
+                    self.state().overflow = false;
+                }
+                gpu.regs.set(reg, value);
+            }
+            osssys::IH_RB_WPTR => {
+                let mut state = self.state();
+                state.wptr = ih_rb_wptr::OFFSET.get(value) << 2;
+                state.overflow = false;
+            }
+            osssys::IH_RB_RPTR => self.set_rptr(gpu, value)?,
+            osssys::IH_RB_CNTL_RING1 | osssys::IH_RB_CNTL_RING2 => gpu.regs.set(reg, value),
+            _ => gpu.regs.set(reg, value),
+        }
+        Ok(())
+    }
+
+    /// The driver has read up to byte `value`: by register or doorbell.
+    pub fn set_rptr(&self, gpu: &Gpu, value: u32) -> Result<()> {
+        let control = gpu.regs.get(osssys::IH_RB_CNTL);
+        let mut state = self.state();
+        state.rptr = ih_rb_wptr::OFFSET.get(value) << 2;
+        if state.rptr >= ring_size(control) && cntl::RB_ENABLE.is_set(control) {
+            return Err(gpu.regs.refuse(
+                osssys::IH_RB_RPTR,
+                value,
+                "the offset is outside the ring",
+            ));
+        }
+        state.announced = false;
+        if state.rptr != state.wptr && cntl::RPTR_REARM.is_set(control) {
+            gpu.summary.msis_rearmed.bump();
+            announce(gpu, &mut state, control)?;
+        }
+        Ok(())
+    }
+
+    /// Puts an entry into the ring and announces it.
+    pub fn push(&self, gpu: &Gpu, iv: Iv) -> Result<()> {
+        let control = gpu.regs.get(osssys::IH_RB_CNTL);
+        if !cntl::RB_ENABLE.is_set(control) {
+            gpu.summary.ih_lost.bump();
+            return Ok(());
+        }
+        let size = ring_size(control);
+        let mut state = self.state();
+        let next = (state.wptr + ENTRY) % size;
+        if next == state.rptr || state.overflow {
+            if !cntl::WPTR_OVERFLOW_ENABLE.is_set(control) {
+                gpu.summary.ih_lost.bump();
+                return Ok(());
+            }
+            // The ring goes on over its oldest entries and says so.
+            if !std::mem::replace(&mut state.overflow, true) {
+                gpu.summary.ih_overflows.bump();
+            }
+        }
+        let base = u64::from(gpu.regs.get(osssys::IH_RB_BASE)) << 8
+            | u64::from(gpu.regs.get(osssys::IH_RB_BASE_HI)) << 40;
+        let mut entry = [0; ENTRY as usize];
+        for (bytes, dword) in entry.chunks_exact_mut(4).zip(encode(gpu, iv)) {
+            bytes.copy_from_slice(&dword.to_le_bytes());
+        }
+        write(gpu, control, base + u64::from(state.wptr), &entry)?;
+        state.wptr = next;
+        if cntl::WPTR_WRITEBACK_ENABLE.is_set(control) {
+            let target = u64::from(gpu.regs.get(osssys::IH_RB_WPTR_ADDR_LO))
+                | u64::from(gpu.regs.get(osssys::IH_RB_WPTR_ADDR_HI)) << 32;
+            write(gpu, control, target, &wptr_value(&state).to_le_bytes())?;
+        }
+        gpu.summary.ivs.bump();
+        if !state.announced {
+            announce(gpu, &mut state, control)?;
+        }
+        Ok(())
+    }
+}
+
+/// Bytes in ring 0.
+fn ring_size(control: u32) -> u32 {
+    4u32 << cntl::RB_SIZE.get(control).clamp(3, 16)
+}
+
+fn wptr_value(state: &State) -> u32 {
+    ih_rb_wptr::OFFSET.of(state.wptr >> 2) | ih_rb_wptr::RB_OVERFLOW.of(u32::from(state.overflow))
+}
+
+fn announce(gpu: &Gpu, state: &mut State, control: u32) -> Result<()> {
+    if !cntl::ENABLE_INTR.is_set(control) {
+        return Ok(());
+    }
+    state.announced = true;
+    if state.drop > 0 {
+        state.drop -= 1;
+        gpu.summary.msis_dropped.bump();
+        return Ok(());
+    }
+    if !gpu.bus.is_master() {
+        return Err(ModelError::NotMaster { what: "MSI" });
+    }
+    if gpu.msi.send() {
+        gpu.summary.msis.bump();
+    } else {
+        state.announced = false;
+    }
+    Ok(())
+}
+
+/// The eight dwords of an entry.
+fn encode(gpu: &Gpu, iv: Iv) -> [u32; 8] {
+    use osssys::{ih_cookie_0 as d0, ih_cookie_2 as d2, ih_cookie_3 as d3};
+    let time = gpu.clock.now();
+    let lut = if iv.mmhub {
+        osssys::IH_VMID_0_LUT_MM
+    } else {
+        osssys::IH_VMID_0_LUT
+    };
+    let pasid = gpu.regs.get(lut.nth(u32::from(iv.vmid), 1));
+    let [c0, c1, c2, c3] = iv.data;
+    [
+        d0::CLIENT_ID.of(iv.client.into())
+            | d0::SOURCE_ID.of(iv.source.into())
+            | d0::RING_ID.of(iv.ring.into())
+            | d0::VM_ID.of(iv.vmid.into())
+            | d0::VMID_TYPE.of(iv.mmhub.into()),
+        time as u32,
+        d2::TIMESTAMP_47_32.of((time >> 32) as u32),
+        d3::PAS_ID.of(pasid),
+        c0,
+        c1,
+        c2,
+        c3,
+    ]
+}
+
+/// Writes to where MC_SPACE says that the ring is.
+fn write(gpu: &Gpu, control: u32, addr: u64, data: &[u8]) -> Result<()> {
+    match cntl::MC_SPACE.get(control) {
+        MC_SPACE_BUS => {
+            let chicken = gpu.regs.get(osssys::IH_CHICKEN);
+            if !ih_chicken::MC_SPACE_GPA_ENABLE.is_set(chicken) {
+                return Err(gpu.regs.refuse(
+                    osssys::IH_RB_CNTL,
+                    control,
+                    "MC_SPACE is a bus address but IH_CHICKEN.MC_SPACE_GPA_ENABLE is clear",
+                ));
+            }
+            let phys = Phys {
+                space: Space::System,
+                addr,
+            };
+            gpu.bus.view().write(phys, data)
+        }
+        MC_SPACE_MC => Vm::kernel(gpu, HubId::Mm).write(addr, data),
+        _ => Err(gpu.regs.refuse(
+            osssys::IH_RB_CNTL,
+            control,
+            "MC_SPACE is neither 1 (bus address) nor 4 (MC address)",
+        )),
+    }
+}

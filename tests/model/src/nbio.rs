@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0
+//! NBIO: doorbell routing, the windows on registers and VRAM, HDP flushes.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::{ModelError, Result};
+use crate::gpu::Gpu;
+use crate::memory::{Phys, Space};
+use crate::regs::nbio::{
+    self, bif_sdma0_doorbell_range as range, mm_index, rcc_doorbell_aper_en as aper,
+    remap_hdp_mem_flush_cntl as remap,
+};
+use crate::regs::osssys::{self, ih_doorbell_rptr};
+use crate::regs::{Reg, Store, DWORDS, SDMA_ENGINES};
+
+/// The doorbells of a page repeat in each page: only these address bits route.
+const ROUTED_BITS: u64 = 0xfff;
+const SDMA_RANGES: [Reg; SDMA_ENGINES] = [
+    nbio::BIF_SDMA0_DOORBELL_RANGE,
+    nbio::BIF_SDMA1_DOORBELL_RANGE,
+    nbio::BIF_SDMA2_DOORBELL_RANGE,
+    nbio::BIF_SDMA3_DOORBELL_RANGE,
+    nbio::BIF_SDMA4_DOORBELL_RANGE,
+];
+
+/// Where a doorbell goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// An SDMA engine.
+    Sdma(usize),
+    /// The interrupt handler.
+    Ih,
+    /// The command processor, which gets the rest.
+    Cp,
+}
+
+/// State beside the plain registers.
+#[derive(Default)]
+pub struct Nbio {
+    /// Low halves of 64-bit doorbells that came alone, by byte offset.
+    halves: Mutex<HashMap<u64, u32>>,
+}
+
+/// Routes the doorbell at `byte` of BAR2.
+pub fn route(regs: &Store, byte: u64) -> Route {
+    let dword = ((byte & ROUTED_BITS) / 4) as u32;
+    let inside = |reg: Reg| {
+        let value = regs.get(reg);
+        let first = range::OFFSET.get(value);
+        (first..first + range::SIZE.get(value)).contains(&dword)
+    };
+    if let Some(engine) = SDMA_RANGES.into_iter().position(inside) {
+        Route::Sdma(engine)
+    } else if inside(nbio::BIF_IH_DOORBELL_RANGE) {
+        Route::Ih
+    } else {
+        Route::Cp
+    }
+}
+
+impl Nbio {
+    /// Forgets half doorbells.
+    pub fn reset(&self) {
+        self.halves
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+    }
+
+    /// A store of 4 or 8 bytes to BAR2.
+    pub fn doorbell(&self, gpu: &Gpu, byte: u64, data: &[u8]) -> Result<()> {
+        let bad = ModelError::Access {
+            access: "write",
+            region: "BAR2 (doorbells)",
+            offset: byte,
+            size: data.len(),
+        };
+        if !aper::BIF_DOORBELL_APER_EN.is_set(gpu.regs.get(nbio::RCC_DOORBELL_APER_EN)) {
+            return Err(ModelError::Other(format!(
+                "doorbell at {byte:#x} while RCC_DOORBELL_APER_EN is off"
+            )));
+        }
+        let whole = match *data {
+            [a, b, c, d] => {
+                let half = u32::from_le_bytes([a, b, c, d]);
+                match route(&gpu.regs, byte) {
+                    Route::Ih => return self.ih(gpu, byte, half),
+                    _ => self.join(byte, half),
+                }
+            }
+            [a, b, c, d, e, f, g, h] if byte % 8 == 0 => {
+                Some((byte, u64::from_le_bytes([a, b, c, d, e, f, g, h])))
+            }
+            _ => return Err(bad),
+        };
+        if byte % 4 != 0 {
+            return Err(bad);
+        }
+        let Some((byte, value)) = whole else {
+            return Ok(());
+        };
+        match route(&gpu.regs, byte) {
+            Route::Ih => self.ih(gpu, byte, value as u32),
+            Route::Sdma(engine) => {
+                if gpu.sdma[engine].doorbell((byte / 4) as u32, value) {
+                    gpu.summary.doorbells_sdma.bump();
+                } else {
+                    gpu.summary.doorbells_unattached.bump();
+                }
+                Ok(())
+            }
+            Route::Cp => {
+                gpu.summary.doorbells_unattached.bump();
+                Ok(())
+            }
+        }
+    }
+
+    /// A 64-bit doorbell that comes as two stores acts with the second, whichever half that is the high one.
+    fn join(&self, byte: u64, half: u32) -> Option<(u64, u64)> {
+        let mut halves = self.halves.lock().unwrap_or_else(PoisonError::into_inner);
+        if byte % 8 == 0 {
+            halves.insert(byte, half);
+            return None;
+        }
+        let low = halves.remove(&(byte - 4))?;
+        Some((byte - 4, u64::from(low) | u64::from(half) << 32))
+    }
+
+    fn ih(&self, gpu: &Gpu, byte: u64, value: u32) -> Result<()> {
+        let control = gpu.regs.get(osssys::IH_DOORBELL_RPTR);
+        let ours = ih_doorbell_rptr::ENABLE.is_set(control)
+            && u64::from(ih_doorbell_rptr::OFFSET.get(control)) == byte / 4;
+        if !ours {
+            gpu.summary.doorbells_unattached.bump();
+            return Ok(());
+        }
+        gpu.summary.doorbells_ih.bump();
+        gpu.ih.set_rptr(gpu, value)
+    }
+}
+
+/// Whether `byte` of BAR5 is where the driver has put one of the HDP flush registers.
+pub fn is_hdp_flush(regs: &Store, byte: u64) -> bool {
+    [
+        nbio::REMAP_HDP_MEM_FLUSH_CNTL,
+        nbio::REMAP_HDP_REG_FLUSH_CNTL,
+    ]
+    .into_iter()
+    .map(|reg| u64::from(remap::ADDRESS.get(regs.get(reg))) << 2)
+    .any(|address| address == byte && address != 0)
+}
+
+/// What an indirect data register gives access to.
+pub enum Window {
+    /// A register in BAR5.
+    Register(Reg),
+    /// A dword of memory.
+    Memory(Phys),
+}
+
+/// Where MM_DATA, PCIE_DATA and PCIE_DATA2 lead; None if `reg` is none of them.
+pub fn window(regs: &Store, reg: Reg) -> Result<Option<Window>> {
+    let index = match reg {
+        nbio::MM_DATA => {
+            let index = regs.get(nbio::MM_INDEX);
+            let offset = mm_index::MM_OFFSET.get(index);
+            if mm_index::MM_APER.is_set(index) {
+                let addr = u64::from(offset) | u64::from(regs.get(nbio::MM_INDEX_HI)) << 31;
+                let space = Space::Vram;
+                return Ok(Some(Window::Memory(Phys { space, addr })));
+            }
+            offset
+        }
+        nbio::PCIE_DATA => regs.get(nbio::PCIE_INDEX),
+        nbio::PCIE_DATA2 => regs.get(nbio::PCIE_INDEX2),
+        _ => return Ok(None),
+    };
+    let target = Reg(index / 4);
+    let looped = matches!(target, nbio::MM_DATA | nbio::PCIE_DATA | nbio::PCIE_DATA2);
+    if index % 4 != 0 || target.0 >= DWORDS || looped {
+        return Err(ModelError::UnknownRegister {
+            access: "indirect access",
+            byte: index.into(),
+            dword: target.0,
+        });
+    }
+    Ok(Some(Window::Register(target)))
+}

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0
+//! An engine: its registers, its queues and the thread that gives them turns.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::execute::{Executor, Step};
+use super::queue::{Exception, Job, Queue};
+use crate::error::Result;
+use crate::gpu::Gpu;
+use crate::regs::sdma::{self, cntl, f32_cntl, status_reg};
+use crate::regs::{Reg, Store, SDMA_BASE, SDMA_GFX, SDMA_QUEUE_STRIDE, SDMA_RLC0, SDMA_RLC_QUEUES};
+use crate::summary::EngineCounts;
+
+/// The GFX ring and the RLC queues.
+const QUEUES: usize = 1 + SDMA_RLC_QUEUES as usize;
+/// How long a queue may go on while others wait.
+const SLICE: Duration = Duration::from_micros(200);
+
+struct State {
+    queues: [Queue; QUEUES],
+    current: usize,
+    slice_end: Option<Instant>,
+    paused: bool,
+}
+
+/// One SDMA engine.
+pub struct Engine {
+    number: usize,
+    state: Mutex<State>,
+    /// Something changed that may give the engine work.
+    work: Condvar,
+    /// A packet ended.
+    quiet: Condvar,
+    fail_copy: AtomicBool,
+    /// Added to the reference clock by TIMESTAMP SET.
+    time_offset: AtomicU64,
+}
+
+impl Engine {
+    /// Engine `number`, out of reset.
+    pub fn new(number: usize) -> Engine {
+        Engine {
+            number,
+            state: Mutex::new(State {
+                queues: std::array::from_fn(|_| Queue::new()),
+                current: 0,
+                slice_end: None,
+                paused: false,
+            }),
+            work: Condvar::new(),
+            quiet: Condvar::new(),
+            fail_copy: AtomicBool::new(false),
+            time_offset: AtomicU64::new(0),
+        }
+    }
+
+    /// 0..=4.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Its counters.
+    pub fn counts<'a>(&self, gpu: &'a Gpu) -> &'a EngineCounts {
+        &gpu.summary.engines[self.number]
+    }
+
+    /// This engine's copy of SDMA0's register `reg`.
+    pub fn register(&self, gpu: &Gpu, reg: Reg) -> u32 {
+        gpu.regs.get(self.own(reg))
+    }
+
+    fn own(&self, reg: Reg) -> Reg {
+        Reg(reg.0 - SDMA_BASE[0] + SDMA_BASE[self.number])
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The local clock that TIMESTAMP SET sets.
+    pub fn time(&self, gpu: &Gpu) -> u64 {
+        gpu.clock
+            .now()
+            .wrapping_add(self.time_offset.load(Ordering::Relaxed))
+    }
+
+    /// Sets the local clock.
+    pub fn set_time(&self, gpu: &Gpu, now: u64) {
+        let offset = now.wrapping_sub(gpu.clock.now());
+        self.time_offset.store(offset, Ordering::Relaxed);
+    }
+
+    /// The next copy of this engine is refused.
+    pub fn fail_next_copy(&self) {
+        self.fail_copy.store(true, Ordering::Release);
+    }
+
+    /// Whether the copy at hand is one that a test wants refused.
+    pub fn take_failure(&self, gpu: &Gpu) -> bool {
+        self.fail_copy.swap(false, Ordering::AcqRel) || gpu.take_failure()
+    }
+
+    /// Stops after the packet at hand, which is waited for.
+    pub fn pause(&self) {
+        let mut state = self.state();
+        state.paused = true;
+        while state.queues.iter().any(Queue::is_executing) {
+            state = self
+                .quiet
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Goes on.
+    pub fn resume(&self) {
+        self.state().paused = false;
+        self.work.notify_all();
+    }
+
+    /// Back to the state out of reset, once the packet at hand has ended.
+    pub fn reset(&self) {
+        self.pause();
+        let mut state = self.state();
+        state.queues = std::array::from_fn(|_| Queue::new());
+        state.current = 0;
+        state.paused = false;
+        self.time_offset.store(0, Ordering::Relaxed);
+    }
+
+    /// Reads a register, `offset` dwords from the engine's base.
+    pub fn read(&self, gpu: &Gpu, reg: Reg, offset: u32) -> u32 {
+        if let Some((queue, index)) = queue_register(offset) {
+            return self.state().queues[queue].read(index);
+        }
+        if reg == self.own(sdma::STATUS_REG) {
+            let state = self.state();
+            let now = Instant::now();
+            let idle = state
+                .queues
+                .iter()
+                .all(|queue| !queue.is_executing() && queue.ready_at(now).is_none());
+            let idle = u32::from(idle);
+            return status_reg::IDLE.of(idle)
+                | status_reg::REG_IDLE.of(1)
+                | status_reg::RB_EMPTY.of(idle)
+                | status_reg::RB_CMD_IDLE.of(idle)
+                | status_reg::IB_CMD_IDLE.of(idle)
+                | status_reg::BLOCK_IDLE.of(idle)
+                | status_reg::EX_IDLE.of(idle)
+                | status_reg::MC_WR_IDLE.of(idle)
+                | status_reg::MC_RD_IDLE.of(idle);
+        }
+        gpu.regs.get(reg)
+    }
+
+    /// Writes a register, `offset` dwords from the engine's base.
+    pub fn write(&self, gpu: &Gpu, reg: Reg, offset: u32, value: u32) -> Result<()> {
+        if let Some((queue, index)) = queue_register(offset) {
+            self.state().queues[queue].write(&gpu.regs, reg, index, value)?;
+        } else if reg == self.own(sdma::STATUS_REG) {
+            return Err(gpu.regs.refuse(reg, value, "the register is read-only"));
+        } else {
+            gpu.regs.set(reg, value);
+        }
+        self.work.notify_all();
+        Ok(())
+    }
+
+    /// A doorbell at dword `index` of BAR2; false if it is no queue's.
+    pub fn doorbell(&self, index: u32, value: u64) -> bool {
+        let mut state = self.state();
+        let owner = state
+            .queues
+            .iter_mut()
+            .find(|queue| queue.owns_doorbell(index));
+        let Some(queue) = owner else {
+            return false;
+        };
+        queue.ring(value);
+        drop(state);
+        self.work.notify_all();
+        true
+    }
+
+    /// The engine's thread: executes packets until one is a model error.
+    pub fn run(&self, gpu: &Gpu) -> Result<()> {
+        loop {
+            let state = self.state();
+            match self.choose(gpu, state) {
+                Choice::Run(job) => self.execute(gpu, job)?,
+                Choice::Wait(state, until) => {
+                    let now = Instant::now();
+                    let _state = match until {
+                        None => self
+                            .work
+                            .wait(state)
+                            .unwrap_or_else(PoisonError::into_inner),
+                        Some(until) if until > now => {
+                            self.work
+                                .wait_timeout(state, until - now)
+                                .unwrap_or_else(PoisonError::into_inner)
+                                .0
+                        }
+                        Some(_) => state,
+                    };
+                }
+                Choice::Doorbell(queue, vmid) => {
+                    self.counts(gpu).refused.bump();
+                    Executor::refuse_doorbell(gpu, self, queue, vmid)?;
+                }
+            }
+        }
+    }
+
+    /// Executes one packet if a queue is ready. For tests, without the thread.
+    #[cfg(test)]
+    pub fn step(&self, gpu: &Gpu) -> Result<bool> {
+        let state = self.state();
+        match self.choose(gpu, state) {
+            Choice::Run(job) => {
+                self.execute(gpu, job)?;
+                Ok(true)
+            }
+            Choice::Doorbell(queue, vmid) => {
+                self.counts(gpu).refused.bump();
+                Executor::refuse_doorbell(gpu, self, queue, vmid)?;
+                Ok(true)
+            }
+            Choice::Wait(..) => Ok(false),
+        }
+    }
+
+    fn choose<'a>(&self, gpu: &Gpu, mut state: MutexGuard<'a, State>) -> Choice<'a> {
+        let halted = f32_cntl::HALT.is_set(self.register(gpu, sdma::F32_CNTL));
+        if state.paused || halted {
+            return Choice::Wait(state, None);
+        }
+        // Without context switching only the kernel's ring runs.
+        let switching = cntl::AUTO_CTXSW_ENABLE.is_set(self.register(gpu, sdma::CNTL));
+        let queues = if switching { QUEUES } else { 1 };
+        let now = Instant::now();
+        let stay = state.slice_end.is_some_and(|end| now < end);
+        let first = state.current % queues + usize::from(!stay);
+        let mut next: Option<Instant> = None;
+        for n in 0..queues {
+            let queue = (first + n) % queues;
+            match state.queues[queue].ready_at(now) {
+                Some(at) if at <= now => {
+                    if queue != state.current || !stay {
+                        state.current = queue;
+                        state.slice_end = Some(now + SLICE);
+                    }
+                    return match state.queues[queue].begin(queue) {
+                        Some(job) => Choice::Run(job),
+                        None => {
+                            state.queues[queue].halt(Exception::Doorbell);
+                            Choice::Doorbell(queue, state.queues[queue].vmid())
+                        }
+                    };
+                }
+                Some(at) => next = Some(next.map_or(at, |next| next.min(at))),
+                None => {}
+            }
+        }
+        Choice::Wait(state, next)
+    }
+
+    fn execute(&self, gpu: &Gpu, mut job: Job) -> Result<()> {
+        let step = Executor::new(gpu, self, &mut job).step()?;
+        let mut state = self.state();
+        let queue = &mut state.queues[job.queue];
+        match step {
+            Step::Done => queue.end(&job),
+            Step::Blocked => {
+                queue.block(&job, Instant::now());
+                state.slice_end = None;
+            }
+            Step::Starved => queue.starve(&job),
+            Step::Halted(exception) => queue.halt(exception),
+        }
+        self.quiet.notify_all();
+        Ok(())
+    }
+
+    /// The pointers and state of all enabled queues, for messages.
+    pub fn describe(&self, _store: &Store) -> Vec<(usize, u8, u64, u64)> {
+        let state = self.state();
+        let shown = state.queues.iter().enumerate().filter_map(|(n, queue)| {
+            let (rptr, wptr) = queue.pointers();
+            (wptr != 0).then_some((n, queue.vmid(), rptr, wptr))
+        });
+        shown.collect()
+    }
+}
+
+/// What the engine does next.
+enum Choice<'a> {
+    /// A packet of this queue.
+    Run(Job),
+    /// Nothing until then, or until something changes.
+    Wait(MutexGuard<'a, State>, Option<Instant>),
+    /// Queue and VMID whose write pointer makes no sense.
+    Doorbell(usize, u8),
+}
+
+/// The queue that a register belongs to, and its number among the queue's registers.
+fn queue_register(offset: u32) -> Option<(usize, usize)> {
+    let stride = SDMA_QUEUE_STRIDE;
+    if (SDMA_GFX..SDMA_GFX + stride).contains(&offset) {
+        Some((0, (offset - SDMA_GFX) as usize))
+    } else if (SDMA_RLC0..SDMA_RLC0 + SDMA_RLC_QUEUES * stride).contains(&offset) {
+        let offset = offset - SDMA_RLC0;
+        Some((1 + (offset / stride) as usize, (offset % stride) as usize))
+    } else {
+        None
+    }
+}

@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Executes one packet of a queue.
+
+use super::packet::{self, Condition, Packet, Polled, Refusal, HEAD, WRITE_HEAD};
+use super::queue::{Exception, Ib, Job};
+use super::Engine;
+use crate::error::{ModelError, Result};
+use crate::gpu::Gpu;
+use crate::hub::HubId;
+use crate::ih::{Iv, SDMA_CLIENT};
+use crate::regs::nbio;
+use crate::regs::sdma::{self, cntl};
+use crate::regs::{Field, Reg, DWORDS};
+use crate::vm::Vm;
+
+/// Interrupt sources.
+const TRAP: u8 = 224;
+const DOORBELL_INVALID: u8 = 244;
+const POLL_TIMEOUT: u8 = 246;
+const SRBM_WRITE: u8 = 247;
+/// Ring ids in interrupts.
+const RING_GFX: u8 = 0;
+const RING_RLC: u8 = 2;
+/// FAULT_STATUS.CID of SDMA0 in MMHUB; the other engines follow.
+const CID_SDMA0: u32 = 256;
+/// Dwords of INDIRECT, and where in a group of eight it has to begin.
+const INDIRECT_DWORDS: u64 = 6;
+const INDIRECT_PHASE: u64 = 2;
+
+/// How a packet ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// It is done.
+    Done,
+    /// It has to be tried again.
+    Blocked,
+    /// Its end is not there yet.
+    Starved,
+    /// The queue stops.
+    Halted(Exception),
+}
+
+/// How the packet's work ended.
+enum Work {
+    Done,
+    Blocked,
+    TimedOut,
+    Enter(Ib),
+}
+
+/// A queue's packet at its read pointer.
+pub struct Executor<'a> {
+    gpu: &'a Gpu,
+    engine: &'a Engine,
+    job: &'a mut Job,
+    vm: Vm<'a>,
+}
+
+fn cid(engine: &Engine) -> u32 {
+    CID_SDMA0 + engine.number() as u32
+}
+
+impl<'a> Executor<'a> {
+    /// For the queue that `job` describes.
+    pub fn new(gpu: &'a Gpu, engine: &'a Engine, job: &'a mut Job) -> Executor<'a> {
+        let vmid = job.ib.map_or(job.vmid, |ib| ib.vmid);
+        let vm = Vm::new(gpu, HubId::Mm, vmid, cid(engine));
+        Executor {
+            gpu,
+            engine,
+            job,
+            vm,
+        }
+    }
+
+    /// Executes the packet, moves the read pointer past it and writes that back.
+    pub fn step(mut self) -> Result<Step> {
+        let available = match self.job.ib {
+            Some(ib) => ib.dwords - ib.at,
+            None => (self.job.wptr - self.job.rptr) / 4,
+        };
+        let mut words = [0; HEAD];
+        let head = HEAD.min(usize::try_from(available).unwrap_or(HEAD));
+        let before = self.vm.faults();
+        self.fetch(0, &mut words[..head])?;
+        if self.vm.faults() != before {
+            return Ok(Step::Halted(Exception::Fetch));
+        }
+        let words = &words[..head];
+        let length = match packet::length(words) {
+            Ok(Some(length)) if length <= available => length,
+            Ok(length) => {
+                let cut_off = self.job.ib.is_some();
+                if cut_off || length.is_some_and(|length| length > self.job.size / 4) {
+                    return self.refuse(words, "the packet is longer than what holds it");
+                }
+                return Ok(Step::Starved);
+            }
+            Err(reason) => return self.refuse(words, reason),
+        };
+        let packet = match packet::decode(words) {
+            Ok(packet) => packet,
+            Err(reason) => return self.refuse(words, reason),
+        };
+        if packet.is_copy() && self.engine.take_failure(self.gpu) {
+            return self.halt(words, Exception::Packet, SRBM_WRITE);
+        }
+        match self.work(&packet)? {
+            Ok(Work::Done) => self.advance(length)?,
+            Ok(Work::Enter(ib)) => self.job.ib = Some(ib),
+            Ok(Work::Blocked) => return Ok(Step::Blocked),
+            Ok(Work::TimedOut) => {
+                return self.halt(words, Exception::PollTimeout, POLL_TIMEOUT);
+            }
+            Err(reason) => return self.refuse(words, reason),
+        }
+        self.engine.counts(self.gpu).packet(packet.name());
+        Ok(Step::Done)
+    }
+
+    /// Refuses the doorbell's value: more than the ring can hold.
+    pub fn refuse_doorbell(gpu: &Gpu, engine: &Engine, queue: usize, vmid: u8) -> Result<()> {
+        if vmid == 0 {
+            return Err(ModelError::Other(format!(
+                "SDMA{} {}: the write pointer is more than the ring's size ahead",
+                engine.number(),
+                queue_name(queue)
+            )));
+        }
+        let iv = interrupt(engine, queue, vmid, DOORBELL_INVALID, [0; 4]);
+        gpu.ih.push(gpu, iv)
+    }
+
+    /// Reads dwords from `skip` dwords after the read position on.
+    fn fetch(&self, skip: u64, words: &mut [u32]) -> Result<()> {
+        let mut bytes = vec![0; words.len() * 4];
+        match self.job.ib {
+            Some(ib) => {
+                let at = ib.base.wrapping_add((ib.at + skip) * 4);
+                self.vm.read(at, &mut bytes)?;
+            }
+            None => {
+                let at = (self.job.rptr + skip * 4) & (self.job.size - 1);
+                let first = bytes.len().min((self.job.size - at) as usize);
+                let (first, wrapped) = bytes.split_at_mut(first);
+                self.vm.read(self.job.base.wrapping_add(at), first)?;
+                self.vm.read(self.job.base, wrapped)?;
+            }
+        }
+        for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(4)) {
+            *word = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, length: u64) -> Result<()> {
+        match &mut self.job.ib {
+            Some(ib) => {
+                ib.at += length;
+                if ib.at < ib.dwords {
+                    return Ok(());
+                }
+                // The INDIRECT packet that led here is done now.
+                self.job.ib = None;
+                self.job.rptr += INDIRECT_DWORDS * 4;
+            }
+            None => self.job.rptr += length * 4,
+        }
+        let Some(target) = self.job.writeback else {
+            return Ok(());
+        };
+        let ring = Vm::new(self.gpu, HubId::Mm, self.job.vmid, cid(self.engine));
+        if target % 8 == 0 {
+            ring.store64(target, self.job.rptr)
+        } else {
+            ring.write(target, &self.job.rptr.to_le_bytes())
+        }
+    }
+
+    /// Whether the packet is the kernel's.
+    fn privileged(&self) -> bool {
+        self.job.ib.map_or(self.job.vmid, |ib| ib.vmid) == 0
+    }
+
+    fn refuse(&self, words: &[u32], reason: Refusal) -> Result<Step> {
+        if self.privileged() {
+            return Err(ModelError::Packet {
+                engine: self.engine.number(),
+                queue: queue_name(self.job.queue),
+                rptr: self.job.rptr,
+                header: words.first().copied().unwrap_or(0),
+                reason: reason.into(),
+            });
+        }
+        self.halt(words, Exception::Packet, SRBM_WRITE)
+    }
+
+    fn halt(&self, words: &[u32], exception: Exception, source: u8) -> Result<Step> {
+        self.engine.counts(self.gpu).refused.bump();
+        let header = words.first().copied().unwrap_or(0);
+        let data = [
+            header,
+            self.job.rptr as u32,
+            (self.job.rptr >> 32) as u32,
+            exception as u32,
+        ];
+        let vmid = self.job.ib.map_or(self.job.vmid, |ib| ib.vmid);
+        let iv = interrupt(self.engine, self.job.queue, vmid, source, data);
+        self.gpu.ih.push(self.gpu, iv)?;
+        Ok(Step::Halted(exception))
+    }
+
+    fn work(&self, packet: &Packet) -> Result<std::result::Result<Work, Refusal>> {
+        let gpu = self.gpu;
+        let vm = &self.vm;
+        let counts = self.engine.counts(gpu);
+        match *packet {
+            Packet::Nop => {}
+            Packet::CopyLinear {
+                len,
+                from,
+                to,
+                also_to,
+            } => {
+                vm.copy(to, from, len)?;
+                let mut copied = len;
+                if let Some(also_to) = also_to {
+                    vm.copy(also_to, from, len)?;
+                    copied += len;
+                }
+                gpu.summary.bytes_copied.add(copied);
+                counts.bytes.add(copied);
+            }
+            Packet::CopySubWindow(ref window) => {
+                window.copy(vm)?;
+                gpu.summary.bytes_copied.add(window.bytes());
+                counts.bytes.add(window.bytes());
+            }
+            Packet::Write { to, dwords } => {
+                self.write(to, dwords)?;
+                gpu.summary.bytes_written.add(dwords * 4);
+                counts.bytes.add(dwords * 4);
+            }
+            Packet::Fill { to, len, pattern } => {
+                vm.fill(to, len, pattern.to_le_bytes())?;
+                gpu.summary.bytes_filled.add(len);
+                counts.bytes.add(len);
+            }
+            Packet::Fence { to, value } => vm.store32(to, value)?,
+            Packet::Trap { context } => {
+                if cntl::TRAP_ENABLE.is_set(self.engine.register(gpu, sdma::CNTL)) {
+                    let data = [context, 0, 0, 0];
+                    let vmid = self.job.vmid;
+                    let iv = interrupt(self.engine, self.job.queue, vmid, TRAP, data);
+                    gpu.ih.push(gpu, iv)?;
+                }
+            }
+            Packet::Poll {
+                what,
+                until,
+                retries,
+            } => return self.poll(what, until, retries),
+            Packet::Atomic {
+                op,
+                addr,
+                operand,
+                compare,
+                looped,
+            } => {
+                let size = super::atomic::size(op).unwrap_or(4);
+                let mut done = true;
+                vm.atomic(addr, size, |span| {
+                    done = super::atomic::apply(op, span, operand, compare);
+                })?;
+                if looped && !done {
+                    return Ok(Ok(Work::Blocked));
+                }
+            }
+            Packet::Indirect { vmid, base, dwords } => {
+                return Ok(self.indirect(vmid, base, dwords));
+            }
+            Packet::PtePdeGenerate {
+                to,
+                mask,
+                first,
+                step,
+                count,
+            } => {
+                let value = |n: u64| first.wrapping_add(n.wrapping_mul(step)) | mask;
+                self.entries(to, count, |n| Ok(value(n)))?;
+            }
+            Packet::PtePdeCopy {
+                from,
+                to,
+                mask,
+                count,
+            } => {
+                self.entries(to, count, |n| {
+                    let mut old = [0; 8];
+                    let mut new = [0; 8];
+                    vm.read(to.wrapping_add(n * 8), &mut old)?;
+                    vm.read(from.wrapping_add(n * 8), &mut new)?;
+                    Ok(u64::from_le_bytes(old) & !mask | u64::from_le_bytes(new) & mask)
+                })?;
+            }
+            Packet::PtePdeModify { addr, mask, value } => {
+                vm.atomic(addr, 8, |span| {
+                    if let Some(word) = span.atomic64() {
+                        use std::sync::atomic::Ordering::{AcqRel, Acquire};
+                        let change = |old: u64| Some(old & !mask | value & mask);
+                        let _ = word.fetch_update(AcqRel, Acquire, change);
+                    }
+                })?;
+            }
+            Packet::TimestampSet { value } => self.engine.set_time(gpu, value),
+            Packet::TimestampGet { to, global } => {
+                let now = if global {
+                    gpu.clock.now()
+                } else {
+                    self.engine.time(gpu)
+                };
+                vm.store64(to, now)?;
+            }
+            Packet::SrbmWrite {
+                dword,
+                value,
+                bytes,
+            } => return self.srbm_write(dword, value, bytes),
+        }
+        Ok(Ok(Work::Done))
+    }
+
+    /// The data of a WRITE packet, in pieces.
+    fn write(&self, to: u64, dwords: u64) -> Result<()> {
+        const PIECE: u64 = 16 << 10;
+        let mut done = 0;
+        while done < dwords {
+            let n = PIECE.min(dwords - done);
+            let mut words = vec![0; n as usize];
+            self.fetch(WRITE_HEAD + done, &mut words)?;
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            self.vm.write(to.wrapping_add(done * 4), &bytes)?;
+            done += n;
+        }
+        Ok(())
+    }
+
+    /// Writes `count` page-table entries, each of them whole.
+    fn entries(
+        &self,
+        to: u64,
+        count: u64,
+        mut value: impl FnMut(u64) -> Result<u64>,
+    ) -> Result<()> {
+        for n in 0..count {
+            self.vm.store64(to.wrapping_add(n * 8), value(n)?)?;
+        }
+        self.gpu.summary.bytes_written.add(count * 8);
+        self.engine.counts(self.gpu).bytes.add(count * 8);
+        Ok(())
+    }
+
+    fn poll(
+        &self,
+        what: Polled,
+        until: Condition,
+        retries: Option<u32>,
+    ) -> Result<std::result::Result<Work, Refusal>> {
+        let register = |byte: u64| match u32::try_from(byte / 4) {
+            Ok(dword) if dword < DWORDS && byte % 4 == 0 => Ok(Reg(dword)),
+            _ => Err(ModelError::UnknownRegister {
+                access: "poll",
+                byte,
+                dword: (byte / 4) as u32,
+            }),
+        };
+        let value = match what {
+            Polled::Nothing => return Ok(Ok(Work::Done)),
+            Polled::Memory(addr) => self.vm.load32(addr)?,
+            Polled::Register(byte) if self.privileged() => self.gpu.read(register(byte)?)?,
+            Polled::Register(_) => return Ok(Err("registers are the kernel's")),
+            Polled::Hdp {
+                request,
+                done,
+                value,
+            } => {
+                let flush = u64::from(nbio::GPU_HDP_FLUSH_REQ.0) * 4;
+                let flushed = u64::from(nbio::GPU_HDP_FLUSH_DONE.0) * 4;
+                if (request, done) != (flush, flushed) {
+                    return Ok(Err("not the HDP flush registers"));
+                }
+                if self.job.tries == 0 {
+                    self.gpu.write(register(request)?, value)?;
+                }
+                self.gpu.read(register(done)?)?
+            }
+        };
+        Ok(Ok(if until.holds(value) {
+            Work::Done
+        } else if retries.is_some_and(|retries| self.job.tries >= retries) {
+            Work::TimedOut
+        } else {
+            Work::Blocked
+        }))
+    }
+
+    fn indirect(&self, vmid: u8, base: u64, dwords: u64) -> std::result::Result<Work, Refusal> {
+        if self.job.ib.is_some() {
+            return Err("an indirect buffer cannot contain another");
+        }
+        if !self.job.ib_enable {
+            return Err("IB_CNTL.IB_ENABLE is clear");
+        }
+        if self.job.rptr / 4 % 8 != INDIRECT_PHASE {
+            return Err("the packet does not end on a boundary of 8 dwords");
+        }
+        if dwords == 0 {
+            return Ok(Work::Done);
+        }
+        // Only the kernel may choose an address space.
+        let vmid = if self.job.vmid == 0 {
+            vmid
+        } else {
+            self.job.vmid
+        };
+        Ok(Work::Enter(Ib {
+            base,
+            vmid,
+            dwords,
+            at: 0,
+        }))
+    }
+
+    fn srbm_write(
+        &self,
+        dword: u32,
+        value: u32,
+        bytes: u32,
+    ) -> Result<std::result::Result<Work, Refusal>> {
+        if !self.privileged() {
+            return Ok(Err("registers are the kernel's"));
+        }
+        let mut mask = 0;
+        for byte in (0..4).filter(|byte| bytes >> byte & 1 == 1) {
+            mask = Field::new(byte * 8 + 7, byte * 8).put(mask, 0xff);
+        }
+        let reg = Reg(dword);
+        let merged = if mask == u32::MAX {
+            value
+        } else {
+            self.gpu.read(reg)? & !mask | value & mask
+        };
+        self.gpu.write(reg, merged)?;
+        Ok(Ok(Work::Done))
+    }
+}
+
+/// "GFX" or "RLCn".
+pub fn queue_name(queue: usize) -> String {
+    match queue {
+        0 => "GFX".into(),
+        n => format!("RLC{}", n - 1),
+    }
+}
+
+fn interrupt(engine: &Engine, queue: usize, vmid: u8, source: u8, data: [u32; 4]) -> Iv {
+    Iv {
+        client: SDMA_CLIENT[engine.number()],
+        source,
+        ring: if queue == 0 { RING_GFX } else { RING_RLC },
+        vmid,
+        mmhub: true,
+        data,
+    }
+}

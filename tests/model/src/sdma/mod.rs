@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The SDMA engines.
+
+mod atomic;
+mod engine;
+mod execute;
+mod packet;
+mod queue;
+mod window;
+
+pub use engine::Engine;

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A ring of an engine: the kernel's GFX ring or one of the RLC queues.
+
+use std::time::{Duration, Instant};
+
+use crate::error::Result;
+use crate::regs::sdma::{
+    self, gfx_context_status as status, gfx_doorbell, gfx_doorbell_offset, gfx_ib_cntl,
+    gfx_minor_ptr_update, gfx_rb_aql_cntl, gfx_rb_cntl, gfx_rb_wptr_poll_cntl,
+};
+use crate::regs::{Reg, Store, SDMA_BASE, SDMA_GFX, SDMA_QUEUE_STRIDE};
+
+/// Tries of a poll before the queue sleeps between them.
+const SPINS: u32 = 50;
+/// Sleep after that, and after [`PATIENT`] more tries.
+const NAP: Duration = Duration::from_micros(20);
+const LONG_NAP: Duration = Duration::from_micros(100);
+const PATIENT: u32 = 50;
+
+/// Why a queue is halted: CONTEXT_STATUS.EXCEPTION.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exception {
+    /// The packet is not one the engine executes, or not for this queue.
+    Packet = 1,
+    /// A poll with a retry limit has reached it.
+    PollTimeout = 2,
+    /// The ring or indirect buffer could not be read.
+    Fetch = 3,
+    /// The doorbell's value cannot be a write pointer of this ring.
+    Doorbell = 4,
+}
+
+/// An indirect buffer being executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ib {
+    /// Its address.
+    pub base: u64,
+    /// Its address space.
+    pub vmid: u8,
+    /// Its length and the position in it, dwords.
+    pub dwords: u64,
+    /// See above.
+    pub at: u64,
+}
+
+/// A packet that waits for something.
+#[derive(Debug, Clone, Copy)]
+pub struct Wait {
+    /// Tries so far.
+    pub tries: u32,
+    /// When to try again.
+    pub next: Instant,
+}
+
+/// What the executor needs of a queue, copied so that no lock is held.
+#[derive(Debug, Clone, Copy)]
+pub struct Job {
+    /// Number of the queue: 0 GFX, n RLC n - 1.
+    pub queue: usize,
+    /// RB_CNTL.RB_VMID.
+    pub vmid: u8,
+    /// Ring address and size, bytes.
+    pub base: u64,
+    /// See above.
+    pub size: u64,
+    /// Bytes, never wrapping.
+    pub rptr: u64,
+    /// See above.
+    pub wptr: u64,
+    /// Where the read pointer is written to, if it is.
+    pub writeback: Option<u64>,
+    /// IB_CNTL.IB_ENABLE.
+    pub ib_enable: bool,
+    /// The indirect buffer that is being executed.
+    pub ib: Option<Ib>,
+    /// Tries of the packet at the read pointer.
+    pub tries: u32,
+}
+
+/// The queue's registers and state.
+pub struct Queue {
+    regs: [u32; SDMA_QUEUE_STRIDE as usize],
+    rptr: u64,
+    wptr: u64,
+    /// A doorbell that rang while MINOR_PTR_UPDATE was set.
+    captured: Option<u64>,
+    exception: Option<Exception>,
+    executing: bool,
+    ib: Option<Ib>,
+    wait: Option<Wait>,
+    /// The write pointer with which the last packet was not complete.
+    starved: Option<u64>,
+}
+
+/// Index of a register of the GFX ring, which is that of all queues.
+const fn at(reg: Reg) -> usize {
+    (reg.0 - SDMA_BASE[0] - SDMA_GFX) as usize
+}
+
+impl Queue {
+    /// Out of reset.
+    pub fn new() -> Queue {
+        Queue {
+            regs: [0; SDMA_QUEUE_STRIDE as usize],
+            rptr: 0,
+            wptr: 0,
+            captured: None,
+            exception: None,
+            executing: false,
+            ib: None,
+            wait: None,
+            starved: None,
+        }
+    }
+
+    fn reg(&self, reg: Reg) -> u32 {
+        self.regs[at(reg)]
+    }
+
+    fn enabled(&self) -> bool {
+        gfx_rb_cntl::RB_ENABLE.is_set(self.reg(sdma::GFX_RB_CNTL))
+    }
+
+    fn minor(&self) -> bool {
+        gfx_minor_ptr_update::ENABLE.is_set(self.reg(sdma::GFX_MINOR_PTR_UPDATE))
+    }
+
+    /// Whether a packet of it is being executed.
+    pub fn is_executing(&self) -> bool {
+        self.executing
+    }
+
+    fn has_work(&self) -> bool {
+        let more = self.wptr > self.rptr && self.starved != Some(self.wptr) && !self.minor();
+        self.enabled() && self.exception.is_none() && (self.ib.is_some() || more)
+    }
+
+    /// When the queue can go on, or None if it needs a doorbell or register write first.
+    pub fn ready_at(&self, now: Instant) -> Option<Instant> {
+        self.has_work()
+            .then(|| self.wait.map_or(now, |wait| wait.next))
+    }
+
+    /// Reads register `index`.
+    pub fn read(&self, index: usize) -> u32 {
+        const RPTR: usize = at(sdma::GFX_RB_RPTR);
+        const RPTR_HI: usize = at(sdma::GFX_RB_RPTR_HI);
+        const WPTR: usize = at(sdma::GFX_RB_WPTR);
+        const WPTR_HI: usize = at(sdma::GFX_RB_WPTR_HI);
+        const STATUS: usize = at(sdma::GFX_CONTEXT_STATUS);
+        match index {
+            RPTR => self.rptr as u32,
+            RPTR_HI => (self.rptr >> 32) as u32,
+            WPTR => self.wptr as u32,
+            WPTR_HI => (self.wptr >> 32) as u32,
+            STATUS => {
+                status::SELECTED.of(self.executing.into())
+                    | status::IDLE.of((!self.executing && !self.has_work()).into())
+                    | status::EXCEPTION.of(self.exception.map_or(0, |code| code as u32))
+            }
+            _ => self.regs[index],
+        }
+    }
+
+    /// Writes register `index`, which is `reg` in BAR5.
+    pub fn write(&mut self, store: &Store, reg: Reg, index: usize, value: u32) -> Result<()> {
+        const RB_CNTL: usize = at(sdma::GFX_RB_CNTL);
+        const RPTR: usize = at(sdma::GFX_RB_RPTR);
+        const RPTR_HI: usize = at(sdma::GFX_RB_RPTR_HI);
+        const WPTR: usize = at(sdma::GFX_RB_WPTR);
+        const WPTR_HI: usize = at(sdma::GFX_RB_WPTR_HI);
+        const POLL: usize = at(sdma::GFX_RB_WPTR_POLL_CNTL);
+        const AQL: usize = at(sdma::GFX_RB_AQL_CNTL);
+        const STATUS: usize = at(sdma::GFX_CONTEXT_STATUS);
+        const MINOR: usize = at(sdma::GFX_MINOR_PTR_UPDATE);
+        let low = |whole: u64| whole & !0xffff_ffff | u64::from(value);
+        let high = |whole: u64| whole & 0xffff_ffff | u64::from(value) << 32;
+        match index {
+            RB_CNTL if gfx_rb_cntl::RB_ENABLE.is_set(value) && !self.enabled() => {
+                self.exception = None;
+                self.restart();
+            }
+            RPTR | RPTR_HI => {
+                if self.enabled() {
+                    return Err(store.refuse(reg, value, "RB_ENABLE is set"));
+                }
+                let rptr = self.rptr;
+                self.rptr = if index == RPTR { low(rptr) } else { high(rptr) } & !3;
+                self.restart();
+                return Ok(());
+            }
+            WPTR => {
+                self.wptr = low(self.wptr) & !3;
+                return Ok(());
+            }
+            WPTR_HI => {
+                self.wptr = high(self.wptr);
+                if self.enabled() && self.wptr < self.rptr && !self.minor() {
+                    let reason = "the write pointer is below the read pointer";
+                    return Err(store.refuse(reg, value, reason));
+                }
+                return Ok(());
+            }
+            POLL if gfx_rb_wptr_poll_cntl::ENABLE.is_set(value) => {
+                return Err(store.refuse(
+                    reg,
+                    value,
+                    "polling of the write pointer is not modelled",
+                ));
+            }
+            AQL if gfx_rb_aql_cntl::AQL_ENABLE.is_set(value) => {
+                return Err(store.refuse(reg, value, "AQL packets are not modelled"));
+            }
+            STATUS => return Err(store.refuse(reg, value, "the register is read-only")),
+            MINOR => match self.captured.take() {
+                Some(doorbell) if !gfx_minor_ptr_update::ENABLE.is_set(value) => {
+                    self.wptr = self.wptr.max(doorbell);
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+        self.regs[index] = value;
+        Ok(())
+    }
+
+    fn restart(&mut self) {
+        self.ib = None;
+        self.wait = None;
+        self.starved = None;
+    }
+
+    /// Whether its doorbell is at dword `index` of BAR2 and enabled.
+    pub fn owns_doorbell(&self, index: u32) -> bool {
+        gfx_doorbell::ENABLE.is_set(self.reg(sdma::GFX_DOORBELL))
+            && gfx_doorbell_offset::OFFSET.get(self.reg(sdma::GFX_DOORBELL_OFFSET)) == index
+    }
+
+    /// Its doorbell rings with a write pointer in bytes. Smaller values than before are ignored.
+    pub fn ring(&mut self, value: u64) {
+        let value = value & !3;
+        if self.minor() {
+            self.captured = self.captured.max(Some(value));
+        } else if value > self.wptr {
+            self.wptr = value;
+        }
+    }
+
+    /// Begins a packet; None if the write pointer is one that the ring cannot have.
+    pub fn begin(&mut self, queue: usize) -> Option<Job> {
+        let control = self.reg(sdma::GFX_RB_CNTL);
+        let size = 4u64 << gfx_rb_cntl::RB_SIZE.get(control);
+        if self.wptr - self.rptr.min(self.wptr) > size {
+            return None;
+        }
+        self.executing = true;
+        let wide = |lo, hi| u64::from(self.reg(lo)) | u64::from(self.reg(hi)) << 32;
+        Some(Job {
+            queue,
+            vmid: gfx_rb_cntl::RB_VMID.get(control) as u8,
+            base: wide(sdma::GFX_RB_BASE, sdma::GFX_RB_BASE_HI) << 8,
+            size,
+            rptr: self.rptr,
+            wptr: self.wptr,
+            writeback: gfx_rb_cntl::RPTR_WRITEBACK_ENABLE
+                .is_set(control)
+                .then(|| wide(sdma::GFX_RB_RPTR_ADDR_LO, sdma::GFX_RB_RPTR_ADDR_HI) & !3),
+            ib_enable: gfx_ib_cntl::IB_ENABLE.is_set(self.reg(sdma::GFX_IB_CNTL)),
+            ib: self.ib,
+            tries: self.wait.map_or(0, |wait| wait.tries),
+        })
+    }
+
+    /// The packet is done: the queue is where `job` says.
+    pub fn end(&mut self, job: &Job) {
+        self.executing = false;
+        self.rptr = job.rptr;
+        self.ib = job.ib;
+        self.wait = None;
+    }
+
+    /// The packet has to wait.
+    pub fn block(&mut self, job: &Job, now: Instant) {
+        self.end(job);
+        let tries = job.tries.saturating_add(1);
+        let nap = match tries {
+            n if n <= SPINS => Duration::ZERO,
+            n if n <= SPINS + PATIENT => NAP,
+            _ => LONG_NAP,
+        };
+        self.wait = Some(Wait {
+            tries,
+            next: now + nap,
+        });
+    }
+
+    /// The packet is not complete: its end is past the write pointer.
+    pub fn starve(&mut self, job: &Job) {
+        self.end(job);
+        self.starved = Some(job.wptr);
+    }
+
+    /// The queue stops until it is enabled anew.
+    pub fn halt(&mut self, exception: Exception) {
+        self.executing = false;
+        self.exception = Some(exception);
+    }
+
+    /// The address space, for messages.
+    pub fn vmid(&self) -> u8 {
+        gfx_rb_cntl::RB_VMID.get(self.reg(sdma::GFX_RB_CNTL)) as u8
+    }
+
+    /// Both pointers, for messages.
+    pub fn pointers(&self) -> (u64, u64) {
+        (self.rptr, self.wptr)
+    }
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What the device did: counters, and their text and JSON forms.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::{json, Value};
+
+use crate::regs::SDMA_ENGINES;
+
+/// A counter.
+#[derive(Default)]
+pub struct Count(AtomicU64);
+
+impl Count {
+    /// Adds one.
+    pub fn bump(&self) {
+        self.add(1);
+    }
+
+    /// Adds `n`.
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// The count.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Counters of one SDMA engine.
+#[derive(Default)]
+pub struct EngineCounts {
+    /// Packets completed, by name.
+    packets: Mutex<BTreeMap<&'static str, u64>>,
+    /// Bytes copied, filled and written by packets.
+    pub bytes: Count,
+    /// Packets that were refused and halted a user queue.
+    pub refused: Count,
+}
+
+impl EngineCounts {
+    /// Counts a completed packet.
+    pub fn packet(&self, name: &'static str) {
+        let mut packets = self.packets.lock().unwrap_or_else(PoisonError::into_inner);
+        *packets.entry(name).or_default() += 1;
+    }
+
+    fn packets(&self) -> BTreeMap<&'static str, u64> {
+        self.packets
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+/// All counters.
+#[derive(Default)]
+#[allow(missing_docs)]
+pub struct Summary {
+    pub engines: [EngineCounts; SDMA_ENGINES],
+    pub bytes_copied: Count,
+    pub bytes_filled: Count,
+    pub bytes_written: Count,
+    pub tlb_hits: Count,
+    pub tlb_walks: Count,
+    pub tlb_flushes: Count,
+    pub doorbells_sdma: Count,
+    pub doorbells_ih: Count,
+    pub doorbells_unattached: Count,
+    pub ivs: Count,
+    pub msis: Count,
+    pub msis_rearmed: Count,
+    pub msis_dropped: Count,
+    pub ih_overflows: Count,
+    pub ih_lost: Count,
+    pub faults: Count,
+    pub register_reads: Count,
+    pub register_writes: Count,
+    pub dma_maps: Count,
+    pub dma_unmaps: Count,
+    pub resets: Count,
+}
+
+impl Summary {
+    /// As JSON.
+    pub fn json(&self) -> Value {
+        let mut packets: BTreeMap<&str, u64> = BTreeMap::new();
+        for engine in &self.engines {
+            for (name, count) in engine.packets() {
+                *packets.entry(name).or_default() += count;
+            }
+        }
+        let engines: Vec<Value> = self
+            .engines
+            .iter()
+            .map(|engine| {
+                json!({
+                    "packets": engine.packets(),
+                    "bytes": engine.bytes.get(),
+                    "refused": engine.refused.get(),
+                })
+            })
+            .collect();
+        let refused: u64 = self.engines.iter().map(|engine| engine.refused.get()).sum();
+        json!({
+            "packets": packets,
+            "bytes": {
+                "copied": self.bytes_copied.get(),
+                "filled": self.bytes_filled.get(),
+                "written": self.bytes_written.get(),
+            },
+            "tlb": {
+                "hits": self.tlb_hits.get(),
+                "walks": self.tlb_walks.get(),
+                "flushes": self.tlb_flushes.get(),
+            },
+            "doorbells": {
+                "sdma": self.doorbells_sdma.get(),
+                "ih": self.doorbells_ih.get(),
+                "unattached": self.doorbells_unattached.get(),
+            },
+            "interrupts": {
+                "ivs": self.ivs.get(),
+                "msis": self.msis.get(),
+                "rearmed": self.msis_rearmed.get(),
+                "dropped": self.msis_dropped.get(),
+                "overflows": self.ih_overflows.get(),
+                "lost": self.ih_lost.get(),
+            },
+            "faults": self.faults.get(),
+            "refused": refused,
+            "registers": {
+                "reads": self.register_reads.get(),
+                "writes": self.register_writes.get(),
+            },
+            "dma": {
+                "maps": self.dma_maps.get(),
+                "unmaps": self.dma_unmaps.get(),
+            },
+            "resets": self.resets.get(),
+            "engines": engines,
+        })
+    }
+
+    /// One line for each group of counters.
+    pub fn text(&self) -> String {
+        let mut text = String::from("rkfd-model summary\n");
+        let json = self.json();
+        let Value::Object(groups) = &json else {
+            return text;
+        };
+        for (name, value) in groups {
+            match value {
+                Value::Object(counts) => {
+                    let counts: Vec<String> = counts
+                        .iter()
+                        .map(|(key, count)| format!("{key} {count}"))
+                        .collect();
+                    let _ = writeln!(text, "  {name}: {}", counts.join(", "));
+                }
+                Value::Array(engines) => {
+                    for (n, engine) in engines.iter().enumerate() {
+                        let packets: u64 = engine["packets"]
+                            .as_object()
+                            .map_or(0, |p| p.values().filter_map(Value::as_u64).sum());
+                        let _ = writeln!(
+                            text,
+                            "  sdma{n}: packets {packets}, bytes {}, refused {}",
+                            engine["bytes"], engine["refused"]
+                        );
+                    }
+                }
+                other => {
+                    let _ = writeln!(text, "  {name}: {other}");
+                }
+            }
+        }
+        text
+    }
+}

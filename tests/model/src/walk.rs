@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Page-table entries and the walk, in plain and in translate-further form.
+//!
+//! Levels count up from the page table: 0 PTB (4 KiB a entry), 1 PDB0 (2 MiB), 2 PDB1 (1 GiB),
+//! 3 PDB2 (512 GiB).
+
+use crate::memory::{Phys, Space};
+
+const VALID: u64 = 1 << 0;
+const SYSTEM: u64 = 1 << 1;
+const EXECUTABLE: u64 = 1 << 4;
+const READABLE: u64 = 1 << 5;
+const WRITEABLE: u64 = 1 << 6;
+const PRT: u64 = 1 << 51;
+const PDE_IS_PTE: u64 = 1 << 54;
+const TRANSLATE_FURTHER: u64 = 1 << 56;
+const PAGE_ADDRESS: u64 = 0x0000_ffff_ffff_f000;
+const TABLE_ADDRESS: u64 = 0x0000_ffff_ffff_ffc0;
+/// Block fragment size that goes with translate-further tables of 2 MiB entries.
+const BLOCK_2M: u8 = 9;
+
+/// log2 of the bytes of the smallest page.
+pub const PAGE_SHIFT: u32 = 12;
+/// log2 of the entries of a table.
+const LEVEL_SHIFT: u32 = 9;
+
+/// A 64-bit entry of any level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry(pub u64);
+
+impl Entry {
+    const fn has(self, bits: u64) -> bool {
+        self.0 & bits != 0
+    }
+
+    const fn space(self) -> Space {
+        if self.has(SYSTEM) {
+            Space::System
+        } else {
+            Space::Vram
+        }
+    }
+
+    /// The table that a directory entry (or a context's base register) points to.
+    const fn table(self) -> Phys {
+        Phys {
+            space: self.space(),
+            addr: self.0 & TABLE_ADDRESS,
+        }
+    }
+
+    const fn fragment(self) -> u32 {
+        (self.0 >> 7 & 0x1f) as u32
+    }
+
+    const fn block_fragment(self) -> u8 {
+        (self.0 >> 59) as u8
+    }
+}
+
+/// What a VM_CONTEXTn's registers say.
+#[derive(Debug, Clone, Copy)]
+pub struct Context {
+    /// PAGE_TABLE_DEPTH: directory levels above the table of leaves.
+    pub depth: u8,
+    /// PAGE_TABLE_BLOCK_SIZE: 9 selects translate-further tables.
+    pub block: u8,
+    /// PAGE_TABLE_BASE_ADDR.
+    pub root: Entry,
+    /// First and last page (address >> 12).
+    pub pages: (u64, u64),
+}
+
+/// A translation: `1 << log2` bytes from `base`, naturally aligned in the address space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Leaf {
+    /// Where the first byte is.
+    pub base: Phys,
+    /// log2 of the size, bytes.
+    pub log2: u8,
+    /// May be read.
+    pub read: bool,
+    /// May be written.
+    pub write: bool,
+    /// May be executed.
+    pub execute: bool,
+}
+
+/// Why there is no translation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Miss {
+    /// The address is not canonical.
+    Hole,
+    /// Outside START..=END of the context.
+    Range,
+    /// The context's base register or a directory entry is not valid; the level that it points to.
+    Directory(u8),
+    /// The leaf is not valid.
+    Invalid,
+    /// Valid, but does not allow the access.
+    Permission,
+}
+
+/// What a walk ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// A valid leaf.
+    Leaf(Leaf),
+    /// A partially resident leaf: reads give zero, writes go nowhere, no fault.
+    Prt,
+    /// A fault.
+    Miss(Miss),
+}
+
+/// What a walk can go wrong with apart from faults: tables that make no sense, or what `E` is.
+#[derive(Debug, PartialEq, Eq)]
+pub enum WalkError<E> {
+    /// Description of the nonsense.
+    Nonsense(String),
+    /// The entry could not be read.
+    Read(E),
+}
+
+/// Remembers directory entries between walks, as the hub's PDE caches do.
+pub trait DirectoryCache {
+    /// The entry of `level` (1..=3) for the table that covers page `prefix << 9 * level`.
+    fn get(&self, level: u8, prefix: u64) -> Option<Entry>;
+    /// Keeps a valid entry.
+    fn put(&mut self, level: u8, prefix: u64, entry: Entry);
+}
+
+impl Context {
+    /// Walks to `va` (48 bits). `read` fetches an entry.
+    pub fn walk<E>(
+        &self,
+        va: u64,
+        cache: &mut impl DirectoryCache,
+        mut read: impl FnMut(Phys) -> Result<u64, E>,
+    ) -> Result<Outcome, WalkError<E>> {
+        let further = match self.block {
+            0 => false,
+            BLOCK_2M if self.depth > 0 => true,
+            block => {
+                let text = format!("PAGE_TABLE_BLOCK_SIZE {block} with depth {}", self.depth);
+                return Err(WalkError::Nonsense(text));
+            }
+        };
+        let page = va >> PAGE_SHIFT;
+        if page < self.pages.0 || page > self.pages.1 {
+            return Ok(Outcome::Miss(Miss::Range));
+        }
+        let page = page - self.pages.0;
+        let top = self.depth + u8::from(further);
+        if !self.root.has(VALID) {
+            return Ok(Outcome::Miss(Miss::Directory(top)));
+        }
+        let mut level = top;
+        let mut entry = self.root;
+        for cached in 1..=top {
+            if let Some(known) = cache.get(cached, prefix(page, cached)) {
+                (level, entry) = (cached - 1, known);
+                break;
+            }
+        }
+        loop {
+            let mut index = prefix(page, level);
+            if level < top {
+                index &= (1 << LEVEL_SHIFT) - 1;
+            }
+            entry = Entry(read(entry.table().plus(index * 8)).map_err(WalkError::Read)?);
+            let leaf = level == 0
+                || entry.has(PDE_IS_PTE)
+                || further && level == 1 && !entry.has(TRANSLATE_FURTHER);
+            if leaf {
+                return leaf_of(entry, level, va).map_err(WalkError::Nonsense);
+            }
+            if !entry.has(VALID) {
+                return Ok(Outcome::Miss(Miss::Directory(level - 1)));
+            }
+            if further && level == 2 && entry.block_fragment() != BLOCK_2M {
+                return Err(WalkError::Nonsense(format!(
+                    "PDB1 entry {:#018x} has block fragment size {}, translate-further needs 9",
+                    entry.0,
+                    entry.block_fragment()
+                )));
+            }
+            cache.put(level, prefix(page, level), entry);
+            level -= 1;
+        }
+    }
+}
+
+/// Number of the entry of `level` that covers `page`, counted from the start of the address space.
+fn prefix(page: u64, level: u8) -> u64 {
+    page >> (LEVEL_SHIFT * u32::from(level))
+}
+
+fn leaf_of(entry: Entry, level: u8, va: u64) -> Result<Outcome, String> {
+    if !entry.has(VALID) {
+        return Ok(if entry.has(PRT) {
+            Outcome::Prt
+        } else {
+            Outcome::Miss(Miss::Invalid)
+        });
+    }
+    let span = PAGE_SHIFT + LEVEL_SHIFT * u32::from(level);
+    let address = entry.0 & PAGE_ADDRESS;
+    let low = |log2: u32| (1u64 << log2) - 1;
+    if level > 2 || address & low(span) != 0 {
+        return Err(format!(
+            "leaf {:#018x} of {:#x} bytes is not aligned to its size, or too large",
+            entry.0,
+            1u64 << span
+        ));
+    }
+    // A fragment never reaches past the table that its entry is in.
+    let log2 = (PAGE_SHIFT + entry.fragment()).min(span + LEVEL_SHIFT);
+    let here = address + (va & low(span));
+    let Some(base) = here.checked_sub(va & low(log2)) else {
+        return Err(format!(
+            "fragment {} of entry {:#018x} would begin below address 0",
+            entry.fragment(),
+            entry.0
+        ));
+    };
+    // `here` is exact to the byte, and so is what was subtracted.
+    Ok(Outcome::Leaf(Leaf {
+        base: Phys {
+            space: entry.space(),
+            addr: base,
+        },
+        log2: log2 as u8,
+        read: entry.has(READABLE),
+        write: entry.has(WRITEABLE),
+        execute: entry.has(EXECUTABLE),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    struct NoCache;
+
+    impl DirectoryCache for NoCache {
+        fn get(&self, _: u8, _: u64) -> Option<Entry> {
+            None
+        }
+        fn put(&mut self, _: u8, _: u64, _: Entry) {}
+    }
+
+    type Tables = HashMap<u64, u64>;
+    const RW: u64 = VALID | READABLE | WRITEABLE;
+
+    fn walk(context: &Context, tables: &Tables, va: u64) -> Result<Outcome, WalkError<()>> {
+        context.walk(va, &mut NoCache, |phys| {
+            Ok(tables.get(&phys.addr).copied().unwrap_or(0))
+        })
+    }
+
+    fn leaf(space: Space, addr: u64, log2: u8) -> Outcome {
+        Outcome::Leaf(Leaf {
+            base: Phys { space, addr },
+            log2,
+            read: true,
+            write: true,
+            execute: false,
+        })
+    }
+
+    fn context(depth: u8, block: u8) -> Context {
+        Context {
+            depth,
+            block,
+            root: Entry(0x10_0000 | VALID),
+            pages: (0, (1 << 36) - 1),
+        }
+    }
+
+    // va: PDB2 index 1, PDB1 index 2, PDB0 index 3, PTB index 4.
+    const VA: u64 = 1 << 39 | 2 << 30 | 3 << 21 | 4 << 12;
+
+    fn tables(pdb1_flags: u64, pdb0: u64) -> Tables {
+        Tables::from([
+            (0x10_0008, 0x20_0000 | VALID),
+            (0x20_0010, 0x30_0000 | VALID | pdb1_flags),
+            (0x30_0018, pdb0),
+            (0x40_0020, 0x123_4000 | RW | SYSTEM),
+        ])
+    }
+
+    #[test]
+    fn plain() {
+        let four = tables(0, 0x40_0000 | VALID);
+        assert_eq!(
+            walk(&context(3, 0), &four, VA + 5),
+            Ok(leaf(Space::System, 0x123_4000, 12))
+        );
+        let two = tables(0, 0x4000_0000 | RW | PDE_IS_PTE | 9 << 7);
+        assert_eq!(
+            walk(&context(3, 0), &two, VA),
+            Ok(leaf(Space::Vram, 0x4000_0000, 21))
+        );
+        assert_eq!(
+            walk(&context(3, 0), &four, VA + 0x1000),
+            Ok(Outcome::Miss(Miss::Invalid))
+        );
+        assert_eq!(
+            walk(&context(3, 0), &four, VA + (1 << 21)),
+            Ok(Outcome::Miss(Miss::Directory(0)))
+        );
+        assert_eq!(
+            walk(&context(3, 0), &four, 0),
+            Ok(Outcome::Miss(Miss::Directory(2)))
+        );
+    }
+
+    #[test]
+    fn translate_further() {
+        let bfs = 9 << 59;
+        let context = context(2, 9);
+        let two = tables(bfs, 0x4000_0000 | RW | 9 << 7);
+        assert_eq!(
+            walk(&context, &two, VA),
+            Ok(leaf(Space::Vram, 0x4000_0000, 21))
+        );
+        let four = tables(bfs, 0x40_0000 | VALID | TRANSLATE_FURTHER);
+        assert_eq!(
+            walk(&context, &four, VA),
+            Ok(leaf(Space::System, 0x123_4000, 12))
+        );
+        // Without the block fragment size the entries of PDB0 mean something else.
+        assert!(matches!(
+            walk(&context, &tables(0, 0), VA),
+            Err(WalkError::Nonsense(_))
+        ));
+        // An invalid 2 MiB leaf.
+        assert_eq!(
+            walk(&context, &tables(bfs, 0x1010), VA),
+            Ok(Outcome::Miss(Miss::Invalid))
+        );
+        // 1 GiB leaf in PDB1.
+        let mut one = tables(bfs, 0);
+        one.insert(0x20_0010, 0xc000_0000 | RW | PDE_IS_PTE | 18 << 7);
+        assert_eq!(
+            walk(&context, &one, VA),
+            Ok(leaf(Space::Vram, 0xc000_0000, 30))
+        );
+    }
+
+    #[test]
+    fn fragments() {
+        let bfs = 9 << 59;
+        let mut tables = tables(bfs, 0x40_0000 | VALID | TRANSLATE_FURTHER);
+        // 64 KiB fragment; page 4 of it, so the fragment begins four pages below.
+        tables.insert(0x40_0020, 0x123_4000 | RW | 4 << 7);
+        assert_eq!(
+            walk(&context(2, 9), &tables, VA),
+            Ok(leaf(Space::Vram, 0x123_0000, 16))
+        );
+        // A fragment is cut at the end of its table.
+        tables.insert(0x40_0020, 0x123_4000 | RW | 20 << 7);
+        assert_eq!(
+            walk(&context(2, 9), &tables, VA),
+            Ok(leaf(Space::Vram, 0x123_0000, 21))
+        );
+    }
+
+    #[test]
+    fn flat_table_starts_at_start() {
+        let context = Context {
+            depth: 0,
+            block: 0,
+            root: Entry(0x10_0000 | VALID),
+            pages: (0x100, 0x1ff),
+        };
+        let tables = Tables::from([(0x10_0018, 0x5000 | RW | SYSTEM)]);
+        assert_eq!(
+            walk(&context, &tables, 0x10_3000),
+            Ok(leaf(Space::System, 0x5000, 12))
+        );
+        assert_eq!(
+            walk(&context, &tables, 0x3000),
+            Ok(Outcome::Miss(Miss::Range))
+        );
+        assert_eq!(
+            walk(&context, &tables, 0x20_0000),
+            Ok(Outcome::Miss(Miss::Range))
+        );
+    }
+
+    #[test]
+    fn unaligned_large_leaf_is_nonsense() {
+        let two = tables(0, 0x4000_1000 | RW | PDE_IS_PTE);
+        assert!(matches!(
+            walk(&context(3, 0), &two, VA),
+            Err(WalkError::Nonsense(_))
+        ));
+    }
+
+    #[test]
+    fn prt_leaf() {
+        let mut prt = tables(0, 0x40_0000 | VALID);
+        prt.insert(0x40_0020, PRT | SYSTEM);
+        assert_eq!(walk(&context(3, 0), &prt, VA), Ok(Outcome::Prt));
+    }
+}
