@@ -35,9 +35,9 @@ done
 
 awk '
 function size_name(n) {
-	if (n >= 2^30) return n / 2^30 " GiB"
-	if (n >= 2^20) return n / 2^20 " MiB"
-	if (n >= 2^10) return n / 2^10 " KiB"
+	if (n >= 1073741824) return n / 1073741824 " GiB"
+	if (n >= 1048576) return n / 1048576 " MiB"
+	if (n >= 1024) return n / 1024 " KiB"
 	return n ? n " B" : "-"
 }
 # Of the two rounds the better one: least time, most throughput.
