@@ -3,7 +3,6 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
-pub mod bench;
 pub mod clock;
 pub mod config;
 pub mod control;
@@ -23,3 +22,6 @@ pub mod summary;
 pub mod tlb;
 pub mod vm;
 pub mod walk;
+
+#[cfg(test)]
+mod tests;

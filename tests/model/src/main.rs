@@ -6,15 +6,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use rkfd_model::gpu::Gpu;
-use rkfd_model::{bench, control, server};
+use rkfd_model::{control, server};
 
 const USAGE: &str = "\
 rkfd-model --socket PATH --control PATH [--vram SIZE] [--summary FILE]
-rkfd-model --bench-copy
 
 Serves a gfx90a GPU over vfio-user at --socket until the client goes away, then prints a summary.
 --vram takes a power of two of bytes with an optional suffix K, M or G (default 4G).
---bench-copy compares SDMA copies with memcpy and exits.
 Exit status: 0 when the client went away, 2 when the driver did what the hardware does not define.";
 
 /// Exit status of a model error.
@@ -29,7 +27,6 @@ struct Options {
 
 enum Command {
     Serve(Options),
-    BenchCopy,
     Help,
 }
 
@@ -62,7 +59,6 @@ fn parse() -> Result<Command, lexopt::Error> {
             Long("control") => control = Some(PathBuf::from(parser.value()?)),
             Long("summary") => summary = Some(PathBuf::from(parser.value()?)),
             Long("vram") => vram = size(&parser.value()?.string()?)?,
-            Long("bench-copy") => return Ok(Command::BenchCopy),
             Long("help") | Short('h') => return Ok(Command::Help),
             _ => return Err(arg.unexpected()),
         }
@@ -118,7 +114,6 @@ fn main() -> ExitCode {
     }
     let result = match parse() {
         Ok(Command::Serve(options)) => serve(&options),
-        Ok(Command::BenchCopy) => bench::copy(),
         Ok(Command::Help) => {
             println!("{USAGE}");
             Ok(())

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Translation as seen by packets: permissions, stale entries, faults.
+
+use super::rig::*;
+use crate::regs::gc::{self, vm_context0_cntl as context};
+use crate::regs::{mmhub, Reg, MMHUB_DELTA};
+
+const VA: u64 = 0x1234_5000_0000;
+const STATUS: Reg = mmhub::VM_L2_PROTECTION_FAULT_STATUS;
+
+/// A rig with a user queue of VMID 8 and a page of VRAM and one of RAM mapped.
+fn rig() -> (Rig, Ring) {
+    let mut rig = Rig::new();
+    let ring = rig.ring(0, 1, 8);
+    rig.map(8, VA, vram(0x10_0000), 4096, RW);
+    rig.map(8, VA + 0x1000, system(RAM), 4096, RW);
+    (rig, ring)
+}
+
+#[test]
+fn copies_between_vram_and_ram() {
+    let (rig, mut ring) = rig();
+    rig.poke(vram(0x10_0000), b"from vram");
+    rig.run(&mut ring, &copy(VA + 0x1000, VA, 9));
+    assert_eq!(rig.peek(system(RAM), 9), b"from vram");
+    assert_eq!(rig.gpu.summary.faults.get(), 0);
+    assert_eq!(rig.gpu.summary.bytes_copied.get(), 9);
+}
+
+#[test]
+fn stale_entries_stay_until_a_flush() {
+    let (mut rig, mut ring) = rig();
+    rig.run(&mut ring, &fence(VA, 1));
+    rig.map(8, VA, vram(0x20_0000), 4096, RW);
+    rig.run(&mut ring, &fence(VA, 2));
+    assert_eq!(rig.peek32(vram(0x10_0000)), 2);
+    assert_eq!(rig.peek32(vram(0x20_0000)), 0);
+    // Of another address space, so without effect.
+    rig.flush(9);
+    rig.run(&mut ring, &fence(VA, 3));
+    assert_eq!(rig.peek32(vram(0x10_0000)), 3);
+    rig.flush(8);
+    rig.run(&mut ring, &fence(VA, 4));
+    assert_eq!(rig.peek32(vram(0x20_0000)), 4);
+    assert_eq!(rig.peek32(vram(0x10_0000)), 3);
+}
+
+#[test]
+fn stale_directories_stay_until_a_flush() {
+    let (mut rig, mut ring) = rig();
+    rig.run(&mut ring, &fence(VA, 1));
+    // Another page of the same 2 MiB through a new table: the old PDB0 entry is still used.
+    let old_table = rig.entry(8, VA).addr & !0xfff;
+    let new_table = rig.alloc(4096);
+    rig.poke64(vram(new_table + 0x10), 0x30_0000 | VALID | RW);
+    rig.poke64(vram(old_table + 0x10), 0x20_0000 | VALID | RW);
+    let pdb0 = find_pde(&rig, old_table);
+    rig.poke64(pdb0, new_table | VALID | 1 << 56);
+    rig.run(&mut ring, &fence(VA + 0x2000, 5));
+    assert_eq!(rig.peek32(vram(0x20_0000)), 5);
+    rig.flush(8);
+    rig.run(&mut ring, &fence(VA + 0x2000, 6));
+    assert_eq!(rig.peek32(vram(0x30_0000)), 6);
+}
+
+/// The PDB0 entry that points to `table`.
+fn find_pde(rig: &Rig, table: u64) -> crate::memory::Phys {
+    (64 * MIB..VRAM)
+        .step_by(8)
+        .map(vram)
+        .find(|&at| rig.peek64(at) == table | VALID | 1 << 56)
+        .unwrap()
+}
+
+#[test]
+fn what_is_not_valid_is_not_cached() {
+    let (mut rig, mut ring) = rig();
+    let va = VA + 0x10_0000;
+    rig.run(&mut ring, &fence(va, 1));
+    assert_eq!(rig.gpu.summary.faults.get(), 1);
+    rig.map(8, va, vram(0x40_0000), 4096, RW);
+    rig.run(&mut ring, &fence(va, 2));
+    assert_eq!(rig.peek32(vram(0x40_0000)), 2);
+    assert_eq!(rig.gpu.summary.faults.get(), 1);
+}
+
+#[test]
+fn unmapped_destination() {
+    let (rig, mut ring) = rig();
+    let va = VA + 0x3000;
+    rig.run(&mut ring, &copy(va + 4, VA, 8));
+    // Client VMC, source 0; not valid (8) and write (0x20).
+    assert_eq!(rig.iv_head(0), [0x12, 0, 0x28, 8]);
+    let iv = rig.iv(0);
+    assert_eq!(iv[0] >> 31, 1);
+    assert_eq!(iv[3], 0x8008);
+    assert_eq!(iv[4], lo(va >> 12));
+    assert_eq!(iv[5], hi(va >> 12) & 0xf | 1 << 5);
+    assert_eq!(rig.ih_entries(), 1);
+    let status = rig.get(STATUS);
+    assert_eq!(status >> 20 & 0xf, 8);
+    assert_eq!(status >> 18 & 1, 1);
+    assert_eq!(status >> 4 & 0xf, 0b101);
+    assert_eq!(status >> 9 & 0x1ff, 256);
+    assert_eq!(
+        rig.get(mmhub::VM_L2_PROTECTION_FAULT_ADDR_LO32),
+        lo(va >> 12)
+    );
+    // A second one does not change what the first left.
+    rig.run(&mut ring, &fence(VA + 0x5000, 1));
+    assert_eq!(rig.get(STATUS), status | 1);
+    assert_eq!(
+        rig.get(mmhub::VM_L2_PROTECTION_FAULT_ADDR_LO32),
+        lo(va >> 12)
+    );
+    rig.set(mmhub::VM_L2_PROTECTION_FAULT_CNTL, 1);
+    assert_eq!(rig.get(STATUS), 0);
+}
+
+#[test]
+fn unmapped_source_reads_zero() {
+    let (rig, mut ring) = rig();
+    rig.poke(vram(0x10_0000), &[0xff; 16]);
+    rig.run(&mut ring, &copy(VA, VA + 0x8000, 8));
+    assert_eq!(rig.peek(vram(0x10_0000), 16), [[0; 8], [0xff; 8]].concat());
+    assert_eq!(rig.iv_head(0), [0x12, 0, 0x18, 8]);
+    assert_eq!(rig.iv(0)[5] & 0xf0, 1 << 6);
+}
+
+#[test]
+fn permissions() {
+    let (mut rig, mut ring) = rig();
+    rig.map(8, VA + 0x6000, vram(0x50_0000), 4096, READ);
+    rig.map(8, VA + 0x7000, vram(0x51_0000), 4096, WRITE);
+    rig.run(&mut ring, &fence(VA + 0x6000, 1));
+    assert_eq!(rig.peek32(vram(0x50_0000)), 0);
+    assert_eq!(rig.iv_head(0), [0x12, 0, 0x20, 8]);
+    rig.poke(vram(0x51_0000), &[0xff; 4]);
+    rig.poke(vram(0x10_0000), &[0xff; 4]);
+    rig.run(&mut ring, &copy(VA, VA + 0x7000, 4));
+    assert_eq!(rig.peek32(vram(0x10_0000)), 0);
+    assert_eq!(rig.iv_head(1), [0x12, 0, 0x10, 8]);
+    // An atomic needs both.
+    let add = |va| [10 | 0x2f << 25, lo(va), hi(va), 1, 0, 0, 0, 0];
+    rig.run(&mut ring, &add(VA + 0x6000));
+    rig.run(&mut ring, &add(VA + 0x7000));
+    assert_eq!(rig.gpu.summary.faults.get(), 4);
+    rig.run(&mut ring, &fence(VA + 0x7000, 9));
+    assert_eq!(rig.peek32(vram(0x51_0000)), 9);
+    assert_eq!(rig.gpu.summary.faults.get(), 4);
+}
+
+#[test]
+fn interrupts_of_faults_can_be_off() {
+    let (rig, mut ring) = rig();
+    let control = Reg(gc::VM_CONTEXT0_CNTL.0 + 8 + MMHUB_DELTA);
+    let value = rig.get(control);
+    rig.set(
+        control,
+        context::VALID_PROTECTION_FAULT_ENABLE_INTERRUPT.put(value, 0),
+    );
+    rig.run(&mut ring, &fence(VA + 0x2000, 1));
+    assert_eq!(rig.ih_entries(), 0);
+    assert_eq!(rig.gpu.summary.faults.get(), 1);
+    assert_ne!(rig.get(STATUS), 0);
+}
+
+#[test]
+fn one_interrupt_for_a_run_of_pages() {
+    let (rig, mut ring) = rig();
+    rig.run(&mut ring, &copy(VA + 0x2_0000, VA + 0x4_0000, 0x1_0000));
+    assert_eq!(rig.ih_entries(), 2);
+    assert_eq!(rig.rptr(&ring), ring.wptr);
+}
+
+#[test]
+fn outside_of_the_context_and_in_the_hole() {
+    let (rig, mut ring) = rig();
+    let end = Reg(gc::VM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32.0 + 16 + MMHUB_DELTA);
+    rig.set(end, 0xffff_ffff);
+    rig.set(Reg(end.0 + 1), 0x7);
+    rig.run(&mut ring, &fence(1 << 47 | 0xffff << 48, 1));
+    rig.run(&mut ring, &fence(1 << 50, 1));
+    assert_eq!(rig.ih_entries(), 2);
+    assert_eq!(rig.get(STATUS) >> 1 & 7, 1);
+}
+
+#[test]
+fn large_pages() {
+    let (mut rig, mut ring) = rig();
+    let two = 0x2000_0000_0000;
+    let one = 0x3000_0000_0000;
+    rig.map_large(8, two, 0x40_0000, RW);
+    rig.map_huge(8, one, 0, RW);
+    rig.run(&mut ring, &fence(two + 0x1f_fffc, 0x11));
+    assert_eq!(rig.peek32(vram(0x5f_fffc)), 0x11);
+    rig.run(&mut ring, &fence(one + 0x123_4568, 0x22));
+    assert_eq!(rig.peek32(vram(0x123_4568)), 0x22);
+    // Past the end of VRAM: the page table is wrong.
+    rig.submit(&mut ring, &fence(one + VRAM, 0));
+    let error = rig.drain(0).unwrap_err();
+    assert!(
+        error.to_string().contains("past the end of VRAM"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_address_that_is_not_mapped_for_dma_is_named() {
+    let (rig, mut ring) = rig();
+    rig.unmap_ram(RAM, 4096);
+    rig.submit(&mut ring, &fence(VA + 0x1000, 1));
+    let error = rig.drain(0).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "DMA write at bus address 0x10000000, which is not mapped for the device"
+    );
+}
+
+#[test]
+fn the_kernel_does_not_fault() {
+    let mut rig = Rig::new();
+    let mut ring = rig.ring(0, 0, 0);
+    // Context 0 ends after 64 MiB.
+    rig.submit(&mut ring, &fence(RAM_SIZE, 1));
+    let error = rig.drain(0).unwrap_err();
+    assert!(error.to_string().contains("VMID 0 write fault"), "{error}");
+}
+
+#[test]
+fn gart_and_frame_buffer() {
+    let mut rig = Rig::new();
+    let mut ring = rig.ring(0, 0, 0);
+    rig.poke(vram(0x1000), b"kernel");
+    rig.run(&mut ring, &copy(0x3_0000, FB + 0x1000, 6));
+    assert_eq!(rig.peek(system(RAM + 0x3_0000), 6), b"kernel");
+}
+
+#[test]
+fn dma_pages_need_not_be_neighbours() {
+    let (mut rig, mut ring) = rig();
+    // Each page of RAM mapped by itself, in reverse order, as a vIOMMU may do.
+    for page in 0..16u64 {
+        rig.unmap_ram(RAM + 0x10_0000 * 3 + (page << 12), 4096);
+    }
+    for page in (0..16u64).rev() {
+        rig.map_ram(RAM + 0x10_0000 * 3 + (page << 12), 4096);
+    }
+    let va = VA + 0x100_0000;
+    rig.map(8, va, system(RAM + 0x30_0000), 0x1_0000, RW);
+    let data: Vec<u8> = (0..0x1_0000u32).map(|n| ((n * 7) >> 3) as u8).collect();
+    rig.poke(system(RAM + 0x30_0000), &data);
+    rig.map(8, va + 0x10_0000, vram(0x60_0000), 0x1_0000, RW);
+    rig.run(&mut ring, &copy(va + 0x10_0000, va, 0x1_0000));
+    assert_eq!(rig.peek(vram(0x60_0000), 0x1_0000), data);
+}
+
+#[test]
+fn context_that_is_not_enabled() {
+    let (rig, mut ring) = rig();
+    rig.set(Reg(gc::VM_CONTEXT0_CNTL.0 + 8 + MMHUB_DELTA), 0);
+    rig.submit(&mut ring, &fence(VA, 1));
+    assert!(rig.drain(0).is_err());
+}
+
+#[test]
+fn an_invalidation_needs_its_range() {
+    let rig = Rig::new();
+    let range = gc::VM_INVALIDATE_ENG0_ADDR_RANGE_LO32.nth(3, 2);
+    rig.set(range, 0);
+    assert!(rig
+        .gpu
+        .write(gc::VM_INVALIDATE_ENG0_REQ.nth(3, 1), 1)
+        .is_err());
+}

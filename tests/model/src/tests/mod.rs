@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Tests of the whole device below the vfio-user interface: registers and doorbells in, memory and
+//! interrupts out.
+
+mod bandwidth;
+mod faults;
+mod interrupts;
+mod packets;
+mod queues;
+mod registers;
+mod rig;
+mod windows;

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Rings, doorbells and turns.
+
+use super::rig::*;
+use crate::control::command;
+use crate::regs::sdma::{self, gfx_context_status as status, CNTL, F32_CNTL};
+use crate::regs::{nbio, SDMA_BASE};
+
+const VA: u64 = 0x1_0000_0000;
+const AT: u64 = 0x10_0000;
+
+fn idle(rig: &Rig, ring: &Ring) -> bool {
+    status::IDLE.is_set(rig.get_queue(ring, sdma::GFX_CONTEXT_STATUS))
+}
+
+#[test]
+fn rings_wrap_and_pointers_do_not() {
+    let mut rig = Rig::new();
+    let mut ring = rig.ring(0, 0, 0);
+    for n in 0..1000 {
+        rig.run(&mut ring, &fence(FB + AT, n));
+        assert_eq!(rig.peek32(vram(AT)), n);
+    }
+    assert_eq!(rig.rptr(&ring), 16_000);
+    // A packet across the end of the ring.
+    rig.run(&mut ring, &[0; 90]);
+    rig.run(&mut ring, &[&[0; 5][..], &fence(FB + AT, 7777)].concat());
+    assert_eq!(rig.peek32(vram(AT)), 7777);
+}
+
+#[test]
+fn doorbell_halves() {
+    let mut rig = Rig::new();
+    let mut ring = rig.ring(0, 1, 8);
+    rig.map(8, VA, vram(AT), 4096, RW);
+    let byte = u64::from(ring.doorbell) * 4;
+    rig.set(nbio::RCC_DOORBELL_APER_EN, 0);
+    rig.set(nbio::RCC_DOORBELL_APER_EN, 1);
+    for (n, word) in fence(VA, 4).iter().enumerate() {
+        rig.poke(vram(ring.vram + n as u64 * 4), &word.to_le_bytes());
+    }
+    let ring_half = |at: u64, half: u32| {
+        rig.gpu
+            .nbio
+            .doorbell(&rig.gpu, at, &half.to_le_bytes())
+            .unwrap();
+    };
+    ring_half(byte, 16);
+    rig.drain(0).unwrap();
+    assert_eq!(rig.peek32(vram(AT)), 0);
+    ring_half(byte + 4, 0);
+    rig.drain(0).unwrap();
+    assert_eq!(rig.peek32(vram(AT)), 4);
+    ring.wptr = 16;
+    rig.run(&mut ring, &fence(VA, 5));
+    assert_eq!(rig.gpu.summary.doorbells_sdma.get(), 2);
+}
+
+#[test]
+fn doorbells_of_nobody() {
+    let mut rig = Rig::new();
+    let ring = rig.ring(0, 1, 8);
+    let other = Ring {
+        doorbell: ring.doorbell + 2,
+        ..ring
+    };
+    rig.doorbell(&other, 16);
+    // The command processor's part of the page.
+    rig.doorbell(
+        &Ring {
+            doorbell: 0x1000,
+            ..ring
+        },
+        16,
+    );
+    assert_eq!(rig.gpu.summary.doorbells_unattached.get(), 2);
+    assert_eq!(rig.rptr(&ring), 0);
+}
+
+#[test]
+fn write_pointer_by_register() {
+    let mut rig = Rig::new();
+    let ring = rig.ring(2, 0, 0);
+    for (n, word) in fence(FB + AT, 4).iter().enumerate() {
+        rig.poke(vram(ring.vram + n as u64 * 4), &word.to_le_bytes());
+    }
+    rig.set_queue(&ring, sdma::GFX_RB_WPTR, 16);
+    rig.set_queue(&ring, sdma::GFX_RB_WPTR_HI, 0);
+    rig.drain(2).unwrap();
+    assert_eq!(rig.peek32(vram(AT)), 4);
+    // Back needs MINOR_PTR_UPDATE.
+    rig.set_queue(&ring, sdma::GFX_RB_WPTR, 0);
+    let hi = Rig::queue_reg(2, 0, sdma::GFX_RB_WPTR_HI);
+    assert!(rig.gpu.write(hi, 0).is_err());
+}
+
+#[test]
+fn minor_pointer_update_keeps_a_doorbell() {
+    let mut rig = Rig::new();
+    let mut ring = rig.ring(0, 1, 8);
+    rig.map(8, VA, vram(AT), 4096, RW);
+    rig.run(&mut ring, &fence(VA, 1));
+    rig.enable(&ring, false);
+    rig.set_queue(&ring, sdma::GFX_RB_RPTR, 0);
+    rig.set_queue(&ring, sdma::GFX_MINOR_PTR_UPDATE, 1);
+    rig.enable(&ring, true);
+    rig.poke(vram(AT), &[0; 4]);
+    rig.doorbell(&ring, 16);
+    rig.set_queue(&ring, sdma::GFX_RB_WPTR, 0);
+    rig.set_queue(&ring, sdma::GFX_RB_WPTR_HI, 0);
+    rig.drain(0).unwrap();
+    assert_eq!(rig.peek32(vram(AT)), 0);
+    rig.set_queue(&ring, sdma::GFX_MINOR_PTR_UPDATE, 0);
+    rig.drain(0).unwrap();
+    assert_eq!(rig.peek32(vram(AT)), 1);
+}
+
+#[test]
+fn a_packet_waits_for_its_end() {
+    let mut rig = Rig::new();
+    let mut ring = rig.ring(0, 1, 8);
+    rig.map(8, VA, vram(AT), 4096, RW);
+    let words = fence(VA, 3);
+    rig.submit(&mut ring, &words[..2]);
+    rig.drain(0).unwrap();
+    assert_eq!(rig.rptr(&ring), 0);
+    rig.run(&mut ring, &words[2..]);
+    assert_eq!(rig.peek32(vram(AT)), 3);
+}
+
+#[test]
+fn a_write_pointer_beyond_the_ring_is_refused() {
+    let mut rig = Rig::new();
+    let ring = rig.ring(0, 1, 8);
+    rig.doorbell(&ring, RING + 4);
+    rig.drain(0).unwrap();
+    assert_eq!(rig.iv_head(0), [8, 244, 2, 8]);
+    assert_eq!(rig.get_queue(&ring, sdma::GFX_CONTEXT_STATUS) >> 4 & 7, 4);
+    let kernel = rig.ring(0, 0, 0);
+    rig.doorbell(&kernel, RING + 4);
+    assert!(rig.drain(0).is_err());
+}
+
+#[test]
+fn a_ring_that_is_gone_stops_the_queue() {
+    let mut rig = Rig::new();
+    let mut ring = rig.ring(0, 1, 8);
+    let entry = rig.entry(8, 0x7f00_0000_0000 + ring.vram);
+    rig.poke64(entry, 0);
+    rig.submit(&mut ring, &[0; 64]);
+    rig.drain(0).unwrap();
+    assert_eq!(rig.ih_entries(), 1);
+    assert_eq!(rig.iv_head(0)[0], 0x12);
+    assert_eq!(rig.get_queue(&ring, sdma::GFX_CONTEXT_STATUS) >> 4 & 7, 3);
+}
+
+#[test]
+fn user_queues_need_context_switching_and_the_engine_running() {
+    let mut rig = Rig::new();
+    let mut ring = rig.ring(0, 3, 8);
+    rig.map(8, VA, vram(AT), 4096, RW);
+    rig.set(CNTL, 1);
+    rig.submit(&mut ring, &fence(VA, 1));
+    rig.drain(0).unwrap();
+    assert_eq!(rig.peek32(vram(AT)), 0);
+    rig.set(CNTL, 1 | 1 << 18);
+    rig.set(F32_CNTL, 1);
+    rig.drain(0).unwrap();
+    assert_eq!(rig.peek32(vram(AT)), 0);
+    rig.set(F32_CNTL, 0);
+    rig.drain(0).unwrap();
+    assert_eq!(rig.peek32(vram(AT)), 1);
+}
+
+#[test]
+fn a_queue_that_polls_blocks_nobody() {
+    let mut rig = Rig::new();
+    rig.map_large(8, VA, 0, RW);
+    rig.map_large(9, VA, 0, RW);
+    let mut polling: Vec<Ring> = (1..8).map(|queue| rig.ring(1, queue, 8)).collect();
+    let mut other = rig.ring(1, 8, 9);
+    let mut kernel = rig.ring(1, 0, 0);
+    rig.gpu.start();
+    for (n, ring) in polling.iter_mut().enumerate() {
+        rig.submit(ring, &poll(VA + AT, 1));
+        rig.submit(ring, &fence(VA + AT + 64 + n as u64 * 4, 1));
+    }
+    for n in 1..50 {
+        rig.submit(&mut other, &fence(VA + AT + 8, n));
+        rig.submit(&mut kernel, &fence(FB + AT + 16, n));
+        eventually("others run", || {
+            rig.peek32(vram(AT + 8)) == n && rig.peek32(vram(AT + 16)) == n
+        });
+    }
+    assert!(polling.iter().all(|ring| rig.rptr(ring) == 0));
+    rig.poke(vram(AT), &[1]);
+    eventually("polls end", || {
+        (0..7).all(|n| rig.peek32(vram(AT + 64 + n * 4)) == 1)
+    });
+}
+
+#[test]
+fn a_queue_can_be_taken_off_in_the_middle_of_a_poll() {
+    let mut rig = Rig::new();
+    rig.map_large(8, VA, 0, RW);
+    let mut ring = rig.ring(0, 1, 8);
+    rig.gpu.start();
+    rig.submit(&mut ring, &fence(VA + AT + 4, 1));
+    rig.submit(&mut ring, &poll(VA + AT, 1));
+    rig.submit(&mut ring, &fence(VA + AT + 8, 1));
+    eventually("poll reached", || rig.rptr(&ring) == 16);
+    assert!(!idle(&rig, &ring));
+    rig.enable(&ring, false);
+    eventually("idle", || idle(&rig, &ring));
+    assert_eq!(rig.rptr(&ring), 16);
+    // Onto another slot of the same engine, where it goes on.
+    let va = 0x7f00_0000_0000 + ring.vram;
+    let moved = Ring { queue: 4, ..ring };
+    rig.set_queue(&moved, sdma::GFX_RB_BASE, (va >> 8) as u32);
+    rig.set_queue(&moved, sdma::GFX_RB_BASE_HI, (va >> 40) as u32);
+    rig.set_queue(&moved, sdma::GFX_RB_RPTR_ADDR_LO, lo(va + RING));
+    rig.set_queue(&moved, sdma::GFX_RB_RPTR_ADDR_HI, hi(va + RING));
+    rig.set_queue(&moved, sdma::GFX_RB_RPTR, 16);
+    rig.set_queue(&moved, sdma::GFX_MINOR_PTR_UPDATE, 1);
+    rig.set_queue(&moved, sdma::GFX_RB_WPTR, ring.wptr as u32);
+    rig.set_queue(&moved, sdma::GFX_MINOR_PTR_UPDATE, 0);
+    rig.enable(&moved, true);
+    rig.poke(vram(AT), &[1]);
+    eventually("resumed", || rig.peek32(vram(AT + 8)) == 1);
+}
+
+#[test]
+fn turns_within_a_long_list() {
+    let mut rig = Rig::new();
+    rig.map_large(8, VA, 0, RW);
+    rig.map_large(8, VA + 2 * MIB, 2 * MIB, RW);
+    let mut long = rig.ring(0, 1, 8);
+    let mut short = rig.ring(0, 2, 8);
+    // 100 copies of 1 MiB take far longer than a turn.
+    let words: Vec<u32> = (0..100).flat_map(|_| copy(VA + 2 * MIB, VA, MIB)).collect();
+    rig.submit(&mut long, &words);
+    rig.submit(&mut short, &fence(VA + AT, 1));
+    let mut steps = 0;
+    while rig.peek32(vram(AT)) == 0 {
+        rig.gpu.sdma[0].step(&rig.gpu).unwrap();
+        steps += 1;
+    }
+    assert!(steps < 90, "{steps} packets before the other queue's turn");
+}
+
+#[test]
+fn engines_run_at_the_same_time() {
+    let mut rig = Rig::new();
+    rig.map_large(8, VA, 0, RW);
+    let mut rings: Vec<Ring> = (0..5).map(|engine| rig.ring(engine, 1, 8)).collect();
+    rig.gpu.start();
+    // Each waits for the next one's fence; the last is free.
+    for (n, ring) in rings.iter_mut().enumerate() {
+        let flag = |n: u64| VA + AT + n * 4;
+        if n < 4 {
+            rig.submit(ring, &poll(flag(n as u64 + 1), 1));
+        }
+        rig.submit(ring, &fence(flag(n as u64), 1));
+    }
+    eventually("all", || rig.peek32(vram(AT)) == 1);
+}
+
+#[test]
+fn pause_and_resume() {
+    let mut rig = Rig::new();
+    let mut ring = rig.ring(0, 0, 0);
+    rig.gpu.start();
+    assert_eq!(command(&rig.gpu, "pause 0"), Ok(String::new()));
+    rig.submit(&mut ring, &fence(FB + AT, 1));
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    assert_eq!(rig.peek32(vram(AT)), 0);
+    assert_eq!(command(&rig.gpu, "resume 0"), Ok(String::new()));
+    eventually("resumed", || rig.peek32(vram(AT)) == 1);
+    assert!(command(&rig.gpu, "pause 5").is_err());
+    assert!(command(&rig.gpu, "nonsense").is_err());
+    assert!(command(&rig.gpu, "summary").unwrap().starts_with('{'));
+}
+
+#[test]
+fn reset_stops_the_queues() {
+    let mut rig = Rig::new();
+    let mut ring = rig.ring(3, 0, 0);
+    rig.gpu.start();
+    rig.submit(&mut ring, &poll(FB + AT, 1));
+    rig.gpu.reset();
+    assert_eq!(rig.rptr(&ring), 0);
+    let f32_cntl = crate::regs::Reg(F32_CNTL.0 - SDMA_BASE[0] + SDMA_BASE[3]);
+    assert_eq!(rig.get(f32_cntl), 1);
+    assert!(idle(&rig, &ring));
+}
+
+#[test]
+fn a_flush_waits_for_the_users_of_old_translations() {
+    // A copy runs back and forth while its pages are taken away one after the other: after the flush of a
+    // page the engine never writes to it again.
+    let mut rig = Rig::new();
+    let mut ring = rig.ring(0, 1, 8);
+    for n in 0..8 {
+        rig.map_large(8, VA + n * 2 * MIB, n * 2 * MIB, RW);
+    }
+    rig.poke(vram(0), &vec![0x55; 2 * MIB as usize]);
+    rig.gpu.start();
+    let words: Vec<u32> = (0..100)
+        .flat_map(|n| copy(VA + (1 + n % 7) * 2 * MIB, VA, 2 * MIB))
+        .collect();
+    rig.submit(&mut ring, &words);
+    for n in 1..8u64 {
+        let first = rig.entry_large(8, VA + n * 2 * MIB);
+        rig.poke64(first, 0);
+        rig.flush(8);
+        rig.poke(vram(n * 2 * MIB), &vec![0xaa; 2 * MIB as usize]);
+    }
+    eventually("all copies", || rig.rptr(&ring) == ring.wptr);
+    for n in 1..8 {
+        assert!(rig
+            .peek(vram(n * 2 * MIB), 2 * MIB)
+            .iter()
+            .all(|&b| b == 0xaa));
+    }
+}

@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A device with some guest RAM, page tables, an interrupt ring and SDMA rings, and a driver's moves on it.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::fs::MemfdFlags;
+
+use crate::error::Result;
+use crate::gpu::Gpu;
+use crate::ih::ENTRY;
+use crate::memory::{Phys, Space};
+use crate::regs::gc::{self, vm_context0_cntl as context, vm_invalidate_eng0_req as req};
+use crate::regs::osssys::{self, ih_chicken, ih_doorbell_rptr, ih_rb_cntl};
+use crate::regs::sdma::{self, cntl, gfx_doorbell, gfx_doorbell_offset, gfx_ib_cntl, gfx_rb_cntl};
+use crate::regs::{nbio, Reg, MMHUB_DELTA, SDMA_BASE, SDMA_GFX, SDMA_QUEUE_STRIDE, SDMA_RLC0};
+
+pub const MIB: u64 = 1 << 20;
+/// Size of VRAM.
+pub const VRAM: u64 = 128 * MIB;
+/// Bus address and size of guest RAM.
+pub const RAM: u64 = 0x1000_0000;
+pub const RAM_SIZE: u64 = 64 * MIB;
+/// MC address of VRAM.
+pub const FB: u64 = 0x80_0000_0000;
+/// Bytes of a ring.
+pub const RING: u64 = 4096;
+/// Bytes of the interrupt ring.
+pub const IH_RING: u32 = 1024;
+/// Doorbell of the interrupt ring, dword index.
+pub const IH_DOORBELL: u32 = 0x2f0;
+
+// Where things are in RAM.
+const IH_BASE: u64 = RAM + 0x10_0000;
+const IH_WPTR: u64 = RAM + 0x20_0000;
+
+pub const VALID: u64 = 1;
+pub const SYSTEM: u64 = 2;
+pub const READ: u64 = 1 << 5;
+pub const WRITE: u64 = 1 << 6;
+pub const RW: u64 = READ | WRITE;
+const LEAF: u64 = 1 << 54;
+const FURTHER: u64 = 1 << 56;
+const BLOCK_9: u64 = 9 << 59;
+
+/// A ring that the rig drives.
+#[derive(Clone, Copy)]
+pub struct Ring {
+    pub engine: usize,
+    /// 0 GFX, n RLC n - 1.
+    pub queue: usize,
+    pub vmid: u8,
+    /// Where the ring is in VRAM.
+    pub vram: u64,
+    pub wptr: u64,
+    /// Dword index.
+    pub doorbell: u32,
+}
+
+pub struct Rig {
+    pub gpu: Arc<Gpu>,
+    msis: File,
+    seen: u64,
+    ram_file: File,
+    /// Next free byte of VRAM for tables and rings.
+    next: u64,
+    roots: [u64; 16],
+}
+
+pub fn vram(addr: u64) -> Phys {
+    Phys {
+        space: Space::Vram,
+        addr,
+    }
+}
+
+pub fn system(addr: u64) -> Phys {
+    Phys {
+        space: Space::System,
+        addr,
+    }
+}
+
+impl Rig {
+    pub fn new() -> Rig {
+        let gpu = Arc::new(Gpu::new(VRAM, |error| panic!("{error}")).unwrap());
+        let ram = rustix::fs::memfd_create("ram", MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&ram, RAM_SIZE).unwrap();
+        let ram_file = File::from(ram);
+        gpu.bus
+            .map(RAM, RAM_SIZE, Some((&ram_file, 0)), (true, true))
+            .unwrap();
+        gpu.write_config(4, &[6, 0]);
+        // In place of an eventfd a file, which eight bytes are appended to for each MSI.
+        let msis = rustix::fs::memfd_create("msi", MemfdFlags::CLOEXEC).unwrap();
+        let msis = File::from(msis);
+        gpu.msi.set(Some(msis.try_clone().unwrap()));
+        let mut rig = Rig {
+            gpu,
+            msis,
+            seen: 0,
+            ram_file,
+            next: 64 * MIB,
+            roots: [0; 16],
+        };
+        rig.bring_up();
+        rig
+    }
+
+    pub fn set(&self, reg: Reg, value: u32) {
+        self.gpu.write(reg, value).unwrap();
+    }
+
+    pub fn get(&self, reg: Reg) -> u32 {
+        self.gpu.read(reg).unwrap()
+    }
+
+    fn hub_set64(&self, lo: Reg, value: u64) {
+        for delta in [0, MMHUB_DELTA] {
+            self.set(Reg(lo.0 + delta), value as u32);
+            self.set(Reg(lo.0 + delta + 1), (value >> 32) as u32);
+        }
+    }
+
+    fn bring_up(&mut self) {
+        self.set(nbio::RCC_DOORBELL_APER_EN, 1);
+        for (engine, reg) in [
+            nbio::BIF_SDMA0_DOORBELL_RANGE,
+            nbio::BIF_SDMA1_DOORBELL_RANGE,
+            nbio::BIF_SDMA2_DOORBELL_RANGE,
+            nbio::BIF_SDMA3_DOORBELL_RANGE,
+            nbio::BIF_SDMA4_DOORBELL_RANGE,
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            self.set(reg, (0x200 + 20 * engine as u32) << 2 | 20 << 16);
+        }
+        self.set(nbio::BIF_IH_DOORBELL_RANGE, IH_DOORBELL << 2 | 8 << 16);
+        self.set(gc::VM_INVALIDATE_ENG0_ADDR_RANGE_LO32, !0);
+        for engine in 0..18 {
+            self.hub_set64(
+                gc::VM_INVALIDATE_ENG0_ADDR_RANGE_LO32.nth(engine, 2),
+                0x1f_ffff_ffff,
+            );
+        }
+        // GART: all of RAM, from GPU address 0.
+        let pages = RAM_SIZE >> 12;
+        let table = self.alloc(pages * 8);
+        for page in 0..pages {
+            self.poke64(
+                vram(table + page * 8),
+                (RAM + (page << 12)) | VALID | SYSTEM | RW,
+            );
+        }
+        self.hub_set64(gc::VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32, table | VALID);
+        self.hub_set64(gc::VM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32, 0);
+        self.hub_set64(gc::VM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32, pages - 1);
+        let enable = context::ENABLE_CONTEXT.of(1);
+        for delta in [0, MMHUB_DELTA] {
+            self.set(Reg(gc::VM_CONTEXT0_CNTL.0 + delta), enable);
+        }
+        for vmid in 1..16u32 {
+            self.roots[vmid as usize] = self.alloc(4096);
+            self.hub_set64(
+                gc::VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32.nth(vmid, 2),
+                self.roots[vmid as usize] | VALID,
+            );
+            self.hub_set64(
+                gc::VM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32.nth(vmid, 2),
+                (1 << 36) - 1,
+            );
+            let control = enable
+                | context::PAGE_TABLE_DEPTH.of(2)
+                | context::PAGE_TABLE_BLOCK_SIZE.of(9)
+                | 0x2a_aa00;
+            for delta in [0, MMHUB_DELTA] {
+                self.set(Reg(gc::VM_CONTEXT0_CNTL.0 + vmid + delta), control);
+            }
+            self.set(osssys::IH_VMID_0_LUT_MM.nth(vmid, 1), 0x8000 + vmid);
+        }
+        self.bring_up_ih(true);
+        for base in SDMA_BASE {
+            let control =
+                cntl::TRAP_ENABLE.of(1) | cntl::UTC_L1_ENABLE.of(1) | cntl::AUTO_CTXSW_ENABLE.of(1);
+            self.set(Reg(base + sdma::CNTL.0 - SDMA_BASE[0]), control);
+            self.set(Reg(base + sdma::F32_CNTL.0 - SDMA_BASE[0]), 0);
+        }
+    }
+
+    /// The interrupt ring, with or without RPTR_REARM.
+    pub fn bring_up_ih(&self, rearm: bool) {
+        self.set(osssys::IH_CHICKEN, ih_chicken::MC_SPACE_GPA_ENABLE.of(1));
+        self.set(osssys::IH_RB_BASE, (IH_BASE >> 8) as u32);
+        self.set(osssys::IH_RB_BASE_HI, (IH_BASE >> 40) as u32);
+        self.set(osssys::IH_RB_WPTR_ADDR_LO, IH_WPTR as u32);
+        self.set(osssys::IH_RB_WPTR_ADDR_HI, (IH_WPTR >> 32) as u32);
+        self.set(osssys::IH_RB_RPTR, 0);
+        self.set(osssys::IH_RB_WPTR, 0);
+        self.set(
+            osssys::IH_DOORBELL_RPTR,
+            ih_doorbell_rptr::OFFSET.of(IH_DOORBELL) | ih_doorbell_rptr::ENABLE.of(1),
+        );
+        self.set(osssys::IH_RB_CNTL, self.ih_control(rearm));
+    }
+
+    pub fn ih_control(&self, rearm: bool) -> u32 {
+        ih_rb_cntl::RB_ENABLE.of(1)
+            | ih_rb_cntl::RB_SIZE.of((IH_RING / 4).ilog2())
+            | ih_rb_cntl::WPTR_WRITEBACK_ENABLE.of(1)
+            | ih_rb_cntl::WPTR_OVERFLOW_ENABLE.of(1)
+            | ih_rb_cntl::ENABLE_INTR.of(1)
+            | ih_rb_cntl::RPTR_REARM.of(rearm.into())
+            | ih_rb_cntl::MC_SPACE.of(1)
+    }
+
+    /// Zeroed VRAM, aligned to a page or to its size class if that is 2 MiB.
+    pub fn alloc(&mut self, len: u64) -> u64 {
+        let align = if len >= 2 * MIB { 2 * MIB } else { 4096 };
+        let at = self.next.next_multiple_of(align);
+        self.next = at + len.next_multiple_of(4096);
+        assert!(self.next <= VRAM);
+        at
+    }
+
+    pub fn poke(&self, at: Phys, data: &[u8]) {
+        self.gpu.bus.view().write(at, data).unwrap();
+    }
+
+    pub fn poke64(&self, at: Phys, value: u64) {
+        self.poke(at, &value.to_le_bytes());
+    }
+
+    pub fn peek(&self, at: Phys, len: u64) -> Vec<u8> {
+        let mut data = vec![0; len as usize];
+        self.gpu.bus.view().read(at, &mut data).unwrap();
+        data
+    }
+
+    pub fn peek32(&self, at: Phys) -> u32 {
+        u32::from_le_bytes(self.peek(at, 4).try_into().unwrap())
+    }
+
+    pub fn peek64(&self, at: Phys) -> u64 {
+        u64::from_le_bytes(self.peek(at, 8).try_into().unwrap())
+    }
+
+    /// The entry of `table` for `va` at `shift`; makes the next table if it is not there.
+    fn descend(&mut self, table: u64, va: u64, shift: u32, flags: u64) -> u64 {
+        let at = vram(table + (va >> shift & 0x1ff) * 8);
+        let entry = self.peek64(at);
+        if entry & VALID != 0 {
+            return entry & 0xffff_ffff_f000;
+        }
+        let next = self.alloc(4096);
+        self.poke64(at, next | VALID | flags);
+        next
+    }
+
+    fn directory(&mut self, vmid: u8, va: u64) -> u64 {
+        let root = self.roots[usize::from(vmid)];
+        let pdb1 = self.descend(root, va, 39, 0);
+        self.descend(pdb1, va, 30, BLOCK_9)
+    }
+
+    /// Address of the 4 KiB entry for `va`.
+    pub fn entry(&mut self, vmid: u8, va: u64) -> Phys {
+        let pdb0 = self.directory(vmid, va);
+        let table = self.descend(pdb0, va, 21, FURTHER);
+        vram(table + (va >> 12 & 0x1ff) * 8)
+    }
+
+    /// Maps `len` bytes in 4 KiB pages, contiguous from `to`, without flushing anything.
+    pub fn map(&mut self, vmid: u8, va: u64, to: Phys, len: u64, flags: u64) {
+        let space = if to.space == Space::System { SYSTEM } else { 0 };
+        for page in 0..len.div_ceil(4096) {
+            let entry = self.entry(vmid, va + (page << 12));
+            self.poke64(entry, (to.addr + (page << 12)) | VALID | space | flags);
+        }
+    }
+
+    /// Address of the PDB0 entry for `va`.
+    pub fn entry_large(&mut self, vmid: u8, va: u64) -> Phys {
+        let pdb0 = self.directory(vmid, va);
+        vram(pdb0 + (va >> 21 & 0x1ff) * 8)
+    }
+
+    /// Maps one 2 MiB leaf.
+    pub fn map_large(&mut self, vmid: u8, va: u64, to: u64, flags: u64) {
+        let entry = self.entry_large(vmid, va);
+        self.poke64(entry, to | VALID | flags | 9 << 7);
+    }
+
+    /// Maps one 1 GiB leaf of VRAM.
+    pub fn map_huge(&mut self, vmid: u8, va: u64, to: u64, flags: u64) {
+        let root = self.roots[usize::from(vmid)];
+        let pdb1 = self.descend(root, va, 39, 0);
+        self.poke64(
+            vram(pdb1 + (va >> 30 & 0x1ff) * 8),
+            to | VALID | LEAF | flags,
+        );
+    }
+
+    /// Flushes everything of `vmid` in MMHUB.
+    pub fn flush(&self, vmid: u8) {
+        let vmids = 1 << vmid;
+        let value = req::PER_VMID_INVALIDATE_REQ.of(vmids)
+            | req::INVALIDATE_L2_PTES.of(1)
+            | req::INVALIDATE_L2_PDE0.of(1)
+            | req::INVALIDATE_L2_PDE1.of(1)
+            | req::INVALIDATE_L2_PDE2.of(1)
+            | req::INVALIDATE_L1_PTES.of(1);
+        self.set(Reg(gc::VM_INVALIDATE_ENG17_REQ.0 + MMHUB_DELTA), value);
+        let ack = self.get(Reg(gc::VM_INVALIDATE_ENG17_ACK.0 + MMHUB_DELTA));
+        assert_eq!(ack & vmids, vmids);
+    }
+
+    /// Register `reg` of the GFX ring, for any queue of any engine.
+    pub fn queue_reg(engine: usize, queue: usize, reg: Reg) -> Reg {
+        let offset = reg.0 - SDMA_BASE[0] - SDMA_GFX;
+        let first = match queue {
+            0 => SDMA_GFX,
+            n => SDMA_RLC0 + (n as u32 - 1) * SDMA_QUEUE_STRIDE,
+        };
+        Reg(SDMA_BASE[engine] + first + offset)
+    }
+
+    pub fn set_queue(&self, ring: &Ring, reg: Reg, value: u32) {
+        self.set(Rig::queue_reg(ring.engine, ring.queue, reg), value);
+    }
+
+    pub fn get_queue(&self, ring: &Ring, reg: Reg) -> u32 {
+        self.get(Rig::queue_reg(ring.engine, ring.queue, reg))
+    }
+
+    /// Where a ring's read pointer is written back, in VRAM.
+    pub fn writeback(ring: &Ring) -> u64 {
+        ring.vram + RING
+    }
+
+    /// Programs and enables a ring. VMID 0: by MC address; others at a fixed address of the VM.
+    pub fn ring(&mut self, engine: usize, queue: usize, vmid: u8) -> Ring {
+        let memory = self.alloc(RING + 4096);
+        let va = if vmid == 0 {
+            FB + memory
+        } else {
+            let va = 0x7f00_0000_0000 + memory;
+            self.map(vmid, va, vram(memory), RING + 4096, RW);
+            va
+        };
+        let ring = Ring {
+            engine,
+            queue,
+            vmid,
+            vram: memory,
+            wptr: 0,
+            // Queue q of an engine, in a process' slice from page 4 on, as the recipe has it.
+            doorbell: 0x200
+                + 20 * engine as u32
+                + match queue {
+                    0 => 0,
+                    n => 0x1000 + (n as u32 & 1) * 1024 + (n as u32 / 2) * 2,
+                },
+        };
+        self.set_queue(&ring, sdma::GFX_RB_BASE, (va >> 8) as u32);
+        self.set_queue(&ring, sdma::GFX_RB_BASE_HI, (va >> 40) as u32);
+        let report = va + RING;
+        self.set_queue(&ring, sdma::GFX_RB_RPTR_ADDR_LO, report as u32);
+        self.set_queue(&ring, sdma::GFX_RB_RPTR_ADDR_HI, (report >> 32) as u32);
+        self.set_queue(
+            &ring,
+            sdma::GFX_DOORBELL_OFFSET,
+            gfx_doorbell_offset::OFFSET.of(ring.doorbell),
+        );
+        self.set_queue(&ring, sdma::GFX_DOORBELL, gfx_doorbell::ENABLE.of(1));
+        self.set_queue(&ring, sdma::GFX_IB_CNTL, gfx_ib_cntl::IB_ENABLE.of(1));
+        self.enable(&ring, true);
+        ring
+    }
+
+    pub fn enable(&self, ring: &Ring, on: bool) {
+        let control = gfx_rb_cntl::RB_ENABLE.of(on.into())
+            | gfx_rb_cntl::RB_SIZE.of((RING / 4).ilog2())
+            | gfx_rb_cntl::RPTR_WRITEBACK_ENABLE.of(1)
+            | gfx_rb_cntl::RB_VMID.of(ring.vmid.into());
+        self.set_queue(ring, sdma::GFX_RB_CNTL, control);
+    }
+
+    /// Puts packets into the ring and rings the doorbell.
+    pub fn submit(&self, ring: &mut Ring, words: &[u32]) {
+        for word in words {
+            let at = ring.vram + ring.wptr % RING;
+            self.poke(vram(at), &word.to_le_bytes());
+            ring.wptr += 4;
+        }
+        self.doorbell(ring, ring.wptr);
+    }
+
+    pub fn doorbell(&self, ring: &Ring, wptr: u64) {
+        let byte = u64::from(ring.doorbell) * 4;
+        let gpu = &self.gpu;
+        gpu.nbio.doorbell(gpu, byte, &wptr.to_le_bytes()).unwrap();
+    }
+
+    /// Steps an engine until it has nothing to do; fails after too many steps.
+    pub fn drain(&self, engine: usize) -> Result<()> {
+        for _ in 0..10_000 {
+            if !self.gpu.sdma[engine].step(&self.gpu)? {
+                return Ok(());
+            }
+        }
+        panic!("SDMA{engine} does not come to rest");
+    }
+
+    /// Submits, drains, and checks that the ring is at its end.
+    pub fn run(&self, ring: &mut Ring, words: &[u32]) {
+        self.submit(ring, words);
+        self.drain(ring.engine).unwrap();
+        assert_eq!(self.rptr(ring), ring.wptr);
+        assert_eq!(self.peek64(vram(Rig::writeback(ring))), ring.wptr);
+    }
+
+    pub fn rptr(&self, ring: &Ring) -> u64 {
+        u64::from(self.get_queue(ring, sdma::GFX_RB_RPTR))
+            | u64::from(self.get_queue(ring, sdma::GFX_RB_RPTR_HI)) << 32
+    }
+
+    /// The write pointer that the IH wrote to memory.
+    pub fn ih_wptr(&self) -> u32 {
+        self.peek32(system(IH_WPTR))
+    }
+
+    /// Entry number `n` of the interrupt ring.
+    pub fn iv(&self, n: u32) -> [u32; 8] {
+        let bytes = self.peek(system(IH_BASE + u64::from(n * ENTRY)), ENTRY.into());
+        std::array::from_fn(|k| u32::from_le_bytes(bytes[k * 4..k * 4 + 4].try_into().unwrap()))
+    }
+
+    /// (client, source, ring, vmid) of entry `n`.
+    pub fn iv_head(&self, n: u32) -> [u32; 4] {
+        let [head, ..] = self.iv(n);
+        [
+            head & 0xff,
+            head >> 8 & 0xff,
+            head >> 16 & 0xff,
+            head >> 24 & 0xf,
+        ]
+    }
+
+    pub fn ih_entries(&self) -> u32 {
+        (self.ih_wptr() & !3) / ENTRY
+    }
+
+    /// MSIs since the last call.
+    pub fn msis(&mut self) -> u64 {
+        let sent = self.msis.metadata().unwrap().len() / 8;
+        sent - std::mem::replace(&mut self.seen, sent)
+    }
+
+    /// Takes a DMA mapping away and puts it back.
+    pub fn unmap_ram(&self, address: u64, size: u64) {
+        self.gpu.bus.unmap(address, size);
+    }
+
+    pub fn map_ram(&self, address: u64, size: u64) {
+        self.gpu
+            .bus
+            .map(
+                address,
+                size,
+                Some((&self.ram_file, address - RAM)),
+                (true, true),
+            )
+            .unwrap();
+    }
+}
+
+/// Waits for `condition`, for tests with the engines' threads.
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !condition() {
+        assert!(Instant::now() < end, "{what}: not within 20 s");
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}
+
+pub fn lo(value: u64) -> u32 {
+    value as u32
+}
+
+pub fn hi(value: u64) -> u32 {
+    (value >> 32) as u32
+}
+
+pub fn copy(to: u64, from: u64, len: u64) -> [u32; 7] {
+    [1, (len - 1) as u32, 0, lo(from), hi(from), lo(to), hi(to)]
+}
+
+pub fn fence(to: u64, value: u32) -> [u32; 4] {
+    [5, lo(to), hi(to), value]
+}
+
+/// POLL_REGMEM of memory until it equals `value`, for ever.
+pub fn poll(addr: u64, value: u32) -> [u32; 6] {
+    [
+        8 | 3 << 28 | 1 << 31,
+        lo(addr),
+        hi(addr),
+        value,
+        !0,
+        10 | 0xfff << 16,
+    ]
+}
