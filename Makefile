@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0
+# What can be done here; `make help` prints the lines marked with two hashes.
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@echo "What guest, vm and bench take (KERNEL=debug, PARAMS=, MEMORY=, ...): Documentation/testing.md"
+
+ifdef KDIR
+modules: ## rust/rkfd.ko for Debian's kernel; KDIR=TREE for a prepared kernel tree of your own
+	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
+else
+modules:
+	@scripts/module stock
+endif
+
+model: ## the device model
+	@scripts/cargo build --release -p rkfd-model
+
+demo: ## from nothing to copies over an SDMA queue in the guest
+	@scripts/demo
+
+guest: ## run CMD='...' in the guest, with the files and folders of ADD='...' beside it
+	@scripts/guest
+
+vm: ## a shell in the guest, with the module loaded
+	@scripts/shell
+
+test: ## all tests: host and guest
+	@scripts/test stock
+
+test-debug: ## the guest tests on a kernel with KASAN, lockdep, kmemleak and more
+	@scripts/test debug
+
+bench: ## measure in the guest
+	@scripts/bench
+
+check: ## formatting, lints, layering, headers
+	@scripts/check
+
+sysroot: ## the sysroot, the prepared kernel tree and what else the cache holds for builds
+	@scripts/kernel stock
+
+debug-kernel: ## the kernel of test-debug (about 15 minutes, once)
+	@scripts/kernel debug
+
+clean: ## remove what this checkout built; ALL=1 removes the cache, sysroots and kernels too
+	@scripts/clean
+
+.PHONY: help modules model demo guest vm test test-debug bench check sysroot debug-kernel clean

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0
+# Shared by the scripts here, sourced by bash: where things are, progress, the sysroot.
+# shellcheck shell=bash
+set -euo pipefail
+
+TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+CACHE=${RKFD_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rkfd}
+SUITE=trixie
+SERIES=7.2
+JOBS=${JOBS:-$(nproc)}
+
+# Scripts cannot end in a sentence of a tool: every known failure gets one line of ours.
+die() {
+	printf 'rkfd: %s\n' "$*" >&2
+	exit 1
+}
+
+note() {
+	printf 'rkfd: %s\n' "$*" >&2
+}
+
+# step LABEL COMMAND...: run a command with its output in a log. One line says what runs and how long
+# it took; a failure shows the end of the log. Not for use in a condition: errexit would be lost.
+step() {
+	local label=$1 log pid rc=0 start=$SECONDS shown=0 t
+	shift
+	mkdir -p "$CACHE/log"
+	log=$CACHE/log/$(printf %s "$label" | tr -c 'A-Za-z0-9.' '-').$$.log
+	[ -t 2 ] || note "$label ..."
+	"$@" >"$log" 2>&1 </dev/null &
+	pid=$!
+	while kill -0 $pid 2>/dev/null; do
+		sleep 0.2
+		t=$((SECONDS - start))
+		if [ -t 2 ]; then
+			printf '\rrkfd: %s ... %d s ' "$label" $t >&2
+		elif [ $((t - shown)) -ge 60 ]; then
+			shown=$t
+			note "$label ... $t s: $(tail -n 1 "$log" | tr -d '\r' | cut -c 1-90)"
+		fi
+	done
+	wait $pid || rc=$?
+	t=$((SECONDS - start))
+	[ ! -t 2 ] || printf '\r' >&2
+	if [ $rc -ne 0 ]; then
+		note "$label: failed after $t s; the end of $log:"
+		tail -n 30 "$log" >&2
+		exit $rc
+	fi
+	note "$label: $t s"
+	rm -f "$log"
+}
+
+need_root() {
+	[ "$(id -u)" = 0 ] || die "root is needed (chroot, mmdebstrap): run it as root or with sudo"
+}
+
+digest() {
+	sha256sum | cut -c 1-12
+}
+
+# The sysroot is a function of the package list alone; what it is made with may change freely.
+SYSROOT=$CACHE/sysroot-$({ echo "$SUITE $SERIES"; cat "$TOP/scripts/packages"; } | digest)
+# This checkout's places inside the sysroot: copies of the sources, and what is built.
+CHECKOUT=$(basename "$TOP")-$(printf %s "$TOP" | digest | cut -c 1-6)
+SRC=/src/$CHECKOUT
+OUT=/out/$CHECKOUT
+
+# locked NAME COMMAND...: one at a time on this machine, whichever checkout asks.
+locked() {
+	local name=$1
+	shift
+	mkdir -p "$CACHE"
+	(
+		flock -n 9 || { note "waiting for another run ($name)"; flock 9; }
+		"$@" 9>&-
+	) 9>"$CACHE/$name.lock"
+}
+
+# ENTER is the prefix that runs a command in the sysroot: chroot, with /proc where the machine allows it.
+# The mount lives and dies in a mount namespace of its own, so that the cache never holds a mount.
+# Every link of the chain is an exec: the process id of a command in the background is its own.
+enter() {
+	ENTER=(env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+		HOME=/root LANG=C.UTF-8 TERM="${TERM:-dumb}" "$@")
+	if unshare -m true 2>/dev/null; then
+		# shellcheck disable=SC2016
+		ENTER+=(unshare -m --propagation private /bin/sh -c
+			'mount -t proc proc "$0/proc" 2>/dev/null; exec chroot "$0" "$@"' "$SYSROOT")
+	else
+		ENTER+=(chroot "$SYSROOT")
+	fi
+}
+enter
+
+in_sysroot() {
+	"${ENTER[@]}" "$@"
+}
+
+# The sysroot's rsync on the machine's own files: a minimal machine has none.
+rsync() {
+	"$SYSROOT/lib64/ld-linux-x86-64.so.2" --library-path "$SYSROOT/usr/lib/x86_64-linux-gnu" \
+		"$SYSROOT/usr/bin/rsync" "$@"
+}
+
+# sync_sources DIR: bring a copy of this checkout in the sysroot up to date. Build products stay on both sides.
+sync_sources() {
+	local f filters=(--exclude=/.git --exclude=/target)
+	for f in '*.o' '*.ko' '.*.cmd' '*.mod' '*.mod.c' '*.rmeta' '*.d' '*_generated.rs' \
+		.module-common.o Module.symvers modules.order; do
+		filters+=(--exclude="$f")
+	done
+	mkdir -p "$SYSROOT$1"
+	rsync -a --delete "${filters[@]}" "$TOP/" "$SYSROOT$1/"
+}
+
+kernel_release() {
+	cat "$SYSROOT/k/release"
+}
+
+# Debian's suffix of the release, which the build of the kernel appends by LOCALVERSION.
+localversion() {
+	local release
+	release=$(kernel_release)
+	echo "${release#"${release%%[+-]*}"}"
+}
+
+debug_kernel() {
+	echo "debug-$(digest <"$TOP/scripts/debug.config")"
+}
+
+# A folder in the sysroot for one run of the guest; the newest few of this checkout are kept.
+run_dir() {
+	local d
+	mkdir -p "$SYSROOT/vm"
+	# shellcheck disable=SC2012
+	ls -dt "$SYSROOT/vm/$CHECKOUT".* 2>/dev/null | tail -n +13 | while read -r d; do
+		[ -e "$d/initrd" ] || rm -rf "$d"
+	done
+	mktemp -d "$SYSROOT/vm/$CHECKOUT.XXXXXX"
+}
