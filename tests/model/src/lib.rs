@@ -1,5 +1,45 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Register-level model of a gfx90a GPU (MI210, 1002:740f), served over vfio-user.
+//!
+//! It does what the hardware does, as far as the specification says, and shares no code with the driver.
+//! What the *driver* gets wrong (an unknown register, a packet that the engine refuses in VMID 0, a fault of
+//! VMID 0, an address outside of VRAM or the DMA mappings, DMA without bus mastering) ends the run with exit
+//! status 2. What *user space* can get wrong is an interrupt. Where the specification leaves something open,
+//! this was chosen:
+//!
+//! - *Ring ids* of SDMA interrupts: 0 from the GFX ring, 2 from an RLC queue.
+//! - *Refused packets* of a user VMID (unknown opcode or field, misaligned, too large, registers): the queue
+//!   halts with its read pointer at the packet, CONTEXT_STATUS.EXCEPTION = 1, IDLE = 1, and an interrupt of
+//!   source 247. Its context words are: first dword of the packet, read pointer low and high, EXCEPTION. The
+//!   queue goes on when RB_ENABLE goes from 0 to 1, which clears EXCEPTION. The same for: a POLL_REGMEM that
+//!   runs out of retries (source 246, EXCEPTION 2); a write pointer more than the ring's size ahead (source
+//!   244, EXCEPTION 4, no context). A ring or indirect buffer that faults halts the queue with EXCEPTION 3
+//!   and only the hub's fault interrupt. The control socket's fail-copy is a refusal too, also in VMID 0.
+//! - *Opcodes not known*, so refused: SEMAPHORE, COND_EXE, PRE_EXE, DUMMY_TRAP, tiled copies, FILL_MULTI, the
+//!   variants of POLL_REGMEM. POLL_REGMEM with function 0 (always) touches nothing and so is for everybody,
+//!   as is the HDP form with the HDP registers; other registers are the kernel's.
+//! - *RB_ENABLE cleared*: takes effect after the packet at hand, or between two tries of a poll; then
+//!   CONTEXT_STATUS.IDLE is set. Inside an indirect buffer the read pointer is that of the INDIRECT packet,
+//!   and resuming executes the buffer from its start. The read pointer can only be written while disabled.
+//! - *Write pointers* never go down without MINOR_PTR_UPDATE: a doorbell below is ignored, a register write
+//!   below the read pointer is an error. A doorbell during MINOR_PTR_UPDATE counts when that ends. A packet
+//!   whose end is past the write pointer waits. A 64-bit doorbell stored as two halves acts on the high one.
+//! - *Turns*: a queue runs for up to 200 us or until it polls or is empty; RLC queues only run with
+//!   AUTO_CTXSW. F32_CNTL.HALT is set out of reset.
+//! - *FILL* repeats the four bytes of its data from the first byte on, whatever the fill size.
+//! - *PTEPDE_COPY and RMW* change the bits of the mask only.
+//! - *TIMESTAMP* counts the 100 MHz reference clock; SET moves the engine's own count, GET reads it.
+//! - *Faults* are never retried: reads give zero, writes are dropped, the engine goes on. Neighbouring pages
+//!   that fault in the same way within one access (of at most 2 MiB) make one interrupt. WALKER_ERROR is 1
+//!   for an address out of range or in the hole, 2 + n for an invalid entry that should lead to level n
+//!   (0 PTB), and the PDE0 enable bit stands for all of these; PERMISSION_FAULTS is bit 0 not valid, 1 read,
+//!   2 write. STATUS and ADDR keep the first fault until cleared.
+//! - *TLB*: leaves go when a request has both L1_PTES and L2_PTES, directory entries of level n with PDE n.
+//!   A request's range registers must say the whole address space. A fragment is believed: its first
+//!   page used decides for all. The acknowledge waits for accesses that use older translations.
+//! - *Interrupt ring*: see [`ih`]. With MC_SPACE = 1 IH_CHICKEN.MC_SPACE_GPA_ENABLE has to be set.
+//! - *Firmware* is up: C2PMSG_81 reads 1; its mailboxes cannot be written. The command processor is not
+//!   there yet: its registers are banked storage, and CP_HQD_ACTIVE = 1 is an error.
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Command line of the device model.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -100,7 +101,8 @@ fn serve(options: &Options) -> Result<(), String> {
     gpu.start();
     let served = server::serve(&gpu, &options.socket);
     let _ = std::fs::remove_file(&options.control);
-    print!("{}", gpu.summary.text());
+    // Whoever reads the summary may be gone too.
+    let _ = std::io::stdout().write_all(gpu.summary.text().as_bytes());
     if let Some(path) = &options.summary {
         std::fs::write(path, format!("{}\n", gpu.summary.json()))
             .map_err(|error| format!("{}: {error}", path.display()))?;
@@ -112,6 +114,10 @@ fn main() -> ExitCode {
     if log::set_logger(&Log).is_ok() {
         log::set_max_level(log::LevelFilter::Error);
     }
+    std::panic::set_hook(Box::new(|panic| {
+        eprintln!("rkfd-model: error: internal: {panic}");
+        std::process::exit(MODEL_ERROR);
+    }));
     let result = match parse() {
         Ok(Command::Serve(options)) => serve(&options),
         Ok(Command::Help) => {

@@ -15,7 +15,7 @@ use vfio_bindings::bindings::vfio::{
     VFIO_REGION_INFO_FLAG_READ, VFIO_REGION_INFO_FLAG_WRITE,
 };
 use vfio_user::{
-    DmaMapFlags, DmaUnmapFlags, IrqInfo, Server, ServerBackend, ServerRegion, SparseArea,
+    DmaMapFlags, DmaUnmapFlags, Error, IrqInfo, Server, ServerBackend, ServerRegion, SparseArea,
 };
 
 use crate::config;
@@ -25,9 +25,13 @@ use crate::memory::Access;
 use crate::regs::Reg;
 
 /// Serves one client at `path` until it goes away.
-pub fn serve(gpu: &Arc<Gpu>, path: &Path) -> std::result::Result<(), vfio_user::Error> {
+pub fn serve(gpu: &Arc<Gpu>, path: &Path) -> std::result::Result<(), Error> {
     let server = Server::new(path, true, interrupts(), regions(gpu))?;
-    server.run(&mut Backend { gpu: gpu.clone() })
+    match server.run(&mut Backend { gpu: gpu.clone() }) {
+        // A client that is killed may leave the socket in the middle of a message.
+        Err(Error::ReceiveWithFd(_) | Error::StreamRead(_) | Error::StreamWrite(_)) => Ok(()),
+        result => result,
+    }
 }
 
 fn interrupts() -> Vec<IrqInfo> {

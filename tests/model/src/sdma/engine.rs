@@ -10,7 +10,7 @@ use super::queue::{Exception, Job, Queue};
 use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::regs::sdma::{self, cntl, f32_cntl, status_reg};
-use crate::regs::{Reg, Store, SDMA_BASE, SDMA_GFX, SDMA_QUEUE_STRIDE, SDMA_RLC0, SDMA_RLC_QUEUES};
+use crate::regs::{Reg, SDMA_BASE, SDMA_GFX, SDMA_QUEUE_STRIDE, SDMA_RLC0, SDMA_RLC_QUEUES};
 use crate::summary::EngineCounts;
 
 /// The GFX ring and the RLC queues.
@@ -283,16 +283,6 @@ impl Engine {
         }
         self.quiet.notify_all();
         Ok(())
-    }
-
-    /// The pointers and state of all enabled queues, for messages.
-    pub fn describe(&self, _store: &Store) -> Vec<(usize, u8, u64, u64)> {
-        let state = self.state();
-        let shown = state.queues.iter().enumerate().filter_map(|(n, queue)| {
-            let (rptr, wptr) = queue.pointers();
-            (wptr != 0).then_some((n, queue.vmid(), rptr, wptr))
-        });
-        shown.collect()
     }
 }
 

@@ -310,9 +310,4 @@ impl Queue {
     pub fn vmid(&self) -> u8 {
         gfx_rb_cntl::RB_VMID.get(self.reg(sdma::GFX_RB_CNTL)) as u8
     }
-
-    /// Both pointers, for messages.
-    pub fn pointers(&self) -> (u64, u64) {
-        (self.rptr, self.wptr)
-    }
 }

@@ -2,7 +2,7 @@
 
 use super::rig::*;
 use crate::error::ModelError;
-use crate::regs::{athub, gc, mmhub, nbio, sdma, Reg};
+use crate::regs::{athub, gc, mmhub, mp0, nbio, sdma, Reg};
 
 #[test]
 fn reset_values() {
@@ -30,7 +30,7 @@ fn unknown_registers_are_named() {
     );
     let error = rig.gpu.write(gc::GRBM_STATUS, 1).unwrap_err();
     assert!(error.to_string().contains("GRBM_STATUS"), "{error}");
-    assert!(rig.gpu.write(Reg(0x1_16063 & 0x1_ffff), 1).is_err());
+    assert!(rig.gpu.write(mp0::MP0_SMN_C2PMSG_35, 1).is_err());
 }
 
 #[test]
