@@ -19,7 +19,8 @@
 //!   variants of POLL_REGMEM. POLL_REGMEM with function 0 (always) touches nothing and so is for everybody,
 //!   as is the HDP form with the HDP registers; other registers are the kernel's.
 //! - *RB_ENABLE cleared*: takes effect after the packet at hand, or between two tries of a poll; then
-//!   CONTEXT_STATUS.IDLE is set. Inside an indirect buffer the read pointer is that of the INDIRECT packet,
+//!   CONTEXT_STATUS.IDLE is set. A copy or fill that has run for more than half a second is given up for it
+//!   (sub-windows can be terabytes) and would be executed anew from its start; so for HALT and reset. Inside an indirect buffer the read pointer is that of the INDIRECT packet,
 //!   and resuming executes the buffer from its start. The read pointer can only be written while disabled.
 //! - *Write pointers* never go down without MINOR_PTR_UPDATE: a doorbell below is ignored, a register write
 //!   below the read pointer is an error. A doorbell during MINOR_PTR_UPDATE counts when that ends. A packet
@@ -30,7 +31,8 @@
 //! - *PTEPDE_COPY and RMW* change the bits of the mask only.
 //! - *TIMESTAMP* counts the 100 MHz reference clock; SET moves the engine's own count, GET reads it.
 //! - *Faults* are never retried: reads give zero, writes are dropped, the engine goes on. Neighbouring pages
-//!   that fault in the same way within one access (of at most 2 MiB) make one interrupt. WALKER_ERROR is 1
+//!   that fault in the same way within one access (of at most 2 MiB) make one interrupt, and a packet
+//!   that keeps at the same page does not repeat it. WALKER_ERROR is 1
 //!   for an address out of range or in the hole, 2 + n for an invalid entry that should lead to level n
 //!   (0 PTB), and the PDE0 enable bit stands for all of these; PERMISSION_FAULTS is bit 0 not valid, 1 read,
 //!   2 write. STATUS and ADDR keep the first fault until cleared.

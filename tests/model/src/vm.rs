@@ -11,6 +11,7 @@ use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::hub::{Fault, HubId, Run, Target};
 use crate::memory::{Access, Span, View};
+use crate::walk::PAGE_SHIFT;
 
 /// Bytes accessed under one hold of the translations.
 const CHUNK: u64 = 2 << 20;
@@ -24,6 +25,8 @@ pub struct Vm<'a> {
     vmid: u8,
     cid: u32,
     faults: Cell<u64>,
+    /// Page last reported for reads and for writes, and reported once only.
+    reported: Cell<[Option<u64>; 2]>,
 }
 
 /// A run that is used up step by step.
@@ -41,6 +44,7 @@ impl<'a> Vm<'a> {
             vmid,
             cid,
             faults: Cell::new(0),
+            reported: Cell::default(),
         }
     }
 
@@ -58,6 +62,15 @@ impl<'a> Vm<'a> {
         let Target::Fault(miss) = target else {
             return;
         };
+        self.faults.set(self.faults.get() + 1);
+        let page = Some(va >> PAGE_SHIFT);
+        let mut reported = self.reported.get();
+        let last = &mut reported[usize::from(access.writes())];
+        if *last == page {
+            return;
+        }
+        *last = page;
+        self.reported.set(reported);
         pending.push(Fault {
             vmid: self.vmid,
             va,
@@ -68,7 +81,6 @@ impl<'a> Vm<'a> {
     }
 
     fn raise(&self, pending: Vec<Fault>) -> Result<()> {
-        self.faults.set(self.faults.get() + pending.len() as u64);
         for fault in pending {
             self.gpu.hub(self.hub).raise(self.gpu, fault)?;
         }
@@ -227,11 +239,14 @@ impl<'a> Vm<'a> {
         })
     }
 
-    /// Writes an aligned 64-bit word whole.
-    pub fn store64(&self, va: u64, value: u64) -> Result<()> {
-        self.each(va, 8, Access::Write, |span, _, _| {
-            if let Some(word) = span.and_then(|span| span.atomic64()) {
-                word.store(value, Ordering::Release);
+    /// Writes aligned 64-bit words, each of them whole.
+    pub fn store64s(&self, va: u64, values: &[u64]) -> Result<()> {
+        let mut values = values.iter();
+        self.each(va, values.len() as u64 * 8, Access::Write, |span, _, n| {
+            for (k, value) in values.by_ref().take((n / 8) as usize).enumerate() {
+                if let Some(word) = span.and_then(|span| span.tail(k * 8).atomic64()) {
+                    word.store(*value, Ordering::Release);
+                }
             }
         })
     }

@@ -34,6 +34,8 @@ pub struct Engine {
     /// A packet ended.
     quiet: Condvar,
     fail_copy: AtomicBool,
+    /// The packet at hand is waited for: a queue was disabled, or the engine halted, paused or reset.
+    stop: AtomicBool,
     /// Added to the reference clock by TIMESTAMP SET.
     time_offset: AtomicU64,
 }
@@ -52,6 +54,7 @@ impl Engine {
             work: Condvar::new(),
             quiet: Condvar::new(),
             fail_copy: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
             time_offset: AtomicU64::new(0),
         }
     }
@@ -102,10 +105,16 @@ impl Engine {
         self.fail_copy.swap(false, Ordering::AcqRel) || gpu.take_failure()
     }
 
+    /// Whether somebody waits for the packet at hand to end.
+    pub fn wants_stop(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
     /// Stops after the packet at hand, which is waited for.
     pub fn pause(&self) {
         let mut state = self.state();
         state.paused = true;
+        self.stop.store(true, Ordering::Relaxed);
         while state.queues.iter().any(Queue::is_executing) {
             state = self
                 .quiet
@@ -159,11 +168,18 @@ impl Engine {
     /// Writes a register, `offset` dwords from the engine's base.
     pub fn write(&self, gpu: &Gpu, reg: Reg, offset: u32, value: u32) -> Result<()> {
         if let Some((queue, index)) = queue_register(offset) {
-            self.state().queues[queue].write(&gpu.regs, reg, index, value)?;
+            let mut state = self.state();
+            state.queues[queue].write(&gpu.regs, reg, index, value)?;
+            if state.queues[queue].is_stopping() {
+                self.stop.store(true, Ordering::Relaxed);
+            }
         } else if reg == self.own(sdma::STATUS_REG) {
             return Err(gpu.regs.refuse(reg, value, "the register is read-only"));
         } else {
             gpu.regs.set(reg, value);
+            if reg == self.own(sdma::F32_CNTL) && f32_cntl::HALT.is_set(value) {
+                self.stop.store(true, Ordering::Relaxed);
+            }
         }
         self.work.notify_all();
         Ok(())
@@ -254,7 +270,10 @@ impl Engine {
                         state.slice_end = Some(now + SLICE);
                     }
                     return match state.queues[queue].begin(queue) {
-                        Some(job) => Choice::Run(job),
+                        Some(job) => {
+                            self.stop.store(false, Ordering::Relaxed);
+                            Choice::Run(job)
+                        }
                         None => {
                             state.queues[queue].halt(Exception::Doorbell);
                             Choice::Doorbell(queue, state.queues[queue].vmid())
@@ -279,6 +298,7 @@ impl Engine {
                 state.slice_end = None;
             }
             Step::Starved => queue.starve(&job),
+            Step::Abandoned => queue.end(&job),
             Step::Halted(exception) => queue.halt(exception),
         }
         self.quiet.notify_all();

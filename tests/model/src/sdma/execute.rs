@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Executes one packet of a queue.
 
+use std::time::{Duration, Instant};
+
 use super::packet::{self, Condition, Packet, Polled, Refusal, HEAD, WRITE_HEAD};
 use super::queue::{Exception, Ib, Job};
 use super::Engine;
@@ -27,6 +29,11 @@ const CID_SDMA0: u32 = 256;
 const INDIRECT_DWORDS: u64 = 6;
 const INDIRECT_PHASE: u64 = 2;
 
+/// Bytes of a long packet between two looks at whether the queue is to stop.
+const PIECE: u64 = 16 << 20;
+/// How long a packet may go on after that.
+const PATIENCE: Duration = Duration::from_millis(500);
+
 /// How a packet ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
@@ -36,6 +43,8 @@ pub enum Step {
     Blocked,
     /// Its end is not there yet.
     Starved,
+    /// It is given up, and will be executed anew when the queue goes on.
+    Abandoned,
     /// The queue stops.
     Halted(Exception),
 }
@@ -44,6 +53,7 @@ pub enum Step {
 enum Work {
     Done,
     Blocked,
+    Abandoned,
     TimedOut,
     Enter(Ib),
 }
@@ -54,6 +64,7 @@ pub struct Executor<'a> {
     engine: &'a Engine,
     job: &'a mut Job,
     vm: Vm<'a>,
+    start: Instant,
 }
 
 fn cid(engine: &Engine) -> u32 {
@@ -70,6 +81,7 @@ impl<'a> Executor<'a> {
             engine,
             job,
             vm,
+            start: Instant::now(),
         }
     }
 
@@ -109,6 +121,7 @@ impl<'a> Executor<'a> {
             Ok(Work::Done) => self.advance(length)?,
             Ok(Work::Enter(ib)) => self.job.ib = Some(ib),
             Ok(Work::Blocked) => return Ok(Step::Blocked),
+            Ok(Work::Abandoned) => return Ok(Step::Abandoned),
             Ok(Work::TimedOut) => {
                 return self.halt(words, Exception::PollTimeout, POLL_TIMEOUT);
             }
@@ -171,7 +184,7 @@ impl<'a> Executor<'a> {
         };
         let ring = Vm::new(self.gpu, HubId::Mm, self.job.vmid, cid(self.engine));
         if target % 8 == 0 {
-            ring.store64(target, self.job.rptr)
+            ring.store64s(target, &[self.job.rptr])
         } else {
             ring.write(target, &self.job.rptr.to_le_bytes())
         }
@@ -222,17 +235,23 @@ impl<'a> Executor<'a> {
                 to,
                 also_to,
             } => {
-                vm.copy(to, from, len)?;
-                let mut copied = len;
-                if let Some(also_to) = also_to {
-                    vm.copy(also_to, from, len)?;
+                let mut copied = 0;
+                for to in [Some(to), also_to].into_iter().flatten() {
+                    let whole = self.pieces(len, |at, n| {
+                        vm.copy(to.wrapping_add(at), from.wrapping_add(at), n)
+                    })?;
+                    if !whole {
+                        return Ok(Ok(Work::Abandoned));
+                    }
                     copied += len;
                 }
                 gpu.summary.bytes_copied.add(copied);
                 counts.bytes.add(copied);
             }
             Packet::CopySubWindow(ref window) => {
-                window.copy(vm)?;
+                if !window.copy(vm, || !self.given_up())? {
+                    return Ok(Ok(Work::Abandoned));
+                }
                 gpu.summary.bytes_copied.add(window.bytes());
                 counts.bytes.add(window.bytes());
             }
@@ -242,7 +261,11 @@ impl<'a> Executor<'a> {
                 counts.bytes.add(dwords * 4);
             }
             Packet::Fill { to, len, pattern } => {
-                vm.fill(to, len, pattern.to_le_bytes())?;
+                let pattern = pattern.to_le_bytes();
+                let whole = self.pieces(len, |at, n| vm.fill(to.wrapping_add(at), n, pattern))?;
+                if !whole {
+                    return Ok(Ok(Work::Abandoned));
+                }
                 gpu.summary.bytes_filled.add(len);
                 counts.bytes.add(len);
             }
@@ -287,7 +310,8 @@ impl<'a> Executor<'a> {
                 count,
             } => {
                 let value = |n: u64| first.wrapping_add(n.wrapping_mul(step)) | mask;
-                self.entries(to, count, |n| Ok(value(n)))?;
+                let values: Vec<u64> = (0..count).map(value).collect();
+                self.entries(to, &values)?;
             }
             Packet::PtePdeCopy {
                 from,
@@ -295,13 +319,14 @@ impl<'a> Executor<'a> {
                 mask,
                 count,
             } => {
-                self.entries(to, count, |n| {
-                    let mut old = [0; 8];
-                    let mut new = [0; 8];
-                    vm.read(to.wrapping_add(n * 8), &mut old)?;
-                    vm.read(from.wrapping_add(n * 8), &mut new)?;
-                    Ok(u64::from_le_bytes(old) & !mask | u64::from_le_bytes(new) & mask)
-                })?;
+                let old = self.load64s(to, count)?;
+                let new = self.load64s(from, count)?;
+                let values: Vec<u64> = old
+                    .iter()
+                    .zip(&new)
+                    .map(|(old, new)| old & !mask | new & mask)
+                    .collect();
+                self.entries(to, &values)?;
             }
             Packet::PtePdeModify { addr, mask, value } => {
                 vm.atomic(addr, 8, |span| {
@@ -319,7 +344,7 @@ impl<'a> Executor<'a> {
                 } else {
                     self.engine.time(gpu)
                 };
-                vm.store64(to, now)?;
+                vm.store64s(to, &[now])?;
             }
             Packet::SrbmWrite {
                 dword,
@@ -332,10 +357,10 @@ impl<'a> Executor<'a> {
 
     /// The data of a WRITE packet, in pieces.
     fn write(&self, to: u64, dwords: u64) -> Result<()> {
-        const PIECE: u64 = 16 << 10;
+        const DWORDS_AT_ONCE: u64 = 16 << 10;
         let mut done = 0;
         while done < dwords {
-            let n = PIECE.min(dwords - done);
+            let n = DWORDS_AT_ONCE.min(dwords - done);
             let mut words = vec![0; n as usize];
             self.fetch(WRITE_HEAD + done, &mut words)?;
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -345,18 +370,43 @@ impl<'a> Executor<'a> {
         Ok(())
     }
 
-    /// Writes `count` page-table entries, each of them whole.
-    fn entries(
-        &self,
-        to: u64,
-        count: u64,
-        mut value: impl FnMut(u64) -> Result<u64>,
-    ) -> Result<()> {
-        for n in 0..count {
-            self.vm.store64(to.wrapping_add(n * 8), value(n)?)?;
+    /// Gives `step` offsets and lengths that make up `len`, until the packet is given up; true if it is not.
+    fn pieces(&self, len: u64, mut step: impl FnMut(u64, u64) -> Result<()>) -> Result<bool> {
+        let mut done = 0;
+        while done < len {
+            if self.given_up() {
+                return Ok(false);
+            }
+            let n = PIECE.min(len - done);
+            step(done, n)?;
+            done += n;
         }
-        self.gpu.summary.bytes_written.add(count * 8);
-        self.engine.counts(self.gpu).bytes.add(count * 8);
+        Ok(true)
+    }
+
+    /// Whether the queue is wanted to stop, and this packet has taken very long.
+    fn given_up(&self) -> bool {
+        self.engine.wants_stop() && self.start.elapsed() > PATIENCE
+    }
+
+    /// Reads `count` page-table entries.
+    fn load64s(&self, from: u64, count: u64) -> Result<Vec<u64>> {
+        let mut bytes = vec![0; count as usize * 8];
+        self.vm.read(from, &mut bytes)?;
+        let mut entry = [0; 8];
+        let entries = bytes.chunks_exact(8).map(|bytes| {
+            entry.copy_from_slice(bytes);
+            u64::from_le_bytes(entry)
+        });
+        Ok(entries.collect())
+    }
+
+    /// Writes page-table entries, each of them whole.
+    fn entries(&self, to: u64, values: &[u64]) -> Result<()> {
+        self.vm.store64s(to, values)?;
+        let bytes = values.len() as u64 * 8;
+        self.gpu.summary.bytes_written.add(bytes);
+        self.engine.counts(self.gpu).bytes.add(bytes);
         Ok(())
     }
 

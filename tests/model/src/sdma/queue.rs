@@ -130,6 +130,11 @@ impl Queue {
         self.executing
     }
 
+    /// Whether it was disabled and its last packet has not ended yet.
+    pub fn is_stopping(&self) -> bool {
+        self.executing && !self.enabled()
+    }
+
     fn has_work(&self) -> bool {
         let more = self.wptr > self.rptr && self.starved != Some(self.wptr) && !self.minor();
         self.enabled() && self.exception.is_none() && (self.ib.is_some() || more)

@@ -88,8 +88,9 @@ impl SubWindow {
         self.size.iter().product::<u64>() << self.element
     }
 
-    /// Copies row by row, or more at once where rows follow each other on both sides.
-    pub fn copy(&self, vm: &Vm<'_>) -> Result<()> {
+    /// Copies row by row, or more at once where rows follow each other on both sides. Asks `go_on` between
+    /// rows and is false if that ended it.
+    pub fn copy(&self, vm: &Vm<'_>, go_on: impl Fn() -> bool) -> Result<bool> {
         let [width, mut height, mut depth] = self.size;
         let mut run = width;
         if self.from.pitch == run && self.to.pitch == run {
@@ -102,12 +103,15 @@ impl SubWindow {
         }
         for z in 0..depth {
             for y in 0..height {
+                if !go_on() {
+                    return Ok(false);
+                }
                 let to = self.to.address(self.element, y, z);
                 let from = self.from.address(self.element, y, z);
                 vm.copy(to, from, run << self.element)?;
             }
         }
-        Ok(())
+        Ok(true)
     }
 }
 

@@ -273,3 +273,32 @@ fn an_invalidation_needs_its_range() {
         .write(gc::VM_INVALIDATE_ENG0_REQ.nth(3, 1), 1)
         .is_err());
 }
+
+#[test]
+fn a_packet_does_not_repeat_the_fault_of_a_page() {
+    let (rig, mut ring) = rig();
+    // 64 rows of four bytes, sixteen apart, all from one page that is not there.
+    let from = VA + 0x5000;
+    rig.run(
+        &mut ring,
+        &[
+            1 | 4 << 8,
+            lo(from),
+            hi(from),
+            0,
+            15 << 13,
+            0,
+            lo(VA),
+            hi(VA),
+            0,
+            15 << 13,
+            0,
+            3 | 63 << 16,
+            0,
+        ],
+    );
+    assert_eq!(rig.ih_entries(), 1);
+    // The next packet does.
+    rig.run(&mut ring, &copy(VA, from, 4));
+    assert_eq!(rig.ih_entries(), 2);
+}

@@ -4,6 +4,7 @@
 
 mod bandwidth;
 mod faults;
+mod fuzz;
 mod interrupts;
 mod packets;
 mod queues;

@@ -323,3 +323,34 @@ fn a_flush_waits_for_the_users_of_old_translations() {
             .all(|&b| b == 0xaa));
     }
 }
+
+#[test]
+fn a_packet_of_terabytes_is_given_up() {
+    let mut rig = Rig::new();
+    let mut ring = rig.ring(0, 1, 8);
+    rig.gpu.start();
+    // All dimensions at their largest, nothing mapped.
+    let window = [
+        1 | 4 << 8 | 4 << 29,
+        0,
+        1,
+        0,
+        !0x1fff,
+        0x0fff_ffff,
+        0,
+        2,
+        0,
+        !0x1fff,
+        0x0fff_ffff,
+        0x3fff_3fff,
+        0x7ff,
+    ];
+    rig.submit(&mut ring, &window);
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    assert!(!idle(&rig, &ring));
+    let start = std::time::Instant::now();
+    rig.enable(&ring, false);
+    eventually("idle", || idle(&rig, &ring));
+    assert!(start.elapsed().as_secs() < 2);
+    assert_eq!(rig.rptr(&ring), 0);
+}
