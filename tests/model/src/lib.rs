@@ -22,8 +22,8 @@
 //!   CONTEXT_STATUS.IDLE is set. A copy or fill that has run for more than half a second is given up for it
 //!   (sub-windows can be terabytes) and would be executed anew from its start; so for HALT and reset. Inside an indirect buffer the read pointer is that of the INDIRECT packet,
 //!   and resuming executes the buffer from its start. The read pointer can only be written while disabled.
-//! - *Write pointers* never go down without MINOR_PTR_UPDATE: a doorbell below is ignored, a register write
-//!   below the read pointer is an error. A doorbell during MINOR_PTR_UPDATE counts when that ends. A packet
+//! - *Write pointers* never go down without MINOR_PTR_UPDATE: a doorbell below is ignored (in VMID 0: an
+//!   error), a register write below the read pointer is an error. A doorbell during MINOR_PTR_UPDATE counts when that ends. A packet
 //!   whose end is past the write pointer waits. A 64-bit doorbell stored as two halves acts on the high one.
 //! - *Turns*: a queue runs for up to 200 us or until it polls or is empty; RLC queues only run with
 //!   AUTO_CTXSW. F32_CNTL.HALT is set out of reset.

@@ -103,7 +103,7 @@ impl Nbio {
         match route(&gpu.regs, byte) {
             Route::Ih => self.ih(gpu, byte, value as u32),
             Route::Sdma(engine) => {
-                if gpu.sdma[engine].doorbell((byte / 4) as u32, value) {
+                if gpu.sdma[engine].doorbell((byte / 4) as u32, value)? {
                     gpu.summary.doorbells_sdma.bump();
                 } else {
                     gpu.summary.doorbells_unattached.bump();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::execute::{Executor, Step};
 use super::queue::{Exception, Job, Queue};
-use crate::error::Result;
+use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::regs::sdma::{self, cntl, f32_cntl, status_reg};
 use crate::regs::{Reg, SDMA_BASE, SDMA_GFX, SDMA_QUEUE_STRIDE, SDMA_RLC0, SDMA_RLC_QUEUES};
@@ -186,19 +186,24 @@ impl Engine {
     }
 
     /// A doorbell at dword `index` of BAR2; false if it is no queue's.
-    pub fn doorbell(&self, index: u32, value: u64) -> bool {
+    pub fn doorbell(&self, index: u32, value: u64) -> Result<bool> {
         let mut state = self.state();
         let owner = state
             .queues
             .iter_mut()
             .find(|queue| queue.owns_doorbell(index));
         let Some(queue) = owner else {
-            return false;
+            return Ok(false);
         };
-        queue.ring(value);
+        if !queue.ring(value) {
+            return Err(ModelError::Other(format!(
+                "SDMA{}: doorbell {value:#x} of VMID 0 is below the write pointer",
+                self.number
+            )));
+        }
         drop(state);
         self.work.notify_all();
-        true
+        Ok(true)
     }
 
     /// The engine's thread: executes packets until one is a model error.

@@ -241,14 +241,18 @@ impl Queue {
             && gfx_doorbell_offset::OFFSET.get(self.reg(sdma::GFX_DOORBELL_OFFSET)) == index
     }
 
-    /// Its doorbell rings with a write pointer in bytes. Smaller values than before are ignored.
-    pub fn ring(&mut self, value: u64) {
+    /// Its doorbell rings with a write pointer in bytes. Smaller values than before are ignored; false if that
+    /// happens to the kernel, which loses what it wanted to submit.
+    pub fn ring(&mut self, value: u64) -> bool {
         let value = value & !3;
         if self.minor() {
             self.captured = self.captured.max(Some(value));
         } else if value > self.wptr {
             self.wptr = value;
+        } else if value < self.wptr {
+            return self.vmid() != 0 || !self.enabled();
         }
+        true
     }
 
     /// Begins a packet; None if the write pointer is one that the ring cannot have.

@@ -142,6 +142,23 @@ fn a_write_pointer_beyond_the_ring_is_refused() {
 }
 
 #[test]
+fn a_doorbell_below_the_write_pointer() {
+    let mut rig = Rig::new();
+    for vmid in [0, 8] {
+        let mut ring = rig.ring(0, usize::from(vmid != 0), vmid);
+        rig.run(&mut ring, &[0, 0, 0]);
+        let byte = u64::from(ring.doorbell) * 4;
+        let result = rig
+            .gpu
+            .nbio
+            .doorbell(&rig.gpu, byte, &[4, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(result.is_err(), vmid == 0);
+        rig.drain(0).unwrap();
+        assert_eq!(rig.rptr(&ring), 12);
+    }
+}
+
+#[test]
 fn a_ring_that_is_gone_stops_the_queue() {
     let mut rig = Rig::new();
     let mut ring = rig.ring(0, 1, 8);
