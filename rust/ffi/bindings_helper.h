@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What bindgen reads for the driver: the kernel's headers that the kernel crate's bindings leave out, our
+ * shims, and constants that bindgen cannot see because they are macros (RKFD_CONST_X becomes X).
+ */
+#include <linux/dma-mapping.h>
+#include <linux/fs.h>
+#include <linux/gfp.h>
+#include <linux/io.h>
+#include <linux/mm.h>
+#include <linux/mmu_notifier.h>
+#include <linux/pci.h>
+#include <drm/drm_device.h>
+#include <drm/drm_drv.h>
+#include <drm/drm_file.h>
+#include <drm/drm_gem.h>
+#include <drm/drm_ioctl.h>
+#include <drm/drm_vma_manager.h>
+#include <drm/gpu_scheduler.h>
+#include <uapi/drm/amdgpu_drm.h>
+#include <uapi/linux/kfd_ioctl.h>
+#include "rkfd_shims.h"

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Raw C, as bindgen sees it: what the kernel crate lacks, beside all that it has. Only `kern` may use it.
+
+#[allow(
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    dead_code,
+    missing_docs,
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    unreachable_pub,
+    unsafe_op_in_unsafe_fn,
+    reason = "generated: what the headers name, in C's manner"
+)]
+mod generated {
+    // What is generated here shadows what the glob brings.
+    pub(crate) use kernel::bindings::*;
+    use kernel::ffi;
+    use pin_init::MaybeZeroable;
+
+    include!(concat!(env!("RKFD_OBJ"), "/ffi/bindings_generated.rs"));
+}
+
+pub(crate) use generated::*;

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The bodies of include/rkfd_shims.h. */
+#include "rkfd_shims.h"
+
+/* I/O */
+
+u64 rkfd_readq(const void __iomem *addr)
+{
+	return readq(addr);
+}

@@ -1,0 +1,2 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Safe wrappers of what the kernel crate lacks, in its shape, so that each can go when upstream has it.
