@@ -48,12 +48,14 @@
 pub mod clock;
 pub mod config;
 pub mod control;
+pub mod dma;
 pub mod error;
 pub mod gpu;
 pub mod grbm;
 pub mod hub;
 pub mod ih;
 #[allow(unsafe_code)]
+pub mod mapping;
 pub mod memory;
 pub mod msi;
 pub mod nbio;

@@ -1,24 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Memory the device can reach: VRAM (a memfd that is also BAR0) and the guest RAM it may DMA to.
-//!
-//! The only module with `unsafe`. Both memories are shared with the guest's CPUs, which may read and
-//! write them at any moment, so bytes are copied through raw pointers and single words through atomics;
-//! no reference to plain data is ever made.
 
-use std::collections::BTreeMap;
-use std::ffi::c_void;
 use std::fs::File;
-use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use rustix::fs::MemfdFlags;
-use rustix::mm::{MapFlags, ProtFlags};
 
+use crate::dma::{DmaMap, DmaRegion};
 use crate::error::{ModelError, Result};
+use crate::mapping::{Mapping, Span};
 
 /// Which memory a physical address is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -80,200 +72,6 @@ impl Access {
     }
 }
 
-/// A file mapped shared, readable and writeable, for as long as this lives.
-struct Mapping {
-    start: NonNull<u8>,
-    len: usize,
-}
-
-// SAFETY: the mapping belongs to the process, not to a thread; all accesses go through raw pointer copies
-// and atomics, which carry no thread affinity.
-unsafe impl Send for Mapping {}
-// SAFETY: as above; concurrent access is what shared memory is for, and no reference to its bytes exists.
-unsafe impl Sync for Mapping {}
-
-impl Mapping {
-    fn new(fd: BorrowedFd<'_>, len: usize) -> std::io::Result<Mapping> {
-        // SAFETY: a new mapping at an address of the kernel's choice overlaps no other object.
-        let start = unsafe {
-            rustix::mm::mmap(
-                std::ptr::null_mut(),
-                len,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED | MapFlags::NORESERVE,
-                fd,
-                0,
-            )?
-        };
-        let start = NonNull::new(start.cast()).ok_or(std::io::ErrorKind::OutOfMemory)?;
-        Ok(Mapping { start, len })
-    }
-
-    fn span(&self, offset: usize, len: usize) -> Span<'_> {
-        assert!(offset <= self.len && len <= self.len - offset);
-        Span {
-            // SAFETY: `offset` was checked to lie inside the mapping.
-            start: unsafe { self.start.as_ptr().add(offset) },
-            len,
-            life: PhantomData,
-        }
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the range is the one that mmap gave; spans borrow the mapping, so none is left.
-        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast::<c_void>(), self.len) };
-    }
-}
-
-/// A stretch of mapped memory that is contiguous for this process.
-#[derive(Clone, Copy)]
-pub struct Span<'a> {
-    start: *mut u8,
-    len: usize,
-    life: PhantomData<&'a ()>,
-}
-
-impl<'a> Span<'a> {
-    /// Bytes.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there is nothing in it.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// What is left after the first `skip` bytes. Panics if there are fewer.
-    pub fn tail(&self, skip: usize) -> Span<'a> {
-        assert!(skip <= self.len);
-        Span {
-            // SAFETY: `skip` was checked to lie inside the span.
-            start: unsafe { self.start.add(skip) },
-            len: self.len - skip,
-            life: PhantomData,
-        }
-    }
-
-    /// Copies the first bytes out. Panics if there are fewer than `out` wants.
-    pub fn read(&self, out: &mut [u8]) {
-        assert!(out.len() <= self.len);
-        // SAFETY: the span covers `out.len()` mapped bytes and `out` is this process's own memory.
-        unsafe { std::ptr::copy_nonoverlapping(self.start, out.as_mut_ptr(), out.len()) }
-    }
-
-    /// Copies `data` to the first bytes. Panics if it does not fit.
-    pub fn write(&self, data: &[u8]) {
-        assert!(data.len() <= self.len);
-        // SAFETY: the span covers `data.len()` mapped bytes and `data` is this process's own memory.
-        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), self.start, data.len()) }
-    }
-
-    /// Copies `len` bytes to `to`, which may overlap. Panics if either is shorter.
-    pub fn copy_to(&self, to: &Span<'_>, len: usize) {
-        assert!(len <= self.len && len <= to.len);
-        // SAFETY: both spans cover `len` mapped bytes; `copy` allows them to overlap.
-        unsafe { std::ptr::copy(self.start, to.start, len) }
-    }
-
-    /// Fills with zeros.
-    pub fn zero(&self) {
-        // SAFETY: the span covers `self.len` mapped bytes.
-        unsafe { std::ptr::write_bytes(self.start, 0, self.len) }
-    }
-
-    /// The first four bytes as an atomic, if there are as many and they are aligned.
-    pub fn atomic32(&self) -> Option<&'a AtomicU32> {
-        let start = self.start.cast::<u32>();
-        (self.len >= 4 && start.is_aligned())
-            // SAFETY: mapped for 'a, aligned, and only ever accessed atomically or by raw copies.
-            .then(|| unsafe { AtomicU32::from_ptr(start) })
-    }
-
-    /// The first eight bytes as an atomic, if there are as many and they are aligned.
-    pub fn atomic64(&self) -> Option<&'a AtomicU64> {
-        let start = self.start.cast::<u64>();
-        (self.len >= 8 && start.is_aligned())
-            // SAFETY: mapped for 'a, aligned, and only ever accessed atomically or by raw copies.
-            .then(|| unsafe { AtomicU64::from_ptr(start) })
-    }
-}
-
-/// One DMA mapping of the client.
-struct DmaRegion {
-    len: u64,
-    /// None: memory for which no descriptor was given, so it cannot be reached.
-    memory: Option<(Arc<Mapping>, u64)>,
-    readable: bool,
-    writeable: bool,
-}
-
-#[derive(Default)]
-struct DmaMap {
-    regions: BTreeMap<u64, DmaRegion>,
-    /// Each file of guest RAM is mapped once and whole, and stays: a vIOMMU maps single pages at a high rate.
-    files: Vec<(u64, u64, Arc<Mapping>)>,
-}
-
-impl DmaMap {
-    fn file(&mut self, file: &File, end: u64) -> std::io::Result<Arc<Mapping>> {
-        let meta = file.metadata()?;
-        let key = (meta.dev(), meta.ino());
-        let known = self
-            .files
-            .iter()
-            .find(|(dev, ino, mapping)| (*dev, *ino) == key && mapping.len as u64 >= end);
-        if let Some((_, _, mapping)) = known {
-            return Ok(mapping.clone());
-        }
-        if meta.len() < end {
-            return Err(std::io::ErrorKind::InvalidInput.into());
-        }
-        let mapping = Arc::new(Mapping::new(file.as_fd(), meta.len() as usize)?);
-        self.files.push((key.0, key.1, mapping.clone()));
-        Ok(mapping)
-    }
-
-    /// The region that covers `address`, with its start.
-    fn find(&self, address: u64) -> Option<(u64, &DmaRegion)> {
-        let (&start, region) = self.regions.range(..=address).next_back()?;
-        (address - start < region.len).then_some((start, region))
-    }
-
-    fn remove(&mut self, address: u64, size: u64) {
-        let end = address.saturating_add(size);
-        let touched: Vec<u64> = self
-            .regions
-            .range(..end)
-            .filter(|(start, region)| *start + region.len > address)
-            .map(|(start, _)| *start)
-            .collect();
-        for start in touched {
-            let Some(region) = self.regions.remove(&start) else {
-                continue;
-            };
-            let piece = |from: u64, to: u64| DmaRegion {
-                len: to - from,
-                memory: region
-                    .memory
-                    .as_ref()
-                    .map(|(file, offset)| (file.clone(), offset + (from - start))),
-                readable: region.readable,
-                writeable: region.writeable,
-            };
-            let old_end = start + region.len;
-            if start < address {
-                self.regions.insert(start, piece(start, address));
-            }
-            if old_end > end {
-                self.regions.insert(end, piece(end, old_end));
-            }
-        }
-    }
-}
-
 /// Everything the device can reach.
 pub struct Bus {
     vram_file: OwnedFd,
@@ -303,7 +101,7 @@ impl Bus {
 
     /// Size of VRAM, bytes.
     pub fn vram_size(&self) -> u64 {
-        self.vram.len as u64
+        self.vram.len() as u64
     }
 
     /// Follows PCI_COMMAND bus master enable.
@@ -337,8 +135,7 @@ impl Bus {
         if address.checked_add(size).is_none() {
             return Err(std::io::ErrorKind::InvalidInput.into());
         }
-        dma.remove(address, size);
-        dma.regions.insert(
+        dma.insert(
             address,
             DmaRegion {
                 len: size,
@@ -359,7 +156,7 @@ impl Bus {
     /// Takes all mappings away.
     pub fn unmap_all(&self) {
         let mut dma = self.dma.write().unwrap_or_else(PoisonError::into_inner);
-        dma.regions.clear();
+        dma.clear();
     }
 
     /// Access to the memories. Mappings do not change while this is held, so hold it for short.

@@ -10,7 +10,8 @@ use std::sync::atomic::Ordering;
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::hub::{Fault, HubId, Run, Target};
-use crate::memory::{Access, Span, View};
+use crate::mapping::Span;
+use crate::memory::{Access, View};
 use crate::walk::PAGE_SHIFT;
 
 /// Bytes accessed under one hold of the translations.

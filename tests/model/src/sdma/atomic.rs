@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::memory::Span;
+use crate::mapping::Span;
 
 /// Bit that says 64-bit operands.
 const WIDE: u32 = 0x20;

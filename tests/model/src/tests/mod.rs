@@ -10,4 +10,5 @@ mod packets;
 mod queues;
 mod registers;
 mod rig;
+mod tables;
 mod windows;
