@@ -3,16 +3,14 @@
 
 use std::time::{Duration, Instant};
 
-use super::packet::{self, Condition, Packet, Polled, Refusal, HEAD, WRITE_HEAD};
+use super::packet::{self, Packet, Refusal, HEAD, WRITE_HEAD};
 use super::queue::{Exception, Ib, Job};
 use super::Engine;
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::hub::HubId;
 use crate::ih::{Iv, SDMA_CLIENT};
-use crate::regs::nbio;
 use crate::regs::sdma::{self, cntl};
-use crate::regs::{Field, Reg, DWORDS};
 use crate::vm::Vm;
 
 /// Interrupt sources.
@@ -25,9 +23,8 @@ const RING_GFX: u8 = 0;
 const RING_RLC: u8 = 2;
 /// FAULT_STATUS.CID of SDMA0 in MMHUB; the other engines follow.
 const CID_SDMA0: u32 = 256;
-/// Dwords of INDIRECT, and where in a group of eight it has to begin.
+/// Dwords of INDIRECT.
 const INDIRECT_DWORDS: u64 = 6;
-const INDIRECT_PHASE: u64 = 2;
 
 /// Bytes of a long packet between two looks at whether the queue is to stop.
 const PIECE: u64 = 16 << 20;
@@ -50,7 +47,7 @@ pub enum Step {
 }
 
 /// How the packet's work ended.
-enum Work {
+pub(super) enum Work {
     Done,
     Blocked,
     Abandoned,
@@ -60,10 +57,10 @@ enum Work {
 
 /// A queue's packet at its read pointer.
 pub struct Executor<'a> {
-    gpu: &'a Gpu,
+    pub(super) gpu: &'a Gpu,
     engine: &'a Engine,
-    job: &'a mut Job,
-    vm: Vm<'a>,
+    pub(super) job: &'a mut Job,
+    pub(super) vm: Vm<'a>,
     start: Instant,
 }
 
@@ -191,7 +188,7 @@ impl<'a> Executor<'a> {
     }
 
     /// Whether the packet is the kernel's.
-    fn privileged(&self) -> bool {
+    pub(super) fn privileged(&self) -> bool {
         self.job.ib.map_or(self.job.vmid, |ib| ib.vmid) == 0
     }
 
@@ -408,100 +405,6 @@ impl<'a> Executor<'a> {
         self.gpu.summary.bytes_written.add(bytes);
         self.engine.counts(self.gpu).bytes.add(bytes);
         Ok(())
-    }
-
-    fn poll(
-        &self,
-        what: Polled,
-        until: Condition,
-        retries: Option<u32>,
-    ) -> Result<std::result::Result<Work, Refusal>> {
-        let register = |byte: u64| match u32::try_from(byte / 4) {
-            Ok(dword) if dword < DWORDS && byte % 4 == 0 => Ok(Reg(dword)),
-            _ => Err(ModelError::UnknownRegister {
-                access: "poll",
-                byte,
-                dword: (byte / 4) as u32,
-            }),
-        };
-        let value = match what {
-            Polled::Nothing => return Ok(Ok(Work::Done)),
-            Polled::Memory(addr) => self.vm.load32(addr)?,
-            Polled::Register(byte) if self.privileged() => self.gpu.read(register(byte)?)?,
-            Polled::Register(_) => return Ok(Err("registers are the kernel's")),
-            Polled::Hdp {
-                request,
-                done,
-                value,
-            } => {
-                let flush = u64::from(nbio::GPU_HDP_FLUSH_REQ.0) * 4;
-                let flushed = u64::from(nbio::GPU_HDP_FLUSH_DONE.0) * 4;
-                if (request, done) != (flush, flushed) {
-                    return Ok(Err("not the HDP flush registers"));
-                }
-                if self.job.tries == 0 {
-                    self.gpu.write(register(request)?, value)?;
-                }
-                self.gpu.read(register(done)?)?
-            }
-        };
-        Ok(Ok(if until.holds(value) {
-            Work::Done
-        } else if retries.is_some_and(|retries| self.job.tries >= retries) {
-            Work::TimedOut
-        } else {
-            Work::Blocked
-        }))
-    }
-
-    fn indirect(&self, vmid: u8, base: u64, dwords: u64) -> std::result::Result<Work, Refusal> {
-        if self.job.ib.is_some() {
-            return Err("an indirect buffer cannot contain another");
-        }
-        if !self.job.ib_enable {
-            return Err("IB_CNTL.IB_ENABLE is clear");
-        }
-        if self.job.rptr / 4 % 8 != INDIRECT_PHASE {
-            return Err("the packet does not end on a boundary of 8 dwords");
-        }
-        if dwords == 0 {
-            return Ok(Work::Done);
-        }
-        // Only the kernel may choose an address space.
-        let vmid = if self.job.vmid == 0 {
-            vmid
-        } else {
-            self.job.vmid
-        };
-        Ok(Work::Enter(Ib {
-            base,
-            vmid,
-            dwords,
-            at: 0,
-        }))
-    }
-
-    fn srbm_write(
-        &self,
-        dword: u32,
-        value: u32,
-        bytes: u32,
-    ) -> Result<std::result::Result<Work, Refusal>> {
-        if !self.privileged() {
-            return Ok(Err("registers are the kernel's"));
-        }
-        let mut mask = 0;
-        for byte in (0..4).filter(|byte| bytes >> byte & 1 == 1) {
-            mask = Field::new(byte * 8 + 7, byte * 8).put(mask, 0xff);
-        }
-        let reg = Reg(dword);
-        let merged = if mask == u32::MAX {
-            value
-        } else {
-            self.gpu.read(reg)? & !mask | value & mask
-        };
-        self.gpu.write(reg, merged)?;
-        Ok(Ok(Work::Done))
     }
 }
 

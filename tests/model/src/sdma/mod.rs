@@ -4,6 +4,7 @@
 mod atomic;
 mod engine;
 mod execute;
+mod flow;
 mod packet;
 mod queue;
 mod window;
