@@ -230,6 +230,24 @@ static int child_reopens(const struct kfd_dev *parent)
 	return err;
 }
 
+static int child_takes_vm(const struct kfd_dev *parent)
+{
+	struct kfd_dev dev;
+	int err = kfd_open_files(&dev);
+
+	return err ? err : kfd_acquire_vm(dev.fd, parent->drm_fd, dev.gpu_id);
+}
+
+/* A VM has one process, also if another holds its file. */
+TEST_F(process, vm_of_other_process)
+{
+	struct kfd_dev *dev = &self->dev;
+
+	ASSERT_EQ(0, kfd_acquire_vm(dev->fd, dev->drm_fd, dev->gpu_id));
+	EXPECT_EQ(kfd_expected(answer_vm_of_other_process), in_child(child_takes_vm, dev));
+	EXPECT_EQ(0, kfd_acquire_vm(dev->fd, dev->drm_fd, dev->gpu_id));
+}
+
 TEST_F(process, forked_child)
 {
 	struct kfd_ioctl_get_version_args args;
