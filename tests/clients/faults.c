@@ -190,16 +190,45 @@ static bool run_over_the_end(struct trouble *t)
 	return trace_wait("rkfd_vm_fault", text, 1, FAULT_MS);
 }
 
-/* The ring is all right, but what the engine finds there is not. */
-static bool unknown_packet(struct trouble *t)
+/* A queue of its own stops at the packet: what follows it is not done. */
+static bool stops(struct trouble *t, const struct packets *p)
 {
-	struct packets p = { 0 };
-	uint32_t fence;
+	struct queue queue;
+	bool stopped;
 
-	sdma_emit(&p, 0xfe);
-	sdma_emit64(&p, 0);
-	fence = queue_submit(&t->queue, &p);
-	return !queue_wait_ms(&t->queue, fence, 1000);
+	queue_create(&t->gpu, &queue, RING_SIZE, BUFFER_GTT);
+	stopped = !queue_wait_ms(&queue, queue_submit(&queue, p), 500);
+	queue_destroy(&queue);
+	return stopped;
+}
+
+/* The ring is all right, but what the engine finds there is not. */
+static bool refused_packets(struct trouble *t)
+{
+	const uint32_t scratch_register = 0x2040;
+	const uint32_t always = 0, memory = 0;
+	struct packets p[4] = { 0 };
+	unsigned int i;
+	bool ok = true;
+
+	/* An opcode that does not exist. */
+	sdma_emit(&p[0], 0xfe);
+	sdma_emit64(&p[0], 0);
+	/* Registers are the kernel's, to write and to read. */
+	sdma_srbm_write(&p[1], scratch_register, 1);
+	sdma_header(&p[2], SDMA_POLL_REGMEM, 0, always << 28 | memory << 31);
+	sdma_emit64(&p[2], scratch_register * 4);
+	sdma_emit64(&p[2], 0);
+	sdma_emit(&p[2], 0xfffu << 16 | 10);
+	/* A fence writes aligned dwords. */
+	sdma_fence(&p[3], t->good.gpu + 2, 1);
+	for (i = 0; i < 4; i++) {
+		if (stops(t, &p[i]))
+			continue;
+		tap_note("packet 0x%08x did not stop its queue", p[i].dwords[0]);
+		ok = false;
+	}
+	return ok && all_bytes(t->good.cpu, BYTES, 0x11);
 }
 
 static const struct scenario {
@@ -211,7 +240,7 @@ static const struct scenario {
 	{ "a read after unmap", read_after_unmap },
 	{ "a write to read-only memory", write_read_only },
 	{ "a fill over the end of a buffer", run_over_the_end },
-	{ "an unknown packet", unknown_packet },
+	{ "a packet that the engine refuses", refused_packets },
 };
 
 #define AS_IT_SHOULD	0
