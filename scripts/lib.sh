@@ -20,7 +20,7 @@ note() {
 }
 
 # step LABEL COMMAND...: run a command with its output in a log. One line says what runs and how long
-# it took; a failure shows the end of the log. Not for use in a condition: errexit would be lost.
+# it took; a failure shows the end of the log, and then what the script's function hint makes of it. Not for use in a condition: errexit would be lost.
 step() {
 	local label=$1 log pid rc=0 start=$SECONDS shown=0 t
 	shift
@@ -45,6 +45,9 @@ step() {
 	if [ $rc -ne 0 ]; then
 		note "$label: failed after $t s; the end of $log:"
 		tail -n 30 "$log" >&2
+		if declare -F hint >/dev/null; then
+			hint "$log"
+		fi
 		exit $rc
 	fi
 	note "$label: $t s"
