@@ -1,2 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Safe wrappers of what the kernel crate lacks, in its shape, so that each can go when upstream has it.
+
+mod device;
+mod dma_map;
+mod page_list;
+pub(crate) mod pages;
+pub(crate) mod user_pages;

@@ -20,3 +20,6 @@
 #include <uapi/drm/amdgpu_drm.h>
 #include <uapi/linux/kfd_ioctl.h>
 #include "rkfd_shims.h"
+
+/* Pages */
+const gfp_t RKFD_CONST___GFP_RETRY_MAYFAIL = __GFP_RETRY_MAYFAIL;

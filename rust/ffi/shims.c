@@ -8,3 +8,15 @@ u64 rkfd_readq(const void __iomem *addr)
 {
 	return readq(addr);
 }
+
+/* Pages */
+
+void *rkfd_page_address(const struct page *page)
+{
+	return page_address(page);
+}
+
+unsigned long rkfd_page_to_pfn(const struct page *page)
+{
+	return page_to_pfn(page);
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The C device behind the kernel crate's, which keeps it to itself.
+
+use crate::ffi;
+use kernel::device::{Device, DeviceContext};
+
+/// The C device of `dev`: valid as long as `dev` is borrowed or a reference to it is held.
+pub(in crate::kern) fn as_raw<Ctx: DeviceContext>(dev: &Device<Ctx>) -> *mut ffi::device {
+    // `Device` is a transparent wrapper of an `Opaque`, so the address is the C structure's.
+    core::ptr::from_ref(dev).cast::<ffi::device>().cast_mut()
+}

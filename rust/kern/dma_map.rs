@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Pages mapped for a device: the streaming DMA API over a scatter list.
+
+use super::device;
+use crate::ffi;
+use core::{cell::UnsafeCell, ptr::NonNull};
+use kernel::{
+    device::Device,
+    error::to_result,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::{
+        aref::ARef,
+        atomic::{ordering::Full, AtomicFlag},
+    },
+};
+
+/// The longest piece of a scatter list, in bytes: a whole number of large pages.
+const MAX_SEGMENT: u32 = 1 << 31;
+
+/// A run of addresses that the device sees without a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DmaRun {
+    /// The first DMA address.
+    pub(crate) address: u64,
+    /// The bytes: a multiple of the page size.
+    pub(crate) size: u64,
+}
+
+/// Owns the scatter list; its pages belong to somebody else.
+struct Table(UnsafeCell<ffi::sg_table>);
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        // SAFETY: The table was filled by `sg_alloc_table_from_pages_segment` and is freed only here.
+        unsafe { ffi::sg_free_table(self.0.get()) };
+    }
+}
+
+/// Pages mapped for a device in both directions, coherent: neither side needs to synchronise.
+///
+/// The addresses are whole pages, in the order of the pages. Unmapped when dropped, or before that by
+/// [`DmaMap::unmap`], which the unbinding of a device needs.
+pub(super) struct DmaMap {
+    runs: KVVec<DmaRun>,
+    mapped: AtomicFlag,
+    table: Table,
+    dev: ARef<Device>,
+}
+
+// SAFETY: The DMA API may be called from any thread; the scatter list is touched again only by the one
+// caller that takes `mapped` down.
+unsafe impl Send for DmaMap {}
+// SAFETY: As above; everything else is not changed after `new`.
+unsafe impl Sync for DmaMap {}
+
+impl DmaMap {
+    /// Maps `pages` for `dev`, which must be bound.
+    ///
+    /// `ENOMEM` without memory or addresses, `EIO` or `EREMOTEIO` where the device cannot reach a page.
+    pub(super) fn new(dev: &ARef<Device>, pages: &[NonNull<ffi::page>]) -> Result<Self> {
+        let count = u32::try_from(pages.len()).map_err(|_| E2BIG)?;
+        let size = pages.len().checked_mul(PAGE_SIZE).ok_or(E2BIG)?;
+        let mut table = ffi::sg_table::default();
+        // SAFETY: `pages` holds `count` pointers to pages that the caller owns, and the function only reads
+        // the array; the table is a place to fill, and on failure nothing is left in it.
+        to_result(unsafe {
+            ffi::sg_alloc_table_from_pages_segment(
+                &mut table,
+                pages.as_ptr().cast::<*mut ffi::page>().cast_mut(),
+                count,
+                0,
+                size,
+                MAX_SEGMENT,
+                ffi::GFP_KERNEL,
+            )
+        })?;
+        let mut map = Self {
+            runs: KVVec::new(),
+            mapped: AtomicFlag::new(false),
+            table: Table(UnsafeCell::new(table)),
+            dev: dev.clone(),
+        };
+        // SAFETY: The device is a valid one, the table is filled, and nobody else knows it.
+        to_result(unsafe {
+            ffi::dma_map_sgtable(
+                device::as_raw(dev),
+                map.table.0.get(),
+                ffi::dma_data_direction_DMA_BIDIRECTIONAL,
+                ffi::DMA_ATTR_REQUIRE_COHERENT as usize,
+            )
+        })?;
+        // From here on a failure unmaps.
+        map.mapped.store(true, kernel::sync::atomic::Relaxed);
+        map.collect(size as u64)?;
+        Ok(map)
+    }
+
+    /// Fills `runs` from the mapped list; `size` is what they must add up to.
+    fn collect(&mut self, size: u64) -> Result {
+        let table = self.table.0.get_mut();
+        let mut entry = table.sgl;
+        let mut total = 0u64;
+        for _ in 0..table.nents {
+            if entry.is_null() {
+                return Err(EIO);
+            }
+            // SAFETY: `entry` is one of the `nents` entries that `dma_map_sgtable` has filled.
+            let (address, bytes) = unsafe {
+                (
+                    ffi::sg_dma_address(entry),
+                    u64::from(ffi::sg_dma_len(entry)),
+                )
+            };
+            total = total.checked_add(bytes).ok_or(EIO)?;
+            match self.runs.last_mut() {
+                Some(last) if last.address.checked_add(last.size) == Some(address) => {
+                    last.size += bytes;
+                }
+                _ => self.runs.push(
+                    DmaRun {
+                        address,
+                        size: bytes,
+                    },
+                    GFP_KERNEL,
+                )?,
+            }
+            // SAFETY: `entry` is a valid entry; the end of the list gives NULL.
+            entry = unsafe { ffi::sg_next(entry) };
+        }
+        let aligned = self
+            .runs
+            .iter()
+            .all(|run| (run.address | run.size) % PAGE_SIZE as u64 == 0);
+        if total == size && aligned {
+            Ok(())
+        } else {
+            Err(EIO)
+        }
+    }
+
+    /// The addresses, adjacent ones merged, in the order of the pages.
+    pub(super) fn runs(&self) -> &[DmaRun] {
+        &self.runs
+    }
+
+    /// Whether the addresses still lead to the pages.
+    pub(super) fn is_mapped(&self) -> bool {
+        self.mapped.load(kernel::sync::atomic::Relaxed)
+    }
+
+    /// Takes the pages away from the device, once; the caller has seen to it that nothing on the device
+    /// uses them any more, and that the device is still bound.
+    pub(super) fn unmap(&self) {
+        if !self.mapped.xchg(false, Full) {
+            return;
+        }
+        // SAFETY: The list was mapped by `new` with the same arguments; the exchange lets one caller through.
+        unsafe {
+            ffi::dma_unmap_sgtable(
+                device::as_raw(&self.dev),
+                self.table.0.get(),
+                ffi::dma_data_direction_DMA_BIDIRECTIONAL,
+                ffi::DMA_ATTR_REQUIRE_COHERENT as usize,
+            )
+        };
+    }
+}
+
+impl Drop for DmaMap {
+    fn drop(&mut self) {
+        self.unmap();
+    }
+}

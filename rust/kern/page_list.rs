@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Pages of system memory as an array of bytes that the CPU reaches through the direct map.
+
+use crate::ffi;
+use core::ptr::NonNull;
+use kernel::{page::PAGE_SIZE, prelude::*};
+
+/// Pages in the order of a buffer. They are shared with a device and maybe with user space, so each access
+/// is a single volatile load or store of its width, and what is read may have changed since.
+///
+/// Whoever makes the list keeps the pages allocated as long as the list exists.
+pub(crate) struct PageList {
+    pages: KVVec<NonNull<ffi::page>>,
+    writable: bool,
+}
+
+// SAFETY: The list only points to pages that its maker keeps; their content is accessed as described above.
+unsafe impl Send for PageList {}
+// SAFETY: As above.
+unsafe impl Sync for PageList {}
+
+impl PageList {
+    /// An empty list with room for `pages` pages; `writable` says whether the kernel may write to them.
+    pub(super) fn with_capacity(pages: usize, writable: bool) -> Result<Self> {
+        Ok(Self {
+            pages: KVVec::with_capacity(pages, GFP_KERNEL | __GFP_NOWARN)?,
+            writable,
+        })
+    }
+
+    /// Adds a page.
+    ///
+    /// # Safety
+    ///
+    /// `page` must be a page with an address in the direct map, and stay allocated as long as the list.
+    pub(super) unsafe fn push(&mut self, page: NonNull<ffi::page>) -> Result {
+        Ok(self.pages.push(page, GFP_KERNEL)?)
+    }
+
+    /// The pages.
+    pub(super) fn pages(&self) -> &[NonNull<ffi::page>] {
+        &self.pages
+    }
+
+    /// The bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.pages.len() as u64 * PAGE_SIZE as u64
+    }
+
+    /// The page frame number of the page at `index`, counted from the start; `EINVAL` past the end.
+    pub(crate) fn pfn(&self, index: usize) -> Result<usize> {
+        let page = self.pages.get(index).ok_or(EINVAL)?;
+        // SAFETY: The list holds valid pages.
+        Ok(unsafe { ffi::rkfd_page_to_pfn(page.as_ptr()) })
+    }
+
+    /// The address of the byte at `offset`, when it is a multiple of `width`, a power of two up to a page.
+    fn at(&self, offset: u64, width: u64) -> Result<*mut u8> {
+        if offset % width != 0 {
+            return Err(EINVAL);
+        }
+        let index = usize::try_from(offset / PAGE_SIZE as u64).map_err(|_| EINVAL)?;
+        let page = self.pages.get(index).ok_or(EINVAL)?;
+        // SAFETY: The list holds valid pages of the direct map; the sum stays in the page.
+        Ok(unsafe {
+            ffi::rkfd_page_address(page.as_ptr())
+                .cast::<u8>()
+                .add(offset as usize % PAGE_SIZE)
+        })
+    }
+
+    fn at_writable(&self, offset: u64, width: u64) -> Result<*mut u8> {
+        if self.writable {
+            self.at(offset, width)
+        } else {
+            Err(EPERM)
+        }
+    }
+
+    /// Whether `count` dwords at byte `offset` are inside; the offset of the first byte after them.
+    fn dwords_end(&self, offset: u64, count: usize) -> Result<u64> {
+        let bytes = (count as u64).checked_mul(4).ok_or(EINVAL)?;
+        let end = offset.checked_add(bytes).ok_or(EINVAL)?;
+        if offset % 4 == 0 && end <= self.size() {
+            Ok(end)
+        } else {
+            Err(EINVAL)
+        }
+    }
+
+    /// Reads dwords from byte `offset`, a multiple of 4, on. `EINVAL` when they are not all inside.
+    pub(crate) fn read32s(&self, offset: u64, to: &mut [u32]) -> Result {
+        self.dwords_end(offset, to.len())?;
+        let mut offset = offset;
+        let mut rest = to;
+        while !rest.is_empty() {
+            let in_page = (PAGE_SIZE - offset as usize % PAGE_SIZE) / 4;
+            let (part, after) = rest.split_at_mut(in_page.min(rest.len()));
+            let from = self.at(offset, 4)?.cast::<u32>();
+            for (index, dword) in part.iter_mut().enumerate() {
+                // SAFETY: `from` is aligned, and the part does not leave its page.
+                *dword = unsafe { from.add(index).read_volatile() };
+            }
+            offset += part.len() as u64 * 4;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    /// Writes dwords from byte `offset`, a multiple of 4, on. `EINVAL` when they are not all inside, `EPERM`
+    /// when the pages may only be read.
+    pub(crate) fn write32s(&self, offset: u64, from: &[u32]) -> Result {
+        self.dwords_end(offset, from.len())?;
+        let mut offset = offset;
+        let mut rest = from;
+        while !rest.is_empty() {
+            let in_page = (PAGE_SIZE - offset as usize % PAGE_SIZE) / 4;
+            let (part, after) = rest.split_at(in_page.min(rest.len()));
+            let to = self.at_writable(offset, 4)?.cast::<u32>();
+            for (index, dword) in part.iter().enumerate() {
+                // SAFETY: `to` is aligned, and the part does not leave its page.
+                unsafe { to.add(index).write_volatile(*dword) };
+            }
+            offset += part.len() as u64 * 4;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    /// Reads the 64-bit value at byte `offset`, a multiple of 8, in one load.
+    pub(crate) fn read64(&self, offset: u64) -> Result<u64> {
+        let from = self.at(offset, 8)?.cast::<u64>();
+        // SAFETY: The address is aligned and inside a page of the list.
+        Ok(unsafe { from.read_volatile() })
+    }
+
+    /// Writes the 64-bit value at byte `offset`, a multiple of 8, in one store. `EPERM` when the pages may
+    /// only be read.
+    pub(crate) fn write64(&self, offset: u64, value: u64) -> Result {
+        let to = self.at_writable(offset, 8)?.cast::<u64>();
+        // SAFETY: The address is aligned and inside a page of the list.
+        unsafe { to.write_volatile(value) };
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0
+//! System memory of the driver's own, mapped for a device.
+
+pub(crate) use super::{dma_map::DmaRun, page_list::PageList};
+
+use super::dma_map::DmaMap;
+use crate::ffi;
+use core::{ops::Deref, ptr::NonNull};
+use kernel::{device::Device, page::PAGE_SIZE, prelude::*, sync::aref::ARef};
+
+/// Log2 of the pages in the largest piece asked of the page allocator: the GPU's large page.
+const MAX_ORDER: u32 = 9;
+
+/// Pages from the page allocator, in pieces of `1 << order` pages; freed when dropped.
+struct Owned {
+    list: PageList,
+    /// The orders of the pieces, in the order of the list.
+    orders: KVVec<u8>,
+}
+
+impl Owned {
+    fn alloc(pages: usize) -> Result<Self> {
+        let mut owned = Self {
+            list: PageList::with_capacity(pages, true)?,
+            orders: KVVec::new(),
+        };
+        let mut limit = MAX_ORDER;
+        let mut left = pages;
+        while left > 0 {
+            if kernel::current!().signal_pending() {
+                return Err(EINTR);
+            }
+            let order = limit.min(left.ilog2());
+            // The place for it first, so that a piece is never without an owner.
+            owned.orders.reserve(1, GFP_KERNEL)?;
+            match alloc_zeroed(order) {
+                Some(first) => {
+                    owned.orders.push(order as u8, GFP_KERNEL)?;
+                    for index in 0..1 << order {
+                        // SAFETY: The piece has `1 << order` pages, which have addresses and are freed with
+                        // `owned`. There was room for all pages from the start, so this does not fail.
+                        unsafe { owned.list.push(first.add(index))? };
+                    }
+                    left -= 1 << order;
+                }
+                // Memory is in pieces; larger ones will not come back while this goes on.
+                None => limit = order.checked_sub(1).ok_or(ENOMEM)?,
+            }
+        }
+        Ok(owned)
+    }
+}
+
+/// `1 << order` zeroed pages in a row.
+fn alloc_zeroed(order: u32) -> Option<NonNull<ffi::page>> {
+    let mut gfp = ffi::GFP_KERNEL | ffi::__GFP_ZERO | ffi::__GFP_NOWARN;
+    if order > 0 {
+        gfp |= ffi::__GFP_RETRY_MAYFAIL;
+    }
+    // SAFETY: May be called wherever sleeping is allowed.
+    NonNull::new(unsafe { ffi::alloc_pages(gfp, order) })
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        let mut first = 0;
+        for &order in &self.orders {
+            if let Some(page) = self.list.pages().get(first) {
+                // SAFETY: The piece starts at this page, came from `alloc_pages` with this order, and nothing
+                // uses it any more.
+                unsafe { ffi::__free_pages(page.as_ptr(), u32::from(order)) };
+            }
+            first += 1 << order;
+        }
+    }
+}
+
+/// Zeroed system memory that a device reaches too. Its accessors are those of [`PageList`].
+pub(crate) struct SystemPages {
+    // The device loses the pages before they are freed.
+    dma: DmaMap,
+    owned: Owned,
+}
+
+impl SystemPages {
+    /// Allocates `size` bytes, rounded up to pages, for `dev`, which must be bound; 2 MiB pieces as far as
+    /// there are any. `EINVAL` for nothing, `ENOMEM`, `EINTR` on a signal; see [`DmaMap::new`] for the rest.
+    pub(crate) fn alloc(dev: &ARef<Device>, size: usize) -> Result<Self> {
+        if size == 0 {
+            return Err(EINVAL);
+        }
+        let owned = Owned::alloc(size.div_ceil(PAGE_SIZE))?;
+        Ok(Self {
+            dma: DmaMap::new(dev, owned.list.pages())?,
+            owned,
+        })
+    }
+
+    /// The DMA addresses, in the order of the pages, adjacent ones merged.
+    pub(crate) fn dma_runs(&self) -> &[DmaRun] {
+        self.dma.runs()
+    }
+
+    /// Whether the device still reaches the pages.
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.dma.is_mapped()
+    }
+
+    /// Takes the pages away from the device while it is still bound; the CPU keeps them. No page table may
+    /// lead to them any more.
+    pub(crate) fn unmap_dma(&self) {
+        self.dma.unmap();
+    }
+}
+
+impl Deref for SystemPages {
+    type Target = PageList;
+
+    fn deref(&self) -> &PageList {
+        &self.owned.list
+    }
+}

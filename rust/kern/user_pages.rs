@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Memory of a process, pinned and mapped for a device.
+
+use super::{
+    dma_map::{DmaMap, DmaRun},
+    page_list::PageList,
+};
+use crate::ffi;
+use core::{ops::Deref, ptr::NonNull};
+use kernel::{device::Device, page::PAGE_SIZE, prelude::*, sync::aref::ARef};
+
+/// Pages that are pinned in one go: a signal is noticed in between.
+const BATCH: usize = 512;
+
+/// Pinned pages; unpinned when dropped, dirty when they may have been written.
+struct Pinned {
+    list: PageList,
+    writable: bool,
+}
+
+impl Pinned {
+    fn pin(start: usize, pages: usize, writable: bool) -> Result<Self> {
+        let mut pinned = Self {
+            list: PageList::with_capacity(pages, writable)?,
+            writable,
+        };
+        let mut flags = ffi::FOLL_LONGTERM;
+        if writable {
+            flags |= ffi::FOLL_WRITE;
+        }
+        let mut batch = KVec::from_elem(core::ptr::null_mut::<ffi::page>(), BATCH, GFP_KERNEL)?;
+        let mut done = 0;
+        while done < pages {
+            if kernel::current!().signal_pending() {
+                return Err(EINTR);
+            }
+            let wanted = BATCH.min(pages - done);
+            let address = done
+                .checked_mul(PAGE_SIZE)
+                .and_then(|offset| start.checked_add(offset))
+                .ok_or(EFAULT)?;
+            // SAFETY: `batch` has room for `wanted` pointers; this is a process's context, without locks.
+            let got = unsafe {
+                ffi::pin_user_pages_fast(address, wanted as i32, flags, batch.as_mut_ptr())
+            };
+            let got = match got {
+                0 => return Err(EFAULT),
+                n if n < 0 => return Err(Error::from_errno(n)),
+                n => n as usize,
+            };
+            for page in batch.iter().take(got) {
+                if let Some(page) = NonNull::new(*page) {
+                    // SAFETY: The page is pinned until `pinned` is dropped; x86-64 has all memory in the direct
+                    // map. There was room for all pages from the start, so this does not fail.
+                    unsafe { pinned.list.push(page)? };
+                }
+            }
+            done += got;
+        }
+        Ok(pinned)
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        let pages = self.list.pages();
+        // SAFETY: The list holds the pages that were pinned, each once; the function only reads the array.
+        unsafe {
+            ffi::unpin_user_pages_dirty_lock(
+                pages.as_ptr().cast::<*mut ffi::page>().cast_mut(),
+                pages.len(),
+                self.writable,
+            )
+        };
+    }
+}
+
+/// Memory of a process that a device reaches too. Its accessors are those of [`PageList`]: writes are
+/// refused (`EPERM`) where the process itself may only read.
+pub(crate) struct UserPages {
+    // The device loses the pages before they are unpinned.
+    dma: DmaMap,
+    pinned: Pinned,
+}
+
+impl UserPages {
+    /// Pins the `size` bytes at `start` of the calling process for `dev`, which must be bound.
+    ///
+    /// Both are multiples of the page size (`EINVAL`). `EFAULT` where nothing is mapped, where `writable` is
+    /// asked of memory that is not, and for mappings that cannot be pinned for long (devices, files that
+    /// track writes); `EINTR` on a signal, `ENOMEM`; see [`DmaMap::new`] for the rest.
+    pub(crate) fn pin(dev: &ARef<Device>, start: u64, size: usize, writable: bool) -> Result<Self> {
+        let start = usize::try_from(start).map_err(|_| EFAULT)?;
+        if size == 0 || start % PAGE_SIZE != 0 || size % PAGE_SIZE != 0 {
+            return Err(EINVAL);
+        }
+        start.checked_add(size).ok_or(EFAULT)?;
+        let pinned = Pinned::pin(start, size / PAGE_SIZE, writable)?;
+        Ok(Self {
+            dma: DmaMap::new(dev, pinned.list.pages())?,
+            pinned,
+        })
+    }
+
+    /// The DMA addresses, in the order of the pages, adjacent ones merged.
+    pub(crate) fn dma_runs(&self) -> &[DmaRun] {
+        self.dma.runs()
+    }
+
+    /// Whether the device still reaches the pages.
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.dma.is_mapped()
+    }
+
+    /// Takes the pages away from the device while it is still bound; they stay pinned. No page table may
+    /// lead to them any more.
+    pub(crate) fn unmap_dma(&self) {
+        self.dma.unmap();
+    }
+}
+
+impl Deref for UserPages {
+    type Target = PageList;
+
+    fn deref(&self) -> &PageList {
+        &self.pinned.list
+    }
+}
