@@ -3,8 +3,11 @@
 
 #[allow(
     clippy::all,
+    clippy::ptr_as_ptr,
+    clippy::ref_as_ptr,
     clippy::undocumented_unsafe_blocks,
     dead_code,
+    improper_ctypes,
     missing_docs,
     non_camel_case_types,
     non_snake_case,
