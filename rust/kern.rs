@@ -3,6 +3,7 @@
 
 mod device;
 mod dma_map;
+pub(crate) mod drm;
 mod page_list;
 pub(crate) mod pages;
 pub(crate) mod user_pages;

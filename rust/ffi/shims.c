@@ -20,3 +20,52 @@ unsigned long rkfd_page_to_pfn(const struct page *page)
 {
 	return page_to_pfn(page);
 }
+
+/* Mappings of user space */
+
+vm_flags_t rkfd_vma_flags(const struct vm_area_struct *vma)
+{
+	return vma->vm_flags;
+}
+
+void rkfd_vm_flags_set(struct vm_area_struct *vma, vm_flags_t flags)
+{
+	vm_flags_set(vma, flags);
+}
+
+void rkfd_vm_flags_clear(struct vm_area_struct *vma, vm_flags_t flags)
+{
+	vm_flags_clear(vma, flags);
+}
+
+pgprot_t rkfd_pgprot_writecombine(pgprot_t prot)
+{
+	return pgprot_decrypted(pgprot_writecombine(prot));
+}
+
+pgprot_t rkfd_pgprot_noncached(pgprot_t prot)
+{
+	return pgprot_decrypted(pgprot_noncached(prot));
+}
+
+/* DRM */
+
+void rkfd_drm_gem_object_get(struct drm_gem_object *obj)
+{
+	drm_gem_object_get(obj);
+}
+
+void rkfd_drm_gem_object_put(struct drm_gem_object *obj)
+{
+	drm_gem_object_put(obj);
+}
+
+u64 rkfd_drm_vma_node_offset_addr(struct drm_vma_offset_node *node)
+{
+	return drm_vma_node_offset_addr(node);
+}
+
+void rkfd_drm_vma_node_unmap(struct drm_vma_offset_node *node, struct address_space *mapping)
+{
+	drm_vma_node_unmap(node, mapping);
+}

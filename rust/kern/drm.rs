@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0
+//! DRM devices, their open files, their buffer objects and their ioctls.
+//!
+//! `kernel::drm` exists only where DRM is built in, which it is not on Debian. This has its shape, with one
+//! difference: a device is generic over its private data alone, not over its driver, so that parts below the
+//! render node can name the device.
+
+pub(crate) mod device;
+pub(crate) mod file;
+pub(crate) mod gem;
+pub(crate) mod ioctl;
+
+pub(crate) use self::device::{Device, Driver, DriverInfo, Registration};

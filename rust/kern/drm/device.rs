@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A DRM device: its private data, and its registration with user space.
+
+use core::{alloc::Layout, mem::offset_of, ops::Deref, ptr::NonNull};
+
+use kernel::{
+    alloc::allocator::Kmalloc,
+    device,
+    error::{from_err_ptr, to_result},
+    prelude::*,
+    str::as_char_ptr_in_const_context,
+    sync::aref::{ARef, AlwaysRefCounted},
+    sync::Arc,
+    types::Opaque,
+};
+
+use crate::{
+    ffi,
+    kern::{
+        self,
+        drm::{file, ioctl},
+    },
+};
+
+/// What `DRM_IOCTL_VERSION` tells of a driver.
+pub(crate) struct DriverInfo {
+    /// Major version of the interface.
+    pub(crate) major: i32,
+    /// Minor version of the interface.
+    pub(crate) minor: i32,
+    /// Patch level.
+    pub(crate) patchlevel: i32,
+    /// The driver's name.
+    pub(crate) name: &'static CStr,
+    /// What it is, for people.
+    pub(crate) desc: &'static CStr,
+}
+
+/// What a driver says of itself: the types behind its devices and files, its version and its ioctls.
+pub(crate) trait Driver: Sized + 'static {
+    /// Private data of a device.
+    type Data: Send + Sync + 'static;
+
+    /// Private data of an open file.
+    type File: Send + Sync + 'static;
+
+    /// Name and version.
+    const INFO: DriverInfo;
+
+    /// The driver's own ioctls; the place in the list is the number less `DRM_COMMAND_BASE`.
+    const IOCTLS: &'static [ioctl::Descriptor];
+
+    /// Makes the private data of a file that is being opened. Its error is what `open` fails with.
+    fn open(dev: &Device<Self::Data>) -> Result<Arc<Self::File>>;
+}
+
+/// A DRM device with private data `T`, reference counted.
+///
+/// # Invariants
+///
+/// `dev` is an initialized `struct drm_device`, and the allocation is the one `__drm_dev_alloc` made.
+#[repr(C)]
+pub(crate) struct Device<T> {
+    dev: Opaque<ffi::drm_device>,
+    data: T,
+}
+
+/// The `drm_driver` of a driver. One for each driver type is enough, so it is a constant.
+struct Vtable<D: Driver>(core::marker::PhantomData<D>);
+
+impl<D: Driver> Vtable<D> {
+    const DRIVER: ffi::drm_driver = ffi::drm_driver {
+        open: Some(file::open_callback::<D>),
+        postclose: Some(file::postclose_callback::<D>),
+        release: Some(Device::<D::Data>::release_callback),
+        major: D::INFO.major,
+        minor: D::INFO.minor,
+        patchlevel: D::INFO.patchlevel,
+        name: as_char_ptr_in_const_context(D::INFO.name).cast_mut(),
+        desc: as_char_ptr_in_const_context(D::INFO.desc).cast_mut(),
+        driver_features: ffi::drm_driver_feature_DRIVER_GEM | ffi::drm_driver_feature_DRIVER_RENDER,
+        ioctls: D::IOCTLS.as_ptr().cast(),
+        num_ioctls: D::IOCTLS.len() as i32,
+        fops: file::FOPS.as_ptr(),
+        ..pin_init::zeroed()
+    };
+
+    /// The same without `release`, for a device whose private data is not there yet.
+    const UNFINISHED: ffi::drm_driver = ffi::drm_driver {
+        release: None,
+        ..Self::DRIVER
+    };
+}
+
+impl<T: Send + Sync + 'static> Device<T> {
+    /// Makes a device under `parent` that user space cannot see yet ([`Registration`] shows it).
+    ///
+    /// Fails with `ENOMEM`, or with the error of `data`.
+    pub(crate) fn new<D: Driver<Data = T>>(
+        parent: &device::Device,
+        data: impl PinInit<T, Error>,
+    ) -> Result<ARef<Self>> {
+        let layout = Kmalloc::aligned_layout(Layout::new::<Self>());
+
+        // SAFETY: `parent` is a valid device, the driver is a promoted constant, and the layout is that of a
+        // structure which holds a `drm_device` at the offset.
+        let raw = unsafe {
+            ffi::__drm_dev_alloc(
+                kern::device::as_raw(parent),
+                const { &Vtable::<D>::UNFINISHED },
+                layout.size(),
+                offset_of!(Self, dev),
+            )
+        };
+        let this = NonNull::new(from_err_ptr(raw)?)
+            .ok_or(ENOMEM)?
+            .cast::<Self>();
+
+        // SAFETY: `this` points to the new allocation.
+        let drm = unsafe { &raw mut (*this.as_ptr()).dev }.cast::<ffi::drm_device>();
+
+        // SAFETY: `data` is uninitialized memory of this type, nobody else has it, and it never moves.
+        let done = unsafe { data.__pinned_init(&raw mut (*this.as_ptr()).data) };
+        if let Err(e) = done {
+            // SAFETY: This is the only reference; without `release`, the private data is not looked at.
+            unsafe { ffi::drm_dev_put(drm) };
+            return Err(e);
+        }
+
+        // SAFETY: Nobody else has the device yet.
+        unsafe { (*drm).driver = const { &Vtable::<D>::DRIVER } };
+
+        // INVARIANT: `__drm_dev_alloc` initialized `dev`.
+        // SAFETY: The one reference that the allocation came with becomes the `ARef`'s.
+        Ok(unsafe { ARef::from_raw(this) })
+    }
+
+    /// Runs when the last reference is gone.
+    extern "C" fn release_callback(drm: *mut ffi::drm_device) {
+        // SAFETY: Every device with this callback is a `Self`, whose private data was initialized before the
+        // callback was set.
+        let this = unsafe { Self::container(drm) };
+        // SAFETY: Nobody has a reference any more. The memory itself is freed by DRM.
+        unsafe { core::ptr::drop_in_place(&raw mut (*this).data) };
+    }
+}
+
+impl<T> Device<T> {
+    /// The `drm_device` inside.
+    pub(super) fn as_raw(&self) -> *mut ffi::drm_device {
+        self.dev.get()
+    }
+
+    /// # Safety
+    ///
+    /// `drm` must be the `dev` of a `Self`.
+    unsafe fn container(drm: *mut ffi::drm_device) -> *mut Self {
+        let field: *mut Opaque<ffi::drm_device> = drm.cast();
+        // SAFETY: By this function's contract.
+        unsafe { kernel::container_of!(field, Self, dev) }
+    }
+
+    /// # Safety
+    ///
+    /// `drm` must be the `dev` of a `Self` that lives for `'a`.
+    pub(super) unsafe fn from_raw<'a>(drm: *mut ffi::drm_device) -> &'a Self {
+        // SAFETY: By this function's contract.
+        unsafe { &*Self::container(drm) }
+    }
+
+    /// The number of the render node (`/dev/dri/renderD<n>`), once the device is registered.
+    pub(crate) fn render_minor(&self) -> Option<u32> {
+        // SAFETY: `render` is set when the device is made, and stays; it is null without a render node.
+        let index = unsafe { (*self.as_raw()).render.as_ref()?.index };
+        u32::try_from(index).ok()
+    }
+
+    /// Runs `f` unless the device is unplugged; an unplug that begins meanwhile waits for it.
+    pub(crate) fn while_plugged<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
+        let mut index = 0;
+        // SAFETY: The device is valid by the type invariant.
+        if !unsafe { ffi::drm_dev_enter(self.as_raw(), &mut index) } {
+            return None;
+        }
+        let out = f();
+        // SAFETY: Ends the section that `drm_dev_enter` began.
+        unsafe { ffi::drm_dev_exit(index) };
+        Some(out)
+    }
+}
+
+impl<T> Deref for Device<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.data
+    }
+}
+
+// SAFETY: The count is the `drm_device`'s, whose `release` drops the private data.
+unsafe impl<T> AlwaysRefCounted for Device<T> {
+    fn inc_ref(&self) {
+        // SAFETY: A shared reference proves that the count is not zero.
+        unsafe { ffi::drm_dev_get(self.as_raw()) };
+    }
+
+    unsafe fn dec_ref(this: NonNull<Self>) {
+        // SAFETY: The caller gives up a reference, so the device is valid.
+        unsafe { ffi::drm_dev_put(this.as_ref().as_raw()) };
+    }
+}
+
+// SAFETY: DRM's own structure is made to be used from any thread, and the data is `Send` and `Sync`.
+unsafe impl<T: Send + Sync> Send for Device<T> {}
+
+// SAFETY: As above.
+unsafe impl<T: Send + Sync> Sync for Device<T> {}
+
+/// A device that user space can see. Dropping this unplugs it: new calls fail with `ENODEV`, mappings are
+/// taken away (a touch is a `SIGBUS`), and what open files still hold goes when they are closed.
+pub(crate) struct Registration<T: Send + Sync + 'static>(ARef<Device<T>>);
+
+impl<T: Send + Sync + 'static> Registration<T> {
+    /// Makes the nodes of `dev` appear.
+    pub(crate) fn new(dev: ARef<Device<T>>) -> Result<Self> {
+        // SAFETY: The device is fully made, and registered here only.
+        to_result(unsafe { ffi::drm_dev_register(dev.as_raw(), 0) })?;
+        Ok(Self(dev))
+    }
+
+    /// The device.
+    pub(crate) fn device(&self) -> &ARef<Device<T>> {
+        &self.0
+    }
+}
+
+impl<T: Send + Sync + 'static> Drop for Registration<T> {
+    fn drop(&mut self) {
+        // SAFETY: The device was registered, and nobody else unregisters it.
+        unsafe { ffi::drm_dev_unplug(self.0.as_raw()) };
+    }
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Open files of a DRM device.
+
+use core::any::TypeId;
+
+use kernel::{
+    fs::{self, LocalFile},
+    prelude::*,
+    sync::aref::ARef,
+    sync::Arc,
+};
+
+use crate::{
+    ffi,
+    kern::drm::{Device, Driver},
+};
+
+/// The file operations of every DRM device here.
+pub(super) struct FileOperations(ffi::file_operations);
+
+// SAFETY: The structure is never written.
+unsafe impl Sync for FileOperations {}
+
+impl FileOperations {
+    /// The C structure.
+    pub(super) const fn as_ptr(&self) -> *const ffi::file_operations {
+        &self.0
+    }
+}
+
+/// There is one of them, so a file that has it is a file of a device made by [`Device::new`].
+pub(super) static FOPS: FileOperations = FileOperations(ffi::file_operations {
+    owner: (&raw const ffi::__this_module).cast_mut(),
+    open: Some(ffi::drm_open),
+    release: Some(ffi::drm_release),
+    unlocked_ioctl: Some(ffi::drm_ioctl),
+    compat_ioctl: Some(ffi::drm_compat_ioctl),
+    poll: Some(ffi::drm_poll),
+    read: Some(ffi::drm_read),
+    llseek: Some(ffi::noop_llseek),
+    mmap: Some(ffi::drm_gem_mmap),
+    show_fdinfo: Some(ffi::drm_show_fdinfo),
+    fop_flags: ffi::FOP_UNSIGNED_OFFSET,
+    ..pin_init::zeroed()
+});
+
+/// What `driver_priv` of a `drm_file` points to. The type is written first, whatever `F` is.
+#[repr(C)]
+struct Private<F> {
+    of: TypeId,
+    file: Arc<F>,
+}
+
+/// `drm_driver::open`.
+pub(super) extern "C" fn open_callback<D: Driver>(
+    drm: *mut ffi::drm_device,
+    raw: *mut ffi::drm_file,
+) -> c_int {
+    // SAFETY: Only devices of `D` have this callback, and DRM holds the device meanwhile.
+    let dev = unsafe { Device::<D::Data>::from_raw(drm) };
+    let private = D::open(dev).and_then(|file| {
+        let of = TypeId::of::<D::File>();
+        Ok(KBox::new(Private { of, file }, GFP_KERNEL)?)
+    });
+    match private {
+        // SAFETY: The file is being opened, nobody else has it.
+        Ok(private) => unsafe { (*raw).driver_priv = KBox::into_raw(private).cast() },
+        Err(e) => return e.to_errno(),
+    }
+    0
+}
+
+/// `drm_driver::postclose`.
+pub(super) extern "C" fn postclose_callback<D: Driver>(
+    _drm: *mut ffi::drm_device,
+    raw: *mut ffi::drm_file,
+) {
+    // SAFETY: `open_callback` put it there, and the file is used no more.
+    drop(unsafe { KBox::<Private<D::File>>::from_raw((*raw).driver_priv.cast()) });
+}
+
+/// The private data of an open file.
+///
+/// # Safety
+///
+/// `raw` must be an open file of a device of `D`, which stays open for `'a`.
+pub(super) unsafe fn private<'a, D: Driver>(raw: *mut ffi::drm_file) -> &'a Arc<D::File> {
+    // SAFETY: `open_callback::<D>` put it there, and it stays until the file is closed.
+    unsafe { &(*(*raw).driver_priv.cast::<Private<D::File>>()).file }
+}
+
+/// A reference to an open file with private data `F`: the file stays open while this exists.
+pub(crate) struct FileRef<F> {
+    inner: Arc<F>,
+    // Last, so that it is still open when `inner` goes.
+    file: ARef<fs::File>,
+}
+
+impl<F: Send + Sync + 'static> FileRef<F> {
+    /// The file behind the calling task's descriptor `fd`.
+    ///
+    /// Fails with `EBADF` if there is none, with `EINVAL` if it is not such a file.
+    pub(crate) fn from_fd(fd: i32) -> Result<Self> {
+        let file = LocalFile::fget(u32::try_from(fd).map_err(|_| EBADF)?)?;
+        // SAFETY: There is no `fdget_pos` on this thread: ioctl, which brings descriptors here, has none.
+        let file = unsafe { LocalFile::assume_no_fdget_pos(file) };
+
+        // SAFETY: The file is valid; these fields do not change once it is open.
+        let (fops, raw) = unsafe {
+            let raw = file.as_ptr();
+            ((*raw).f_op, (*raw).private_data.cast::<ffi::drm_file>())
+        };
+        if !core::ptr::eq(fops, FOPS.as_ptr()) {
+            return Err(EINVAL);
+        }
+
+        // SAFETY: The operations prove that `private_data` is a `drm_file` which `open_callback` of some
+        // driver opened, so that `driver_priv` begins with a type.
+        let private = unsafe { (*raw).driver_priv };
+        // SAFETY: As above: `Private<_>` is `repr(C)` and begins with it.
+        if unsafe { *private.cast::<TypeId>() } != TypeId::of::<F>() {
+            return Err(EINVAL);
+        }
+        // SAFETY: The type was just compared.
+        let inner = unsafe { &(*private.cast::<Private<F>>()).file }.clone();
+        Ok(Self { inner, file })
+    }
+
+    /// The private data.
+    pub(crate) fn data(&self) -> &Arc<F> {
+        &self.inner
+    }
+
+    /// Is this the same open file? (Not: the same descriptor; `dup` makes another one of the same file.)
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        core::ptr::eq(self.file.as_ptr(), other.file.as_ptr())
+    }
+
+    /// The `drm_file` of the open file.
+    pub(super) fn as_drm_file(&self) -> *mut ffi::drm_file {
+        // SAFETY: `from_fd` saw that this is a DRM file, and it is open.
+        unsafe { (*self.file.as_ptr()).private_data.cast() }
+    }
+}
+
+impl<F> Clone for FileRef<F> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            file: self.file.clone(),
+        }
+    }
+}

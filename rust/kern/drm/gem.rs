@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Buffer objects: reference counted, and mapped into processes through an open DRM file.
+
+use core::{ops::Deref, ptr::NonNull};
+
+use kernel::{
+    error::to_result,
+    page::{PAGE_SHIFT, PAGE_SIZE},
+    prelude::*,
+    sync::aref::{ARef, AlwaysRefCounted},
+    types::Opaque,
+};
+
+use crate::{
+    ffi,
+    kern::drm::{file::FileRef, Device},
+};
+
+/// What backs a page of an object for the CPU.
+pub(crate) enum FaultPage {
+    /// A page of a BAR, mapped write-combined if `wc`, else uncached.
+    Io {
+        /// Page frame number.
+        pfn: usize,
+        /// Write-combined?
+        wc: bool,
+    },
+    /// A page of memory, cached.
+    Ram {
+        /// Page frame number.
+        pfn: usize,
+    },
+    /// The CPU cannot reach it: the access is a `SIGBUS`.
+    Sigbus,
+}
+
+/// What a driver's buffer object is.
+pub(crate) trait DriverObject: Send + Sync + Sized + 'static {
+    /// Private data of the device that such objects belong to.
+    type Data: Send + Sync + 'static;
+
+    /// What backs page `page` of the object. Called with the caller's mmap or VMA lock held, so it takes no
+    /// lock under which user memory is touched or memory is allocated.
+    fn fault(obj: &Object<Self>, page: usize) -> FaultPage;
+}
+
+/// Pages beside the one that faulted that are mapped with it, if the mapping covers them: a fault costs
+/// far more than a page table entry.
+const FAULT_AROUND: usize = 64;
+
+/// A buffer object.
+///
+/// # Invariants
+///
+/// `obj` is an initialized `struct drm_gem_object` of the device `dev`, with [`Object::FUNCS`]; the whole is in
+/// a `KBox` that the object's last reference frees.
+#[pin_data]
+#[repr(C)]
+pub(crate) struct Object<T: DriverObject> {
+    #[pin]
+    obj: Opaque<ffi::drm_gem_object>,
+    #[pin]
+    inner: T,
+    // Last: the object may outlive every open file, and its offset belongs to the device.
+    dev: ARef<Device<T::Data>>,
+}
+
+impl<T: DriverObject> Object<T> {
+    const FUNCS: ffi::drm_gem_object_funcs = ffi::drm_gem_object_funcs {
+        free: Some(Self::free_callback),
+        mmap: Some(Self::mmap_callback),
+        vm_ops: &Self::VM_OPS,
+        ..pin_init::zeroed()
+    };
+
+    const VM_OPS: ffi::vm_operations_struct = ffi::vm_operations_struct {
+        // These count references, so a child after fork and each half of a split mapping hold the object.
+        open: Some(ffi::drm_gem_vm_open),
+        close: Some(ffi::drm_gem_vm_close),
+        fault: Some(Self::fault_callback),
+        ..pin_init::zeroed()
+    };
+
+    /// Makes an object of `size` bytes, which must be whole pages and not zero (`EINVAL`).
+    pub(crate) fn new(
+        dev: &ARef<Device<T::Data>>,
+        size: usize,
+        inner: impl PinInit<T, Error>,
+    ) -> Result<ARef<Self>> {
+        if size == 0 || size % PAGE_SIZE != 0 {
+            return Err(EINVAL);
+        }
+        let this = KBox::pin_init(
+            try_pin_init!(Self {
+                obj: Opaque::zeroed(),
+                inner <- inner,
+                dev: dev.clone(),
+            }),
+            GFP_KERNEL,
+        )?;
+
+        // SAFETY: The device is alive, the object is ours alone, zeroed, and does not move; the size is whole
+        // pages.
+        unsafe {
+            (*this.obj.get()).funcs = const { &Self::FUNCS };
+            ffi::drm_gem_private_object_init(dev.as_raw(), this.obj.get(), size);
+        }
+
+        // SAFETY: Only shared references to it are ever given out, so it does not move.
+        let this = KBox::into_raw(unsafe { Pin::into_inner_unchecked(this) });
+        // INVARIANT: Just initialized, boxed, and counted once.
+        // SAFETY: `into_raw` gives no null, and the first reference becomes the `ARef`'s.
+        Ok(unsafe { ARef::from_raw(NonNull::new_unchecked(this)) })
+    }
+
+    /// The object's device.
+    pub(crate) fn dev(&self) -> &ARef<Device<T::Data>> {
+        &self.dev
+    }
+
+    /// Bytes.
+    pub(crate) fn size(&self) -> usize {
+        // SAFETY: Valid by the type invariant, and the size does not change.
+        unsafe { (*self.obj.get()).size }
+    }
+
+    fn node(&self) -> *mut ffi::drm_vma_offset_node {
+        // SAFETY: Valid by the type invariant.
+        unsafe { &raw mut (*self.obj.get()).vma_node }
+    }
+
+    /// The offset at which `mmap` of the device's files finds the object, made by the first call.
+    ///
+    /// Fails with `ENOMEM` or `ENOSPC`.
+    pub(crate) fn mmap_offset(&self) -> Result<u64> {
+        // SAFETY: The object is valid by the type invariant.
+        to_result(unsafe { ffi::drm_gem_create_mmap_offset(self.obj.get()) })?;
+        // SAFETY: As above.
+        Ok(unsafe { ffi::rkfd_drm_vma_node_offset_addr(self.node()) })
+    }
+
+    /// Lets `file` map the object. Counted: each call wants one [`Object::revoke`], while `file` is still held.
+    pub(crate) fn allow<F: Send + Sync + 'static>(&self, file: &FileRef<F>) -> Result {
+        // SAFETY: The node is valid; the file serves as a tag only.
+        to_result(unsafe { ffi::drm_vma_node_allow(self.node(), file.as_drm_file()) })
+    }
+
+    /// Takes one [`Object::allow`] back. What is mapped stays mapped.
+    pub(crate) fn revoke<F: Send + Sync + 'static>(&self, file: &FileRef<F>) {
+        // SAFETY: The node is valid; a tag that is not there is ignored.
+        unsafe { ffi::drm_vma_node_revoke(self.node(), file.as_drm_file()) };
+    }
+
+    /// Takes every process's page table entries of the object away; the next touch faults again.
+    pub(crate) fn zap(&self) {
+        // SAFETY: The node is valid, and the device with its inode lives as long as the object.
+        unsafe {
+            let mapping = (*(*self.dev.as_raw()).anon_inode).i_mapping;
+            ffi::rkfd_drm_vma_node_unmap(self.node(), mapping);
+        }
+    }
+
+    /// # Safety
+    ///
+    /// `obj` must be the `obj` of a `Self`.
+    unsafe fn container(obj: *mut ffi::drm_gem_object) -> *mut Self {
+        let field: *mut Opaque<ffi::drm_gem_object> = obj.cast();
+        // SAFETY: By this function's contract.
+        unsafe { kernel::container_of!(field, Self, obj) }
+    }
+
+    /// `drm_gem_object_funcs::free`: the last reference is gone.
+    unsafe extern "C" fn free_callback(obj: *mut ffi::drm_gem_object) {
+        // SAFETY: Only objects of this type have this callback.
+        let this = unsafe { Self::container(obj) };
+        // SAFETY: The object was initialized and is used no more; its device is still held.
+        unsafe { ffi::drm_gem_object_release(obj) };
+        // SAFETY: It came from a `KBox`, and nobody else has it.
+        drop(unsafe { KBox::from_raw(this) });
+    }
+
+    /// `drm_gem_object_funcs::mmap`: the mapping's flags. Its pages come by faults.
+    unsafe extern "C" fn mmap_callback(
+        _obj: *mut ffi::drm_gem_object,
+        vma: *mut ffi::vm_area_struct,
+    ) -> c_int {
+        // SAFETY: The mapping is being made and is the caller's alone.
+        let flags = unsafe { ffi::rkfd_vma_flags(vma) };
+        if flags & (ffi::VM_SHARED | ffi::VM_MAYWRITE) == ffi::VM_MAYWRITE {
+            // A private copy of device memory makes no sense. libhsakmt reserves with private mappings that
+            // nobody can touch, which is harmless once it cannot become writable.
+            if flags & (ffi::VM_READ | ffi::VM_WRITE | ffi::VM_EXEC) != 0 {
+                return EINVAL.to_errno();
+            }
+            // SAFETY: As above.
+            unsafe { ffi::rkfd_vm_flags_clear(vma, ffi::VM_MAYWRITE) };
+        }
+        let set = ffi::VM_PFNMAP | ffi::VM_IO | ffi::VM_DONTEXPAND | ffi::VM_DONTDUMP;
+        // SAFETY: As above.
+        unsafe { ffi::rkfd_vm_flags_set(vma, set) };
+        0
+    }
+
+    /// `vm_operations_struct::fault`.
+    unsafe extern "C" fn fault_callback(vmf: *mut ffi::vm_fault) -> ffi::vm_fault_t {
+        // SAFETY: The kernel gives a valid fault, whose mapping holds the object in `vm_private_data`.
+        let (vma, address, pgoff, obj) = unsafe {
+            let info = &(*vmf).__bindgen_anon_1;
+            let obj = (*info.vma).vm_private_data.cast();
+            (info.vma, info.address as usize, info.pgoff as usize, obj)
+        };
+        // SAFETY: Only mappings of objects of this type have this callback, and they hold a reference.
+        let this = unsafe { &*Self::container(obj) };
+
+        this.dev
+            .while_plugged(|| {
+                // SAFETY: The mapping was made through the node, and the lock that guards it is held.
+                unsafe { this.insert(vma, address, pgoff) }
+            })
+            .unwrap_or(ffi::vm_fault_reason_VM_FAULT_SIGBUS)
+    }
+
+    /// Maps the page at `address`, which has the offset `pgoff` (pages) in the file, and some after it.
+    ///
+    /// # Safety
+    ///
+    /// `vma` must be a mapping of this object, in its fault handler.
+    unsafe fn insert(
+        &self,
+        vma: *mut ffi::vm_area_struct,
+        address: usize,
+        pgoff: usize,
+    ) -> ffi::vm_fault_t {
+        // SAFETY: The node is valid, and placed, for it was mapped. The mapping is locked.
+        let (start, end) = unsafe {
+            let start = (*self.node()).vm_node.start as usize;
+            (
+                start,
+                (*vma).__bindgen_anon_1.__bindgen_anon_1.vm_end as usize,
+            )
+        };
+        let Some(first) = pgoff.checked_sub(start) else {
+            return ffi::vm_fault_reason_VM_FAULT_SIGBUS;
+        };
+        let address = address & !(PAGE_SIZE - 1);
+        let of_object = (self.size() >> PAGE_SHIFT).saturating_sub(first);
+        let of_mapping = end.saturating_sub(address) >> PAGE_SHIFT;
+
+        let mut out = ffi::vm_fault_reason_VM_FAULT_SIGBUS;
+        for i in 0..of_object.min(of_mapping).min(FAULT_AROUND) {
+            // SAFETY: `vma` is a mapping in its fault handler.
+            let prot = unsafe { (*vma).vm_page_prot };
+            // SAFETY: Functions of a value.
+            let (pfn, prot) = match T::fault(self, first + i) {
+                FaultPage::Io { pfn, wc: true } => {
+                    (pfn, unsafe { ffi::rkfd_pgprot_writecombine(prot) })
+                }
+                FaultPage::Io { pfn, wc: false } => {
+                    (pfn, unsafe { ffi::rkfd_pgprot_noncached(prot) })
+                }
+                FaultPage::Ram { pfn } => (pfn, prot),
+                FaultPage::Sigbus => break,
+            };
+            // SAFETY: The address is in the mapping, which is `VM_PFNMAP` and not a copy-on-write one. The
+            // page is the object's, which the mapping holds.
+            let one =
+                unsafe { ffi::vmf_insert_pfn_prot(vma, address + (i << PAGE_SHIFT), pfn, prot) };
+            // The first page is the one that was asked for; those after it are a favour.
+            if i == 0 {
+                out = one;
+            }
+            if one != ffi::vm_fault_reason_VM_FAULT_NOPAGE {
+                break;
+            }
+        }
+        out
+    }
+}
+
+impl<T: DriverObject> Deref for Object<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.inner
+    }
+}
+
+// SAFETY: The count is the GEM object's, whose `free` drops the whole.
+unsafe impl<T: DriverObject> AlwaysRefCounted for Object<T> {
+    fn inc_ref(&self) {
+        // SAFETY: A shared reference proves that the count is not zero.
+        unsafe { ffi::rkfd_drm_gem_object_get(self.obj.get()) };
+    }
+
+    unsafe fn dec_ref(this: NonNull<Self>) {
+        // SAFETY: The caller gives up a reference, so the object is valid.
+        unsafe { ffi::rkfd_drm_gem_object_put(this.as_ref().obj.get()) };
+    }
+}
+
+// SAFETY: DRM's own structure is made to be used from any thread, and the rest is `Send` and `Sync`.
+unsafe impl<T: DriverObject> Send for Object<T> {}
+
+// SAFETY: As above.
+unsafe impl<T: DriverObject> Sync for Object<T> {}
