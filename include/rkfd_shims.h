@@ -11,6 +11,9 @@
 #include <linux/types.h>
 #include <drm/drm_gem.h>
 #include <drm/drm_vma_manager.h>
+#include <drm/gpu_scheduler.h>
+#include <linux/dma-fence.h>
+#include <linux/workqueue.h>
 
 /* I/O */
 u64 rkfd_readq(const void __iomem *addr);
@@ -31,5 +34,29 @@ void rkfd_drm_gem_object_get(struct drm_gem_object *obj);
 void rkfd_drm_gem_object_put(struct drm_gem_object *obj);
 u64 rkfd_drm_vma_node_offset_addr(struct drm_vma_offset_node *node);
 void rkfd_drm_vma_node_unmap(struct drm_vma_offset_node *node, struct address_space *mapping);
+
+/* Fences */
+struct dma_fence *rkfd_dma_fence_get(struct dma_fence *fence);
+void rkfd_dma_fence_put(struct dma_fence *fence);
+bool rkfd_dma_fence_is_signaled(struct dma_fence *fence);
+bool rkfd_dma_fence_test_signaled_flag(struct dma_fence *fence);
+void rkfd_dma_fence_set_error(struct dma_fence *fence, int error);
+unsigned long rkfd_dma_fence_lock_irqsave(struct dma_fence *fence);
+void rkfd_dma_fence_unlock_irqrestore(struct dma_fence *fence, unsigned long flags);
+
+/* Workqueues, RCU */
+struct workqueue_struct *rkfd_alloc_ordered_workqueue(const char *name);
+void rkfd_kfree_rcu_mightsleep(void *ptr);
+
+/* Trace events (trace.c) */
+void rkfd_trace_drm_run_job(struct drm_sched_job *job, struct drm_sched_entity *entity, u64 id);
+void rkfd_trace_queue_create(u32 pid, u32 queue, u32 engine, u64 ring, u64 size);
+void rkfd_trace_queue_destroy(u32 pid, u32 queue);
+void rkfd_trace_doorbell(u32 pid, u32 queue, u64 wptr);
+void rkfd_trace_map(u32 pid, u64 va, u64 size, u64 entries);
+void rkfd_trace_unmap(u32 pid, u64 va, u64 size, u64 entries);
+void rkfd_trace_tlb_flush(u32 vmid, u32 kind);
+void rkfd_trace_interrupt(u32 client, u32 source, u32 ring, u32 vmid, u32 pasid, u32 data0);
+void rkfd_trace_vm_fault(u32 pasid, u32 pid, u64 addr, u32 status);
 
 #endif /* RKFD_SHIMS_H */

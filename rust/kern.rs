@@ -4,6 +4,9 @@
 mod device;
 mod dma_map;
 pub(crate) mod drm;
+pub(crate) mod fence;
 mod page_list;
 pub(crate) mod pages;
+pub(crate) mod sched;
+pub(crate) mod trace;
 pub(crate) mod user_pages;

@@ -23,3 +23,9 @@
 
 /* Pages */
 const gfp_t RKFD_CONST___GFP_RETRY_MAYFAIL = __GFP_RETRY_MAYFAIL;
+
+/* Sizes that the generated structures must have: some of their types are opaque to bindgen. */
+const size_t RKFD_CONST_SIZEOF_DRM_GPU_SCHEDULER = sizeof(struct drm_gpu_scheduler);
+const size_t RKFD_CONST_SIZEOF_DRM_SCHED_ENTITY = sizeof(struct drm_sched_entity);
+const size_t RKFD_CONST_SIZEOF_DRM_SCHED_FENCE = sizeof(struct drm_sched_fence);
+const size_t RKFD_CONST_SIZEOF_DRM_SCHED_JOB = sizeof(struct drm_sched_job);

@@ -69,3 +69,55 @@ void rkfd_drm_vma_node_unmap(struct drm_vma_offset_node *node, struct address_sp
 {
 	drm_vma_node_unmap(node, mapping);
 }
+
+/* Fences */
+
+struct dma_fence *rkfd_dma_fence_get(struct dma_fence *fence)
+{
+	return dma_fence_get(fence);
+}
+
+void rkfd_dma_fence_put(struct dma_fence *fence)
+{
+	dma_fence_put(fence);
+}
+
+bool rkfd_dma_fence_is_signaled(struct dma_fence *fence)
+{
+	return dma_fence_is_signaled(fence);
+}
+
+bool rkfd_dma_fence_test_signaled_flag(struct dma_fence *fence)
+{
+	return dma_fence_test_signaled_flag(fence);
+}
+
+void rkfd_dma_fence_set_error(struct dma_fence *fence, int error)
+{
+	dma_fence_set_error(fence, error);
+}
+
+unsigned long rkfd_dma_fence_lock_irqsave(struct dma_fence *fence)
+{
+	unsigned long flags;
+
+	dma_fence_lock_irqsave(fence, flags);
+	return flags;
+}
+
+void rkfd_dma_fence_unlock_irqrestore(struct dma_fence *fence, unsigned long flags)
+{
+	dma_fence_unlock_irqrestore(fence, flags);
+}
+
+/* Workqueues, RCU */
+
+struct workqueue_struct *rkfd_alloc_ordered_workqueue(const char *name)
+{
+	return alloc_ordered_workqueue("%s", WQ_MEM_RECLAIM, name);
+}
+
+void rkfd_kfree_rcu_mightsleep(void *ptr)
+{
+	kfree_rcu_mightsleep(ptr);
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The module's trace events, and functions that fire them for Rust. */
+#include "rkfd_shims.h"
+
+#define CREATE_TRACE_POINTS
+#include "rkfd_trace.h"
+#include "rkfd_drm_run_job.h"
+
+void rkfd_trace_drm_run_job(struct drm_sched_job *job,
+			    struct drm_sched_entity *entity, u64 id)
+{
+	trace_drm_run_job(job, entity, id);
+}
+
+void rkfd_trace_queue_create(u32 pid, u32 queue, u32 engine, u64 ring, u64 size)
+{
+	trace_rkfd_queue_create(pid, queue, engine, ring, size);
+}
+
+void rkfd_trace_queue_destroy(u32 pid, u32 queue)
+{
+	trace_rkfd_queue_destroy(pid, queue);
+}
+
+void rkfd_trace_doorbell(u32 pid, u32 queue, u64 wptr)
+{
+	trace_rkfd_doorbell(pid, queue, wptr);
+}
+
+void rkfd_trace_map(u32 pid, u64 va, u64 size, u64 entries)
+{
+	trace_rkfd_map(pid, va, size, entries);
+}
+
+void rkfd_trace_unmap(u32 pid, u64 va, u64 size, u64 entries)
+{
+	trace_rkfd_unmap(pid, va, size, entries);
+}
+
+void rkfd_trace_tlb_flush(u32 vmid, u32 kind)
+{
+	trace_rkfd_tlb_flush(vmid, kind);
+}
+
+void rkfd_trace_interrupt(u32 client, u32 source, u32 ring, u32 vmid, u32 pasid,
+			  u32 data0)
+{
+	trace_rkfd_interrupt(client, source, ring, vmid, pasid, data0);
+}
+
+void rkfd_trace_vm_fault(u32 pasid, u32 pid, u64 addr, u32 status)
+{
+	trace_rkfd_vm_fault(pasid, pid, addr, status);
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0
+//! DMA fences, with the two sides apart: [`HwFence`] is the right to signal one, [`Fence`] is what others wait
+//! for.
+//!
+//! A fence of ours has neither a `release` nor a `wait` operation, so that once it is signalled the kernel
+//! needs nothing of this module for it: it may outlive the module.
+
+use core::{mem::ManuallyDrop, ptr::NonNull};
+
+use kernel::{
+    prelude::*,
+    sync::aref::{ARef, AlwaysRefCounted},
+    sync::atomic::{Atomic, Relaxed},
+    time::Jiffies,
+    types::Opaque,
+};
+
+use crate::ffi;
+
+/// Bytes of a timeline's name, with the zero at its end.
+const NAME: usize = 32;
+
+/// What a fence is allocated as.
+#[repr(C)]
+struct Allocation {
+    // First: the kernel frees the address of the fence.
+    fence: Opaque<ffi::dma_fence>,
+    // Its own copy, so that the name lives as long as the fence.
+    name: [u8; NAME],
+}
+
+/// `dma_fence_ops`, in a static that may be shared.
+struct Operations(ffi::dma_fence_ops);
+
+// SAFETY: The structure is never written.
+unsafe impl Sync for Operations {}
+
+static OPERATIONS: Operations = Operations(ffi::dma_fence_ops {
+    get_driver_name: Some(driver_name),
+    get_timeline_name: Some(timeline_name),
+    ..pin_init::zeroed()
+});
+
+unsafe extern "C" fn driver_name(_fence: *mut ffi::dma_fence) -> *const c_char {
+    c"rkfd".as_char_ptr()
+}
+
+unsafe extern "C" fn timeline_name(fence: *mut ffi::dma_fence) -> *const c_char {
+    // SAFETY: Only fences that `HwFence::new` allocated have this operation.
+    unsafe { (&raw const (*fence.cast::<Allocation>()).name).cast() }
+}
+
+/// `ECANCELED`: what was waited for was given up.
+pub(crate) fn canceled() -> Error {
+    Error::from_errno(-(ffi::ECANCELED as c_int))
+}
+
+/// A timeline: fences that are signalled in the order they were made.
+pub(crate) struct FenceContext {
+    context: u64,
+    seqno: Atomic<u64>,
+    name: [u8; NAME],
+}
+
+impl FenceContext {
+    /// A timeline with a name (cut to 31 bytes) that debugging tools show.
+    pub(crate) fn new(name: &CStr) -> Self {
+        let mut copy = [0; NAME];
+        let from = name.to_bytes();
+        let len = from.len().min(NAME - 1);
+        copy[..len].copy_from_slice(&from[..len]);
+        Self {
+            // SAFETY: Always allowed; a count of one.
+            context: unsafe { ffi::dma_fence_context_alloc(1) },
+            seqno: Atomic::new(0),
+            name: copy,
+        }
+    }
+}
+
+/// A fence that is not signalled yet, and the one right to signal it. Dropping it signals it with `ECANCELED`,
+/// so that nobody waits for ever.
+///
+/// # Invariants
+///
+/// `0` is one reference to an initialized fence in an [`Allocation`].
+pub(crate) struct HwFence(NonNull<ffi::dma_fence>);
+
+// SAFETY: A fence may be signalled from any thread.
+unsafe impl Send for HwFence {}
+
+// SAFETY: Shared references only give references to the fence.
+unsafe impl Sync for HwFence {}
+
+impl HwFence {
+    /// Makes the next fence of `context`. Allocates, so it is called before the job is given away: nothing on
+    /// the way to a signal may allocate.
+    pub(crate) fn new(context: &FenceContext) -> Result<Self> {
+        let allocation = KBox::new(
+            Allocation {
+                fence: Opaque::zeroed(),
+                name: context.name,
+            },
+            GFP_KERNEL,
+        )?;
+        let fence = KBox::into_raw(allocation).cast::<ffi::dma_fence>();
+        let seqno = context.seqno.fetch_add(1, Relaxed) + 1;
+        // SAFETY: The memory is ours, and from now on the fence's: it is freed by `kfree_rcu`, which fits a
+        // `KBox` of which the fence is the beginning. The operations are static, and not needed after the
+        // signal. Without a lock given, the fence uses its own.
+        unsafe {
+            ffi::dma_fence_init64(
+                fence,
+                &OPERATIONS.0,
+                core::ptr::null_mut(),
+                context.context,
+                seqno,
+            )
+        };
+        // INVARIANT: Initialized, with the count of one that is ours.
+        // SAFETY: `into_raw` gives no null.
+        Ok(Self(unsafe { NonNull::new_unchecked(fence) }))
+    }
+
+    /// What to wait for.
+    pub(crate) fn fence(&self) -> ARef<Fence> {
+        // SAFETY: The fence is valid by the type invariant, and `Fence` is a transparent wrapper.
+        unsafe { self.0.cast::<Fence>().as_ref() }.into()
+    }
+
+    /// Signals it. May be called from any context.
+    pub(crate) fn signal(self, result: Result) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: Valid by the type invariant; the reference goes with it.
+        unsafe {
+            complete(this.0.as_ptr(), result);
+            ffi::rkfd_dma_fence_put(this.0.as_ptr());
+        }
+    }
+}
+
+impl Drop for HwFence {
+    fn drop(&mut self) {
+        // SAFETY: As in `signal`.
+        unsafe {
+            complete(self.0.as_ptr(), Err(canceled()));
+            ffi::rkfd_dma_fence_put(self.0.as_ptr());
+        }
+    }
+}
+
+/// Signals `fence` with `result`, unless it is signalled. When this returns, the callbacks of whoever signalled
+/// it have run.
+///
+/// # Safety
+///
+/// `fence` must be a fence to which the caller has a reference.
+pub(super) unsafe fn complete(fence: *mut ffi::dma_fence, result: Result) {
+    // SAFETY: By this function's contract; the flags are those that the lock gave.
+    unsafe {
+        let flags = ffi::rkfd_dma_fence_lock_irqsave(fence);
+        if !ffi::rkfd_dma_fence_test_signaled_flag(fence) {
+            if let Err(e) = result {
+                ffi::rkfd_dma_fence_set_error(fence, e.to_errno());
+            }
+            ffi::dma_fence_signal_locked(fence);
+        }
+        ffi::rkfd_dma_fence_unlock_irqrestore(fence, flags);
+    }
+}
+
+/// Something that will be signalled, once. Reference counted.
+#[repr(transparent)]
+pub(crate) struct Fence(Opaque<ffi::dma_fence>);
+
+// SAFETY: Fences are made to be used from any thread.
+unsafe impl Send for Fence {}
+
+// SAFETY: As above.
+unsafe impl Sync for Fence {}
+
+// SAFETY: The count is the fence's own.
+unsafe impl AlwaysRefCounted for Fence {
+    fn inc_ref(&self) {
+        // SAFETY: A shared reference proves that the count is not zero.
+        unsafe { ffi::rkfd_dma_fence_get(self.0.get()) };
+    }
+
+    unsafe fn dec_ref(this: NonNull<Self>) {
+        // SAFETY: The caller gives up a reference.
+        unsafe { ffi::rkfd_dma_fence_put(this.as_ptr().cast()) };
+    }
+}
+
+impl Fence {
+    /// The C fence.
+    pub(super) fn as_raw(&self) -> *mut ffi::dma_fence {
+        self.0.get()
+    }
+
+    /// # Safety
+    ///
+    /// `fence` must be valid for `'a`.
+    pub(super) unsafe fn from_raw<'a>(fence: *mut ffi::dma_fence) -> &'a Self {
+        // SAFETY: By this function's contract; the wrapper is transparent.
+        unsafe { &*fence.cast() }
+    }
+
+    /// Is it signalled?
+    pub(crate) fn is_signaled(&self) -> bool {
+        // SAFETY: A shared reference proves that the fence is valid.
+        unsafe { ffi::rkfd_dma_fence_is_signaled(self.as_raw()) }
+    }
+
+    /// What it was signalled with; `None` while it is not.
+    pub(crate) fn status(&self) -> Option<Result> {
+        // SAFETY: As above.
+        match unsafe { ffi::dma_fence_get_status(self.as_raw()) } {
+            0 => None,
+            e if e < 0 => Some(Err(Error::from_errno(e))),
+            _ => Some(Ok(())),
+        }
+    }
+
+    /// Waits at most `timeout`: true if it is signalled, `ERESTARTSYS` if a signal came first. Signalled with
+    /// an error is signalled: see [`Fence::status`].
+    pub(crate) fn wait_interruptible_timeout(&self, timeout: Jiffies) -> Result<bool> {
+        self.wait(true, timeout)
+    }
+
+    /// Waits at most `timeout`, whatever signals come: true if it is signalled.
+    pub(crate) fn wait_timeout(&self, timeout: Jiffies) -> bool {
+        self.wait(false, timeout).unwrap_or(false)
+    }
+
+    fn wait(&self, interruptible: bool, timeout: Jiffies) -> Result<bool> {
+        let timeout = c_long::try_from(timeout).unwrap_or(c_long::MAX);
+        // SAFETY: A shared reference proves that the fence is valid.
+        match unsafe { ffi::dma_fence_wait_timeout(self.as_raw(), interruptible, timeout) } {
+            0 => Ok(false),
+            e if e < 0 => Err(Error::from_errno(e as c_int)),
+            _ => Ok(true),
+        }
+    }
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: GPL-2.0
+//! `drm_gpu_scheduler`: jobs that run when what they depend on is done and the hardware has room.
+//!
+//! The lifetimes that C leaves to its callers, and how they are kept here:
+//! - An [`Entity`] holds its [`Scheduler`], and a [`Job`] that is not pushed borrows its entity.
+//! - Jobs that are pushed belong to the scheduler. It goes only when the last of them is freed: killed ones
+//!   are freed by the system's workqueue, some time after their entity is gone.
+//! - Its name is read by fences until a grace period after they are signalled, so its memory is freed by RCU.
+//! - Running a job, and its timeout, are work items of one ordered workqueue: never two at a time.
+//!
+//! A job's payload must not own its scheduler or entity: it is dropped in the scheduler's own work.
+
+mod entity;
+mod job;
+
+use core::{marker::PhantomData, ptr::NonNull};
+
+use kernel::{
+    device,
+    error::to_result,
+    new_condvar, new_mutex,
+    prelude::*,
+    sync::aref::ARef,
+    sync::{Arc, CondVar, Mutex},
+    task::MAX_SCHEDULE_TIMEOUT,
+    time::Jiffies,
+    types::Opaque,
+};
+
+use crate::{
+    ffi,
+    kern::{self, fence::Fence},
+};
+
+pub(crate) use self::{entity::Entity, job::Job};
+
+// The generated structures are as long as C's.
+const _: () = {
+    assert!(size_of::<ffi::drm_gpu_scheduler>() == ffi::SIZEOF_DRM_GPU_SCHEDULER);
+    assert!(size_of::<ffi::drm_sched_entity>() == ffi::SIZEOF_DRM_SCHED_ENTITY);
+    assert!(size_of::<ffi::drm_sched_fence>() == ffi::SIZEOF_DRM_SCHED_FENCE);
+    assert!(size_of::<ffi::drm_sched_job>() == ffi::SIZEOF_DRM_SCHED_JOB);
+};
+
+/// What runs the jobs of a scheduler.
+pub(crate) trait Backend: 'static {
+    /// What a job carries.
+    type Job: Send + 'static;
+
+    /// Gives the job to the hardware. The fence is signalled when the hardware is done; without one the job is
+    /// done when this returns. May sleep, but allocates nothing: a reclaim of memory may wait for the job.
+    fn run(job: &mut Self::Job) -> Result<Option<ARef<Fence>>>;
+
+    /// The job has been on the hardware for longer than the scheduler's timeout. It stays there until its
+    /// fence is signalled, which this may do; otherwise this is called again after the same time.
+    fn timed_out(job: &mut Self::Job);
+
+    /// The scheduler goes away, and with it the job, which is on the hardware. Its fence is signalled with
+    /// `ECANCELED` after this if it is not yet.
+    fn cancelled(_job: &mut Self::Job) {}
+}
+
+/// Bytes of a scheduler's name, with the zero at its end.
+const NAME: usize = 48;
+
+/// The part of a scheduler that fences look at.
+#[repr(C)]
+struct Memory {
+    sched: Opaque<ffi::drm_gpu_scheduler>,
+    name: [u8; NAME],
+}
+
+/// Counts the jobs of a scheduler that exist.
+#[pin_data]
+struct Live {
+    #[pin]
+    count: Mutex<u64>,
+    #[pin]
+    none: CondVar,
+}
+
+impl Live {
+    fn new() -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                count <- new_mutex!(0, "Live::count"),
+                none <- new_condvar!("Live::none"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    fn wait(&self) {
+        let mut count = self.count.lock();
+        while *count != 0 {
+            self.none.wait(&mut count);
+        }
+    }
+}
+
+/// One job in [`Live`].
+struct Counted(Arc<Live>);
+
+impl Counted {
+    fn new(live: &Arc<Live>) -> Self {
+        *live.count.lock() += 1;
+        Self(live.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut count = self.0.count.lock();
+        *count -= 1;
+        if *count == 0 {
+            self.0.none.notify_all();
+        }
+    }
+}
+
+/// A workqueue that runs one item at a time.
+struct OrderedQueue(NonNull<ffi::workqueue_struct>);
+
+impl OrderedQueue {
+    fn new(name: &CStr) -> Result<Self> {
+        // SAFETY: The name is copied.
+        let raw = unsafe { ffi::rkfd_alloc_ordered_workqueue(name.as_char_ptr()) };
+        Ok(Self(NonNull::new(raw).ok_or(ENOMEM)?))
+    }
+}
+
+impl Drop for OrderedQueue {
+    fn drop(&mut self) {
+        // SAFETY: Nobody queues on it any more. This waits for what is queued.
+        unsafe { ffi::destroy_workqueue(self.0.as_ptr()) };
+    }
+}
+
+/// A scheduler with one run queue, for one ring.
+///
+/// # Invariants
+///
+/// `memory` is a live allocation with an initialized scheduler that works on `queue`.
+pub(crate) struct Scheduler<B: Backend> {
+    memory: NonNull<Memory>,
+    credit_limit: u32,
+    live: Arc<Live>,
+    queue: Option<OrderedQueue>,
+    // The scheduler names it in its messages.
+    _dev: ARef<device::Device>,
+    _backend: PhantomData<fn(B)>,
+}
+
+// SAFETY: The scheduler may be used from any thread; jobs are `Send`.
+unsafe impl<B: Backend> Send for Scheduler<B> {}
+
+// SAFETY: As above.
+unsafe impl<B: Backend> Sync for Scheduler<B> {}
+
+impl<B: Backend> Scheduler<B> {
+    const OPS: ffi::drm_sched_backend_ops = ffi::drm_sched_backend_ops {
+        prepare_job: None,
+        run_job: Some(job::run_callback::<B>),
+        timedout_job: Some(job::timed_out_callback::<B>),
+        free_job: Some(job::free_callback::<B>),
+        cancel_job: Some(job::cancel_callback::<B>),
+    };
+
+    /// Makes a scheduler: jobs run as long as those on the hardware have at most `credit_limit` credits
+    /// together. The name, cut to 47 bytes, is the ring's in trace events. A job that takes longer than
+    /// `timeout` is reported to [`Backend::timed_out`].
+    pub(crate) fn new(
+        name: &CStr,
+        credit_limit: u32,
+        timeout: Option<Jiffies>,
+        dev: &device::Device,
+    ) -> Result<Arc<Self>> {
+        if credit_limit == 0 {
+            return Err(EINVAL);
+        }
+        let queue = OrderedQueue::new(name)?;
+        let live = Live::new()?;
+
+        let mut memory = KBox::new(
+            Memory {
+                sched: Opaque::zeroed(),
+                name: [0; NAME],
+            },
+            GFP_KERNEL,
+        )?;
+        let bytes = name.to_bytes();
+        let len = bytes.len().min(NAME - 1);
+        memory.name[..len].copy_from_slice(&bytes[..len]);
+
+        let args = ffi::drm_sched_init_args {
+            ops: const { &Self::OPS },
+            submit_wq: queue.0.as_ptr(),
+            timeout_wq: queue.0.as_ptr(),
+            num_rqs: 1,
+            credit_limit,
+            hang_limit: 0,
+            timeout: timeout.map_or(MAX_SCHEDULE_TIMEOUT, |t| {
+                c_long::try_from(t).unwrap_or(MAX_SCHEDULE_TIMEOUT)
+            }),
+            score: core::ptr::null_mut(),
+            name: (&raw const memory.name).cast(),
+            dev: kern::device::as_raw(dev),
+        };
+        // SAFETY: The memory is zeroed and does not move; what `args` points to lives as long as it, and the
+        // workqueue and the device longer than the scheduler is used.
+        to_result(unsafe { ffi::drm_sched_init(memory.sched.get(), &args) })?;
+
+        // SAFETY: `into_raw` gives no null.
+        let memory = unsafe { NonNull::new_unchecked(KBox::into_raw(memory)) };
+        // INVARIANT: Just initialized. From here on the destructor undoes it.
+        let this = Self {
+            memory,
+            credit_limit,
+            live,
+            queue: Some(queue),
+            _dev: dev.into(),
+            _backend: PhantomData,
+        };
+        Ok(Arc::new(this, GFP_KERNEL)?)
+    }
+
+    fn as_raw(&self) -> *mut ffi::drm_gpu_scheduler {
+        // SAFETY: Live by the type invariant.
+        unsafe { (*self.memory.as_ptr()).sched.get() }
+    }
+}
+
+impl<B: Backend> Drop for Scheduler<B> {
+    fn drop(&mut self) {
+        // Entities hold the scheduler, so there are none: no new jobs come.
+        // SAFETY: Initialized, and finished once.
+        unsafe { ffi::drm_sched_fini(self.as_raw()) };
+        // Those that were killed wait for those that were on the hardware, which are cancelled by now.
+        self.live.wait();
+        drop(self.queue.take());
+        // SAFETY: Nobody uses it but fences, which look at the name in an RCU section.
+        unsafe { ffi::rkfd_kfree_rcu_mightsleep(self.memory.as_ptr().cast()) };
+    }
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Jobs, and the scheduler's calls for them.
+
+use kernel::{
+    error::to_result,
+    prelude::*,
+    sync::aref::ARef,
+    sync::atomic::{Atomic, Relaxed},
+    types::Opaque,
+};
+
+use super::{Backend, Counted, Entity};
+use crate::{
+    ffi,
+    kern::{
+        fence::{self, Fence},
+        trace,
+    },
+};
+
+/// The C job. Dropping it cleans it up, whether it was pushed or not.
+#[repr(transparent)]
+struct Raw(Opaque<ffi::drm_sched_job>);
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        let job = self.0.get();
+        // SAFETY: Zeroed, or initialized by `drm_sched_job_init`, which leaves no fence if it fails. Nobody
+        // else uses the job any more.
+        unsafe {
+            if !(*job).s_fence.is_null() {
+                ffi::drm_sched_job_cleanup(job);
+            }
+        }
+    }
+}
+
+/// What a job is allocated as.
+#[repr(C)]
+struct Allocation<B: Backend> {
+    // First, so that its address is the allocation's.
+    raw: Raw,
+    payload: B::Job,
+    // What trace events name; the scheduler clears its own pointer before a job runs.
+    entity: *mut ffi::drm_sched_entity,
+    id: u64,
+    // Last: when this goes, the scheduler may.
+    _counted: Counted,
+}
+
+/// A job that is not pushed yet.
+pub(crate) struct Job<'e, B: Backend> {
+    allocation: KBox<Allocation<B>>,
+    entity: &'e Entity<B>,
+}
+
+/// Numbers the jobs of the module, for trace events.
+static IDS: Atomic<u64> = Atomic::new(0);
+
+impl<'e, B: Backend> Job<'e, B> {
+    /// Makes a job of `credits`, which must be 1 to the scheduler's limit (`EINVAL`).
+    pub(crate) fn new(entity: &'e Entity<B>, credits: u32, payload: B::Job) -> Result<Self> {
+        if credits == 0 || credits > entity.sched().credit_limit {
+            return Err(EINVAL);
+        }
+        let allocation = KBox::new(
+            Allocation {
+                raw: Raw(Opaque::zeroed()),
+                payload,
+                entity: entity.as_raw(),
+                id: 0,
+                _counted: Counted::new(&entity.sched().live),
+            },
+            GFP_KERNEL,
+        )?;
+        // SAFETY: The memory is the job's and stays in its box; the entity is initialized.
+        to_result(unsafe {
+            ffi::drm_sched_job_init(
+                allocation.raw.0.get(),
+                entity.as_raw(),
+                credits,
+                core::ptr::null_mut(),
+                0,
+            )
+        })?;
+        Ok(Self { allocation, entity })
+    }
+
+    /// Runs the job only after `fence` is signalled. `ENOMEM` if that cannot be noted.
+    pub(crate) fn add_dependency(&mut self, fence: ARef<Fence>) -> Result {
+        let fence = ARef::into_raw(fence).as_ptr().cast();
+        // SAFETY: The job is initialized; the reference becomes its own, even if this fails.
+        to_result(unsafe { ffi::drm_sched_job_add_dependency(self.allocation.raw.0.get(), fence) })
+    }
+
+    /// Puts the job in its line. The fence is signalled when it is done, with an error if it was not run.
+    ///
+    /// Fails with `ECANCELED` if the line was killed.
+    pub(crate) fn push(mut self) -> Result<ARef<Fence>> {
+        let open = self.entity.open.lock();
+        if !*open {
+            return Err(fence::canceled());
+        }
+        self.allocation.id = IDS.fetch_add(1, Relaxed) + 1;
+        let job = KBox::into_raw(self.allocation).cast::<ffi::drm_sched_job>();
+        // SAFETY: The job is initialized, and from here on the scheduler's, which frees it by `free_callback`.
+        // Its fence is there once it is armed; the reference is taken before the job can be freed.
+        let finished = unsafe {
+            ffi::drm_sched_job_arm(job);
+            let finished = Fence::from_raw(&raw mut (*(*job).s_fence).finished).into();
+            ffi::drm_sched_entity_push_job(job);
+            finished
+        };
+        drop(open);
+        Ok(finished)
+    }
+}
+
+/// `drm_sched_backend_ops::run_job`.
+pub(super) unsafe extern "C" fn run_callback<B: Backend>(
+    job: *mut ffi::drm_sched_job,
+) -> *mut ffi::dma_fence {
+    // SAFETY: Every job of the scheduler is an `Allocation<B>`, and nobody else uses it now: the job's other
+    // calls are items of the same ordered workqueue, or come when that is stopped.
+    let this = unsafe { &mut *job.cast::<Allocation<B>>() };
+    // SAFETY: The job is armed, and the entity is there while one of its jobs is given to the hardware.
+    unsafe { trace::drm_run_job(job, this.entity, this.id) };
+    match B::run(&mut this.payload) {
+        // The scheduler takes over the reference.
+        Ok(Some(fence)) => ARef::into_raw(fence).as_ptr().cast(),
+        Ok(None) => core::ptr::null_mut(),
+        Err(e) => e.to_ptr(),
+    }
+}
+
+/// `drm_sched_backend_ops::timedout_job`.
+pub(super) unsafe extern "C" fn timed_out_callback<B: Backend>(
+    job: *mut ffi::drm_sched_job,
+) -> ffi::drm_gpu_sched_stat {
+    // SAFETY: As in `run_callback`.
+    let this = unsafe { &mut *job.cast::<Allocation<B>>() };
+    B::timed_out(&mut this.payload);
+    // Whatever was done about it: the scheduler keeps the job, frees it when its fence is signalled, and
+    // starts its timer again. Any other answer would take it from the scheduler for good.
+    ffi::drm_gpu_sched_stat_DRM_GPU_SCHED_STAT_NO_HANG
+}
+
+/// `drm_sched_backend_ops::cancel_job`.
+pub(super) unsafe extern "C" fn cancel_callback<B: Backend>(job: *mut ffi::drm_sched_job) {
+    // SAFETY: As in `run_callback`.
+    let this = unsafe { &mut *job.cast::<Allocation<B>>() };
+    B::cancelled(&mut this.payload);
+    // SAFETY: The job ran, so its fence has what `run_callback` returned, which it holds a reference to.
+    // Whoever signals it, the scheduler's callback has run to its end when this is done, so that the job can
+    // be freed.
+    unsafe {
+        let parent = (*(*job).s_fence).parent;
+        if !parent.is_null() {
+            fence::complete(parent, Err(fence::canceled()));
+        }
+    }
+}
+
+/// `drm_sched_backend_ops::free_job`.
+pub(super) unsafe extern "C" fn free_callback<B: Backend>(job: *mut ffi::drm_sched_job) {
+    // SAFETY: `push` made it of a box, and the scheduler is done with it.
+    drop(unsafe { KBox::from_raw(job.cast::<Allocation<B>>()) });
+}

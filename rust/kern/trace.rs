@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Trace events: group `rkfd`, and `gpu_scheduler:drm_run_job`. Each costs next to nothing while it is off.
+
+use crate::ffi;
+
+/// A job is given to the hardware: what `gpu_scheduler:drm_run_job` told up to Linux 6.16.
+///
+/// # Safety
+///
+/// `job` must be armed, and `entity` be the line that it came from, both valid.
+pub(super) unsafe fn drm_run_job(
+    job: *mut ffi::drm_sched_job,
+    entity: *mut ffi::drm_sched_entity,
+    id: u64,
+) {
+    // SAFETY: By this function's contract.
+    unsafe { ffi::rkfd_trace_drm_run_job(job, entity, id) };
+}
+
+/// A user queue was made: its ring's GPU address and size (bytes).
+pub(crate) fn queue_create(pid: u32, queue: u32, engine: u32, ring: u64, size: u64) {
+    // SAFETY: Values only.
+    unsafe { ffi::rkfd_trace_queue_create(pid, queue, engine, ring, size) };
+}
+
+/// A user queue was destroyed.
+pub(crate) fn queue_destroy(pid: u32, queue: u32) {
+    // SAFETY: Values only.
+    unsafe { ffi::rkfd_trace_queue_destroy(pid, queue) };
+}
+
+/// A user queue has new work up to `wptr` (bytes, never wrapped).
+pub(crate) fn doorbell(pid: u32, queue: u32, wptr: u64) {
+    // SAFETY: Values only.
+    unsafe { ffi::rkfd_trace_doorbell(pid, queue, wptr) };
+}
+
+/// A range of GPU addresses of a process was mapped by writing `entries` PTEs.
+pub(crate) fn map(pid: u32, va: u64, size: u64, entries: u64) {
+    // SAFETY: Values only.
+    unsafe { ffi::rkfd_trace_map(pid, va, size, entries) };
+}
+
+/// A range of GPU addresses of a process was unmapped by writing `entries` PTEs.
+pub(crate) fn unmap(pid: u32, va: u64, size: u64, entries: u64) {
+    // SAFETY: Values only.
+    unsafe { ffi::rkfd_trace_unmap(pid, va, size, entries) };
+}
+
+/// The TLBs were flushed for a VMID. `kind` is FLUSH_TYPE of VM_INVALIDATE_ENG*_REQ: 0 legacy, 1 lightweight,
+/// 2 heavyweight.
+pub(crate) fn tlb_flush(vmid: u32, kind: u32) {
+    // SAFETY: Values only.
+    unsafe { ffi::rkfd_trace_tlb_flush(vmid, kind) };
+}
+
+/// An interrupt vector was read from the IH ring.
+pub(crate) fn interrupt(client: u32, source: u32, ring: u32, vmid: u32, pasid: u32, data0: u32) {
+    // SAFETY: Values only.
+    unsafe { ffi::rkfd_trace_interrupt(client, source, ring, vmid, pasid, data0) };
+}
+
+/// A GPU access of a process had no mapping that allows it. `status` is VM_L2_PROTECTION_FAULT_STATUS.
+pub(crate) fn vm_fault(pasid: u32, pid: u32, addr: u64, status: u32) {
+    // SAFETY: Values only.
+    unsafe { ffi::rkfd_trace_vm_fault(pasid, pid, addr, status) };
+}
