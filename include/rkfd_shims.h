@@ -59,4 +59,9 @@ void rkfd_trace_tlb_flush(u32 vmid, u32 kind);
 void rkfd_trace_interrupt(u32 client, u32 source, u32 ring, u32 vmid, u32 pasid, u32 data0);
 void rkfd_trace_vm_fault(u32 pasid, u32 pid, u64 addr, u32 status);
 
+/* Machine */
+unsigned int rkfd_first_apic_id(void);
+bool rkfd_in_compat_syscall(void);
+unsigned int rkfd_num_online_cpus(void);
+
 #endif /* RKFD_SHIMS_H */

@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Safe wrappers of what the kernel crate lacks, in its shape, so that each can go when upstream has it.
 
+pub(crate) mod chrdev;
+pub(crate) mod class;
 mod device;
 mod dma_map;
 pub(crate) mod drm;
+pub(crate) mod errno;
 pub(crate) mod fence;
+pub(crate) mod host;
+pub(crate) mod kobject;
+pub(crate) mod mm_exit;
 mod page_list;
 pub(crate) mod pages;
 pub(crate) mod sched;
+pub(crate) mod slot;
 pub(crate) mod trace;
+pub(crate) mod uaccess_ext;
+pub(crate) mod uapi;
 pub(crate) mod user_pages;

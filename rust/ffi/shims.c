@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The bodies of include/rkfd_shims.h. */
+#include <linux/compat.h>
+#include <linux/cpumask.h>
+
+#include <asm/processor.h>
+
 #include "rkfd_shims.h"
 
 /* I/O */
@@ -120,4 +125,21 @@ struct workqueue_struct *rkfd_alloc_ordered_workqueue(const char *name)
 void rkfd_kfree_rcu_mightsleep(void *ptr)
 {
 	kfree_rcu_mightsleep(ptr);
+}
+
+/* Machine */
+
+unsigned int rkfd_first_apic_id(void)
+{
+	return cpu_data(0).topo.apicid;
+}
+
+bool rkfd_in_compat_syscall(void)
+{
+	return in_compat_syscall();
+}
+
+unsigned int rkfd_num_online_cpus(void)
+{
+	return num_online_cpus();
 }

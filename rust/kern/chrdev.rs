@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Character devices of one minor.
+
+use core::marker::PhantomData;
+
+use kernel::error::to_result;
+use kernel::mm::virt::VmaNew;
+use kernel::prelude::*;
+use kernel::types::{ForeignOwnable, Opaque};
+
+use crate::ffi;
+
+/// What the files of a character device do.
+pub(crate) trait CharFile: Sized + 'static {
+    /// What an open file holds; dropped with the last reference to the file.
+    type Data: ForeignOwnable + Send + Sync;
+
+    /// A file is opened, in the context of the opener.
+    fn open() -> Result<Self::Data>;
+
+    /// An ioctl: `cmd` and its argument as passed.
+    fn ioctl(
+        data: <Self::Data as ForeignOwnable>::Borrowed<'_>,
+        cmd: u32,
+        arg: usize,
+    ) -> Result<isize>;
+
+    /// A mapping of the file at byte `offset`. The caller holds the mmap lock for writing.
+    fn mmap(
+        data: <Self::Data as ForeignOwnable>::Borrowed<'_>,
+        vma: &VmaNew,
+        offset: u64,
+    ) -> Result;
+}
+
+/// Memory of a registered device.
+#[repr(C)]
+struct Inner {
+    cdev: Opaque<ffi::cdev>,
+    operations: ffi::file_operations,
+}
+
+/// A registered character device.
+pub(crate) struct CharDevice<T> {
+    inner: KBox<Inner>,
+    number: ffi::dev_t,
+    _file: PhantomData<T>,
+}
+
+// SAFETY: Nothing in it is changed until it is dropped; the kernel serialises its own use.
+unsafe impl<T> Send for CharDevice<T> {}
+// SAFETY: As above.
+unsafe impl<T> Sync for CharDevice<T> {}
+
+impl<T: CharFile> CharDevice<T> {
+    /// Registers a device under a major number that the kernel chooses. Open files hold `module`.
+    pub(crate) fn new(name: &'static CStr, module: &'static ThisModule) -> Result<Self> {
+        let mut operations: ffi::file_operations = pin_init::zeroed();
+        operations.owner = module.as_ptr();
+        operations.open = Some(open::<T>);
+        operations.release = Some(release::<T>);
+        operations.unlocked_ioctl = Some(ioctl::<T>);
+        operations.mmap = Some(mmap::<T>);
+        operations.llseek = Some(ffi::noop_llseek);
+        let inner = KBox::new(
+            Inner {
+                cdev: Opaque::zeroed(),
+                operations,
+            },
+            GFP_KERNEL,
+        )?;
+        let mut number = 0;
+        // SAFETY: The name is a string; the number is written.
+        to_result(unsafe { ffi::alloc_chrdev_region(&mut number, 0, 1, name.as_char_ptr()) })?;
+        let cdev = inner.cdev.get();
+        // SAFETY: The box keeps both in place until the cdev is deleted in `drop`.
+        let added = to_result(unsafe {
+            ffi::cdev_init(cdev, &inner.operations);
+            (*cdev).owner = module.as_ptr();
+            ffi::cdev_add(cdev, number, 1)
+        });
+        if let Err(error) = added {
+            // SAFETY: We own the region.
+            unsafe { ffi::unregister_chrdev_region(number, 1) };
+            return Err(error);
+        }
+        Ok(Self {
+            inner,
+            number,
+            _file: PhantomData,
+        })
+    }
+
+    /// Major and minor number.
+    pub(crate) fn number(&self) -> ffi::dev_t {
+        self.number
+    }
+}
+
+impl<T> Drop for CharDevice<T> {
+    fn drop(&mut self) {
+        // SAFETY: Both are registered. Open files hold the module, so that none is left to use the memory.
+        unsafe {
+            ffi::cdev_del(self.inner.cdev.get());
+            ffi::unregister_chrdev_region(self.number, 1);
+        }
+    }
+}
+
+/// The errno of a result, as file operations return it.
+fn status(result: Result<()>) -> kernel::ffi::c_int {
+    result.map_or_else(|error| error.to_errno(), |()| 0)
+}
+
+unsafe extern "C" fn open<T: CharFile>(
+    inode: *mut ffi::inode,
+    file: *mut ffi::file,
+) -> kernel::ffi::c_int {
+    // SAFETY: Both are those of the file being opened.
+    status(
+        to_result(unsafe { ffi::nonseekable_open(inode, file) }).and_then(|()| {
+            let data = T::open()?;
+            // SAFETY: The private data of a file being opened is ours.
+            unsafe { (*file).private_data = data.into_foreign() };
+            Ok(())
+        }),
+    )
+}
+
+unsafe extern "C" fn release<T: CharFile>(
+    _inode: *mut ffi::inode,
+    file: *mut ffi::file,
+) -> kernel::ffi::c_int {
+    // SAFETY: `open` set the private data, and the file's last reference is gone.
+    drop(unsafe { T::Data::from_foreign((*file).private_data) });
+    0
+}
+
+unsafe extern "C" fn ioctl<T: CharFile>(
+    file: *mut ffi::file,
+    cmd: kernel::ffi::c_uint,
+    arg: kernel::ffi::c_ulong,
+) -> kernel::ffi::c_long {
+    // SAFETY: `open` set the private data, and the caller holds the file.
+    let data = unsafe { T::Data::borrow((*file).private_data) };
+    T::ioctl(data, cmd, arg).unwrap_or_else(|error| error.to_errno() as isize)
+}
+
+unsafe extern "C" fn mmap<T: CharFile>(
+    file: *mut ffi::file,
+    vma: *mut ffi::vm_area_struct,
+) -> kernel::ffi::c_int {
+    // SAFETY: `open` set the private data, and the caller holds the file.
+    let data = unsafe { T::Data::borrow((*file).private_data) };
+    // SAFETY: The area is being set up by the caller, with the mmap lock held for writing.
+    let (area, pages) = unsafe { (VmaNew::from_raw(vma), (*vma).vm_pgoff) };
+    // Offsets above 2^63 are legal here and wrap to nothing: page offsets carry 52 bits.
+    status(T::mmap(data, area, (pages as u64) << 12))
+}

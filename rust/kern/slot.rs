@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A static place for the one object of the module that callbacks without an argument have to find.
+
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+
+use kernel::prelude::*;
+use kernel::sync::atomic::{ordering, Atomic};
+use kernel::sync::{Arc, Mutex};
+use pin_init::PinInit;
+
+const UNINIT: i32 = 0;
+const BUSY: i32 = 1;
+const READY: i32 = 2;
+
+/// Holds an `Arc`, or nothing. Statics are not dropped when the module goes, so the [`Filled`] guard of the module's
+/// own object empties it.
+pub(crate) struct Slot<T: 'static> {
+    state: Atomic<i32>,
+    value: UnsafeCell<MaybeUninit<Mutex<Option<Arc<T>>>>>,
+}
+
+// SAFETY: The value is initialised once, by whom `state` chooses, and is a mutex from then on.
+unsafe impl<T: Send + Sync> Sync for Slot<T> {}
+
+impl<T: Send + Sync> Slot<T> {
+    /// An empty place.
+    pub(crate) const fn new() -> Self {
+        Self {
+            state: Atomic::new(UNINIT),
+            value: UnsafeCell::new(MaybeUninit::uninit()),
+        }
+    }
+
+    /// A static cannot hold an initialised kernel mutex, so the first user makes it.
+    fn mutex(&'static self) -> &'static Mutex<Option<Arc<T>>> {
+        if self.state.load(ordering::Acquire) != READY {
+            if self.state.cmpxchg(UNINIT, BUSY, ordering::Full).is_ok() {
+                let place = self.value.get().cast::<Mutex<Option<Arc<T>>>>();
+                // SAFETY: Nobody else has seen UNINIT, the place is static, and the initialiser cannot fail.
+                let _ = unsafe {
+                    PinInit::<_, core::convert::Infallible>::__pinned_init(
+                        kernel::new_mutex!(None, "Slot"),
+                        place,
+                    )
+                };
+                self.state.store(READY, ordering::Release);
+            }
+            while self.state.load(ordering::Acquire) != READY {
+                core::hint::spin_loop();
+            }
+        }
+        // SAFETY: READY says that it is initialised; it is never moved or dropped.
+        unsafe { (*self.value.get()).assume_init_ref() }
+    }
+
+    /// Puts `value` in until the guard is dropped. EBUSY if there is one.
+    pub(crate) fn fill(&'static self, value: Arc<T>) -> Result<Filled<T>> {
+        let mut place = self.mutex().lock();
+        if place.is_some() {
+            return Err(EBUSY);
+        }
+        *place = Some(value);
+        Ok(Filled(self))
+    }
+
+    /// What is in it.
+    pub(crate) fn get(&'static self) -> Option<Arc<T>> {
+        self.mutex().lock().clone()
+    }
+}
+
+/// Empties a [`Slot`] when dropped.
+pub(crate) struct Filled<T: Send + Sync + 'static>(&'static Slot<T>);
+
+impl<T: Send + Sync> Drop for Filled<T> {
+    fn drop(&mut self) {
+        let value = self.0.mutex().lock().take();
+        // Its destructor may use the slot.
+        drop(value);
+    }
+}

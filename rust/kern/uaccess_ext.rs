@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Structures in user memory of which the caller may know fewer or more fields than we do.
+
+use kernel::prelude::*;
+use kernel::transmute::{AsBytes, FromBytes};
+use kernel::uaccess::{UserPtr, UserSlice};
+
+/// Reads a `T` of which the caller has `size` bytes: what the caller lacks is zero, what we lack is not read.
+/// EFAULT.
+pub(crate) fn read_sized<T>(address: usize, size: usize) -> Result<T>
+where
+    T: AsBytes + FromBytes + pin_init::Zeroable,
+{
+    let mut value: T = pin_init::zeroed();
+    let bytes = value.as_bytes_mut();
+    let known = size.min(bytes.len());
+    if let Some(bytes) = bytes.get_mut(..known) {
+        UserSlice::new(UserPtr::from_addr(address), known)
+            .reader()
+            .read_slice(bytes)?;
+    }
+    Ok(value)
+}
+
+/// Writes as much of `value` as the caller's `size` bytes hold; what lies behind stays. EFAULT.
+pub(crate) fn write_sized<T: AsBytes>(address: usize, size: usize, value: &T) -> Result {
+    let bytes = value.as_bytes();
+    let known = size.min(bytes.len());
+    UserSlice::new(UserPtr::from_addr(address), known)
+        .writer()
+        .write_slice(bytes.get(..known).unwrap_or(bytes))
+}
+
+/// Reads element `index` of the caller's array of `T` at `address`. EFAULT.
+pub(crate) fn read_element<T: FromBytes>(address: u64, index: u32) -> Result<T> {
+    let size = core::mem::size_of::<T>();
+    let element = element_address(address, index, size)?;
+    UserSlice::new(UserPtr::from_addr(element), size)
+        .reader()
+        .read()
+}
+
+/// Writes element `index` of the caller's array of `T` at `address`. EFAULT.
+pub(crate) fn write_element<T: AsBytes>(address: u64, index: u32, value: &T) -> Result {
+    let size = core::mem::size_of::<T>();
+    let element = element_address(address, index, size)?;
+    UserSlice::new(UserPtr::from_addr(element), size)
+        .writer()
+        .write(value)
+}
+
+fn element_address(address: u64, index: u32, size: usize) -> Result<usize> {
+    (size as u64)
+        .checked_mul(index.into())
+        .and_then(|offset| address.checked_add(offset))
+        .and_then(|address| usize::try_from(address).ok())
+        .ok_or(EFAULT)
+}

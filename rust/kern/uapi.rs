@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The structures of `linux/kfd_ioctl.h`, as ioctl arguments.
+
+use core::mem::size_of;
+
+use kernel::transmute::{AsBytes, FromBytes};
+
+use crate::ffi;
+
+/// Names a structure of the header, with its size in bytes.
+macro_rules! arguments {
+    ($($(#[$meta:meta])* $name:ident = $raw:ident, $size:literal;)+) => {
+        $(
+            $(#[$meta])*
+            pub(crate) type $name = ffi::$raw;
+
+            // The fields fill the structure (the header names its padding), or it would have another size.
+            const _: () = assert!(size_of::<$name>() == $size);
+            // SAFETY: Integers and arrays of them: any bytes are a value.
+            unsafe impl FromBytes for $name {}
+            // SAFETY: No padding, see above.
+            unsafe impl AsBytes for $name {}
+        )+
+    };
+}
+
+arguments! {
+    /// GET_VERSION.
+    GetVersion = kfd_ioctl_get_version_args, 8;
+    /// CREATE_QUEUE.
+    CreateQueue = kfd_ioctl_create_queue_args, 96;
+    /// DESTROY_QUEUE.
+    DestroyQueue = kfd_ioctl_destroy_queue_args, 8;
+    /// SET_MEMORY_POLICY.
+    SetMemoryPolicy = kfd_ioctl_set_memory_policy_args, 32;
+    /// GET_CLOCK_COUNTERS.
+    GetClockCounters = kfd_ioctl_get_clock_counters_args, 40;
+    /// One GPU's apertures.
+    Apertures = kfd_process_device_apertures, 56;
+    /// GET_PROCESS_APERTURES.
+    GetProcessApertures = kfd_ioctl_get_process_apertures_args, 400;
+    /// GET_PROCESS_APERTURES_NEW.
+    GetProcessAperturesNew = kfd_ioctl_get_process_apertures_new_args, 16;
+    /// UPDATE_QUEUE.
+    UpdateQueue = kfd_ioctl_update_queue_args, 24;
+    /// ACQUIRE_VM.
+    AcquireVm = kfd_ioctl_acquire_vm_args, 8;
+    /// ALLOC_MEMORY_OF_GPU.
+    AllocMemory = kfd_ioctl_alloc_memory_of_gpu_args, 40;
+    /// FREE_MEMORY_OF_GPU.
+    FreeMemory = kfd_ioctl_free_memory_of_gpu_args, 8;
+    /// MAP_MEMORY_TO_GPU.
+    MapMemory = kfd_ioctl_map_memory_to_gpu_args, 24;
+    /// UNMAP_MEMORY_FROM_GPU.
+    UnmapMemory = kfd_ioctl_unmap_memory_from_gpu_args, 24;
+    /// AVAILABLE_MEMORY.
+    AvailableMemory = kfd_ioctl_get_available_memory_args, 16;
+}
