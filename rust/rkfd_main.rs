@@ -5,6 +5,9 @@ use kernel::prelude::*;
 
 mod ffi;
 mod kern;
+mod kfd;
+mod process;
+mod topology;
 
 module! {
     type: Rkfd,
@@ -21,10 +24,14 @@ module! {
 }
 
 /// The loaded module.
-struct Rkfd;
+struct Rkfd {
+    _kfd: kfd::Registration,
+}
 
 impl kernel::Module for Rkfd {
-    fn init(_module: &'static ThisModule) -> Result<Self> {
-        Ok(Rkfd)
+    fn init(module: &'static ThisModule) -> Result<Self> {
+        Ok(Rkfd {
+            _kfd: kfd::Registration::new(module)?,
+        })
     }
 }

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The files of /dev/kfd.
+
+use hw::doorbell::{MmapKind, MmapOffset};
+use kernel::mm::virt::VmaNew;
+use kernel::prelude::*;
+use kernel::sync::{Arc, ArcBorrow};
+
+use super::{ioctl, Kfd};
+use crate::kern::chrdev::CharFile;
+use crate::kern::host;
+use crate::process::table::Opened;
+
+/// What an open file of /dev/kfd holds.
+pub(crate) struct KfdFile {
+    process: Opened,
+    kfd: Arc<Kfd>,
+}
+
+impl KfdFile {
+    /// EBADF for a caller that inherited the file: what it holds is its parent's. libhsakmt opens anew then.
+    fn check_caller(&self) -> Result {
+        if self.process.is_current() {
+            Ok(())
+        } else {
+            Err(EBADF)
+        }
+    }
+}
+
+impl CharFile for KfdFile {
+    type Data = Arc<Self>;
+
+    fn open() -> Result<Arc<Self>> {
+        if host::in_compat_syscall() {
+            // The structures of the ioctls hold 64-bit pointers to rings and buffers.
+            return Err(EPERM);
+        }
+        let kfd = Kfd::instance()?;
+        let process = kfd.processes.open()?;
+        Ok(Arc::new(Self { process, kfd }, GFP_KERNEL)?)
+    }
+
+    fn ioctl(file: ArcBorrow<'_, Self>, cmd: u32, arg: usize) -> Result<isize> {
+        file.check_caller()?;
+        let caller = ioctl::Caller {
+            kfd: &file.kfd,
+            process: &file.process,
+        };
+        ioctl::dispatch(&caller, cmd, arg)
+    }
+
+    fn mmap(file: ArcBorrow<'_, Self>, vma: &VmaNew, offset: u64) -> Result {
+        file.check_caller()?;
+        let _ = (vma, offset, MmapKind::Mmio, MmapOffset::decode(offset));
+        Err(ENODEV)
+    }
+}

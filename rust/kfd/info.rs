@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Ioctls that only tell: version, clocks, apertures.
+
+use hw::va;
+use kernel::prelude::*;
+
+use super::ioctl::Caller;
+use crate::kern::{host, uaccess_ext, uapi};
+use crate::topology::GpuFacts;
+
+/// Version of the interface. From 1.15 on clients expect calls that are not there yet.
+const MAJOR: u32 = 1;
+const MINOR: u32 = 14;
+
+/// Frequency of the clocks of the host, Hz: they count nanoseconds.
+const HOST_CLOCK_HZ: u64 = 1_000_000_000;
+
+/// GET_VERSION.
+pub(super) fn get_version(_caller: &Caller<'_>, args: &mut uapi::GetVersion) -> Result {
+    args.major_version = MAJOR;
+    args.minor_version = MINOR;
+    Ok(())
+}
+
+/// GET_CLOCK_COUNTERS: the clocks of host and GPU at about one moment. A GPU that does not exist has a clock of 0.
+pub(super) fn get_clock_counters(caller: &Caller<'_>, args: &mut uapi::GetClockCounters) -> Result {
+    args.gpu_clock_counter = caller.kfd.gpu_clock(args.gpu_id);
+    args.cpu_clock_counter = host::raw_ns();
+    args.system_clock_counter = host::boot_ns();
+    args.system_clock_freq = HOST_CLOCK_HZ;
+    Ok(())
+}
+
+/// The apertures of a GPU, the same for each process.
+fn apertures(facts: &GpuFacts) -> uapi::Apertures {
+    uapi::Apertures {
+        lds_base: va::LDS_BASE,
+        lds_limit: va::LDS_LIMIT,
+        scratch_base: va::SCRATCH_BASE,
+        scratch_limit: va::SCRATCH_LIMIT,
+        gpuvm_base: va::GPUVM_BASE,
+        gpuvm_limit: va::GPUVM_LIMIT,
+        gpu_id: facts.id.get().into(),
+        pad: 0,
+    }
+}
+
+/// GET_PROCESS_APERTURES: the first seven GPUs.
+pub(super) fn get_process_apertures(
+    caller: &Caller<'_>,
+    args: &mut uapi::GetProcessApertures,
+) -> Result {
+    let gpus = caller.kfd.all_facts()?;
+    for (place, facts) in args.process_apertures.iter_mut().zip(&gpus) {
+        *place = apertures(facts);
+        args.num_of_nodes += 1;
+    }
+    Ok(())
+}
+
+/// GET_PROCESS_APERTURES_NEW: as many GPUs as the caller has room for; their number if it has none. EINVAL for more
+/// room than there are nodes, those of processors included.
+pub(super) fn get_process_apertures_new(
+    caller: &Caller<'_>,
+    args: &mut uapi::GetProcessAperturesNew,
+) -> Result {
+    let gpus = caller.kfd.all_facts()?;
+    let count = u32::try_from(gpus.len())?;
+    if args.num_of_nodes == 0 {
+        args.num_of_nodes = count;
+        return Ok(());
+    }
+    // One node is the processors'.
+    if args.num_of_nodes > count + 1 {
+        return Err(EINVAL);
+    }
+    let filled = count.min(args.num_of_nodes);
+    for (index, facts) in (0..filled).zip(&gpus) {
+        uaccess_ext::write_element(
+            args.kfd_process_device_apertures_ptr,
+            index,
+            &apertures(facts),
+        )?;
+    }
+    args.num_of_nodes = filled;
+    Ok(())
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0
+//! PASIDs: the numbers by which GPUs tell processes apart.
+
+use kernel::bitmap::BitmapVec;
+use kernel::prelude::*;
+use kernel::sync::{Arc, Mutex};
+
+/// How many there are: 16 bits. 0 is nobody's.
+const COUNT: usize = 1 << 16;
+
+/// The PASIDs in use.
+#[pin_data]
+pub(crate) struct Pasids {
+    #[pin]
+    state: Mutex<State>,
+}
+
+struct State {
+    used: BitmapVec,
+    next: usize,
+}
+
+/// A leased PASID.
+pub(crate) struct Pasid {
+    value: u16,
+    pasids: Arc<Pasids>,
+}
+
+impl Pasids {
+    /// None in use. ENOMEM.
+    pub(crate) fn new() -> Result<Arc<Self>> {
+        let mut used = BitmapVec::new(COUNT, GFP_KERNEL)?;
+        used.set_bit(0);
+        Arc::pin_init(
+            pin_init!(Self {
+                state <- kernel::new_mutex!(State { used, next: 1 }, "Pasids::state"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Leases one, of those that are free the one that was not used for longest: interrupts of the last owner may
+    /// still be on their way. ENOSPC if all are in use.
+    pub(crate) fn lease(self: &Arc<Self>) -> Result<Pasid> {
+        let mut state = self.state.lock();
+        let found = state.used.next_zero_bit(state.next);
+        let free = found
+            .or_else(|| state.used.next_zero_bit(0))
+            .ok_or(ENOSPC)?;
+        let value = u16::try_from(free)?;
+        state.used.set_bit(free);
+        state.next = (free + 1) % COUNT;
+        Ok(Pasid {
+            value,
+            pasids: self.clone(),
+        })
+    }
+}
+
+impl Pasid {
+    /// The number.
+    pub(crate) fn get(&self) -> u16 {
+        self.value
+    }
+}
+
+impl Drop for Pasid {
+    fn drop(&mut self) {
+        let mut state = self.pasids.state.lock();
+        state.used.clear_bit(self.value.into());
+    }
+}

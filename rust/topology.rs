@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0
+//! `/sys/devices/virtual/kfd/kfd/topology`: what the machine is made of, for libhsakmt to read. Node 0 is the
+//! processors with their memory, each GPU is a node after it.
+
+mod node;
+mod tree;
+
+use hw::topology::asic::Asic;
+use hw::topology::gpu_id::GpuId;
+use kernel::prelude::*;
+use kernel::sync::Mutex;
+
+use crate::kern::class::ClassDevice;
+use tree::Tree;
+
+/// What the topology says of a GPU.
+#[derive(Clone, Copy)]
+pub(crate) struct GpuFacts {
+    /// What the ASIC is.
+    pub(crate) asic: &'static Asic,
+    /// The number by which user space names it.
+    pub(crate) id: GpuId,
+    /// PCI domain.
+    pub(crate) domain: u32,
+    /// PCI bus in 15:8, device and function in 7:0.
+    pub(crate) location: u32,
+    /// Minor number of its render node.
+    pub(crate) render_minor: u32,
+    /// Bytes of VRAM.
+    pub(crate) vram: u64,
+    /// Revision of the ASIC.
+    pub(crate) revision: u32,
+    /// Whether the way from the GPU to memory carries PCIe's atomic operations.
+    pub(crate) atomics: bool,
+}
+
+/// The topology's files. They are made anew when a GPU comes or goes, and `generation_id` says so.
+#[pin_data]
+pub(crate) struct Topology {
+    #[pin]
+    state: Mutex<State>,
+}
+
+/// Dropped in this order: the files are in the device's folder.
+struct State {
+    tree: Option<Tree>,
+    generation: u32,
+    device: ClassDevice,
+}
+
+impl Topology {
+    /// A topology of no GPUs, in the folder of `device`.
+    pub(crate) fn new(device: ClassDevice) -> impl PinInit<Self, Error> {
+        let state = Tree::new(&device, 1, &[]).map(|tree| State {
+            tree: Some(tree),
+            generation: 1,
+            device,
+        });
+        try_pin_init!(Self {
+            state <- kernel::new_mutex!(state?, "Topology::state"),
+        })
+    }
+
+    /// Makes the files say that there are `gpus`. On an error there are no files, until it is tried again.
+    pub(crate) fn show(&self, gpus: &[GpuFacts]) -> Result {
+        let mut state = self.state.lock();
+        state.tree = None;
+        state.generation = state.generation.wrapping_add(1);
+        state.tree = Some(Tree::new(&state.device, state.generation, gpus)?);
+        Ok(())
+    }
+}
