@@ -19,6 +19,8 @@ pub const TABLE_ENTRIES: usize = 512;
 pub const TABLE_BYTES: u64 = TABLE_ENTRIES as u64 * 8;
 /// First address beyond the user's half of the 48-bit space (bit 47 sign-extends).
 pub const USER_VA_END: u64 = 1 << 47;
+/// First address beyond the 48-bit space.
+pub const VA_END: u64 = 1 << 48;
 /// Last page frame of the 48-bit space: `VM_CONTEXTn_PAGE_TABLE_END_ADDR` of user contexts.
 pub const LAST_PFN: u64 = (1 << (48 - PAGE_SHIFT)) - 1;
 
@@ -48,7 +50,8 @@ pub enum VaError {
     OutOfRange,
 }
 
-/// A range of user GPU addresses: page aligned, not empty, below bit 47.
+/// A range of GPU addresses, page aligned and not empty: of the user's half, below bit 47, or of the upper
+/// half, where addresses are written without the bits above 47 (see [`canonical`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VaRange {
     start: u64,
@@ -67,6 +70,21 @@ impl VaRange {
         }
         match start.checked_add(size) {
             Some(end) if end <= USER_VA_END => Ok(Self { start, end }),
+            _ => Err(VaError::OutOfRange),
+        }
+    }
+
+    /// The range of `size` bytes at `start` of the upper half, which user space cannot name.
+    #[inline]
+    pub const fn upper(start: u64, size: u64) -> Result<Self, VaError> {
+        if size == 0 {
+            return Err(VaError::Empty);
+        }
+        if start % PAGE_SIZE != 0 || size % PAGE_SIZE != 0 {
+            return Err(VaError::Unaligned);
+        }
+        match start.checked_add(size) {
+            Some(end) if start >= USER_VA_END && end <= VA_END => Ok(Self { start, end }),
             _ => Err(VaError::OutOfRange),
         }
     }
@@ -119,7 +137,12 @@ impl VaRange {
         let Some(start) = self.start.checked_add(offset) else {
             return Err(VaError::OutOfRange);
         };
-        match Self::new(start, size) {
+        let part = if self.start < USER_VA_END {
+            Self::new(start, size)
+        } else {
+            Self::upper(start, size)
+        };
+        match part {
             Ok(part) if self.covers(part) => Ok(part),
             Ok(_) => Err(VaError::OutOfRange),
             error => error,
@@ -153,6 +176,12 @@ impl VaRange {
             address,
         })
     }
+}
+
+/// `va` of the 48-bit space as an engine takes it: bit 47 repeated in the bits above.
+#[inline]
+pub const fn canonical(va: u64) -> u64 {
+    ((va << 16) as i64 >> 16) as u64
 }
 
 /// A level of the page tables, named by the table that holds the entry.

@@ -254,3 +254,22 @@ fn apertures_agree_with_sh_mem_bases() {
     assert_eq!(hw::va::GPUVM_LIMIT, 0x7fff_ffff_ffff);
     assert_eq!(hw::va::LAST_PFN, 0xf_ffff_ffff);
 }
+
+#[test]
+fn the_upper_half_has_ranges_of_its_own() {
+    let range = VaRange::upper(USER_VA_END, PAGE_SIZE).unwrap();
+    assert_eq!(hw::va::canonical(range.start()), 0xffff_8000_0000_0000);
+    assert_eq!(hw::va::canonical(USER_VA_END - 1), USER_VA_END - 1);
+    assert_eq!(Level::Pdb2.index(range.start()), 256);
+    let last = hw::va::VA_END - PAGE_SIZE;
+    assert!(VaRange::upper(last, PAGE_SIZE).is_ok());
+    for (start, size, error) in [
+        (USER_VA_END, 0, VaError::Empty),
+        (USER_VA_END + 8, PAGE_SIZE, VaError::Unaligned),
+        (USER_VA_END - PAGE_SIZE, PAGE_SIZE, VaError::OutOfRange),
+        (last, 2 * PAGE_SIZE, VaError::OutOfRange),
+        (u64::MAX - 0xfff, PAGE_SIZE, VaError::OutOfRange),
+    ] {
+        assert_eq!(VaRange::upper(start, size), Err(error));
+    }
+}
