@@ -19,6 +19,7 @@
 u64 rkfd_readq(const void __iomem *addr);
 
 /* Pages */
+unsigned long rkfd_totalram_pages(void);
 void *rkfd_page_address(const struct page *page);
 unsigned long rkfd_page_to_pfn(const struct page *page);
 

@@ -10,6 +10,7 @@ pub(crate) mod errno;
 pub(crate) mod fence;
 pub(crate) mod host;
 pub(crate) mod kobject;
+pub(crate) mod memory;
 pub(crate) mod mm_exit;
 mod page_list;
 pub(crate) mod pages;

@@ -16,6 +16,11 @@ u64 rkfd_readq(const void __iomem *addr)
 
 /* Pages */
 
+unsigned long rkfd_totalram_pages(void)
+{
+	return totalram_pages();
+}
+
 void *rkfd_page_address(const struct page *page)
 {
 	return page_address(page);

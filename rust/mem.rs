@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Memory: who has VRAM and system memory, buffers, and the GPU's address spaces.
+//!
+//! Locks: a [`vm::Vm`]'s, and below it those of the allocators. Nothing here may be called where fences are
+//! waited for by others: memory is allocated under these locks.
+
+pub(crate) mod account;
+pub(crate) mod bo;
+pub(crate) mod gart;
+mod spans;
+pub(crate) mod vm;
+pub(crate) mod vram;

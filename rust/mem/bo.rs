@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Buffer objects: memory that a process has asked for, whatever is behind it.
+
+use crate::{
+    gpu::Gpu,
+    kern::{
+        drm::{
+            self,
+            gem::{DriverObject, FaultPage, Object},
+        },
+        pages::{PageList, SystemPages},
+        user_pages::UserPages,
+    },
+    ledger::{Hold, Kind},
+    mem::{account::SystemShare, vram::VramBlocks},
+};
+use hw::{
+    pte::{Access, Coherence, Residence},
+    va::PAGE_SIZE,
+};
+use kernel::{
+    page::PAGE_SHIFT,
+    prelude::*,
+    sync::{aref::ARef, Arc},
+};
+
+/// The DRM device of a GPU.
+pub(crate) type DrmDevice = drm::Device<Arc<Gpu>>;
+
+/// A buffer object.
+pub(crate) type Bo = Object<Buffer>;
+
+/// What is behind a buffer.
+enum Backing {
+    /// VRAM. Jobs that still write to it hold it too.
+    Vram(Arc<VramBlocks>),
+    /// System memory of the driver's.
+    Gtt(SystemPages),
+    /// Memory of the process itself.
+    User(UserPages),
+    /// The process's doorbells, mapped through /dev/kfd.
+    Doorbell,
+    /// The page of HDP flush registers, mapped through /dev/kfd.
+    MmioRemap,
+}
+
+/// How the GPU may use a buffer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Usage {
+    /// What the GPU may do; reading is always allowed.
+    pub(crate) access: Access,
+    /// What the GPU's caches may do.
+    pub(crate) coherence: Coherence,
+}
+
+/// The driver's part of a buffer object.
+pub(crate) struct Buffer {
+    backing: Backing,
+    usage: Usage,
+    gpu: Arc<Gpu>,
+    _bytes: Option<Hold>,
+    _share: Option<SystemShare>,
+    _hold: Hold,
+}
+
+impl Buffer {
+    fn new(gpu: &Arc<Gpu>, backing: Backing, usage: Usage) -> Self {
+        Self {
+            backing,
+            usage,
+            gpu: gpu.clone(),
+            _bytes: None,
+            _share: None,
+            _hold: gpu.ledger.hold(Kind::Bos, 1),
+        }
+    }
+
+    fn sharing(self, share: SystemShare, kind: Kind, size: u64) -> Self {
+        Self {
+            _bytes: Some(self.gpu.ledger.hold(kind, size)),
+            _share: Some(share),
+            ..self
+        }
+    }
+
+    /// The GPU that it was made for.
+    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    /// What the GPU may do.
+    pub(crate) fn access(&self) -> Access {
+        Access {
+            read: true,
+            ..self.usage.access
+        }
+    }
+
+    /// What the GPU's caches may do.
+    pub(crate) fn coherence(&self) -> Coherence {
+        self.usage.coherence
+    }
+
+    /// Where the memory is; `None` for what is not memory.
+    pub(crate) fn residence(&self) -> Option<Residence> {
+        match &self.backing {
+            Backing::Vram(_) => Some(Residence::LocalVram),
+            Backing::Gtt(_) | Backing::User(_) => Some(Residence::Host),
+            Backing::Doorbell | Backing::MmioRemap => None,
+        }
+    }
+
+    /// Whether the GPU may be given the addresses of [`Buffer::runs`].
+    pub(crate) fn is_reachable(&self) -> bool {
+        match &self.backing {
+            Backing::Vram(_) => true,
+            Backing::Gtt(pages) => pages.is_mapped(),
+            Backing::User(pages) => pages.is_mapped(),
+            Backing::Doorbell | Backing::MmioRemap => false,
+        }
+    }
+
+    /// The runs of addresses for page tables with their bytes, in order: VRAM offsets or DMA addresses.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let (vram, dma) = match &self.backing {
+            Backing::Vram(blocks) => (blocks.runs(), [].as_slice()),
+            Backing::Gtt(pages) => ([].as_slice(), pages.dma_runs()),
+            Backing::User(pages) => ([].as_slice(), pages.dma_runs()),
+            Backing::Doorbell | Backing::MmioRemap => ([].as_slice(), [].as_slice()),
+        };
+        let vram = vram.iter().map(|run| (run.offset, run.size));
+        Iterator::chain(vram, dma.iter().map(|run| (run.address, run.size)))
+    }
+
+    /// The VRAM, when it is that.
+    pub(crate) fn vram(&self) -> Option<&Arc<VramBlocks>> {
+        match &self.backing {
+            Backing::Vram(blocks) => Some(blocks),
+            _ => None,
+        }
+    }
+
+    fn pages(&self) -> Option<&PageList> {
+        match &self.backing {
+            Backing::Gtt(pages) => Some(pages),
+            Backing::User(pages) => Some(pages),
+            _ => None,
+        }
+    }
+
+    /// Takes system memory away from the device, which is about to go. No VM maps the buffer any more.
+    pub(crate) fn unmap_dma(&self) {
+        match &self.backing {
+            Backing::Gtt(pages) => pages.unmap_dma(),
+            Backing::User(pages) => pages.unmap_dma(),
+            Backing::Vram(_) | Backing::Doorbell | Backing::MmioRemap => (),
+        }
+    }
+
+    /// Calls `access` with each piece of `count` dwords at byte `offset`: the VRAM offset, and which of the
+    /// dwords.
+    fn vram_pieces(
+        blocks: &VramBlocks,
+        offset: u64,
+        count: usize,
+        mut access: impl FnMut(u64, core::ops::Range<usize>) -> Result,
+    ) -> Result {
+        let mut done = 0;
+        while done < count {
+            let at = offset.checked_add(done as u64 * 4).ok_or(EINVAL)?;
+            let (place, left) = blocks.locate(at).ok_or(EINVAL)?;
+            let end = count.min(done.saturating_add((left / 4) as usize));
+            if end == done {
+                return Err(EINVAL);
+            }
+            access(place, done..end)?;
+            done = end;
+        }
+        Ok(())
+    }
+
+    /// Reads dwords from byte `offset`, a multiple of 4, on. `EINVAL` when they are not all inside or it is no
+    /// memory, `ENODEV` when the device is gone.
+    pub(crate) fn read32s(&self, offset: u64, to: &mut [u32]) -> Result {
+        if let Some(pages) = self.pages() {
+            return pages.read32s(offset, to);
+        }
+        let blocks = self.vram().ok_or(EINVAL)?;
+        Self::vram_pieces(blocks, offset, to.len(), |place, part| {
+            let to = to.get_mut(part).ok_or(EINVAL)?;
+            self.gpu.vram_map.read32s(place, to)
+        })
+    }
+
+    /// Writes dwords from byte `offset`, a multiple of 4, on. Errors as [`Buffer::read32s`]; `EPERM` for memory
+    /// that the process itself may only read.
+    pub(crate) fn write32s(&self, offset: u64, from: &[u32]) -> Result {
+        if let Some(pages) = self.pages() {
+            return pages.write32s(offset, from);
+        }
+        let blocks = self.vram().ok_or(EINVAL)?;
+        Self::vram_pieces(blocks, offset, from.len(), |place, part| {
+            let from = from.get(part).ok_or(EINVAL)?;
+            self.gpu.vram_map.write32s(place, from)
+        })
+    }
+
+    /// Reads the 64-bit value at byte `offset`, a multiple of 8, in one access. Errors as [`Buffer::read32s`].
+    pub(crate) fn read64(&self, offset: u64) -> Result<u64> {
+        if let Some(pages) = self.pages() {
+            return pages.read64(offset);
+        }
+        let (place, _) = self.vram().and_then(|v| v.locate(offset)).ok_or(EINVAL)?;
+        self.gpu.vram_map.read64(place)
+    }
+
+    /// Writes the 64-bit value at byte `offset`, a multiple of 8, in one access. Errors as
+    /// [`Buffer::write32s`].
+    pub(crate) fn write64(&self, offset: u64, value: u64) -> Result {
+        if let Some(pages) = self.pages() {
+            return pages.write64(offset, value);
+        }
+        let (place, _) = self.vram().and_then(|v| v.locate(offset)).ok_or(EINVAL)?;
+        self.gpu.vram_map.write64(place, value)
+    }
+}
+
+impl DriverObject for Buffer {
+    type Data = Arc<Gpu>;
+
+    fn fault(bo: &Bo, page: usize) -> FaultPage {
+        let pfn = match &bo.backing {
+            Backing::Vram(blocks) => blocks
+                .locate((page as u64) << PAGE_SHIFT)
+                .and_then(|(offset, _)| bo.gpu.vram_map.pfn(offset).ok())
+                .map(|pfn| FaultPage::Io { pfn, wc: true }),
+            Backing::Gtt(pages) => pages.pfn(page).ok().map(|pfn| FaultPage::Ram { pfn }),
+            Backing::User(_) | Backing::Doorbell | Backing::MmioRemap => None,
+        };
+        pfn.unwrap_or(FaultPage::Sigbus)
+    }
+}
+
+/// The size of a buffer as the kernel counts it; `EINVAL` when it is nothing or not whole pages.
+fn checked(size: u64) -> Result<usize> {
+    if size == 0 || size % PAGE_SIZE != 0 {
+        return Err(EINVAL);
+    }
+    usize::try_from(size).map_err(|_| EINVAL)
+}
+
+/// A buffer of `size` bytes of VRAM, cleared; in one run when `contiguous`.
+///
+/// `EINVAL` when the size is nothing or not whole pages, `ENOMEM` when there is no such memory free, `EINTR` on
+/// a signal, other errors when it cannot be cleared. Sleeps until it is cleared.
+pub(crate) fn create_vram(
+    drm: &ARef<DrmDevice>,
+    size: u64,
+    usage: Usage,
+    contiguous: bool,
+) -> Result<ARef<Bo>> {
+    let bytes = checked(size)?;
+    let gpu: &Arc<Gpu> = drm;
+    let blocks = gpu.vram.alloc(size, PAGE_SIZE, contiguous)?;
+    let blocks = Arc::new(blocks, GFP_KERNEL)?;
+    // What somebody else has left there is nobody's business.
+    gpu.rings.fill(&blocks, 0)?;
+    Bo::new(
+        drm,
+        bytes,
+        Ok(Buffer::new(gpu, Backing::Vram(blocks), usage)),
+    )
+}
+
+/// A buffer of `size` bytes of system memory, zeroed. `EINVAL` when the size is nothing or not whole pages,
+/// `ENOMEM` also past the limit of [`SystemShare`], `EINTR` on a signal.
+pub(crate) fn create_gtt(drm: &ARef<DrmDevice>, size: u64, usage: Usage) -> Result<ARef<Bo>> {
+    let bytes = checked(size)?;
+    let gpu: &Arc<Gpu> = drm;
+    let share = SystemShare::take(size)?;
+    let pages = SystemPages::alloc(&gpu.dev, bytes)?;
+    let buffer = Buffer::new(gpu, Backing::Gtt(pages), usage);
+    Bo::new(drm, bytes, Ok(buffer.sharing(share, Kind::GttBytes, size)))
+}
+
+/// A buffer of the `size` bytes at `start` of the calling process, pinned; writable for the GPU only when
+/// they are for the process. `EINVAL` when start or size are not whole pages, `EFAULT` when the memory is not
+/// there or cannot be pinned, `ENOMEM` also past the limit of [`SystemShare`], `EINTR` on a signal.
+pub(crate) fn create_user(
+    drm: &ARef<DrmDevice>,
+    start: u64,
+    size: u64,
+    usage: Usage,
+) -> Result<ARef<Bo>> {
+    let bytes = checked(size)?;
+    let gpu: &Arc<Gpu> = drm;
+    let share = SystemShare::take(size)?;
+    let pages = UserPages::pin(&gpu.dev, start, bytes, usage.access.write)?;
+    let buffer = Buffer::new(gpu, Backing::User(pages), usage);
+    Bo::new(
+        drm,
+        bytes,
+        Ok(buffer.sharing(share, Kind::UserptrBytes, size)),
+    )
+}
+
+/// The buffer that stands for a process's doorbells of `size` bytes. `EINVAL`, `ENOMEM`.
+pub(crate) fn create_doorbell(drm: &ARef<DrmDevice>, size: u64, usage: Usage) -> Result<ARef<Bo>> {
+    let bytes = checked(size)?;
+    Bo::new(drm, bytes, Ok(Buffer::new(drm, Backing::Doorbell, usage)))
+}
+
+/// The buffer that stands for the page of HDP flush registers. `EINVAL`, `ENOMEM`.
+pub(crate) fn create_mmio_remap(drm: &ARef<DrmDevice>, usage: Usage) -> Result<ARef<Bo>> {
+    Bo::new(
+        drm,
+        PAGE_SIZE as usize,
+        Ok(Buffer::new(drm, Backing::MmioRemap, usage)),
+    )
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The GART: system memory in the kernel's own address space on the GPU (VMID 0), by a flat table in VRAM.
+
+use crate::{
+    ip::{
+        gmc::{Flush, Gmc},
+        vmid::Vmid,
+    },
+    kern::{
+        pages::{DmaRun, SystemPages},
+        vram_map::VramMap,
+    },
+    ledger::{Hold, Kind, Ledger},
+    mem::{
+        spans::Spans,
+        vram::{Vram, VramBlocks},
+    },
+};
+use core::ops::Deref;
+use hw::{
+    pte::Pte,
+    va::{PAGE_SHIFT, PAGE_SIZE},
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{Arc, Mutex},
+};
+
+/// Bytes of an entry of the table.
+const ENTRY_BYTES: u64 = 8;
+
+/// Entries that are put together before they are written.
+const BATCH: usize = 64;
+
+/// The table, and who has which of its pages.
+#[pin_data]
+struct Table {
+    #[pin]
+    spans: Mutex<Spans>,
+    /// MC address of what the first entry maps.
+    start: u64,
+    memory: VramBlocks,
+    vram_map: Arc<VramMap>,
+    gmc: Arc<Gmc>,
+    ledger: Arc<Ledger>,
+}
+
+impl Table {
+    /// The VRAM offset of the entry for MC address `mc`, which is the table's.
+    fn entry(&self, mc: u64) -> u64 {
+        self.memory.start() + ((mc - self.start) >> PAGE_SHIFT) * ENTRY_BYTES
+    }
+
+    /// Writes the entries that map `runs` from MC address `mc` on.
+    fn write(&self, mc: u64, runs: &[DmaRun]) -> Result {
+        let mut pages = runs
+            .iter()
+            .flat_map(|run| (0..run.size >> PAGE_SHIFT).map(|page| run.address + page * PAGE_SIZE));
+        let mut at = self.entry(mc);
+        loop {
+            let mut batch = [0u64; BATCH];
+            let mut count = 0;
+            for (entry, page) in batch.iter_mut().zip(pages.by_ref()) {
+                *entry = Pte::gart(page).raw();
+                count += 1;
+            }
+            if count == 0 {
+                return Ok(());
+            }
+            self.vram_map
+                .write64s(at, batch.get(..count).unwrap_or(&[]))?;
+            at += count as u64 * ENTRY_BYTES;
+        }
+    }
+
+    /// Makes the entries for `size` bytes from MC address `mc` on invalid.
+    fn clear(&self, mc: u64, size: u64) -> Result {
+        let entries = (size >> PAGE_SHIFT) as usize;
+        self.vram_map
+            .fill64(self.entry(mc), Pte::INVALID.raw(), entries)
+    }
+}
+
+/// The GART of a GPU. It has a lock of its own, a mutex.
+pub(crate) struct Gart(Arc<Table>);
+
+impl Gart {
+    /// An empty GART of `size` bytes from MC address `start` on, with its table in `vram`. Not yet turned on:
+    /// see [`Gmc::enable_gart`]. `EINVAL` when a bound is not page aligned or they wrap, `ENOMEM`.
+    pub(crate) fn new(
+        vram: &Vram,
+        vram_map: &Arc<VramMap>,
+        gmc: &Arc<Gmc>,
+        ledger: &Arc<Ledger>,
+        start: u64,
+        size: u64,
+    ) -> Result<Self> {
+        let end = start.checked_add(size).ok_or(EINVAL)?;
+        if size == 0 || (start | size) % PAGE_SIZE != 0 {
+            return Err(EINVAL);
+        }
+        let memory = vram.alloc_visible((size >> PAGE_SHIFT) * ENTRY_BYTES)?;
+        let table = Arc::pin_init(
+            pin_init!(Table {
+                spans <- new_mutex!(Spans::new(start..end)),
+                start,
+                memory,
+                vram_map: vram_map.clone(),
+                gmc: gmc.clone(),
+                ledger: ledger.clone(),
+            }),
+            GFP_KERNEL,
+        )?;
+        table.clear(start, size)?;
+        Ok(Self(table))
+    }
+
+    /// The VRAM offset of the table.
+    pub(crate) fn table(&self) -> u64 {
+        self.0.memory.start()
+    }
+
+    /// Gives `pages` addresses in the GART. `ENOSPC` when there is no room, `ENOMEM`, `ENODEV` when the pages
+    /// or the device are gone, `ETIMEDOUT` when the hardware does not answer. Sleeps.
+    pub(crate) fn bind(&self, pages: SystemPages) -> Result<GartBuffer> {
+        if !pages.is_mapped() {
+            return Err(ENODEV);
+        }
+        let size = pages.size();
+        let mc = self.0.spans.lock().take(size)?;
+        // From here on a failure gives everything back.
+        let buffer = GartBuffer {
+            mc,
+            pages,
+            _hold: self.0.ledger.hold(Kind::GartPages, size >> PAGE_SHIFT),
+            table: self.0.clone(),
+        };
+        self.0.write(mc, buffer.pages.dma_runs())?;
+        self.0.gmc.flush(Vmid::KERNEL, Flush::Legacy)?;
+        Ok(buffer)
+    }
+}
+
+/// System memory with an address in the GART, until it is dropped. Its accessors are those of
+/// [`SystemPages`].
+pub(crate) struct GartBuffer {
+    mc: u64,
+    pages: SystemPages,
+    _hold: Hold,
+    table: Arc<Table>,
+}
+
+impl GartBuffer {
+    /// The address of the first byte for engines that work in VMID 0.
+    pub(crate) fn mc_addr(&self) -> u64 {
+        self.mc
+    }
+}
+
+impl Deref for GartBuffer {
+    type Target = SystemPages;
+
+    fn deref(&self) -> &SystemPages {
+        &self.pages
+    }
+}
+
+impl Drop for GartBuffer {
+    fn drop(&mut self) {
+        let cleared = self.table.clear(self.mc, self.pages.size());
+        let flushed = self.table.gmc.flush(Vmid::KERNEL, Flush::Heavyweight);
+        // ENODEV: the device is gone and reaches nothing any more. After another failure the addresses may
+        // still lead to what follows, so they are not used again.
+        if matches!(cleared, Ok(()) | Err(ENODEV)) && matches!(flushed, Ok(()) | Err(ENODEV)) {
+            self.table.spans.lock().give_back(self.mc);
+        } else {
+            pr_err!(
+                "GART address {:#x} is lost: no answer to a flush\n",
+                self.mc
+            );
+        }
+    }
+}

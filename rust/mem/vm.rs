@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0
+//! GPU address spaces: what is mapped where, by which page tables, and in which VMID.
+
+mod kernel_mapping;
+mod mapping;
+mod table;
+mod vmid;
+
+pub(crate) use self::{kernel_mapping::KernelMapping, mapping::Held, vmid::VmidUse};
+
+use self::{mapping::Mapping, table::Tree, vmid::Bound};
+use crate::{
+    gpu::Gpu,
+    ip::gmc::Flush,
+    kern::trace,
+    ledger::{Hold, Kind},
+    mem::{
+        bo::{Bo, DrmDevice},
+        spans::Spans,
+    },
+};
+use hw::{
+    pte::Flags,
+    va::{VaRange, PAGE_SIZE},
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    rbtree::{RBTree, RBTreeNode},
+    sync::{aref::ARef, Arc, Mutex},
+};
+
+/// What the lock of a VM guards.
+struct State {
+    /// User space's mappings by their last address.
+    mappings: RBTree<u64, Arc<Mapping>>,
+    /// The driver's own mappings, above user space's half.
+    upper: Spans,
+    /// The VMID, while anything uses the VM.
+    bound: Option<Bound>,
+    tree: Tree,
+}
+
+impl State {
+    /// The mapping that has `va` in it, or else the next one above.
+    fn at_or_above(&self, va: u64) -> Option<Arc<Mapping>> {
+        let cursor = self.mappings.cursor_lower_bound(&va)?;
+        Some(cursor.current().1.clone())
+    }
+
+    /// The mapping that covers all of `range`.
+    fn covering(&self, range: VaRange) -> Option<Arc<Mapping>> {
+        self.at_or_above(range.start())
+            .filter(|mapping| mapping.range().covers(range))
+    }
+
+    /// Makes changed page tables known to the GPU.
+    fn flush(&self, gpu: &Gpu, kind: Flush) -> Result {
+        // Nothing is cached without a VMID: it is flushed when it is bound.
+        let Some(bound) = &self.bound else {
+            return Ok(());
+        };
+        trace::tlb_flush(bound.vmid().get().into(), kind as u32);
+        gpu.gmc.flush(bound.vmid(), kind)
+    }
+}
+
+/// The address space of a process on one GPU. It has one lock, a mutex, under which memory is allocated; it
+/// is taken before the locks of the allocators and of the GMC.
+#[pin_data]
+pub(crate) struct Vm {
+    #[pin]
+    state: Mutex<State>,
+    gpu: Arc<Gpu>,
+    _hold: Hold,
+    // The device outlives what user space has of it.
+    _drm: ARef<DrmDevice>,
+}
+
+impl Vm {
+    /// An empty address space. `ENOMEM`; `ENODEV` when the device is gone.
+    pub(crate) fn new(gpu: &Arc<Gpu>, drm: ARef<DrmDevice>) -> Result<Arc<Self>> {
+        let state = State {
+            mappings: RBTree::new(),
+            upper: kernel_mapping::addresses(),
+            bound: None,
+            tree: Tree::new(gpu)?,
+        };
+        Arc::pin_init(
+            pin_init!(Self {
+                state <- new_mutex!(state),
+                gpu: gpu.clone(),
+                _hold: gpu.ledger.hold(Kind::Vms, 1),
+                _drm: drm,
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// The GPU.
+    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    /// Maps `bo` from its first byte on at `range`, with the access and coherence that it was made for.
+    /// When it returns `Ok` the GPU sees it. Doorbells and registers only take their place: the GPU does not
+    /// reach them there.
+    ///
+    /// `EEXIST` when something in the range is mapped, `EINVAL` when it is larger than the buffer, `ENOMEM`,
+    /// `ENODEV` when the device is gone, `ETIMEDOUT` when it does not answer a flush. Nothing is mapped then.
+    pub(crate) fn map(&self, range: VaRange, bo: ARef<Bo>) -> Result {
+        if range.size() > bo.size() as u64 {
+            return Err(EINVAL);
+        }
+        let mapping = Arc::new(Mapping::new(range, bo), GFP_KERNEL)?;
+        let node = RBTreeNode::new(range.end() - 1, mapping.clone(), GFP_KERNEL)?;
+        let mut state = self.state.lock();
+        let next = state.at_or_above(range.start());
+        if next.is_some_and(|next| next.range().overlaps(range)) {
+            return Err(EEXIST);
+        }
+        let mut written = 0;
+        let done = write(&mut state.tree, &mapping, &mut written)
+            .and_then(|()| state.flush(&self.gpu, Flush::Lightweight));
+        if let Err(error) = done {
+            let idle = state.tree.clear(range, &mut written);
+            match state.flush(&self.gpu, Flush::Heavyweight) {
+                Ok(()) => drop(idle),
+                Err(_) => self.lose(idle, mapping),
+            }
+            return Err(error);
+        }
+        state.mappings.insert(node);
+        trace::map(current_pid(), range.start(), range.size(), written);
+        Ok(())
+    }
+
+    /// Takes out the mapping of exactly `range`. When it returns `Ok` the GPU no longer reaches the buffer
+    /// there.
+    ///
+    /// `EINVAL` when there is none, `EBUSY` while it is held, `ETIMEDOUT` when the device does not answer a
+    /// flush; the buffer is then kept, and another try may succeed.
+    pub(crate) fn unmap(&self, range: VaRange) -> Result {
+        let mut state = self.state.lock();
+        let mapping = state
+            .covering(range)
+            .filter(|mapping| mapping.range() == range)
+            .ok_or(EINVAL)?;
+        if mapping.is_held() {
+            return Err(EBUSY);
+        }
+        let removed = self.remove(&mut state, range);
+        drop(state);
+        // Frees the buffer, maybe.
+        drop(removed?);
+        Ok(())
+    }
+
+    /// Takes out all mappings that are not held, at the end of a process or of the device. `EBUSY` when some
+    /// are held, `ETIMEDOUT` as [`Vm::unmap`].
+    pub(crate) fn clear(&self) -> Result {
+        let mut from = 0;
+        let mut result = Ok(());
+        loop {
+            let mut state = self.state.lock();
+            let Some(mapping) = state.at_or_above(from) else {
+                return result;
+            };
+            let range = mapping.range();
+            from = range.end();
+            if mapping.is_held() {
+                result = Err(EBUSY);
+                continue;
+            }
+            let removed = self.remove(&mut state, range);
+            drop(state);
+            if let Err(error) = removed {
+                result = Err(error);
+            }
+        }
+    }
+
+    /// Takes out the mapping of `range`, which exists and is not held. What it returns is dropped without the
+    /// lock.
+    fn remove(&self, state: &mut State, range: VaRange) -> Result<Option<Arc<Mapping>>> {
+        let mut written = 0;
+        let idle = state.tree.clear(range, &mut written);
+        let flushed = state.flush(&self.gpu, Flush::Heavyweight);
+        trace::unmap(current_pid(), range.start(), range.size(), written);
+        if let Err(error) = flushed {
+            core::mem::forget(idle);
+            return Err(error);
+        }
+        Ok(state.mappings.remove(&(range.end() - 1)))
+    }
+
+    /// Keeps for good what the GPU may still reach: it has not answered a flush.
+    fn lose<A, B>(&self, tables: A, memory: B) {
+        dev_err!(
+            self.gpu.dev,
+            "memory is lost: the GPU does not answer a flush\n"
+        );
+        core::mem::forget(tables);
+        core::mem::forget(memory);
+    }
+
+    /// Keeps the mapping that covers `range` in place until what is returned is dropped. `EFAULT` when no
+    /// single mapping covers it.
+    pub(crate) fn hold(&self, range: VaRange) -> Result<Held> {
+        let state = self.state.lock();
+        let mapping = state.covering(range).ok_or(EFAULT)?;
+        Ok(Held::new(&mapping, range))
+    }
+
+    /// [`Vm::hold`] of the pages that `size` bytes at `va` are in. `EINVAL` for no bytes, or outside the
+    /// user's half.
+    pub(crate) fn hold_bytes(&self, va: u64, size: u64) -> Result<Held> {
+        let end = va
+            .checked_add(size)
+            .and_then(|end| end.checked_next_multiple_of(PAGE_SIZE))
+            .ok_or(EINVAL)?;
+        let start = va - va % PAGE_SIZE;
+        self.hold(VaRange::new(start, end - start).map_err(|_| EINVAL)?)
+    }
+
+    /// The mapping around `va`, for reports of faults. `None` also when the lock is taken: nobody waits here.
+    pub(crate) fn lookup(&self, va: u64) -> Option<VaRange> {
+        let state = self.state.try_lock()?;
+        let range = state.at_or_above(va)?.range();
+        range.contains(va).then_some(range)
+    }
+}
+
+/// Writes the entries of a mapping.
+fn write(tree: &mut Tree, mapping: &Mapping, written: &mut u64) -> Result {
+    let (range, bo) = (mapping.range(), mapping.bo());
+    let Some(residence) = bo.residence() else {
+        return Ok(());
+    };
+    if !bo.is_reachable() {
+        return Err(ENODEV);
+    }
+    let flags = Flags::gfx90a(residence, bo.access(), bo.coherence());
+    let mut at = 0;
+    for (address, size) in bo.runs() {
+        let size = size.min(range.size() - at);
+        if size == 0 {
+            break;
+        }
+        let part = range.slice(at, size).map_err(|_| EINVAL)?;
+        tree.map(part, address, flags, written)?;
+        at += size;
+    }
+    Ok(())
+}
+
+/// The process that asks, for traces.
+fn current_pid() -> u32 {
+    kernel::current!().group_leader().pid() as u32
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The driver's own buffers in a process's address space, at addresses that user space cannot ask for.
+
+use super::Vm;
+use crate::{ip::gmc::Flush, kern::pages::SystemPages, mem::spans::Spans};
+use hw::{
+    pte::{Access, Coherence, Flags, Residence},
+    va::{canonical, Level, VaRange, USER_VA_END},
+};
+use kernel::{prelude::*, sync::Arc};
+
+/// The addresses: what the first entry of the root's upper half covers.
+pub(super) fn addresses() -> Spans {
+    Spans::new(USER_VA_END..USER_VA_END + Level::Pdb2.entry_span())
+}
+
+/// Pages of the driver, mapped in a VM until this is dropped, where sleeping is allowed, after the GPU has
+/// stopped using them.
+pub(crate) struct KernelMapping {
+    range: VaRange,
+    pages: Arc<SystemPages>,
+    vm: Arc<Vm>,
+}
+
+impl KernelMapping {
+    /// The address of the first byte, as engines take it.
+    pub(crate) fn va(&self) -> u64 {
+        canonical(self.range.start())
+    }
+
+    /// The pages.
+    pub(crate) fn pages(&self) -> &Arc<SystemPages> {
+        &self.pages
+    }
+}
+
+impl Vm {
+    /// Maps `pages` for the engines that run in the VM, uncached. The process's own programs on the GPU reach
+    /// them too, if they guess the address: `read_only` pages they cannot change. When it returns `Ok` the GPU
+    /// sees them. `ENOSPC` when there are no addresses left; the rest as [`Vm::map`].
+    pub(crate) fn kernel_map(
+        self: &Arc<Self>,
+        pages: Arc<SystemPages>,
+        read_only: bool,
+    ) -> Result<KernelMapping> {
+        if !pages.is_mapped() {
+            return Err(ENODEV);
+        }
+        let access = if read_only {
+            Access::READ
+        } else {
+            Access::READ_WRITE
+        };
+        let coherence = Coherence {
+            coherent: true,
+            uncached: true,
+        };
+        let flags = Flags::gfx90a(Residence::Host, access, coherence);
+        let size = pages.size();
+        let mut state = self.state.lock();
+        let start = state.upper.take(size)?;
+        let range = match VaRange::upper(start, size) {
+            Ok(range) => range,
+            Err(_) => {
+                state.upper.give_back(start);
+                return Err(EINVAL);
+            }
+        };
+        // From here on a failure takes out what is there.
+        let mapping = KernelMapping {
+            range,
+            pages,
+            vm: self.clone(),
+        };
+        let mut at = 0;
+        let mut written = 0;
+        let mut done = Ok(());
+        for run in mapping.pages.dma_runs() {
+            done = range
+                .slice(at, run.size)
+                .map_err(|_| EINVAL)
+                .and_then(|part| state.tree.map(part, run.address, flags, &mut written));
+            if done.is_err() {
+                break;
+            }
+            at += run.size;
+        }
+        let done = done.and_then(|()| state.flush(&self.gpu, Flush::Lightweight));
+        // The mapping's end takes the lock.
+        drop(state);
+        done.map(|()| mapping)
+    }
+}
+
+impl Drop for KernelMapping {
+    fn drop(&mut self) {
+        let mut state = self.vm.state.lock();
+        let idle = state.tree.clear(self.range, &mut 0);
+        match state.flush(&self.vm.gpu, Flush::Heavyweight) {
+            Ok(()) => {
+                state.upper.give_back(self.range.start());
+                drop(state);
+                drop(idle);
+            }
+            Err(_) => {
+                drop(state);
+                self.vm.lose(idle, self.pages.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A buffer in an address space, and what keeps it there.
+
+use crate::mem::bo::Bo;
+use hw::va::VaRange;
+use kernel::sync::{
+    aref::ARef,
+    atomic::{Acquire, Atomic, Relaxed, Release},
+    Arc,
+};
+
+/// A buffer mapped at a range from its first byte on.
+pub(super) struct Mapping {
+    range: VaRange,
+    bo: ARef<Bo>,
+    /// How many [`Held`] there are. It grows under the VM's lock only.
+    holds: Atomic<i32>,
+}
+
+impl Mapping {
+    pub(super) fn new(range: VaRange, bo: ARef<Bo>) -> Self {
+        Self {
+            range,
+            bo,
+            holds: Atomic::new(0),
+        }
+    }
+
+    pub(super) fn range(&self) -> VaRange {
+        self.range
+    }
+
+    pub(super) fn bo(&self) -> &ARef<Bo> {
+        &self.bo
+    }
+
+    /// Whether it must stay. The VM's lock is held, so that a no stays true.
+    pub(super) fn is_held(&self) -> bool {
+        self.holds.load(Acquire) != 0
+    }
+}
+
+/// A part of a mapping that is in use: the mapping stays until this is dropped, in any context that may
+/// sleep.
+pub(crate) struct Held {
+    mapping: Arc<Mapping>,
+    part: VaRange,
+}
+
+impl Held {
+    /// Holds `mapping` for the sake of `part` of it. The VM's lock is held.
+    pub(super) fn new(mapping: &Arc<Mapping>, part: VaRange) -> Self {
+        mapping.holds.add(1, Relaxed);
+        Self {
+            mapping: mapping.clone(),
+            part,
+        }
+    }
+
+    /// The whole mapping.
+    pub(crate) fn range(&self) -> VaRange {
+        self.mapping.range
+    }
+
+    /// The part that was asked for.
+    pub(crate) fn part(&self) -> VaRange {
+        self.part
+    }
+
+    /// The buffer.
+    pub(crate) fn bo(&self) -> &ARef<Bo> {
+        &self.mapping.bo
+    }
+
+    /// Where the part starts in the buffer, in bytes.
+    pub(crate) fn offset(&self) -> u64 {
+        self.part.start() - self.mapping.range.start()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = self.mapping.holds.fetch_sub(1, Release);
+    }
+}

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The page tables of a VM: four levels in VRAM, written by the CPU, with a shadow of their shape here.
+
+use crate::{
+    gpu::Gpu,
+    kern::barrier,
+    ledger::{Hold, Kind},
+    mem::vram::VramBlocks,
+};
+use core::ops::Range;
+use hw::{
+    pte::{ContextBase, Flags, Pde},
+    va::{Leaf, Level, VaRange, TABLE_BYTES, TABLE_ENTRIES},
+};
+use kernel::{prelude::*, sync::Arc};
+
+/// Entries that are put together before they are written.
+const BATCH: usize = 64;
+
+/// Which entries of a table are in use.
+struct Used([u64; TABLE_ENTRIES / 64]);
+
+impl Used {
+    fn set(&mut self, range: Range<usize>, used: bool) {
+        for index in range {
+            if let Some(word) = self.0.get_mut(index / 64) {
+                let bit = 1 << (index % 64);
+                *word = if used { *word | bit } else { *word & !bit };
+            }
+        }
+    }
+
+    fn get(&self, index: usize) -> bool {
+        self.0
+            .get(index / 64)
+            .is_some_and(|word| word >> (index % 64) & 1 != 0)
+    }
+
+    fn any(&self) -> bool {
+        self.0.iter().any(|word| *word != 0)
+    }
+}
+
+/// One table in VRAM and those below it. An entry in use is a leaf, or has a child.
+struct Table {
+    level: Level,
+    used: Used,
+    /// By index; empty in a PTB.
+    children: KVec<Option<KBox<Table>>>,
+    /// The next table that waits to be freed.
+    next: Option<KBox<Table>>,
+    _hold: Hold,
+    memory: VramBlocks,
+}
+
+impl Table {
+    /// A table with all entries invalid, apart from those of `skip`, which the caller writes before the table
+    /// is linked.
+    fn new(gpu: &Gpu, level: Level, skip: Range<usize>, written: &mut u64) -> Result<KBox<Self>> {
+        let mut children = KVec::new();
+        if level != Level::Ptb {
+            children.reserve(TABLE_ENTRIES, GFP_KERNEL)?;
+            for _ in 0..TABLE_ENTRIES {
+                children.push(None, GFP_KERNEL)?;
+            }
+        }
+        let table = KBox::new(
+            Self {
+                level,
+                used: Used([0; TABLE_ENTRIES / 64]),
+                children,
+                next: None,
+                _hold: gpu.ledger.hold(Kind::PageTables, 1),
+                memory: gpu.vram.alloc_visible(TABLE_BYTES)?,
+            },
+            GFP_KERNEL,
+        )?;
+        for part in [0..skip.start, skip.end..TABLE_ENTRIES] {
+            table.fill_invalid(gpu, part, written)?;
+        }
+        Ok(table)
+    }
+
+    /// The VRAM offset of entry `index`.
+    fn entry(&self, index: usize) -> u64 {
+        self.memory.start() + index as u64 * 8
+    }
+
+    fn fill_invalid(&self, gpu: &Gpu, range: Range<usize>, written: &mut u64) -> Result {
+        if !range.is_empty() {
+            let invalid = Pde::invalid(self.level);
+            gpu.vram_map
+                .fill64(self.entry(range.start), invalid, range.len())?;
+            *written += range.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Writes the leaves, making the tables that are missing on the way. What the leaves cover was not mapped.
+    fn put(&mut self, gpu: &Gpu, leaf: &Leaf, flags: Flags, written: &mut u64) -> Result {
+        let index = self.level.index(leaf.va);
+        if self.level == leaf.level {
+            return self.put_leaves(gpu, index, leaf, flags, written);
+        }
+        let slot = self.children.get_mut(index).ok_or(EIO)?;
+        if let Some(child) = slot {
+            return child.put(gpu, leaf, flags, written);
+        }
+        if self.used.get(index) {
+            return Err(EEXIST);
+        }
+        let level = self.level.child().ok_or(EIO)?;
+        let first = level.index(leaf.va);
+        let count = if level == leaf.level { leaf.count } else { 1 };
+        let mut child = Self::new(gpu, level, first..first + count, written)?;
+        child.put(gpu, leaf, flags, written)?;
+        let pointer = Pde::table(self.level, child.memory.start()).ok_or(EIO)?;
+        *slot = Some(child);
+        self.used.set(index..index + 1, true);
+        // The GPU may walk here at any time: it must not find what was in the memory before.
+        barrier::wmb();
+        gpu.vram_map.write64(self.entry(index), pointer.raw())?;
+        *written += 1;
+        Ok(())
+    }
+
+    fn put_leaves(
+        &mut self,
+        gpu: &Gpu,
+        index: usize,
+        leaf: &Leaf,
+        flags: Flags,
+        written: &mut u64,
+    ) -> Result {
+        let mut entries = leaf.entries(flags);
+        let mut at = index;
+        loop {
+            let mut batch = [0u64; BATCH];
+            let mut count = 0;
+            for (place, entry) in batch.iter_mut().zip(entries.by_ref()) {
+                *place = entry;
+                count += 1;
+            }
+            if count == 0 {
+                return Ok(());
+            }
+            self.used.set(at..at + count, true);
+            gpu.vram_map
+                .write64s(self.entry(at), batch.get(..count).unwrap_or(&[]))?;
+            *written += count as u64;
+            at += count;
+        }
+    }
+
+    /// Takes out what `range` maps, and puts tables that have become empty on `idle`. A leaf goes when the
+    /// range touches it; mappings never share one.
+    fn clear(
+        &mut self,
+        gpu: &Gpu,
+        range: VaRange,
+        idle: &mut Option<KBox<Table>>,
+        written: &mut u64,
+    ) {
+        // The caller gives the part that is this table's.
+        let Some(part) = range.tables(self.level).next() else {
+            return;
+        };
+        let indices = part.first..part.first + part.count;
+        for index in indices.clone() {
+            let Some(slot) = self.children.get_mut(index) else {
+                break;
+            };
+            let Some(mut child) = slot.take() else {
+                continue;
+            };
+            if let Some(below) = within(range, self.level, index) {
+                child.clear(gpu, below, idle, written);
+            }
+            if child.used.any() {
+                *slot = Some(child);
+            } else {
+                child.next = idle.take();
+                *idle = Some(child);
+            }
+        }
+        // What is in use and has no child now is a leaf, or has lost its child.
+        let mut run = indices.start..indices.start;
+        for index in indices.start..=indices.end {
+            let goes = index < indices.end
+                && self.used.get(index)
+                && self.children.get(index).is_none_or(Option::is_none);
+            if goes {
+                run.end = index + 1;
+                continue;
+            }
+            // Fails only when the device is gone, which then reads none of it.
+            let _ = self.fill_invalid(gpu, run.clone(), written);
+            self.used.set(run, false);
+            run = index + 1..index + 1;
+        }
+    }
+}
+
+/// The part of `range`, which lies in one table of `level`, that entry `index` covers.
+fn within(range: VaRange, level: Level, index: usize) -> Option<VaRange> {
+    let first = level.table_base(range.start()) + index as u64 * level.entry_span();
+    let start = range.start().max(first);
+    let end = range.end().min(first + level.entry_span());
+    range
+        .slice(start - range.start(), end.checked_sub(start)?)
+        .ok()
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        // One after the other, not each from within the one before: the stack is short.
+        let mut next = self.next.take();
+        while let Some(mut table) = next {
+            next = table.next.take();
+        }
+    }
+}
+
+/// Tables that no longer lead anywhere. They are free when this is dropped, which must be after the TLBs
+/// have been flushed: the GPU may walk them until then.
+pub(super) struct IdleTables {
+    _first: Option<KBox<Table>>,
+}
+
+/// The page tables of a VM. The VM's lock guards them; whoever drops them has seen to it that no VMID uses
+/// them any more.
+pub(super) struct Tree {
+    root: KBox<Table>,
+    gpu: Arc<Gpu>,
+}
+
+impl Tree {
+    /// A root that leads nowhere. `ENOMEM`; `ENODEV` when the device is gone.
+    pub(super) fn new(gpu: &Arc<Gpu>) -> Result<Self> {
+        Ok(Self {
+            root: Table::new(gpu, Level::Pdb2, 0..0, &mut 0)?,
+            gpu: gpu.clone(),
+        })
+    }
+
+    /// What a VMID's context is pointed at.
+    pub(super) fn base(&self) -> ContextBase {
+        ContextBase::new(self.root.memory.start())
+    }
+
+    /// Maps `range`, of which nothing is mapped, to the contiguous memory at `address`: a VRAM offset, or
+    /// with `flags.system` a DMA address. Adds the entries that it writes to `written`.
+    ///
+    /// `EINVAL` for an address that does not fit into an entry, `ENOMEM`, `ENODEV`. After an error part of the
+    /// range may be mapped; [`Tree::clear`] takes it out.
+    pub(super) fn map(
+        &mut self,
+        range: VaRange,
+        address: u64,
+        flags: Flags,
+        written: &mut u64,
+    ) -> Result {
+        for leaf in range.leaves(address).ok_or(EINVAL)? {
+            self.root.put(&self.gpu, &leaf, flags, written)?;
+        }
+        Ok(())
+    }
+
+    /// Takes out what `range` maps. Adds the entries that it writes to `written`.
+    pub(super) fn clear(&mut self, range: VaRange, written: &mut u64) -> IdleTables {
+        let mut idle = None;
+        self.root.clear(&self.gpu, range, &mut idle, written);
+        IdleTables { _first: idle }
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The VMID of an address space: leased while anything runs in it.
+
+use super::Vm;
+use crate::ip::vmid::{Vmid, VmidLease};
+use kernel::{prelude::*, sync::Arc};
+
+/// A VMID that is bound to the VM's page tables.
+pub(super) struct Bound {
+    lease: VmidLease,
+    pasid: u16,
+    users: usize,
+}
+
+impl Bound {
+    pub(super) fn vmid(&self) -> Vmid {
+        self.lease.vmid()
+    }
+}
+
+/// The right to run in a VM: it has a VMID as long as one of these lives. Dropped where sleeping is allowed,
+/// after what ran has stopped.
+pub(crate) struct VmidUse {
+    vmid: Vmid,
+    vm: Arc<Vm>,
+}
+
+impl VmidUse {
+    /// The VMID.
+    pub(crate) fn vmid(&self) -> Vmid {
+        self.vmid
+    }
+}
+
+impl Vm {
+    /// Makes sure that the VM has a VMID, which is process `pasid`'s for interrupts. `ENOSPC` when all VMIDs
+    /// are taken, `EBUSY` when the VM has one for another process, `ETIMEDOUT` when the hardware does not
+    /// answer.
+    pub(crate) fn use_vmid(self: &Arc<Self>, pasid: u16) -> Result<VmidUse> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let bound = match &mut state.bound {
+            Some(bound) if bound.pasid != pasid => return Err(EBUSY),
+            Some(bound) => bound,
+            none => {
+                let lease = self.gpu.vmids.lease()?;
+                if let Err(error) = self.gpu.gmc.bind(lease.vmid(), pasid, state.tree.base()) {
+                    self.unbind(lease);
+                    return Err(error);
+                }
+                none.insert(Bound {
+                    lease,
+                    pasid,
+                    users: 0,
+                })
+            }
+        };
+        bound.users = bound.users.checked_add(1).ok_or(EOVERFLOW)?;
+        Ok(VmidUse {
+            vmid: bound.vmid(),
+            vm: self.clone(),
+        })
+    }
+
+    /// Takes the page tables from the VMID and gives it back; nobody gets it again when the hardware does not
+    /// confirm.
+    fn unbind(&self, lease: VmidLease) {
+        match self.gpu.gmc.unbind(lease.vmid()) {
+            Ok(()) => drop(lease),
+            Err(_) => self.lose(lease, self.gpu.clone()),
+        }
+    }
+}
+
+impl Drop for VmidUse {
+    fn drop(&mut self) {
+        let mut state = self.vm.state.lock();
+        let Some(bound) = &mut state.bound else {
+            return;
+        };
+        bound.users = bound.users.saturating_sub(1);
+        if bound.users == 0 {
+            if let Some(bound) = state.bound.take() {
+                self.vm.unbind(bound.lease);
+            }
+        }
+    }
+}

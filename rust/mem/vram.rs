@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0
+//! VRAM: who has which part of it.
+
+use crate::ledger::{Hold, Kind, Ledger};
+use kernel::{
+    gpu::buddy::{
+        AllocatedBlocks, GpuBuddy, GpuBuddyAllocFlag, GpuBuddyAllocFlags, GpuBuddyAllocMode,
+        GpuBuddyParams,
+    },
+    page::PAGE_SIZE,
+    prelude::*,
+    ptr::Alignment,
+    sync::Arc,
+};
+
+/// A run of VRAM without a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct VramRun {
+    /// Offset of the first byte in VRAM.
+    pub(crate) offset: u64,
+    /// Offset of the first byte in the buffer.
+    pub(crate) at: u64,
+    /// The bytes: a multiple of the page size.
+    pub(crate) size: u64,
+}
+
+/// The VRAM of a GPU, given out in pages. It has its own lock, a mutex.
+pub(crate) struct Vram {
+    // Before the allocator that it came from.
+    _reserved: Option<Pin<KBox<AllocatedBlocks>>>,
+    buddy: GpuBuddy,
+    visible: u64,
+    ledger: Arc<Ledger>,
+}
+
+impl Vram {
+    /// `size` bytes of VRAM, all free apart from the first `reserved`, whole pages, which somebody has for
+    /// good. The CPU reaches the first `visible`. `EINVAL` when there is less than a page, `ENOMEM`.
+    pub(crate) fn new(size: u64, reserved: u64, visible: u64, ledger: Arc<Ledger>) -> Result<Self> {
+        let buddy = GpuBuddy::new(GpuBuddyParams {
+            base_offset: 0,
+            size: size / PAGE_SIZE as u64 * PAGE_SIZE as u64,
+            chunk_size: Alignment::new::<PAGE_SIZE>(),
+        })?;
+        let reserved = if reserved == 0 {
+            None
+        } else {
+            let blocks = buddy.alloc_blocks(
+                GpuBuddyAllocMode::Range(0..reserved),
+                reserved,
+                Alignment::new::<PAGE_SIZE>(),
+                GpuBuddyAllocFlags::default(),
+            );
+            Some(KBox::pin_init(blocks, GFP_KERNEL)?)
+        };
+        Ok(Self {
+            _reserved: reserved,
+            visible: visible.min(buddy.size()),
+            buddy,
+            ledger,
+        })
+    }
+
+    /// All bytes.
+    pub(crate) fn total(&self) -> u64 {
+        self.buddy.size()
+    }
+
+    /// The bytes that the CPU reaches, from offset 0 on.
+    pub(crate) fn visible(&self) -> u64 {
+        self.visible
+    }
+
+    /// The bytes that are given out.
+    pub(crate) fn used(&self) -> u64 {
+        self.total().saturating_sub(self.buddy.avail())
+    }
+
+    /// `size` bytes, rounded up to `align`, a power of two of at least a page; in one run when `contiguous`,
+    /// else in runs that are multiples of `align`. What they held before is still in them. `EINVAL`, or
+    /// `ENOMEM` when there is no such memory free.
+    pub(crate) fn alloc(&self, size: u64, align: u64, contiguous: bool) -> Result<VramBlocks> {
+        let flags = if contiguous {
+            GpuBuddyAllocFlag::Contiguous.into()
+        } else {
+            GpuBuddyAllocFlags::default()
+        };
+        self.take(GpuBuddyAllocMode::TopDown, size, align, flags)
+    }
+
+    /// `size` bytes in one run that the CPU reaches, rounded up to pages: tables that the driver writes.
+    pub(crate) fn alloc_visible(&self, size: u64) -> Result<VramBlocks> {
+        // Searched from the start, while buffers come from the end: neither cuts up the other's part.
+        self.take(
+            GpuBuddyAllocMode::Range(0..self.visible),
+            size,
+            PAGE_SIZE as u64,
+            GpuBuddyAllocFlag::Contiguous.into(),
+        )
+    }
+
+    fn take(
+        &self,
+        mode: GpuBuddyAllocMode,
+        size: u64,
+        align: u64,
+        flags: GpuBuddyAllocFlags,
+    ) -> Result<VramBlocks> {
+        let alignment = usize::try_from(align)
+            .ok()
+            .and_then(Alignment::new_checked)
+            .ok_or(EINVAL)?;
+        if size == 0 || align < PAGE_SIZE as u64 {
+            return Err(EINVAL);
+        }
+        let size = size.checked_next_multiple_of(align).ok_or(ENOMEM)?;
+        if size > self.total() {
+            return Err(ENOMEM);
+        }
+        let blocks = KBox::pin_init(
+            self.buddy.alloc_blocks(mode, size, alignment, flags),
+            GFP_KERNEL,
+        )
+        .map_err(|_| ENOMEM)?;
+        let mut runs = KVVec::<VramRun>::new();
+        let mut at = 0;
+        for block in blocks.iter() {
+            let (offset, size) = (block.offset(), block.size());
+            match runs.last_mut() {
+                Some(last) if last.offset + last.size == offset => last.size += size,
+                _ => runs.push(VramRun { offset, at, size }, GFP_KERNEL)?,
+            }
+            at += size;
+        }
+        Ok(VramBlocks {
+            runs,
+            size,
+            _hold: self.ledger.hold(Kind::VramBytes, size),
+            _blocks: blocks,
+        })
+    }
+}
+
+/// VRAM that somebody has; free again when dropped. Whoever drops it has seen to it that the GPU has
+/// forgotten the addresses.
+pub(crate) struct VramBlocks {
+    runs: KVVec<VramRun>,
+    size: u64,
+    _hold: Hold,
+    _blocks: Pin<KBox<AllocatedBlocks>>,
+}
+
+impl VramBlocks {
+    /// The runs, in the order of the buffer; adjacent ones are merged.
+    pub(crate) fn runs(&self) -> &[VramRun] {
+        &self.runs
+    }
+
+    /// The bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Where byte `at` of the buffer is in VRAM, and the bytes from there to the end of its run.
+    pub(crate) fn locate(&self, at: u64) -> Option<(u64, u64)> {
+        let next = self.runs.partition_point(|run| run.at <= at);
+        let run = self.runs.get(next.checked_sub(1)?)?;
+        let inside = at - run.at;
+        (inside < run.size).then(|| (run.offset + inside, run.size - inside))
+    }
+
+    /// The offset of the first byte.
+    pub(crate) fn start(&self) -> u64 {
+        self.runs.first().map_or(0, |run| run.offset)
+    }
+}
