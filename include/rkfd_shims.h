@@ -8,6 +8,7 @@
 
 #include <linux/io.h>
 #include <linux/mm.h>
+#include <linux/sched/signal.h>
 #include <linux/types.h>
 #include <drm/drm_gem.h>
 #include <drm/drm_vma_manager.h>
@@ -61,6 +62,7 @@ void rkfd_trace_interrupt(u32 client, u32 source, u32 ring, u32 vmid, u32 pasid,
 void rkfd_trace_vm_fault(u32 pasid, u32 pid, u64 addr, u32 status);
 
 /* Machine */
+bool rkfd_fatal_signal_pending(void);
 unsigned int rkfd_first_apic_id(void);
 bool rkfd_in_compat_syscall(void);
 unsigned int rkfd_num_online_cpus(void);

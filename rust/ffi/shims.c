@@ -134,6 +134,11 @@ void rkfd_kfree_rcu_mightsleep(void *ptr)
 
 /* Machine */
 
+bool rkfd_fatal_signal_pending(void)
+{
+	return fatal_signal_pending(current);
+}
+
 unsigned int rkfd_first_apic_id(void)
 {
 	return cpu_data(0).topo.apicid;

@@ -273,7 +273,7 @@ pub(crate) fn create_vram(
 }
 
 /// A buffer of `size` bytes of system memory, zeroed. `EINVAL` when the size is nothing or not whole pages,
-/// `ENOMEM` also past the limit of [`SystemShare`], `EINTR` on a signal.
+/// `ENOMEM` also past the limit of [`SystemShare`], `EINTR` when the caller is killed.
 pub(crate) fn create_gtt(drm: &ARef<DrmDevice>, size: u64, usage: Usage) -> Result<ARef<Bo>> {
     let bytes = checked(size)?;
     let gpu: &Arc<Gpu> = drm;
@@ -285,7 +285,7 @@ pub(crate) fn create_gtt(drm: &ARef<DrmDevice>, size: u64, usage: Usage) -> Resu
 
 /// A buffer of the `size` bytes at `start` of the calling process, pinned; writable for the GPU only when
 /// they are for the process. `EINVAL` when start or size are not whole pages, `EFAULT` when the memory is not
-/// there or cannot be pinned, `ENOMEM` also past the limit of [`SystemShare`], `EINTR` on a signal.
+/// there or cannot be pinned, `ENOMEM` also past the limit of [`SystemShare`], `EINTR` when the caller is killed.
 pub(crate) fn create_user(
     drm: &ARef<DrmDevice>,
     start: u64,

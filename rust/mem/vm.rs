@@ -20,7 +20,7 @@ use crate::{
     },
 };
 use hw::{
-    pte::Flags,
+    pte::{Flags, Residence},
     va::{VaRange, PAGE_SIZE},
 };
 use kernel::{
@@ -106,10 +106,12 @@ impl Vm {
     /// When it returns `Ok` the GPU sees it. Doorbells and registers only take their place: the GPU does not
     /// reach them there.
     ///
-    /// `EEXIST` when something in the range is mapped, `EINVAL` when it is larger than the buffer, `ENOMEM`,
-    /// `ENODEV` when the device is gone, `ETIMEDOUT` when it does not answer a flush. Nothing is mapped then.
+    /// `EEXIST` when something in the range is mapped, `EINVAL` when it is larger than the buffer or the buffer
+    /// is another GPU's, `ENOMEM`, `ENODEV` when the device is gone, `ETIMEDOUT` when it does not answer a
+    /// flush. Nothing is mapped then.
     pub(crate) fn map(&self, range: VaRange, bo: ARef<Bo>) -> Result {
-        if range.size() > bo.size() as u64 {
+        // Addresses of one GPU mean nothing to another.
+        if range.size() > bo.size() as u64 || !Arc::ptr_eq(bo.gpu(), &self.gpu) {
             return Err(EINVAL);
         }
         let mapping = Arc::new(Mapping::new(range, bo), GFP_KERNEL)?;
@@ -241,8 +243,13 @@ fn write(tree: &mut Tree, mapping: &Mapping, written: &mut u64) -> Result {
         return Err(ENODEV);
     }
     let flags = Flags::gfx90a(residence, bo.access(), bo.coherence());
+    let base = match residence {
+        Residence::LocalVram => bo.gpu().gmc.fb_offset(),
+        Residence::Host => 0,
+    };
     let mut at = 0;
     for (address, size) in bo.runs() {
+        let address = address.checked_add(base).ok_or(EINVAL)?;
         let size = size.min(range.size() - at);
         if size == 0 {
             break;

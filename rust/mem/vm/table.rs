@@ -86,6 +86,11 @@ impl Table {
         self.memory.start() + index as u64 * 8
     }
 
+    /// Where the GPU finds the table.
+    fn address(&self, gpu: &Gpu) -> u64 {
+        gpu.gmc.fb_offset() + self.memory.start()
+    }
+
     fn fill_invalid(&self, gpu: &Gpu, range: Range<usize>, written: &mut u64) -> Result {
         if !range.is_empty() {
             let invalid = Pde::invalid(self.level);
@@ -114,7 +119,7 @@ impl Table {
         let count = if level == leaf.level { leaf.count } else { 1 };
         let mut child = Self::new(gpu, level, first..first + count, written)?;
         child.put(gpu, leaf, flags, written)?;
-        let pointer = Pde::table(self.level, child.memory.start()).ok_or(EIO)?;
+        let pointer = Pde::table(self.level, child.address(gpu)).ok_or(EIO)?;
         *slot = Some(child);
         self.used.set(index..index + 1, true);
         // The GPU may walk here at any time: it must not find what was in the memory before.
@@ -245,11 +250,11 @@ impl Tree {
 
     /// What a VMID's context is pointed at.
     pub(super) fn base(&self) -> ContextBase {
-        ContextBase::new(self.root.memory.start())
+        ContextBase::new(self.root.address(&self.gpu))
     }
 
-    /// Maps `range`, of which nothing is mapped, to the contiguous memory at `address`: a VRAM offset, or
-    /// with `flags.system` a DMA address. Adds the entries that it writes to `written`.
+    /// Maps `range`, of which nothing is mapped, to the contiguous memory at `address`: where entries find
+    /// VRAM, or with `flags.system` a DMA address. Adds the entries that it writes to `written`.
     ///
     /// `EINVAL` for an address that does not fit into an entry, `ENOMEM`, `ENODEV`. After an error part of the
     /// range may be mapped; [`Tree::clear`] takes it out.
