@@ -23,6 +23,7 @@ u64 rkfd_readq(const void __iomem *addr);
 unsigned long rkfd_totalram_pages(void);
 void *rkfd_page_address(const struct page *page);
 unsigned long rkfd_page_to_pfn(const struct page *page);
+unsigned long rkfd_virt_to_pfn(const void *address);
 
 /* Mappings of user space */
 vm_flags_t rkfd_vma_flags(const struct vm_area_struct *vma);

@@ -31,6 +31,11 @@ unsigned long rkfd_page_to_pfn(const struct page *page)
 	return page_to_pfn(page);
 }
 
+unsigned long rkfd_virt_to_pfn(const void *address)
+{
+	return page_to_pfn(virt_to_page(address));
+}
+
 /* Mappings of user space */
 
 vm_flags_t rkfd_vma_flags(const struct vm_area_struct *vma)

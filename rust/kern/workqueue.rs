@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The module's workqueue, and what the kernel crate's delayed work items cannot do: be moved and cancelled.
+
+use crate::ffi;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use kernel::container_of;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::time::Jiffies;
+use kernel::workqueue::{self, HasDelayedWork, Queue, RawDelayedWorkItem, Work};
+
+/// The workqueue while the module has one.
+static HIGHPRI: AtomicPtr<ffi::workqueue_struct> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The module's high-priority workqueue: unbound, so that a work item runs at once on whichever CPU is free,
+/// beside the program that caused it. Destroyed when dropped, after all its items have run; no item may be
+/// pending with a delay then.
+pub(crate) struct WorkQueue(NonNull<ffi::workqueue_struct>);
+
+// SAFETY: A workqueue may be used and destroyed from any thread.
+unsafe impl Send for WorkQueue {}
+// SAFETY: As above.
+unsafe impl Sync for WorkQueue {}
+
+impl WorkQueue {
+    /// Makes the workqueue that [`highpri`] gives. Once per load of the module. ENOMEM.
+    pub(crate) fn new() -> Result<Self> {
+        let flags =
+            ffi::wq_flags_WQ_UNBOUND | ffi::wq_flags_WQ_HIGHPRI | ffi::wq_flags_WQ_MEM_RECLAIM;
+        // SAFETY: The name is a format without arguments.
+        let queue = unsafe { ffi::alloc_workqueue_noprof(c"rkfd".as_char_ptr(), flags, 0) };
+        let queue = NonNull::new(queue).ok_or(ENOMEM)?;
+        HIGHPRI.store(queue.as_ptr(), Ordering::Release);
+        Ok(Self(queue))
+    }
+}
+
+impl Drop for WorkQueue {
+    fn drop(&mut self) {
+        HIGHPRI.store(core::ptr::null_mut(), Ordering::Release);
+        // SAFETY: The workqueue is ours and destroyed once. What still has the pointer from before is an
+        // item of the workqueue itself, whose end is waited for.
+        unsafe { ffi::destroy_workqueue(self.0.as_ptr()) };
+    }
+}
+
+/// The module's workqueue; the system's before and after the module has its own.
+pub(crate) fn highpri() -> &'static Queue {
+    match NonNull::new(HIGHPRI.load(Ordering::Acquire)) {
+        // SAFETY: The workqueue lives until the module goes, when nobody calls this any more.
+        Some(queue) => unsafe { Queue::from_raw(queue.as_ptr()) },
+        None => workqueue::system_highpri(),
+    }
+}
+
+/// Has `item` run on `queue` in `delay` jiffies, sooner or later than it was going to, or again if it is running
+/// now. Any context.
+pub(crate) fn run_in<T, const ID: u64>(queue: &Queue, item: Arc<T>, delay: Jiffies)
+where
+    T: HasDelayedWork<T, ID> + Send + Sync + 'static,
+    Arc<T>: RawDelayedWorkItem<ID>,
+{
+    let queue = core::ptr::from_ref(queue)
+        .cast::<ffi::workqueue_struct>()
+        .cast_mut();
+    // SAFETY: The closure gets a work item that is part of a delayed one, as `RawDelayedWorkItem` says, which
+    // stays until it has run if the closure returns true. It returns false only if the item was already
+    // pending, which then has a reference to it of its own.
+    let _ = unsafe {
+        kernel::workqueue::RawWorkItem::__enqueue(item, |work| {
+            let delayed = container_of!(work, ffi::delayed_work, work);
+            !ffi::mod_delayed_work_on(
+                ffi::wq_misc_consts_WORK_CPU_UNBOUND as kernel::ffi::c_int,
+                queue,
+                delayed,
+                delay,
+            )
+        })
+    };
+}
+
+/// Has `item` not run if it is pending, and waits for its end if it is running. Sleeps.
+pub(crate) fn cancel<T, const ID: u64>(item: &Arc<T>)
+where
+    T: HasDelayedWork<T, ID>,
+{
+    let raw = Arc::as_ptr(item);
+    // SAFETY: `raw` points to a live object. The work item is part of a delayed one, as `HasDelayedWork` says.
+    let was_pending = unsafe {
+        let work = Work::raw_get(T::raw_get_work(raw.cast_mut()));
+        ffi::cancel_delayed_work_sync(container_of!(work, ffi::delayed_work, work))
+    };
+    if was_pending {
+        // SAFETY: A pending item owns a reference, which nobody else takes back now.
+        drop(unsafe { Arc::from_raw(raw) });
+    }
+}
