@@ -9,5 +9,6 @@ pub(crate) mod device;
 pub(crate) mod file;
 pub(crate) mod gem;
 pub(crate) mod ioctl;
+pub(crate) mod uapi;
 
 pub(crate) use self::device::{Device, Driver, DriverInfo, Registration};

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The render node, as far as libdrm_amdgpu and libhsakmt need one: its open files are the address spaces that
+//! processes acquire, and buffers are mapped through it.
+
+pub(crate) mod driver;
+pub(crate) mod file;
+mod info;

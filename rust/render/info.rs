@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+//! AMDGPU_INFO: questions about the device. What libdrm asks when it is initialized must be answered; of the
+//! others, those about memory are.
+
+use hw::{
+    ip::Block,
+    va::{LARGE_PAGE_SIZE, PAGE_SIZE, USER_VA_END},
+};
+use kernel::{prelude::*, sync::Arc};
+
+use super::file::File;
+use crate::{
+    gpu::Gpu,
+    kern::drm::{
+        ioctl::Ioctl,
+        uapi::{self, DeviceInfo, HeapInfo, Info, MemoryInfo, VramGtt},
+        Device, Driver,
+    },
+    ledger::Kind,
+    mem::account,
+    regs::{gc::GB_ADDR_CONFIG, Window},
+};
+
+/// The dword of GB_ADDR_CONFIG in BAR5 by which libdrm asks for it.
+const GB_ADDR_CONFIG_DWORD: u32 = 0x263e;
+/// Registers that may be asked for at once.
+const MAX_REGISTERS: u32 = 128;
+/// Added to ATI_REV_ID to give the external revision of Aldebaran.
+const EXTERNAL_REVISION: u32 = 0x3c;
+/// Contexts of the graphics pipe.
+const GRAPHICS_CONTEXTS: u32 = 8;
+/// First GPU address that user space should use.
+const FIRST_ADDRESS: u64 = 0x20_0000;
+
+/// The ioctl.
+pub(super) struct Query;
+
+impl<D: Driver<Data = Arc<Gpu>, File = File>> Ioctl<D> for Query {
+    type Args = Info;
+
+    const COMMAND: u32 =
+        kernel::ioctl::_IOW::<Info>(b'd' as u32, uapi::COMMAND_BASE + uapi::INFO_NR);
+
+    const NAME: &'static CStr = c"AMDGPU_INFO";
+
+    fn call(gpu: &Device<Arc<Gpu>>, _file: &Arc<File>, info: &mut Info) -> Result {
+        match info.query() {
+            uapi::ACCEL_WORKING => info.answer(&1u32),
+            uapi::READ_MMR_REG => info.answer(&register(gpu, info)?),
+            uapi::DEV_INFO => info.answer(&device(gpu)),
+            uapi::VRAM_USAGE => info.answer(&gpu.vram.used()),
+            // All that is handed out may be visible: it is not told apart.
+            uapi::VIS_VRAM_USAGE => info.answer(&gpu.vram.used().min(gpu.vram.visible())),
+            uapi::GTT_USAGE => info.answer(&system_usage(gpu)),
+            uapi::VRAM_GTT => info.answer(&VramGtt {
+                vram_size: gpu.vram.total(),
+                vram_cpu_accessible_size: gpu.vram.visible(),
+                gtt_size: account::system_limit(),
+            }),
+            uapi::MEMORY => info.answer(&memory(gpu)),
+            _ => Err(EINVAL),
+        }
+    }
+}
+
+/// Bytes of system memory that clients of the GPU have.
+fn system_usage(gpu: &Gpu) -> u64 {
+    let bytes = gpu.ledger.count(Kind::GttBytes);
+    u64::try_from(bytes).unwrap_or(0)
+}
+
+/// The value of a register that user space may see. EFAULT for others, EINVAL for too many.
+fn register(gpu: &Gpu, info: &Info) -> Result<u32> {
+    let query = info.register();
+    if query.count > MAX_REGISTERS {
+        return Err(EINVAL);
+    }
+    if query.count != 1 || query.dword != GB_ADDR_CONFIG_DWORD {
+        return Err(EFAULT);
+    }
+    let gc = Window::new(&gpu.mmio, gpu.asic.ips, Block::Gc, 0)?;
+    Ok(gc.read(GB_ADDR_CONFIG))
+}
+
+/// The answer to DEV_INFO.
+fn device(gpu: &Gpu) -> DeviceInfo {
+    let asic = gpu.asic;
+    DeviceInfo {
+        device_id: asic.device_id.into(),
+        chip_rev: gpu.revision,
+        external_rev: gpu.revision.saturating_add(EXTERNAL_REVISION),
+        pci_rev: gpu.pci_revision.into(),
+        family: uapi::FAMILY_AI,
+        num_shader_engines: asic.shader_engines,
+        num_shader_arrays_per_engine: asic.arrays_per_engine,
+        gpu_counter_freq: asic.reference_khz,
+        // kHz, from MHz.
+        max_engine_clock: u64::from(asic.max_engine_mhz) * 1000,
+        max_memory_clock: u64::from(asic.max_memory_mhz) * 1000,
+        cu_active_number: asic.compute_units,
+        cu_bitmap: asic.cu_bitmap(),
+        num_hw_gfx_contexts: GRAPHICS_CONTEXTS,
+        virtual_address_offset: FIRST_ADDRESS,
+        // The half above it is the driver's, so there are no high addresses.
+        virtual_address_max: USER_VA_END,
+        virtual_address_alignment: PAGE_SIZE as u32,
+        pte_fragment_size: LARGE_PAGE_SIZE as u32,
+        gart_page_size: PAGE_SIZE as u32,
+        vram_type: uapi::VRAM_TYPE_HBM,
+        vram_bit_width: asic.memory_width,
+        wave_front_size: asic.wave_size,
+        num_cu_per_sh: asic.cus_per_array,
+        ..pin_init::zeroed()
+    }
+}
+
+/// The answer to MEMORY.
+fn memory(gpu: &Gpu) -> MemoryInfo {
+    let heap = |total: u64, used: u64| HeapInfo {
+        total_heap_size: total,
+        usable_heap_size: total,
+        heap_usage: used.min(total),
+        max_allocation: total / 4 * 3,
+    };
+    let (total, visible, used) = (gpu.vram.total(), gpu.vram.visible(), gpu.vram.used());
+    MemoryInfo {
+        vram: heap(total, used),
+        cpu_accessible_vram: heap(visible, used),
+        gtt: heap(account::system_limit(), system_usage(gpu)),
+    }
+}
