@@ -16,6 +16,7 @@ mod page_list;
 pub(crate) mod pages;
 pub(crate) mod sched;
 pub(crate) mod slot;
+pub(crate) mod task;
 pub(crate) mod trace;
 pub(crate) mod uaccess_ext;
 pub(crate) mod uapi;

@@ -3,7 +3,7 @@
 
 pub(crate) use super::{dma_map::DmaRun, page_list::PageList};
 
-use super::dma_map::DmaMap;
+use super::{dma_map::DmaMap, task};
 use crate::ffi;
 use core::{ops::Deref, ptr::NonNull};
 use kernel::{device::Device, page::PAGE_SIZE, prelude::*, sync::aref::ARef};
@@ -27,7 +27,7 @@ impl Owned {
         let mut limit = MAX_ORDER;
         let mut left = pages;
         while left > 0 {
-            if kernel::current!().signal_pending() {
+            if task::is_killed() {
                 return Err(EINTR);
             }
             let order = limit.min(left.ilog2());
@@ -84,7 +84,7 @@ pub(crate) struct SystemPages {
 
 impl SystemPages {
     /// Allocates `size` bytes, rounded up to pages, for `dev`, which must be bound; 2 MiB pieces as far as
-    /// there are any. `EINVAL` for nothing, `ENOMEM`, `EINTR` on a signal; see [`DmaMap::new`] for the rest.
+    /// there are any. `EINVAL` for nothing, `ENOMEM`, `EINTR` when the caller is killed; see [`DmaMap::new`] for the rest.
     pub(crate) fn alloc(dev: &ARef<Device>, size: usize) -> Result<Self> {
         if size == 0 {
             return Err(EINVAL);

@@ -4,12 +4,13 @@
 use super::{
     dma_map::{DmaMap, DmaRun},
     page_list::PageList,
+    task,
 };
 use crate::ffi;
 use core::{ops::Deref, ptr::NonNull};
 use kernel::{device::Device, page::PAGE_SIZE, prelude::*, sync::aref::ARef};
 
-/// Pages that are pinned in one go: a signal is noticed in between.
+/// Pages that are pinned in one go: a kill is noticed in between.
 const BATCH: usize = 512;
 
 /// Pinned pages; unpinned when dropped, dirty when they may have been written.
@@ -31,7 +32,7 @@ impl Pinned {
         let mut batch = KVec::from_elem(core::ptr::null_mut::<ffi::page>(), BATCH, GFP_KERNEL)?;
         let mut done = 0;
         while done < pages {
-            if kernel::current!().signal_pending() {
+            if task::is_killed() {
                 return Err(EINTR);
             }
             let wanted = BATCH.min(pages - done);
@@ -88,7 +89,7 @@ impl UserPages {
     ///
     /// Both are multiples of the page size (`EINVAL`). `EFAULT` where nothing is mapped, where `writable` is
     /// asked of memory that is not, and for mappings that cannot be pinned for long (devices, files that
-    /// track writes); `EINTR` on a signal, `ENOMEM`; see [`DmaMap::new`] for the rest.
+    /// track writes); `EINTR` when the caller is killed, `ENOMEM`; see [`DmaMap::new`] for the rest.
     pub(crate) fn pin(dev: &ARef<Device>, start: u64, size: usize, writable: bool) -> Result<Self> {
         let start = usize::try_from(start).map_err(|_| EFAULT)?;
         if size == 0 || start % PAGE_SIZE != 0 || size % PAGE_SIZE != 0 {
