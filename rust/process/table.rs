@@ -6,10 +6,9 @@ use kernel::sync::{Arc, Mutex};
 
 use super::pasid::Pasids;
 use super::Process;
-use crate::gpu::Gpu;
 use crate::kern::mm_exit::{AddressSpace, Listener, Subscription};
 
-/// All processes. Whoever marks one as ending ends it, so that happens once.
+/// All processes. Whoever takes a process out of here ends it, so that happens once.
 #[pin_data]
 pub(crate) struct Table {
     #[pin]
@@ -20,7 +19,6 @@ pub(crate) struct Table {
 struct Entry {
     process: Arc<Process>,
     files: usize,
-    ending: bool,
 }
 
 /// A process as an open file holds it; the last one that is dropped ends the process.
@@ -48,8 +46,7 @@ impl Table {
         let space = AddressSpace::current()?;
         let mut entries = self.entries.lock();
         let id = space.id();
-        let mut living = entries.iter_mut().filter(|entry| !entry.ending);
-        if let Some(entry) = living.find(|entry| entry.process.is(id)) {
+        if let Some(entry) = entries.iter_mut().find(|entry| entry.process.is(id)) {
             entry.files += 1;
             return Ok(Opened {
                 table: self.clone(),
@@ -63,7 +60,6 @@ impl Table {
             Entry {
                 process: process.clone(),
                 files: 1,
-                ending: false,
             },
             GFP_KERNEL,
         )?;
@@ -73,40 +69,29 @@ impl Table {
         })
     }
 
-    /// Takes all that processes have of `gpu`. The caller sees to it that no more is made.
-    pub(crate) fn leave(&self, gpu: &Arc<Gpu>) {
-        let uses = |entry: &&Entry| entry.process.uses(gpu);
-        loop {
-            let found = {
-                let entries = self.entries.lock();
-                entries.iter().find(uses).map(|entry| entry.process.clone())
-            };
-            let Some(process) = found else { return };
-            process.leave(gpu);
+    /// Calls `f` for each process, of those that were there at the start, without holding the table's lock. ENOMEM.
+    pub(crate) fn for_each(&self, mut f: impl FnMut(&Process)) -> Result {
+        let mut processes = KVec::new();
+        for entry in self.entries.lock().iter() {
+            processes.push(entry.process.clone(), GFP_KERNEL)?;
         }
+        processes.iter().for_each(|process| f(process));
+        Ok(())
     }
 
-    /// Ends the process that `which` says, if it is there. It stays in the table meanwhile, so that
-    /// [`Table::leave`] waits for it.
-    fn end(&self, which: impl Fn(&mut Entry) -> bool) {
-        let process = {
-            let mut entries = self.entries.lock();
-            let mut living = entries.iter_mut().filter(|entry| !entry.ending);
-            let Some(entry) = living.find(|entry| which(entry)) else {
-                return;
-            };
-            entry.ending = true;
-            entry.process.clone()
-        };
-        process.end();
+    /// Takes out the process that `which` says, if it is there.
+    fn take(&self, which: impl Fn(&mut Entry) -> bool) -> Option<Arc<Process>> {
         let mut entries = self.entries.lock();
-        entries.retain(|entry| !Arc::ptr_eq(&entry.process, &process));
+        let index = entries.iter_mut().position(which)?;
+        entries.remove(index).ok().map(|entry| entry.process)
     }
 }
 
 impl Listener for Table {
     fn ended(&self, id: usize) {
-        self.end(|entry| entry.process.is(id));
+        if let Some(process) = self.take(|entry| entry.process.is(id)) {
+            process.end();
+        }
     }
 }
 
@@ -120,12 +105,15 @@ impl core::ops::Deref for Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        self.table.end(|entry| {
+        let last = self.table.take(|entry| {
             let mine = Arc::ptr_eq(&entry.process, &self.process);
             if mine {
                 entry.files -= 1;
             }
             mine && entry.files == 0
         });
+        if let Some(process) = last {
+            process.end();
+        }
     }
 }
