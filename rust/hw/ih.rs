@@ -473,4 +473,17 @@ impl FaultStatus {
             vmid: STATUS_VMID.get(status) as u8,
         })
     }
+
+    /// The register that decodes to this.
+    #[inline]
+    pub const fn encode(&self) -> u32 {
+        STATUS_MORE.flag(self.more)
+            | STATUS_WALKER.put(self.walker_error as u32)
+            | STATUS_PERMISSION.put(self.permission as u32)
+            | STATUS_MAPPING.flag(self.mapping_error)
+            | STATUS_CID.put(self.client as u32)
+            | STATUS_RW.flag(self.write)
+            | STATUS_ATOMIC.flag(self.atomic)
+            | STATUS_VMID.put(self.vmid as u32)
+    }
 }

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Direct queues: the engine reads the process's own ring, and the process rings the hardware's doorbell.
+
+use super::pointers::Pointers;
+use kernel::sync::atomic::{Atomic, Relaxed};
+
+/// A direct queue's memory and how far it was when it was last taken off the hardware.
+pub(super) struct Direct {
+    pub(super) pointers: Pointers,
+    rptr: Atomic<u64>,
+}
+
+impl Direct {
+    pub(super) fn new(pointers: Pointers) -> Self {
+        Self {
+            pointers,
+            rptr: Atomic::new(0),
+        }
+    }
+
+    /// Where the hardware goes on: read and write pointer. A write pointer that makes no sense is as good as none; a
+    /// doorbell that makes sense will follow.
+    pub(super) fn position(&self) -> (u64, u64) {
+        let rptr = self.rptr.load(Relaxed);
+        let wptr = self.pointers.write_pointer();
+        (rptr, self.pointers.furthest(rptr, rptr, [wptr, rptr]))
+    }
+
+    /// The hardware has come to `rptr`.
+    pub(super) fn save(&self, rptr: u64) {
+        self.rptr.store(rptr, Relaxed);
+        self.pointers.set_read_pointer(rptr);
+    }
+}

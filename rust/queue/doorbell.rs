@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Slices of the doorbell BAR, and how a process maps its own.
+//!
+//! Slice 0 has the doorbells of the kernel's rings, slice 1 those of the hardware rings of scheduled queues; from
+//! slice 2 on each process has one of its own.
+
+use super::rlc::SCHEDULED_SLICE;
+use super::scheduled::Scheduled;
+use crate::gpu::Gpu;
+use crate::kern::vma::{self, Mappable, Page, SharedPage, Zapper};
+use crate::kern::workqueue;
+use crate::ledger::{Hold, Kind};
+use core::fmt;
+use hw::doorbell::{MmapKind, MmapOffset, SliceIndex, Slot, SLICE_BYTES};
+use kernel::mm::virt::VmaNew;
+use kernel::page::PAGE_SIZE;
+use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::{new_mutex, Arc, ArcBorrow, Mutex, SetOnce};
+use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
+
+/// The first slice that a process may have.
+const FIRST: u16 = SCHEDULED_SLICE + 1;
+/// The slice's page with the doorbells that the CP gets: always the BAR.
+const CP_PAGE: usize = 0;
+/// The slice's page with the doorbells of scheduled queues.
+pub(super) const SCHEDULED_PAGE: usize = 1;
+/// Pages of a slice.
+const PAGES: usize = SLICE_BYTES as usize / PAGE_SIZE;
+
+/// Which slices are whose.
+#[pin_data]
+pub(crate) struct Slices {
+    #[pin]
+    used: Mutex<KVec<Lease>>,
+}
+
+#[derive(Clone, Copy)]
+struct Lease {
+    index: u16,
+    pid: i32,
+    pasid: u16,
+}
+
+impl Slices {
+    /// None leased.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            used <- new_mutex!(KVec::new(), "Slices::used"),
+        })
+    }
+
+    /// Leases a slice of `gpu` to a process. ENOSPC when all are leased, ENOMEM.
+    pub(crate) fn lease(gpu: &Arc<Gpu>, pid: i32, pasid: u16) -> Result<Arc<Slice>> {
+        let index = gpu.slices.take(gpu.doorbells.size(), pid, pasid)?;
+        // From here on the slice goes back when the guard is dropped.
+        let leased = Leased {
+            index,
+            gpu: gpu.clone(),
+        };
+        let page = if super::is_scheduled() {
+            Some(SharedPage::new()?)
+        } else {
+            None
+        };
+        Arc::pin_init(
+            pin_init!(Slice {
+                page,
+                zapper: SetOnce::new(),
+                writable: Atomic::new(false),
+                faulted: Atomic::new(false),
+                kicked: Atomic::new(false),
+                closed: Atomic::new(false),
+                queues <- new_mutex!(KVec::new(), "Slice::queues"),
+                pass <- new_delayed_work!("Slice::pass"),
+                _hold: gpu.ledger.hold(Kind::DoorbellSlices, 1),
+                leased,
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    fn take(&self, bar: u64, pid: i32, pasid: u16) -> Result<SliceIndex> {
+        let mut used = self.used.lock();
+        let taken = |index| used.iter().any(|lease| lease.index == index);
+        let last = SliceIndex::count(bar).min(u64::from(u16::MAX)) as u16;
+        let index = (FIRST..last).find(|&index| !taken(index)).ok_or(ENOSPC)?;
+        used.push(Lease { index, pid, pasid }, GFP_KERNEL)?;
+        SliceIndex::new(index, bar).ok_or(ENOSPC)
+    }
+
+    /// Each slice with its process and PASID, for debugfs.
+    pub(crate) fn states(&self, mut show: impl FnMut(u16, i32, u16) -> fmt::Result) -> fmt::Result {
+        let used = self.used.lock();
+        used.iter()
+            .try_for_each(|lease| show(lease.index, lease.pid, lease.pasid))
+    }
+}
+
+/// A slice that is taken; free again when dropped.
+struct Leased {
+    index: SliceIndex,
+    gpu: Arc<Gpu>,
+}
+
+impl Drop for Leased {
+    fn drop(&mut self) {
+        let mut used = self.gpu.slices.used.lock();
+        used.retain(|lease| lease.index != self.index.index());
+    }
+}
+
+/// A process's slice: two pages. The first is the BAR. The second is the BAR too for direct queues; for scheduled
+/// ones it is a page of memory, which [`super::pump`] takes away from the process while nothing is under way, so
+/// that the first store is seen.
+#[pin_data]
+pub(crate) struct Slice {
+    pub(super) page: Option<SharedPage>,
+    zapper: SetOnce<Zapper>,
+    /// The scheduled page may be mapped, so that stores to it go unseen.
+    pub(super) writable: Atomic<bool>,
+    /// The scheduled page was touched since the last pass.
+    pub(super) faulted: Atomic<bool>,
+    /// The pass was asked for, rather than due.
+    pub(super) kicked: Atomic<bool>,
+    pub(super) closed: Atomic<bool>,
+    #[pin]
+    pub(super) queues: Mutex<KVec<Arc<Scheduled>>>,
+    #[pin]
+    pass: DelayedWork<Self>,
+    _hold: Hold,
+    // Last: the slice is another's only when nothing of it is left.
+    leased: Leased,
+}
+
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Slice { self.pass }
+}
+
+impl WorkItem for Slice {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        super::pump::pass(&this);
+    }
+}
+
+impl Slice {
+    /// Its number.
+    pub(super) fn index(&self) -> SliceIndex {
+        self.leased.index
+    }
+
+    /// The first page of the slice's offsets in the file's address space: every slice has offsets of its own, so that
+    /// taking away a page of one leaves the others alone.
+    fn pgoff(&self) -> usize {
+        let offset = MmapOffset {
+            kind: MmapKind::Doorbell,
+            gpu_id: self.leased.gpu.id.get(),
+        };
+        (offset.encode() + self.index().byte()) as usize / PAGE_SIZE
+    }
+
+    /// Maps the slice at `vma`: shared, and exactly of the slice's length. EINVAL for another shape; EBUSY when it is
+    /// mapped through another file already; ENODEV when it is closed.
+    pub(crate) fn mmap(self: &Arc<Self>, vma: &VmaNew) -> Result {
+        if self.closed.load(Relaxed) {
+            return Err(ENODEV);
+        }
+        let zapper = Zapper::new(vma, self.pgoff())?;
+        match self.zapper.as_ref() {
+            Some(first) if !first.is_same(&zapper) => return Err(EBUSY),
+            Some(_) => {}
+            None => {
+                self.zapper.populate(zapper);
+            }
+        }
+        vma::map(vma, self.clone(), PAGES, self.pgoff())
+    }
+
+    /// Takes pages of the slice away from the process: the next access faults.
+    pub(super) fn zap(&self, first: usize, count: usize) {
+        if let Some(zapper) = self.zapper.as_ref() {
+            zapper.zap(first, count);
+        }
+    }
+
+    /// The doorbell that the process rings for a scheduled queue: what it last stored.
+    pub(super) fn value(&self, slot: Slot) -> u64 {
+        self.page
+            .as_ref()
+            .map_or(0, |page| page.read64(slot.byte() as usize))
+    }
+
+    /// The doorbells are the process's no more: every mapping of them gives SIGBUS. Its queues are gone by now. For
+    /// the end of the process's use of the GPU, and for unbind. Sleeps.
+    pub(crate) fn close(self: &Arc<Self>) {
+        {
+            // No pass may go on, nor be due later.
+            let _queues = self.queues.lock();
+            self.closed.store(true, Relaxed);
+        }
+        self.zap(CP_PAGE, PAGES);
+        workqueue::cancel(self);
+    }
+
+    /// Adds a scheduled queue under the doorbell that `make` is given. ENOSPC when all doorbells are used, ENOMEM,
+    /// ENODEV when closed; errors of `make`.
+    pub(super) fn add(
+        &self,
+        make: impl FnOnce(Slot) -> Result<Arc<Scheduled>>,
+    ) -> Result<Arc<Scheduled>> {
+        let mut queues = self.queues.lock();
+        if self.closed.load(Relaxed) {
+            return Err(ENODEV);
+        }
+        let page = self.page.as_ref().ok_or(EINVAL)?;
+        let taken = |slot| queues.iter().any(|queue| queue.slot == slot);
+        let slot = (0..)
+            .map_while(Slot::scheduled)
+            .find(|&slot| !taken(slot))
+            .ok_or(ENOSPC)?;
+        page.write64(slot.byte() as usize, 0);
+        queues.reserve(1, GFP_KERNEL)?;
+        let queue = make(slot)?;
+        queues.push(queue.clone(), GFP_KERNEL)?;
+        Ok(queue)
+    }
+
+    /// The pump has nothing to do with `queue` any more, from the return on.
+    pub(super) fn remove(&self, queue: &Arc<Scheduled>) {
+        let mut queues = self.queues.lock();
+        queues.retain(|other| !Arc::ptr_eq(other, queue));
+    }
+}
+
+impl Mappable for Slice {
+    fn page(&self, index: usize) -> Page {
+        if self.closed.load(Relaxed) {
+            return Page::Nothing;
+        }
+        match &self.page {
+            Some(page) if index == SCHEDULED_PAGE => Page::Ram { pfn: page.pfn() },
+            _ => {
+                let byte = self.index().byte() as u32 + (index * PAGE_SIZE) as u32;
+                match self.leased.gpu.doorbells.pfn(byte) {
+                    Ok(pfn) if index < PAGES => Page::Io { pfn },
+                    _ => Page::Nothing,
+                }
+            }
+        }
+    }
+
+    fn mapped(this: ArcBorrow<'_, Self>, index: usize) {
+        if this.closed.load(Relaxed) {
+            // Closed since `page` was asked: what `close` took away has just been put back.
+            this.zap(index, 1);
+        } else if index == SCHEDULED_PAGE && this.page.is_some() {
+            super::pump::touched(&this.into());
+        }
+    }
+}

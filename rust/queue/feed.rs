@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The hardware ring of a scheduled queue: kernel memory in the process's VM, into which jobs copy the process's
+//! packets.
+
+use super::pointers::Pointers;
+use crate::gpu::Gpu;
+use crate::kern::fence::{Fence, HwFence};
+use crate::kern::pages::SystemPages;
+use crate::mem::vm::{KernelMapping, Vm};
+use crate::ring::flight::{self, Flight};
+use hw::sdma::packet;
+use hw::sdma::ring::{phase, RingSize};
+use kernel::new_spinlock;
+use kernel::prelude::*;
+use kernel::sync::aref::ARef;
+use kernel::sync::{Arc, SpinLock};
+
+/// Smallest hardware ring: a page.
+const MIN_BYTES: u64 = 4096;
+/// Largest ring of a process: what the kernel's copy may cost.
+const MAX_USER_BYTES: u64 = 64 << 20;
+/// Bytes of the page that the hardware writes to: the fence's number, and further on the read pointer.
+const STATUS_BYTES: usize = 4096;
+const STATUS_FENCE: u64 = 0;
+const STATUS_RPTR: u64 = 64;
+/// Dwords that end a job: FENCE and TRAP.
+const END_DWORDS: u32 = 6;
+/// Dwords that a job takes beside its packets, at most: NOPs up to the packets' phase, and the end.
+const OVERHEAD_DWORDS: u32 = hw::sdma::ring::FETCH_DWORDS as u32 - 1 + END_DWORDS;
+/// Dwords copied at a time.
+const CHUNK: usize = 64;
+
+/// A scheduled queue's rings and the jobs between them. Byte counts never wrap.
+#[pin_data]
+pub(super) struct Feed {
+    pub(super) pointers: Pointers,
+    size: RingSize,
+    #[pin]
+    state: SpinLock<State>,
+    // The GPU loses the memory before it is freed.
+    ring_map: KernelMapping,
+    status_map: KernelMapping,
+    ring: Arc<SystemPages>,
+    status: Arc<SystemPages>,
+}
+
+struct State {
+    /// The process's bytes that are done: its read pointer.
+    done: u64,
+    /// The process's bytes that jobs were made of.
+    taken: u64,
+    /// Batches taken and not done.
+    jobs: usize,
+    /// How far the hardware ring is written.
+    written: u64,
+    /// How far the hardware had come when it last gave the queue up.
+    rptr: u64,
+    flight: Flight,
+    /// Why the queue takes no more.
+    failed: Option<Error>,
+}
+
+/// Bytes of the process's ring that one job is made of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Batch {
+    /// Byte count of the first.
+    pub(super) from: u64,
+    /// Byte count after the last.
+    pub(super) to: u64,
+}
+
+impl Batch {
+    /// Dwords of the hardware ring that the job takes at most.
+    pub(super) fn credits(&self) -> u32 {
+        ((self.to - self.from) / 4) as u32 + OVERHEAD_DWORDS
+    }
+}
+
+impl Feed {
+    /// The rings for a process's queue. EINVAL for a ring too large to be copied, ENOMEM.
+    pub(super) fn new(
+        gpu: &Arc<Gpu>,
+        vm: &Arc<Vm>,
+        pointers: Pointers,
+    ) -> Result<impl PinInit<Self>> {
+        let user = pointers.size().bytes();
+        if user > MAX_USER_BYTES {
+            return Err(EINVAL);
+        }
+        // Twice the process's ring: with all that it can hold, there is room for the ends of all jobs.
+        let size = RingSize::new((2 * user).max(MIN_BYTES)).map_err(|_| EINVAL)?;
+        const { assert!(flight::MAX as u64 * OVERHEAD_DWORDS as u64 * 4 + 1024 + 32 <= MIN_BYTES) };
+        let ring = Arc::new(
+            SystemPages::alloc(&gpu.dev, size.bytes() as usize)?,
+            GFP_KERNEL,
+        )?;
+        let status = Arc::new(SystemPages::alloc(&gpu.dev, STATUS_BYTES)?, GFP_KERNEL)?;
+        let ring_map = vm.kernel_map(ring.clone(), true)?;
+        let status_map = vm.kernel_map(status.clone(), false)?;
+        Ok(pin_init!(Self {
+            pointers,
+            size,
+            state <- new_spinlock!(
+                State {
+                    done: 0,
+                    taken: 0,
+                    jobs: 0,
+                    written: 0,
+                    rptr: 0,
+                    flight: Flight::new(),
+                    failed: None,
+                },
+                "Feed::state"
+            ),
+            ring_map,
+            status_map,
+            ring,
+            status,
+        }))
+    }
+
+    /// GPU address of the hardware ring.
+    pub(super) fn ring_address(&self) -> u64 {
+        self.ring_map.va()
+    }
+
+    /// The hardware ring's size.
+    pub(super) fn size(&self) -> RingSize {
+        self.size
+    }
+
+    /// GPU address to which the hardware writes its read pointer.
+    pub(super) fn read_address(&self) -> u64 {
+        self.status_map.va() + STATUS_RPTR
+    }
+
+    /// The credits that the hardware ring has for jobs.
+    pub(super) fn credits(&self) -> u32 {
+        self.size.capacity() as u32 / 4
+    }
+
+    /// Takes what the process has put into its ring since the last time, `doorbell` being the doorbell's value.
+    /// `None` when there is nothing new, or no more jobs may be made for now.
+    pub(super) fn take(&self, doorbell: u64) -> Option<Batch> {
+        let wptr = self.pointers.write_pointer();
+        let mut state = self.state.lock();
+        if state.failed.is_some() || state.jobs >= flight::MAX {
+            return None;
+        }
+        let from = state.taken;
+        let to = self.pointers.furthest(state.done, from, [doorbell, wptr]);
+        if to == from {
+            return None;
+        }
+        state.taken = to;
+        state.jobs += 1;
+        Some(Batch { from, to })
+    }
+
+    /// Gives back what [`Feed::take`] took last, for which no job could be made.
+    pub(super) fn put_back(&self, batch: Batch) {
+        let mut state = self.state.lock();
+        state.taken = batch.from;
+        state.jobs -= 1;
+    }
+
+    /// Whether jobs are under way, in the scheduler or in the hardware ring.
+    pub(super) fn is_busy(&self) -> bool {
+        let state = self.state.lock();
+        state.failed.is_none() && state.taken != state.done
+    }
+
+    /// Whether the hardware ring has jobs that are not done.
+    pub(super) fn is_loaded(&self) -> bool {
+        self.state.lock().flight.count() != 0
+    }
+
+    /// Copies a batch into the hardware ring and ends it with FENCE and TRAP. Called by the queue's scheduler alone,
+    /// one job after the other, with the credits for it. Errors of a queue that has failed.
+    pub(super) fn emit(&self, batch: Batch, fence: HwFence) -> Result<ARef<Fence>> {
+        let handle = fence.fence();
+        let (written, sequence) = {
+            let state = self.state.lock();
+            if let Some(error) = state.failed {
+                return Err(error);
+            }
+            (state.written, state.flight.next())
+        };
+        // Packets keep their place within a fetch: INDIRECT must end where one does.
+        let pad = self.size.pad_to_phase(written, phase(batch.from)) as usize;
+        let mut chunk = [0; CHUNK];
+        let mut at = written;
+        if let Some(nops) = chunk.get_mut(..pad) {
+            packet::pad(nops);
+            at = self.write(at, nops)?;
+        }
+        let mut from = batch.from;
+        while from < batch.to {
+            let dwords = CHUNK.min(((batch.to - from) / 4) as usize);
+            let part = chunk.get_mut(..dwords).ok_or(EINVAL)?;
+            from = self.pointers.read_ring(from, part)?;
+            at = self.write(at, part)?;
+        }
+        at = self.write(
+            at,
+            &packet::fence(self.status_map.va() + STATUS_FENCE, sequence),
+        )?;
+        at = self.write(at, &packet::trap(0))?;
+
+        let mut state = self.state.lock();
+        if let Some(error) = state.failed {
+            return Err(error);
+        }
+        // A fence that finds no room is dropped, and thereby fails.
+        state.flight.push(batch.to, fence).map_err(|_| EBUSY)?;
+        state.written = at;
+        Ok(handle)
+    }
+
+    fn write(&self, at: u64, dwords: &[u32]) -> Result<u64> {
+        let bytes = dwords.len() as u64 * 4;
+        let spans = self.size.spans(at, bytes).ok_or(EINVAL)?;
+        let (first, second) = dwords.split_at(spans.first.dwords);
+        self.ring.write32s(spans.first.start as u64 * 4, first)?;
+        self.ring.write32s(0, second)?;
+        Ok(at + bytes)
+    }
+
+    /// Ends the jobs that the hardware is through with; whether there were any. Any process context, no locks held.
+    pub(super) fn check(&self) -> bool {
+        let Ok(value) = self.status.read64(STATUS_FENCE) else {
+            return false;
+        };
+        let mut any = false;
+        loop {
+            let mut state = self.state.lock();
+            let Some((done, fence)) = state.flight.pop(value as u32) else {
+                return any;
+            };
+            // Under the lock, so that the process never sees its pointer go back.
+            state.done = done;
+            state.jobs = state.jobs.saturating_sub(1);
+            self.pointers.set_read_pointer(done);
+            drop(state);
+            fence.signal(Ok(()));
+            any = true;
+        }
+    }
+
+    /// The queue takes no more, and its jobs fail with `error`. The first reason stays.
+    pub(super) fn fail(&self, error: Error) {
+        self.state.lock().failed.get_or_insert(error);
+        loop {
+            let taken = self.state.lock().flight.take();
+            match taken {
+                Some((_, fence)) => fence.signal(Err(error)),
+                None => break,
+            }
+        }
+    }
+
+    /// Where the hardware goes on: its read and write pointer.
+    pub(super) fn position(&self) -> (u64, u64) {
+        let state = self.state.lock();
+        (state.rptr, state.written)
+    }
+
+    /// The hardware has given the queue up at `rptr`.
+    pub(super) fn save(&self, rptr: u64) {
+        self.state.lock().rptr = rptr;
+    }
+
+    /// The process's pointers, for debugfs: done and taken.
+    pub(super) fn progress(&self) -> (u64, u64) {
+        let state = self.state.lock();
+        (state.done, state.taken)
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A user queue's memory: its ring and its two pointers, held so that they stay mapped as long as the queue exists.
+
+use super::CreateQueue;
+use crate::mem::vm::{Held, Vm};
+use hw::sdma::ring::RingSize;
+use hw::va::{VaError, VaRange, PAGE_SIZE};
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+/// A 64-bit word of user memory that CPU and GPU reach.
+struct Word {
+    held: Held,
+    offset: u64,
+}
+
+impl Word {
+    /// The word at GPU address `address`. EFAULT for an address that is not the user's; EINVAL when it is not a
+    /// multiple of 8 or nothing is mapped there.
+    fn new(vm: &Arc<Vm>, address: u64) -> Result<Self> {
+        if address % 8 != 0 {
+            return Err(EINVAL);
+        }
+        let in_page = address % PAGE_SIZE;
+        let held = hold(vm, address - in_page, PAGE_SIZE)?;
+        let offset = held.offset() + in_page;
+        // Memory that the CPU does not reach is refused here rather than later.
+        held.bo().read64(offset).map_err(|_| EINVAL)?;
+        Ok(Self { held, offset })
+    }
+
+    fn read(&self) -> u64 {
+        // It could be read when it was made; a device that is gone has nothing to say.
+        self.held.bo().read64(self.offset).unwrap_or(0)
+    }
+
+    fn write(&self, value: u64) {
+        let _ = self.held.bo().write64(self.offset, value);
+    }
+}
+
+/// Holds the mapping that covers `size` bytes at `address`.
+fn hold(vm: &Arc<Vm>, address: u64, size: u64) -> Result<Held> {
+    let range = VaRange::new(address, size).map_err(|error| match error {
+        VaError::OutOfRange => EFAULT,
+        VaError::Empty | VaError::Unaligned => EINVAL,
+    })?;
+    vm.hold(range).map_err(|_| EINVAL)
+}
+
+/// The ring and pointers of a user queue.
+pub(super) struct Pointers {
+    ring: Held,
+    address: u64,
+    size: RingSize,
+    read: Word,
+    read_address: u64,
+    write: Word,
+}
+
+impl Pointers {
+    /// Holds what `create` names. EFAULT for addresses that are not the user's; EINVAL for what is not mapped, not
+    /// aligned, or for a ring that is not one buffer from start to end.
+    pub(super) fn new(vm: &Arc<Vm>, create: &CreateQueue) -> Result<Self> {
+        let bytes = create.size.bytes().next_multiple_of(PAGE_SIZE);
+        let ring = hold(vm, create.ring, bytes)?;
+        if ring.offset() != 0 || ring.bo().size() as u64 != bytes {
+            return Err(EINVAL);
+        }
+        Ok(Self {
+            ring,
+            address: create.ring,
+            size: create.size,
+            read: Word::new(vm, create.read_pointer)?,
+            read_address: create.read_pointer,
+            write: Word::new(vm, create.write_pointer)?,
+        })
+    }
+
+    /// GPU address of the ring.
+    pub(super) fn ring_address(&self) -> u64 {
+        self.address
+    }
+
+    /// Bytes of the ring.
+    pub(super) fn size(&self) -> RingSize {
+        self.size
+    }
+
+    /// GPU address of the read pointer.
+    pub(super) fn read_address(&self) -> u64 {
+        self.read_address
+    }
+
+    /// The read pointer as memory has it.
+    pub(super) fn read_pointer(&self) -> u64 {
+        self.read.read()
+    }
+
+    /// Tells the process how far its queue is.
+    pub(super) fn set_read_pointer(&self, value: u64) {
+        self.read.write(value);
+    }
+
+    /// The write pointer as memory has it: any value at all.
+    pub(super) fn write_pointer(&self) -> u64 {
+        self.write.read()
+    }
+
+    /// The furthest of `candidates` that can be the write pointer of a ring of which the bytes before `done` are
+    /// free again and those before `taken` have been taken; `taken` if none is further.
+    pub(super) fn furthest(&self, done: u64, taken: u64, candidates: [u64; 2]) -> u64 {
+        candidates
+            .into_iter()
+            .filter(|&wptr| self.size.used(done, wptr).is_some())
+            .fold(taken, u64::max)
+    }
+
+    /// Reads the dwords of the ring at byte count `at`; the byte count after them.
+    pub(super) fn read_ring(&self, at: u64, to: &mut [u32]) -> Result<u64> {
+        let bytes = to.len() as u64 * 4;
+        let spans = self.size.spans(at, bytes).ok_or(EINVAL)?;
+        let (first, second) = to.split_at_mut(spans.first.dwords);
+        self.ring
+            .bo()
+            .read32s(spans.first.start as u64 * 4, first)?;
+        self.ring.bo().read32s(0, second)?;
+        Ok(at + bytes)
+    }
+}

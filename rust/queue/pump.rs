@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The pump: sees the doorbells of a process's scheduled queues and makes jobs of what they announce.
+//!
+//! Why no doorbell is lost. A store to the scheduled page either faults or goes unseen. It goes unseen only while the
+//! page is mapped, and for the page as a whole this holds at all times:
+//!
+//!   mapped, or about to be  =>  `writable` is set, and a pass is queued, running, or due by a timer.       (1)
+//!
+//! - *The page becomes mapped* by a fault alone, and `touched` is called after the insertion: it sets `writable`, then
+//!   queues a pass. A pass that was running before does not count: queueing a running item makes it run again.
+//! - *A pass ends* in one of two ways. It leaves the page mapped, and then has itself queued in [`GRACE`], so (1) holds.
+//!   Or it arms the page: it clears `writable`, takes the page away (`zap`), and reads all doorbells once more. A store
+//!   before the end of `zap` went to the page and is seen by that last reading, since `zap` returns only after no CPU
+//!   can use its old translation. A store after it faults. A fault that came in between has set `writable` after its
+//!   insertion and queued a pass of its own; whether this `zap` met the page or not, (1) holds.
+//! - *The fault itself comes before the store* that caused it: when the pass that `touched` queued finds nothing, the
+//!   store is still to come. If the pass leaves the page mapped, a later pass sees it by (1). If it arms the page, the
+//!   store faults again. To let the store happen rather than fault for ever, the pass waits a moment for it.
+//!
+//! So each store is read by a pass that begins its last reading after the store. What it reads is taken unless the
+//! queue already has all the jobs that it may have, or memory is short: in the first case the end of a job, which also
+//! queues a pass, makes room; in the second a pass is due by the timer.
+//!
+//! The end of a job may go unnoticed too, when its interrupt is lost: while jobs are under way a pass is due at the
+//! latest in [`WATCHDOG`], and looks at the fences.
+//!
+//! While jobs are under way the page stays mapped, since their ends make the pump look anyway; only when [`GRACE`] goes
+//! by without any progress it is armed beside them, lest a queue that waits in POLL_REGMEM hides the doorbells of the
+//! others.
+
+use super::doorbell::{Slice, SCHEDULED_PAGE};
+use super::scheduled::Scheduled;
+use crate::kern::workqueue;
+use kernel::sync::atomic::{Acquire, Full, Relaxed, Release};
+use kernel::sync::Arc;
+use kernel::time::delay::fsleep;
+use kernel::time::{msecs_to_jiffies, Delta, Jiffies};
+
+/// How long the page may stay mapped without anybody looking, jiffies.
+const GRACE: Jiffies = 1;
+/// How long the end of a job may go unnoticed, milliseconds.
+const WATCHDOG_MS: u32 = 100;
+/// How long a pass waits for the store that faulted: this often, this long.
+const PATIENCE: u32 = 4;
+const MOMENT: Delta = Delta::from_micros(10);
+
+/// What a look at all queues of a slice found.
+#[derive(Clone, Copy, Default)]
+struct Found {
+    /// Jobs were made, or have ended.
+    progress: bool,
+    /// Jobs are under way.
+    busy: bool,
+    /// A job could not be made.
+    retry: bool,
+}
+
+/// Looks at every queue once.
+fn look(slice: &Slice, queues: &[Arc<Scheduled>]) -> Found {
+    let mut found = Found::default();
+    for queue in queues {
+        found.progress |= queue.check();
+        match queue.take(slice.value(queue.slot)) {
+            Ok(taken) => found.progress |= taken,
+            Err(_) => found.retry = true,
+        }
+        found.busy |= queue.is_busy();
+    }
+    found
+}
+
+/// One pass over the slice, in the work item. Sleeps.
+pub(super) fn pass(slice: &Arc<Slice>) {
+    let queues = slice.queues.lock();
+    if slice.closed.load(Relaxed) {
+        return;
+    }
+    let faulted = slice.faulted.xchg(false, Full);
+    let kicked = slice.kicked.xchg(false, Full);
+    let mut found = look(slice, &queues);
+    if faulted {
+        for _ in 0..PATIENCE {
+            if found.progress || found.busy {
+                break;
+            }
+            fsleep(MOMENT);
+            found = look(slice, &queues);
+        }
+    }
+    let stalled = !found.progress && !kicked;
+    if slice.writable.load(Acquire) && (!found.busy || stalled) {
+        slice.writable.store(false, Relaxed);
+        slice.zap(SCHEDULED_PAGE, 1);
+        found = look(slice, &queues);
+    }
+    let delay = if found.retry || slice.writable.load(Acquire) {
+        GRACE
+    } else if found.busy {
+        msecs_to_jiffies(WATCHDOG_MS)
+    } else {
+        return;
+    };
+    // Does nothing if a pass is queued already, which is sooner.
+    let _ = workqueue::highpri().enqueue_delayed(slice.clone(), delay);
+}
+
+/// The page has just been mapped by a fault, whose store follows. In the fault: user memory may not be touched.
+pub(super) fn touched(slice: &Arc<Slice>) {
+    // A process writes its write pointer before the doorbell, so that what is announced can mostly be taken here, a
+    // change of threads earlier. What cannot, the pass takes.
+    if let Some(queues) = slice.queues.try_lock() {
+        if !slice.closed.load(Relaxed) {
+            look(slice, &queues);
+        }
+    }
+    slice.faulted.store(true, Relaxed);
+    slice.writable.store(true, Release);
+    slice.kick();
+}
+
+impl Slice {
+    /// Has a pass run at once. Any context.
+    pub(super) fn kick(self: &Arc<Self>) {
+        self.kicked.store(true, Release);
+        workqueue::run_in(workqueue::highpri(), self.clone(), 0);
+    }
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A user queue as an engine sees it: what is loaded into an RLC slot.
+
+use super::direct::Direct;
+use super::doorbell::Slice;
+use super::feed::Feed;
+use super::Owner;
+use crate::gpu::Gpu;
+use crate::ledger::Hold;
+use crate::mem::vm::VmidUse;
+use hw::doorbell::{Doorbell, SliceIndex, Slot};
+use hw::mqd::sdma::{RlcImage, SdmaMqd, SdmaQueue};
+use kernel::prelude::*;
+use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
+use kernel::sync::Arc;
+
+/// The slice of hardware doorbells that only the kernel rings: those of scheduled queues.
+pub(super) const SCHEDULED_SLICE: u16 = 1;
+
+/// A user queue of SDMA. Whoever holds it keeps its memory mapped and its VMID bound.
+pub(super) struct Rlc {
+    pub(super) owner: Owner,
+    pub(super) engine: u8,
+    pub(super) source: Source,
+    /// The process wants it to run.
+    active: Atomic<bool>,
+    /// It has failed, or is about to go.
+    failed: Atomic<bool>,
+    pub(super) slice: Arc<Slice>,
+    vmid: VmidUse,
+    pub(super) gpu: Arc<Gpu>,
+    _hold: Hold,
+}
+
+/// Where the packets come from that the engine does.
+pub(super) enum Source {
+    /// The process's ring itself.
+    Direct(Direct),
+    /// A ring of the kernel's, fed by jobs.
+    Feed(Pin<KBox<Feed>>),
+}
+
+impl Rlc {
+    /// A queue that no engine knows yet, allowed to run if `active`. ENOMEM.
+    pub(super) fn new(
+        gpu: &Arc<Gpu>,
+        owner: Owner,
+        engine: u8,
+        source: Source,
+        slice: &Arc<Slice>,
+        vmid: VmidUse,
+        active: bool,
+    ) -> Result<Arc<Self>> {
+        let hold = gpu.ledger.hold(crate::ledger::Kind::Queues, 1);
+        let rlc = Arc::new(
+            Self {
+                owner,
+                engine,
+                source,
+                active: Atomic::new(active),
+                failed: Atomic::new(false),
+                slice: slice.clone(),
+                vmid,
+                gpu: gpu.clone(),
+                _hold: hold,
+            },
+            GFP_KERNEL,
+        )?;
+        Ok(rlc)
+    }
+
+    /// The address space.
+    pub(super) fn vmid(&self) -> u8 {
+        self.vmid.vmid().get()
+    }
+
+    /// The feed of a scheduled queue.
+    pub(super) fn feed(&self) -> Option<&Feed> {
+        match &self.source {
+            Source::Direct(_) => None,
+            Source::Feed(feed) => Some(feed),
+        }
+    }
+
+    /// Whether it may be loaded.
+    pub(super) fn is_runnable(&self) -> bool {
+        self.active.load(Acquire) && !self.has_failed()
+    }
+
+    /// Whether it has failed, for good.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.load(Acquire)
+    }
+
+    /// Says whether the process wants it to run, and gives what it said before; the engine is told by the caller.
+    pub(super) fn set_active(&self, on: bool) -> bool {
+        self.active.xchg(on, Full)
+    }
+
+    /// Whether it wants to be loaded: a direct queue always, since its doorbell must find it there.
+    pub(super) fn wants(&self) -> bool {
+        self.is_runnable() && self.feed().is_none_or(Feed::is_loaded)
+    }
+
+    /// Whether it has nothing to do where it is, so that it may be unloaded for another.
+    pub(super) fn is_idle(&self) -> bool {
+        self.feed().is_some_and(|feed| !feed.is_loaded())
+    }
+
+    /// The hardware doorbell that goes with RLC slot `queue` of the engine.
+    pub(super) fn doorbell(&self, queue: u8) -> Result<Doorbell> {
+        let slot = Slot::sdma(self.engine, queue).ok_or(EINVAL)?;
+        let slice = match &self.source {
+            Source::Direct(_) => self.slice.index(),
+            Source::Feed(_) => {
+                SliceIndex::new(SCHEDULED_SLICE, self.gpu.doorbells.size()).ok_or(ENODEV)?
+            }
+        };
+        Ok(slice.doorbell(slot))
+    }
+
+    /// What RLC slot `queue` is loaded with, and the read and write pointer to go on from.
+    pub(super) fn image(&self, queue: u8) -> Result<(RlcImage, u64, u64)> {
+        let (ring_base, ring_size, read_pointer, (rptr, wptr)) = match &self.source {
+            Source::Direct(direct) => (
+                direct.pointers.ring_address(),
+                direct.pointers.size(),
+                direct.pointers.read_address(),
+                direct.position(),
+            ),
+            Source::Feed(feed) => (
+                feed.ring_address(),
+                feed.size(),
+                feed.read_address(),
+                feed.position(),
+            ),
+        };
+        let mqd = SdmaMqd::new(&SdmaQueue {
+            ring_base,
+            ring_size,
+            read_pointer,
+            doorbell: self.doorbell(queue)?,
+            vmid: self.vmid(),
+            engine: self.engine,
+            queue,
+        });
+        Ok((mqd.rlc(), rptr, wptr))
+    }
+
+    /// How far the hardware's ring is to be done.
+    pub(super) fn target(&self) -> u64 {
+        match &self.source {
+            Source::Direct(direct) => direct.position().1,
+            Source::Feed(feed) => feed.position().1,
+        }
+    }
+
+    /// The hardware has given the queue up at `rptr`.
+    pub(super) fn save(&self, rptr: u64) {
+        match &self.source {
+            Source::Direct(direct) => direct.save(rptr),
+            Source::Feed(feed) => feed.save(rptr),
+        }
+    }
+
+    /// Ends the jobs that are done, and has the pump look for more. Allocates nothing.
+    pub(super) fn check(&self) {
+        if self.feed().is_some_and(Feed::check) {
+            self.slice.kick();
+        }
+    }
+
+    /// The queue is not to run any more, and its jobs fail. The engine is told by the caller.
+    pub(super) fn fail(&self, error: Error) {
+        self.failed.store(true, Release);
+        if let Some(feed) = self.feed() {
+            feed.fail(error);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Scheduled queues: each with a `drm_gpu_scheduler` and an entity of its own.
+
+use super::feed::{Batch, Feed};
+use super::rlc::Rlc;
+use crate::kern::fence::{canceled, Fence, FenceContext, HwFence};
+use crate::kern::sched::{Backend, Entity, Job, Scheduler};
+use crate::kern::trace;
+use crate::ledger::{Hold, Kind};
+use hw::doorbell::Slot;
+use kernel::prelude::*;
+use kernel::str::CString;
+use kernel::sync::aref::ARef;
+use kernel::sync::Arc;
+
+/// A queue, its scheduler, and its doorbell in the process's slice.
+pub(super) struct Scheduled {
+    // Jobs that wait go before the scheduler, the scheduler before the queue that it feeds.
+    entity: Pin<KBox<Entity<QueueBackend>>>,
+    _scheduler: Arc<Scheduler<QueueBackend>>,
+    fences: FenceContext,
+    pub(super) slot: Slot,
+    pub(super) rlc: Arc<Rlc>,
+}
+
+/// Jobs of a user queue's packets.
+pub(super) struct QueueBackend;
+
+pub(super) struct Submission {
+    batch: Batch,
+    fence: Option<HwFence>,
+    rlc: Arc<Rlc>,
+    _hold: Hold,
+}
+
+impl Backend for QueueBackend {
+    type Job = Submission;
+
+    fn run(submission: &mut Submission) -> Result<Option<ARef<Fence>>> {
+        let rlc = &submission.rlc;
+        let fence = submission.fence.take().ok_or(EINVAL)?;
+        let feed = rlc.feed().ok_or(EINVAL)?;
+        match feed.emit(submission.batch, fence) {
+            Ok(fence) => {
+                rlc.gpu.slots.submit(rlc);
+                Ok(Some(fence))
+            }
+            Err(error) => {
+                rlc.fail(error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Schedulers of queues have no timeout: a queue may wait in POLL_REGMEM as long as it likes.
+    fn timed_out(_submission: &mut Submission) {}
+
+    fn cancelled(submission: &mut Submission) {
+        submission.rlc.fail(canceled());
+    }
+}
+
+impl Scheduled {
+    /// A scheduler for `rlc`, which has a feed. ENOMEM.
+    pub(super) fn new(rlc: Arc<Rlc>, slot: Slot) -> Result<Arc<Self>> {
+        let feed = rlc.feed().ok_or(EINVAL)?;
+        let owner = rlc.owner;
+        let name = CString::try_from_fmt(fmt!("sdma{}.{}.{}", rlc.engine, owner.pid, owner.queue))?;
+        let fences = FenceContext::new(&name);
+        let scheduler = Scheduler::new(&name, feed.credits(), None, &rlc.gpu.dev)?;
+        let scheduled = Self {
+            entity: Entity::new(&scheduler)?,
+            _scheduler: scheduler,
+            fences,
+            slot,
+            rlc,
+        };
+        Ok(Arc::new(scheduled, GFP_KERNEL)?)
+    }
+
+    /// Ends the jobs that are done; whether there were any.
+    pub(super) fn check(&self) -> bool {
+        self.rlc.feed().is_some_and(Feed::check)
+    }
+
+    /// Whether jobs are under way.
+    pub(super) fn is_busy(&self) -> bool {
+        self.rlc.feed().is_some_and(Feed::is_busy)
+    }
+
+    /// Makes a job of what is new in the process's ring, `doorbell` being what its doorbell holds; whether there was
+    /// anything. ENOMEM: nothing was taken. Called with the slice's queues locked.
+    pub(super) fn take(&self, doorbell: u64) -> Result<bool> {
+        let Some(feed) = self.rlc.feed().filter(|_| self.rlc.is_runnable()) else {
+            return Ok(false);
+        };
+        let Some(batch) = feed.take(doorbell) else {
+            return Ok(false);
+        };
+        trace::doorbell(self.rlc.owner.pid as u32, self.rlc.owner.queue, batch.to);
+        match self.job(batch) {
+            Ok(job) => {
+                // Fails only for a line that was killed, which happens when the queue goes.
+                job.push().map(|_| true)
+            }
+            Err(error) => {
+                feed.put_back(batch);
+                Err(error)
+            }
+        }
+    }
+
+    fn job(&self, batch: Batch) -> Result<Job<'_, QueueBackend>> {
+        let submission = Submission {
+            batch,
+            fence: Some(HwFence::new(&self.fences)?),
+            rlc: self.rlc.clone(),
+            _hold: self.rlc.gpu.ledger.hold(Kind::Jobs, 1),
+        };
+        Job::new(&self.entity, batch.credits(), submission)
+    }
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A process's queue, from CREATE_QUEUE to DESTROY_QUEUE.
+
+use super::direct::Direct;
+use super::doorbell::Slice;
+use super::feed::Feed;
+use super::pointers::Pointers;
+use super::rlc::{Rlc, Source};
+use super::scheduled::Scheduled;
+use super::{engines, CreateQueue, Owner};
+use crate::gpu::Gpu;
+use crate::kern::errno::not_supported;
+use crate::kern::fence::canceled;
+use crate::kern::trace;
+use crate::mem::vm::Vm;
+use hw::doorbell::Slot;
+use hw::queue::{Percentage, Priority};
+use hw::sdma::ring::RingSize;
+use kernel::prelude::*;
+use kernel::sync::{new_mutex, Arc, Mutex};
+
+/// A user queue. Gone from the hardware once [`UserQueue::destroy`] returns, or when dropped.
+#[pin_data(PinnedDrop)]
+pub(crate) struct UserQueue {
+    owner: Owner,
+    ring: (u64, RingSize),
+    doorbell: Slot,
+    /// `None` once destroyed. Held while the hardware is waited for: only calls for this queue wait for it.
+    #[pin]
+    inner: Mutex<Option<Inner>>,
+}
+
+/// What a queue is made of.
+struct Inner {
+    rlc: Arc<Rlc>,
+    scheduled: Option<Arc<Scheduled>>,
+}
+
+impl UserQueue {
+    /// Makes a queue of `owner` in `vm`, with a doorbell in `slice`. EOPNOTSUPP for compute; EFAULT and EINVAL for its
+    /// memory, see [`CreateQueue`]; EINVAL for an engine that does not exist; ENOSPC without a VMID, a doorbell or,
+    /// for direct queues, a slot; ENOMEM.
+    pub(crate) fn create(
+        gpu: &Arc<Gpu>,
+        vm: &Arc<Vm>,
+        slice: &Arc<Slice>,
+        owner: Owner,
+        create: CreateQueue,
+    ) -> Result<Arc<Self>> {
+        let engine = gpu.slots.quietest(engines(create.kind, create.engine)?)?;
+        let pointers = Pointers::new(vm, &create)?;
+        let vmid = vm.use_vmid(owner.pasid)?;
+        let source = if slice.page.is_some() {
+            Source::Feed(KBox::pin_init(Feed::new(gpu, vm, pointers)?, GFP_KERNEL)?)
+        } else {
+            Source::Direct(Direct::new(pointers))
+        };
+        let active = create.percentage.is_active();
+        let rlc = Rlc::new(gpu, owner, engine, source, slice, vmid, active)?;
+        // Removed again when anything below fails.
+        let slot = gpu.slots.add(rlc.clone())?;
+        let inner = Inner {
+            rlc,
+            scheduled: None,
+        };
+        let queue = inner.start(slice, slot, owner, &create)?;
+        let (ring, size) = (create.ring, create.size.bytes());
+        trace::queue_create(owner.pid as u32, owner.queue, engine.into(), ring, size);
+        Ok(queue)
+    }
+
+    /// Its doorbell in the process's slice.
+    pub(crate) fn doorbell(&self) -> Slot {
+        self.doorbell
+    }
+
+    /// Changes what can change: whether it runs. EOPNOTSUPP for another ring than the one it has; EINVAL when it is
+    /// destroyed. Bounded; sleeps.
+    pub(crate) fn update(
+        &self,
+        ring: Option<(u64, RingSize)>,
+        percentage: Percentage,
+        _priority: Priority,
+    ) -> Result {
+        if ring.is_some_and(|ring| ring != self.ring) {
+            return Err(not_supported());
+        }
+        let inner = self.inner.lock();
+        let rlc = &inner.as_ref().ok_or(EINVAL)?.rlc;
+        let active = percentage.is_active();
+        if rlc.set_active(active) == active {
+            return Ok(());
+        }
+        if active {
+            rlc.gpu.slots.admit(rlc);
+            rlc.slice.kick();
+        } else {
+            rlc.gpu.slots.suspend(rlc)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the queue off the hardware, whatever it is doing; jobs that are not done fail. Nothing happens the second
+    /// time. When the engine hangs, the queue's memory is kept until the device goes. Bounded; sleeps.
+    pub(crate) fn destroy(&self) {
+        let inner = self.inner.lock().take();
+        if let Some(inner) = inner {
+            trace::queue_destroy(self.owner.pid as u32, self.owner.queue);
+            drop(inner);
+        }
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for UserQueue {
+    fn drop(self: Pin<&mut Self>) {
+        self.destroy();
+    }
+}
+
+impl Inner {
+    /// Gives a queue its doorbell: `slot` is the one that the hardware gives to a direct queue.
+    fn start(
+        mut self,
+        slice: &Arc<Slice>,
+        slot: Option<Slot>,
+        owner: Owner,
+        create: &CreateQueue,
+    ) -> Result<Arc<UserQueue>> {
+        let doorbell = match slot {
+            Some(slot) => slot,
+            None => {
+                let scheduled = slice.add(|slot| Scheduled::new(self.rlc.clone(), slot))?;
+                let slot = scheduled.slot;
+                self.scheduled = Some(scheduled);
+                slot
+            }
+        };
+        let ring = (create.ring, create.size);
+        Arc::pin_init(
+            pin_init!(UserQueue {
+                owner,
+                ring,
+                doorbell,
+                inner <- new_mutex!(Some(self), "UserQueue::inner"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // No new jobs; those that wait and those under way fail; then the hardware lets go, and after that the
+        // scheduler and the memory go.
+        if let Some(scheduled) = &self.scheduled {
+            self.rlc.slice.remove(scheduled);
+        }
+        self.rlc.fail(canceled());
+        // A queue that hangs was reported, and stays with the engine.
+        let _ = self.rlc.gpu.slots.remove(&self.rlc);
+    }
+}

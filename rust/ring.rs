@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Kernel rings: the ring of each SDMA engine that the driver itself uses, behind `drm_gpu_scheduler`.
+
+mod fill;
+pub(crate) mod flight;
+mod job;
+mod sdma;
+
+use crate::gpu::Gpu;
+use crate::kern::fence::Fence;
+use crate::mem::vram::VramBlocks;
+use core::fmt;
+use hw::ip::GFX90A_SDMA_ENGINES;
+use kernel::new_spinlock;
+use kernel::prelude::*;
+use kernel::sync::aref::ARef;
+use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::{Arc, SpinLock};
+
+use job::Ring;
+
+/// The rings of a GPU, one an engine; none before [`Rings::start`] and after [`Rings::stop`].
+#[pin_data]
+pub(crate) struct Rings {
+    #[pin]
+    set: SpinLock<Option<Arc<Set>>>,
+    next: Atomic<u32>,
+}
+
+/// The rings between start and stop.
+struct Set {
+    rings: KVec<Ring>,
+    /// MC address of the first byte of VRAM.
+    vram: u64,
+}
+
+/// A ring as debugfs shows it; the pointers are byte counts that never wrap.
+pub(crate) struct RingState {
+    /// The engine.
+    pub(crate) engine: u8,
+    /// How far the engine has come.
+    pub(crate) rptr: u64,
+    /// How far the ring is written.
+    pub(crate) wptr: u64,
+    /// The last sequence number given to a job, and the last that is done.
+    pub(crate) sequence: (u32, u32),
+    /// It has failed and takes no more jobs.
+    pub(crate) dead: bool,
+}
+
+impl Rings {
+    /// No rings yet.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            set <- new_spinlock!(None, "Rings::set"),
+            next: Atomic::new(0),
+        })
+    }
+
+    /// Starts the ring of every engine of `gpu`, whose GART and engines are up. ENOMEM; ENOSPC without room in the
+    /// GART; errors of the engine.
+    pub(crate) fn start(&self, gpu: &Arc<Gpu>) -> Result {
+        let mut rings = KVec::with_capacity(GFX90A_SDMA_ENGINES, GFP_KERNEL)?;
+        for engine in 0..GFX90A_SDMA_ENGINES as u8 {
+            rings.push(Ring::start(gpu, engine)?, GFP_KERNEL)?;
+        }
+        let set = Arc::new(
+            Set {
+                rings,
+                vram: gpu.gmc.fb_base(),
+            },
+            GFP_KERNEL,
+        )?;
+        *self.set.lock() = Some(set);
+        Ok(())
+    }
+
+    /// Stops the rings; what is under way fails with ENODEV. Bounded; sleeps.
+    pub(crate) fn stop(&self) {
+        let set = self.set.lock().take();
+        if let Some(set) = set {
+            set.rings.iter().for_each(|ring| ring.sdma().stop(ENODEV));
+        }
+    }
+
+    /// The rings; ENODEV when they are stopped.
+    fn set(&self) -> Result<Arc<Set>> {
+        self.set.lock().clone().ok_or(ENODEV)
+    }
+
+    /// A TRAP of `engine`'s ring arrived, or one may have been lost: jobs that are done end.
+    pub(crate) fn check(&self, engine: u8) {
+        if let Ok(set) = self.set() {
+            if let Some(ring) = set.rings.get(usize::from(engine)) {
+                ring.sdma().check();
+            }
+        }
+    }
+
+    /// `engine` refused a packet of its ring.
+    pub(crate) fn refused(&self, engine: u8) {
+        if let Ok(set) = self.set() {
+            if let Some(ring) = set.rings.get(usize::from(engine)) {
+                ring.sdma().stop(EIO);
+            }
+        }
+    }
+
+    /// Fills `blocks` with `value`, and waits for the end. The blocks are kept as long as an engine writes to them.
+    /// ENOMEM, ENODEV, EIO; ETIMEDOUT when an engine hangs; ERESTARTSYS on a signal, with the fill still under way.
+    /// Sleeps.
+    pub(crate) fn fill(&self, blocks: &Arc<VramBlocks>, value: u32) -> Result {
+        fill::fill(&*self.set()?, &self.next, blocks, value)
+    }
+
+    /// The state of each ring, for debugfs.
+    pub(crate) fn states(&self, mut show: impl FnMut(RingState) -> fmt::Result) -> fmt::Result {
+        let Ok(set) = self.set() else {
+            return Ok(());
+        };
+        set.rings
+            .iter()
+            .try_for_each(|ring| show(ring.sdma().state()))
+    }
+}
+
+impl Set {
+    /// Gives `packets`, which write to `target`, to one of the engines, in turn.
+    fn submit(
+        &self,
+        next: &Atomic<u32>,
+        packets: KVec<u32>,
+        target: &Arc<VramBlocks>,
+    ) -> Result<ARef<Fence>> {
+        let turn = next.fetch_add(1, Relaxed) as usize;
+        let ring = self.rings.get(turn % self.rings.len()).ok_or(ENODEV)?;
+        ring.submit(packets, target)
+    }
+}

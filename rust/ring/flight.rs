@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Jobs that a ring holds, in the order in which the engine does them, each with the number that a FENCE packet
+//! writes at its end.
+
+use crate::kern::fence::HwFence;
+use kernel::prelude::*;
+
+/// The most jobs that a ring holds at once.
+pub(crate) const MAX: usize = 32;
+
+struct Job {
+    sequence: u32,
+    mark: u64,
+    fence: HwFence,
+}
+
+/// The jobs in a ring: at most [`MAX`]. Nothing here allocates.
+pub(crate) struct Flight {
+    jobs: [Option<Job>; MAX],
+    first: usize,
+    count: usize,
+    /// The last number given to a job.
+    issued: u32,
+    /// The last number that came back.
+    done: u32,
+}
+
+impl Flight {
+    /// No jobs.
+    pub(crate) const fn new() -> Self {
+        Self {
+            jobs: [const { None }; MAX],
+            first: 0,
+            count: 0,
+            issued: 0,
+            done: 0,
+        }
+    }
+
+    /// How many jobs there are.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The numbers last given to a job, and last seen to be done.
+    pub(crate) fn sequence(&self) -> (u32, u32) {
+        (self.issued, self.done)
+    }
+
+    /// The number for the next job.
+    pub(crate) fn next(&self) -> u32 {
+        self.issued.wrapping_add(1)
+    }
+
+    /// Adds a job under the number of [`Flight::next`]; `mark` comes back with its fence. Gives the fence back when
+    /// there is no room.
+    pub(crate) fn push(&mut self, mark: u64, fence: HwFence) -> Result<(), HwFence> {
+        let place = (self.first + self.count) % MAX;
+        match self.jobs.get_mut(place) {
+            Some(free) if self.count < MAX => {
+                self.issued = self.issued.wrapping_add(1);
+                *free = Some(Job {
+                    sequence: self.issued,
+                    mark,
+                    fence,
+                });
+                self.count += 1;
+                Ok(())
+            }
+            _ => Err(fence),
+        }
+    }
+
+    /// Takes the oldest job out if its number is at or before `value`, which memory has: mark and fence. A value
+    /// beyond the numbers given so far, which only a user's packet can have written, is nobody's.
+    pub(crate) fn pop(&mut self, value: u32) -> Option<(u64, HwFence)> {
+        let oldest = self.jobs.get(self.first)?.as_ref()?;
+        let given = self.issued.wrapping_sub(value) as i32 >= 0;
+        let reached = value.wrapping_sub(oldest.sequence) as i32 >= 0;
+        if given && reached {
+            self.take()
+        } else {
+            None
+        }
+    }
+
+    /// Takes the oldest job out, done or not.
+    pub(crate) fn take(&mut self) -> Option<(u64, HwFence)> {
+        let job = self.jobs.get_mut(self.first)?.take()?;
+        self.first = (self.first + 1) % MAX;
+        self.count -= 1;
+        self.done = job.sequence;
+        Some((job.mark, job.fence))
+    }
+}

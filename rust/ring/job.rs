@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A kernel ring with its scheduler, and the jobs that go through it.
+
+use super::sdma::{credits, SdmaRing, CREDITS};
+use crate::gpu::Gpu;
+use crate::kern::fence::{canceled, Fence, FenceContext, HwFence};
+use crate::kern::sched::{Backend, Entity, Job, Scheduler};
+use crate::kern::workqueue;
+use crate::ledger::{Hold, Kind};
+use crate::mem::vram::VramBlocks;
+use kernel::prelude::*;
+use kernel::str::CString;
+use kernel::sync::aref::ARef;
+use kernel::sync::Arc;
+use kernel::time::msecs_to_jiffies;
+
+/// How long a job may take once it is the oldest.
+const TIMEOUT_MS: u32 = 10_000;
+
+/// A ring and its scheduler.
+pub(super) struct Ring {
+    // Jobs that wait go before the scheduler, the scheduler before the ring that it feeds.
+    entity: Pin<KBox<Entity<SdmaBackend>>>,
+    _scheduler: Arc<Scheduler<SdmaBackend>>,
+    fences: FenceContext,
+    sdma: Arc<SdmaRing>,
+    gpu: Arc<Gpu>,
+}
+
+/// Jobs of packets on an engine's kernel ring.
+struct SdmaBackend;
+
+struct Work {
+    packets: KVec<u32>,
+    fence: Option<HwFence>,
+    ring: Arc<SdmaRing>,
+    /// Stays until the engine is done with it, whoever else has given it up.
+    _target: Arc<VramBlocks>,
+    _hold: Hold,
+}
+
+impl Backend for SdmaBackend {
+    type Job = Work;
+
+    fn run(work: &mut Work) -> Result<Option<ARef<Fence>>> {
+        let fence = work.fence.take().ok_or(EINVAL)?;
+        SdmaRing::emit(&work.ring, &work.packets, fence).map(Some)
+    }
+
+    fn timed_out(work: &mut Work) {
+        work.ring.timed_out();
+    }
+
+    fn cancelled(work: &mut Work) {
+        work.ring.stop(canceled());
+    }
+}
+
+impl Ring {
+    /// Starts the kernel ring of `engine`.
+    pub(super) fn start(gpu: &Arc<Gpu>, engine: u8) -> Result<Self> {
+        let sdma = SdmaRing::start(gpu, engine)?;
+        let name = CString::try_from_fmt(fmt!("sdma{engine}"))?;
+        let fences = FenceContext::new(&name);
+        let timeout = Some(msecs_to_jiffies(TIMEOUT_MS));
+        let scheduler = Scheduler::new(&name, CREDITS, timeout, &gpu.dev)?;
+        Ok(Self {
+            entity: Entity::new(&scheduler)?,
+            _scheduler: scheduler,
+            fences,
+            sdma,
+            gpu: gpu.clone(),
+        })
+    }
+
+    /// The ring behind the scheduler.
+    pub(super) fn sdma(&self) -> &SdmaRing {
+        &self.sdma
+    }
+
+    /// Gives `packets`, which write to `target`, to the scheduler; the fence is signalled when they are done. EINVAL for more than the ring
+    /// holds, ENOMEM.
+    pub(super) fn submit(
+        &self,
+        packets: KVec<u32>,
+        target: &Arc<VramBlocks>,
+    ) -> Result<ARef<Fence>> {
+        let credits = credits(packets.len())?;
+        let work = Work {
+            packets,
+            fence: Some(HwFence::new(&self.fences)?),
+            ring: self.sdma.clone(),
+            _target: target.clone(),
+            _hold: self.gpu.ledger.hold(Kind::Jobs, 1),
+        };
+        Job::new(&self.entity, credits, work)?.push()
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        self.sdma.stop(ENODEV);
+        workqueue::cancel(&self.sdma);
+    }
+}
