@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What can be seen of the driver from outside, beside the trace events of [`crate::kern::trace`].
+
+pub(crate) mod debugfs;

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0
+//! `/sys/kernel/debug/rkfd/<PCI name>/`: a GPU's objects, counted and listed. Tables have a header line. What they
+//! show is not of one moment: no lock is held while a line is written.
+
+use crate::gpu::Gpu;
+use crate::kern::slot::{Filled, Slot};
+use crate::queue::slots::{QueueState, Seat};
+use core::fmt::Write;
+use kernel::debugfs::{Dir, File};
+use kernel::fmt;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+/// The folder of the GPUs' folders.
+static ROOT: Slot<Root> = Slot::new();
+
+struct Root(Dir);
+
+/// `/sys/kernel/debug/rkfd`, as long as the module is loaded.
+pub(crate) struct Registration {
+    _filled: Filled<Root>,
+}
+
+impl Registration {
+    /// Makes the folder. ENOMEM; EBUSY if there is one.
+    pub(crate) fn new() -> Result<Self> {
+        let root = Arc::new(Root(Dir::new(c"rkfd")), GFP_KERNEL)?;
+        Ok(Self {
+            _filled: ROOT.fill(root)?,
+        })
+    }
+}
+
+/// A GPU as the files see it.
+struct Shown(Arc<Gpu>);
+
+type Text = Pin<KBox<File<Shown>>>;
+
+/// The folder of a GPU, until dropped. It holds the GPU, so it must be dropped when the device goes.
+pub(crate) struct GpuFiles {
+    _files: [Text; 7],
+}
+
+impl GpuFiles {
+    /// Makes the folder of `gpu`, whose PCI name is `name`. ENOMEM.
+    pub(crate) fn new(gpu: &Arc<Gpu>, name: &CStr) -> Result<Self> {
+        let root = ROOT.get().ok_or(ENODEV)?;
+        let dir = root.0.subdir(name);
+        Ok(Self {
+            _files: [
+                file(&dir, gpu, c"objects", &|shown, f| objects(&shown.0, f))?,
+                file(&dir, gpu, c"vram", &|shown, f| vram(&shown.0, f))?,
+                file(&dir, gpu, c"processes", &|shown, f| processes(&shown.0, f))?,
+                file(&dir, gpu, c"queues", &|shown, f| queues(&shown.0, f))?,
+                file(&dir, gpu, c"vmids", &|shown, f| vmids(&shown.0, f))?,
+                file(&dir, gpu, c"doorbells", &|shown, f| doorbells(&shown.0, f))?,
+                file(&dir, gpu, c"rings", &|shown, f| rings(&shown.0, f))?,
+            ],
+        })
+    }
+}
+
+fn file<F>(dir: &Dir, gpu: &Arc<Gpu>, name: &CStr, show: &'static F) -> Result<Text>
+where
+    F: Fn(&Shown, &mut fmt::Formatter<'_>) -> fmt::Result + Send + Sync,
+{
+    let file = dir.read_callback_file(name, Shown(gpu.clone()), show);
+    KBox::pin_init(file, GFP_KERNEL)
+}
+
+fn objects(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let counts = gpu.ledger.snapshot();
+    counts
+        .iter()
+        .try_for_each(|(kind, count)| writeln!(f, "{} {count}", kind.name()))
+}
+
+fn vram(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let (total, used) = (gpu.vram.total(), gpu.vram.used());
+    writeln!(
+        f,
+        "total {total}\nused {used}\nfree {}",
+        total.saturating_sub(used)
+    )
+}
+
+/// A process has a slice of doorbells as soon as it has a queue or maps its doorbells.
+fn processes(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "pid pasid slice queues")?;
+    gpu.slices.states(|slice, pid, pasid| {
+        let mut count = 0;
+        gpu.slots.states(|queue| {
+            count += u32::from(queue.owner.pasid == pasid);
+            Ok(())
+        })?;
+        writeln!(f, "{pid} {pasid} {slice} {count}")
+    })
+}
+
+fn queues(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(
+        f,
+        "pid queue mode engine slot vmid rptr wptr hw_rptr hw_wptr"
+    )?;
+    gpu.slots.states(|queue| {
+        let QueueState {
+            owner,
+            engine,
+            seat,
+            vmid,
+            scheduled,
+            pointers,
+            hardware,
+        } = queue;
+        let mode = if scheduled { "scheduled" } else { "direct" };
+        write!(f, "{} {} {mode} {engine} ", owner.pid, owner.queue)?;
+        match seat {
+            Seat::Out => write!(f, "-")?,
+            Seat::In(slot) => write!(f, "{slot}")?,
+            Seat::Loading(slot) => write!(f, "{slot}+")?,
+            Seat::Leaving(slot) => write!(f, "{slot}-")?,
+            Seat::Stuck(slot) => write!(f, "{slot}!")?,
+        }
+        let (rptr, wptr) = pointers;
+        writeln!(f, " {vmid} {rptr} {wptr} {} {}", hardware.0, hardware.1)
+    })
+}
+
+/// The VMIDs that queues use, with their process: one line a VMID.
+fn vmids(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "vmid pasid pid queues")?;
+    for vmid in 0..16 {
+        let mut found = None;
+        let mut count = 0;
+        gpu.slots.states(|queue| {
+            if queue.vmid == vmid {
+                found = Some(queue.owner);
+                count += 1;
+            }
+            Ok(())
+        })?;
+        if let Some(owner) = found {
+            writeln!(f, "{vmid} {} {} {count}", owner.pasid, owner.pid)?;
+        }
+    }
+    Ok(())
+}
+
+fn doorbells(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "slice byte pid pasid\n0 0 kernel -\n1 8192 scheduled -")?;
+    gpu.slices.states(|slice, pid, pasid| {
+        writeln!(
+            f,
+            "{slice} {} {pid} {pasid}",
+            u64::from(slice) * hw::doorbell::SLICE_BYTES
+        )
+    })
+}
+
+fn rings(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "ring rptr wptr issued done state")?;
+    gpu.rings.states(|ring| {
+        let state = if ring.dead { "failed" } else { "running" };
+        let (issued, done) = ring.sequence;
+        writeln!(
+            f,
+            "sdma{} {} {} {issued} {done} {state}",
+            ring.engine, ring.rptr, ring.wptr
+        )
+    })
+}
