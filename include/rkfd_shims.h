@@ -64,6 +64,7 @@ void rkfd_trace_vm_fault(u32 pasid, u32 pid, u64 addr, u32 status);
 
 /* Machine */
 bool rkfd_fatal_signal_pending(void);
+unsigned int rkfd_cpufreq_quick_get_max(unsigned int cpu);
 unsigned int rkfd_first_apic_id(void);
 bool rkfd_in_compat_syscall(void);
 unsigned int rkfd_num_online_cpus(void);

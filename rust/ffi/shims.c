@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The bodies of include/rkfd_shims.h. */
 #include <linux/compat.h>
+#include <linux/cpufreq.h>
 #include <linux/cpumask.h>
 
 #include <asm/processor.h>
@@ -142,6 +143,11 @@ void rkfd_kfree_rcu_mightsleep(void *ptr)
 bool rkfd_fatal_signal_pending(void)
 {
 	return fatal_signal_pending(current);
+}
+
+unsigned int rkfd_cpufreq_quick_get_max(unsigned int cpu)
+{
+	return cpufreq_quick_get_max(cpu);
 }
 
 unsigned int rkfd_first_apic_id(void)

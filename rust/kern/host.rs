@@ -18,7 +18,7 @@ pub(crate) fn first_apic_id() -> u32 {
 /// Highest clock of a processor, MHz; 0 where the kernel does not scale it.
 pub(crate) fn processor_mhz() -> u32 {
     // SAFETY: Processor 0 exists; an unknown policy gives 0. It may sleep.
-    unsafe { ffi::cpufreq_quick_get_max(0) / 1000 }
+    unsafe { ffi::rkfd_cpufreq_quick_get_max(0) / 1000 }
 }
 
 /// Bytes of RAM.

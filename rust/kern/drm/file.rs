@@ -34,6 +34,7 @@ pub(super) static FOPS: FileOperations = FileOperations(ffi::file_operations {
     open: Some(ffi::drm_open),
     release: Some(ffi::drm_release),
     unlocked_ioctl: Some(ffi::drm_ioctl),
+    #[cfg(CONFIG_COMPAT)]
     compat_ioctl: Some(ffi::drm_compat_ioctl),
     poll: Some(ffi::drm_poll),
     read: Some(ffi::drm_read),
