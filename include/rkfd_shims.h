@@ -8,6 +8,7 @@
 
 #include <linux/io.h>
 #include <linux/mm.h>
+#include <linux/pci.h>
 #include <linux/sched/signal.h>
 #include <linux/types.h>
 #include <drm/drm_gem.h>
@@ -18,6 +19,11 @@
 
 /* I/O */
 u64 rkfd_readq(const void __iomem *addr);
+void rkfd_wmb(void);
+void rkfd_rmb(void);
+
+/* PCI */
+int rkfd_pci_domain_nr(struct pci_dev *pdev);
 
 /* Pages */
 unsigned long rkfd_totalram_pages(void);

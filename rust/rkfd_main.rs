@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 //! rkfd: AMD's KFD ABI for ROCm, in Rust. This file is the table of contents.
 
+use kernel::driver::Registration;
+use kernel::pci::Adapter;
 use kernel::prelude::*;
 
+mod driver;
 mod ffi;
+mod gpu;
+mod ip;
 mod kern;
 mod kfd;
+mod ledger;
+mod mem;
 mod process;
+mod queue;
+mod regs;
+mod render;
+mod ring;
 mod topology;
 
 module! {
@@ -23,15 +34,20 @@ module! {
     },
 }
 
-/// The loaded module.
+/// The loaded module. Dropped in this order: no more GPUs, then no more interface.
+#[pin_data]
 struct Rkfd {
+    #[pin]
+    _driver: Registration<Adapter<driver::Driver>>,
     _kfd: kfd::Registration,
 }
 
-impl kernel::Module for Rkfd {
-    fn init(module: &'static ThisModule) -> Result<Self> {
-        Ok(Rkfd {
+impl kernel::InPlaceModule for Rkfd {
+    fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
+        // The interface first: GPUs join it.
+        try_pin_init!(Self {
             _kfd: kfd::Registration::new(module)?,
+            _driver <- Registration::new(c"rkfd", module),
         })
     }
 }

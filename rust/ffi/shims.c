@@ -15,6 +15,23 @@ u64 rkfd_readq(const void __iomem *addr)
 	return readq(addr);
 }
 
+void rkfd_wmb(void)
+{
+	wmb();
+}
+
+void rkfd_rmb(void)
+{
+	rmb();
+}
+
+/* PCI */
+
+int rkfd_pci_domain_nr(struct pci_dev *pdev)
+{
+	return pci_domain_nr(pdev->bus);
+}
+
 /* Pages */
 
 unsigned long rkfd_totalram_pages(void)

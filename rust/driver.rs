@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The PCI driver: which devices, and what happens when one comes and goes.
+
+use kernel::device::{self, Core};
+use kernel::irq::{self, ThreadedRegistration};
+use kernel::pci;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use crate::gpu::Gpu;
+use crate::kern::drm::Registration;
+use crate::kern::pci_ext;
+use crate::queue::interrupts::Dispatch;
+use crate::render;
+
+/// The driver.
+pub(crate) struct Driver;
+
+kernel::pci_device_table!(
+    PCI_TABLE,
+    MODULE_PCI_TABLE,
+    (),
+    [
+        (pci::DeviceId::from_id(pci::Vendor::ATI, 0x7408), ()),
+        (pci::DeviceId::from_id(pci::Vendor::ATI, 0x740c), ()),
+        (pci::DeviceId::from_id(pci::Vendor::ATI, 0x740f), ()),
+    ]
+);
+
+/// Takes the GPU's interrupts, in a thread.
+struct Handler {
+    gpu: Arc<Gpu>,
+    dispatch: Arc<Dispatch>,
+}
+
+impl irq::ThreadedHandler for Handler {
+    fn handle_threaded(&self, _dev: &device::Device<device::Bound>) -> irq::IrqReturn {
+        self.gpu.ih.drain(&self.gpu.gmc, &*self.dispatch);
+        irq::IrqReturn::Handled
+    }
+}
+
+/// A GPU whose rings run; they are stopped when it is dropped.
+struct Running(Arc<Gpu>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// What is there while a device is bound. Dropped in this order: no more users, no more work, no more interrupts.
+pub(crate) struct Bound {
+    _node: Registration<Arc<Gpu>>,
+    _running: Running,
+    _irq: Pin<KBox<ThreadedRegistration<Handler>>>,
+}
+
+impl Bound {
+    fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
+        let gpu = Gpu::new(pdev)?;
+        let dispatch = Dispatch::new(&gpu.slots, &gpu.rings)?;
+        let bound: &pci::Device<device::Bound> = pdev;
+        let vector = *bound
+            .alloc_irq_vectors(1, 1, pci::IrqTypes::all())?
+            .start();
+        let handler = Handler {
+            gpu: gpu.clone(),
+            dispatch,
+        };
+        let irq = KBox::pin_init(
+            bound.request_threaded_irq(vector, irq::Flags::ONESHOT, c"rkfd", Ok(handler)),
+            GFP_KERNEL,
+        )?;
+        let running = Running(gpu);
+        let gpu = &running.0;
+        gpu.start()?;
+        let node = render::driver::register(gpu)?;
+        dev_info!(
+            pdev,
+            "{}, {} MiB of VRAM, gpu_id {}\n",
+            gpu.asic.name,
+            gpu.vram.total() >> 20,
+            gpu.id.get()
+        );
+        Ok(Self {
+            _node: node,
+            _running: running,
+            _irq: irq,
+        })
+    }
+}
+
+impl pci::Driver for Driver {
+    type IdInfo = ();
+    type Data<'bound> = Bound;
+
+    const ID_TABLE: pci::IdTable<Self::IdInfo> = &PCI_TABLE;
+
+    fn probe<'bound>(
+        pdev: &'bound pci::Device<Core<'_>>,
+        _info: &'bound Self::IdInfo,
+    ) -> impl PinInit<Bound, Error> + 'bound {
+        Bound::new(pdev).inspect_err(|error| {
+            dev_err!(pdev, "the GPU cannot be used: {error:?}\n");
+        })
+    }
+}

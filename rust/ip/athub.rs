@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0
+//! ATHUB 9.4.2: which process (PASID) a VMID belongs to.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::time::Delta;
+
+use hw::ip::{Block, Ip};
+
+use super::vmid::Vmid;
+use crate::kern::mmio::Mmio;
+use crate::regs::athub::{self as regs, atc_vmid0_pasid_mapping as mapping};
+use crate::regs::hub::VMIDS;
+use crate::regs::{bit, Window};
+
+/// The block. Its caller serialises mappings.
+pub(crate) struct Athub {
+    regs: Window,
+}
+
+impl Athub {
+    /// The block of the ASIC whose blocks are `ips`; ENODEV if it has none.
+    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [Ip]) -> Result<Self> {
+        Ok(Self {
+            regs: Window::new(mmio, ips, Block::Athub, 0)?,
+        })
+    }
+
+    /// Maps `vmid` to `pasid` for the clients of both hubs, or to no process. Sleeps. ETIMEDOUT if the block
+    /// does not take it within 100 ms.
+    pub(crate) fn map(&self, vmid: Vmid, pasid: Option<u16>) -> Result {
+        let value = pasid.map_or(0, |pasid| {
+            mapping::PASID.put(pasid.into()) | mapping::VALID.flag(true)
+        });
+        let n = u32::from(vmid.get());
+        self.set(regs::ATC_VMID0_PASID_MAPPING.nth(n, 1), value, bit(n))?;
+        self.set(
+            regs::ATC_VMID16_PASID_MAPPING.nth(n, 1),
+            value,
+            bit(VMIDS + n),
+        )
+    }
+
+    fn set(&self, reg: crate::regs::Reg, value: u32, finished: u32) -> Result {
+        let status = regs::ATC_VMID_PASID_MAPPING_UPDATE_STATUS;
+        self.regs.write(reg, value);
+        kernel::io::poll::read_poll_timeout(
+            || Ok(self.regs.read(status)),
+            |status| status & finished != 0,
+            Delta::ZERO,
+            Delta::from_millis(100),
+        )?;
+        self.regs.write(status, finished);
+        Ok(())
+    }
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The memory controller as the driver sees it: where VRAM is, the GART, which tables a VMID has, and
+//! invalidation of translations, in both hubs alike.
+
+use kernel::device::{Bound, Device};
+use kernel::prelude::*;
+use kernel::sync::{new_mutex, Arc, Mutex};
+
+use hw::ih::FaultStatus;
+use hw::ip::{Block, Ip};
+use hw::pte::ContextBase;
+
+use super::athub::Athub;
+use super::hdp::Hdp;
+use super::hub::{FbLocation, GartAperture, Hub, ScratchPages};
+use super::vmid::Vmid;
+use crate::kern::dma_words::DmaWords;
+use crate::kern::mmio::Mmio;
+use crate::regs::{osssys, Window};
+
+/// Bytes at the start of VRAM that are the memory controller's: its scratch page. Nobody else may have them.
+pub(crate) const VRAM_RESERVED: u64 = hw::va::PAGE_SIZE;
+
+/// VRAM offset of the scratch page.
+const SCRATCH: u64 = 0;
+/// Dwords of a page.
+const PAGE_DWORDS: usize = 1024;
+
+/// How thoroughly translations are dropped (FLUSH_TYPE).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Flush {
+    /// Translations only: enough after mapping.
+    Legacy = 0,
+    /// As above, for engines that keep translations of their own.
+    Lightweight = 1,
+    /// Accesses under way are waited for: needed before pages are reused.
+    Heavyweight = 2,
+}
+
+/// The memory controller.
+#[pin_data]
+pub(crate) struct Gmc {
+    hdp: Arc<Hdp>,
+    fb: FbLocation,
+    vram: u64,
+    dummy: DmaWords,
+    osssys: Window,
+    /// One change or invalidation at a time: engine 17 has one request register.
+    #[pin]
+    hubs: Mutex<Hubs>,
+}
+
+struct Hubs {
+    gfx: Hub,
+    mm: Hub,
+    athub: Athub,
+}
+
+impl Hubs {
+    fn each(&self) -> [&Hub; 2] {
+        [&self.gfx, &self.mm]
+    }
+
+    fn invalidate(&self, hdp: &Hdp, vmid: Vmid, kind: Flush) -> Result {
+        hdp.flush();
+        for hub in self.each() {
+            hub.invalidate(vmid, kind)?;
+        }
+        Ok(())
+    }
+}
+
+impl Gmc {
+    /// Brings both hubs up, for `vram` bytes of VRAM. EIO if the hubs' idea of VRAM makes no sense; ENOMEM.
+    pub(crate) fn new(
+        dev: &Device<Bound>,
+        mmio: &Arc<Mmio>,
+        ips: &'static [Ip],
+        hdp: &Arc<Hdp>,
+        vram: u64,
+    ) -> Result<Arc<Self>> {
+        let hubs = Hubs {
+            gfx: Hub::new(mmio, ips, hw::ih::Hub::Gfx)?,
+            mm: Hub::new(mmio, ips, hw::ih::Hub::Mm)?,
+            athub: Athub::new(mmio, ips)?,
+        };
+        let fb = hubs.mm.fb_location();
+        let end = fb.base.checked_add(vram).ok_or(EIO)?;
+        if end - 1 > fb.last {
+            dev_err!(
+                dev,
+                "VRAM of {} MiB does not fit its aperture {:#x}-{:#x}\n",
+                vram >> 20,
+                fb.base,
+                fb.last
+            );
+            return Err(EIO);
+        }
+        let dummy = DmaWords::new(dev, PAGE_DWORDS)?;
+        let scratch = ScratchPages {
+            dummy: dummy.address(),
+            vram: SCRATCH,
+        };
+        hdp.invalidate();
+        for hub in hubs.each() {
+            hub.bring_up(fb, scratch);
+        }
+        let hdp = hdp.clone();
+        let osssys = Window::new(mmio, ips, Block::Osssys, 0)?;
+        Arc::pin_init(
+            pin_init!(Self {
+                hdp,
+                fb,
+                vram,
+                dummy,
+                osssys,
+                hubs <- new_mutex!(hubs),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// MC address of VRAM's first byte.
+    pub(crate) fn fb_base(&self) -> u64 {
+        self.fb.base
+    }
+
+    /// What page-table entries add to a VRAM offset; 0 without XGMI.
+    pub(crate) fn fb_offset(&self) -> u64 {
+        self.fb.offset
+    }
+
+    /// Bytes of VRAM.
+    pub(crate) fn vram_size(&self) -> u64 {
+        self.vram
+    }
+
+    /// Bus address of the page that accesses to nothing go to.
+    pub(crate) fn dummy_page(&self) -> u64 {
+        self.dummy.address()
+    }
+
+    /// Turns VMID 0's translation on: `size` bytes from MC address `start` on, by the flat table at VRAM
+    /// offset `table`. EINVAL if the range is empty or overlaps VRAM. Sleeps.
+    pub(crate) fn enable_gart(&self, table: u64, start: u64, size: u64) -> Result {
+        let end = start.checked_add(size).ok_or(EINVAL)?;
+        if size == 0 || (start <= self.fb.last && end > self.fb.base) {
+            return Err(EINVAL);
+        }
+        let gart = GartAperture { table, start, size };
+        let hubs = self.hubs.lock();
+        for hub in hubs.each() {
+            hub.enable_gart(gart, self.fb);
+        }
+        hubs.invalidate(&self.hdp, Vmid::KERNEL, Flush::Legacy)
+    }
+
+    /// Gives `vmid` to process `pasid` with the page tables at `root`. Sleeps. ETIMEDOUT if the hardware
+    /// does not answer.
+    pub(crate) fn bind(&self, vmid: Vmid, pasid: u16, root: ContextBase) -> Result {
+        let hubs = self.hubs.lock();
+        hubs.athub.map(vmid, Some(pasid))?;
+        self.set_interrupt_pasid(vmid, pasid);
+        for hub in hubs.each() {
+            hub.set_base(vmid, root);
+        }
+        hubs.invalidate(&self.hdp, vmid, Flush::Heavyweight)
+    }
+
+    /// Takes the tables from `vmid`; when it returns Ok no access through them is under way. Its queues have
+    /// been stopped before. Sleeps.
+    pub(crate) fn unbind(&self, vmid: Vmid) -> Result {
+        let hubs = self.hubs.lock();
+        for hub in hubs.each() {
+            hub.set_base(vmid, ContextBase::NONE);
+        }
+        let flushed = hubs.invalidate(&self.hdp, vmid, Flush::Heavyweight);
+        self.set_interrupt_pasid(vmid, 0);
+        hubs.athub.map(vmid, None)?;
+        flushed
+    }
+
+    /// Drops the cached translations of `vmid` in both hubs, after what the CPU has written to VRAM is
+    /// visible. Sleeps. ETIMEDOUT if a hub does not answer within a second.
+    pub(crate) fn flush(&self, vmid: Vmid, kind: Flush) -> Result {
+        self.hubs.lock().invalidate(&self.hdp, vmid, kind)
+    }
+
+    /// The fault that `hub` has latched; it latches the next one after this. Sleeps.
+    pub(crate) fn take_fault(&self, hub: hw::ih::Hub) -> Option<FaultStatus> {
+        let hubs = self.hubs.lock();
+        match hub {
+            hw::ih::Hub::Gfx => hubs.gfx.take_fault(),
+            hw::ih::Hub::Mm => hubs.mm.take_fault(),
+        }
+    }
+
+    /// Turns all translation off; nothing uses it any more. Sleeps.
+    pub(crate) fn stop(&self) {
+        let hubs = self.hubs.lock();
+        for hub in hubs.each() {
+            hub.stop();
+        }
+    }
+
+    /// What the IH adds to entries of `vmid`.
+    fn set_interrupt_pasid(&self, vmid: Vmid, pasid: u16) {
+        for table in [osssys::IH_VMID_0_LUT, osssys::IH_VMID_0_LUT_MM] {
+            self.osssys
+                .write(table.nth(vmid.get().into(), 1), pasid.into());
+        }
+    }
+}

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A VM hub: GFXHUB of CP and shaders, MMHUB of SDMA. Both have the same translation registers.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::time::Delta;
+
+use hw::bits::{hi, lo};
+use hw::ih::FaultStatus;
+use hw::ip::{Block, Ip};
+use hw::pte::{ContextBase, CONTEXT_BLOCK_SIZE, CONTEXT_DEPTH};
+use hw::va::{LAST_PFN, PAGE_SHIFT};
+
+use super::gmc::Flush;
+use super::vmid::Vmid;
+use crate::kern::mmio::Mmio;
+use crate::regs::hub::{
+    self as regs, mc_vm_fb_location_base, mc_vm_fb_location_top, mc_vm_mx_l1_tlb_cntl as l1,
+    vm_context0_cntl as context, vm_invalidate_eng0_req as request, vm_l2_cntl, vm_l2_cntl2,
+    vm_l2_cntl3, vm_l2_cntl4, vm_l2_protection_fault_cntl as fault_cntl,
+    vm_l2_protection_fault_cntl2 as fault_cntl2,
+};
+use crate::regs::{bit, gc, mmhub, Reg, Window};
+
+/// The invalidation engine of the CPU; the others are for rings.
+const ENGINE: u32 = 17;
+/// How long an invalidation may take.
+const FLUSH_TIMEOUT: Delta = Delta::from_millis(1000);
+
+/// SYSTEM_ACCESS_MODE: VMID 0's apertures are physical, the rest goes through context 0.
+const ACCESS_BY_APERTURE: u32 = 3;
+/// MTYPE of the system aperture: uncached.
+const MTYPE_UC: u32 = 3;
+/// CONTEXT1_IDENTITY_ACCESS_MODE: no identity mapping.
+const IDENTITY_OFF: u32 = 1;
+/// VM_L2_CNTL3 out of reset.
+const L2_CNTL3_RESET: u32 = 0x8010_0007;
+/// VM_L2_CNTL4 out of reset.
+const L2_CNTL4_RESET: u32 = 0xc1;
+/// Log2 of pages from which on the cache of big pages is used: 2 MiB.
+const BIGK_FRAGMENT: u32 = 9;
+/// L2 banks.
+const BANK_SELECT: u32 = 12;
+/// All kinds of fault that FAULT_CNTL can send on to the dummy page.
+const ALL_DEFAULTS: u32 = u32::MAX;
+/// The invalidation range that is all of the address space.
+const WHOLE_RANGE: u64 = 0x1f_ffff_ffff;
+/// An aperture register of 24 bits that is above every address.
+const AGP_OFF: u32 = 0xff_ffff;
+
+/// Where VRAM is in the GPU's physical (MC) address space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FbLocation {
+    /// MC address of the first byte.
+    pub(crate) base: u64,
+    /// MC address of the last byte.
+    pub(crate) last: u64,
+    /// What page-table entries add to a VRAM offset.
+    pub(crate) offset: u64,
+}
+
+/// The GART: VMID 0's table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GartAperture {
+    /// VRAM offset of the flat table.
+    pub(crate) table: u64,
+    /// First MC address.
+    pub(crate) start: u64,
+    /// Bytes.
+    pub(crate) size: u64,
+}
+
+/// Pages that accesses to nothing go to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ScratchPages {
+    /// Bus address of a page of system memory.
+    pub(crate) dummy: u64,
+    /// VRAM offset of a page.
+    pub(crate) vram: u64,
+}
+
+/// A hub. Its caller serialises changes and invalidations.
+pub(crate) struct Hub {
+    which: hw::ih::Hub,
+    first: Reg,
+    regs: Window,
+}
+
+impl Hub {
+    /// Hub `which` of the ASIC whose blocks are `ips`; ENODEV if it has none.
+    pub(crate) fn new(
+        mmio: &Arc<Mmio>,
+        ips: &'static [Ip],
+        which: hw::ih::Hub,
+    ) -> Result<Self> {
+        let (block, first) = match which {
+            hw::ih::Hub::Gfx => (Block::Gc, gc::VM_L2_CNTL),
+            hw::ih::Hub::Mm => (Block::Mmhub, mmhub::VM_L2_CNTL),
+        };
+        Ok(Self {
+            which,
+            first,
+            regs: Window::new(mmio, ips, block, 0)?,
+        })
+    }
+
+    fn read(&self, reg: Reg) -> u32 {
+        self.regs.read(reg.within(self.first))
+    }
+
+    fn write(&self, reg: Reg, value: u32) {
+        self.regs.write(reg.within(self.first), value);
+    }
+
+    fn write_pair(&self, low: Reg, value: u64) {
+        self.write(low, lo(value));
+        self.write(regs::high_of(low), hi(value));
+    }
+
+    /// Where firmware has put VRAM.
+    pub(crate) fn fb_location(&self) -> FbLocation {
+        let base = self.read(regs::MC_VM_FB_LOCATION_BASE);
+        let top = self.read(regs::MC_VM_FB_LOCATION_TOP);
+        FbLocation {
+            base: u64::from(mc_vm_fb_location_base::FB_BASE.get(base)) << 24,
+            last: u64::from(mc_vm_fb_location_top::FB_TOP.get(top)) << 24 | 0xff_ffff,
+            offset: u64::from(mc_vm_fb_location_base::FB_BASE.get(self.read(regs::MC_VM_FB_OFFSET)))
+                << 24,
+        }
+    }
+
+    /// Sets up apertures, TLBs, caches and contexts 1 to 15, which have no tables yet; context 0 is off.
+    pub(crate) fn bring_up(&self, fb: FbLocation, scratch: ScratchPages) {
+        self.apertures(fb, scratch);
+        self.caches();
+        self.write(regs::VM_CONTEXT0_CNTL, 0);
+        self.identity_off();
+        self.user_contexts();
+        for engine in 0..regs::ENGINES {
+            self.write_pair(
+                regs::pair_of(regs::VM_INVALIDATE_ENG0_ADDR_RANGE_LO32, engine),
+                WHOLE_RANGE,
+            );
+        }
+        if self.which == hw::ih::Hub::Mm {
+            for group in 0..mmhub::DAGBS {
+                for reg in [
+                    mmhub::DAGB0_WRCLI_GPU_SNOOP_OVERRIDE,
+                    mmhub::DAGB0_WRCLI_GPU_SNOOP_OVERRIDE_VALUE,
+                ] {
+                    self.regs.update(
+                        reg.nth(group, mmhub::DAGB_STRIDE),
+                        &[(mmhub::dagb_snoop::SDMA, 1)],
+                    );
+                }
+            }
+        }
+        self.clear_fault();
+    }
+
+    fn apertures(&self, fb: FbLocation, scratch: ScratchPages) {
+        self.write(regs::MC_VM_AGP_BASE, 0);
+        self.write(regs::MC_VM_AGP_BOT, AGP_OFF);
+        self.write(regs::MC_VM_AGP_TOP, 0);
+        self.write(regs::MC_VM_SYSTEM_APERTURE_LOW_ADDR, lo(fb.base >> 18));
+        self.write(regs::MC_VM_SYSTEM_APERTURE_HIGH_ADDR, lo(fb.last >> 18));
+        let page = (scratch.vram + fb.offset) >> PAGE_SHIFT;
+        self.write(regs::MC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_LSB, lo(page));
+        self.write(regs::MC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_MSB, hi(page));
+        self.write_pair(
+            regs::VM_L2_PROTECTION_FAULT_DEFAULT_ADDR_LO32,
+            scratch.dummy >> PAGE_SHIFT,
+        );
+        self.regs.update(
+            regs::VM_L2_PROTECTION_FAULT_CNTL2.within(self.first),
+            &[(fault_cntl2::ACTIVE_PAGE_MIGRATION_PTE_READ_RETRY, 1)],
+        );
+    }
+
+    fn caches(&self) {
+        self.regs.update(
+            regs::MC_VM_MX_L1_TLB_CNTL.within(self.first),
+            &[
+                (l1::ENABLE_L1_TLB, 1),
+                (l1::SYSTEM_ACCESS_MODE, ACCESS_BY_APERTURE),
+                (l1::SYSTEM_APERTURE_UNMAPPED_ACCESS, 0),
+                (l1::ENABLE_ADVANCED_DRIVER_MODEL, 1),
+                (l1::MTYPE, MTYPE_UC),
+                (l1::ATC_EN, 1),
+            ],
+        );
+        self.regs.update(
+            regs::VM_L2_CNTL.within(self.first),
+            &[
+                (vm_l2_cntl::ENABLE_L2_CACHE, 1),
+                (vm_l2_cntl::ENABLE_L2_FRAGMENT_PROCESSING, 1),
+                (vm_l2_cntl::L2_PDE0_CACHE_TAG_GENERATION_MODE, 0),
+                (vm_l2_cntl::PDE_FAULT_CLASSIFICATION, 0),
+                (vm_l2_cntl::CONTEXT1_IDENTITY_ACCESS_MODE, IDENTITY_OFF),
+                (vm_l2_cntl::IDENTITY_MODE_FRAGMENT_SIZE, 0),
+            ],
+        );
+        self.write(
+            regs::VM_L2_CNTL2,
+            vm_l2_cntl2::INVALIDATE_ALL_L1_TLBS.flag(true)
+                | vm_l2_cntl2::INVALIDATE_L2_CACHE.flag(true),
+        );
+        let cntl3 = crate::regs::with(L2_CNTL3_RESET, vm_l2_cntl3::BANK_SELECT, BANK_SELECT);
+        self.write(
+            regs::VM_L2_CNTL3,
+            crate::regs::with(
+                cntl3,
+                vm_l2_cntl3::L2_CACHE_BIGK_FRAGMENT_SIZE,
+                BIGK_FRAGMENT,
+            ),
+        );
+        let cntl4 = crate::regs::with(
+            L2_CNTL4_RESET,
+            vm_l2_cntl4::VMC_TAP_PDE_REQUEST_PHYSICAL,
+            0,
+        );
+        self.write(
+            regs::VM_L2_CNTL4,
+            crate::regs::with(cntl4, vm_l2_cntl4::VMC_TAP_PTE_REQUEST_PHYSICAL, 0),
+        );
+    }
+
+    /// An aperture whose low end is above its high end.
+    fn identity_off(&self) {
+        self.write_pair(
+            regs::VM_L2_CONTEXT1_IDENTITY_APERTURE_LOW_ADDR_LO32,
+            0xf_ffff_ffff,
+        );
+        self.write_pair(regs::VM_L2_CONTEXT1_IDENTITY_APERTURE_HIGH_ADDR_LO32, 0);
+        self.write_pair(regs::VM_L2_CONTEXT_IDENTITY_PHYSICAL_OFFSET_LO32, 0);
+    }
+
+    fn user_contexts(&self) {
+        let faults = [
+            context::RANGE_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            context::RANGE_PROTECTION_FAULT_ENABLE_DEFAULT,
+            context::DUMMY_PAGE_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            context::DUMMY_PAGE_PROTECTION_FAULT_ENABLE_DEFAULT,
+            context::PDE0_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            context::PDE0_PROTECTION_FAULT_ENABLE_DEFAULT,
+            context::VALID_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            context::VALID_PROTECTION_FAULT_ENABLE_DEFAULT,
+            context::READ_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            context::READ_PROTECTION_FAULT_ENABLE_DEFAULT,
+            context::WRITE_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            context::WRITE_PROTECTION_FAULT_ENABLE_DEFAULT,
+            context::EXECUTE_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            context::EXECUTE_PROTECTION_FAULT_ENABLE_DEFAULT,
+        ];
+        let control = faults
+            .into_iter()
+            .fold(0, |word, field| word | field.flag(true))
+            | context::ENABLE_CONTEXT.flag(true)
+            | context::PAGE_TABLE_DEPTH.put(CONTEXT_DEPTH)
+            | context::PAGE_TABLE_BLOCK_SIZE.put(CONTEXT_BLOCK_SIZE)
+            // 9.4.2 wants it whether or not the process retries (XNACK).
+            | context::RETRY_PERMISSION_OR_INVALID_PAGE_FAULT.flag(true);
+        for n in 1..regs::VMIDS {
+            self.write_pair(
+                regs::pair_of(regs::VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32, n),
+                ContextBase::NONE.raw(),
+            );
+            self.write_pair(
+                regs::pair_of(regs::VM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32, n),
+                0,
+            );
+            self.write_pair(
+                regs::pair_of(regs::VM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32, n),
+                LAST_PFN,
+            );
+            self.write(regs::of_context(regs::VM_CONTEXT0_CNTL, n), control);
+        }
+    }
+
+    /// Turns context 0 on with the GART's table. An invalidation has to follow.
+    pub(crate) fn enable_gart(&self, gart: GartAperture, fb: FbLocation) {
+        self.set_base(Vmid::KERNEL, ContextBase::new(gart.table + fb.offset));
+        self.write_pair(
+            regs::VM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32,
+            gart.start >> PAGE_SHIFT,
+        );
+        let last = gart.start.saturating_add(gart.size).saturating_sub(1);
+        self.write_pair(
+            regs::VM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32,
+            last >> PAGE_SHIFT,
+        );
+        self.write(
+            regs::VM_CONTEXT0_CNTL,
+            context::ENABLE_CONTEXT.flag(true)
+                | context::PAGE_TABLE_DEPTH.put(0)
+                | context::PAGE_TABLE_BLOCK_SIZE.put(0)
+                | context::RETRY_PERMISSION_OR_INVALID_PAGE_FAULT.flag(false),
+        );
+    }
+
+    /// Gives context `vmid` the tables at `root`. An invalidation has to follow.
+    pub(crate) fn set_base(&self, vmid: Vmid, root: ContextBase) {
+        self.write_pair(
+            regs::pair_of(
+                regs::VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32,
+                vmid.get().into(),
+            ),
+            root.raw(),
+        );
+    }
+
+    /// Drops all cached translations of `vmid` and waits for it. Sleeps. ETIMEDOUT after a second.
+    pub(crate) fn invalidate(&self, vmid: Vmid, kind: Flush) -> Result {
+        let mask = bit(vmid.get().into());
+        self.write(
+            regs::VM_INVALIDATE_ENG0_REQ.nth(ENGINE, 1),
+            request::PER_VMID_INVALIDATE_REQ.put(mask)
+                | request::FLUSH_TYPE.put(kind as u32)
+                | request::INVALIDATE_L2_PTES.flag(true)
+                | request::INVALIDATE_L2_PDE0.flag(true)
+                | request::INVALIDATE_L2_PDE1.flag(true)
+                | request::INVALIDATE_L2_PDE2.flag(true)
+                | request::INVALIDATE_L1_PTES.flag(true),
+        );
+        kernel::io::poll::read_poll_timeout(
+            || Ok(self.read(regs::VM_INVALIDATE_ENG0_ACK.nth(ENGINE, 1))),
+            |ack| ack & mask != 0,
+            Delta::ZERO,
+            FLUSH_TIMEOUT,
+        )?;
+        Ok(())
+    }
+
+    /// The first fault since the last call, which this one forgets.
+    pub(crate) fn take_fault(&self) -> Option<FaultStatus> {
+        if !self.regs.is_present() {
+            return None;
+        }
+        let status = FaultStatus::decode(self.read(regs::VM_L2_PROTECTION_FAULT_STATUS));
+        self.clear_fault();
+        status
+    }
+
+    /// Faults go on with the dummy page; the register holds none.
+    fn clear_fault(&self) {
+        self.write(
+            regs::VM_L2_PROTECTION_FAULT_CNTL,
+            fault_cntl::ENABLE_DEFAULT.put(ALL_DEFAULTS)
+                | fault_cntl::CLEAR_PROTECTION_FAULT_STATUS_ADDR.flag(true),
+        );
+    }
+
+    /// Turns all contexts off.
+    pub(crate) fn stop(&self) {
+        for n in 0..regs::VMIDS {
+            self.write(regs::of_context(regs::VM_CONTEXT0_CNTL, n), 0);
+        }
+    }
+}

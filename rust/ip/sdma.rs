@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0
+//! An SDMA engine (4.4): its kernel ring and its eight RLC queues.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::time::Delta;
+
+use hw::bits::{hi, join, lo};
+use hw::doorbell::{Doorbell, SDMA_QUEUES};
+use hw::ip::{Block, Ip};
+use hw::mqd::sdma::{doorbell_offset, kernel_rb_cntl, RlcImage};
+use hw::sdma::ring::RingSize;
+
+use crate::kern::mmio::Mmio;
+use crate::regs::sdma::{
+    self as regs, cntl, context_status, doorbell, f32_cntl, ib_cntl, minor_ptr_update,
+    phase0_quantum, rb_cntl, utcl1_timeout,
+};
+use crate::regs::{Reg, Window};
+
+/// How long a ring may take to end what it is doing.
+const STOP_TIMEOUT: Delta = Delta::from_millis(2000);
+/// Between two looks at it.
+const STOP_POLL: Delta = Delta::from_micros(500);
+/// Time slice of a queue, in units of 2^0 microseconds.
+const QUANTUM: u32 = 32;
+/// Tries of a translation that misses.
+const XNACK_LIMIT: u32 = 0x80;
+
+/// Where an engine's kernel ring is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KernelRingConfig {
+    /// MC address, 256-byte aligned.
+    pub(crate) base: u64,
+    /// Its size.
+    pub(crate) size: RingSize,
+    /// MC address of the 64-bit word that the engine writes the read pointer to, in bytes.
+    pub(crate) rptr_writeback: u64,
+    /// Its doorbell.
+    pub(crate) doorbell: Doorbell,
+}
+
+/// What CONTEXT_STATUS says of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct QueueStatus {
+    /// It is the engine's current one.
+    pub(crate) selected: bool,
+    /// It has nothing to do.
+    pub(crate) idle: bool,
+    /// Why the engine has stopped it; 0 if it has not.
+    pub(crate) exception: u32,
+}
+
+/// An engine. Calls for one ring are serialised by the ring's owner; different rings do not interfere.
+pub(crate) struct Sdma {
+    engine: u8,
+    regs: Window,
+}
+
+impl Sdma {
+    /// Engine `engine` of the ASIC whose blocks are `ips`; ENODEV if it has none.
+    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [Ip], engine: u8) -> Result<Arc<Self>> {
+        let regs = Window::new(mmio, ips, Block::Sdma, engine.into())?;
+        Ok(Arc::new(Self { engine, regs }, GFP_KERNEL)?)
+    }
+
+    /// The engine's number.
+    pub(crate) fn engine(&self) -> u8 {
+        self.engine
+    }
+
+    /// Sets the engine up and lets it run, with no ring.
+    pub(crate) fn bring_up(&self) {
+        let r = &self.regs;
+        r.update(regs::F32_CNTL, &[(f32_cntl::HALT, 1)]);
+        self.disable_rings();
+        r.update(
+            regs::CNTL,
+            &[
+                (cntl::TRAP_ENABLE, 1),
+                (cntl::UTC_L1_ENABLE, 1),
+                (cntl::AUTO_CTXSW_ENABLE, 1),
+            ],
+        );
+        r.write(regs::SEM_WAIT_FAIL_TIMER_CNTL, 0);
+        r.write(
+            regs::UTCL1_TIMEOUT,
+            utcl1_timeout::RD_XNACK_LIMIT.put(XNACK_LIMIT)
+                | utcl1_timeout::WR_XNACK_LIMIT.put(XNACK_LIMIT),
+        );
+        for phase in [
+            regs::PHASE0_QUANTUM,
+            regs::PHASE1_QUANTUM,
+            regs::PHASE2_QUANTUM,
+        ] {
+            r.write(
+                phase,
+                phase0_quantum::VALUE.put(QUANTUM) | phase0_quantum::UNIT.put(0),
+            );
+        }
+        r.update(regs::F32_CNTL, &[(f32_cntl::HALT, 0)]);
+    }
+
+    /// Halts the engine and disables its rings, whatever they are doing.
+    pub(crate) fn stop(&self) {
+        self.regs.update(regs::F32_CNTL, &[(f32_cntl::HALT, 1)]);
+        self.disable_rings();
+    }
+
+    fn disable_rings(&self) {
+        self.disable(regs::GFX);
+        (0..SDMA_QUEUES).for_each(|queue| self.disable(rlc(queue)));
+    }
+
+    fn disable(&self, ring: Reg) {
+        self.enable(ring, false);
+        self.write(ring, regs::DOORBELL, 0);
+    }
+
+    fn read(&self, ring: Reg, reg: Reg) -> u32 {
+        self.regs.read(reg.within(ring))
+    }
+
+    fn write(&self, ring: Reg, reg: Reg, value: u32) {
+        self.regs.write(reg.within(ring), value);
+    }
+
+    fn write_pair(&self, ring: Reg, low: Reg, high: Reg, value: u64) {
+        self.write(ring, low, lo(value));
+        self.write(ring, high, hi(value));
+    }
+
+    fn enable(&self, ring: Reg, on: bool) {
+        self.regs.update(
+            regs::RB_CNTL.within(ring),
+            &[(rb_cntl::RB_ENABLE, on.into())],
+        );
+    }
+
+    /// Starts the kernel's ring, empty, with both pointers at 0.
+    pub(crate) fn start_kernel_ring(&self, config: KernelRingConfig) {
+        let ring = regs::GFX;
+        let control = kernel_rb_cntl(config.size);
+        self.write(ring, regs::RB_CNTL, control);
+        self.write_pair(ring, regs::RB_RPTR, regs::RB_RPTR_HI, 0);
+        self.write_pair(
+            ring,
+            regs::RB_RPTR_ADDR_LO,
+            regs::RB_RPTR_ADDR_HI,
+            config.rptr_writeback,
+        );
+        self.write_pair(ring, regs::RB_BASE, regs::RB_BASE_HI, config.base >> 8);
+        self.set_write_pointer(ring, 0);
+        self.write(ring, regs::RB_WPTR_POLL_CNTL, 0);
+        self.write(ring, regs::DOORBELL_OFFSET, doorbell_offset(config.doorbell));
+        self.write(ring, regs::DOORBELL, doorbell::ENABLE.flag(true));
+        self.write(ring, regs::IB_CNTL, ib_cntl::IB_ENABLE.flag(true));
+        self.write(
+            ring,
+            regs::RB_CNTL,
+            control | rb_cntl::RB_ENABLE.flag(true),
+        );
+    }
+
+    /// Stops the kernel's ring and waits for the packet that it is at. Sleeps. ETIMEDOUT after two seconds.
+    pub(crate) fn stop_kernel_ring(&self) -> Result {
+        self.halt(regs::GFX)
+    }
+
+    /// The kernel ring's read pointer, bytes.
+    pub(crate) fn kernel_rptr(&self) -> u64 {
+        self.read_pointer(regs::GFX)
+    }
+
+    /// What the kernel ring does.
+    pub(crate) fn kernel_status(&self) -> QueueStatus {
+        self.status_of(regs::GFX)
+    }
+
+    /// Puts a queue into RLC slot `queue`, to go on from the read pointer `rptr` to the write pointer `wptr`
+    /// (bytes). The slot is empty. Sleeps. EINVAL if there is no such slot, ETIMEDOUT if it does not get idle.
+    pub(crate) fn load(&self, queue: u8, image: &RlcImage, rptr: u64, wptr: u64) -> Result {
+        let ring = slot(queue)?;
+        self.write(ring, regs::RB_CNTL, image.rb_cntl);
+        self.wait_idle(ring)?;
+        self.write(ring, regs::DOORBELL_OFFSET, image.doorbell_offset);
+        self.write_pair(ring, regs::RB_RPTR, regs::RB_RPTR_HI, rptr);
+        // A doorbell that rings from now on is kept until the write pointer is whole.
+        self.write(ring, regs::MINOR_PTR_UPDATE, minor_ptr_update::ENABLE.flag(true));
+        self.write(ring, regs::DOORBELL, image.doorbell);
+        self.write_pair(ring, regs::RB_WPTR, regs::RB_WPTR_HI, wptr);
+        self.write(ring, regs::MINOR_PTR_UPDATE, 0);
+        self.write(ring, regs::RB_BASE, image.rb_base);
+        self.write(ring, regs::RB_BASE_HI, image.rb_base_hi);
+        self.write(ring, regs::RB_RPTR_ADDR_HI, image.rptr_addr_hi);
+        self.write(ring, regs::RB_RPTR_ADDR_LO, image.rptr_addr_lo);
+        self.write(ring, regs::RB_WPTR_POLL_ADDR_HI, image.wptr_poll_addr_hi);
+        self.write(ring, regs::RB_WPTR_POLL_ADDR_LO, image.wptr_poll_addr_lo);
+        self.write(ring, regs::DUMMY_REG, image.dummy_reg);
+        self.write(ring, regs::IB_CNTL, image.ib_cntl);
+        self.write(ring, regs::RB_CNTL, image.rb_cntl_enabled());
+        Ok(())
+    }
+
+    /// Takes the queue out of RLC slot `queue` and says how far it got: the read pointer, bytes. Sleeps.
+    /// EINVAL if there is no such slot; ETIMEDOUT if the queue does not stop, and the slot must not be used
+    /// then.
+    pub(crate) fn unload(&self, queue: u8) -> Result<u64> {
+        let ring = slot(queue)?;
+        self.halt(ring)?;
+        Ok(self.read_pointer(ring))
+    }
+
+    /// The read pointer of the queue in RLC slot `queue`, bytes; 0 if there is no such slot.
+    pub(crate) fn rptr(&self, queue: u8) -> u64 {
+        slot(queue).map_or(0, |ring| self.read_pointer(ring))
+    }
+
+    /// What the queue in RLC slot `queue` does; EINVAL if there is no such slot.
+    pub(crate) fn status(&self, queue: u8) -> Result<QueueStatus> {
+        Ok(self.status_of(slot(queue)?))
+    }
+
+    fn halt(&self, ring: Reg) -> Result {
+        self.enable(ring, false);
+        let stopped = self.wait_idle(ring);
+        self.write(ring, regs::DOORBELL, 0);
+        stopped
+    }
+
+    fn wait_idle(&self, ring: Reg) -> Result {
+        kernel::io::poll::read_poll_timeout(
+            || Ok(self.status_of(ring)),
+            |status| status.idle,
+            STOP_POLL,
+            STOP_TIMEOUT,
+        )?;
+        Ok(())
+    }
+
+    fn set_write_pointer(&self, ring: Reg, wptr: u64) {
+        self.write(ring, regs::MINOR_PTR_UPDATE, minor_ptr_update::ENABLE.flag(true));
+        self.write_pair(ring, regs::RB_WPTR, regs::RB_WPTR_HI, wptr);
+        self.write(ring, regs::MINOR_PTR_UPDATE, 0);
+    }
+
+    /// The pointer moves while it is read: a carry into the high half between the two reads shows.
+    fn read_pointer(&self, ring: Reg) -> u64 {
+        let high = self.read(ring, regs::RB_RPTR_HI);
+        let low = self.read(ring, regs::RB_RPTR);
+        let again = self.read(ring, regs::RB_RPTR_HI);
+        if high == again {
+            join(low, high)
+        } else {
+            join(0, again)
+        }
+    }
+
+    fn status_of(&self, ring: Reg) -> QueueStatus {
+        let status = self.read(ring, regs::CONTEXT_STATUS);
+        QueueStatus {
+            selected: context_status::SELECTED.is_set(status),
+            idle: context_status::IDLE.is_set(status),
+            exception: context_status::EXCEPTION.get(status),
+        }
+    }
+}
+
+/// Where RLC queue `queue`'s registers begin.
+const fn rlc(queue: u8) -> Reg {
+    regs::RLC0.nth(queue as u32, regs::RLC_STRIDE)
+}
+
+fn slot(queue: u8) -> Result<Reg> {
+    if queue >= SDMA_QUEUES {
+        return Err(EINVAL);
+    }
+    Ok(rlc(queue))
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Coherent DMA memory of dwords, for rings and pages that the device writes.
+
+use kernel::device::{Bound, Device};
+use kernel::devres::Devres;
+use kernel::dma::Coherent;
+use kernel::prelude::*;
+
+/// Dwords that CPU and device share. After unbind they read as 0 and writes are dropped. Any context.
+pub(crate) struct DmaWords {
+    memory: Devres<Coherent<[u32]>>,
+    address: u64,
+    len: usize,
+}
+
+impl DmaWords {
+    /// `len` dwords, zero. ENOMEM.
+    pub(crate) fn new(dev: &Device<Bound>, len: usize) -> Result<Self> {
+        let memory = Coherent::<u32>::zeroed_slice(dev, len, GFP_KERNEL)?;
+        let address = memory.dma_handle();
+        Ok(Self {
+            memory: Devres::new(dev, memory)?,
+            address,
+            len,
+        })
+    }
+
+    /// Where the device finds the first dword: a bus address.
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Dword `index`, read once; 0 outside.
+    pub(crate) fn read(&self, index: usize) -> u32 {
+        let Some(memory) = self.memory.try_access() else {
+            return 0;
+        };
+        if index >= self.len {
+            return 0;
+        }
+        // SAFETY: `index` is inside the allocation; volatile, since the device may write it meanwhile.
+        unsafe { memory.as_ptr().cast::<u32>().add(index).read_volatile() }
+    }
+}

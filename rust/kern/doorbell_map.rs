@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The doorbell BAR (BAR2).
+
+use kernel::device::{Bound, Core};
+use kernel::devres::Devres;
+use kernel::io::Io;
+use kernel::pci;
+use kernel::prelude::*;
+
+/// The BAR of the doorbells.
+const BAR: u32 = 2;
+
+/// The doorbells, mapped uncached. After unbind a doorbell that rings is dropped. Any context.
+pub(crate) struct DoorbellMap {
+    bar: Devres<pci::Bar<'static>>,
+    start: u64,
+    size: u64,
+}
+
+impl DoorbellMap {
+    /// Maps the doorbells of `pdev`. EBUSY if another driver has the BAR, ENOMEM if it cannot be mapped.
+    pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
+        let start = pdev.resource_start(BAR)?;
+        let size = pdev.resource_len(BAR)?;
+        let bound: &pci::Device<Bound> = pdev;
+        let bar = bound.iomap_region(BAR, c"rkfd doorbells")?.into_devres()?;
+        Ok(Self { bar, start, size })
+    }
+
+    /// Rings the doorbell at byte `offset` of the BAR with one 64-bit store. Earlier stores to memory are
+    /// visible to the device before it. An offset outside the BAR or not aligned to 8 rings nothing.
+    pub(crate) fn ring(&self, offset: u32, value: u64) {
+        if let Some(bar) = self.bar.try_access() {
+            let _ = bar.try_write64(value, offset as usize);
+        }
+    }
+
+    /// Rings the doorbell at byte `offset` with one 32-bit store, as the IH wants it.
+    pub(crate) fn ring32(&self, offset: u32, value: u32) {
+        if let Some(bar) = self.bar.try_access() {
+            let _ = bar.try_write32(value, offset as usize);
+        }
+    }
+
+    /// The page frame at byte `offset`, for mapping it into user space; EINVAL outside the BAR.
+    pub(crate) fn pfn(&self, offset: u32) -> Result<usize> {
+        if u64::from(offset) >= self.size {
+            return Err(EINVAL);
+        }
+        Ok(((self.start + u64::from(offset)) >> kernel::page::PAGE_SHIFT) as usize)
+    }
+
+    /// Bytes of the BAR.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The register BAR (BAR5): 32-bit accesses by dword index.
+
+use kernel::device::{Bound, Core};
+use kernel::devres::Devres;
+use kernel::io::Io;
+use kernel::pci;
+use kernel::prelude::*;
+
+/// The BAR of the registers.
+const BAR: u32 = 5;
+
+/// What a register of a device that is gone reads as.
+pub(crate) const GONE: u32 = u32::MAX;
+
+/// The registers, mapped uncached. After unbind, and outside the BAR, reads give [`GONE`] and writes are
+/// dropped, as the bus does it for a device that was pulled out. Any context.
+pub(crate) struct Mmio {
+    bar: Devres<pci::Bar<'static>>,
+    start: u64,
+    size: u64,
+}
+
+impl Mmio {
+    /// Maps the registers of `pdev`. EBUSY if another driver has the BAR, ENOMEM if it cannot be mapped.
+    pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
+        let start = pdev.resource_start(BAR)?;
+        let size = pdev.resource_len(BAR)?;
+        let bound: &pci::Device<Bound> = pdev;
+        let bar = bound.iomap_region(BAR, c"rkfd registers")?.into_devres()?;
+        Ok(Self { bar, start, size })
+    }
+
+    /// Reads the register at `dword`.
+    pub(crate) fn read(&self, dword: u32) -> u32 {
+        let Some(bar) = self.bar.try_access() else {
+            return GONE;
+        };
+        bar.try_read32(byte(dword)).unwrap_or(GONE)
+    }
+
+    /// Writes the register at `dword`. Earlier stores to memory are visible to the device before this one.
+    pub(crate) fn write(&self, dword: u32, value: u32) {
+        if let Some(bar) = self.bar.try_access() {
+            // Outside the BAR: dropped, as the bus would.
+            let _ = bar.try_write32(value, byte(dword));
+        }
+    }
+
+    /// The page frame of the registers' page at `byte`, for mapping it into user space; EINVAL outside.
+    pub(crate) fn pfn(&self, byte: u64) -> Result<usize> {
+        if byte >= self.size {
+            return Err(EINVAL);
+        }
+        Ok(((self.start + byte) >> kernel::page::PAGE_SHIFT) as usize)
+    }
+
+    /// Whether the device is still bound.
+    pub(crate) fn is_present(&self) -> bool {
+        self.bar.try_access().is_some()
+    }
+}
+
+/// Every dword index has a byte offset, since `usize` has 64 bits here.
+const fn byte(dword: u32) -> usize {
+    dword as usize * 4
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The VRAM BAR (BAR0), mapped write-combining.
+
+use core::ffi::c_void;
+
+use kernel::device::{Bound, Core};
+use kernel::devres::Devres;
+use kernel::pci;
+use kernel::prelude::*;
+
+use crate::ffi;
+
+/// The BAR of VRAM.
+const BAR: u32 = 0;
+
+/// The most that one access to the mapping moves: unbind waits for it, and it holds off an RCU grace period.
+const CHUNK: usize = 64 << 10;
+
+/// VRAM as the CPU sees it. Stores are combined: before the GPU may rely on them, the HDP has to be flushed
+/// (`ip::hdp::Hdp::flush`). After unbind every access is ENODEV; outside the BAR, or not aligned to its
+/// size, EINVAL. Any context, but long copies take their time.
+pub(crate) struct VramMap {
+    mapping: Devres<Mapping>,
+    start: u64,
+    size: u64,
+}
+
+/// The BAR, requested and mapped.
+struct Mapping {
+    pdev: kernel::sync::aref::ARef<pci::Device>,
+    base: *mut u8,
+}
+
+// SAFETY: the mapping is global; its address is valid in every context.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; what is behind it is only accessed by the I/O accessors, which allow races.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn new(pdev: &pci::Device<Bound>, start: u64, size: u64) -> Result<Self> {
+        let raw = raw(pdev);
+        // SAFETY: `raw` is a valid PCI device, `BAR` one of its resources and the name is static.
+        let busy = unsafe { ffi::pci_request_region(raw, BAR as i32, c"rkfd vram".as_ptr().cast()) };
+        if busy != 0 {
+            return Err(EBUSY);
+        }
+        // SAFETY: the range is the device's BAR, requested above.
+        let base = unsafe { ffi::ioremap_wc(start, size as _) }.cast::<u8>();
+        if base.is_null() {
+            // SAFETY: requested above.
+            unsafe { ffi::pci_release_region(raw, BAR as i32) };
+            return Err(ENOMEM);
+        }
+        let pdev: &pci::Device = pdev;
+        Ok(Self {
+            pdev: pdev.into(),
+            base,
+        })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped and requested in `new`; `Devres` has ended all accesses.
+        unsafe {
+            ffi::iounmap(self.base.cast::<c_void>());
+            ffi::pci_release_region(raw(&self.pdev), BAR as i32);
+        }
+    }
+}
+
+fn raw<C: kernel::device::DeviceContext>(pdev: &pci::Device<C>) -> *mut ffi::pci_dev {
+    // `pci::Device` is a transparent wrapper of `struct pci_dev`.
+    core::ptr::from_ref(pdev).cast_mut().cast()
+}
+
+impl VramMap {
+    /// Maps all of BAR0 of `pdev`. EBUSY if another driver has it, ENOMEM if it cannot be mapped, ENODEV if
+    /// firmware has assigned it no address.
+    pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
+        let start = pdev.resource_start(BAR)?;
+        let size = pdev.resource_len(BAR)?;
+        if start == 0 || size == 0 {
+            return Err(ENODEV);
+        }
+        let bound: &pci::Device<Bound> = pdev;
+        let mapping = Devres::new(bound.as_ref(), Mapping::new(bound, start, size)?)?;
+        Ok(Self {
+            mapping,
+            start,
+            size,
+        })
+    }
+
+    /// Bytes that the CPU can reach.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The page frame at VRAM offset `offset`, for mapping it into user space; EINVAL outside.
+    pub(crate) fn pfn(&self, offset: u64) -> Result<usize> {
+        self.check(offset, 1, 1)?;
+        Ok(((self.start + offset) >> kernel::page::PAGE_SHIFT) as usize)
+    }
+
+    /// Whether `bytes` bytes from `offset` on are in the BAR, and `offset` a multiple of `align`.
+    fn check(&self, offset: u64, bytes: usize, align: u64) -> Result<usize> {
+        let end = offset.checked_add(bytes as u64).ok_or(EINVAL)?;
+        if end > self.size || offset % align != 0 {
+            return Err(EINVAL);
+        }
+        Ok(offset as usize)
+    }
+
+    /// Calls `access` with the address of each piece of the range and its first byte in the range.
+    fn pieces(
+        &self,
+        offset: u64,
+        bytes: usize,
+        align: u64,
+        mut access: impl FnMut(*mut u8, core::ops::Range<usize>),
+    ) -> Result {
+        let offset = self.check(offset, bytes, align)?;
+        let mut done = 0;
+        while done < bytes {
+            let end = bytes.min(done + CHUNK);
+            let mapping = self.mapping.try_access().ok_or(ENODEV)?;
+            access(mapping.base.wrapping_add(offset + done), done..end);
+            done = end;
+        }
+        Ok(())
+    }
+
+    /// Reads the 64-bit word at `offset` in one access.
+    pub(crate) fn read64(&self, offset: u64) -> Result<u64> {
+        let at = self.check(offset, 8, 8)?;
+        let mapping = self.mapping.try_access().ok_or(ENODEV)?;
+        // SAFETY: checked to be in the mapping, which lives as long as the guard.
+        Ok(unsafe { ffi::readq(mapping.base.wrapping_add(at).cast()) })
+    }
+
+    /// Writes the 64-bit word at `offset` in one access.
+    pub(crate) fn write64(&self, offset: u64, value: u64) -> Result {
+        let at = self.check(offset, 8, 8)?;
+        let mapping = self.mapping.try_access().ok_or(ENODEV)?;
+        // SAFETY: checked to be in the mapping, which lives as long as the guard.
+        unsafe { ffi::writeq(value, mapping.base.wrapping_add(at).cast()) };
+        Ok(())
+    }
+
+    /// Writes `values` from `offset` on; each word is written whole.
+    pub(crate) fn write64s(&self, offset: u64, values: &[u64]) -> Result {
+        self.pieces(offset, size_of_val(values), 8, |at, range| {
+            for (n, value) in values[range.start / 8..range.end / 8].iter().enumerate() {
+                // SAFETY: `pieces` gives addresses in the mapping, for the length of the range.
+                unsafe { ffi::writeq(*value, at.wrapping_add(n * 8).cast()) };
+            }
+        })
+    }
+
+    /// Writes `value` `count` times from `offset` on; each word is written whole.
+    pub(crate) fn fill64(&self, offset: u64, value: u64, count: usize) -> Result {
+        let bytes = count.checked_mul(8).ok_or(EINVAL)?;
+        self.pieces(offset, bytes, 8, |at, range| {
+            for n in 0..range.len() / 8 {
+                // SAFETY: `pieces` gives addresses in the mapping, for the length of the range.
+                unsafe { ffi::writeq(value, at.wrapping_add(n * 8).cast()) };
+            }
+        })
+    }
+
+    /// Reads dwords from `offset` on.
+    pub(crate) fn read32s(&self, offset: u64, out: &mut [u32]) -> Result {
+        let to = out.as_mut_ptr().cast::<u8>();
+        self.pieces(offset, size_of_val(out), 4, |at, range| {
+            // SAFETY: the piece is in the mapping, and its range in `out`, whose bytes may all be written.
+            unsafe {
+                ffi::memcpy_fromio(
+                    to.wrapping_add(range.start).cast(),
+                    at.cast(),
+                    range.len() as _,
+                )
+            };
+        })
+    }
+
+    /// Writes dwords from `offset` on.
+    pub(crate) fn write32s(&self, offset: u64, values: &[u32]) -> Result {
+        let from = values.as_ptr().cast::<u8>();
+        self.pieces(offset, size_of_val(values), 4, |at, range| {
+            // SAFETY: the piece is in the mapping, and its range in `values`.
+            unsafe {
+                ffi::memcpy_toio(
+                    at.cast(),
+                    from.wrapping_add(range.start).cast(),
+                    range.len() as _,
+                )
+            };
+        })
+    }
+}

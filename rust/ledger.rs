@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0
+//! How many of each kind of object a GPU has: counted where the object is made, uncounted when it is dropped.
+//! What is not zero after the last client has gone is a leak.
+
+use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::Arc;
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum Kind {
+    /// Processes that use the GPU.
+    Processes,
+    /// GPU address spaces.
+    Vms,
+    /// Buffer objects.
+    Bos,
+    /// User queues.
+    Queues,
+    /// Leased VMIDs.
+    Vmids,
+    /// Doorbell slices of processes.
+    DoorbellSlices,
+    /// Bytes of VRAM handed out.
+    VramBytes,
+    /// Bytes of system memory for the GPU.
+    GttBytes,
+    /// Bytes of pinned user memory.
+    UserptrBytes,
+    /// Bound pages of the GART.
+    GartPages,
+    /// Jobs that have not ended.
+    Jobs,
+    /// Page tables.
+    PageTables,
+}
+
+impl Kind {
+    /// Every kind, in the order in which debugfs shows them.
+    pub(crate) const ALL: [Self; 12] = [
+        Self::Processes,
+        Self::Vms,
+        Self::Bos,
+        Self::Queues,
+        Self::Vmids,
+        Self::DoorbellSlices,
+        Self::VramBytes,
+        Self::GttBytes,
+        Self::UserptrBytes,
+        Self::GartPages,
+        Self::Jobs,
+        Self::PageTables,
+    ];
+
+    /// The name in debugfs.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Processes => "processes",
+            Self::Vms => "vms",
+            Self::Bos => "bos",
+            Self::Queues => "queues",
+            Self::Vmids => "vmids",
+            Self::DoorbellSlices => "doorbell_slices",
+            Self::VramBytes => "vram_bytes",
+            Self::GttBytes => "gtt_bytes",
+            Self::UserptrBytes => "userptr_bytes",
+            Self::GartPages => "gart_pages",
+            Self::Jobs => "jobs",
+            Self::PageTables => "page_tables",
+        }
+    }
+}
+
+/// The counts of one GPU. Any context; no locks.
+pub(crate) struct Ledger {
+    counts: [Atomic<i64>; Kind::ALL.len()],
+}
+
+impl Ledger {
+    /// All counts 0. ENOMEM.
+    pub(crate) fn new() -> Result<Arc<Self>> {
+        let ledger = Self {
+            counts: [const { Atomic::new(0) }; Kind::ALL.len()],
+        };
+        Ok(Arc::new(ledger, GFP_KERNEL)?)
+    }
+
+    /// Counts `n` of `kind` for as long as what is returned lives.
+    pub(crate) fn hold(self: &Arc<Self>, kind: Kind, n: u64) -> Hold {
+        self.add(kind, n as i64);
+        Hold {
+            ledger: self.clone(),
+            kind,
+            n,
+        }
+    }
+
+    /// The count of `kind` now.
+    pub(crate) fn count(&self, kind: Kind) -> i64 {
+        self.counts[kind as usize].load(Relaxed)
+    }
+
+    /// All counts with their kinds, in debugfs's order; not of one moment.
+    pub(crate) fn snapshot(&self) -> [(Kind, i64); Kind::ALL.len()] {
+        Kind::ALL.map(|kind| (kind, self.count(kind)))
+    }
+
+    fn add(&self, kind: Kind, n: i64) {
+        self.counts[kind as usize].add(n, Relaxed);
+    }
+}
+
+/// A count held in a [`Ledger`]; given back when dropped.
+pub(crate) struct Hold {
+    ledger: Arc<Ledger>,
+    kind: Kind,
+    n: u64,
+}
+
+impl Hold {
+    /// Counts `n` more.
+    pub(crate) fn grow(&mut self, n: u64) {
+        self.n = self.n.saturating_add(n);
+        self.ledger.add(self.kind, n as i64);
+    }
+
+    /// Counts `n` less; at most what is held.
+    pub(crate) fn shrink(&mut self, n: u64) {
+        let n = n.min(self.n);
+        self.n -= n;
+        self.ledger.add(self.kind, -(n as i64));
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.ledger.add(self.kind, -(self.n as i64));
+    }
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Registers by AMD's names: where they are in their block, and their fields. A block's place in BAR5 comes
+//! from the ASIC's table (SOC15 addressing), so that one list serves every ASIC with that version of the block.
+
+pub(crate) mod athub;
+pub(crate) mod gc;
+pub(crate) mod hdp;
+pub(crate) mod hub;
+pub(crate) mod mmhub;
+pub(crate) mod nbio;
+pub(crate) mod osssys;
+pub(crate) mod sdma;
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use hw::bits::Field;
+use hw::ip::{Block, Ip};
+
+use crate::kern::mmio::{Mmio, GONE};
+
+/// A register: its segment of the block, and the dwords from the segment's base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reg {
+    segment: usize,
+    offset: u32,
+}
+
+impl Reg {
+    /// The register at `offset` of `segment`.
+    pub(crate) const fn new(segment: usize, offset: u32) -> Self {
+        Self { segment, offset }
+    }
+
+    /// `self` in a group of registers that begins at `first`.
+    pub(crate) const fn within(self, first: Self) -> Self {
+        first.nth(self.offset, 1)
+    }
+
+    /// The register `n` steps of `stride` dwords further on. For indices that the caller knows to be small.
+    pub(crate) const fn nth(self, n: u32, stride: u32) -> Self {
+        Self {
+            segment: self.segment,
+            offset: self.offset.saturating_add(n.saturating_mul(stride)),
+        }
+    }
+}
+
+/// `word` with `field` set to `value`.
+pub(crate) const fn with(word: u32, field: Field, value: u32) -> u32 {
+    word & !field.put(u32::MAX) | field.put(value)
+}
+
+/// The word with bit `n` set, for registers with a bit for each of something; 0 from 32 on.
+pub(crate) const fn bit(n: u32) -> u32 {
+    match 1u32.checked_shl(n) {
+        Some(word) => word,
+        None => 0,
+    }
+}
+
+/// The registers of one instance of a block.
+#[derive(Clone)]
+pub(crate) struct Window {
+    mmio: Arc<Mmio>,
+    bases: &'static [u32],
+}
+
+impl Window {
+    /// Instance `instance` of `block` in the table `ips`; ENODEV if the ASIC has none.
+    pub(crate) fn new(
+        mmio: &Arc<Mmio>,
+        ips: &'static [Ip],
+        block: Block,
+        instance: usize,
+    ) -> Result<Self> {
+        let ip = hw::ip::find(ips, block).ok_or(ENODEV)?;
+        Ok(Self {
+            mmio: mmio.clone(),
+            bases: ip.instances.get(instance).ok_or(ENODEV)?,
+        })
+    }
+
+    /// The dword of `reg` in BAR5; None in a segment that the block does not have.
+    fn dword(&self, reg: Reg) -> Option<u32> {
+        self.bases.get(reg.segment)?.checked_add(reg.offset)
+    }
+
+    /// Reads `reg`; all ones when the device is gone.
+    pub(crate) fn read(&self, reg: Reg) -> u32 {
+        self.dword(reg).map_or(GONE, |dword| self.mmio.read(dword))
+    }
+
+    /// Writes `reg`.
+    pub(crate) fn write(&self, reg: Reg, value: u32) {
+        if let Some(dword) = self.dword(reg) {
+            self.mmio.write(dword, value);
+        }
+    }
+
+    /// Writes `value` with its fields from `fields` replaced.
+    pub(crate) fn update(&self, reg: Reg, fields: &[(Field, u32)]) {
+        let value = fields
+            .iter()
+            .fold(self.read(reg), |word, (field, value)| {
+                with(word, *field, *value)
+            });
+        self.write(reg, value);
+    }
+
+    /// Whether reads reach the device.
+    pub(crate) fn is_present(&self) -> bool {
+        self.mmio.is_present()
+    }
+}
+
+/// Declares registers: `NAME @ segment, offset;`, or with `{ FIELD[high:low] ... }`, whose fields go to a
+/// module of the register's name in lower case, given after the `as`.
+macro_rules! registers {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident @ $segment:literal, $offset:literal
+        $(as $module:ident { $( $(#[$field_doc:meta])* $field:ident [$high:literal : $low:literal] )* })? ;
+    )*) => {
+        $(
+            $(#[$doc])*
+            pub(crate) const $name: $crate::regs::Reg = $crate::regs::Reg::new($segment, $offset);
+            $(
+                #[doc = concat!("Fields of [`", stringify!($name), "`].")]
+                pub(crate) mod $module {
+                    use hw::bits::Field;
+                    $(
+                        $(#[$field_doc])*
+                        pub(crate) const $field: Field = Field::new($high, $low);
+                    )*
+                }
+            )?
+        )*
+    };
+}
+pub(crate) use registers;

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0
+//! NBIO 7.4: the PCI side. Offsets are in segment 2.
+
+use super::registers;
+
+registers! {
+    /// Enables the doorbell BAR.
+    RCC_DOORBELL_APER_EN @ 2, 0xc0 as rcc_doorbell_aper_en {
+        /// Doorbells reach their blocks.
+        BIF_DOORBELL_APER_EN[0:0]
+    };
+    /// Straps of function 0.
+    RCC_DEV0_EPF0_STRAP0 @ 2, 0x15 as rcc_dev0_epf0_strap0 {
+        /// Revision of the silicon.
+        ATI_REV_ID[27:24]
+    };
+    /// VRAM in MiB.
+    RCC_CONFIG_MEMSIZE @ 2, 0xc3;
+    /// Interrupts on the bus.
+    INTERRUPT_CNTL @ 2, 0xf1 as interrupt_cntl {
+        /// A dummy read goes before an interrupt.
+        IH_DUMMY_RD_OVERRIDE[0:0]
+        /// The IH's requests do not snoop.
+        IH_REQ_NONSNOOP_EN[3:3]
+    };
+    /// Where the dummy read goes: bus address in units of 256 bytes.
+    INTERRUPT_CNTL2 @ 2, 0xf2;
+    /// The VRAM BAR's enables.
+    BIF_FB_EN @ 2, 0xff as bif_fb_en {
+        /// Reads.
+        FB_READ_EN[0:0]
+        /// Writes.
+        FB_WRITE_EN[1:1]
+    };
+    /// Bus active, chip off.
+    BACO_CNTL @ 2, 0x10b as baco_cntl {
+        /// The chip is off.
+        BACO_EN[0:0]
+        /// As above, without the effect.
+        BACO_DUMMY_EN[2:2]
+    };
+    /// Byte in BAR5 whose write flushes the HDP's memory writes.
+    REMAP_HDP_MEM_FLUSH_CNTL @ 2, 0x12d;
+    /// Byte in BAR5 whose write flushes the HDP's register writes.
+    REMAP_HDP_REG_FLUSH_CNTL @ 2, 0x12e;
+    /// Doorbells of SDMA engine 0.
+    BIF_SDMA0_DOORBELL_RANGE @ 2, 0x1d0;
+    /// Doorbells of SDMA engine 1.
+    BIF_SDMA1_DOORBELL_RANGE @ 2, 0x1d1;
+    /// Doorbells of the IH.
+    BIF_IH_DOORBELL_RANGE @ 2, 0x1d2;
+    /// Doorbells of SDMA engine 2.
+    BIF_SDMA2_DOORBELL_RANGE @ 2, 0x1d6;
+    /// Doorbells of SDMA engine 3.
+    BIF_SDMA3_DOORBELL_RANGE @ 2, 0x1d7;
+    /// Doorbells of SDMA engine 4.
+    BIF_SDMA4_DOORBELL_RANGE @ 2, 0x1d9;
+}

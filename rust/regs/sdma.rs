@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0
+//! SDMA 4.4: an engine, and its rings. Ring registers are offsets from the ring's first.
+
+use super::{registers, Reg};
+
+/// Where the kernel's ring of an engine begins.
+pub(crate) const GFX: Reg = Reg::new(0, 0x80);
+/// Where the first RLC queue begins.
+pub(crate) const RLC0: Reg = Reg::new(0, 0x130);
+/// Dwords from one RLC queue to the next.
+pub(crate) const RLC_STRIDE: u32 = 0x58;
+
+registers! {
+    /// Engine control.
+    CNTL @ 0, 0x1c as cntl {
+        /// TRAP packets interrupt.
+        TRAP_ENABLE[0:0]
+        /// The L1 TLB works.
+        UTC_L1_ENABLE[1:1]
+        /// Contexts are switched, which RLC queues need.
+        AUTO_CTXSW_ENABLE[18:18]
+    };
+    /// Clocks after which a semaphore has failed; 0 never.
+    SEM_WAIT_FAIL_TIMER_CNTL @ 0, 0x21;
+    /// Engine status.
+    STATUS_REG @ 0, 0x25 as status_reg {
+        /// Nothing to do.
+        IDLE[0:0]
+    };
+    /// The engine's processor.
+    F32_CNTL @ 0, 0x2a as f32_cntl {
+        /// It stands.
+        HALT[0:0]
+    };
+    /// Time slice of a queue, for low priority; two more follow.
+    PHASE0_QUANTUM @ 0, 0x2c as phase0_quantum {
+        /// Log2 of the unit.
+        UNIT[3:0]
+        /// Units.
+        VALUE[23:8]
+        /// This phase is preferred.
+        PREFER[30:30]
+    };
+    /// The same for normal priority.
+    PHASE1_QUANTUM @ 0, 0x2d;
+    /// Tries of a translation that misses.
+    UTCL1_TIMEOUT @ 0, 0x47 as utcl1_timeout {
+        /// Reads.
+        RD_XNACK_LIMIT[15:0]
+        /// Writes.
+        WR_XNACK_LIMIT[31:16]
+    };
+    /// The same for high priority.
+    PHASE2_QUANTUM @ 0, 0x4f;
+
+    /// Ring: control.
+    RB_CNTL @ 0, 0x0 as rb_cntl {
+        /// The ring runs.
+        RB_ENABLE[0:0]
+    };
+    /// Ring: address in units of 256 bytes.
+    RB_BASE @ 0, 0x1;
+    /// Ring: its high part.
+    RB_BASE_HI @ 0, 0x2;
+    /// Ring: read pointer, bytes.
+    RB_RPTR @ 0, 0x3;
+    /// Ring: its high part.
+    RB_RPTR_HI @ 0, 0x4;
+    /// Ring: write pointer, bytes.
+    RB_WPTR @ 0, 0x5;
+    /// Ring: its high part.
+    RB_WPTR_HI @ 0, 0x6;
+    /// Ring: polling of a write pointer in memory.
+    RB_WPTR_POLL_CNTL @ 0, 0x7;
+    /// Ring: where the read pointer is written to, high part.
+    RB_RPTR_ADDR_HI @ 0, 0x8;
+    /// Ring: the same, low part.
+    RB_RPTR_ADDR_LO @ 0, 0x9;
+    /// Ring: indirect buffers.
+    IB_CNTL @ 0, 0xa as ib_cntl {
+        /// They are allowed.
+        IB_ENABLE[0:0]
+    };
+    /// Ring: status.
+    CONTEXT_STATUS @ 0, 0x11 as context_status {
+        /// It is the one that runs.
+        SELECTED[0:0]
+        /// It has nothing to do.
+        IDLE[2:2]
+        /// Its time slice is over.
+        EXPIRED[3:3]
+        /// Why it was stopped; 0 if it was not.
+        EXCEPTION[6:4]
+    };
+    /// Ring: doorbell.
+    DOORBELL @ 0, 0x12 as doorbell {
+        /// It works.
+        ENABLE[28:28]
+        /// It rang.
+        CAPTURED[30:30]
+    };
+    /// Ring: the doorbell's place.
+    DOORBELL_OFFSET @ 0, 0x2b;
+    /// Ring: a register without effect.
+    DUMMY_REG @ 0, 0x31;
+    /// Ring: where the write pointer is polled, high part.
+    RB_WPTR_POLL_ADDR_HI @ 0, 0x32;
+    /// Ring: the same, low part.
+    RB_WPTR_POLL_ADDR_LO @ 0, 0x33;
+    /// Ring: the write pointer is being changed.
+    MINOR_PTR_UPDATE @ 0, 0x35 as minor_ptr_update {
+        /// It is.
+        ENABLE[0:0]
+    };
+}
