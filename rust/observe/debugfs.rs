@@ -5,7 +5,6 @@
 use crate::gpu::Gpu;
 use crate::kern::slot::{Filled, Slot};
 use crate::queue::slots::{QueueState, Seat};
-use core::fmt::Write;
 use kernel::debugfs::{Dir, File};
 use kernel::fmt;
 use kernel::prelude::*;

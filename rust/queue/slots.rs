@@ -53,6 +53,8 @@ struct Entry {
     since: Instant<Monotonic>,
     /// It is to be out, and stay out.
     leaving: bool,
+    /// The only slot that a direct queue can be in: the one that its doorbell goes to. Nobody else gets it.
+    own: Option<u8>,
 }
 
 struct State {
@@ -75,9 +77,8 @@ impl State {
 
     fn free_slot(&self) -> Option<u8> {
         let taken = |slot| {
-            self.entries
-                .iter()
-                .any(|entry| entry.seat.slot() == Some(slot))
+            let has = |entry: &Entry| entry.seat.slot() == Some(slot) || entry.own == Some(slot);
+            self.entries.iter().any(has)
         };
         (0..SDMA_QUEUES).find(|&slot| !taken(slot))
     }
@@ -172,7 +173,7 @@ impl Engine {
         let Some(waiting) = waiting else {
             return Action::Nothing;
         };
-        if let Some(slot) = free {
+        if let Some(slot) = waiting.own.or(free) {
             waiting.seat = Seat::Loading(slot);
             return Action::Load(waiting.rlc.clone(), slot);
         }
@@ -281,8 +282,7 @@ impl Engine {
                 seat: Seat::Loading(_) | Seat::Leaving(_),
                 ..
             }) => {}
-            Some(entry) => {
-                entry.since = Instant::now();
+            Some(_) => {
                 drop(state);
                 self.wake();
             }
@@ -370,6 +370,7 @@ impl Engine {
                 seat: slot.map_or(Seat::Out, Seat::Loading),
                 since: Instant::now(),
                 leaving: !rlc.is_runnable(),
+                own: slot,
             };
             let pushed = state.entries.push_within_capacity(entry);
             drop(state);
@@ -381,6 +382,9 @@ impl Engine {
         // A direct queue is in its slot when CREATE_QUEUE returns: its doorbell must find it.
         if let Some(slot) = slot {
             self.load(&rlc, slot);
+            if !rlc.is_runnable() {
+                self.wake();
+            }
         }
         Ok(slot)
     }
