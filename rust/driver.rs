@@ -10,6 +10,7 @@ use kernel::sync::Arc;
 use crate::gpu::Gpu;
 use crate::kern::drm::Registration;
 use crate::kern::pci_ext;
+use crate::kfd::Plugged;
 use crate::queue::interrupts::Dispatch;
 use crate::render;
 
@@ -51,6 +52,7 @@ impl Drop for Running {
 
 /// What is there while a device is bound. Dropped in this order: no more users, no more work, no more interrupts.
 pub(crate) struct Bound {
+    _plugged: Plugged,
     _node: Registration<Arc<Gpu>>,
     _running: Running,
     _irq: Pin<KBox<ThreadedRegistration<Handler>>>,
@@ -76,6 +78,7 @@ impl Bound {
         let gpu = &running.0;
         gpu.start()?;
         let node = render::driver::register(gpu)?;
+        let plugged = Plugged::new(gpu, node.device(), pci_ext::enable_atomics(pdev))?;
         dev_info!(
             pdev,
             "{}, {} MiB of VRAM, gpu_id {}\n",
@@ -84,6 +87,7 @@ impl Bound {
             gpu.id.get()
         );
         Ok(Self {
+            _plugged: plugged,
             _node: node,
             _running: running,
             _irq: irq,

@@ -5,17 +5,24 @@ mod args;
 mod chardev;
 mod info;
 mod ioctl;
+mod memory;
+mod queues;
 
 use hw::topology::gpu_id::GpuId;
 use kernel::prelude::*;
+use kernel::sync::aref::ARef;
 use kernel::sync::{Arc, Mutex};
 
+use crate::gpu::Gpu;
 use crate::kern::chrdev::CharDevice;
 use crate::kern::class::{Class, ClassDevice};
 use crate::kern::kobject::{FileName, Files, Folder};
 use crate::kern::mm_exit;
 use crate::kern::slot::{Filled, Slot};
+use crate::mem::bo::DrmDevice;
+use crate::process::context::Context;
 use crate::process::table::Table;
+use crate::process::Process;
 use crate::topology::{GpuFacts, Topology};
 use chardev::KfdFile;
 
@@ -23,7 +30,7 @@ use chardev::KfdFile;
 static INSTANCE: Slot<Kfd> = Slot::new();
 static INITSTATE: FileName = FileName::new(c"initstate");
 
-/// The interface's state.
+/// The interface's state. The lock of `nodes` is inside the mmap lock.
 #[pin_data]
 pub(crate) struct Kfd {
     #[pin]
@@ -36,6 +43,8 @@ pub(crate) struct Kfd {
 /// A GPU that processes can use.
 struct Node {
     facts: GpuFacts,
+    gpu: Arc<Gpu>,
+    drm: ARef<DrmDevice>,
 }
 
 /// Waits, when dropped, for what still runs of ended processes.
@@ -91,19 +100,48 @@ impl Registration {
 
 impl Kfd {
     /// The instance; ENODEV while the module is being loaded or unloaded.
-    pub(crate) fn instance() -> Result<Arc<Self>> {
+    fn instance() -> Result<Arc<Self>> {
         INSTANCE.get().ok_or(ENODEV)
     }
 
-    /// The facts of the GPU that user space calls `gpu_id`. EINVAL.
-    fn facts(&self, gpu_id: u32) -> Result<GpuFacts> {
-        let id = GpuId::from_raw(gpu_id).ok_or(EINVAL)?;
+    /// Lets processes use `node`'s GPU. EEXIST if there is a GPU of the same id, ENOMEM.
+    fn add(&self, node: Node) -> Result {
+        let id = node.facts.id;
+        {
+            let mut nodes = self.nodes.lock();
+            if nodes.iter().any(|node| node.facts.id == id) {
+                return Err(EEXIST);
+            }
+            nodes.push(node, GFP_KERNEL)?;
+        }
+        self.topology.show(|| self.all_facts()).inspect_err(|_| {
+            self.nodes.lock().retain(|node| node.facts.id != id);
+        })
+    }
+
+    /// Takes `gpu` away from all processes, with all that they have of it. When it returns nothing of theirs uses
+    /// the device.
+    fn remove(&self, gpu: &Arc<Gpu>) {
+        // Contexts are made under this lock, so after it none comes.
+        self.nodes
+            .lock()
+            .retain(|node| !Arc::ptr_eq(&node.gpu, gpu));
+        self.processes.leave(gpu);
+        if let Err(error) = self.topology.show(|| self.all_facts()) {
+            pr_warn!("the topology is not shown: {error:?}\n");
+        }
+    }
+
+    /// Runs `f` on the GPU `id`, which stays meanwhile. ENODEV if there is none.
+    fn with_node<T>(&self, id: GpuId, f: impl FnOnce(&Node) -> Result<T>) -> Result<T> {
         let nodes = self.nodes.lock();
-        let node = nodes
-            .iter()
-            .find(|node| node.facts.id == id)
-            .ok_or(EINVAL)?;
-        Ok(node.facts)
+        let node = nodes.iter().find(|node| node.facts.id == id);
+        f(node.ok_or(ENODEV)?)
+    }
+
+    /// The part of the GPU `id` that `process` has. ENODEV for an unknown GPU, ENOMEM.
+    fn context(&self, process: &Process, id: GpuId) -> Result<Arc<Context>> {
+        self.with_node(id, |node| process.context_on(&node.gpu))
     }
 
     /// The facts of all GPUs, in the order of their nodes. ENOMEM.
@@ -114,9 +152,43 @@ impl Kfd {
         }
         Ok(all)
     }
+}
 
-    /// What the clock of a GPU says; 0 if there is no such GPU.
-    fn gpu_clock(&self, _gpu_id: u32) -> u64 {
-        0
+/// A GPU that processes can use. They lose all they have of it when this is dropped.
+pub(crate) struct Plugged {
+    kfd: Arc<Kfd>,
+    gpu: Arc<Gpu>,
+}
+
+impl Plugged {
+    /// Lets processes use `gpu`, whose render node is `drm`. `atomics`: its atomic operations reach memory. ENODEV
+    /// without an interface or a render node, EEXIST if there is a GPU of the same id, ENOMEM.
+    pub(crate) fn new(gpu: &Arc<Gpu>, drm: &ARef<DrmDevice>, atomics: bool) -> Result<Self> {
+        let kfd = Kfd::instance()?;
+        let facts = GpuFacts {
+            asic: gpu.asic,
+            id: gpu.id,
+            domain: gpu.domain,
+            location: gpu.location,
+            render_minor: drm.render_minor().ok_or(ENODEV)?,
+            vram: gpu.vram.total(),
+            revision: gpu.revision,
+            atomics,
+        };
+        kfd.add(Node {
+            facts,
+            gpu: gpu.clone(),
+            drm: drm.clone(),
+        })?;
+        Ok(Self {
+            kfd,
+            gpu: gpu.clone(),
+        })
+    }
+}
+
+impl Drop for Plugged {
+    fn drop(&mut self) {
+        self.kfd.remove(&self.gpu);
     }
 }

@@ -2,24 +2,39 @@
 //! Processes: what one address space has of each GPU, from the first open of /dev/kfd to the last close or the end
 //! of the address space, whichever is first.
 
-pub(crate) mod pasid;
+pub(crate) mod context;
+mod handles;
+mod memory;
+mod pasid;
+mod queues;
+mod registers;
 pub(crate) mod table;
 
+use hw::doorbell::Slot;
+use hw::topology::gpu_id::GpuId;
 use kernel::prelude::*;
 use kernel::sync::{Arc, Mutex};
 
+use crate::gpu::Gpu;
 use crate::kern::mm_exit::{AddressSpace, Subscription};
+use crate::queue::{CreateQueue, UserQueue};
+use context::Context;
 use pasid::Pasid;
+use queues::Queues;
 use table::Table;
 
-/// A process.
+/// A process. Locks, outermost first: `life` (while things are taken from it), `queues`, a context's memory, the mmap lock, `contexts`, a context's doorbells.
 #[pin_data]
 pub(crate) struct Process {
     space: AddressSpace,
     pid: i32,
     pasid: Pasid,
     #[pin]
-    subscription: Mutex<Option<Subscription<Table>>>,
+    queues: Mutex<Queues>,
+    #[pin]
+    contexts: Mutex<Contexts>,
+    #[pin]
+    life: Mutex<Option<Subscription<Table>>>,
 }
 
 impl Process {
@@ -30,7 +45,9 @@ impl Process {
                 space,
                 pid: kernel::current!().group_leader().pid(),
                 pasid,
-                subscription <- kernel::new_mutex!(None, "Process::subscription"),
+                queues <- kernel::new_mutex!(Queues::new(), "Process::queues"),
+                contexts <- kernel::new_mutex!(Contexts::default(), "Process::contexts"),
+                life <- kernel::new_mutex!(None, "Process::life"),
             }),
             GFP_KERNEL,
         )
@@ -38,7 +55,7 @@ impl Process {
 
     /// Keeps the subscription to the end of the address space until the process's end.
     fn watch(&self, subscription: Subscription<Table>) {
-        *self.subscription.lock() = Some(subscription);
+        *self.life.lock() = Some(subscription);
     }
 
     /// Whether it is the process of the address space with this id.
@@ -51,19 +68,101 @@ impl Process {
         self.space.is_current()
     }
 
-    /// Process id of the opener.
-    pub(crate) fn pid(&self) -> i32 {
-        self.pid
+    /// The process's part of the GPU `id`, if it has one.
+    pub(crate) fn context(&self, id: GpuId) -> Option<Arc<Context>> {
+        let contexts = self.contexts.lock();
+        let context = contexts.list.iter().find(|context| context.gpu().id == id);
+        context.cloned()
     }
 
-    /// The number by which GPUs know it.
-    pub(crate) fn pasid(&self) -> u16 {
-        self.pasid.get()
+    /// The process's part of `gpu`, made with the first call. The caller sees to it that the GPU is not taken away
+    /// meanwhile. ENODEV at the process's end, ENOMEM.
+    pub(crate) fn context_on(&self, gpu: &Arc<Gpu>) -> Result<Arc<Context>> {
+        let mut contexts = self.contexts.lock();
+        if contexts.ended {
+            return Err(ENODEV);
+        }
+        if let Some(context) = contexts.list.iter().find(|context| context.is_on(gpu)) {
+            return Ok(context.clone());
+        }
+        let context = Context::new(gpu, self.pid, self.pasid.get())?;
+        contexts.list.push(context.clone(), GFP_KERNEL)?;
+        Ok(context)
     }
 
-    /// Takes everything from the process. Called once, by who took it out of the table.
+    /// Makes a queue; its id and its doorbell. See [`UserQueue::create`].
+    pub(crate) fn create_queue(
+        &self,
+        context: &Arc<Context>,
+        create: CreateQueue,
+    ) -> Result<(u32, Slot)> {
+        let mut queues = self.queues.lock();
+        queues.create(context, self.pid, self.pasid.get(), create)
+    }
+
+    /// Runs `f` on queue `id`. EINVAL.
+    pub(crate) fn with_queue<T>(
+        &self,
+        id: u32,
+        f: impl FnOnce(&Arc<UserQueue>) -> Result<T>,
+    ) -> Result<T> {
+        f(self.queues.lock().get(id)?)
+    }
+
+    /// Destroys queue `id`. EINVAL.
+    pub(crate) fn destroy_queue(&self, id: u32) -> Result {
+        self.queues.lock().destroy(id)
+    }
+
+    /// Whether it has something of `gpu`, or something is being taken from it.
+    fn uses(&self, gpu: &Arc<Gpu>) -> bool {
+        self.contexts
+            .lock()
+            .list
+            .iter()
+            .any(|context| context.is_on(gpu))
+    }
+
+    /// Takes everything that the process has of `gpu`, which is about to go.
+    fn leave(&self, gpu: &Arc<Gpu>) {
+        let _life = self.life.lock();
+        self.end_contexts(|context| context.is_on(gpu));
+    }
+
+    /// Takes everything from the process. Called once.
     fn end(&self) {
-        let subscription = self.subscription.lock().take();
-        drop(subscription);
+        let mut life = self.life.lock();
+        self.contexts.lock().ended = true;
+        self.end_contexts(|_| true);
+        drop(life.take());
     }
+
+    /// Ends the contexts that `which` says. They stay in the list meanwhile; who finds one there can add nothing to
+    /// it. The caller holds `life`.
+    fn end_contexts(&self, which: impl Fn(&Arc<Context>) -> bool) {
+        loop {
+            let found = self
+                .contexts
+                .lock()
+                .list
+                .iter()
+                .find(|&context| which(context))
+                .cloned();
+            let Some(context) = found else { return };
+            context.close();
+            self.queues.lock().destroy_on(&context);
+            context.release();
+            self.contexts
+                .lock()
+                .list
+                .retain(|other| !Arc::ptr_eq(other, &context));
+        }
+    }
+}
+
+/// The parts of the GPUs that a process has.
+#[derive(Default)]
+struct Contexts {
+    list: KVec<Arc<Context>>,
+    ended: bool,
 }

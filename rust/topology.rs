@@ -61,12 +61,14 @@ impl Topology {
         })
     }
 
-    /// Makes the files say that there are `gpus`. On an error there are no files, until it is tried again.
-    pub(crate) fn show(&self, gpus: &[GpuFacts]) -> Result {
+    /// Makes the files say what GPUs there are, as `gpus` tells. On an error there are no files, until it is tried
+    /// again.
+    pub(crate) fn show(&self, gpus: impl FnOnce() -> Result<KVec<GpuFacts>>) -> Result {
         let mut state = self.state.lock();
+        let gpus = gpus()?;
         state.tree = None;
         state.generation = state.generation.wrapping_add(1);
-        state.tree = Some(Tree::new(&state.device, state.generation, gpus)?);
+        state.tree = Some(Tree::new(&state.device, state.generation, &gpus)?);
         Ok(())
     }
 }

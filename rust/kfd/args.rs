@@ -1,2 +1,212 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Arguments of ioctls, checked.
+//! Arguments of ioctls, checked as far as they can be on their own.
+
+use hw::doorbell::SLICE_BYTES;
+use hw::pte::{Access, Coherence};
+use hw::queue::{Percentage, Priority, QueueType};
+use hw::sdma::ring::RingSize;
+use hw::topology::gpu_id::GpuId;
+use hw::va::{VaRange, GPUVM_BASE, PAGE_SIZE, USER_VA_END};
+use kernel::prelude::*;
+
+use crate::kern::errno;
+use crate::kern::uapi::{self, alloc_flag as flag};
+use crate::mem::bo::Usage;
+use crate::queue::CreateQueue;
+
+/// The most GPUs that one MAP or UNMAP may name.
+const MAX_DEVICES: u32 = 256;
+
+/// A GPU's id. EINVAL for a number that cannot be one.
+pub(super) fn gpu_id(raw: u32) -> Result<GpuId> {
+    GpuId::from_raw(raw).ok_or(EINVAL)
+}
+
+/// An address of user memory, whatever is there. EFAULT.
+fn user_address(address: u64) -> Result<u64> {
+    if address < USER_VA_END {
+        Ok(address)
+    } else {
+        Err(EFAULT)
+    }
+}
+
+/// A ring at `base` of `size` bytes. EFAULT for an address that is not the user's, EINVAL for a bad size.
+fn ring(base: u64, size: u32) -> Result<(u64, RingSize)> {
+    let size = RingSize::new(size.into()).map_err(|_| EINVAL)?;
+    Ok((user_address(base)?, size))
+}
+
+/// Share and rank of a queue. EINVAL.
+fn scheduling(percentage: u32, priority: u32) -> Result<(Percentage, Priority)> {
+    let percentage = Percentage::new(percentage).ok_or(EINVAL)?;
+    let priority = Priority::new(priority).ok_or(EINVAL)?;
+    Ok((percentage, priority))
+}
+
+/// CREATE_QUEUE. EOPNOTSUPP for a type of queue that is not there (yet).
+pub(super) fn create_queue(args: &uapi::CreateQueue) -> Result<CreateQueue> {
+    let kind = QueueType::new(args.queue_type)
+        .filter(|kind| kind.is_sdma())
+        .ok_or_else(errno::not_supported)?;
+    let (percentage, priority) = scheduling(args.queue_percentage, args.queue_priority)?;
+    let (ring, size) = ring(args.ring_base_address, args.ring_size)?;
+    Ok(CreateQueue {
+        kind,
+        ring,
+        size,
+        read_pointer: user_address(args.read_pointer_address)?,
+        write_pointer: user_address(args.write_pointer_address)?,
+        percentage,
+        priority,
+        engine: args.sdma_engine_id,
+    })
+}
+
+/// UPDATE_QUEUE.
+pub(super) struct UpdateQueue {
+    /// Another ring; none leaves it.
+    pub(super) ring: Option<(u64, RingSize)>,
+    /// New share.
+    pub(super) percentage: Percentage,
+    /// New rank.
+    pub(super) priority: Priority,
+}
+
+/// UPDATE_QUEUE. A ring of nothing is how clients stop a queue and leave its ring.
+pub(super) fn update_queue(args: &uapi::UpdateQueue) -> Result<UpdateQueue> {
+    let (percentage, priority) = scheduling(args.queue_percentage, args.queue_priority)?;
+    let ring = if args.ring_base_address == 0 && args.ring_size == 0 {
+        None
+    } else {
+        Some(ring(args.ring_base_address, args.ring_size)?)
+    };
+    Ok(UpdateQueue {
+        ring,
+        percentage,
+        priority,
+    })
+}
+
+/// SET_MEMORY_POLICY. EINVAL for a policy that is none.
+pub(super) fn set_memory_policy(args: &uapi::SetMemoryPolicy) -> Result {
+    let policies = [
+        uapi::KFD_IOC_CACHE_POLICY_COHERENT,
+        uapi::KFD_IOC_CACHE_POLICY_NONCOHERENT,
+    ];
+    if policies.contains(&args.default_policy) && policies.contains(&args.alternate_policy) {
+        Ok(())
+    } else {
+        Err(EINVAL)
+    }
+}
+
+/// What memory ALLOC_MEMORY_OF_GPU asks for.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Kind {
+    /// VRAM, in one piece if so asked.
+    Vram { contiguous: bool },
+    /// System memory.
+    Gtt,
+    /// The process's own memory at an address.
+    User(u64),
+    /// The process's doorbells.
+    Doorbell,
+    /// The page of HDP flush registers.
+    MmioRemap,
+}
+
+/// ALLOC_MEMORY_OF_GPU.
+pub(super) struct AllocMemory {
+    /// What memory.
+    pub(super) kind: Kind,
+    /// Where it will be mapped.
+    pub(super) range: VaRange,
+    /// How the GPU uses it.
+    pub(super) usage: Usage,
+}
+
+const KINDS: u32 = flag::VRAM | flag::GTT | flag::USERPTR | flag::DOORBELL | flag::MMIO_REMAP;
+const ATTRIBUTES: u32 = flag::WRITABLE
+    | flag::EXECUTABLE
+    | flag::PUBLIC
+    | flag::NO_SUBSTITUTE
+    | flag::COHERENT
+    | flag::UNCACHED
+    | flag::EXT_COHERENT
+    | flag::CONTIGUOUS;
+
+/// ALLOC_MEMORY_OF_GPU. EINVAL for unknown flags, not exactly one kind of memory, or a range that is not whole pages
+/// of the GPU's aperture; EOPNOTSUPP for a ring mapped twice, which gfx9 does not need.
+pub(super) fn alloc_memory(args: &uapi::AllocMemory) -> Result<AllocMemory> {
+    if args.flags & flag::AQL_QUEUE_MEM != 0 {
+        return Err(errno::not_supported());
+    }
+    if args.flags & !(KINDS | ATTRIBUTES) != 0 {
+        return Err(EINVAL);
+    }
+    let range = VaRange::new(args.va_addr, args.size).map_err(|_| EINVAL)?;
+    if range.start() < GPUVM_BASE {
+        return Err(EINVAL);
+    }
+    let has = |bit: u32| args.flags & bit != 0;
+    let (kind, size) = match args.flags & KINDS {
+        flag::VRAM => {
+            let contiguous = has(flag::CONTIGUOUS);
+            (Kind::Vram { contiguous }, args.size)
+        }
+        flag::GTT => (Kind::Gtt, args.size),
+        flag::USERPTR => (Kind::User(args.mmap_offset), args.size),
+        flag::DOORBELL => (Kind::Doorbell, SLICE_BYTES),
+        flag::MMIO_REMAP => (Kind::MmioRemap, PAGE_SIZE),
+        _ => return Err(EINVAL),
+    };
+    if args.size != size {
+        return Err(EINVAL);
+    }
+    let usage = Usage {
+        access: Access {
+            read: true,
+            write: has(flag::WRITABLE),
+            execute: has(flag::EXECUTABLE),
+        },
+        coherence: Coherence {
+            coherent: has(flag::COHERENT | flag::EXT_COHERENT),
+            uncached: has(flag::UNCACHED),
+        },
+    };
+    Ok(AllocMemory { kind, range, usage })
+}
+
+/// The number of a buffer among all of a process: its GPU in the upper half.
+#[derive(Clone, Copy)]
+pub(super) struct Handle {
+    /// The GPU that it is on.
+    pub(super) gpu: GpuId,
+    /// Its number there.
+    pub(super) number: u32,
+}
+
+impl Handle {
+    /// The handle that user space passed. EINVAL if it cannot be one.
+    pub(super) fn decode(raw: u64) -> Result<Self> {
+        Ok(Self {
+            gpu: gpu_id(u32::try_from(raw >> 32)?)?,
+            number: (raw & u64::from(u32::MAX)) as u32,
+        })
+    }
+
+    /// The handle for user space.
+    pub(super) fn encode(self) -> u64 {
+        u64::from(self.gpu.get()) << 32 | u64::from(self.number)
+    }
+}
+
+/// The GPUs that MAP or UNMAP names and that are still to be done, by index of the array. EINVAL for none, for too
+/// many, or for more done than there are.
+pub(super) fn devices(count: u32, done: u32) -> Result<core::ops::Range<u32>> {
+    if count == 0 || count > MAX_DEVICES || done > count {
+        return Err(EINVAL);
+    }
+    Ok(done..count)
+}

@@ -6,7 +6,7 @@ use kernel::mm::virt::VmaNew;
 use kernel::prelude::*;
 use kernel::sync::{Arc, ArcBorrow};
 
-use super::{ioctl, Kfd};
+use super::{args, ioctl, Kfd};
 use crate::kern::chrdev::CharFile;
 use crate::kern::host;
 use crate::process::table::Opened;
@@ -52,7 +52,15 @@ impl CharFile for KfdFile {
 
     fn mmap(file: ArcBorrow<'_, Self>, vma: &VmaNew, offset: u64) -> Result {
         file.check_caller()?;
-        let _ = (vma, offset, MmapKind::Mmio, MmapOffset::decode(offset));
-        Err(ENODEV)
+        let offset = MmapOffset::decode(offset);
+        let Ok(id) = args::gpu_id(offset.gpu_id.into()) else {
+            return Err(ENODEV);
+        };
+        let context = file.kfd.context(&file.process, id)?;
+        match offset.kind {
+            MmapKind::Doorbell => context.slice()?.mmap(vma),
+            MmapKind::Mmio => context.mmap_registers(vma),
+            MmapKind::Events | MmapKind::Reserved => Err(EINVAL),
+        }
     }
 }

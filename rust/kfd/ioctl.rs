@@ -9,8 +9,9 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::transmute::{AsBytes, FromBytes};
 
-use super::{info, Kfd};
+use super::{args, info, memory, queues, Kfd};
 use crate::kern::{errno, uaccess_ext};
+use crate::process::context::Context;
 use crate::process::Process;
 
 /// `AMDKFD_IOCTL_BASE`.
@@ -22,6 +23,15 @@ pub(super) struct Caller<'a> {
     pub(super) kfd: &'a Kfd,
     /// The calling process.
     pub(super) process: &'a Arc<Process>,
+}
+
+impl Caller<'_> {
+    /// The calling process's part of the GPU that it calls `gpu_id`. EINVAL for an unknown one, ENOMEM.
+    pub(super) fn context(&self, gpu_id: u32) -> Result<Arc<Context>> {
+        let context = self.kfd.context(self.process, args::gpu_id(gpu_id)?);
+        // mmap says ENODEV where ioctls say EINVAL.
+        context.map_err(|error| if error == ENODEV { EINVAL } else { error })
+    }
 }
 
 /// Which way arguments go, as the command's number implies, whatever the caller's command says.
@@ -69,7 +79,7 @@ impl Call<'_> {
 
 /// Runs ioctl `cmd` with the arguments at `arg`. ENOTTY for a number that is none of KFD's.
 pub(super) fn dispatch(caller: &Caller<'_>, cmd: u32, arg: usize) -> Result<isize> {
-    use Direction::{InOut, Out};
+    use Direction::{In, InOut, Out};
 
     if _IOC_TYPE(cmd) != TYPE {
         return Err(ENOTTY);
@@ -81,9 +91,20 @@ pub(super) fn dispatch(caller: &Caller<'_>, cmd: u32, arg: usize) -> Result<isiz
     };
     match _IOC_NR(cmd) {
         0x01 => call.run(Out, info::get_version),
+        0x02 => call.run(InOut, queues::create),
+        0x03 => call.run(InOut, queues::destroy),
+        0x04 => call.run(In, memory::set_memory_policy),
         0x05 => call.run(InOut, info::get_clock_counters),
         0x06 => call.run(Out, info::get_process_apertures),
+        0x07 => call.run(In, queues::update),
         0x14 => call.run(InOut, info::get_process_apertures_new),
+        0x15 => call.run(In, memory::acquire_vm),
+        0x16 => call.run(InOut, memory::alloc),
+        0x17 => call.run(In, memory::free),
+        0x18 => call.run(InOut, memory::map),
+        0x19 => call.run(InOut, memory::unmap),
+        0x23 => call.run(InOut, memory::available),
+        // Known to the interface, but not to this driver: events, debugging, shared virtual memory, dma-buf.
         0x01..=0x28 => Err(errno::not_supported()),
         _ => Err(ENOTTY),
     }

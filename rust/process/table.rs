@@ -6,9 +6,10 @@ use kernel::sync::{Arc, Mutex};
 
 use super::pasid::Pasids;
 use super::Process;
+use crate::gpu::Gpu;
 use crate::kern::mm_exit::{AddressSpace, Listener, Subscription};
 
-/// All processes. Whoever takes a process out of here ends it, so that happens once.
+/// All processes. Whoever marks one as ending ends it, so that happens once.
 #[pin_data]
 pub(crate) struct Table {
     #[pin]
@@ -19,6 +20,7 @@ pub(crate) struct Table {
 struct Entry {
     process: Arc<Process>,
     files: usize,
+    ending: bool,
 }
 
 /// A process as an open file holds it; the last one that is dropped ends the process.
@@ -46,7 +48,8 @@ impl Table {
         let space = AddressSpace::current()?;
         let mut entries = self.entries.lock();
         let id = space.id();
-        if let Some(entry) = entries.iter_mut().find(|entry| entry.process.is(id)) {
+        let mut living = entries.iter_mut().filter(|entry| !entry.ending);
+        if let Some(entry) = living.find(|entry| entry.process.is(id)) {
             entry.files += 1;
             return Ok(Opened {
                 table: self.clone(),
@@ -60,6 +63,7 @@ impl Table {
             Entry {
                 process: process.clone(),
                 files: 1,
+                ending: false,
             },
             GFP_KERNEL,
         )?;
@@ -69,29 +73,42 @@ impl Table {
         })
     }
 
-    /// Calls `f` for each process, of those that were there at the start, without holding the table's lock. ENOMEM.
-    pub(crate) fn for_each(&self, mut f: impl FnMut(&Process)) -> Result {
-        let mut processes = KVec::new();
-        for entry in self.entries.lock().iter() {
-            processes.push(entry.process.clone(), GFP_KERNEL)?;
+    /// Takes all that processes have of `gpu`. The caller sees to it that no more is made.
+    pub(crate) fn leave(&self, gpu: &Arc<Gpu>) {
+        let uses = |entry: &&Entry| entry.process.uses(gpu);
+        loop {
+            let found = {
+                let entries = self.entries.lock();
+                entries.iter().find(uses).map(|entry| entry.process.clone())
+            };
+            let Some(process) = found else { return };
+            process.leave(gpu);
         }
-        processes.iter().for_each(|process| f(process));
-        Ok(())
     }
 
-    /// Takes out the process that `which` says, if it is there.
-    fn take(&self, which: impl Fn(&mut Entry) -> bool) -> Option<Arc<Process>> {
+    /// Ends the process that `which` says, if it is there. It stays in the table meanwhile, so that
+    /// [`Table::leave`] waits for it.
+    fn end(&self, which: impl Fn(&mut Entry) -> bool) {
+        let process = {
+            let mut entries = self.entries.lock();
+            let index = entries
+                .iter_mut()
+                .position(|entry| !entry.ending && which(entry));
+            let Some(entry) = index.and_then(|index| entries.get_mut(index)) else {
+                return;
+            };
+            entry.ending = true;
+            entry.process.clone()
+        };
+        process.end();
         let mut entries = self.entries.lock();
-        let index = entries.iter_mut().position(which)?;
-        entries.remove(index).ok().map(|entry| entry.process)
+        entries.retain(|entry| !Arc::ptr_eq(&entry.process, &process));
     }
 }
 
 impl Listener for Table {
     fn ended(&self, id: usize) {
-        if let Some(process) = self.take(|entry| entry.process.is(id)) {
-            process.end();
-        }
+        self.end(|entry| entry.process.is(id));
     }
 }
 
@@ -105,15 +122,12 @@ impl core::ops::Deref for Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        let last = self.table.take(|entry| {
+        self.table.end(|entry| {
             let mine = Arc::ptr_eq(&entry.process, &self.process);
             if mine {
                 entry.files -= 1;
             }
             mine && entry.files == 0
         });
-        if let Some(process) = last {
-            process.end();
-        }
     }
 }

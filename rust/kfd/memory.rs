@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Ioctls of memory: the address space, buffers, and where they are mapped.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use hw::doorbell::{MmapKind, MmapOffset};
+
+use super::args::{self, Handle, Kind};
+use super::ioctl::Caller;
+use crate::kern::drm::file::FileRef;
+use crate::kern::{errno, uaccess_ext, uapi};
+use crate::mem::bo;
+use crate::process::context::Context;
+
+/// ACQUIRE_VM: the address space of an open render file becomes the process's, once and for all.
+pub(super) fn acquire_vm(caller: &Caller<'_>, args: &mut uapi::AcquireVm) -> Result {
+    let context = caller.context(args.gpu_id)?;
+    let file = FileRef::from_fd(args.drm_fd as i32)?;
+    context.acquire(file)
+}
+
+/// SET_MEMORY_POLICY. The memory types of gfx9 are in the page tables, so there is nothing to set.
+pub(super) fn set_memory_policy(caller: &Caller<'_>, args: &mut uapi::SetMemoryPolicy) -> Result {
+    caller.context(args.gpu_id)?;
+    args::set_memory_policy(args)
+}
+
+/// ALLOC_MEMORY_OF_GPU.
+pub(super) fn alloc(caller: &Caller<'_>, args: &mut uapi::AllocMemory) -> Result {
+    let id = args::gpu_id(args.gpu_id)?;
+    let context = caller.context(args.gpu_id)?;
+    let wanted = args::alloc_memory(args)?;
+    let drm = caller.kfd.with_node(id, |node| Ok(node.drm.clone()))?;
+    let (size, usage) = (wanted.range.size(), wanted.usage);
+    let (number, offset) = context.with_memory(|memory| {
+        memory.insert(wanted.range, || match wanted.kind {
+            Kind::Vram { contiguous } => bo::create_vram(&drm, size, usage, contiguous),
+            Kind::Gtt => bo::create_gtt(&drm, size, usage),
+            Kind::User(address) => bo::create_user(&drm, address, size, usage),
+            Kind::Doorbell => bo::create_doorbell(&drm, size, usage),
+            Kind::MmioRemap => bo::create_mmio_remap(&drm, usage),
+        })
+    })?;
+    args.handle = Handle { gpu: id, number }.encode();
+    let of_kfd_file = |kind| {
+        let gpu_id = id.get();
+        MmapOffset { kind, gpu_id }.encode()
+    };
+    args.mmap_offset = match wanted.kind {
+        Kind::Doorbell => of_kfd_file(MmapKind::Doorbell),
+        Kind::MmioRemap => of_kfd_file(MmapKind::Mmio),
+        Kind::Vram { .. } | Kind::Gtt | Kind::User(_) => offset,
+    };
+    Ok(())
+}
+
+/// The context and the number of a buffer. EINVAL.
+fn buffer(caller: &Caller<'_>, handle: u64) -> Result<(Arc<Context>, Handle)> {
+    let handle = Handle::decode(handle)?;
+    let context = caller.process.context(handle.gpu).ok_or(EINVAL)?;
+    Ok((context, handle))
+}
+
+/// FREE_MEMORY_OF_GPU.
+pub(super) fn free(caller: &Caller<'_>, args: &mut uapi::FreeMemory) -> Result {
+    let (context, handle) = buffer(caller, args.handle)?;
+    context.with_memory(|memory| memory.remove(handle.number))
+}
+
+/// AVAILABLE_MEMORY: VRAM that is free now.
+pub(super) fn available(caller: &Caller<'_>, args: &mut uapi::AvailableMemory) -> Result {
+    let context = caller.context(args.gpu_id)?;
+    let vram = &context.gpu().vram;
+    args.available = vram.total().saturating_sub(vram.used());
+    Ok(())
+}
+
+/// The list of GPUs of a MAP or an UNMAP.
+struct Devices {
+    array: u64,
+    count: u32,
+}
+
+/// Does `act` for each GPU in the list that is not done, counting those that are. EINVAL for a GPU that is not
+/// there, EOPNOTSUPP for another than the buffer's: buffers of one GPU are not shared with others yet.
+fn for_each_device(
+    caller: &Caller<'_>,
+    handle: Handle,
+    devices: &Devices,
+    done: &mut u32,
+    mut act: impl FnMut() -> Result,
+) -> Result {
+    for index in args::devices(devices.count, *done)? {
+        let raw: u32 = uaccess_ext::read_element(devices.array, index)?;
+        let id = args::gpu_id(raw)?;
+        caller.kfd.with_node(id, |_| Ok(())).map_err(|_| EINVAL)?;
+        if id != handle.gpu {
+            return Err(errno::not_supported());
+        }
+        act()?;
+        *done = index + 1;
+    }
+    Ok(())
+}
+
+/// MAP_MEMORY_TO_GPU.
+pub(super) fn map(caller: &Caller<'_>, args: &mut uapi::MapMemory) -> Result {
+    let (context, handle) = buffer(caller, args.handle)?;
+    let devices = Devices {
+        array: args.device_ids_array_ptr,
+        count: args.n_devices,
+    };
+    for_each_device(caller, handle, &devices, &mut args.n_success, || {
+        context.with_memory(|memory| memory.map(handle.number))
+    })
+}
+
+/// UNMAP_MEMORY_FROM_GPU.
+pub(super) fn unmap(caller: &Caller<'_>, args: &mut uapi::UnmapMemory) -> Result {
+    let (context, handle) = buffer(caller, args.handle)?;
+    let devices = Devices {
+        array: args.device_ids_array_ptr,
+        count: args.n_devices,
+    };
+    for_each_device(caller, handle, &devices, &mut args.n_success, || {
+        context.with_memory(|memory| memory.unmap(handle.number))
+    })
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What a process has of one GPU: its address space, its buffers, its doorbells.
+
+use kernel::mm::virt::VmaNew;
+use kernel::prelude::*;
+use kernel::sync::{Arc, Mutex};
+
+use super::memory::Memory;
+use super::registers::Registers;
+use crate::gpu::Gpu;
+use crate::kern::drm::file::FileRef;
+use crate::mem::vm::Vm;
+use crate::queue::doorbell::{Slice, Slices};
+use crate::render::file::File;
+
+/// A process's part of a GPU.
+#[pin_data]
+pub(crate) struct Context {
+    gpu: Arc<Gpu>,
+    pid: i32,
+    pasid: u16,
+    /// Held while buffers are made and mapped; outside the mmap lock.
+    #[pin]
+    memory: Mutex<Memory>,
+    /// Inside the mmap lock: mmap needs it.
+    #[pin]
+    doorbells: Mutex<Doorbells>,
+    registers: Arc<Registers>,
+}
+
+/// The process's slice of doorbells.
+enum Doorbells {
+    /// It did not need any yet.
+    None,
+    Leased(Arc<Slice>),
+    /// It ended.
+    Ended,
+}
+
+impl Context {
+    /// A context of `gpu`, of the process `pid`, `pasid`, with nothing in it. ENOMEM.
+    pub(super) fn new(gpu: &Arc<Gpu>, pid: i32, pasid: u16) -> Result<Arc<Self>> {
+        let registers = Registers::new(gpu, pasid)?;
+        Arc::pin_init(
+            pin_init!(Self {
+                gpu: gpu.clone(),
+                pid,
+                pasid,
+                memory <- kernel::new_mutex!(Memory::new(gpu), "Context::memory"),
+                doorbells <- kernel::new_mutex!(Doorbells::None, "Context::doorbells"),
+                registers,
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// The GPU.
+    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    /// Whether it is `gpu`'s.
+    pub(super) fn is_on(&self, gpu: &Arc<Gpu>) -> bool {
+        Arc::ptr_eq(&self.gpu, gpu)
+    }
+
+    /// Runs `f` on the memory. ENODEV when the process or the GPU is at its end.
+    pub(crate) fn with_memory<T>(&self, f: impl FnOnce(&mut Memory) -> Result<T>) -> Result<T> {
+        let mut memory = self.memory.lock();
+        if memory.is_ended() {
+            return Err(ENODEV);
+        }
+        f(&mut memory)
+    }
+
+    /// ACQUIRE_VM: see [`Memory::acquire`]. EINVAL for a file of another GPU.
+    pub(crate) fn acquire(&self, file: FileRef<File>) -> Result {
+        if !Arc::ptr_eq(file.data().vm().gpu(), &self.gpu) {
+            return Err(EINVAL);
+        }
+        self.with_memory(|memory| memory.acquire(file))
+    }
+
+    /// The address space. ENODEV before ACQUIRE_VM.
+    pub(crate) fn vm(&self) -> Result<Arc<Vm>> {
+        self.with_memory(|memory| memory.vm().cloned())
+    }
+
+    /// The process's doorbells, leased with the first call. ENOSPC if the GPU has none left, ENODEV at the end.
+    pub(crate) fn slice(&self) -> Result<Arc<Slice>> {
+        let mut doorbells = self.doorbells.lock();
+        match &*doorbells {
+            Doorbells::Leased(slice) => Ok(slice.clone()),
+            Doorbells::Ended => Err(ENODEV),
+            Doorbells::None => {
+                let slice = Slices::lease(&self.gpu, self.pid, self.pasid)?;
+                *doorbells = Doorbells::Leased(slice.clone());
+                Ok(slice)
+            }
+        }
+    }
+
+    /// Maps the page of flush registers at `vma`, see [`Registers::mmap`].
+    pub(crate) fn mmap_registers(&self, vma: &VmaNew) -> Result {
+        self.registers.mmap(vma)
+    }
+
+    /// Refuses new use; what is there stays until [`Context::release`].
+    pub(super) fn close(&self) {
+        self.memory.lock().close();
+    }
+
+    /// Gives everything back. The process's queues on this GPU must be gone.
+    pub(super) fn release(&self) {
+        self.memory.lock().release();
+        let doorbells = core::mem::replace(&mut *self.doorbells.lock(), Doorbells::Ended);
+        if let Doorbells::Leased(slice) = doorbells {
+            slice.close();
+        }
+        self.registers.close();
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Small numbers for objects of a process.
+
+use kernel::prelude::*;
+
+/// Objects by number. Numbers start at 1, and those that are free again are used first.
+pub(super) struct Handles<T> {
+    places: KVec<Option<T>>,
+    free: KVec<u32>,
+}
+
+impl<T> Handles<T> {
+    /// No objects.
+    pub(super) const fn new() -> Self {
+        Self {
+            places: KVec::new(),
+            free: KVec::new(),
+        }
+    }
+
+    /// The number that [`Handles::insert`] will give to the next object, which then cannot fail. ENOMEM, ENOSPC.
+    pub(super) fn next(&mut self) -> Result<u32> {
+        if self.free.is_empty() {
+            let number = u32::try_from(self.places.len() + 1).map_err(|_| ENOSPC)?;
+            // With room for every number, one that comes back finds a place.
+            self.free.reserve(self.places.len() + 1, GFP_KERNEL)?;
+            self.places.push(None, GFP_KERNEL)?;
+            self.free.push(number, GFP_KERNEL)?;
+        }
+        self.free.last().copied().ok_or(ENOSPC)
+    }
+
+    /// Puts an object in and gives its number. ENOMEM, ENOSPC.
+    pub(super) fn insert(&mut self, object: T) -> Result<u32> {
+        let number = self.next()?;
+        let place = self.place(number).ok_or(EINVAL)?;
+        *place = Some(object);
+        self.free.pop();
+        Ok(number)
+    }
+
+    fn place(&mut self, number: u32) -> Option<&mut Option<T>> {
+        let index = usize::try_from(number.checked_sub(1)?).ok()?;
+        self.places.get_mut(index)
+    }
+
+    /// The object of a number.
+    pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
+        self.place(number)?.as_mut()
+    }
+
+    /// Takes the object of a number out.
+    pub(super) fn take(&mut self, number: u32) -> Option<T> {
+        let object = self.place(number)?.take()?;
+        // Cannot fail: see `next`.
+        let _ = self.free.push_within_capacity(number);
+        Some(object)
+    }
+
+    /// Takes out the objects that `which` says, one by one.
+    pub(super) fn take_if(&mut self, which: impl Fn(&T) -> bool) -> Option<T> {
+        let found = self
+            .places
+            .iter()
+            .position(|place| place.as_ref().is_some_and(&which))?;
+        self.take(u32::try_from(found + 1).ok()?)
+    }
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The memory of a process on one GPU: the address space that it acquired, and its buffers by handle.
+
+use hw::va::VaRange;
+use kernel::prelude::*;
+use kernel::sync::aref::ARef;
+use kernel::sync::Arc;
+
+use super::handles::Handles;
+use crate::gpu::Gpu;
+use crate::kern::drm::file::FileRef;
+use crate::ledger::{Hold, Kind};
+use crate::mem::bo::Bo;
+use crate::mem::vm::Vm;
+use crate::render::file::{File, Owner};
+
+/// An acquired address space, and the open render file that it is of.
+struct Acquired {
+    vm: Arc<Vm>,
+    file: FileRef<File>,
+    _owner: Owner,
+}
+
+/// A buffer at its place in the address space. Dropping it unmaps it.
+struct Buffer {
+    bo: ARef<Bo>,
+    range: VaRange,
+    mapped: bool,
+    vm: Arc<Vm>,
+    file: FileRef<File>,
+}
+
+/// See the module. Dropped in this order.
+pub(crate) struct Memory {
+    buffers: Handles<Buffer>,
+    acquired: Option<Acquired>,
+    counted: Option<Hold>,
+    ended: bool,
+}
+
+impl Memory {
+    /// Nothing.
+    pub(super) fn new(gpu: &Arc<Gpu>) -> Self {
+        Self {
+            buffers: Handles::new(),
+            acquired: None,
+            counted: Some(gpu.ledger.hold(Kind::Processes, 1)),
+            ended: false,
+        }
+    }
+
+    /// Whether nothing may come in any more.
+    pub(super) fn is_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Lets nothing in any more.
+    pub(super) fn close(&mut self) {
+        self.ended = true;
+    }
+
+    /// Gives everything back. Bounded: one TLB flush a buffer.
+    pub(super) fn release(&mut self) {
+        self.ended = true;
+        while let Some(mut buffer) = self.buffers.take_if(|_| true) {
+            buffer.unmap();
+            // The process's mappings may keep the object longer than the device is there.
+            buffer.bo.unmap_dma();
+        }
+        self.acquired = None;
+        self.counted = None;
+    }
+
+    /// The address space. ENODEV if none is acquired.
+    pub(super) fn vm(&self) -> Result<&Arc<Vm>> {
+        self.acquired
+            .as_ref()
+            .map(|acquired| &acquired.vm)
+            .ok_or(ENODEV)
+    }
+
+    /// Takes the address space of `file` for the process. EBUSY if it has that of another file, or if another process
+    /// has this one.
+    pub(crate) fn acquire(&mut self, file: FileRef<File>) -> Result {
+        if let Some(acquired) = &self.acquired {
+            return if acquired.file.is_same(&file) {
+                Ok(())
+            } else {
+                Err(EBUSY)
+            };
+        }
+        let owner = file.data().own()?;
+        self.acquired = Some(Acquired {
+            vm: file.data().vm().clone(),
+            file,
+            _owner: owner,
+        });
+        Ok(())
+    }
+
+    /// Places a new buffer, made by `make`, at `range`, without mapping it, and gives its handle and the offset at
+    /// which the render file maps it. ENODEV without an address space, ENOMEM, and what `make` says.
+    pub(crate) fn insert(
+        &mut self,
+        range: VaRange,
+        make: impl FnOnce() -> Result<ARef<Bo>>,
+    ) -> Result<(u32, u64)> {
+        let acquired = self.acquired.as_ref().ok_or(ENODEV)?;
+        self.buffers.next()?;
+        let bo = make()?;
+        let offset = bo.mmap_offset()?;
+        bo.allow(&acquired.file)?;
+        let buffer = Buffer {
+            bo,
+            range,
+            mapped: false,
+            vm: acquired.vm.clone(),
+            file: acquired.file.clone(),
+        };
+        Ok((self.buffers.insert(buffer)?, offset))
+    }
+
+    /// Lets go of a buffer. EINVAL for an unknown handle, EBUSY while it is mapped.
+    pub(crate) fn remove(&mut self, handle: u32) -> Result {
+        if self.buffer(handle)?.mapped {
+            return Err(EBUSY);
+        }
+        drop(self.buffers.take(handle));
+        Ok(())
+    }
+
+    /// Maps a buffer to the GPU; one that is mapped stays so. EINVAL for an unknown handle, EEXIST or EINVAL where
+    /// something else is mapped.
+    pub(crate) fn map(&mut self, handle: u32) -> Result {
+        let buffer = self.buffer(handle)?;
+        if !buffer.mapped {
+            buffer.vm.map(buffer.range, buffer.bo.clone())?;
+            buffer.mapped = true;
+        }
+        Ok(())
+    }
+
+    /// Unmaps a buffer; one that is not mapped stays so. EINVAL for an unknown handle, EBUSY if a queue uses it.
+    pub(crate) fn unmap(&mut self, handle: u32) -> Result {
+        let buffer = self.buffer(handle)?;
+        if buffer.mapped {
+            buffer.vm.unmap(buffer.range)?;
+            buffer.mapped = false;
+        }
+        Ok(())
+    }
+
+    fn buffer(&mut self, handle: u32) -> Result<&mut Buffer> {
+        self.buffers.get_mut(handle).ok_or(EINVAL)
+    }
+}
+
+impl Buffer {
+    /// At the end of the process, whatever comes.
+    fn unmap(&mut self) {
+        if core::mem::take(&mut self.mapped) {
+            if let Err(error) = self.vm.unmap(self.range) {
+                let start = self.range.start();
+                pr_warn!(
+                    "the buffer at {start:#x} of a process that ended stays mapped: {error:?}\n"
+                );
+            }
+        }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.unmap();
+        self.bo.revoke(&self.file);
+    }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The page of HDP flush registers in a process: MEM flush at 0, REG flush at 4.
+
+use hw::doorbell::{MmapKind, MmapOffset};
+use hw::va::PAGE_SIZE;
+use kernel::mm::virt::VmaNew;
+use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::{Arc, ArcBorrow, SetOnce};
+
+use crate::gpu::Gpu;
+use crate::kern::vma::{self, Mappable, Page, Zapper};
+
+/// The page, as one process has it.
+pub(super) struct Registers {
+    gpu: Arc<Gpu>,
+    pasid: u16,
+    zapper: SetOnce<Zapper>,
+    closed: Atomic<bool>,
+}
+
+impl Registers {
+    /// The page of `gpu` for the process `pasid`. ENOMEM.
+    pub(super) fn new(gpu: &Arc<Gpu>, pasid: u16) -> Result<Arc<Self>> {
+        let registers = Self {
+            gpu: gpu.clone(),
+            pasid,
+            zapper: SetOnce::new(),
+            closed: Atomic::new(false),
+        };
+        Ok(Arc::new(registers, GFP_KERNEL)?)
+    }
+
+    /// The first of the page's offsets in the file's address space, in pages: each process has one of its own.
+    fn pgoff(&self) -> usize {
+        let offset = MmapOffset {
+            kind: MmapKind::Mmio,
+            gpu_id: self.gpu.id.get(),
+        };
+        (offset.encode() / PAGE_SIZE) as usize + usize::from(self.pasid)
+    }
+
+    /// Maps the page at `vma`. EINVAL for a mapping that is not shared, or not one page; EBUSY when it is mapped
+    /// through another device file; ENODEV at the end.
+    pub(super) fn mmap(self: &Arc<Self>, vma: &VmaNew) -> Result {
+        if self.closed.load(Relaxed) {
+            return Err(ENODEV);
+        }
+        let zapper = Zapper::new(vma, self.pgoff())?;
+        match self.zapper.as_ref() {
+            Some(first) if !first.is_same(&zapper) => return Err(EBUSY),
+            Some(_) => {}
+            None => {
+                self.zapper.populate(zapper);
+            }
+        }
+        vma::map(vma, self.clone(), 1, self.pgoff())
+    }
+
+    /// Takes the page away: every access gives SIGBUS. Sleeps.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Relaxed);
+        if let Some(zapper) = self.zapper.as_ref() {
+            zapper.zap(0, 1);
+        }
+    }
+}
+
+impl Mappable for Registers {
+    fn page(&self, _index: usize) -> Page {
+        match self.gpu.hdp.remap_pfn() {
+            Ok(pfn) if !self.closed.load(Relaxed) => Page::Io { pfn },
+            _ => Page::Nothing,
+        }
+    }
+
+    fn mapped(this: ArcBorrow<'_, Self>, _index: usize) {
+        // It may have been closed since `page` was asked, and its taking away too early for this mapping.
+        if this.closed.load(Relaxed) {
+            this.close();
+        }
+    }
+}
