@@ -11,6 +11,7 @@ use crate::gpu::Gpu;
 use crate::kern::drm::Registration;
 use crate::kern::pci_ext;
 use crate::kfd::Plugged;
+use crate::observe::debugfs::GpuFiles;
 use crate::queue::interrupts::Dispatch;
 use crate::render;
 
@@ -53,6 +54,7 @@ impl Drop for Running {
 /// What is there while a device is bound. Dropped in this order: no more users, no more work, no more interrupts.
 pub(crate) struct Bound {
     _plugged: Plugged,
+    _files: GpuFiles,
     _node: Registration<Arc<Gpu>>,
     _running: Running,
     _irq: Pin<KBox<ThreadedRegistration<Handler>>>,
@@ -61,11 +63,9 @@ pub(crate) struct Bound {
 impl Bound {
     fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
         let gpu = Gpu::new(pdev)?;
-        let dispatch = Dispatch::new(&gpu.slots, &gpu.rings)?;
+        let dispatch = Dispatch::new(&gpu)?;
         let bound: &pci::Device<device::Bound> = pdev;
-        let vector = *bound
-            .alloc_irq_vectors(1, 1, pci::IrqTypes::all())?
-            .start();
+        let vector = *bound.alloc_irq_vectors(1, 1, pci::IrqTypes::all())?.start();
         let handler = Handler {
             gpu: gpu.clone(),
             dispatch,
@@ -79,6 +79,7 @@ impl Bound {
         gpu.start()?;
         let node = render::driver::register(gpu)?;
         let plugged = Plugged::new(gpu, node.device(), pci_ext::enable_atomics(pdev))?;
+        let files = GpuFiles::new(gpu, pdev)?;
         dev_info!(
             pdev,
             "{}, {} MiB of VRAM, gpu_id {}\n",
@@ -88,6 +89,7 @@ impl Bound {
         );
         Ok(Self {
             _plugged: plugged,
+            _files: files,
             _node: node,
             _running: running,
             _irq: irq,

@@ -13,6 +13,7 @@ mod kern;
 mod kfd;
 mod ledger;
 mod mem;
+mod observe;
 mod process;
 mod queue;
 mod regs;
@@ -34,18 +35,22 @@ module! {
     },
 }
 
-/// The loaded module. Dropped in this order: no more GPUs, then no more interface.
+/// The loaded module. Dropped in this order: no more GPUs, then no more interface, then what still runs of either.
 #[pin_data]
 struct Rkfd {
     #[pin]
     _driver: Registration<Adapter<driver::Driver>>,
     _kfd: kfd::Registration,
+    _debugfs: observe::debugfs::Registration,
+    _work: kern::workqueue::WorkQueue,
 }
 
 impl kernel::InPlaceModule for Rkfd {
     fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
         // The interface first: GPUs join it.
         try_pin_init!(Self {
+            _work: kern::workqueue::WorkQueue::new()?,
+            _debugfs: observe::debugfs::Registration::new()?,
             _kfd: kfd::Registration::new(module)?,
             _driver <- Registration::new(c"rkfd", module),
         })

@@ -6,7 +6,9 @@ use crate::gpu::Gpu;
 use crate::kern::slot::{Filled, Slot};
 use crate::queue::slots::{QueueState, Seat};
 use kernel::debugfs::{Dir, File};
+use kernel::device::Core;
 use kernel::fmt;
+use kernel::pci;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -41,8 +43,9 @@ pub(crate) struct GpuFiles {
 }
 
 impl GpuFiles {
-    /// Makes the folder of `gpu`, whose PCI name is `name`. ENOMEM.
-    pub(crate) fn new(gpu: &Arc<Gpu>, name: &CStr) -> Result<Self> {
+    /// Makes the folder of `gpu`, which is `pdev`. ENOMEM.
+    pub(crate) fn new(gpu: &Arc<Gpu>, pdev: &pci::Device<Core<'_>>) -> Result<Self> {
+        let name = pdev.as_ref().name();
         let root = ROOT.get().ok_or(ENODEV)?;
         let dir = root.0.subdir(name);
         Ok(Self {

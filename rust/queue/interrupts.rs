@@ -3,11 +3,14 @@
 
 use super::slots::Slots;
 use super::Owner;
+use crate::gpu::Gpu;
 use crate::ip::ih::InterruptSink;
 use crate::kern::trace;
 use crate::ring::Rings;
 use hw::ih::{FaultStatus, SdmaErrorKind, VmFault};
+use kernel::device::Device;
 use kernel::prelude::*;
+use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
 use kernel::time::{Instant, Monotonic};
 use kernel::{new_spinlock, sync::SpinLock};
@@ -22,6 +25,7 @@ const MESSAGES: u32 = 10;
 pub(crate) struct Dispatch {
     slots: Arc<Slots>,
     rings: Arc<Rings>,
+    dev: ARef<Device>,
     #[pin]
     limit: SpinLock<Limit>,
 }
@@ -33,13 +37,13 @@ struct Limit {
 }
 
 impl Dispatch {
-    /// ENOMEM.
-    pub(crate) fn new(slots: &Arc<Slots>, rings: &Arc<Rings>) -> Result<Arc<Self>> {
-        let (slots, rings) = (slots.clone(), rings.clone());
+    /// For the interrupts of `gpu`, which it does not hold. ENOMEM.
+    pub(crate) fn new(gpu: &Gpu) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
-                slots,
-                rings,
+                slots: gpu.slots.clone(),
+                rings: gpu.rings.clone(),
+                dev: gpu.dev.clone(),
                 limit <- new_spinlock!(
                     Limit { since: Instant::now(), messages: 0 },
                     "Dispatch::limit"
@@ -78,15 +82,16 @@ impl InterruptSink for Dispatch {
     fn sdma_error(&self, engine: u8, source: u8, vmid: u8, pasid: u16) {
         let what = SdmaErrorKind::new(source).map_or("unknown error", SdmaErrorKind::name);
         if vmid == KERNEL_VMID {
-            pr_err!("sdma{engine}: {what} in the kernel's ring\n");
+            dev_err!(self.dev, "sdma{engine}: {what} in the kernel's ring\n");
             self.rings.refused(engine);
             return;
         }
         let owner = self.slots.fail(Some(engine), vmid, EIO);
         if self.may_log() {
             let pid = pid(owner);
-            pr_warn!(
-                "sdma{engine}: {what}, process {pid} (PASID {pasid}): its queues there stop\n"
+            dev_warn!(
+                self.dev,
+                "sdma{engine}: fault of process {pid} (PASID {pasid}): {what}; its queues there stop\n"
             );
         }
     }
@@ -104,7 +109,8 @@ impl InterruptSink for Dispatch {
             let access = if fault.write { "write to" } else { "read of" };
             let (pasid, vmid, address) = (fault.pasid, fault.vmid, fault.address());
             let client = status.map_or(0, |status| status.client);
-            pr_warn!(
+            dev_warn!(
+                self.dev,
                 "fault: {access} {address:#x}, process {pid} (PASID {pasid}, VMID {vmid}, \
                  client {client:#x}): its queues stop\n"
             );
