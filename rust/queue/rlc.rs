@@ -30,6 +30,17 @@ pub(super) struct Rlc {
     vmid: VmidUse,
     pub(super) gpu: Arc<Gpu>,
     _hold: Hold,
+    // Last: everything above is released by then.
+    gone: Gone,
+}
+
+/// Says when it was dropped.
+struct Gone(Arc<Atomic<bool>>);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.0.store(true, Release);
+    }
 }
 
 /// Where the packets come from that the engine does.
@@ -52,6 +63,7 @@ impl Rlc {
         active: bool,
     ) -> Result<Arc<Self>> {
         let hold = gpu.ledger.hold(crate::ledger::Kind::Queues, 1);
+        let gone = Gone(Arc::new(Atomic::new(false), GFP_KERNEL)?);
         let rlc = Arc::new(
             Self {
                 owner,
@@ -63,10 +75,16 @@ impl Rlc {
                 vmid,
                 gpu: gpu.clone(),
                 _hold: hold,
+                gone,
             },
             GFP_KERNEL,
         )?;
         Ok(rlc)
+    }
+
+    /// Becomes true when nobody holds the queue any more and its memory may be unmapped.
+    pub(super) fn gone(&self) -> Arc<Atomic<bool>> {
+        self.gone.0.clone()
     }
 
     /// The address space.

@@ -17,7 +17,14 @@ use hw::doorbell::Slot;
 use hw::queue::{Percentage, Priority};
 use hw::sdma::ring::RingSize;
 use kernel::prelude::*;
+use kernel::sync::atomic::Acquire;
 use kernel::sync::{new_mutex, Arc, Mutex};
+use kernel::time::delay::fsleep;
+use kernel::time::Delta;
+
+/// How often, and how long in between, the end of others' use of a destroyed queue is waited for: a second in all.
+const GONE_TRIES: u32 = 1000;
+const GONE_PAUSE: Delta = Delta::from_millis(1);
 
 /// A user queue. Gone from the hardware once [`UserQueue::destroy`] returns, or when dropped.
 #[pin_data(PinnedDrop)]
@@ -106,7 +113,15 @@ impl UserQueue {
         let inner = self.inner.lock().take();
         if let Some(inner) = inner {
             trace::queue_destroy(self.owner.pid as u32, self.owner.queue);
+            let gone = inner.rlc.gone();
             drop(inner);
+            // An interrupt or a work item may be looking at the queue. The process unmaps its ring next, so wait.
+            for _ in 0..GONE_TRIES {
+                if gone.load(Acquire) {
+                    return;
+                }
+                fsleep(GONE_PAUSE);
+            }
         }
     }
 }
