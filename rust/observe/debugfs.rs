@@ -39,7 +39,7 @@ type Text = Pin<KBox<File<Shown>>>;
 
 /// The folder of a GPU, until dropped. It holds the GPU, so it must be dropped when the device goes.
 pub(crate) struct GpuFiles {
-    _files: [Text; 7],
+    _files: [Text; 8],
 }
 
 impl GpuFiles {
@@ -56,6 +56,7 @@ impl GpuFiles {
                 file(&dir, gpu, c"queues", &|shown, f| queues(&shown.0, f))?,
                 file(&dir, gpu, c"vmids", &|shown, f| vmids(&shown.0, f))?,
                 file(&dir, gpu, c"doorbells", &|shown, f| doorbells(&shown.0, f))?,
+                file(&dir, gpu, c"parameters", &|_, f| parameters(f))?,
                 file(&dir, gpu, c"rings", &|shown, f| rings(&shown.0, f))?,
             ],
         })
@@ -157,6 +158,12 @@ fn doorbells(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             u64::from(slice) * hw::doorbell::SLICE_BYTES
         )
     })
+}
+
+/// The module's parameters: the kernel crate does not show them in sysfs yet.
+fn parameters(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let sdma_sched = u8::from(crate::queue::is_scheduled());
+    writeln!(f, "sdma_sched {sdma_sched}")
 }
 
 fn rings(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -105,7 +105,9 @@ impl InterruptSink for Dispatch {
         let pid = pid(owner);
         let raw = status.map_or(0, |status| status.encode());
         trace::vm_fault(fault.pasid.into(), pid as u32, fault.address(), raw);
-        if self.may_log() {
+        // Once a process's queues are stopped, what was still under way is no news.
+        let news = owner.is_some() || fault.vmid == KERNEL_VMID;
+        if news && self.may_log() {
             let access = if fault.write { "write to" } else { "read of" };
             let (pasid, vmid, address) = (fault.pasid, fault.vmid, fault.address());
             let client = status.map_or(0, |status| status.client);

@@ -206,7 +206,7 @@ static bool stops(struct trouble *t, const struct packets *p)
 static bool refused_packets(struct trouble *t)
 {
 	const uint32_t scratch_register = 0x2040;
-	const uint32_t always = 0, memory = 0;
+	const uint32_t equal = 3, memory = 0;
 	struct packets p[4] = { 0 };
 	unsigned int i;
 	bool ok = true;
@@ -216,7 +216,7 @@ static bool refused_packets(struct trouble *t)
 	sdma_emit64(&p[0], 0);
 	/* Registers are the kernel's, to write and to read. */
 	sdma_srbm_write(&p[1], scratch_register, 1);
-	sdma_header(&p[2], SDMA_POLL_REGMEM, 0, always << 28 | memory << 31);
+	sdma_header(&p[2], SDMA_POLL_REGMEM, 0, equal << 28 | memory << 31);
 	sdma_emit64(&p[2], scratch_register * 4);
 	sdma_emit64(&p[2], 0);
 	sdma_emit(&p[2], 0xfffu << 16 | 10);

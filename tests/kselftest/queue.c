@@ -280,7 +280,7 @@ TEST_F(queue, left_to_the_kernel)
 	struct kfd_queue queue;
 
 	ASSERT_EQ(0, kfd_queue_create(&self->dev, &queue, RING));
-	sdma_wait_memory(&p, (uintptr_t)self->pointers.cpu + 256, 1);
+	sdma_wait_memory(&p, (uintptr_t)queue.pointers.cpu + 256, 1);
 	kfd_queue_submit(&queue, p.dwords, p.count);
 }
 

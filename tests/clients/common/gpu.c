@@ -4,6 +4,7 @@
 
 #include <hsakmt/hsakmt.h>
 
+#include "debugfs.h"
 #include "gpu.h"
 #include "tap.h"
 
@@ -61,10 +62,8 @@ void gpu_close(void)
 
 int gpu_scheduled(void)
 {
-	FILE *f = fopen("/sys/module/rkfd/parameters/sdma_sched", "re");
-	int c = f ? fgetc(f) : '1';
+	char text[256];
 
-	if (f)
-		fclose(f);
-	return c == '1' || c == 'Y';
+	debugfs_read("parameters", text, sizeof(text));
+	return debugfs_number(text, "sdma_sched") != 0;
 }
