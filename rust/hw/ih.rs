@@ -43,6 +43,26 @@ pub enum Client {
 }
 
 impl Client {
+    /// The number of the client, as entries carry it.
+    #[inline]
+    pub const fn id(self) -> u8 {
+        match self {
+            Self::Ih => 0x00,
+            Self::Sdma(0) => 0x08,
+            Self::Sdma(1) => 0x09,
+            Self::Sdma(2) => 0x01,
+            Self::Sdma(engine) => engine.saturating_add(1),
+            Self::Rlc => 0x07,
+            Self::Shader(engine) => engine.saturating_add(0x0a),
+            Self::Vmc => 0x12,
+            Self::Cp => 0x14,
+            Self::Utcl2 => 0x1b,
+            Self::Mp0 => 0x1e,
+            Self::Mp1 => 0x1f,
+            Self::Other(id) => id,
+        }
+    }
+
     /// The client of number `id`.
     #[inline]
     pub const fn new(id: u8) -> Self {

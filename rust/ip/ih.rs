@@ -17,6 +17,7 @@ use crate::kern::barrier;
 use crate::kern::dma_words::DmaWords;
 use crate::kern::doorbell_map::DoorbellMap;
 use crate::kern::mmio::Mmio;
+use crate::kern::trace;
 use crate::regs::osssys::{
     self as regs, ih_chicken, ih_doorbell_rptr, ih_rb_base_hi, ih_rb_cntl as cntl, ih_rb_wptr,
     ih_rb_wptr_addr_hi,
@@ -225,6 +226,14 @@ const fn advance(at: u32) -> u32 {
 }
 
 fn dispatch(entry: &IvEntry, gmc: &Gmc, sink: &dyn InterruptSink) {
+    trace::interrupt(
+        entry.client.id().into(),
+        entry.source.into(),
+        entry.ring.into(),
+        entry.vmid.into(),
+        entry.pasid.into(),
+        entry.data[0],
+    );
     match entry.event() {
         Event::SdmaTrap(trap) => sink.sdma_trap(trap.engine, trap.vmid, trap.pasid, trap.context),
         Event::SdmaError(error) => {

@@ -224,3 +224,10 @@ fn fault_status_has_its_fields() {
         })
     );
 }
+
+#[test]
+fn a_client_has_the_number_it_was_made_from() {
+    for id in 0..=u8::MAX {
+        assert_eq!(Client::new(id).id(), id);
+    }
+}
