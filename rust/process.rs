@@ -39,7 +39,11 @@ pub(crate) struct Process {
 
 impl Process {
     /// The calling process, of address space `space`, with nothing of any GPU. ENOMEM.
-    fn new(space: AddressSpace, pasid: Pasid) -> Result<Arc<Self>> {
+    fn new(
+        space: AddressSpace,
+        pasid: Pasid,
+        subscription: Subscription<Table>,
+    ) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 space,
@@ -47,15 +51,10 @@ impl Process {
                 pasid,
                 queues <- kernel::new_mutex!(Queues::new(), "Process::queues"),
                 contexts <- kernel::new_mutex!(Contexts::default(), "Process::contexts"),
-                life <- kernel::new_mutex!(None, "Process::life"),
+                life <- kernel::new_mutex!(Some(subscription), "Process::life"),
             }),
             GFP_KERNEL,
         )
-    }
-
-    /// Keeps the subscription to the end of the address space until the process's end.
-    fn watch(&self, subscription: Subscription<Table>) {
-        *self.life.lock() = Some(subscription);
     }
 
     /// Whether it is the process of the address space with this id.

@@ -46,19 +46,18 @@ impl Table {
     /// without a free PASID, EINTR if a signal is pending, ENOMEM.
     pub(crate) fn open(self: &Arc<Self>) -> Result<Opened> {
         let space = AddressSpace::current()?;
-        let mut entries = self.entries.lock();
         let id = space.id();
-        let mut living = entries.iter_mut().filter(|entry| !entry.ending);
-        if let Some(entry) = living.find(|entry| entry.process.is(id)) {
-            entry.files += 1;
-            return Ok(Opened {
-                table: self.clone(),
-                process: entry.process.clone(),
-            });
+        if let Some(opened) = self.open_again(&mut self.entries.lock(), id) {
+            return Ok(opened);
         }
-        entries.reserve(1, GFP_KERNEL)?;
-        let process = Process::new(space, self.pasids.lease()?)?;
-        process.watch(Subscription::current(self.clone())?);
+        // Without the lock: it takes the mmap lock, which the process may keep busy.
+        let subscription = Subscription::current(self.clone())?;
+        let process = Process::new(space, self.pasids.lease()?, subscription)?;
+        let mut entries = self.entries.lock();
+        // Another thread may have been first.
+        if let Some(opened) = self.open_again(&mut entries, id) {
+            return Ok(opened);
+        }
         entries.push(
             Entry {
                 process: process.clone(),
@@ -70,6 +69,17 @@ impl Table {
         Ok(Opened {
             table: self.clone(),
             process,
+        })
+    }
+
+    /// One more file of the process of address space `id`, if it has an entry.
+    fn open_again(self: &Arc<Self>, entries: &mut KVec<Entry>, id: usize) -> Option<Opened> {
+        let mut living = entries.iter_mut().filter(|entry| !entry.ending);
+        let entry = living.find(|entry| entry.process.is(id))?;
+        entry.files += 1;
+        Some(Opened {
+            table: self.clone(),
+            process: entry.process.clone(),
         })
     }
 
