@@ -147,7 +147,7 @@ void rkfd_dma_fence_unlock_irqrestore(struct dma_fence *fence, unsigned long fla
 
 struct workqueue_struct *rkfd_alloc_ordered_workqueue(const char *name)
 {
-	return alloc_ordered_workqueue("%s", WQ_MEM_RECLAIM, name);
+	return alloc_ordered_workqueue("%s", WQ_MEM_RECLAIM | WQ_HIGHPRI, name);
 }
 
 void rkfd_kfree_rcu_mightsleep(void *ptr)

@@ -7,15 +7,17 @@
 //!   mapped, or about to be  =>  `writable` is set, and a pass is queued, running, or due by a timer.       (1)
 //!
 //! - *The page becomes mapped* by a fault alone, and `touched` is called after the insertion: it sets `writable`, then
-//!   queues a pass. A pass that was running before does not count: queueing a running item makes it run again.
+//!   has a pass queued, at once or by the timer. A pass that was running before does not count: queueing a running item
+//!   makes it run again.
 //! - *A pass ends* in one of two ways. It leaves the page mapped, and then has itself queued in [`GRACE`], so (1) holds.
 //!   Or it arms the page: it clears `writable`, takes the page away (`zap`), and reads all doorbells once more. A store
 //!   before the end of `zap` went to the page and is seen by that last reading, since `zap` returns only after no CPU
 //!   can use its old translation. A store after it faults. A fault that came in between has set `writable` after its
 //!   insertion and queued a pass of its own; whether this `zap` met the page or not, (1) holds.
-//! - *The fault itself comes before the store* that caused it: when the pass that `touched` queued finds nothing, the
-//!   store is still to come. If the pass leaves the page mapped, a later pass sees it by (1). If it arms the page, the
-//!   store faults again. To let the store happen rather than fault for ever, the pass waits a moment for it.
+//! - *The fault itself comes before the store* that caused it: a pass may find nothing because the store is still to
+//!   come. If the pass leaves the page mapped, a later pass sees it by (1). If it arms the page, the store faults again. To
+//!   let the store happen rather than fault again and again, a pass waits a moment for it before it arms the page: when
+//!   it follows a fault and found nothing, or when a doorbell is behind what the process's write pointer already told.
 //!
 //! So each store is read by a pass that begins its last reading after the store. What it reads is taken unless the
 //! queue already has all the jobs that it may have, or memory is short: in the first case the end of a job, which also
@@ -40,9 +42,9 @@ use kernel::time::{msecs_to_jiffies, Delta, Jiffies};
 const GRACE: Jiffies = 1;
 /// How long the end of a job may go unnoticed, milliseconds.
 const WATCHDOG_MS: u32 = 100;
-/// How long a pass waits for the store that faulted: this often, this long.
-const PATIENCE: u32 = 4;
-const MOMENT: Delta = Delta::from_micros(10);
+/// How long a pass waits for a store that is still to come: this often, this long.
+const PATIENCE: u32 = 8;
+const MOMENT: Delta = Delta::from_micros(25);
 
 /// What a look at all queues of a slice found.
 #[derive(Clone, Copy, Default)]
@@ -53,6 +55,8 @@ struct Found {
     busy: bool,
     /// A job could not be made.
     retry: bool,
+    /// A doorbell is behind what was taken: its store is still to come.
+    behind: bool,
 }
 
 /// Looks at every queue once.
@@ -60,11 +64,13 @@ fn look(slice: &Slice, queues: &[Arc<Scheduled>]) -> Found {
     let mut found = Found::default();
     for queue in queues {
         found.progress |= queue.check();
-        match queue.take(slice.value(queue.slot)) {
+        let doorbell = slice.value(queue.slot);
+        match queue.take(doorbell) {
             Ok(taken) => found.progress |= taken,
             Err(_) => found.retry = true,
         }
         found.busy |= queue.is_busy();
+        found.behind |= queue.is_ahead_of(doorbell);
     }
     found
 }
@@ -78,14 +84,17 @@ pub(super) fn pass(slice: &Arc<Slice>) {
     let faulted = slice.faulted.xchg(false, Full);
     let kicked = slice.kicked.xchg(false, Full);
     let mut found = look(slice, &queues);
-    if faulted {
-        for _ in 0..PATIENCE {
-            if found.progress || found.busy {
-                break;
-            }
-            fsleep(MOMENT);
-            found = look(slice, &queues);
+    for _ in 0..PATIENCE {
+        let awaited = found.behind || (faulted && !found.progress);
+        if found.busy || !awaited {
+            break;
         }
+        fsleep(MOMENT);
+        let again = look(slice, &queues);
+        found = Found {
+            progress: found.progress || again.progress,
+            ..again
+        };
     }
     let stalled = !found.progress && !kicked;
     if slice.writable.load(Acquire) && (!found.busy || stalled) {
@@ -107,15 +116,19 @@ pub(super) fn pass(slice: &Arc<Slice>) {
 /// The page has just been mapped by a fault, whose store follows. In the fault: user memory may not be touched.
 pub(super) fn touched(slice: &Arc<Slice>) {
     // A process writes its write pointer before the doorbell, so that what is announced can mostly be taken here, a
-    // change of threads earlier. What cannot, the pass takes.
+    // change of threads earlier.
+    let mut taken = false;
     if let Some(queues) = slice.queues.try_lock() {
-        if !slice.closed.load(Relaxed) {
-            look(slice, &queues);
-        }
+        taken = !slice.closed.load(Relaxed) && look(slice, &queues).progress;
     }
-    slice.faulted.store(true, Relaxed);
+    slice.faulted.store(!taken, Relaxed);
     slice.writable.store(true, Release);
-    slice.kick();
+    if taken {
+        // There is no hurry: a pass now would only keep the store from being made.
+        slice.within(GRACE);
+    } else {
+        slice.kick();
+    }
 }
 
 impl Slice {
@@ -123,5 +136,14 @@ impl Slice {
     pub(super) fn kick(self: &Arc<Self>) {
         self.kicked.store(true, Release);
         workqueue::run_in(workqueue::highpri(), self.clone(), 0);
+    }
+
+    /// Has a pass run after `delay`, or at once when one was asked for.
+    fn within(self: &Arc<Self>, delay: Jiffies) {
+        workqueue::run_in(workqueue::highpri(), self.clone(), delay);
+        // A kick comes after its flag: either it comes after the delay was set, and shortens it, or its flag is seen.
+        if self.kicked.load(Acquire) {
+            workqueue::run_in(workqueue::highpri(), self.clone(), 0);
+        }
     }
 }
