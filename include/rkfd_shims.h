@@ -42,12 +42,10 @@ pgprot_t rkfd_pgprot_noncached(pgprot_t prot);
 void rkfd_drm_gem_object_get(struct drm_gem_object *obj);
 void rkfd_drm_gem_object_put(struct drm_gem_object *obj);
 u64 rkfd_drm_vma_node_offset_addr(struct drm_vma_offset_node *node);
-void rkfd_drm_vma_node_unmap(struct drm_vma_offset_node *node, struct address_space *mapping);
 
 /* Fences */
 struct dma_fence *rkfd_dma_fence_get(struct dma_fence *fence);
 void rkfd_dma_fence_put(struct dma_fence *fence);
-bool rkfd_dma_fence_is_signaled(struct dma_fence *fence);
 bool rkfd_dma_fence_test_signaled_flag(struct dma_fence *fence);
 void rkfd_dma_fence_set_error(struct dma_fence *fence, int error);
 unsigned long rkfd_dma_fence_lock_irqsave(struct dma_fence *fence);

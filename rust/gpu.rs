@@ -177,6 +177,8 @@ impl Gpu {
         for engine in &self.sdma {
             engine.stop();
         }
+        // What a queue that hung still had, the engines no longer reach.
+        self.slots.close();
         self.gmc.stop();
     }
 }

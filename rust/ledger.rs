@@ -118,21 +118,6 @@ pub(crate) struct Hold {
     n: u64,
 }
 
-impl Hold {
-    /// Counts `n` more.
-    pub(crate) fn grow(&mut self, n: u64) {
-        self.n = self.n.saturating_add(n);
-        self.ledger.add(self.kind, n as i64);
-    }
-
-    /// Counts `n` less; at most what is held.
-    pub(crate) fn shrink(&mut self, n: u64) {
-        let n = n.min(self.n);
-        self.n -= n;
-        self.ledger.add(self.kind, -(n as i64));
-    }
-}
-
 impl Drop for Hold {
     fn drop(&mut self) {
         self.ledger.add(self.kind, -(self.n as i64));

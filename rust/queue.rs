@@ -19,7 +19,7 @@ mod scheduled;
 pub(crate) mod slots;
 mod user;
 
-use hw::queue::{Percentage, Priority, QueueType};
+use hw::queue::{Percentage, QueueType};
 use hw::sdma::ring::RingSize;
 use kernel::prelude::*;
 
@@ -45,8 +45,6 @@ pub(crate) struct CreateQueue {
     pub(crate) write_pointer: u64,
     /// Whether it is to run.
     pub(crate) percentage: Percentage,
-    /// How it ranks among queues.
-    pub(crate) priority: Priority,
     /// The engine for [`QueueType::SdmaByEngine`].
     pub(crate) engine: u32,
 }

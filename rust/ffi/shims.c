@@ -98,11 +98,6 @@ u64 rkfd_drm_vma_node_offset_addr(struct drm_vma_offset_node *node)
 	return drm_vma_node_offset_addr(node);
 }
 
-void rkfd_drm_vma_node_unmap(struct drm_vma_offset_node *node, struct address_space *mapping)
-{
-	drm_vma_node_unmap(node, mapping);
-}
-
 /* Fences */
 
 struct dma_fence *rkfd_dma_fence_get(struct dma_fence *fence)
@@ -113,11 +108,6 @@ struct dma_fence *rkfd_dma_fence_get(struct dma_fence *fence)
 void rkfd_dma_fence_put(struct dma_fence *fence)
 {
 	dma_fence_put(fence);
-}
-
-bool rkfd_dma_fence_is_signaled(struct dma_fence *fence)
-{
-	return dma_fence_is_signaled(fence);
 }
 
 bool rkfd_dma_fence_test_signaled_flag(struct dma_fence *fence)

@@ -43,7 +43,6 @@ pub(crate) enum Flush {
 pub(crate) struct Gmc {
     hdp: Arc<Hdp>,
     fb: FbLocation,
-    vram: u64,
     dummy: DmaWords,
     osssys: Window,
     /// One change or invalidation at a time: engine 17 has one request register.
@@ -112,7 +111,6 @@ impl Gmc {
             pin_init!(Self {
                 hdp,
                 fb,
-                vram,
                 dummy,
                 osssys,
                 hubs <- new_mutex!(hubs),
@@ -129,11 +127,6 @@ impl Gmc {
     /// What page-table entries add to a VRAM offset; 0 without XGMI.
     pub(crate) fn fb_offset(&self) -> u64 {
         self.fb.offset
-    }
-
-    /// Bytes of VRAM.
-    pub(crate) fn vram_size(&self) -> u64 {
-        self.vram
     }
 
     /// Bus address of the page that accesses to nothing go to.

@@ -40,20 +40,8 @@ pub(crate) struct KernelRingConfig {
     pub(crate) doorbell: Doorbell,
 }
 
-/// What CONTEXT_STATUS says of a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct QueueStatus {
-    /// It is the engine's current one.
-    pub(crate) selected: bool,
-    /// It has nothing to do.
-    pub(crate) idle: bool,
-    /// Why the engine has stopped it; 0 if it has not.
-    pub(crate) exception: u32,
-}
-
 /// An engine. Calls for one ring are serialised by the ring's owner; different rings do not interfere.
 pub(crate) struct Sdma {
-    engine: u8,
     regs: Window,
 }
 
@@ -61,12 +49,7 @@ impl Sdma {
     /// Engine `engine` of the ASIC whose blocks are `ips`; ENODEV if it has none.
     pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [Ip], engine: u8) -> Result<Arc<Self>> {
         let regs = Window::new(mmio, ips, Block::Sdma, engine.into())?;
-        Ok(Arc::new(Self { engine, regs }, GFP_KERNEL)?)
-    }
-
-    /// The engine's number.
-    pub(crate) fn engine(&self) -> u8 {
-        self.engine
+        Ok(Arc::new(Self { regs }, GFP_KERNEL)?)
     }
 
     /// Sets the engine up and lets it run, with no ring.
@@ -167,16 +150,6 @@ impl Sdma {
         self.halt(regs::GFX)
     }
 
-    /// The kernel ring's read pointer, bytes.
-    pub(crate) fn kernel_rptr(&self) -> u64 {
-        self.read_pointer(regs::GFX)
-    }
-
-    /// What the kernel ring does.
-    pub(crate) fn kernel_status(&self) -> QueueStatus {
-        self.status_of(regs::GFX)
-    }
-
     /// Puts a queue into RLC slot `queue`, to go on from the read pointer `rptr` to the write pointer `wptr`
     /// (bytes). The slot is empty. Sleeps. EINVAL if there is no such slot, ETIMEDOUT if it does not get idle.
     pub(crate) fn load(&self, queue: u8, image: &RlcImage, rptr: u64, wptr: u64) -> Result {
@@ -216,11 +189,6 @@ impl Sdma {
         slot(queue).map_or(0, |ring| self.read_pointer(ring))
     }
 
-    /// What the queue in RLC slot `queue` does; EINVAL if there is no such slot.
-    pub(crate) fn status(&self, queue: u8) -> Result<QueueStatus> {
-        Ok(self.status_of(slot(queue)?))
-    }
-
     fn halt(&self, ring: Reg) -> Result {
         self.enable(ring, false);
         let stopped = self.wait_idle(ring);
@@ -230,8 +198,8 @@ impl Sdma {
 
     fn wait_idle(&self, ring: Reg) -> Result {
         kernel::io::poll::read_poll_timeout(
-            || Ok(self.status_of(ring)),
-            |status| status.idle,
+            || Ok(self.read(ring, regs::CONTEXT_STATUS)),
+            |status| context_status::IDLE.is_set(*status),
             STOP_POLL,
             STOP_TIMEOUT,
         )?;
@@ -253,15 +221,6 @@ impl Sdma {
             join(low, high)
         } else {
             join(0, again)
-        }
-    }
-
-    fn status_of(&self, ring: Reg) -> QueueStatus {
-        let status = self.read(ring, regs::CONTEXT_STATUS);
-        QueueStatus {
-            selected: context_status::SELECTED.is_set(status),
-            idle: context_status::IDLE.is_set(status),
-            exception: context_status::EXCEPTION.get(status),
         }
     }
 }

@@ -112,21 +112,30 @@ fn status(result: Result<()>) -> kernel::ffi::c_int {
     result.map_or_else(|error| error.to_errno(), |()| 0)
 }
 
+/// `file_operations::open`.
+///
+/// # Safety
+///
+/// The kernel calls it for a file of a [`CharDevice`] of `T` that is being opened, with its inode.
 unsafe extern "C" fn open<T: CharFile>(
     inode: *mut ffi::inode,
     file: *mut ffi::file,
 ) -> kernel::ffi::c_int {
     // SAFETY: Both are those of the file being opened.
-    status(
-        to_result(unsafe { ffi::nonseekable_open(inode, file) }).and_then(|()| {
-            let data = T::open()?;
-            // SAFETY: The private data of a file being opened is ours.
-            unsafe { (*file).private_data = data.into_foreign() };
-            Ok(())
-        }),
-    )
+    let opened = to_result(unsafe { ffi::nonseekable_open(inode, file) });
+    status(opened.and_then(|()| {
+        let data = T::open()?;
+        // SAFETY: The private data of a file being opened is ours.
+        unsafe { (*file).private_data = data.into_foreign() };
+        Ok(())
+    }))
 }
 
+/// `file_operations::release`.
+///
+/// # Safety
+///
+/// The kernel calls it once for a file that `open` succeeded for, which nobody else uses any more.
 unsafe extern "C" fn release<T: CharFile>(
     _inode: *mut ffi::inode,
     file: *mut ffi::file,
@@ -136,6 +145,11 @@ unsafe extern "C" fn release<T: CharFile>(
     0
 }
 
+/// `file_operations::unlocked_ioctl`.
+///
+/// # Safety
+///
+/// The kernel calls it for a file that `open` succeeded for, and holds the file meanwhile.
 unsafe extern "C" fn ioctl<T: CharFile>(
     file: *mut ffi::file,
     cmd: kernel::ffi::c_uint,
@@ -146,6 +160,12 @@ unsafe extern "C" fn ioctl<T: CharFile>(
     T::ioctl(data, cmd, arg).unwrap_or_else(|error| error.to_errno() as isize)
 }
 
+/// `file_operations::mmap`.
+///
+/// # Safety
+///
+/// The kernel calls it for a file that `open` succeeded for, with an area that is being set up, its mmap lock held
+/// for writing.
 unsafe extern "C" fn mmap<T: CharFile>(
     file: *mut ffi::file,
     vma: *mut ffi::vm_area_struct,

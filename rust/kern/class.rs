@@ -18,12 +18,16 @@ unsafe impl Send for Class {}
 unsafe impl Sync for Class {}
 
 /// Gives the mode of a device's file; the name stays the device's.
+///
+/// # Safety
+///
+/// `mode` must be null or a place to write the mode to.
 unsafe extern "C" fn devnode(
     _dev: *const ffi::device,
     mode: *mut ffi::umode_t,
 ) -> *mut kernel::ffi::c_char {
     if !mode.is_null() {
-        // SAFETY: The driver core passes null or a place for the mode.
+        // SAFETY: Not null, so it is a place for the mode by this function's contract.
         unsafe { *mode = 0o666 };
     }
     core::ptr::null_mut()

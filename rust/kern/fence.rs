@@ -41,10 +41,20 @@ static OPERATIONS: Operations = Operations(ffi::dma_fence_ops {
     ..pin_init::zeroed()
 });
 
+/// `dma_fence_ops::get_driver_name`.
+///
+/// # Safety
+///
+/// None: it looks at nothing.
 unsafe extern "C" fn driver_name(_fence: *mut ffi::dma_fence) -> *const c_char {
     c"rkfd".as_char_ptr()
 }
 
+/// `dma_fence_ops::get_timeline_name`.
+///
+/// # Safety
+///
+/// `fence` must be one that `HwFence::new` allocated, and stay as long as the name is used.
 unsafe extern "C" fn timeline_name(fence: *mut ffi::dma_fence) -> *const c_char {
     // SAFETY: Only fences that `HwFence::new` allocated have this operation.
     unsafe { (&raw const (*fence.cast::<Allocation>()).name).cast() }
@@ -206,15 +216,9 @@ impl Fence {
         unsafe { &*fence.cast() }
     }
 
-    /// Is it signalled?
-    pub(crate) fn is_signaled(&self) -> bool {
-        // SAFETY: A shared reference proves that the fence is valid.
-        unsafe { ffi::rkfd_dma_fence_is_signaled(self.as_raw()) }
-    }
-
     /// What it was signalled with; `None` while it is not.
     pub(crate) fn status(&self) -> Option<Result> {
-        // SAFETY: As above.
+        // SAFETY: A shared reference proves that the fence is valid.
         match unsafe { ffi::dma_fence_get_status(self.as_raw()) } {
             0 => None,
             e if e < 0 => Some(Err(Error::from_errno(e))),
@@ -225,18 +229,9 @@ impl Fence {
     /// Waits at most `timeout`: true if it is signalled, `ERESTARTSYS` if a signal came first. Signalled with
     /// an error is signalled: see [`Fence::status`].
     pub(crate) fn wait_interruptible_timeout(&self, timeout: Jiffies) -> Result<bool> {
-        self.wait(true, timeout)
-    }
-
-    /// Waits at most `timeout`, whatever signals come: true if it is signalled.
-    pub(crate) fn wait_timeout(&self, timeout: Jiffies) -> bool {
-        self.wait(false, timeout).unwrap_or(false)
-    }
-
-    fn wait(&self, interruptible: bool, timeout: Jiffies) -> Result<bool> {
         let timeout = c_long::try_from(timeout).unwrap_or(c_long::MAX);
         // SAFETY: A shared reference proves that the fence is valid.
-        match unsafe { ffi::dma_fence_wait_timeout(self.as_raw(), interruptible, timeout) } {
+        match unsafe { ffi::dma_fence_wait_timeout(self.as_raw(), true, timeout) } {
             0 => Ok(false),
             e if e < 0 => Err(Error::from_errno(e as c_int)),
             _ => Ok(true),

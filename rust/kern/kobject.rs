@@ -107,6 +107,11 @@ static TYPE: Type = {
     Type(ty)
 };
 
+/// `sysfs_ops::show`.
+///
+/// # Safety
+///
+/// sysfs calls it with the kobject of a [`Folder`], which is there meanwhile, and a page to write to.
 unsafe extern "C" fn show(
     kobject: *mut ffi::kobject,
     attribute: *mut ffi::attribute,
@@ -128,6 +133,11 @@ unsafe extern "C" fn show(
     file.text.len() as isize
 }
 
+/// `kobj_type::release`.
+///
+/// # Safety
+///
+/// The kernel calls it once, with the kobject of a [`Folder`] that nobody uses any more.
 unsafe extern "C" fn release(kobject: *mut ffi::kobject) {
     // SAFETY: The kernel calls this once, with the last reference gone; `create` leaked the box to it.
     drop(unsafe { KBox::from_raw(kobject.cast::<Inner>()) });
@@ -192,7 +202,7 @@ impl Folder {
         to_result(unsafe {
             ffi::kobject_init_and_add(
                 kobject,
-                &raw const TYPE.0 as *mut _,
+                (&raw const TYPE.0).cast_mut(),
                 parent,
                 c"%s".as_char_ptr(),
                 name.as_char_ptr(),

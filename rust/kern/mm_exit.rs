@@ -72,12 +72,22 @@ impl<T: Listener> Operations<T> {
         table
     };
 
+    /// `mmu_notifier_ops::release`.
+    ///
+    /// # Safety
+    ///
+    /// The kernel calls it with the notifier of an `Inner<T>`, which it keeps meanwhile.
     unsafe extern "C" fn release(notifier: *mut ffi::mmu_notifier, mm: *mut ffi::mm_struct) {
         // SAFETY: The notifier is the first member of an `Inner<T>`, which SRCU keeps until we return.
         let inner = unsafe { &*notifier.cast::<Inner<T>>() };
         inner.listener.ended(mm as usize);
     }
 
+    /// `mmu_notifier_ops::free_notifier`.
+    ///
+    /// # Safety
+    ///
+    /// The kernel calls it once, with the notifier of an `Inner<T>` that nobody uses any more.
     unsafe extern "C" fn free(notifier: *mut ffi::mmu_notifier) {
         // SAFETY: The kernel calls this once after the subscription's end; `new` leaked the box to it.
         drop(unsafe { KBox::from_raw(notifier.cast::<Inner<T>>()) });

@@ -25,12 +25,6 @@ pub(crate) fn domain(pdev: &pci::Device) -> u32 {
     unsafe { ffi::rkfd_pci_domain_nr(core::ptr::from_ref(pdev).cast_mut().cast()) as u32 }
 }
 
-/// Ends the device's bus mastering: no DMA and no MSI after it.
-pub(crate) fn clear_master(pdev: &pci::Device<Core<'_>>) {
-    // SAFETY: `pci::Device` is a transparent wrapper of a valid `struct pci_dev`.
-    unsafe { ffi::pci_clear_master(core::ptr::from_ref(pdev).cast_mut().cast()) }
-}
-
 /// Lets the device do atomic operations on memory, of 32 and of 64 bits; whether the way there carries them.
 pub(crate) fn enable_atomics(pdev: &pci::Device<Core<'_>>) -> bool {
     let sizes = ffi::PCI_EXP_DEVCAP2_ATOMIC_COMP32 | ffi::PCI_EXP_DEVCAP2_ATOMIC_COMP64;

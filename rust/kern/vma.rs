@@ -83,17 +83,32 @@ impl<T: Mappable> Operations<T> {
         unsafe { Arc::<T>::borrow((*vma).vm_private_data.cast()) }
     }
 
+    /// `vm_operations_struct::open`.
+    ///
+    /// # Safety
+    ///
+    /// `vma` must be a fresh copy of a mapping made by [`map`] for `T`.
     unsafe extern "C" fn open(vma: *mut ffi::vm_area_struct) {
         // SAFETY: Called for a copy of a mapping made by `map`: the copied pointer gets a reference of its own.
         let object = Arc::from(unsafe { Self::object(vma) });
         let _ = object.into_foreign();
     }
 
+    /// `vm_operations_struct::close`.
+    ///
+    /// # Safety
+    ///
+    /// `vma` must be a mapping made by [`map`] for `T`, or a copy that `open` was called for, which is going.
     unsafe extern "C" fn close(vma: *mut ffi::vm_area_struct) {
         // SAFETY: The mapping's reference, which nobody uses after this.
         drop(unsafe { Arc::<T>::from_foreign((*vma).vm_private_data.cast()) });
     }
 
+    /// `vm_operations_struct::may_split`.
+    ///
+    /// # Safety
+    ///
+    /// None: it looks at nothing.
     unsafe extern "C" fn may_split(
         _vma: *mut ffi::vm_area_struct,
         _address: kernel::ffi::c_ulong,
@@ -101,6 +116,11 @@ impl<T: Mappable> Operations<T> {
         EINVAL.to_errno()
     }
 
+    /// `vm_operations_struct::fault`.
+    ///
+    /// # Safety
+    ///
+    /// `vmf` must be a fault, being handled, of a mapping made by [`map`] for `T`.
     unsafe extern "C" fn fault(vmf: *mut ffi::vm_fault) -> ffi::vm_fault_t {
         // SAFETY: The kernel gives a fault of a mapping that stays during the call; `start` is its first address
         // and `address` inside it.

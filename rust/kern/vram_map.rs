@@ -40,12 +40,12 @@ impl Mapping {
     fn new(pdev: &pci::Device<Bound>, start: u64, size: u64) -> Result<Self> {
         let raw = raw(pdev);
         // SAFETY: `raw` is a valid PCI device, `BAR` one of its resources and the name is static.
-        let busy = unsafe { ffi::pci_request_region(raw, BAR as i32, c"rkfd vram".as_ptr().cast()) };
+        let busy = unsafe { ffi::pci_request_region(raw, BAR as i32, c"rkfd vram".as_char_ptr()) };
         if busy != 0 {
             return Err(EBUSY);
         }
         // SAFETY: the range is the device's BAR, requested above.
-        let base = unsafe { ffi::ioremap_wc(start, size as _) }.cast::<u8>();
+        let base = unsafe { ffi::ioremap_wc(start, size as usize) }.cast::<u8>();
         if base.is_null() {
             // SAFETY: requested above.
             unsafe { ffi::pci_release_region(raw, BAR as i32) };
@@ -178,22 +178,7 @@ impl VramMap {
                 ffi::memcpy_fromio(
                     to.wrapping_add(range.start).cast(),
                     at.cast(),
-                    range.len() as _,
-                )
-            };
-        })
-    }
-
-    /// Writes dwords from `offset` on.
-    pub(crate) fn write32s(&self, offset: u64, values: &[u32]) -> Result {
-        let from = values.as_ptr().cast::<u8>();
-        self.pieces(offset, size_of_val(values), 4, |at, range| {
-            // SAFETY: the piece is in the mapping, and its range in `values`.
-            unsafe {
-                ffi::memcpy_toio(
-                    at.cast(),
-                    from.wrapping_add(range.start).cast(),
-                    range.len() as _,
+                    range.len(),
                 )
             };
         })

@@ -37,11 +37,10 @@ fn ring(base: u64, size: u32) -> Result<(u64, RingSize)> {
     Ok((user_address(base)?, size))
 }
 
-/// Share and rank of a queue. EINVAL.
-fn scheduling(percentage: u32, priority: u32) -> Result<(Percentage, Priority)> {
-    let percentage = Percentage::new(percentage).ok_or(EINVAL)?;
-    let priority = Priority::new(priority).ok_or(EINVAL)?;
-    Ok((percentage, priority))
+/// Share of a queue. Its rank is only checked: SDMA queues take turns whatever it is. EINVAL.
+fn share(percentage: u32, priority: u32) -> Result<Percentage> {
+    Priority::new(priority).ok_or(EINVAL)?;
+    Percentage::new(percentage).ok_or(EINVAL)
 }
 
 /// CREATE_QUEUE. EOPNOTSUPP for a type of queue that is not there (yet).
@@ -49,7 +48,7 @@ pub(super) fn create_queue(args: &uapi::CreateQueue) -> Result<CreateQueue> {
     let kind = QueueType::new(args.queue_type)
         .filter(|kind| kind.is_sdma())
         .ok_or_else(errno::not_supported)?;
-    let (percentage, priority) = scheduling(args.queue_percentage, args.queue_priority)?;
+    let percentage = share(args.queue_percentage, args.queue_priority)?;
     let (ring, size) = ring(args.ring_base_address, args.ring_size)?;
     Ok(CreateQueue {
         kind,
@@ -58,7 +57,6 @@ pub(super) fn create_queue(args: &uapi::CreateQueue) -> Result<CreateQueue> {
         read_pointer: user_address(args.read_pointer_address)?,
         write_pointer: user_address(args.write_pointer_address)?,
         percentage,
-        priority,
         engine: args.sdma_engine_id,
     })
 }
@@ -69,23 +67,17 @@ pub(super) struct UpdateQueue {
     pub(super) ring: Option<(u64, RingSize)>,
     /// New share.
     pub(super) percentage: Percentage,
-    /// New rank.
-    pub(super) priority: Priority,
 }
 
 /// UPDATE_QUEUE. A ring of nothing is how clients stop a queue and leave its ring.
 pub(super) fn update_queue(args: &uapi::UpdateQueue) -> Result<UpdateQueue> {
-    let (percentage, priority) = scheduling(args.queue_percentage, args.queue_priority)?;
+    let percentage = share(args.queue_percentage, args.queue_priority)?;
     let ring = if args.ring_base_address == 0 && args.ring_size == 0 {
         None
     } else {
         Some(ring(args.ring_base_address, args.ring_size)?)
     };
-    Ok(UpdateQueue {
-        ring,
-        percentage,
-        priority,
-    })
+    Ok(UpdateQueue { ring, percentage })
 }
 
 /// SET_MEMORY_POLICY. EINVAL for a policy that is none.

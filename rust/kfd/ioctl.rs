@@ -105,7 +105,7 @@ pub(super) fn dispatch(caller: &Caller<'_>, cmd: u32, arg: usize) -> Result<isiz
         0x19 => call.run(InOut, memory::unmap),
         0x23 => call.run(InOut, memory::available),
         // Known to the interface, but not to this driver: events, debugging, shared virtual memory, dma-buf.
-        0x01..=0x28 => Err(errno::not_supported()),
+        0x08..=0x13 | 0x1a..=0x22 | 0x24..=0x28 => Err(errno::not_supported()),
         _ => Err(ENOTTY),
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn create(caller: &Caller<'_>, args: &mut uapi::CreateQueue) -> Resul
 pub(super) fn update(caller: &Caller<'_>, args: &mut uapi::UpdateQueue) -> Result {
     let wanted = args::update_queue(args)?;
     caller.process.with_queue(args.queue_id, |queue| {
-        queue.update(wanted.ring, wanted.percentage, wanted.priority)
+        queue.update(wanted.ring, wanted.percentage)
     })
 }
 

@@ -192,19 +192,6 @@ impl Buffer {
         })
     }
 
-    /// Writes dwords from byte `offset`, a multiple of 4, on. Errors as [`Buffer::read32s`]; `EPERM` for memory
-    /// that the process itself may only read.
-    pub(crate) fn write32s(&self, offset: u64, from: &[u32]) -> Result {
-        if let Some(pages) = self.pages() {
-            return pages.write32s(offset, from);
-        }
-        let blocks = self.vram().ok_or(EINVAL)?;
-        Self::vram_pieces(blocks, offset, from.len(), |place, part| {
-            let from = from.get(part).ok_or(EINVAL)?;
-            self.gpu.vram_map.write32s(place, from)
-        })
-    }
-
     /// Reads the 64-bit value at byte `offset`, a multiple of 8, in one access. Errors as [`Buffer::read32s`].
     pub(crate) fn read64(&self, offset: u64) -> Result<u64> {
         if let Some(pages) = self.pages() {
@@ -215,7 +202,7 @@ impl Buffer {
     }
 
     /// Writes the 64-bit value at byte `offset`, a multiple of 8, in one access. Errors as
-    /// [`Buffer::write32s`].
+    /// [`Buffer::read32s`]; `EPERM` for memory that the process itself may only read.
     pub(crate) fn write64(&self, offset: u64, value: u64) -> Result {
         if let Some(pages) = self.pages() {
             return pages.write64(offset, value);

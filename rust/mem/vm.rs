@@ -21,7 +21,7 @@ use crate::{
 };
 use hw::{
     pte::{Flags, Residence},
-    va::{VaRange, PAGE_SIZE},
+    va::VaRange,
 };
 use kernel::{
     new_mutex,
@@ -158,30 +158,6 @@ impl Vm {
         Ok(())
     }
 
-    /// Takes out all mappings that are not held, at the end of a process or of the device. `EBUSY` when some
-    /// are held, `ETIMEDOUT` as [`Vm::unmap`].
-    pub(crate) fn clear(&self) -> Result {
-        let mut from = 0;
-        let mut result = Ok(());
-        loop {
-            let mut state = self.state.lock();
-            let Some(mapping) = state.at_or_above(from) else {
-                return result;
-            };
-            let range = mapping.range();
-            from = range.end();
-            if mapping.is_held() {
-                result = Err(EBUSY);
-                continue;
-            }
-            let removed = self.remove(&mut state, range);
-            drop(state);
-            if let Err(error) = removed {
-                result = Err(error);
-            }
-        }
-    }
-
     /// Takes out the mapping of `range`, which exists and is not held. What it returns is dropped without the
     /// lock.
     fn remove(&self, state: &mut State, range: VaRange) -> Result<Option<Arc<Mapping>>> {
@@ -212,24 +188,6 @@ impl Vm {
         let state = self.state.lock();
         let mapping = state.covering(range).ok_or(EFAULT)?;
         Ok(Held::new(&mapping, range))
-    }
-
-    /// [`Vm::hold`] of the pages that `size` bytes at `va` are in. `EINVAL` for no bytes, or outside the
-    /// user's half.
-    pub(crate) fn hold_bytes(&self, va: u64, size: u64) -> Result<Held> {
-        let end = va
-            .checked_add(size)
-            .and_then(|end| end.checked_next_multiple_of(PAGE_SIZE))
-            .ok_or(EINVAL)?;
-        let start = va - va % PAGE_SIZE;
-        self.hold(VaRange::new(start, end - start).map_err(|_| EINVAL)?)
-    }
-
-    /// The mapping around `va`, for reports of faults. `None` also when the lock is taken: nobody waits here.
-    pub(crate) fn lookup(&self, va: u64) -> Option<VaRange> {
-        let state = self.state.try_lock()?;
-        let range = state.at_or_above(va)?.range();
-        range.contains(va).then_some(range)
     }
 }
 

@@ -134,7 +134,6 @@ impl Vram {
         }
         Ok(VramBlocks {
             runs,
-            size,
             _hold: self.ledger.hold(Kind::VramBytes, size),
             _blocks: blocks,
         })
@@ -145,7 +144,6 @@ impl Vram {
 /// forgotten the addresses.
 pub(crate) struct VramBlocks {
     runs: KVVec<VramRun>,
-    size: u64,
     _hold: Hold,
     _blocks: Pin<KBox<AllocatedBlocks>>,
 }
@@ -154,11 +152,6 @@ impl VramBlocks {
     /// The runs, in the order of the buffer; adjacent ones are merged.
     pub(crate) fn runs(&self) -> &[VramRun] {
         &self.runs
-    }
-
-    /// The bytes.
-    pub(crate) fn size(&self) -> u64 {
-        self.size
     }
 
     /// Where byte `at` of the buffer is in VRAM, and the bytes from there to the end of its run.

@@ -39,7 +39,7 @@ type Text = Pin<KBox<File<Shown>>>;
 
 /// The folder of a GPU, until dropped. It holds the GPU, so it must be dropped when the device goes.
 pub(crate) struct GpuFiles {
-    _files: [Text; 8],
+    _files: [Text; 9],
 }
 
 impl GpuFiles {
@@ -58,6 +58,7 @@ impl GpuFiles {
                 file(&dir, gpu, c"doorbells", &|shown, f| doorbells(&shown.0, f))?,
                 file(&dir, gpu, c"parameters", &|_, f| parameters(f))?,
                 file(&dir, gpu, c"rings", &|shown, f| rings(&shown.0, f))?,
+                file(&dir, gpu, c"ih", &|shown, f| ih(&shown.0, f))?,
             ],
         })
     }
@@ -177,4 +178,9 @@ fn rings(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             ring.engine, ring.rptr, ring.wptr
         )
     })
+}
+
+/// The interrupt ring. What an overflow has lost, the watchdogs of rings and queues find.
+fn ih(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "overflows {}", gpu.ih.overflows())
 }

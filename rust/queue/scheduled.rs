@@ -105,8 +105,8 @@ impl Scheduled {
         trace::doorbell(self.rlc.owner.pid as u32, self.rlc.owner.queue, batch.to);
         match self.job(batch) {
             Ok(job) => {
-                // Fails only for a line that was killed, which happens when the queue goes.
-                job.push().map(|_| true)
+                job.push();
+                Ok(true)
             }
             Err(error) => {
                 feed.put_back(batch);

@@ -14,7 +14,7 @@ use crate::kern::fence::canceled;
 use crate::kern::trace;
 use crate::mem::vm::Vm;
 use hw::doorbell::Slot;
-use hw::queue::{Percentage, Priority};
+use hw::queue::Percentage;
 use hw::sdma::ring::RingSize;
 use kernel::prelude::*;
 use kernel::sync::atomic::Acquire;
@@ -87,7 +87,6 @@ impl UserQueue {
         &self,
         ring: Option<(u64, RingSize)>,
         percentage: Percentage,
-        _priority: Priority,
     ) -> Result {
         if ring.is_some_and(|ring| ring != self.ring) {
             return Err(not_supported());

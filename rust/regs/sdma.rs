@@ -22,11 +22,6 @@ registers! {
     };
     /// Clocks after which a semaphore has failed; 0 never.
     SEM_WAIT_FAIL_TIMER_CNTL @ 0, 0x21;
-    /// Engine status.
-    STATUS_REG @ 0, 0x25 as status_reg {
-        /// Nothing to do.
-        IDLE[0:0]
-    };
     /// The engine's processor.
     F32_CNTL @ 0, 0x2a as f32_cntl {
         /// It stands.
@@ -38,8 +33,6 @@ registers! {
         UNIT[3:0]
         /// Units.
         VALUE[23:8]
-        /// This phase is preferred.
-        PREFER[30:30]
     };
     /// The same for normal priority.
     PHASE1_QUANTUM @ 0, 0x2d;
@@ -83,21 +76,13 @@ registers! {
     };
     /// Ring: status.
     CONTEXT_STATUS @ 0, 0x11 as context_status {
-        /// It is the one that runs.
-        SELECTED[0:0]
         /// It has nothing to do.
         IDLE[2:2]
-        /// Its time slice is over.
-        EXPIRED[3:3]
-        /// Why it was stopped; 0 if it was not.
-        EXCEPTION[6:4]
     };
     /// Ring: doorbell.
     DOORBELL @ 0, 0x12 as doorbell {
         /// It works.
         ENABLE[28:28]
-        /// It rang.
-        CAPTURED[30:30]
     };
     /// Ring: the doorbell's place.
     DOORBELL_OFFSET @ 0, 0x2b;

@@ -93,7 +93,7 @@ impl Ring {
             _target: target.clone(),
             _hold: self.gpu.ledger.hold(Kind::Jobs, 1),
         };
-        Job::new(&self.entity, credits, work)?.push()
+        Ok(Job::new(&self.entity, credits, work)?.push())
     }
 }
 

@@ -113,11 +113,6 @@ impl<T: DriverObject> Object<T> {
         Ok(unsafe { ARef::from_raw(NonNull::new_unchecked(this)) })
     }
 
-    /// The object's device.
-    pub(crate) fn dev(&self) -> &ARef<Device<T::Data>> {
-        &self.dev
-    }
-
     /// Bytes.
     pub(crate) fn size(&self) -> usize {
         // SAFETY: Valid by the type invariant, and the size does not change.
@@ -151,15 +146,6 @@ impl<T: DriverObject> Object<T> {
         unsafe { ffi::drm_vma_node_revoke(self.node(), file.as_drm_file()) };
     }
 
-    /// Takes every process's page table entries of the object away; the next touch faults again.
-    pub(crate) fn zap(&self) {
-        // SAFETY: The node is valid, and the device with its inode lives as long as the object.
-        unsafe {
-            let mapping = (*(*self.dev.as_raw()).anon_inode).i_mapping;
-            ffi::rkfd_drm_vma_node_unmap(self.node(), mapping);
-        }
-    }
-
     /// # Safety
     ///
     /// `obj` must be the `obj` of a `Self`.
@@ -170,6 +156,10 @@ impl<T: DriverObject> Object<T> {
     }
 
     /// `drm_gem_object_funcs::free`: the last reference is gone.
+    ///
+    /// # Safety
+    ///
+    /// `obj` must be the `obj` of a `Self` that `new` made, which nobody uses any more.
     unsafe extern "C" fn free_callback(obj: *mut ffi::drm_gem_object) {
         // SAFETY: Only objects of this type have this callback.
         let this = unsafe { Self::container(obj) };
@@ -180,6 +170,10 @@ impl<T: DriverObject> Object<T> {
     }
 
     /// `drm_gem_object_funcs::mmap`: the mapping's flags. Its pages come by faults.
+    ///
+    /// # Safety
+    ///
+    /// `vma` must be a mapping that is being made, the caller's alone.
     unsafe extern "C" fn mmap_callback(
         _obj: *mut ffi::drm_gem_object,
         vma: *mut ffi::vm_area_struct,
@@ -202,12 +196,16 @@ impl<T: DriverObject> Object<T> {
     }
 
     /// `vm_operations_struct::fault`.
+    ///
+    /// # Safety
+    ///
+    /// `vmf` must be a fault, being handled, of a mapping that holds an object of this type.
     unsafe extern "C" fn fault_callback(vmf: *mut ffi::vm_fault) -> ffi::vm_fault_t {
         // SAFETY: The kernel gives a valid fault, whose mapping holds the object in `vm_private_data`.
         let (vma, address, pgoff, obj) = unsafe {
             let info = &(*vmf).__bindgen_anon_1;
             let obj = (*info.vma).vm_private_data.cast();
-            (info.vma, info.address as usize, info.pgoff as usize, obj)
+            (info.vma, info.address, info.pgoff, obj)
         };
         // SAFETY: Only mappings of objects of this type have this callback, and they hold a reference.
         let this = unsafe { &*Self::container(obj) };
@@ -234,10 +232,7 @@ impl<T: DriverObject> Object<T> {
         // SAFETY: The node is valid, and placed, for it was mapped. The mapping is locked.
         let (start, end) = unsafe {
             let start = (*self.node()).vm_node.start as usize;
-            (
-                start,
-                (*vma).__bindgen_anon_1.__bindgen_anon_1.vm_end as usize,
-            )
+            (start, (*vma).__bindgen_anon_1.__bindgen_anon_1.vm_end)
         };
         let Some(first) = pgoff.checked_sub(start) else {
             return ffi::vm_fault_reason_VM_FAULT_SIGBUS;
@@ -250,12 +245,13 @@ impl<T: DriverObject> Object<T> {
         for i in 0..of_object.min(of_mapping).min(FAULT_AROUND) {
             // SAFETY: `vma` is a mapping in its fault handler.
             let prot = unsafe { (*vma).vm_page_prot };
-            // SAFETY: Functions of a value.
             let (pfn, prot) = match T::fault(self, first + i) {
                 FaultPage::Io { pfn, wc: true } => {
+                    // SAFETY: Makes a value from a value.
                     (pfn, unsafe { ffi::rkfd_pgprot_writecombine(prot) })
                 }
                 FaultPage::Io { pfn, wc: false } => {
+                    // SAFETY: Makes a value from a value.
                     (pfn, unsafe { ffi::rkfd_pgprot_noncached(prot) })
                 }
                 FaultPage::Ram { pfn } => (pfn, prot),

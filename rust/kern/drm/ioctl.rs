@@ -51,6 +51,11 @@ impl Descriptor {
 }
 
 /// `drm_ioctl_desc::func`.
+///
+/// # Safety
+///
+/// DRM calls it for an open file `raw` of a device `drm` of driver `D`, with a buffer `data` as large as `I`'s command
+/// says.
 unsafe extern "C" fn callback<D: Driver, I: Ioctl<D>>(
     drm: *mut ffi::drm_device,
     data: *mut c_void,

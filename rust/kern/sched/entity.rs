@@ -17,10 +17,9 @@ use crate::ffi;
 pub(crate) struct Entity<B: Backend> {
     #[pin]
     raw: Opaque<ffi::drm_sched_entity>,
-    /// May jobs be pushed? Held from giving a job its number to putting it in the line, so that the order of
-    /// both is the same.
+    /// Held from giving a job its number to putting it in the line, so that the order of both is the same.
     #[pin]
-    pub(super) open: Mutex<bool>,
+    pub(super) pushing: Mutex<()>,
     // Last: the entity is finished first.
     sched: Arc<Scheduler<B>>,
 }
@@ -52,7 +51,7 @@ impl<B: Backend> Entity<B> {
                         )
                     })
                 }),
-                open <- new_mutex!(true, "Entity::open"),
+                pushing <- new_mutex!((), "Entity::pushing"),
                 sched,
             }),
             GFP_KERNEL,
@@ -66,15 +65,6 @@ impl<B: Backend> Entity<B> {
 
     pub(super) fn as_raw(&self) -> *mut ffi::drm_sched_entity {
         self.raw.get()
-    }
-
-    /// Ends the line: later pushes fail with `ECANCELED`, and what waits in it is never run (its fences are
-    /// signalled with `ESRCH`, after those of the jobs before). Waits for a job that is just being given to
-    /// the hardware, not for the hardware.
-    pub(crate) fn kill(&self) {
-        *self.open.lock() = false;
-        // SAFETY: Initialized, and no more pushes come.
-        unsafe { ffi::drm_sched_entity_kill(self.as_raw()) };
     }
 }
 

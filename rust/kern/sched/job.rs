@@ -86,21 +86,9 @@ impl<'e, B: Backend> Job<'e, B> {
         Ok(Self { allocation, entity })
     }
 
-    /// Runs the job only after `fence` is signalled. `ENOMEM` if that cannot be noted.
-    pub(crate) fn add_dependency(&mut self, fence: ARef<Fence>) -> Result {
-        let fence = ARef::into_raw(fence).as_ptr().cast();
-        // SAFETY: The job is initialized; the reference becomes its own, even if this fails.
-        to_result(unsafe { ffi::drm_sched_job_add_dependency(self.allocation.raw.0.get(), fence) })
-    }
-
     /// Puts the job in its line. The fence is signalled when it is done, with an error if it was not run.
-    ///
-    /// Fails with `ECANCELED` if the line was killed.
-    pub(crate) fn push(mut self) -> Result<ARef<Fence>> {
-        let open = self.entity.open.lock();
-        if !*open {
-            return Err(fence::canceled());
-        }
+    pub(crate) fn push(mut self) -> ARef<Fence> {
+        let pushing = self.entity.pushing.lock();
         self.allocation.id = IDS.fetch_add(1, Relaxed) + 1;
         let job = KBox::into_raw(self.allocation).cast::<ffi::drm_sched_job>();
         // SAFETY: The job is initialized, and from here on the scheduler's, which frees it by `free_callback`.
@@ -111,12 +99,16 @@ impl<'e, B: Backend> Job<'e, B> {
             ffi::drm_sched_entity_push_job(job);
             finished
         };
-        drop(open);
-        Ok(finished)
+        drop(pushing);
+        finished
     }
 }
 
 /// `drm_sched_backend_ops::run_job`.
+///
+/// # Safety
+///
+/// `job` must be an armed job of a scheduler of `B`, which the scheduler gives to the hardware now.
 pub(super) unsafe extern "C" fn run_callback<B: Backend>(
     job: *mut ffi::drm_sched_job,
 ) -> *mut ffi::dma_fence {
@@ -134,6 +126,10 @@ pub(super) unsafe extern "C" fn run_callback<B: Backend>(
 }
 
 /// `drm_sched_backend_ops::timedout_job`.
+///
+/// # Safety
+///
+/// `job` must be a job of a scheduler of `B` that ran; the scheduler must not free it meanwhile.
 pub(super) unsafe extern "C" fn timed_out_callback<B: Backend>(
     job: *mut ffi::drm_sched_job,
 ) -> ffi::drm_gpu_sched_stat {
@@ -146,6 +142,10 @@ pub(super) unsafe extern "C" fn timed_out_callback<B: Backend>(
 }
 
 /// `drm_sched_backend_ops::cancel_job`.
+///
+/// # Safety
+///
+/// `job` must be a job of a scheduler of `B` that ran, and the scheduler must be stopped.
 pub(super) unsafe extern "C" fn cancel_callback<B: Backend>(job: *mut ffi::drm_sched_job) {
     // SAFETY: As in `run_callback`.
     let this = unsafe { &mut *job.cast::<Allocation<B>>() };
@@ -162,6 +162,10 @@ pub(super) unsafe extern "C" fn cancel_callback<B: Backend>(job: *mut ffi::drm_s
 }
 
 /// `drm_sched_backend_ops::free_job`.
+///
+/// # Safety
+///
+/// `job` must be a job of a scheduler of `B` that was pushed, and that nobody uses any more.
 pub(super) unsafe extern "C" fn free_callback<B: Backend>(job: *mut ffi::drm_sched_job) {
     // SAFETY: `push` made it of a box, and the scheduler is done with it.
     drop(unsafe { KBox::from_raw(job.cast::<Allocation<B>>()) });

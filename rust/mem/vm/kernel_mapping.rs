@@ -27,11 +27,6 @@ impl KernelMapping {
     pub(crate) fn va(&self) -> u64 {
         canonical(self.range.start())
     }
-
-    /// The pages.
-    pub(crate) fn pages(&self) -> &Arc<SystemPages> {
-        &self.pages
-    }
 }
 
 impl Vm {

@@ -57,16 +57,6 @@ impl Held {
         }
     }
 
-    /// The whole mapping.
-    pub(crate) fn range(&self) -> VaRange {
-        self.mapping.range
-    }
-
-    /// The part that was asked for.
-    pub(crate) fn part(&self) -> VaRange {
-        self.part
-    }
-
     /// The buffer.
     pub(crate) fn bo(&self) -> &ARef<Bo> {
         &self.mapping.bo
