@@ -103,7 +103,10 @@ impl Gpu {
 
         let nbio = Nbio::new(&mmio, asic.ips)?;
         let size = nbio.vram_size().inspect_err(|_| {
-            dev_err!(bound, "the GPU tells no VRAM size: its firmware is not up\n");
+            dev_err!(
+                bound,
+                "the GPU tells no VRAM size: its firmware is not up\n"
+            );
         })?;
         nbio.bring_up();
         let revision = nbio.revision();

@@ -100,11 +100,9 @@ impl Window {
 
     /// Writes `value` with its fields from `fields` replaced.
     pub(crate) fn update(&self, reg: Reg, fields: &[(Field, u32)]) {
-        let value = fields
-            .iter()
-            .fold(self.read(reg), |word, (field, value)| {
-                with(word, *field, *value)
-            });
+        let value = fields.iter().fold(self.read(reg), |word, (field, value)| {
+            with(word, *field, *value)
+        });
         self.write(reg, value);
     }
 

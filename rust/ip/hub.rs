@@ -88,11 +88,7 @@ pub(crate) struct Hub {
 
 impl Hub {
     /// Hub `which` of the ASIC whose blocks are `ips`; ENODEV if it has none.
-    pub(crate) fn new(
-        mmio: &Arc<Mmio>,
-        ips: &'static [Ip],
-        which: hw::ih::Hub,
-    ) -> Result<Self> {
+    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [Ip], which: hw::ih::Hub) -> Result<Self> {
         let (block, first) = match which {
             hw::ih::Hub::Gfx => (Block::Gc, gc::VM_L2_CNTL),
             hw::ih::Hub::Mm => (Block::Mmhub, mmhub::VM_L2_CNTL),
@@ -124,8 +120,9 @@ impl Hub {
         FbLocation {
             base: u64::from(mc_vm_fb_location_base::FB_BASE.get(base)) << 24,
             last: u64::from(mc_vm_fb_location_top::FB_TOP.get(top)) << 24 | 0xff_ffff,
-            offset: u64::from(mc_vm_fb_location_base::FB_BASE.get(self.read(regs::MC_VM_FB_OFFSET)))
-                << 24,
+            offset: u64::from(
+                mc_vm_fb_location_base::FB_BASE.get(self.read(regs::MC_VM_FB_OFFSET)),
+            ) << 24,
         }
     }
 
@@ -214,11 +211,7 @@ impl Hub {
                 BIGK_FRAGMENT,
             ),
         );
-        let cntl4 = crate::regs::with(
-            L2_CNTL4_RESET,
-            vm_l2_cntl4::VMC_TAP_PDE_REQUEST_PHYSICAL,
-            0,
-        );
+        let cntl4 = crate::regs::with(L2_CNTL4_RESET, vm_l2_cntl4::VMC_TAP_PDE_REQUEST_PHYSICAL, 0);
         self.write(
             regs::VM_L2_CNTL4,
             crate::regs::with(cntl4, vm_l2_cntl4::VMC_TAP_PTE_REQUEST_PHYSICAL, 0),

@@ -92,10 +92,7 @@ impl Ih {
         let r = &self.regs;
         let base = self.ring.address();
         r.write(regs::IH_RB_BASE, lo(base >> 8));
-        r.write(
-            regs::IH_RB_BASE_HI,
-            ih_rb_base_hi::ADDR.put(lo(base >> 40)),
-        );
+        r.write(regs::IH_RB_BASE_HI, ih_rb_base_hi::ADDR.put(lo(base >> 40)));
         let control = cntl::RB_SIZE.put(ORDER)
             | cntl::RB_GPU_TS_ENABLE.flag(true)
             | cntl::WPTR_WRITEBACK_ENABLE.flag(true)
@@ -104,10 +101,7 @@ impl Ih {
             | cntl::RPTR_REARM.flag(true)
             | cntl::MC_VMID.put(0)
             | cntl::MC_SPACE.put(SPACE_BUS);
-        r.update(
-            regs::IH_CHICKEN,
-            &[(ih_chicken::MC_SPACE_GPA_ENABLE, 1)],
-        );
+        r.update(regs::IH_CHICKEN, &[(ih_chicken::MC_SPACE_GPA_ENABLE, 1)]);
         self.set_control(control);
         let writeback = base + u64::from(BYTES);
         r.write(regs::IH_RB_WPTR_ADDR_LO, lo(writeback));

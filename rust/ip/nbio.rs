@@ -9,8 +9,7 @@ use hw::ip::{Block, Ip, GFX90A_SDMA_ENGINES};
 
 use crate::kern::mmio::{Mmio, GONE};
 use crate::regs::nbio::{
-    self as regs, baco_cntl, bif_fb_en, interrupt_cntl, rcc_dev0_epf0_strap0,
-    rcc_doorbell_aper_en,
+    self as regs, baco_cntl, bif_fb_en, interrupt_cntl, rcc_dev0_epf0_strap0, rcc_doorbell_aper_en,
 };
 use crate::regs::{Reg, Window};
 

@@ -135,14 +135,14 @@ impl Sdma {
         self.write_pair(ring, regs::RB_BASE, regs::RB_BASE_HI, config.base >> 8);
         self.set_write_pointer(ring, 0);
         self.write(ring, regs::RB_WPTR_POLL_CNTL, 0);
-        self.write(ring, regs::DOORBELL_OFFSET, doorbell_offset(config.doorbell));
-        self.write(ring, regs::DOORBELL, doorbell::ENABLE.flag(true));
-        self.write(ring, regs::IB_CNTL, ib_cntl::IB_ENABLE.flag(true));
         self.write(
             ring,
-            regs::RB_CNTL,
-            control | rb_cntl::RB_ENABLE.flag(true),
+            regs::DOORBELL_OFFSET,
+            doorbell_offset(config.doorbell),
         );
+        self.write(ring, regs::DOORBELL, doorbell::ENABLE.flag(true));
+        self.write(ring, regs::IB_CNTL, ib_cntl::IB_ENABLE.flag(true));
+        self.write(ring, regs::RB_CNTL, control | rb_cntl::RB_ENABLE.flag(true));
     }
 
     /// Stops the kernel's ring and waits for the packet that it is at. Sleeps. ETIMEDOUT after two seconds.
@@ -159,7 +159,11 @@ impl Sdma {
         self.write(ring, regs::DOORBELL_OFFSET, image.doorbell_offset);
         self.write_pair(ring, regs::RB_RPTR, regs::RB_RPTR_HI, rptr);
         // A doorbell that rings from now on is kept until the write pointer is whole.
-        self.write(ring, regs::MINOR_PTR_UPDATE, minor_ptr_update::ENABLE.flag(true));
+        self.write(
+            ring,
+            regs::MINOR_PTR_UPDATE,
+            minor_ptr_update::ENABLE.flag(true),
+        );
         self.write(ring, regs::DOORBELL, image.doorbell);
         self.write_pair(ring, regs::RB_WPTR, regs::RB_WPTR_HI, wptr);
         self.write(ring, regs::MINOR_PTR_UPDATE, 0);
@@ -207,7 +211,11 @@ impl Sdma {
     }
 
     fn set_write_pointer(&self, ring: Reg, wptr: u64) {
-        self.write(ring, regs::MINOR_PTR_UPDATE, minor_ptr_update::ENABLE.flag(true));
+        self.write(
+            ring,
+            regs::MINOR_PTR_UPDATE,
+            minor_ptr_update::ENABLE.flag(true),
+        );
         self.write_pair(ring, regs::RB_WPTR, regs::RB_WPTR_HI, wptr);
         self.write(ring, regs::MINOR_PTR_UPDATE, 0);
     }

@@ -175,11 +175,7 @@ impl VramMap {
         self.pieces(offset, size_of_val(out), 4, |at, range| {
             // SAFETY: the piece is in the mapping, and its range in `out`, whose bytes may all be written.
             unsafe {
-                ffi::memcpy_fromio(
-                    to.wrapping_add(range.start).cast(),
-                    at.cast(),
-                    range.len(),
-                )
+                ffi::memcpy_fromio(to.wrapping_add(range.start).cast(), at.cast(), range.len())
             };
         })
     }

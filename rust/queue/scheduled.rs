@@ -90,7 +90,9 @@ impl Scheduled {
 
     /// Whether more was taken than `doorbell`, the queue's doorbell, tells.
     pub(super) fn is_ahead_of(&self, doorbell: u64) -> bool {
-        self.rlc.feed().is_some_and(|feed| feed.progress().1 > doorbell)
+        self.rlc
+            .feed()
+            .is_some_and(|feed| feed.progress().1 > doorbell)
     }
 
     /// Makes a job of what is new in the process's ring, `doorbell` being what its doorbell holds; whether there was

@@ -83,11 +83,7 @@ impl UserQueue {
 
     /// Changes what can change: whether it runs. EOPNOTSUPP for another ring than the one it has; EINVAL when it is
     /// destroyed. Bounded; sleeps.
-    pub(crate) fn update(
-        &self,
-        ring: Option<(u64, RingSize)>,
-        percentage: Percentage,
-    ) -> Result {
+    pub(crate) fn update(&self, ring: Option<(u64, RingSize)>, percentage: Percentage) -> Result {
         if ring.is_some_and(|ring| ring != self.ring) {
             return Err(not_supported());
         }
