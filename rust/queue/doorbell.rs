@@ -25,6 +25,9 @@ const FIRST: u16 = SCHEDULED_SLICE + 1;
 const CP_PAGE: usize = 0;
 /// The slice's page with the doorbells of scheduled queues.
 pub(super) const SCHEDULED_PAGE: usize = 1;
+/// The slice's work items.
+pub(super) const PASS: u64 = 0;
+pub(super) const REFILL: u64 = 1;
 /// Pages of a slice.
 const PAGES: usize = SLICE_BYTES as usize / PAGE_SIZE;
 
@@ -73,6 +76,7 @@ impl Slices {
                 closed: Atomic::new(false),
                 queues <- new_mutex!(KVec::new(), "Slice::queues"),
                 pass <- new_delayed_work!("Slice::pass"),
+                refill <- new_delayed_work!("Slice::refill"),
                 _hold: gpu.ledger.hold(Kind::DoorbellSlices, 1),
                 leased,
             }),
@@ -127,17 +131,32 @@ pub(crate) struct Slice {
     #[pin]
     pub(super) queues: Mutex<KVec<Arc<Scheduled>>>,
     #[pin]
-    pass: DelayedWork<Self>,
+    pass: DelayedWork<Self, PASS>,
+    /// Has a pass run while a job is under way.
+    #[pin]
+    refill: DelayedWork<Self, REFILL>,
     _hold: Hold,
     // Last: the slice is another's only when nothing of it is left.
     leased: Leased,
 }
 
 impl_has_delayed_work! {
-    impl HasDelayedWork<Self> for Slice { self.pass }
+    impl HasDelayedWork<Self, PASS> for Slice { self.pass }
 }
 
-impl WorkItem for Slice {
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self, REFILL> for Slice { self.refill }
+}
+
+impl WorkItem<REFILL> for Slice {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        super::pump::refill(&this);
+    }
+}
+
+impl WorkItem<PASS> for Slice {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
@@ -201,7 +220,9 @@ impl Slice {
             self.closed.store(true, Relaxed);
         }
         self.zap(CP_PAGE, PAGES);
-        workqueue::cancel(self);
+        // The first asks for the second.
+        workqueue::cancel::<_, REFILL>(self);
+        workqueue::cancel::<_, PASS>(self);
     }
 
     /// Adds a scheduled queue under the doorbell that `make` is given. ENOSPC when all doorbells are used, ENOMEM,

@@ -164,6 +164,11 @@ impl Feed {
         state.jobs -= 1;
     }
 
+    /// How many jobs are under way, in the scheduler or in the hardware ring.
+    pub(super) fn jobs(&self) -> usize {
+        self.state.lock().jobs
+    }
+
     /// Whether jobs are under way, in the scheduler or in the hardware ring.
     pub(super) fn is_busy(&self) -> bool {
         let state = self.state.lock();

@@ -30,7 +30,7 @@
 //! by without any progress it is armed beside them, lest a queue that waits in POLL_REGMEM hides the doorbells of the
 //! others.
 
-use super::doorbell::{Slice, SCHEDULED_PAGE};
+use super::doorbell::{Slice, PASS, REFILL, SCHEDULED_PAGE};
 use super::scheduled::Scheduled;
 use crate::kern::workqueue;
 use kernel::sync::atomic::{Acquire, Full, Relaxed, Release};
@@ -45,6 +45,8 @@ const WATCHDOG_MS: u32 = 100;
 /// How long a pass waits for a store that is still to come: this often, this long.
 const PATIENCE: u32 = 8;
 const MOMENT: Delta = Delta::from_micros(25);
+/// How long a job of a stream is alone before the pump looks for packets for the next one.
+const REFILL_DELAY: Delta = Delta::from_micros(400);
 
 /// What a look at all queues of a slice found.
 #[derive(Clone, Copy, Default)]
@@ -55,6 +57,8 @@ struct Found {
     busy: bool,
     /// A job could not be made.
     retry: bool,
+    /// A job was made that is its queue's only one: unless another follows, the engine runs dry at its end.
+    single: bool,
     /// A doorbell is behind what was taken: its store is still to come.
     behind: bool,
 }
@@ -66,7 +70,10 @@ fn look(slice: &Slice, queues: &[Arc<Scheduled>]) -> Found {
         found.progress |= queue.check();
         let doorbell = slice.value(queue.slot);
         match queue.take(doorbell) {
-            Ok(taken) => found.progress |= taken,
+            Ok(taken) => {
+                found.progress |= taken;
+                found.single |= taken && queue.jobs() == 1;
+            }
             Err(_) => found.retry = true,
         }
         found.busy |= queue.is_busy();
@@ -102,6 +109,10 @@ pub(super) fn pass(slice: &Arc<Slice>) {
         slice.zap(SCHEDULED_PAGE, 1);
         found = look(slice, &queues);
     }
+    // Not a delayed pass: a jiffy is longer than many a job.
+    if found.single {
+        let _ = workqueue::highpri().enqueue_delayed::<_, REFILL>(slice.clone(), 0);
+    }
     let delay = if found.retry || slice.writable.load(Acquire) {
         GRACE
     } else if found.busy {
@@ -110,7 +121,13 @@ pub(super) fn pass(slice: &Arc<Slice>) {
         return;
     };
     // Does nothing if a pass is queued already, which is sooner.
-    let _ = workqueue::highpri().enqueue_delayed(slice.clone(), delay);
+    let _ = workqueue::highpri().enqueue_delayed::<_, PASS>(slice.clone(), delay);
+}
+
+/// Has a pass run in [`REFILL_DELAY`], in a work item of its own: the end of a job may be handled meanwhile. Sleeps.
+pub(super) fn refill(slice: &Arc<Slice>) {
+    fsleep(REFILL_DELAY);
+    slice.kick();
 }
 
 /// The page has just been mapped by a fault, whose store follows. In the fault: user memory may not be touched.
@@ -135,15 +152,15 @@ impl Slice {
     /// Has a pass run at once. Any context.
     pub(super) fn kick(self: &Arc<Self>) {
         self.kicked.store(true, Release);
-        workqueue::run_in(workqueue::highpri(), self.clone(), 0);
+        workqueue::run_in::<_, PASS>(workqueue::highpri(), self.clone(), 0);
     }
 
     /// Has a pass run after `delay`, or at once when one was asked for.
     fn within(self: &Arc<Self>, delay: Jiffies) {
-        workqueue::run_in(workqueue::highpri(), self.clone(), delay);
+        workqueue::run_in::<_, PASS>(workqueue::highpri(), self.clone(), delay);
         // A kick comes after its flag: either it comes after the delay was set, and shortens it, or its flag is seen.
         if self.kicked.load(Acquire) {
-            workqueue::run_in(workqueue::highpri(), self.clone(), 0);
+            workqueue::run_in::<_, PASS>(workqueue::highpri(), self.clone(), 0);
         }
     }
 }

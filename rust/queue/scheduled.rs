@@ -83,6 +83,11 @@ impl Scheduled {
         self.rlc.feed().is_some_and(Feed::check)
     }
 
+    /// How many jobs are under way.
+    pub(super) fn jobs(&self) -> usize {
+        self.rlc.feed().map_or(0, Feed::jobs)
+    }
+
     /// Whether jobs are under way.
     pub(super) fn is_busy(&self) -> bool {
         self.rlc.feed().is_some_and(Feed::is_busy)

@@ -21,7 +21,7 @@
 #define MIB		(1ull << 20)
 #define GIB		(1ull << 30)
 #define RING_SIZE	(64u << 10)
-#define WINDOW		64u		/* copies under way while streaming: the queue never runs dry */
+#define WINDOW		512u		/* copies under way while streaming: half of what the ring holds */
 #define SAMPLES_MAX	200u
 #define COUNT(a)	(sizeof(a) / sizeof((a)[0]))
 
