@@ -22,6 +22,7 @@ use crate::kern::mmio::Mmio;
 use crate::kern::pci_ext;
 use crate::kern::vram_map::VramMap;
 use crate::ledger::Ledger;
+use crate::mem::account::Budget;
 use crate::mem::gart::Gart;
 use crate::mem::vram::Vram;
 use crate::queue::doorbell::Slices;
@@ -48,6 +49,8 @@ pub(crate) struct Gpu {
     pub(crate) slices: Slices,
     /// The window of system memory that VMID 0 sees.
     pub(crate) gart: Gart,
+    /// Who may have how much VRAM.
+    pub(crate) budget: Arc<Budget>,
     /// Who has which VRAM.
     pub(crate) vram: Vram,
     /// Who has which VMID.
@@ -139,11 +142,12 @@ impl Gpu {
             vram: size,
         };
         Arc::pin_init(
-            pin_init!(Self {
+            try_pin_init!(Self {
                 rings,
                 slots,
                 slices <- Slices::new(),
                 gart,
+                budget: Budget::new()?,
                 vram,
                 vmids,
                 sdma,

@@ -24,6 +24,8 @@ pub(crate) enum Kind {
     DoorbellSlices,
     /// Bytes of VRAM handed out.
     VramBytes,
+    /// Those of them that are the driver's tables.
+    VramTables,
     /// Bytes of system memory for the GPU.
     GttBytes,
     /// Bytes of pinned user memory.
@@ -38,7 +40,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// Every kind, in the order in which debugfs shows them.
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Processes,
         Self::Vms,
         Self::Bos,
@@ -46,6 +48,7 @@ impl Kind {
         Self::Vmids,
         Self::DoorbellSlices,
         Self::VramBytes,
+        Self::VramTables,
         Self::GttBytes,
         Self::UserptrBytes,
         Self::GartPages,
@@ -63,6 +66,7 @@ impl Kind {
             Self::Vmids => "vmids",
             Self::DoorbellSlices => "doorbell_slices",
             Self::VramBytes => "vram_bytes",
+            Self::VramTables => "vram_table_bytes",
             Self::GttBytes => "gtt_bytes",
             Self::UserptrBytes => "userptr_bytes",
             Self::GartPages => "gart_pages",

@@ -17,6 +17,7 @@ use kernel::sync::{Arc, Mutex};
 
 use crate::gpu::Gpu;
 use crate::kern::mm_exit::{AddressSpace, Subscription};
+use crate::mem::account::Client;
 use crate::queue::{CreateQueue, UserQueue};
 use context::Context;
 use pasid::Pasid;
@@ -87,6 +88,21 @@ impl Process {
         let context = Context::new(gpu, self.pid, self.pasid.get())?;
         contexts.list.push(context.clone(), GFP_KERNEL)?;
         Ok(context)
+    }
+
+    /// Calls `f` with each GPU whose address space the process has acquired, the number of its render file, and its
+    /// memory there.
+    pub(crate) fn for_each_client(&self, mut f: impl FnMut(&Gpu, u64, &Client)) {
+        let mut index = 0;
+        loop {
+            let context = self.contexts.lock().list.get(index).cloned();
+            let Some(context) = context else { return };
+            let acquired = context.with_memory(|memory| memory.client());
+            if let Ok((id, client)) = acquired {
+                f(context.gpu(), id, &client);
+            }
+            index += 1;
+        }
     }
 
     /// Makes a queue; its id and its doorbell. See [`UserQueue::create`].

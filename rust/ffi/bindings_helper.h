@@ -15,6 +15,7 @@
 #include <drm/drm_file.h>
 #include <drm/drm_gem.h>
 #include <drm/drm_ioctl.h>
+#include <drm/drm_print.h>
 #include <drm/drm_vma_manager.h>
 #include <drm/gpu_scheduler.h>
 #include <uapi/drm/amdgpu_drm.h>
@@ -22,6 +23,7 @@
 #include "rkfd_shims.h"
 
 /* Pages */
+const gfp_t RKFD_CONST___GFP_NORETRY = __GFP_NORETRY;
 const gfp_t RKFD_CONST___GFP_RETRY_MAYFAIL = __GFP_RETRY_MAYFAIL;
 
 /* Sizes that the generated structures must have: some of their types are opaque to bindgen. */

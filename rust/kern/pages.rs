@@ -51,12 +51,15 @@ impl Owned {
     }
 }
 
-/// `1 << order` zeroed pages in a row.
+/// `1 << order` zeroed pages in a row. A buffer is not worth another process's life: single pages are asked for
+/// with some insistence, but never by way of the OOM killer; larger ones only if they are to be had easily.
 fn alloc_zeroed(order: u32) -> Option<NonNull<ffi::page>> {
-    let mut gfp = ffi::GFP_KERNEL | ffi::__GFP_ZERO | ffi::__GFP_NOWARN;
-    if order > 0 {
-        gfp |= ffi::__GFP_RETRY_MAYFAIL;
-    }
+    let effort = if order > 0 {
+        ffi::__GFP_NORETRY
+    } else {
+        ffi::__GFP_RETRY_MAYFAIL
+    };
+    let gfp = ffi::GFP_KERNEL | ffi::__GFP_ZERO | ffi::__GFP_NOWARN | effort;
     // SAFETY: May be called wherever sleeping is allowed.
     NonNull::new(unsafe { ffi::alloc_pages(gfp, order) })
 }

@@ -34,10 +34,10 @@ pub(super) fn alloc(caller: &Caller<'_>, args: &mut uapi::AllocMemory) -> Result
     let drm = caller.kfd.with_node(id, |node| Ok(node.drm.clone()))?;
     let (size, usage) = (wanted.range.size(), wanted.usage);
     let (number, offset) = context.with_memory(|memory| {
-        memory.insert(wanted.range, || match wanted.kind {
-            Kind::Vram { contiguous } => bo::create_vram(&drm, size, usage, contiguous),
-            Kind::Gtt => bo::create_gtt(&drm, size, usage),
-            Kind::User(address) => bo::create_user(&drm, address, size, usage),
+        memory.insert(wanted.range, |client| match wanted.kind {
+            Kind::Vram { contiguous } => bo::create_vram(&drm, client, size, usage, contiguous),
+            Kind::Gtt => bo::create_gtt(&drm, client, size, usage),
+            Kind::User(address) => bo::create_user(&drm, client, address, size, usage),
             Kind::Doorbell => bo::create_doorbell(&drm, size, usage),
             Kind::MmioRemap => bo::create_mmio_remap(&drm, usage),
         })
@@ -68,11 +68,13 @@ pub(super) fn free(caller: &Caller<'_>, args: &mut uapi::FreeMemory) -> Result {
     context.with_memory(|memory| memory.remove(handle.number))
 }
 
-/// AVAILABLE_MEMORY: VRAM that is free now.
+/// AVAILABLE_MEMORY: the largest buffer of VRAM that the process could get now.
 pub(super) fn available(caller: &Caller<'_>, args: &mut uapi::AvailableMemory) -> Result {
     let context = caller.context(args.gpu_id)?;
-    let vram = &context.gpu().vram;
-    args.available = vram.total().saturating_sub(vram.used());
+    let vm = context.vm().ok();
+    let gpu = context.gpu();
+    let client = vm.as_ref().map(|vm| &**vm.client());
+    args.available = gpu.budget.available(&gpu.vram, client);
     Ok(())
 }
 

@@ -12,7 +12,10 @@ use crate::{
         user_pages::UserPages,
     },
     ledger::{Hold, Kind},
-    mem::{account::SystemShare, vram::VramBlocks},
+    mem::{
+        account::{Charge, Client, Region, SystemShare},
+        vram::VramBlocks,
+    },
 };
 use hw::{
     pte::{Access, Coherence, Residence},
@@ -60,6 +63,7 @@ pub(crate) struct Buffer {
     gpu: Arc<Gpu>,
     _bytes: Option<Hold>,
     _share: Option<SystemShare>,
+    _charge: Option<Charge>,
     _hold: Hold,
 }
 
@@ -71,6 +75,7 @@ impl Buffer {
             gpu: gpu.clone(),
             _bytes: None,
             _share: None,
+            _charge: None,
             _hold: gpu.ledger.hold(Kind::Bos, 1),
         }
     }
@@ -236,52 +241,60 @@ fn checked(size: u64) -> Result<usize> {
     usize::try_from(size).map_err(|_| EINVAL)
 }
 
-/// A buffer of `size` bytes of VRAM, cleared; in one run when `contiguous`.
+/// A buffer of `size` bytes of VRAM for `client`, cleared; in one run when `contiguous`.
 ///
-/// `EINVAL` when the size is nothing or not whole pages, `ENOMEM` when there is no such memory free, `EINTR` on
-/// a signal, other errors when it cannot be cleared. Sleeps until it is cleared.
+/// `EINVAL` when the size is nothing or not whole pages, `ENOMEM` when there is no such memory free or it is more
+/// than the client may have, `EINTR` on a signal, other errors when it cannot be cleared. Sleeps until it is cleared.
 pub(crate) fn create_vram(
     drm: &ARef<DrmDevice>,
+    client: &Arc<Client>,
     size: u64,
     usage: Usage,
     contiguous: bool,
 ) -> Result<ARef<Bo>> {
     let bytes = checked(size)?;
     let gpu: &Arc<Gpu> = drm;
+    let charge = gpu.budget.charge(&gpu.vram, client, size)?;
     let blocks = gpu.vram.alloc(size, PAGE_SIZE, contiguous)?;
     let blocks = Arc::new(blocks, GFP_KERNEL)?;
     // What somebody else has left there is nobody's business.
     gpu.rings.fill(&blocks, 0)?;
-    Bo::new(
-        drm,
-        bytes,
-        Ok(Buffer::new(gpu, Backing::Vram(blocks), usage)),
-    )
+    let buffer = Buffer {
+        _charge: Some(charge),
+        ..Buffer::new(gpu, Backing::Vram(blocks), usage)
+    };
+    Bo::new(drm, bytes, Ok(buffer))
 }
 
-/// A buffer of `size` bytes of system memory, zeroed. `EINVAL` when the size is nothing or not whole pages,
+/// A buffer of `size` bytes of system memory for `client`, zeroed. `EINVAL` when the size is nothing or not whole pages,
 /// `ENOMEM` also past the limit of [`SystemShare`], `EINTR` when the caller is killed.
-pub(crate) fn create_gtt(drm: &ARef<DrmDevice>, size: u64, usage: Usage) -> Result<ARef<Bo>> {
+pub(crate) fn create_gtt(
+    drm: &ARef<DrmDevice>,
+    client: &Arc<Client>,
+    size: u64,
+    usage: Usage,
+) -> Result<ARef<Bo>> {
     let bytes = checked(size)?;
     let gpu: &Arc<Gpu> = drm;
-    let share = SystemShare::take(size)?;
+    let share = SystemShare::take(client, Region::Gtt, size)?;
     let pages = SystemPages::alloc(&gpu.dev, bytes)?;
     let buffer = Buffer::new(gpu, Backing::Gtt(pages), usage);
     Bo::new(drm, bytes, Ok(buffer.sharing(share, Kind::GttBytes, size)))
 }
 
-/// A buffer of the `size` bytes at `start` of the calling process, pinned; writable for the GPU only when
+/// A buffer of the `size` bytes at `start` of the calling process, for `client`, pinned; writable for the GPU only when
 /// they are for the process. `EINVAL` when start or size are not whole pages, `EFAULT` when the memory is not
 /// there or cannot be pinned, `ENOMEM` also past the limit of [`SystemShare`], `EINTR` when the caller is killed.
 pub(crate) fn create_user(
     drm: &ARef<DrmDevice>,
+    client: &Arc<Client>,
     start: u64,
     size: u64,
     usage: Usage,
 ) -> Result<ARef<Bo>> {
     let bytes = checked(size)?;
     let gpu: &Arc<Gpu> = drm;
-    let share = SystemShare::take(size)?;
+    let share = SystemShare::take(client, Region::User, size)?;
     let pages = UserPages::pin(&gpu.dev, start, bytes, usage.access.write)?;
     let buffer = Buffer::new(gpu, Backing::User(pages), usage);
     Bo::new(

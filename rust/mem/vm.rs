@@ -15,6 +15,7 @@ use crate::{
     kern::trace,
     ledger::{Hold, Kind},
     mem::{
+        account::Client,
         bo::{Bo, DrmDevice},
         spans::Spans,
     },
@@ -71,6 +72,7 @@ impl State {
 pub(crate) struct Vm {
     #[pin]
     state: Mutex<State>,
+    client: Arc<Client>,
     gpu: Arc<Gpu>,
     _hold: Hold,
     // The device outlives what user space has of it.
@@ -87,8 +89,9 @@ impl Vm {
             tree: Tree::new(gpu)?,
         };
         Arc::pin_init(
-            pin_init!(Self {
+            try_pin_init!(Self {
                 state <- new_mutex!(state),
+                client: Client::new()?,
                 gpu: gpu.clone(),
                 _hold: gpu.ledger.hold(Kind::Vms, 1),
                 _drm: drm,
@@ -100,6 +103,11 @@ impl Vm {
     /// The GPU.
     pub(crate) fn gpu(&self) -> &Arc<Gpu> {
         &self.gpu
+    }
+
+    /// Whose memory is counted together.
+    pub(crate) fn client(&self) -> &Arc<Client> {
+        &self.client
     }
 
     /// Maps `bo` from its first byte on at `range`, with the access and coherence that it was made for.

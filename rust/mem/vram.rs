@@ -2,6 +2,7 @@
 //! VRAM: who has which part of it.
 
 use crate::ledger::{Hold, Kind, Ledger};
+use hw::va::LARGE_PAGE_SIZE;
 use kernel::{
     gpu::buddy::{
         AllocatedBlocks, GpuBuddy, GpuBuddyAllocFlag, GpuBuddyAllocFlags, GpuBuddyAllocMode,
@@ -24,11 +25,16 @@ pub(crate) struct VramRun {
     pub(crate) size: u64,
 }
 
+/// VRAM that is kept for page tables: this part of it, but at least so many bytes.
+const TABLES_PART: u64 = 256;
+const TABLES_MIN: u64 = 8 << 20;
+
 /// The VRAM of a GPU, given out in pages. It has its own lock, a mutex.
 pub(crate) struct Vram {
     // Before the allocator that it came from.
     _reserved: Option<Pin<KBox<AllocatedBlocks>>>,
     buddy: GpuBuddy,
+    reserved: u64,
     visible: u64,
     ledger: Arc<Ledger>,
 }
@@ -42,7 +48,7 @@ impl Vram {
             size: size / PAGE_SIZE as u64 * PAGE_SIZE as u64,
             chunk_size: Alignment::new::<PAGE_SIZE>(),
         })?;
-        let reserved = if reserved == 0 {
+        let first = if reserved == 0 {
             None
         } else {
             let blocks = buddy.alloc_blocks(
@@ -54,7 +60,8 @@ impl Vram {
             Some(KBox::pin_init(blocks, GFP_KERNEL)?)
         };
         Ok(Self {
-            _reserved: reserved,
+            _reserved: first,
+            reserved,
             visible: visible.min(buddy.size()),
             buddy,
             ledger,
@@ -76,6 +83,15 @@ impl Vram {
         self.total().saturating_sub(self.buddy.avail())
     }
 
+    /// The bytes that buffers may have: whole large pages, without what the driver itself has or will need.
+    pub(crate) fn usable(&self) -> u64 {
+        let tables = (self.total() / TABLES_PART).max(TABLES_MIN);
+        let driver = u64::try_from(self.ledger.count(Kind::VramTables)).unwrap_or(0);
+        let driver = driver.saturating_add(self.reserved);
+        let left = self.total().saturating_sub(driver.max(tables));
+        left / LARGE_PAGE_SIZE * LARGE_PAGE_SIZE
+    }
+
     /// `size` bytes, rounded up to `align`, a power of two of at least a page; in one run when `contiguous`,
     /// else in runs that are multiples of `align`. What they held before is still in them. `EINVAL`, or
     /// `ENOMEM` when there is no such memory free.
@@ -85,7 +101,7 @@ impl Vram {
         } else {
             GpuBuddyAllocFlags::default()
         };
-        self.take(GpuBuddyAllocMode::TopDown, size, align, flags)
+        self.take(GpuBuddyAllocMode::TopDown, size, align, flags, None)
     }
 
     /// `size` bytes in one run that the CPU reaches, rounded up to pages: tables that the driver writes.
@@ -96,6 +112,7 @@ impl Vram {
             size,
             PAGE_SIZE as u64,
             GpuBuddyAllocFlag::Contiguous.into(),
+            Some(Kind::VramTables),
         )
     }
 
@@ -105,6 +122,7 @@ impl Vram {
         size: u64,
         align: u64,
         flags: GpuBuddyAllocFlags,
+        also: Option<Kind>,
     ) -> Result<VramBlocks> {
         let alignment = usize::try_from(align)
             .ok()
@@ -135,6 +153,7 @@ impl Vram {
         Ok(VramBlocks {
             runs,
             _hold: self.ledger.hold(Kind::VramBytes, size),
+            _also: also.map(|kind| self.ledger.hold(kind, size)),
             _blocks: blocks,
         })
     }
@@ -145,6 +164,7 @@ impl Vram {
 pub(crate) struct VramBlocks {
     runs: KVVec<VramRun>,
     _hold: Hold,
+    _also: Option<Hold>,
     _blocks: Pin<KBox<AllocatedBlocks>>,
 }
 

@@ -78,7 +78,10 @@ impl Context {
         if !Arc::ptr_eq(file.data().vm().gpu(), &self.gpu) {
             return Err(EINVAL);
         }
-        self.with_memory(|memory| memory.acquire(file))
+        let client = file.data().vm().client().clone();
+        self.with_memory(|memory| memory.acquire(file))?;
+        client.belongs_to(self.pasid);
+        Ok(())
     }
 
     /// The address space. ENODEV before ACQUIRE_VM.

@@ -10,6 +10,7 @@ use super::handles::Handles;
 use crate::gpu::Gpu;
 use crate::kern::drm::file::FileRef;
 use crate::ledger::{Hold, Kind};
+use crate::mem::account::Client;
 use crate::mem::bo::Bo;
 use crate::mem::vm::Vm;
 use crate::render::file::{File, Owner};
@@ -79,6 +80,12 @@ impl Memory {
             .ok_or(ENODEV)
     }
 
+    /// The number of the acquired render file, and what is counted under it. ENODEV if none is acquired.
+    pub(super) fn client(&self) -> Result<(u64, Arc<Client>)> {
+        let acquired = self.acquired.as_ref().ok_or(ENODEV)?;
+        Ok((acquired.file.client_id(), acquired.vm.client().clone()))
+    }
+
     /// Takes the address space of `file` for the process. EBUSY if it has that of another file, or if another process
     /// has this one.
     pub(crate) fn acquire(&mut self, file: FileRef<File>) -> Result {
@@ -98,16 +105,16 @@ impl Memory {
         Ok(())
     }
 
-    /// Places a new buffer, made by `make`, at `range`, without mapping it, and gives its handle and the offset at
+    /// Places a new buffer, made by `make` for whom it is given, at `range`, without mapping it, and gives its handle and the offset at
     /// which the render file maps it. ENODEV without an address space, ENOMEM, and what `make` says.
     pub(crate) fn insert(
         &mut self,
         range: VaRange,
-        make: impl FnOnce() -> Result<ARef<Bo>>,
+        make: impl FnOnce(&Arc<Client>) -> Result<ARef<Bo>>,
     ) -> Result<(u32, u64)> {
         let acquired = self.acquired.as_ref().ok_or(ENODEV)?;
         self.buffers.next()?;
-        let bo = make()?;
+        let bo = make(acquired.vm.client())?;
         let offset = bo.mmap_offset()?;
         bo.allow(&acquired.file)?;
         let buffer = Buffer {

@@ -9,7 +9,9 @@ use kernel::{
 use super::{file::File, info::Query};
 use crate::{
     gpu::Gpu,
-    kern::drm::{ioctl::Descriptor, uapi::INFO_NR, Device, Driver, DriverInfo, Registration},
+    kern::drm::{
+        fdinfo::Printer, ioctl::Descriptor, uapi::INFO_NR, Device, Driver, DriverInfo, Registration,
+    },
     mem::vm::Vm,
 };
 
@@ -40,6 +42,10 @@ impl Driver for Render {
     fn open(dev: &Device<Arc<Gpu>>) -> Result<Arc<File>> {
         let drm = ARef::from(dev);
         File::new(Vm::new(dev, drm)?)
+    }
+
+    fn fdinfo(file: &Arc<File>, out: &mut Printer) {
+        file.vm().client().show(|args| out.line(args));
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
     ffi,
     kern::{
         self,
-        drm::{file, ioctl},
+        drm::{fdinfo, file, ioctl},
     },
 };
 
@@ -52,6 +52,9 @@ pub(crate) trait Driver: Sized + 'static {
 
     /// Makes the private data of a file that is being opened. Its error is what `open` fails with.
     fn open(dev: &Device<Self::Data>) -> Result<Arc<Self::File>>;
+
+    /// Tells of an open file in fdinfo.
+    fn fdinfo(file: &Arc<Self::File>, out: &mut fdinfo::Printer);
 }
 
 /// A DRM device with private data `T`, reference counted.
@@ -72,6 +75,7 @@ impl<D: Driver> Vtable<D> {
     const DRIVER: ffi::drm_driver = ffi::drm_driver {
         open: Some(file::open_callback::<D>),
         postclose: Some(file::postclose_callback::<D>),
+        show_fdinfo: Some(fdinfo::show_callback::<D>),
         release: Some(Device::<D::Data>::release_callback),
         major: D::INFO.major,
         minor: D::INFO.minor,
