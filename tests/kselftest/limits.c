@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * How much memory there is: what AVAILABLE_MEMORY says, what ALLOC gives, what
+ * fdinfo counts. Fills VRAM and the system memory for GPUs, so it wants a small
+ * device and a machine that does nothing else.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kfd_harness.h"
+
+#define MIB		(1ull << 20)
+#define GRANULE		(2 * MIB)
+/* Addresses that only the GPU uses. */
+#define GPU_VA		(1ull << 40)
+#define GTT_CHUNK	(64 * MIB)
+#define GTT_CHUNKS	4096u
+
+KFD_FIXTURE(limits)
+
+static uint64_t available(const struct kfd_dev *dev)
+{
+	struct kfd_ioctl_get_available_memory_args args = { .gpu_id = dev->gpu_id };
+
+	if (kfd_ioctl(dev->fd, AMDKFD_IOC_AVAILABLE_MEMORY, &args))
+		return UINT64_MAX;
+	return args.available;
+}
+
+static int alloc(const struct kfd_dev *dev, uint32_t flags, uint64_t va,
+		 uint64_t size, uint64_t *handle)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
+		.va_addr = va,
+		.size = size,
+		.gpu_id = dev->gpu_id,
+		.flags = flags,
+	};
+	int err = kfd_alloc(dev->fd, &args);
+
+	*handle = args.handle;
+	return err;
+}
+
+/* The number behind @key in fdinfo of @fd, or -1. */
+static long long fdinfo(int fd, const char *key)
+{
+	char path[64], line[256];
+	long long value = -1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	f = fopen(path, "r");
+	if (!f)
+		return -1;
+	while (fgets(line, sizeof(line), f)) {
+		const size_t length = strlen(key);
+
+		if (!strncmp(line, key, length) && line[length] == ':') {
+			value = strtoll(line + length + 1, NULL, 10);
+			break;
+		}
+	}
+	fclose(f);
+	return value;
+}
+
+static long long oom_kills(void)
+{
+	char line[128];
+	long long value = -1;
+	FILE *f = fopen("/proc/vmstat", "r");
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "oom_kill %lld", &value) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return value;
+}
+
+TEST_F(limits, available_is_what_one_allocation_gets)
+{
+	const struct kfd_dev *dev = &self->dev;
+	const uint64_t all = available(dev);
+	uint64_t handle, refused;
+
+	ASSERT_NE(UINT64_MAX, all);
+	ASSERT_NE(0, all);
+	EXPECT_EQ(0, all % GRANULE);
+	EXPECT_EQ(ENOMEM, alloc(dev, KFD_ALLOC_VRAM, GPU_VA, all + GRANULE, &refused));
+	if (kfd_is_rkfd())
+		EXPECT_EQ(ENOMEM, alloc(dev, KFD_ALLOC_VRAM, GPU_VA, all + KFD_PAGE,
+					&refused));
+	EXPECT_EQ(all, available(dev));
+	ASSERT_EQ(0, alloc(dev, KFD_ALLOC_VRAM, GPU_VA, all, &handle));
+	/* There is room for its page tables. */
+	EXPECT_EQ(0, kfd_map(dev->fd, handle, dev->gpu_id));
+	EXPECT_EQ(0, available(dev));
+	EXPECT_EQ(ENOMEM, alloc(dev, KFD_ALLOC_VRAM, GPU_VA + all, KFD_PAGE, &refused));
+	EXPECT_EQ(0, kfd_unmap(dev->fd, handle, dev->gpu_id));
+	EXPECT_EQ(0, kfd_free(dev->fd, handle));
+	EXPECT_EQ(all, available(dev));
+}
+
+TEST_F(limits, available_counts_down)
+{
+	const struct kfd_dev *dev = &self->dev;
+	const uint64_t all = available(dev);
+	uint64_t first, rest, refused, left;
+
+	ASSERT_EQ(0, alloc(dev, KFD_ALLOC_VRAM, GPU_VA, 10 * MIB, &first));
+	left = available(dev);
+	EXPECT_EQ(all - 10 * MIB, left);
+	EXPECT_EQ(ENOMEM, alloc(dev, KFD_ALLOC_VRAM, 2 * GPU_VA, left + GRANULE, &refused));
+	ASSERT_EQ(0, alloc(dev, KFD_ALLOC_VRAM, 2 * GPU_VA, left, &rest));
+	EXPECT_EQ(0, kfd_free(dev->fd, first));
+	EXPECT_EQ(10 * MIB, available(dev));
+	EXPECT_EQ(0, kfd_free(dev->fd, rest));
+	EXPECT_EQ(all, available(dev));
+}
+
+/* Many small buffers and a hole after each second one: what is left is still to be had in one allocation. */
+TEST_F(limits, available_in_pieces)
+{
+	const struct kfd_dev *dev = &self->dev;
+	const uint64_t size = available(dev) / 64 / KFD_PAGE * KFD_PAGE;
+	uint64_t handles[64], big;
+	unsigned int i;
+
+	for (i = 0; i < 64; i++)
+		ASSERT_EQ(0, alloc(dev, KFD_ALLOC_VRAM, GPU_VA + i * size, size, &handles[i]));
+	for (i = 0; i < 64; i += 2)
+		EXPECT_EQ(0, kfd_free(dev->fd, handles[i]));
+	ASSERT_EQ(0, alloc(dev, KFD_ALLOC_VRAM, 2 * GPU_VA, available(dev), &big));
+	EXPECT_EQ(0, kfd_map(dev->fd, big, dev->gpu_id));
+	EXPECT_EQ(0, kfd_unmap(dev->fd, big, dev->gpu_id));
+	EXPECT_EQ(0, kfd_free(dev->fd, big));
+	for (i = 1; i < 64; i += 2)
+		EXPECT_EQ(0, kfd_free(dev->fd, handles[i]));
+}
+
+/* Asking for more system memory than may be had is answered, and nobody dies of it. */
+TEST_F_TIMEOUT(limits, overcommit_of_system_memory, 300)
+{
+	const struct kfd_dev *dev = &self->dev;
+	const long long killed = oom_kills();
+	uint64_t handles[GTT_CHUNKS];
+	unsigned int count, i;
+	int err = 0, status;
+	pid_t pid;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "a machine in use");
+	for (count = 0; count < GTT_CHUNKS; count++) {
+		err = alloc(dev, KFD_ALLOC_GTT, GPU_VA + count * GTT_CHUNK, GTT_CHUNK,
+			    &handles[count]);
+		if (err)
+			break;
+	}
+	EXPECT_EQ(ENOMEM, err);
+	EXPECT_NE(0, count);
+	/* The system lives: a process can be made, and has memory. */
+	pid = fork();
+	if (pid == 0) {
+		char *p = malloc(16 * MIB);
+
+		if (!p)
+			_exit(1);
+		memset(p, 0x5a, 16 * MIB);
+		_exit(p[MIB] == 0x5a ? 0 : 1);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	for (i = 0; i < count; i++)
+		EXPECT_EQ(0, kfd_free(dev->fd, handles[i]));
+	EXPECT_EQ(killed, oom_kills());
+	/* All of it is there again. */
+	ASSERT_EQ(0, alloc(dev, KFD_ALLOC_GTT, GPU_VA, GTT_CHUNK, &handles[0]));
+	EXPECT_EQ(0, kfd_free(dev->fd, handles[0]));
+}
+
+TEST_F(limits, fdinfo_counts)
+{
+	const struct kfd_dev *dev = &self->dev;
+	const int fds[] = { dev->drm_fd, dev->fd };
+	struct kfd_bo vram, gtt, user;
+	unsigned int i;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "amdkfd counts otherwise");
+	for (i = 0; i < 2; i++) {
+		EXPECT_EQ(0, fdinfo(fds[i], "drm-total-vram"));
+		EXPECT_EQ(0, fdinfo(fds[i], "drm-total-gtt"));
+		EXPECT_LT(0, fdinfo(fds[i], "pasid"));
+	}
+	EXPECT_LT(0, fdinfo(dev->fd, "drm-client-id"));
+	EXPECT_EQ(fdinfo(dev->drm_fd, "drm-client-id"), fdinfo(dev->fd, "drm-client-id"));
+	ASSERT_EQ(0, kfd_bo_create(dev, &vram, 3 * MIB, KFD_ALLOC_VRAM));
+	ASSERT_EQ(0, kfd_bo_create(dev, &gtt, 1 * MIB, KFD_ALLOC_GTT));
+	ASSERT_EQ(0, kfd_bo_create(dev, &user, 64 * 1024, KFD_ALLOC_USERPTR));
+	for (i = 0; i < 2; i++) {
+		EXPECT_EQ(3072, fdinfo(fds[i], "drm-total-vram"));
+		EXPECT_EQ(3072, fdinfo(fds[i], "drm-resident-vram"));
+		EXPECT_EQ(1024 + 64, fdinfo(fds[i], "drm-total-gtt"));
+		EXPECT_EQ(1024 + 64, fdinfo(fds[i], "drm-resident-gtt"));
+	}
+	EXPECT_EQ(0, kfd_bo_destroy(dev, &user));
+	EXPECT_EQ(0, kfd_bo_destroy(dev, &gtt));
+	EXPECT_EQ(0, kfd_bo_destroy(dev, &vram));
+	EXPECT_EQ(0, fdinfo(dev->drm_fd, "drm-total-vram"));
+	EXPECT_EQ(0, fdinfo(dev->drm_fd, "drm-total-gtt"));
+}
+
+KFD_HARNESS_MAIN
