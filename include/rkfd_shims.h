@@ -59,6 +59,8 @@ void rkfd_kfree_rcu_mightsleep(void *ptr);
 void rkfd_trace_drm_run_job(struct drm_sched_job *job, struct drm_sched_entity *entity, u64 id);
 void rkfd_trace_queue_create(u32 pid, u32 queue, u32 engine, u64 ring, u64 size);
 void rkfd_trace_queue_destroy(u32 pid, u32 queue);
+void rkfd_trace_queue_evict(u32 pid, u32 pasid, u32 gpu, u32 reason);
+void rkfd_trace_queue_restore(u32 pid, u32 pasid, u32 gpu, u32 reason);
 void rkfd_trace_doorbell(u32 pid, u32 queue, u64 wptr);
 void rkfd_trace_map(u32 pid, u64 va, u64 size, u64 entries);
 void rkfd_trace_unmap(u32 pid, u64 va, u64 size, u64 entries);

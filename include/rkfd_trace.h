@@ -44,6 +44,38 @@ TRACE_EVENT(rkfd_queue_destroy,
 	TP_printk("pid=%u queue=%u", __entry->pid, __entry->queue)
 );
 
+DECLARE_EVENT_CLASS(rkfd_queues,
+	TP_PROTO(u32 pid, u32 pasid, u32 gpu, u32 reason),
+	TP_ARGS(pid, pasid, gpu, reason),
+	TP_STRUCT__entry(
+		__field(u32, pid)
+		__field(u32, pasid)
+		__field(u32, gpu)
+		__field(u32, reason)
+	),
+	TP_fast_assign(
+		__entry->pid = pid;
+		__entry->pasid = pasid;
+		__entry->gpu = gpu;
+		__entry->reason = reason;
+	),
+	TP_printk("pid=%u pasid=%u gpu=%u reason=%s", __entry->pid,
+		  __entry->pasid, __entry->gpu,
+		  __print_symbolic(__entry->reason,
+				   { 1, "userptr" },
+				   { 2, "eviction" }))
+);
+
+DEFINE_EVENT(rkfd_queues, rkfd_queue_evict,
+	TP_PROTO(u32 pid, u32 pasid, u32 gpu, u32 reason),
+	TP_ARGS(pid, pasid, gpu, reason)
+);
+
+DEFINE_EVENT(rkfd_queues, rkfd_queue_restore,
+	TP_PROTO(u32 pid, u32 pasid, u32 gpu, u32 reason),
+	TP_ARGS(pid, pasid, gpu, reason)
+);
+
 TRACE_EVENT(rkfd_doorbell,
 	TP_PROTO(u32 pid, u32 queue, u64 wptr),
 	TP_ARGS(pid, queue, wptr),

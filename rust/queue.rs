@@ -23,6 +23,8 @@ use hw::queue::{Percentage, QueueType};
 use hw::sdma::ring::RingSize;
 use kernel::prelude::*;
 
+// How all queues of a process are halted; buffers need it too, so it lies below.
+pub(crate) use crate::mem::group;
 pub(crate) use user::UserQueue;
 
 /// Whether new user queues are scheduled: the module's parameter `sdma_sched`.

@@ -22,6 +22,16 @@ void rkfd_trace_queue_destroy(u32 pid, u32 queue)
 	trace_rkfd_queue_destroy(pid, queue);
 }
 
+void rkfd_trace_queue_evict(u32 pid, u32 pasid, u32 gpu, u32 reason)
+{
+	trace_rkfd_queue_evict(pid, pasid, gpu, reason);
+}
+
+void rkfd_trace_queue_restore(u32 pid, u32 pasid, u32 gpu, u32 reason)
+{
+	trace_rkfd_queue_restore(pid, pasid, gpu, reason);
+}
+
 void rkfd_trace_doorbell(u32 pid, u32 queue, u64 wptr)
 {
 	trace_rkfd_doorbell(pid, queue, wptr);

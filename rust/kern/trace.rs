@@ -29,6 +29,18 @@ pub(crate) fn queue_destroy(pid: u32, queue: u32) {
     unsafe { ffi::rkfd_trace_queue_destroy(pid, queue) };
 }
 
+/// A process's queues on a GPU are taken off the hardware, for one of `KFD_QUEUE_EVICTION_TRIGGERS`.
+pub(crate) fn queue_evict(pid: u32, pasid: u32, gpu: u32, reason: u32) {
+    // SAFETY: Values only.
+    unsafe { ffi::rkfd_trace_queue_evict(pid, pasid, gpu, reason) };
+}
+
+/// A process's queues on a GPU may run again; `reason` is why they could not until now.
+pub(crate) fn queue_restore(pid: u32, pasid: u32, gpu: u32, reason: u32) {
+    // SAFETY: Values only.
+    unsafe { ffi::rkfd_trace_queue_restore(pid, pasid, gpu, reason) };
+}
+
 /// A user queue has new work up to `wptr` (bytes, never wrapped).
 pub(crate) fn doorbell(pid: u32, queue: u32, wptr: u64) {
     // SAFETY: Values only.

@@ -17,6 +17,7 @@ use crate::{
     mem::{
         account::Client,
         bo::{Bo, DrmDevice},
+        group::Group,
         spans::Spans,
     },
 };
@@ -73,6 +74,7 @@ pub(crate) struct Vm {
     #[pin]
     state: Mutex<State>,
     client: Arc<Client>,
+    group: Arc<Group>,
     gpu: Arc<Gpu>,
     _hold: Hold,
     // The device outlives what user space has of it.
@@ -90,8 +92,9 @@ impl Vm {
         };
         Arc::pin_init(
             try_pin_init!(Self {
-                state <- new_mutex!(state),
+                state <- new_mutex!(state, "Vm::state"),
                 client: Client::new()?,
+                group: Group::new(gpu.id.get().into())?,
                 gpu: gpu.clone(),
                 _hold: gpu.ledger.hold(Kind::Vms, 1),
                 _drm: drm,
@@ -108,6 +111,11 @@ impl Vm {
     /// Whose memory is counted together.
     pub(crate) fn client(&self) -> &Arc<Client> {
         &self.client
+    }
+
+    /// The queues that run in it.
+    pub(crate) fn group(&self) -> &Arc<Group> {
+        &self.group
     }
 
     /// Maps `bo` from its first byte on at `range`, with the access and coherence that it was made for.

@@ -78,9 +78,10 @@ impl Context {
         if !Arc::ptr_eq(file.data().vm().gpu(), &self.gpu) {
             return Err(EINVAL);
         }
-        let client = file.data().vm().client().clone();
+        let vm = file.data().vm().clone();
         self.with_memory(|memory| memory.acquire(file))?;
-        client.belongs_to(self.pasid);
+        vm.client().belongs_to(self.pasid);
+        vm.group().belongs_to(self.pid, self.pasid);
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 use super::direct::Direct;
 use super::doorbell::Slice;
 use super::feed::Feed;
+use super::group::Member;
 use super::Owner;
 use crate::gpu::Gpu;
 use crate::ledger::Hold;
@@ -24,6 +25,8 @@ pub(super) struct Rlc {
     pub(super) source: Source,
     /// The process wants it to run.
     active: Atomic<bool>,
+    /// Its group is halted.
+    halted: Atomic<bool>,
     /// It has failed, or is about to go.
     failed: Atomic<bool>,
     pub(super) slice: Arc<Slice>,
@@ -70,6 +73,7 @@ impl Rlc {
                 engine,
                 source,
                 active: Atomic::new(active),
+                halted: Atomic::new(false),
                 failed: Atomic::new(false),
                 slice: slice.clone(),
                 vmid,
@@ -102,7 +106,7 @@ impl Rlc {
 
     /// Whether it may be loaded.
     pub(super) fn is_runnable(&self) -> bool {
-        self.active.load(Acquire) && !self.has_failed()
+        self.active.load(Acquire) && !self.halted.load(Acquire) && !self.has_failed()
     }
 
     /// Whether it has failed, for good.
@@ -194,5 +198,20 @@ impl Rlc {
         if let Some(feed) = self.feed() {
             feed.fail(error);
         }
+    }
+}
+
+impl Member for Rlc {
+    fn halt(&self) {
+        // Before the engine is told: from then on nobody loads it.
+        self.halted.store(true, Release);
+        // A queue that hangs has failed by this.
+        let _ = self.gpu.slots.suspend(self);
+    }
+
+    fn resume(&self) {
+        self.halted.store(false, Release);
+        self.gpu.slots.admit(self);
+        self.slice.kick();
     }
 }

@@ -339,7 +339,7 @@ impl Engine {
     fn add(self: &Arc<Self>, rlc: Arc<Rlc>) -> Result<Option<u8>> {
         let direct = rlc.feed().is_none();
         let mut more = KVec::new();
-        let slot = loop {
+        loop {
             let mut state = self.state.lock();
             if state.closed {
                 return Err(ENODEV);
@@ -365,28 +365,29 @@ impl Engine {
             } else {
                 None
             };
+            let runnable = rlc.is_runnable();
             let entry = Entry {
                 rlc: rlc.clone(),
-                seat: slot.map_or(Seat::Out, Seat::Loading),
+                seat: match slot {
+                    Some(slot) if runnable => Seat::Loading(slot),
+                    _ => Seat::Out,
+                },
                 since: Instant::now(),
-                leaving: !rlc.is_runnable(),
+                leaving: !runnable,
                 own: slot,
             };
+            let seat = entry.seat;
             let pushed = state.entries.push_within_capacity(entry);
             drop(state);
             if pushed.is_err() {
                 return Err(ENOMEM);
             }
-            break slot;
-        };
-        // A direct queue is in its slot when CREATE_QUEUE returns: its doorbell must find it.
-        if let Some(slot) = slot {
-            self.load(&rlc, slot);
-            if !rlc.is_runnable() {
-                self.wake();
+            // A direct queue is in its slot when CREATE_QUEUE returns: its doorbell must find it.
+            if let Seat::Loading(slot) = seat {
+                self.load(&rlc, slot);
             }
+            return Ok(slot);
         }
-        Ok(slot)
     }
 
     fn len(&self) -> usize {

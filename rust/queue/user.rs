@@ -4,6 +4,7 @@
 use super::direct::Direct;
 use super::doorbell::Slice;
 use super::feed::Feed;
+use super::group::Group;
 use super::pointers::Pointers;
 use super::rlc::{Rlc, Source};
 use super::scheduled::Scheduled;
@@ -40,6 +41,7 @@ pub(crate) struct UserQueue {
 /// What a queue is made of.
 struct Inner {
     rlc: Arc<Rlc>,
+    group: Arc<Group>,
     scheduled: Option<Arc<Scheduled>>,
 }
 
@@ -64,12 +66,15 @@ impl UserQueue {
         };
         let active = create.percentage.is_active();
         let rlc = Rlc::new(gpu, owner, engine, source, slice, vmid, active)?;
-        // Removed again when anything below fails.
-        let slot = gpu.slots.add(rlc.clone())?;
+        // Leaves again, and is removed, when anything below fails.
         let inner = Inner {
-            rlc,
+            rlc: rlc.clone(),
+            group: vm.group().clone(),
             scheduled: None,
         };
+        // First the group, so that the engine already knows whether it is halted.
+        inner.group.join(rlc.clone())?;
+        let slot = gpu.slots.add(rlc)?;
         let queue = inner.start(slice, slot, owner, &create)?;
         let (ring, size) = (create.ring, create.size.bytes());
         trace::queue_create(owner.pid as u32, owner.queue, engine.into(), ring, size);
@@ -167,6 +172,7 @@ impl Drop for Inner {
             self.rlc.slice.remove(scheduled);
         }
         self.rlc.fail(canceled());
+        self.group.leave(&self.rlc);
         // A queue that hangs was reported, and stays with the engine.
         let _ = self.rlc.gpu.slots.remove(&self.rlc);
     }

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The queues that run in one address space, and how all of them are kept off the hardware for a while.
+
+use crate::kern::trace;
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc, Mutex,
+    },
+};
+
+/// Why queues are halted. The numbers are those of `KFD_QUEUE_EVICTION_TRIGGERS`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Halt {
+    /// Memory of the process, which it lent to the GPU, moves or goes.
+    Userptr = 1,
+    /// A buffer moves.
+    Eviction = 2,
+}
+
+/// A queue as its group sees it.
+///
+/// Both functions are called with the group locked, and may be called under memory reclaim: they allocate nothing, and
+/// take no lock under which memory is allocated.
+pub(crate) trait Member: Send + Sync {
+    /// Takes the queue off the hardware; it does not get on it before [`Member::resume`]. Whatever it does, it is off
+    /// at the return: when its engine hangs, the queue has failed. Bounded; sleeps. Also called for one that is off.
+    fn halt(&self);
+
+    /// The queue may run again, if its process wants it to. Waits for nothing.
+    fn resume(&self);
+}
+
+/// The queues of one process on one GPU. Its lock, a mutex, is taken inside an MMU notifier: no memory is allocated
+/// under it.
+#[pin_data]
+pub(crate) struct Group {
+    gpu: u32,
+    pid: Atomic<i32>,
+    pasid: Atomic<u32>,
+    #[pin]
+    state: Mutex<State>,
+}
+
+struct State {
+    members: KVec<Arc<dyn Member>>,
+    /// How many [`HaltGuard`]s there are.
+    halts: usize,
+}
+
+impl State {
+    fn position(&self, member: *const ()) -> Option<usize> {
+        let is = |other: &Arc<dyn Member>| Arc::as_ptr(other).cast::<()>() == member;
+        self.members.iter().position(is)
+    }
+}
+
+impl Group {
+    /// No queues, on the GPU with this id. `ENOMEM`.
+    pub(super) fn new(gpu: u32) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                gpu,
+                pid: Atomic::new(0),
+                pasid: Atomic::new(0),
+                state <- new_mutex!(
+                    State { members: KVec::new(), halts: 0 },
+                    "Group::state"
+                ),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Says whose queues they are, for whoever watches.
+    pub(crate) fn belongs_to(&self, pid: i32, pasid: u16) {
+        self.pid.store(pid, Relaxed);
+        self.pasid.store(pasid.into(), Relaxed);
+    }
+
+    /// Adds a queue, which is halted at once if the group is. It stays until [`Group::leave`]. `ENOMEM`.
+    pub(crate) fn join(&self, member: Arc<dyn Member>) -> Result {
+        let mut more = KVec::new();
+        loop {
+            let mut state = self.state.lock();
+            let count = state.members.len();
+            if count < state.members.capacity() {
+                if state.halts != 0 {
+                    member.halt();
+                }
+                return state
+                    .members
+                    .push_within_capacity(member)
+                    .map_err(|_| ENOMEM);
+            }
+            if more.capacity() > count {
+                let mut old = core::mem::replace(&mut state.members, core::mem::take(&mut more));
+                for member in old.drain_all() {
+                    let _ = state.members.push_within_capacity(member);
+                }
+                drop(state);
+                continue;
+            }
+            drop(state);
+            more = KVec::with_capacity(count.saturating_mul(2).max(4), GFP_KERNEL)?;
+        }
+    }
+
+    /// The group has nothing to do with a queue any more, from the return on. Nothing happens when it is not in it.
+    pub(crate) fn leave<T: Member>(&self, member: &Arc<T>) {
+        let gone = {
+            let mut state = self.state.lock();
+            let place = state.position(Arc::as_ptr(member).cast());
+            place.and_then(|place| state.members.remove(place).ok())
+        };
+        // Maybe the last reference.
+        drop(gone);
+    }
+
+    /// Keeps every queue of the group off the hardware, also those that come later, until all guards are dropped.
+    /// Bounded by what the hardware may take; sleeps, allocates nothing.
+    pub(crate) fn halt(self: &Arc<Self>, why: Halt) -> HaltGuard {
+        let mut state = self.state.lock();
+        state.halts += 1;
+        if state.halts == 1 {
+            self.tell(why, true);
+            state.members.iter().for_each(|member| member.halt());
+        }
+        drop(state);
+        HaltGuard {
+            why,
+            group: self.clone(),
+        }
+    }
+
+    fn resume(&self, why: Halt) {
+        let mut state = self.state.lock();
+        state.halts = state.halts.saturating_sub(1);
+        if state.halts == 0 {
+            state.members.iter().for_each(|member| member.resume());
+            self.tell(why, false);
+        }
+    }
+
+    /// For whoever watches: the group's queues are taken off the hardware, or come back.
+    fn tell(&self, why: Halt, evicted: bool) {
+        let (pid, pasid) = (self.pid.load(Relaxed) as u32, self.pasid.load(Relaxed));
+        if evicted {
+            trace::queue_evict(pid, pasid, self.gpu, why as u32);
+        } else {
+            trace::queue_restore(pid, pasid, self.gpu, why as u32);
+        }
+    }
+}
+
+/// Keeps a group's queues off the hardware; the last one that is dropped lets them on again. Dropped where sleeping is
+/// allowed; allocates nothing.
+pub(crate) struct HaltGuard {
+    why: Halt,
+    group: Arc<Group>,
+}
+
+impl Drop for HaltGuard {
+    fn drop(&mut self) {
+        self.group.resume(self.why);
+    }
+}
