@@ -55,6 +55,13 @@ pub fn command(gpu: &Gpu, line: &str) -> Result<String, String> {
     };
     match words[..] {
         ["summary"] => return Ok(gpu.summary.json().to_string()),
+        ["pause", "mec"] => gpu.cp.pause(),
+        ["resume", "mec"] => gpu.cp.resume(),
+        ["hang-queue"] => gpu.cp.hang_queues(1),
+        ["hang-queue", count] => {
+            let count = count.parse().map_err(|_| format!("bad count {count}"))?;
+            gpu.cp.hang_queues(count);
+        }
         ["pause", n] => engine(n)?.pause(),
         ["resume", n] => engine(n)?.resume(),
         ["drop-interrupt"] => gpu.ih.drop_interrupts(1),

@@ -103,6 +103,18 @@ pub enum ModelError {
         /// Why.
         reason: String,
     },
+    /// A packet of the kernel (VMID 0) that the command processor refuses.
+    #[error("{queue} at ring dword {rptr:#x}: packet {header:#010x}: {reason}")]
+    CpPacket {
+        /// MEC, pipe and queue.
+        queue: String,
+        /// Read pointer, dwords.
+        rptr: u64,
+        /// First dword.
+        header: u32,
+        /// Why.
+        reason: String,
+    },
     /// Anything else.
     #[error("{0}")]
     Other(String),

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::cp::Cp;
 use crate::error::{ModelError, Result};
 use crate::grbm::Grbm;
 use crate::hub::{Hub, HubId};
@@ -13,7 +14,7 @@ use crate::ih::Ih;
 use crate::memory::{Access, Bus};
 use crate::msi::Msi;
 use crate::nbio::{self as bif, Nbio, Window};
-use crate::regs::gc::{self, rlc_safe_mode};
+use crate::regs::gc::{self, cp_mec_cntl, rlc_safe_mode};
 use crate::regs::{athub, mmhub, mp0, mp1, nbio, osssys, sdma};
 use crate::regs::{Reg, Store, SDMA_BASE, SDMA_ENGINES, SDMA_QUEUE_STRIDE, SDMA_RLC0};
 use crate::sdma::Engine;
@@ -62,6 +63,8 @@ pub struct Gpu {
     pub ih: Ih,
     /// SDMA engines.
     pub sdma: [Engine; SDMA_ENGINES],
+    /// Compute queues.
+    pub cp: Cp,
     /// Counters.
     pub summary: Summary,
     /// Reference clock.
@@ -88,6 +91,7 @@ impl Gpu {
             grbm: Grbm::default(),
             ih: Ih::default(),
             sdma: std::array::from_fn(Engine::new),
+            cp: Cp::new(),
             summary: Summary::default(),
             clock: Clock::new(),
             gfxhub: Hub::new(HubId::Gfx),
@@ -99,7 +103,7 @@ impl Gpu {
         Ok(gpu)
     }
 
-    /// Starts the engines' threads.
+    /// Starts the threads of the engines and the command processor.
     pub fn start(self: &Arc<Self>) {
         for engine in 0..SDMA_ENGINES {
             let gpu = self.clone();
@@ -109,6 +113,12 @@ impl Gpu {
                 }
             });
         }
+        let gpu = self.clone();
+        std::thread::spawn(move || {
+            if let Err(error) = gpu.cp.run(&gpu) {
+                gpu.fail(&error);
+            }
+        });
     }
 
     /// Ends the run.
@@ -140,6 +150,7 @@ impl Gpu {
         for engine in &self.sdma {
             engine.reset();
         }
+        self.cp.reset();
         self.ih.reset();
         self.nbio.reset();
         self.grbm.reset();
@@ -180,6 +191,10 @@ impl Gpu {
             (mp0::MP0_SMN_C2PMSG_64, READY),
             (mp0::MP0_SMN_C2PMSG_81, 1),
             (mp1::MP1_SMN_C2PMSG_90, 1),
+            (
+                gc::CP_MEC_CNTL,
+                cp_mec_cntl::MEC_ME1_HALT.of(1) | cp_mec_cntl::MEC_ME2_HALT.of(1),
+            ),
         ] {
             regs.set(reg, value);
         }
@@ -202,6 +217,9 @@ impl Gpu {
             None => {}
         }
         if let Some(value) = self.ih.read(reg) {
+            return Ok(value);
+        }
+        if let Some(value) = self.cp.read(self, reg) {
             return Ok(value);
         }
         if let Some(value) = self.grbm.read(&self.regs, reg) {
@@ -242,7 +260,7 @@ impl Gpu {
         if (osssys::IH_RB_CNTL.0..=osssys::IH_DOORBELL_RPTR_RING2.0).contains(&reg.0) {
             return self.ih.write(self, reg, value);
         }
-        if self.grbm.write(&self.regs, reg, value)? {
+        if self.cp.write(self, reg, value)? || self.grbm.write(&self.regs, reg, value)? {
             return Ok(());
         }
         self.write_plain(reg, value)

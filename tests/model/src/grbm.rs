@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Registers of which there is one for each queue, VMID, pipe or shader array. GRBM_GFX_CNTL and
-//! GRBM_GFX_INDEX choose which of them an access hits.
+//! Registers of which there is one for each VMID, pipe or shader array. GRBM_GFX_CNTL and GRBM_GFX_INDEX
+//! choose which of them an access hits. Those of queues are the command processor's.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::Result;
 use crate::regs::gc::{
-    self, cc_gc_shader_array_config as array, cp_hqd_active, grbm_gfx_cntl as select,
-    grbm_gfx_index as index,
+    self, cc_gc_shader_array_config as array, grbm_gfx_cntl as select, grbm_gfx_index as index,
 };
 use crate::regs::{Reg, Store};
 
@@ -25,12 +24,10 @@ pub struct Grbm(Mutex<HashMap<(Reg, u32), u32>>);
 /// The bank that `reg` has now, or None if there is only one of it.
 fn bank(regs: &Store, reg: Reg) -> Option<u32> {
     let control = regs.get(gc::GRBM_GFX_CNTL);
-    let pipe = select::MEID.get(control) * MEC_PIPES + select::PIPEID.get(control);
     match reg.0 {
-        n if (gc::CP_HQD_GFX_CONTROL.0..=gc::CP_HQD_PQ_WPTR_HI.0).contains(&n) => {
-            Some(pipe * 8 + select::QUEUEID.get(control))
+        n if n == gc::CPC_INT_CNTL.0 => {
+            Some(pipe(select::MEID.get(control), select::PIPEID.get(control)))
         }
-        n if n == gc::CPC_INT_CNTL.0 => Some(pipe),
         n if (gc::SH_MEM_BASES.0..=gc::SH_MEM_CONFIG.0).contains(&n)
             || (gc::SQ_SHADER_TBA_LO.0..=gc::SQ_SHADER_TMA_HI.0).contains(&n) =>
         {
@@ -43,7 +40,19 @@ fn bank(regs: &Store, reg: Reg) -> Option<u32> {
     }
 }
 
+/// The bank of a pipe.
+fn pipe(me: u32, pipe: u32) -> u32 {
+    me * MEC_PIPES + pipe
+}
+
 impl Grbm {
+    /// CPC_INT_CNTL of a pipe.
+    pub fn pipe_interrupts(&self, me: u32, number: u32) -> u32 {
+        let banks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bank = (gc::CPC_INT_CNTL, pipe(me, number));
+        banks.get(&bank).copied().unwrap_or(0)
+    }
+
     /// Forgets all values.
     pub fn reset(&self) {
         self.0
@@ -70,9 +79,6 @@ impl Grbm {
         let Some(bank) = bank(regs, reg) else {
             return Ok(false);
         };
-        if reg == gc::CP_HQD_ACTIVE && cp_hqd_active::ACTIVE.is_set(value) {
-            return Err(regs.refuse(reg, value, "the command processor is not modelled yet"));
-        }
         let mut banks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         banks.insert((reg, bank), value);
         Ok(true)
@@ -84,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn banks_by_vmid_and_queue() {
+    fn banks_by_vmid_and_pipe() {
         let regs = Store::new();
         let grbm = Grbm::default();
         let value = |vmid| {
@@ -95,15 +101,12 @@ mod tests {
         assert_eq!(grbm.write(&regs, gc::SH_MEM_BASES, 0x1_0002), Ok(true));
         assert_eq!(value(3), Some(0x1_0002));
         assert_eq!(value(4), Some(0));
-        regs.set(
-            gc::GRBM_GFX_CNTL,
-            select::MEID.of(1) | select::QUEUEID.of(2),
-        );
-        assert_eq!(grbm.write(&regs, gc::CP_HQD_VMID, 8), Ok(true));
-        assert_eq!(grbm.read(&regs, gc::CP_HQD_VMID), Some(8));
+        regs.set(gc::GRBM_GFX_CNTL, select::MEID.of(1) | select::PIPEID.of(2));
+        assert_eq!(grbm.write(&regs, gc::CPC_INT_CNTL, 8), Ok(true));
+        assert_eq!(grbm.read(&regs, gc::CPC_INT_CNTL), Some(8));
+        assert_eq!(grbm.pipe_interrupts(1, 2), 8);
         regs.set(gc::GRBM_GFX_CNTL, 0);
-        assert_eq!(grbm.read(&regs, gc::CP_HQD_VMID), Some(0));
+        assert_eq!(grbm.read(&regs, gc::CPC_INT_CNTL), Some(0));
         assert_eq!(grbm.write(&regs, gc::GRBM_CNTL, 1), Ok(false));
-        assert!(grbm.write(&regs, gc::CP_HQD_ACTIVE, 1).is_err());
     }
 }

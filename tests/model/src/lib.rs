@@ -40,14 +40,15 @@
 //!   A request's range registers must say the whole address space. A fragment is believed: its first
 //!   page used decides for all. The acknowledge waits for accesses that use older translations.
 //! - *Interrupt ring*: see [`ih`]. With MC_SPACE = 1 IH_CHICKEN.MC_SPACE_GPA_ENABLE has to be set.
-//! - *Firmware* is up: C2PMSG_81 reads 1; its mailboxes cannot be written. The command processor is not
-//!   there yet: its registers are banked storage, and CP_HQD_ACTIVE = 1 is an error.
+//! - *Firmware* is up: C2PMSG_81 reads 1; its mailboxes cannot be written.
+//! - *Command processor*: see [`cp`].
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
 pub mod clock;
 pub mod config;
 pub mod control;
+pub mod cp;
 pub mod dma;
 pub mod error;
 pub mod gpu;

@@ -111,7 +111,11 @@ impl Nbio {
                 Ok(())
             }
             Route::Cp => {
-                gpu.summary.doorbells_unattached.bump();
+                if gpu.cp.doorbell(gpu, (byte / 4) as u32, value)? {
+                    gpu.summary.doorbells_cp.bump();
+                } else {
+                    gpu.summary.doorbells_unattached.bump();
+                }
                 Ok(())
             }
         }

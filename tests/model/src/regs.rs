@@ -79,6 +79,8 @@ pub const MMHUB_DELTA: u32 = mmhub::VM_L2_CNTL.0 - gc::VM_L2_CNTL.0;
 
 /// Registers that come in runs of which the table names only the ends.
 const FAMILIES: &[(u32, u32, &str)] = &[
+    // Behind CP_HQD_PQ_DOORBELL_CONTROL, where the MQD has a reserved dword that is loaded with the others.
+    (0x3255, 1, "CP_HQD_RESERVED"),
     (0x3300, 0x20, "GDS_VMID_BASE_SIZE"),
     (0x3320, 0x10, "GDS_GWS_VMID"),
     (0x3330, 0x10, "GDS_OA_VMID"),

@@ -31,11 +31,31 @@ impl Count {
     }
 }
 
+/// Counters by name.
+#[derive(Default)]
+pub struct Tally(Mutex<BTreeMap<&'static str, u64>>);
+
+impl Tally {
+    /// Adds one to the counter called `name`.
+    pub fn count(&self, name: &'static str) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.entry(name).or_default() += 1;
+    }
+
+    /// All of them.
+    pub fn get(&self) -> BTreeMap<&'static str, u64> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
 /// Counters of one SDMA engine.
 #[derive(Default)]
 pub struct EngineCounts {
     /// Packets completed, by name.
-    packets: Mutex<BTreeMap<&'static str, u64>>,
+    packets: Tally,
     /// Bytes copied, filled and written by packets.
     pub bytes: Count,
     /// Packets that were refused and halted a user queue.
@@ -45,15 +65,11 @@ pub struct EngineCounts {
 impl EngineCounts {
     /// Counts a completed packet.
     pub fn packet(&self, name: &'static str) {
-        let mut packets = self.packets.lock().unwrap_or_else(PoisonError::into_inner);
-        *packets.entry(name).or_default() += 1;
+        self.packets.count(name);
     }
 
     fn packets(&self) -> BTreeMap<&'static str, u64> {
-        self.packets
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.packets.get()
     }
 }
 
@@ -69,6 +85,7 @@ pub struct Summary {
     pub tlb_walks: Count,
     pub tlb_flushes: Count,
     pub doorbells_sdma: Count,
+    pub doorbells_cp: Count,
     pub doorbells_ih: Count,
     pub doorbells_unattached: Count,
     pub ivs: Count,
@@ -83,6 +100,19 @@ pub struct Summary {
     pub dma_maps: Count,
     pub dma_unmaps: Count,
     pub resets: Count,
+    /// Packets of compute queues.
+    pub pm4: Tally,
+    pub aql: Tally,
+    /// Queues started, by registers or MQD.
+    pub cp_loads: Count,
+    /// Queues taken off with their state saved.
+    pub cp_dequeues: Count,
+    /// Events through EOP buffers.
+    pub cp_eops: Count,
+    /// Packets refused.
+    pub cp_refused: Count,
+    /// Queues that hung.
+    pub cp_hangs: Count,
 }
 
 impl Summary {
@@ -120,6 +150,7 @@ impl Summary {
             },
             "doorbells": {
                 "sdma": self.doorbells_sdma.get(),
+                "cp": self.doorbells_cp.get(),
                 "ih": self.doorbells_ih.get(),
                 "unattached": self.doorbells_unattached.get(),
             },
@@ -142,6 +173,15 @@ impl Summary {
                 "unmaps": self.dma_unmaps.get(),
             },
             "resets": self.resets.get(),
+            "pm4": self.pm4.get(),
+            "aql": self.aql.get(),
+            "cp": {
+                "loads": self.cp_loads.get(),
+                "dequeues": self.cp_dequeues.get(),
+                "eops": self.cp_eops.get(),
+                "refused": self.cp_refused.get(),
+                "hangs": self.cp_hangs.get(),
+            },
             "engines": engines,
         })
     }

@@ -231,6 +231,17 @@ impl<'a> Vm<'a> {
         Ok(value)
     }
 
+    /// Reads an aligned 64-bit word whole.
+    pub fn load64(&self, va: u64) -> Result<u64> {
+        let mut value = 0;
+        self.each(va, 8, Access::Read, |span, _, _| {
+            if let Some(word) = span.and_then(|span| span.atomic64()) {
+                value = word.load(Ordering::Acquire);
+            }
+        })?;
+        Ok(value)
+    }
+
     /// Writes an aligned 32-bit word whole.
     pub fn store32(&self, va: u64, value: u32) -> Result<()> {
         self.each(va, 4, Access::Write, |span, _, _| {

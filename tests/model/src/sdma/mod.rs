@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The SDMA engines.
 
-mod atomic;
+pub(crate) mod atomic;
 mod engine;
 mod execute;
 mod flow;

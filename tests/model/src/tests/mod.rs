@@ -2,11 +2,14 @@
 //! Tests of the whole device below the vfio-user interface: registers and doorbells in, memory and
 //! interrupts out.
 
+mod aql;
 mod bandwidth;
+mod compute;
 mod faults;
 mod fuzz;
 mod interrupts;
 mod packets;
+mod pm4;
 mod queues;
 mod registers;
 mod rig;

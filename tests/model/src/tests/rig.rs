@@ -176,6 +176,7 @@ impl Rig {
                 self.set(Reg(gc::VM_CONTEXT0_CNTL.0 + vmid + delta), control);
             }
             self.set(osssys::IH_VMID_0_LUT_MM.nth(vmid, 1), 0x8000 + vmid);
+            self.set(osssys::IH_VMID_0_LUT.nth(vmid, 1), 0x8000 + vmid);
         }
         self.bring_up_ih(true);
         for base in SDMA_BASE {

@@ -1,0 +1,539 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A hardware queue descriptor: the registers of one queue, and what the queue is doing.
+
+use std::time::{Duration, Instant};
+
+use super::eop::Eop;
+use super::Slot;
+use crate::error::Result;
+use crate::regs::gc::{
+    self, cp_hqd_active, cp_hqd_aql_control as aql_control, cp_hqd_dequeue_request as dequeue,
+    cp_hqd_eop_control as eop_control, cp_hqd_eop_rptr as eop_rptr, cp_hqd_eop_wptr as eop_wptr,
+    cp_hqd_hq_status0 as status0, cp_hqd_ib_control as ib_control, cp_hqd_pq_control as pq_control,
+    cp_hqd_pq_doorbell_control as doorbell,
+};
+use crate::regs::{Reg, Store};
+
+/// First register, and how many there are.
+const FIRST: Reg = gc::CP_HQD_GFX_CONTROL;
+const COUNT: usize = (gc::CP_HQD_PQ_WPTR_HI.0 - FIRST.0 + 1) as usize;
+/// Dwords of an AQL packet.
+pub const AQL_DWORDS: u64 = 16;
+/// How long a packet that waits is tried again and again before the queue naps between the tries.
+const SPIN: Duration = Duration::from_micros(30);
+/// The longest nap; else one eighth of the time waited so far.
+const LONGEST_NAP: Duration = Duration::from_millis(1);
+
+/// What is fixed while the queue is active.
+const FIXED: &[Reg] = &[
+    gc::CP_MQD_BASE_ADDR,
+    gc::CP_MQD_BASE_ADDR_HI,
+    gc::CP_HQD_VMID,
+    gc::CP_HQD_PQ_BASE,
+    gc::CP_HQD_PQ_BASE_HI,
+    gc::CP_HQD_PQ_RPTR,
+    gc::CP_HQD_PQ_CONTROL,
+    gc::CP_HQD_AQL_CONTROL,
+    gc::CP_HQD_EOP_BASE_ADDR,
+    gc::CP_HQD_EOP_BASE_ADDR_HI,
+    gc::CP_HQD_EOP_CONTROL,
+];
+
+/// An indirect buffer being executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ib {
+    /// Its address.
+    pub base: u64,
+    /// Its address space.
+    pub vmid: u8,
+    /// Its length and the position in it, dwords.
+    pub dwords: u64,
+    /// See above.
+    pub at: u64,
+}
+
+/// What the executor needs of a queue, copied so that no lock is held.
+#[derive(Debug, Clone, Copy)]
+pub struct Job {
+    /// The queue.
+    pub slot: Slot,
+    /// Which load of the HQD this is of.
+    pub generation: u64,
+    /// Its address space.
+    pub vmid: u8,
+    /// AQL packets, not PM4.
+    pub aql: bool,
+    /// Ring address, and size in dwords (a power of two).
+    pub base: u64,
+    /// See above.
+    pub size: u64,
+    /// Dwords, never wrapping.
+    pub rptr: u64,
+    /// See above.
+    pub wptr: u64,
+    /// Where the read pointer is reported to, if it is.
+    pub report: Option<u64>,
+    /// Dword index of its doorbell.
+    pub doorbell: u32,
+    /// The EOP buffer, if there is one.
+    pub eop: Option<Eop>,
+    /// The indirect buffer that is being executed.
+    pub ib: Option<Ib>,
+    /// Tries of the packet at the read pointer.
+    pub tries: u32,
+}
+
+/// A packet that waits for something.
+#[derive(Debug, Clone, Copy)]
+struct Wait {
+    since: Instant,
+    next: Instant,
+    tries: u32,
+}
+
+/// One HQD.
+pub struct Hqd {
+    regs: [u32; COUNT],
+    active: bool,
+    generation: u64,
+    /// Dwords, never wrapping; while active.
+    rptr: u64,
+    wptr: u64,
+    /// A read of the write pointer from memory is due.
+    poll: bool,
+    /// DEQUEUE_REQUEST was written and not taken yet.
+    dequeue: bool,
+    executing: bool,
+    hung: bool,
+    wait: Option<Wait>,
+    /// The write pointer with which the last packet was not complete.
+    starved: Option<u64>,
+    ib: Option<Ib>,
+}
+
+const fn at(reg: Reg) -> usize {
+    (reg.0 - FIRST.0) as usize
+}
+
+/// Whether `reg` is one of an HQD's registers.
+pub fn owns(reg: Reg) -> bool {
+    (FIRST.0..FIRST.0 + COUNT as u32).contains(&reg.0)
+}
+
+impl Hqd {
+    /// Out of reset.
+    pub fn new() -> Hqd {
+        Hqd {
+            regs: [0; COUNT],
+            active: false,
+            generation: 0,
+            rptr: 0,
+            wptr: 0,
+            poll: false,
+            dequeue: false,
+            executing: false,
+            hung: false,
+            wait: None,
+            starved: None,
+            ib: None,
+        }
+    }
+
+    /// Forgets everything.
+    pub fn reset(&mut self) {
+        let generation = self.generation + 1;
+        *self = Hqd {
+            generation,
+            ..Hqd::new()
+        };
+    }
+
+    /// A register's stored value.
+    pub fn reg(&self, reg: Reg) -> u32 {
+        self.regs[at(reg)]
+    }
+
+    /// Stores a register's value without any effect.
+    pub fn put(&mut self, reg: Reg, value: u32) {
+        self.regs[at(reg)] = value;
+    }
+
+    /// Two registers, the low dword first.
+    pub fn wide(&self, lo: Reg) -> u64 {
+        u64::from(self.reg(lo)) | u64::from(self.reg(Reg(lo.0 + 1))) << 32
+    }
+
+    fn put_wide(&mut self, lo: Reg, value: u64) {
+        self.put(lo, value as u32);
+        self.put(Reg(lo.0 + 1), (value >> 32) as u32);
+    }
+
+    /// Loaded and started.
+    pub fn is_active(&self) -> bool {
+        self.active
+    }
+
+    /// CP_HQD_VMID.VMID.
+    pub fn vmid(&self) -> u8 {
+        gc::cp_hqd_vmid::VMID.get(self.reg(gc::CP_HQD_VMID)) as u8
+    }
+
+    /// AQL packets, not PM4.
+    pub fn is_aql(&self) -> bool {
+        aql_control::CONTROL0.get(self.reg(gc::CP_HQD_AQL_CONTROL)) & 1 == 1
+    }
+
+    /// Dwords of the ring.
+    pub fn size(&self) -> u64 {
+        2 << pq_control::QUEUE_SIZE
+            .get(self.reg(gc::CP_HQD_PQ_CONTROL))
+            .min(40)
+    }
+
+    /// Dword index of the doorbell.
+    pub fn doorbell(&self) -> u32 {
+        doorbell::DOORBELL_OFFSET.get(self.reg(gc::CP_HQD_PQ_DOORBELL_CONTROL))
+    }
+
+    /// Whether it listens to the doorbell at dword `index` of BAR2.
+    pub fn owns_doorbell(&self, index: u32) -> bool {
+        let control = self.reg(gc::CP_HQD_PQ_DOORBELL_CONTROL);
+        self.active && doorbell::DOORBELL_EN.is_set(control) && self.doorbell() == index
+    }
+
+    /// Address of the MQD.
+    pub fn mqd(&self) -> u64 {
+        self.wide(gc::CP_MQD_BASE_ADDR)
+    }
+
+    /// Where the write pointer is in the queue's memory; 0 if nowhere.
+    pub fn wptr_address(&self) -> u64 {
+        self.wide(gc::CP_HQD_PQ_WPTR_POLL_ADDR) & !7
+    }
+
+    fn has_packets(&self) -> bool {
+        let more = self.wptr > self.rptr && self.starved != Some(self.wptr);
+        !self.is_halted() && (self.ib.is_some() || more)
+    }
+
+    fn is_halted(&self) -> bool {
+        self.reg(gc::CP_HQD_ERROR) != 0
+    }
+
+    /// When its next packet can be tried, or None if it needs a doorbell or register write first.
+    pub fn ready_at(&self, now: Instant) -> Option<Instant> {
+        let runs = self.active && !self.hung && !self.executing && !self.dequeue;
+        (runs && self.has_packets()).then(|| self.wait.map_or(now, |wait| wait.next))
+    }
+
+    /// Whether there is something left to do.
+    pub fn has_work(&self) -> bool {
+        self.active && (self.hung || self.poll || self.has_packets())
+    }
+
+    /// Whether a dequeue request can be taken now.
+    pub fn wants_off(&self) -> bool {
+        self.active && self.dequeue && !self.executing && !self.hung
+    }
+
+    /// Whether the write pointer is to be read from memory now.
+    pub fn wants_poll(&self) -> bool {
+        self.poll && self.active && !self.hung && !self.executing && !self.dequeue
+    }
+
+    /// Has the write pointer read from memory once.
+    pub fn request_poll(&mut self) {
+        self.poll = true;
+    }
+
+    /// The write pointer in memory is `value`, in the doorbell's unit; None: it could not be read.
+    pub fn polled(&mut self, value: Option<u64>) {
+        self.poll = false;
+        let dwords = value.and_then(|value| value.checked_mul(self.unit()));
+        if let Some(dwords) = dwords.filter(|&dwords| dwords > self.wptr) {
+            self.advance_wptr(dwords);
+        }
+    }
+
+    fn unit(&self) -> u64 {
+        if self.is_aql() {
+            AQL_DWORDS
+        } else {
+            1
+        }
+    }
+
+    fn advance_wptr(&mut self, wptr: u64) {
+        self.wptr = wptr;
+        self.hurry(Instant::now());
+    }
+
+    /// A packet that waits is tried again now.
+    pub fn hurry(&mut self, now: Instant) {
+        if let Some(wait) = &mut self.wait {
+            wait.next = now;
+        }
+    }
+
+    /// Its doorbell rings. False if the kernel's goes down.
+    pub fn ring(&mut self, value: u64) -> bool {
+        let control = self.reg(gc::CP_HQD_PQ_DOORBELL_CONTROL);
+        self.put(
+            gc::CP_HQD_PQ_DOORBELL_CONTROL,
+            doorbell::DOORBELL_HIT.put(control, 1),
+        );
+        // An AQL doorbell has the index of the last packet, a PM4 doorbell the end.
+        let end = value.wrapping_add(u64::from(self.is_aql()));
+        match end.checked_mul(self.unit()) {
+            Some(wptr) if wptr >= self.wptr => self.advance_wptr(wptr),
+            _ => return self.vmid() != 0,
+        }
+        true
+    }
+
+    /// Reads a register.
+    pub fn read(&self, reg: Reg) -> u32 {
+        let value = self.reg(reg);
+        match reg {
+            gc::CP_HQD_ACTIVE => cp_hqd_active::ACTIVE.put(value, self.active.into()),
+            gc::CP_HQD_PQ_RPTR if self.active => (self.rptr % self.size()) as u32,
+            gc::CP_HQD_PQ_WPTR_LO if self.active => self.wptr as u32,
+            gc::CP_HQD_PQ_WPTR_HI if self.active => (self.wptr >> 32) as u32,
+            gc::CP_HQD_HQ_STATUS0 => {
+                let idle = !self.executing && !self.has_work();
+                status0::QUEUE_IDLE.put(value, idle.into())
+            }
+            _ => value,
+        }
+    }
+
+    /// Writes a register.
+    pub fn write(&mut self, store: &Store, reg: Reg, value: u32) -> Result<()> {
+        if self.active && FIXED.contains(&reg) && value != self.reg(reg) {
+            return Err(store.refuse(reg, value, "the queue is active"));
+        }
+        let stored = match reg {
+            gc::CP_HQD_ACTIVE => {
+                if !cp_hqd_active::ACTIVE.is_set(value) {
+                    if !self.hung {
+                        self.drop_off();
+                    }
+                } else if !self.active {
+                    self.check()
+                        .map_err(|reason| store.refuse(reg, value, reason))?;
+                    self.activate();
+                }
+                value
+            }
+            gc::CP_HQD_PQ_WPTR_HI if self.active => {
+                let wptr = u64::from(value) << 32 | u64::from(self.reg(gc::CP_HQD_PQ_WPTR_LO));
+                if wptr < self.wptr {
+                    let reason = "the write pointer goes down while the queue is active";
+                    return Err(store.refuse(reg, value, reason));
+                }
+                self.advance_wptr(wptr);
+                value
+            }
+            gc::CP_HQD_DEQUEUE_REQUEST => {
+                let kind = dequeue::DEQUEUE_REQ.get(value);
+                if kind > 3 {
+                    return Err(store.refuse(reg, value, "DEQUEUE_REQ is not 0 to 3"));
+                }
+                self.dequeue = self.active && kind != 0;
+                value
+            }
+            gc::CP_HQD_EOP_RPTR => eop_rptr::INIT_FETCHER.put(value, 0),
+            gc::CP_HQD_EOP_WPTR if self.active => {
+                return Err(store.refuse(reg, value, "the queue is active"));
+            }
+            _ => value,
+        };
+        self.put(reg, stored);
+        Ok(())
+    }
+
+    /// What is wrong with the registers of a queue that is to start.
+    pub fn check(&self) -> std::result::Result<(), &'static str> {
+        let control = self.reg(gc::CP_HQD_PQ_CONTROL);
+        let kernel = [
+            pq_control::PRIV_STATE.is_set(control),
+            pq_control::KMD_QUEUE.is_set(control),
+        ];
+        if self.vmid() == 0 && kernel != [true; 2] {
+            return Err("VMID is 0 without PRIV_STATE and KMD_QUEUE");
+        }
+        if self.vmid() != 0 && kernel != [false; 2] {
+            return Err("PRIV_STATE or KMD_QUEUE with a user's VMID");
+        }
+        if self.wide(gc::CP_HQD_PQ_BASE) == 0 {
+            return Err("CP_HQD_PQ_BASE is 0");
+        }
+        if self.mqd() == 0 || self.mqd() % 4 != 0 {
+            return Err("CP_MQD_BASE_ADDR is 0 or not aligned");
+        }
+        if pq_control::QUEUE_SIZE.get(control) > 30 {
+            return Err("QUEUE_SIZE is too large");
+        }
+        let slots = pq_control::SLOT_BASED_WPTR.get(control);
+        if self.is_aql() && (slots != 2 || self.size() < AQL_DWORDS) {
+            return Err("AQL needs SLOT_BASED_WPTR 2 and room for a packet");
+        }
+        if !self.is_aql() && slots != 0 {
+            return Err("PM4 has no SLOT_BASED_WPTR");
+        }
+        Ok(())
+    }
+
+    /// Starts the queue where its registers say.
+    pub fn activate(&mut self) {
+        let mask = self.size() - 1;
+        self.wptr = self.wide(gc::CP_HQD_PQ_WPTR_LO);
+        let saved = u64::from(self.reg(gc::CP_HQD_PQ_RPTR));
+        let behind = self.wptr.wrapping_sub(saved) & mask;
+        self.rptr = self.wptr.saturating_sub(behind);
+        if self.is_aql() {
+            self.rptr &= !(AQL_DWORDS - 1);
+        }
+        let ib = self.reg(gc::CP_HQD_IB_CONTROL);
+        self.ib = ib_control::PROCESSING_IB.is_set(ib).then(|| Ib {
+            base: self.wide(gc::CP_HQD_IB_BASE_ADDR),
+            vmid: self.vmid(),
+            dwords: ib_control::IB_SIZE.get(ib).into(),
+            at: self.reg(gc::CP_HQD_IB_RPTR).into(),
+        });
+        // A buffer that is at its end would never leave.
+        self.ib = self.ib.filter(|ib| ib.at < ib.dwords);
+        self.put(gc::CP_HQD_ERROR, 0);
+        self.put(gc::CP_HQD_DEQUEUE_REQUEST, 0);
+        self.dequeue = false;
+        self.wait = None;
+        self.starved = None;
+        self.generation += 1;
+        self.active = true;
+    }
+
+    /// The queue is off, whatever it was doing; its state stays in the registers.
+    pub fn drop_off(&mut self) {
+        if !self.active {
+            return;
+        }
+        self.put(gc::CP_HQD_PQ_RPTR, (self.rptr % self.size()) as u32);
+        self.put_wide(gc::CP_HQD_PQ_WPTR_LO, self.wptr);
+        let control = self.reg(gc::CP_HQD_IB_CONTROL);
+        let control = ib_control::PROCESSING_IB.put(control, self.ib.is_some().into());
+        self.put(gc::CP_HQD_IB_CONTROL, control);
+        if let Some(ib) = self.ib.take() {
+            self.put_wide(gc::CP_HQD_IB_BASE_ADDR, ib.base);
+            self.put(gc::CP_HQD_IB_RPTR, ib.at as u32);
+            let control = ib_control::IB_SIZE.put(control, ib.dwords as u32);
+            self.put(gc::CP_HQD_IB_CONTROL, control);
+        }
+        self.put(gc::CP_HQD_DEQUEUE_REQUEST, 0);
+        self.active = false;
+        self.executing = false;
+        self.hung = false;
+        self.dequeue = false;
+        self.poll = false;
+        self.wait = None;
+        self.generation += 1;
+    }
+
+    /// The AQL read index, or the PM4 read pointer in dwords.
+    pub fn read_index(&self) -> u64 {
+        self.rptr / self.unit()
+    }
+
+    /// The queue hangs with its next packet.
+    pub fn hang(&mut self) {
+        self.hung = true;
+    }
+
+    /// Ends a hang.
+    pub fn unhang(&mut self) {
+        self.hung = false;
+    }
+
+    /// Begins a packet; false: the write pointer is one that the ring cannot have.
+    pub fn begin(&mut self, slot: Slot) -> (Job, bool) {
+        let control = self.reg(gc::CP_HQD_PQ_CONTROL);
+        let aql = self.is_aql();
+        let report = self.wide(gc::CP_HQD_PQ_RPTR_REPORT_ADDR) & !3;
+        let silent = !aql && pq_control::NO_UPDATE_RPTR.is_set(control);
+        let eop = self.wide(gc::CP_HQD_EOP_BASE_ADDR) << 8;
+        let size = 2u32
+            << eop_control::EOP_SIZE
+                .get(self.reg(gc::CP_HQD_EOP_CONTROL))
+                .min(12);
+        // An AQL write index may be reserved ahead; headers say what is there.
+        let valid = aql || self.wptr - self.rptr.min(self.wptr) <= self.size();
+        self.executing = true;
+        let job = Job {
+            slot,
+            generation: self.generation,
+            vmid: self.vmid(),
+            aql,
+            base: self.wide(gc::CP_HQD_PQ_BASE) << 8,
+            size: self.size(),
+            rptr: self.rptr,
+            wptr: self.wptr,
+            report: (report != 0 && !silent).then_some(report),
+            doorbell: self.doorbell(),
+            eop: (eop != 0).then(|| Eop {
+                base: eop,
+                size,
+                wptr: eop_wptr::WPTR.get(self.reg(gc::CP_HQD_EOP_WPTR)) & (size - 1),
+                is_broken: false,
+            }),
+            ib: self.ib,
+            tries: self.wait.map_or(0, |wait| wait.tries),
+        };
+        (job, valid)
+    }
+
+    /// Whether `job` is of the queue that is loaded now.
+    pub fn is_of(&self, job: &Job) -> bool {
+        self.active && self.generation == job.generation
+    }
+
+    /// The packet is done: the queue is where `job` says.
+    pub fn end(&mut self, job: &Job) {
+        self.executing = false;
+        self.rptr = job.rptr;
+        self.ib = job.ib;
+        self.wait = None;
+        if let Some(eop) = job.eop {
+            self.put(gc::CP_HQD_EOP_WPTR, eop_wptr::WPTR.of(eop.wptr));
+            self.put(gc::CP_HQD_EOP_RPTR, eop_rptr::RPTR.of(eop.wptr));
+        }
+    }
+
+    /// The packet has to wait.
+    pub fn block(&mut self, job: &Job, now: Instant) {
+        let (since, tries) = self.wait.map_or((now, 0), |wait| (wait.since, wait.tries));
+        self.end(job);
+        let waited = now - since;
+        let nap = if waited < SPIN {
+            Duration::ZERO
+        } else {
+            (waited / 8).min(LONGEST_NAP)
+        };
+        self.wait = Some(Wait {
+            since,
+            next: now + nap,
+            tries: tries.saturating_add(1),
+        });
+    }
+
+    /// The packet is not complete: its end is past the write pointer.
+    pub fn starve(&mut self, job: &Job) {
+        self.end(job);
+        self.starved = Some(job.wptr);
+    }
+
+    /// The queue stops with bits of CP_HQD_ERROR until it is started anew.
+    pub fn halt(&mut self, error: u32) {
+        self.executing = false;
+        self.wait = None;
+        self.put(gc::CP_HQD_ERROR, error);
+    }
+}

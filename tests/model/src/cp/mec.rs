@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Both MECs: their HQDs, and the thread that gives them turns. Packets are short, so one thread does for all.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::execute::{address_space, Executor, Step};
+use super::hqd::{self, Hqd, Job};
+use super::{mqd, Slot, SLOTS};
+use crate::error::{ModelError, Result};
+use crate::gpu::Gpu;
+use crate::regs::gc::{
+    self, cp_hqd_error as error, cp_mec_cntl, cp_pq_status, cp_pq_wptr_poll_cntl as poll_cntl,
+    grbm_gfx_cntl as select, grbm_soft_reset as soft_reset, spi_compute_queue_reset,
+};
+use crate::regs::{Field, Reg, Store};
+
+/// How long a queue may go on while others wait.
+const SLICE: Duration = Duration::from_micros(200);
+/// How often a packet that ends has the waiting ones tried again.
+const HURRY: Duration = Duration::from_micros(20);
+/// Period of write-pointer polling.
+const POLL_PERIOD: Duration = Duration::from_millis(1);
+
+struct State {
+    hqds: Vec<Hqd>,
+    current: usize,
+    slice_end: Option<Instant>,
+    hurried: Option<Instant>,
+    next_poll: Option<Instant>,
+    paused: bool,
+    /// User queues that are to hang with their next packet.
+    hang: u64,
+}
+
+/// The compute front end.
+pub struct Cp {
+    state: Mutex<State>,
+    /// Something changed that may give work.
+    work: Condvar,
+}
+
+/// What the front end does next.
+enum Choice<'a> {
+    /// A packet of this queue; false: its write pointer makes no sense.
+    Run(Job, bool),
+    /// Takes the queue off.
+    Dequeue(MutexGuard<'a, State>, Slot),
+    /// Reads the queue's write pointer from memory.
+    Poll(MutexGuard<'a, State>, Slot),
+    /// Nothing until then, or until something changes.
+    Wait(MutexGuard<'a, State>, Option<Instant>),
+}
+
+/// The HQD that GRBM_GFX_CNTL selects.
+fn selected(regs: &Store) -> Option<Slot> {
+    let control = regs.get(gc::GRBM_GFX_CNTL);
+    Slot::new(
+        select::MEID.get(control),
+        select::PIPEID.get(control),
+        select::QUEUEID.get(control),
+    )
+}
+
+/// Whether the queue's MEC is halted or its pipe held in reset.
+fn is_stopped(control: u32, slot: Slot) -> bool {
+    let halted = if slot.me() == 1 {
+        cp_mec_cntl::MEC_ME1_HALT.is_set(control)
+    } else {
+        cp_mec_cntl::MEC_ME2_HALT.is_set(control)
+    };
+    halted || is_reset(control, slot)
+}
+
+/// Whether the bit is set that resets the queue's pipe; MEC2 has bits for two pipes only.
+fn is_reset(control: u32, slot: Slot) -> bool {
+    let bit = 16 + 4 * (slot.me() - 1) + slot.pipe();
+    bit < 22 && Field::new(bit, bit).is_set(control)
+}
+
+impl Cp {
+    /// Out of reset.
+    pub fn new() -> Cp {
+        Cp {
+            state: Mutex::new(State {
+                hqds: (0..SLOTS).map(|_| Hqd::new()).collect(),
+                current: 0,
+                slice_end: None,
+                hurried: None,
+                next_poll: None,
+                paused: false,
+                hang: 0,
+            }),
+            work: Condvar::new(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Back to the state out of reset.
+    pub fn reset(&self) {
+        let mut state = self.state();
+        for hqd in &mut state.hqds {
+            hqd.reset();
+        }
+        state.paused = false;
+        state.hang = 0;
+    }
+
+    /// User queues execute no packets; dequeue requests are answered.
+    pub fn pause(&self) {
+        self.state().paused = true;
+    }
+
+    /// User queues go on.
+    pub fn resume(&self) {
+        self.state().paused = false;
+        self.work.notify_all();
+    }
+
+    /// The next `count` user queues that have a packet to execute hang.
+    pub fn hang_queues(&self, count: u64) {
+        self.state().hang += count;
+    }
+
+    /// Reads a register of the selected HQD; None if it is none.
+    pub fn read(&self, gpu: &Gpu, reg: Reg) -> Option<u32> {
+        if !hqd::owns(reg) {
+            return None;
+        }
+        let slot = selected(&gpu.regs);
+        Some(slot.map_or(0, |slot| self.state().hqds[slot.index()].read(reg)))
+    }
+
+    /// Writes a register of the selected HQD or of the front end; false if it is neither.
+    pub fn write(&self, gpu: &Gpu, reg: Reg, value: u32) -> Result<bool> {
+        let regs = &gpu.regs;
+        let mut state = self.state();
+        match reg {
+            gc::CP_MEC_CNTL => {
+                for slot in Slot::all().filter(|&slot| is_reset(value, slot)) {
+                    state.hqds[slot.index()].drop_off();
+                }
+            }
+            gc::GRBM_SOFT_RESET => {
+                if soft_reset::SOFT_RESET_CP.is_set(value)
+                    || soft_reset::SOFT_RESET_CPC.is_set(value)
+                    || soft_reset::SOFT_RESET_GFX.is_set(value)
+                {
+                    state.hqds.iter_mut().for_each(Hqd::drop_off);
+                }
+            }
+            gc::SPI_COMPUTE_QUEUE_RESET => {
+                if spi_compute_queue_reset::RESET.is_set(value) {
+                    let Some(slot) = selected(regs) else {
+                        return Err(regs.refuse(reg, value, "GRBM_GFX_CNTL selects no MEC"));
+                    };
+                    state.hqds[slot.index()].unhang();
+                }
+            }
+            gc::CP_PQ_WPTR_POLL_CNTL1 => {
+                let me = selected(regs).map_or(1, Slot::me);
+                for slot in Slot::all().filter(|slot| slot.me() == me) {
+                    if value >> (slot.pipe() * 8 + slot.queue()) & 1 == 1 {
+                        state.hqds[slot.index()].request_poll();
+                    }
+                }
+            }
+            gc::CP_PQ_WPTR_POLL_CNTL | gc::CP_PQ_STATUS => {}
+            _ if hqd::owns(reg) => {
+                let Some(slot) = selected(regs) else {
+                    return Err(regs.refuse(reg, value, "GRBM_GFX_CNTL selects no MEC"));
+                };
+                let hqd = &mut state.hqds[slot.index()];
+                let before = hqd.is_active();
+                hqd.write(regs, reg, value)?;
+                if hqd.is_active() && !before {
+                    gpu.summary.cp_loads.bump();
+                }
+                drop(state);
+                self.work.notify_all();
+                return Ok(true);
+            }
+            _ => return Ok(false),
+        }
+        drop(state);
+        regs.set(reg, value);
+        self.work.notify_all();
+        Ok(true)
+    }
+
+    /// A doorbell at dword `index` of BAR2; false if it is no active queue's.
+    pub fn doorbell(&self, gpu: &Gpu, index: u32, value: u64) -> Result<bool> {
+        if !cp_pq_status::DOORBELL_ENABLE.is_set(gpu.regs.get(gc::CP_PQ_STATUS)) {
+            return Ok(false);
+        }
+        let mut state = self.state();
+        let owner = Slot::all().find(|slot| state.hqds[slot.index()].owns_doorbell(index));
+        let Some(slot) = owner else {
+            return Ok(false);
+        };
+        if !state.hqds[slot.index()].ring(value) {
+            return Err(ModelError::Other(format!(
+                "{slot}: doorbell {value:#x} of VMID 0 is below the write pointer"
+            )));
+        }
+        drop(state);
+        self.work.notify_all();
+        Ok(true)
+    }
+
+    /// The front end's thread: executes packets until one is a model error.
+    pub fn run(&self, gpu: &Gpu) -> Result<()> {
+        loop {
+            if let Some(until) = self.turn(gpu)? {
+                let (state, until) = until;
+                let now = Instant::now();
+                let _state = match until {
+                    None => self
+                        .work
+                        .wait(state)
+                        .unwrap_or_else(PoisonError::into_inner),
+                    Some(until) if until > now => {
+                        self.work
+                            .wait_timeout(state, until - now)
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .0
+                    }
+                    Some(_) => state,
+                };
+            }
+        }
+    }
+
+    /// Does one thing if there is one. For tests, without the thread.
+    #[cfg(test)]
+    pub fn step(&self, gpu: &Gpu) -> Result<bool> {
+        Ok(self.turn(gpu)?.is_none())
+    }
+
+    /// Does one thing, or says until when there is none.
+    fn turn(&self, gpu: &Gpu) -> Result<Option<(MutexGuard<'_, State>, Option<Instant>)>> {
+        let state = self.state();
+        match self.choose(gpu, state) {
+            Choice::Run(job, valid) => self.execute(gpu, job, valid)?,
+            Choice::Dequeue(mut state, slot) => {
+                let hqd = &mut state.hqds[slot.index()];
+                let index = hqd.read_index();
+                hqd.drop_off();
+                gpu.summary.cp_dequeues.bump();
+                mqd::save(gpu, hqd, index)?;
+            }
+            Choice::Poll(mut state, slot) => {
+                let hqd = &mut state.hqds[slot.index()];
+                let vm = address_space(gpu, hqd.vmid());
+                let before = vm.faults();
+                let value = match hqd.wptr_address() {
+                    0 => None,
+                    at => Some(vm.load64(at)?),
+                };
+                hqd.polled(value.filter(|_| vm.faults() == before));
+            }
+            Choice::Wait(state, until) => return Ok(Some((state, until))),
+        }
+        Ok(None)
+    }
+
+    fn choose<'a>(&self, gpu: &Gpu, mut state: MutexGuard<'a, State>) -> Choice<'a> {
+        let control = gpu.regs.get(gc::CP_MEC_CNTL);
+        let now = Instant::now();
+        let mut next = poll_all(gpu, &mut state, now);
+        let stay = state.slice_end.is_some_and(|end| now < end);
+        let first = state.current + usize::from(!stay);
+        for n in 0..SLOTS {
+            let slot = Slot(((first + n) % SLOTS) as u8);
+            let paused = state.paused;
+            let hqd = &mut state.hqds[slot.index()];
+            if !hqd.is_active() || is_stopped(control, slot) {
+                continue;
+            }
+            if hqd.wants_off() {
+                return Choice::Dequeue(state, slot);
+            }
+            if hqd.wants_poll() {
+                return Choice::Poll(state, slot);
+            }
+            if paused && hqd.vmid() != 0 {
+                continue;
+            }
+            match hqd.ready_at(now) {
+                Some(at) if at <= now => {
+                    if hqd.vmid() != 0 && state.hang > 0 {
+                        state.hang -= 1;
+                        state.hqds[slot.index()].hang();
+                        gpu.summary.cp_hangs.bump();
+                        continue;
+                    }
+                    if slot.index() != state.current || !stay {
+                        state.current = slot.index();
+                        state.slice_end = Some(now + SLICE);
+                    }
+                    let (job, valid) = state.hqds[slot.index()].begin(slot);
+                    return Choice::Run(job, valid);
+                }
+                Some(at) => next = Some(next.map_or(at, |next| next.min(at))),
+                None => {}
+            }
+        }
+        Choice::Wait(state, next)
+    }
+
+    fn execute(&self, gpu: &Gpu, mut job: Job, valid: bool) -> Result<()> {
+        let executor = Executor::new(gpu, &mut job);
+        let step = if valid {
+            executor.step()?
+        } else {
+            executor.refuse_wptr()?
+        };
+        let mut state = self.state();
+        let now = Instant::now();
+        let hqd = &mut state.hqds[job.slot.index()];
+        if !hqd.is_of(&job) {
+            return Ok(());
+        }
+        match step {
+            Step::Done => {
+                hqd.end(&job);
+                state.hurry(now);
+            }
+            Step::Blocked => {
+                hqd.block(&job, now);
+                state.slice_end = None;
+            }
+            Step::Starved => hqd.starve(&job),
+            Step::Halted(bits) => {
+                hqd.halt(bits);
+                if error::EOP_UTCL1_ERROR.is_set(bits) {
+                    // The packet itself was done.
+                    hqd.end(&job);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Default for Cp {
+    fn default() -> Self {
+        Cp::new()
+    }
+}
+
+impl State {
+    /// Something was done that others may wait for.
+    fn hurry(&mut self, now: Instant) {
+        if self.hurried.is_some_and(|last| now < last + HURRY) {
+            return;
+        }
+        self.hurried = Some(now);
+        for hqd in &mut self.hqds {
+            hqd.hurry(now);
+        }
+    }
+}
+
+/// Has all write pointers read when that is due; when it is next, if at all.
+fn poll_all(gpu: &Gpu, state: &mut State, now: Instant) -> Option<Instant> {
+    if !poll_cntl::EN.is_set(gpu.regs.get(gc::CP_PQ_WPTR_POLL_CNTL)) {
+        return None;
+    }
+    match state.next_poll {
+        Some(next) if next > now => {}
+        _ => {
+            state.next_poll = Some(now + POLL_PERIOD);
+            for hqd in state.hqds.iter_mut().filter(|hqd| hqd.is_active()) {
+                hqd.request_poll();
+            }
+        }
+    }
+    state.next_poll
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The compute front end of the command processor: two MECs of four pipes of eight queues.
+//!
+//! What a driver's author has to know of it:
+//!
+//! - *Loading*: GRBM_GFX_CNTL selects ME (1 or 2), pipe and queue; HQD registers are written (in the order
+//!   of the MQD from dword 128 on, or any other), then CP_HQD_ACTIVE = 1 starts the queue. Ring, address
+//!   space and MQD address cannot be changed while it is active. VMID 0 needs PQ_CONTROL.PRIV_STATE and
+//!   KMD_QUEUE, other VMIDs must not have them; AQL needs SLOT_BASED_WPTR 2. A MEC runs when its HALT bit in
+//!   CP_MEC_CNTL is clear, which it is not out of reset.
+//! - *Pointers* are in dwords, AQL or not. PQ_RPTR and the PM4 read pointer report are offsets in the ring,
+//!   PQ_WPTR never wraps. ACTIVE takes as read pointer the greatest number not above PQ_WPTR that PQ_RPTR is
+//!   the remainder of. A bit of CP_PQ_WPTR_POLL_CNTL1 (pipe * 8 + queue, of the selected MEC; MEC1 if none
+//!   is) has the write pointer read once from WPTR_POLL_ADDR, when the queue is active or becomes so; with
+//!   CP_PQ_WPTR_POLL_CNTL.EN it is read every millisecond.
+//! - *Doorbells* count while CP_PQ_STATUS.DOORBELL_ENABLE is set, for the active queue whose
+//!   DOORBELL_CONTROL has EN and the doorbell's dword index. Lower values than before are ignored (in VMID 0
+//!   an error). CP_MEC_DOORBELL_RANGE is not looked at.
+//! - *Dequeue requests* 1, 2 and 3 are the same without shaders: they are taken after the packet at hand, or
+//!   between two tries of a packet that waits; then the state goes to the MQD (dwords 96, 97, 138, 146 to
+//!   149, 168, 169, 179, 182, 183), DEQUEUE_REQUEST reads 0 and ACTIVE 0. A queue that stopped within an
+//!   indirect buffer goes on there when it is loaded with what was saved. ACTIVE = 0 takes the queue off
+//!   at once and saves nothing.
+//! - *A queue that hangs* answers neither. SPI_COMPUTE_QUEUE_RESET = 1 with the queue selected ends the hang,
+//!   and a pending dequeue request is then taken. A pipe's reset bit in CP_MEC_CNTL takes all its queues
+//!   off, and holds the pipe while it is set; SOFT_RESET_CP, CPC or GFX in GRBM_SOFT_RESET all queues.
+//! - *Interrupts* have client 0x14, ring id queue << 4 | ME << 2 | pipe, and need their bit in CPC_INT_CNTL
+//!   (of the selected pipe) or in CP_MEm_PIPEp_INT_CNTL. Source 181 (TIME_STAMP): context word 0 is the
+//!   context id of RELEASE_MEM or the event id of a completion signal, 1 the doorbell's dword index.
+//!   Source 183 (OPCODE_ERROR): word 0 has the doorbell's slot in its process' slice in [9:0] and the KFD
+//!   exception code in [25:10], 1 the first dword of the packet, 2 and 3 the read pointer in dwords.
+//! - *Refused packets* of a user VMID halt the queue with its read pointer at the packet: HQD_ERROR.SUA_ERROR
+//!   (PM4) or AQL_ERROR (AQL), and the interrupt of source 183. Exception codes: 19 reserved (AQL type, or
+//!   a write pointer more than the ring ahead), 20 unsupported (opcode, field or operand; dispatches, as
+//!   there are no shaders), 23 vendor format. If the read pointer report lies in an amd_queue_t (dword
+//!   behind it 0x80) its queue_inactive_signal becomes 32. A ring or indirect buffer that faults halts with
+//!   PQ_UTCL1_ERROR or IB_UTCL1_ERROR, an EOP buffer with EOP_UTCL1_ERROR, a wait on memory that faults with
+//!   TC_UTCL1_ERROR, and only the hub's interrupt. A halted queue answers dequeue requests; ACTIVE = 1
+//!   clears HQD_ERROR. In VMID 0 all of this is an error of the driver.
+//! - *PM4 of users*: registers other than SCRATCH_REGn are refused in WRITE_DATA, COPY_DATA and
+//!   WAIT_REG_MEM; SET_UCONFIG_REG and SET_SH_REG of others have no effect. Caches do not exist, so
+//!   ACQUIRE_MEM and EVENT_WRITE do nothing.
+//! - *AQL*: a packet whose header is INVALID is waited for while the write pointer is past it. When a packet
+//!   is done its header becomes INVALID, then the read index is written (64 bits), then the completion signal
+//!   is: timestamps if amd_queue_t has the profiling property, value - 1, and with a mailbox the event id
+//!   goes there and to an interrupt.
+//! - *EOP buffer*: each RELEASE_MEM and completion puts eight dwords there and takes them out again; without
+//!   an address (0) nothing is put.
+
+mod aql;
+mod eop;
+mod execute;
+mod hqd;
+mod interrupt;
+mod mec;
+mod mqd;
+mod pm4;
+mod signal;
+
+pub use mec::Cp;
+
+/// Pipes of a MEC.
+const PIPES: usize = 4;
+/// Queues of a pipe.
+const QUEUES: usize = 8;
+/// HQDs of both MECs.
+const SLOTS: usize = 2 * PIPES * QUEUES;
+
+/// The place of an HQD: MEC * 32 + pipe * 8 + queue, as in a queue mask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Slot(u8);
+
+impl Slot {
+    /// The slot of ME `me` (1 or 2); None for others.
+    fn new(me: u32, pipe: u32, queue: u32) -> Option<Slot> {
+        matches!(me, 1 | 2).then(|| Slot(((me - 1) * 32 + pipe * 8 + queue) as u8))
+    }
+
+    /// Number among all HQDs.
+    fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
+    /// 1 or 2.
+    fn me(self) -> u32 {
+        u32::from(self.0 / 32) + 1
+    }
+
+    /// 0..=3.
+    fn pipe(self) -> u32 {
+        u32::from(self.0 / 8 % 4)
+    }
+
+    /// 0..=7.
+    fn queue(self) -> u32 {
+        u32::from(self.0 % 8)
+    }
+
+    /// All of them.
+    fn all() -> impl Iterator<Item = Slot> {
+        (0..SLOTS as u8).map(Slot)
+    }
+}
+
+impl std::fmt::Display for Slot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (me, pipe, queue) = (self.me(), self.pipe(), self.queue());
+        write!(f, "MEC{me} pipe {pipe} queue {queue}")
+    }
+}
+
+/// For tests of the device.
+#[cfg(test)]
+pub mod test {
+    use crate::error::Result;
+    use crate::gpu::Gpu;
+
+    /// Steps until there is nothing to do at once.
+    pub fn settle(gpu: &Gpu) -> Result<()> {
+        for _ in 0..100_000 {
+            if !gpu.cp.step(gpu)? {
+                return Ok(());
+            }
+        }
+        panic!("the command processor does not come to rest");
+    }
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What AQL queues share with user space besides packets: amd_signal_t and amd_queue_t.
+
+use std::sync::atomic::Ordering;
+
+use super::execute::address_space;
+use super::hqd::Job;
+use super::interrupt;
+use crate::error::Result;
+use crate::gpu::Gpu;
+use crate::regs::Field;
+use crate::vm::Vm;
+
+/// Byte offsets in amd_signal_t.
+const VALUE: u64 = 0x08;
+const MAILBOX: u64 = 0x10;
+const EVENT_ID: u64 = 0x18;
+const START: u64 = 0x20;
+
+/// Byte offsets in amd_queue_t.
+const READ_INDEX: u64 = 0x80;
+const PROPERTIES: u64 = 0xb4;
+const INACTIVE_SIGNAL: u64 = 0xc0;
+/// Bit of the properties: completion signals get timestamps.
+const PROFILING: Field = Field::new(3, 3);
+/// What queue_inactive_signal becomes when a packet's format is wrong.
+const INVALID_FORMAT: u64 = 32;
+
+/// A signal in user memory.
+pub struct Signal(u64);
+
+impl Signal {
+    /// Whether the handle is one that can be used, or 0.
+    pub fn is_aligned(handle: u64) -> bool {
+        handle % 8 == 0
+    }
+
+    /// The signal of a handle; 0 is none.
+    pub fn new(handle: u64) -> Option<Signal> {
+        (handle != 0).then_some(Signal(handle))
+    }
+
+    fn at(&self, offset: u64) -> u64 {
+        self.0.wrapping_add(offset)
+    }
+
+    /// Its value.
+    pub fn value(&self, vm: &Vm<'_>) -> Result<i64> {
+        Ok(vm.load64(self.at(VALUE))? as i64)
+    }
+
+    /// Subtracts from its value.
+    pub fn subtract(&self, vm: &Vm<'_>, n: u64) -> Result<()> {
+        vm.atomic(self.at(VALUE), 8, |span| {
+            if let Some(word) = span.atomic64() {
+                word.fetch_sub(n, Ordering::AcqRel);
+            }
+        })
+    }
+
+    /// Sets when the packet began and ended, in ticks of the reference clock.
+    pub fn stamp(&self, vm: &Vm<'_>, start: u64, end: u64) -> Result<()> {
+        vm.store64s(self.at(START), &[start, end])
+    }
+
+    /// Tells who waits by interrupt, if the signal has a mailbox.
+    pub fn notify(&self, gpu: &Gpu, vm: &Vm<'_>, job: &Job) -> Result<()> {
+        let mailbox = vm.load64(self.at(MAILBOX))?;
+        if mailbox == 0 {
+            return Ok(());
+        }
+        let event = vm.load32(self.at(EVENT_ID))?;
+        vm.write(mailbox, &u64::from(event).to_le_bytes())?;
+        interrupt::end_of_pipe(gpu, job, event)
+    }
+}
+
+/// The amd_queue_t around the queue's read index, if it is in one: the dword behind it says how far from the
+/// start that is. Whoever has only a pair of pointers has not got to map what is behind.
+fn queue(job: &Job, vm: &Vm<'_>) -> Result<Option<u64>> {
+    let Some(index) = job.report.filter(|at| at % 8 == 0 && at % 4096 < 4088) else {
+        return Ok(None);
+    };
+    let offset = u64::from(vm.load32(index + 8)?);
+    Ok((offset == READ_INDEX).then(|| index - READ_INDEX))
+}
+
+/// Whether the queue wants timestamps.
+pub fn is_profiled(gpu: &Gpu, job: &Job) -> Result<bool> {
+    let vm = address_space(gpu, job.vmid);
+    let Some(queue) = queue(job, &vm)? else {
+        return Ok(false);
+    };
+    Ok(PROFILING.is_set(vm.load32(queue + PROPERTIES)?))
+}
+
+/// Tells the queue's owner by its queue_inactive_signal, if it has one, that a packet was refused.
+pub fn report_error(gpu: &Gpu, job: &Job) -> Result<()> {
+    let vm = address_space(gpu, job.vmid);
+    let Some(queue) = queue(job, &vm)? else {
+        return Ok(());
+    };
+    let handle = vm.load64(queue + INACTIVE_SIGNAL)?;
+    match Signal::new(handle).filter(|_| Signal::is_aligned(handle)) {
+        Some(signal) => {
+            vm.store64s(signal.at(VALUE), &[INVALID_FORMAT])?;
+            signal.notify(gpu, &vm, job)
+        }
+        None => Ok(()),
+    }
+}
