@@ -57,6 +57,7 @@ void rkfd_kfree_rcu_mightsleep(void *ptr);
 
 /* Trace events (trace.c) */
 void rkfd_trace_drm_run_job(struct drm_sched_job *job, struct drm_sched_entity *entity, u64 id);
+void rkfd_trace_ioctl(u32 pid, u32 nr, int error);
 void rkfd_trace_queue_create(u32 pid, u32 queue, u32 engine, u64 ring, u64 size);
 void rkfd_trace_queue_destroy(u32 pid, u32 queue);
 void rkfd_trace_queue_evict(u32 pid, u32 pasid, u32 gpu, u32 reason);

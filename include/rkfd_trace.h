@@ -8,6 +8,24 @@
 
 #include <linux/tracepoint.h>
 
+/* An ioctl of /dev/kfd that was answered with an error. */
+TRACE_EVENT(rkfd_ioctl,
+	TP_PROTO(u32 pid, u32 nr, int error),
+	TP_ARGS(pid, nr, error),
+	TP_STRUCT__entry(
+		__field(u32, pid)
+		__field(u32, nr)
+		__field(int, error)
+	),
+	TP_fast_assign(
+		__entry->pid = pid;
+		__entry->nr = nr;
+		__entry->error = error;
+	),
+	TP_printk("pid=%u nr=0x%02x error=%d", __entry->pid, __entry->nr,
+		  __entry->error)
+);
+
 TRACE_EVENT(rkfd_queue_create,
 	TP_PROTO(u32 pid, u32 queue, u32 engine, u64 ring, u64 size),
 	TP_ARGS(pid, queue, engine, ring, size),

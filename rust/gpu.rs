@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A GPU: all its parts, brought up in the order in which each needs the other.
 
-use hw::ip::GFX90A_SDMA_ENGINES;
+use hw::ip::{Block, GFX90A_SDMA_ENGINES};
 use hw::topology::asic::Asic;
 use hw::topology::gpu_id::{GpuId, PciIdentity};
 use kernel::device::{self, Bound, Core};
@@ -27,6 +27,7 @@ use crate::mem::gart::Gart;
 use crate::mem::vram::Vram;
 use crate::queue::doorbell::Slices;
 use crate::queue::slots::Slots;
+use crate::regs::{gc::GB_ADDR_CONFIG, Window};
 use crate::ring::Rings;
 
 /// Bits of a bus address that the GPU can put out.
@@ -169,6 +170,12 @@ impl Gpu {
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// The value of GB_ADDR_CONFIG, which user space asks for. ENODEV if the ASIC has none.
+    pub(crate) fn address_config(&self) -> Result<u32> {
+        let gc = Window::new(&self.mmio, self.asic.ips, Block::Gc, 0)?;
+        Ok(gc.read(GB_ADDR_CONFIG))
     }
 
     /// Starts what needs interrupts to be handled: the driver's own rings.

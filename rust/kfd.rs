@@ -7,6 +7,7 @@ mod info;
 mod ioctl;
 mod memory;
 mod queues;
+mod settings;
 
 use hw::topology::gpu_id::GpuId;
 use kernel::prelude::*;

@@ -8,6 +8,7 @@ mod memory;
 mod pasid;
 mod queues;
 mod registers;
+pub(crate) mod settings;
 pub(crate) mod table;
 
 use hw::doorbell::Slot;
@@ -61,6 +62,11 @@ impl Process {
     /// Whether it is the process of the address space with this id.
     fn is(&self, id: usize) -> bool {
         self.space.id() == id
+    }
+
+    /// The process's number in the first PID namespace.
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid
     }
 
     /// Whether the caller is in the process; a forked child is not.
@@ -127,6 +133,21 @@ impl Process {
     /// Destroys queue `id`. EINVAL.
     pub(crate) fn destroy_queue(&self, id: u32) -> Result {
         self.queues.lock().destroy(id)
+    }
+
+    /// The ROCm runtime announces itself. EBUSY if it has done so already, EEXIST if there are queues.
+    pub(crate) fn enable_runtime(&self) -> Result {
+        self.queues.lock().enable_runtime()
+    }
+
+    /// The ROCm runtime takes its leave; it need not have been there.
+    pub(crate) fn disable_runtime(&self) {
+        self.queues.lock().disable_runtime();
+    }
+
+    /// Whether it has queues, on any GPU.
+    pub(crate) fn has_queues(&self) -> bool {
+        !self.queues.lock().is_empty()
     }
 
     /// Whether it has something of `gpu`, or something is being taken from it.

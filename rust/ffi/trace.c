@@ -12,6 +12,11 @@ void rkfd_trace_drm_run_job(struct drm_sched_job *job,
 	trace_drm_run_job(job, entity, id);
 }
 
+void rkfd_trace_ioctl(u32 pid, u32 nr, int error)
+{
+	trace_rkfd_ioctl(pid, nr, error);
+}
+
 void rkfd_trace_queue_create(u32 pid, u32 queue, u32 engine, u64 ring, u64 size)
 {
 	trace_rkfd_queue_create(pid, queue, engine, ring, size);

@@ -17,6 +17,12 @@ pub(super) unsafe fn drm_run_job(
     unsafe { ffi::rkfd_trace_drm_run_job(job, entity, id) };
 }
 
+/// An ioctl of /dev/kfd was answered with an error.
+pub(crate) fn ioctl(pid: u32, nr: u32, errno: i32) {
+    // SAFETY: Values only.
+    unsafe { ffi::rkfd_trace_ioctl(pid, nr, errno) };
+}
+
 /// A user queue was made: its ring's GPU address and size (bytes).
 pub(crate) fn queue_create(pid: u32, queue: u32, engine: u32, ring: u64, size: u64) {
     // SAFETY: Values only.

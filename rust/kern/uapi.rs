@@ -53,6 +53,16 @@ arguments! {
     MapMemory = kfd_ioctl_map_memory_to_gpu_args, 24;
     /// UNMAP_MEMORY_FROM_GPU.
     UnmapMemory = kfd_ioctl_unmap_memory_from_gpu_args, 24;
+    /// SET_SCRATCH_BACKING_VA.
+    SetScratchBackingVa = kfd_ioctl_set_scratch_backing_va_args, 16;
+    /// GET_TILE_CONFIG.
+    GetTileConfig = kfd_ioctl_get_tile_config_args, 40;
+    /// SET_TRAP_HANDLER.
+    SetTrapHandler = kfd_ioctl_set_trap_handler_args, 24;
+    /// SET_XNACK_MODE.
+    SetXnackMode = kfd_ioctl_set_xnack_mode_args, 4;
+    /// RUNTIME_ENABLE.
+    RuntimeEnable = kfd_ioctl_runtime_enable_args, 16;
     /// AVAILABLE_MEMORY.
     AvailableMemory = kfd_ioctl_get_available_memory_args, 16;
 }
@@ -74,4 +84,7 @@ pub(crate) mod alloc_flag {
     };
 }
 
-pub(crate) use ffi::{KFD_IOC_CACHE_POLICY_COHERENT, KFD_IOC_CACHE_POLICY_NONCOHERENT};
+pub(crate) use ffi::{
+    KFD_IOC_CACHE_POLICY_COHERENT, KFD_IOC_CACHE_POLICY_NONCOHERENT,
+    KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK,
+};

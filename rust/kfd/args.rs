@@ -23,7 +23,7 @@ pub(super) fn gpu_id(raw: u32) -> Result<GpuId> {
 }
 
 /// An address of user memory, whatever is there. EFAULT.
-fn user_address(address: u64) -> Result<u64> {
+pub(super) fn user_address(address: u64) -> Result<u64> {
     if address < USER_VA_END {
         Ok(address)
     } else {

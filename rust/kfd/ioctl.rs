@@ -9,8 +9,8 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::transmute::{AsBytes, FromBytes};
 
-use super::{args, info, memory, queues, Kfd};
-use crate::kern::{errno, uaccess_ext};
+use super::{args, info, memory, queues, settings, Kfd};
+use crate::kern::{errno, trace, uaccess_ext};
 use crate::process::context::Context;
 use crate::process::Process;
 
@@ -79,8 +79,6 @@ impl Call<'_> {
 
 /// Runs ioctl `cmd` with the arguments at `arg`. ENOTTY for a number that is none of KFD's.
 pub(super) fn dispatch(caller: &Caller<'_>, cmd: u32, arg: usize) -> Result<isize> {
-    use Direction::{In, InOut, Out};
-
     if _IOC_TYPE(cmd) != TYPE {
         return Err(ENOTTY);
     }
@@ -89,7 +87,19 @@ pub(super) fn dispatch(caller: &Caller<'_>, cmd: u32, arg: usize) -> Result<isiz
         arg,
         size: _IOC_SIZE(cmd),
     };
-    match _IOC_NR(cmd) {
+    let nr = _IOC_NR(cmd);
+    let result = answer(&call, nr);
+    if let Err(error) = &result {
+        trace::ioctl(caller.process.pid() as u32, nr, error.to_errno());
+    }
+    result
+}
+
+/// Answers the ioctl of number `nr`.
+fn answer(call: &Call<'_>, nr: u32) -> Result<isize> {
+    use Direction::{In, InOut, Out};
+
+    match nr {
         0x01 => call.run(Out, info::get_version),
         0x02 => call.run(InOut, queues::create),
         0x03 => call.run(InOut, queues::destroy),
@@ -97,15 +107,25 @@ pub(super) fn dispatch(caller: &Caller<'_>, cmd: u32, arg: usize) -> Result<isiz
         0x05 => call.run(InOut, info::get_clock_counters),
         0x06 => call.run(Out, info::get_process_apertures),
         0x07 => call.run(In, queues::update),
+        // The debugger's interface before 1.11: nobody may any more.
+        0x0d..=0x10 => Err(EPERM),
+        0x11 => call.run(InOut, settings::set_scratch_backing_va),
+        0x12 => call.run(InOut, settings::get_tile_config),
+        0x13 => call.run(In, settings::set_trap_handler),
         0x14 => call.run(InOut, info::get_process_apertures_new),
         0x15 => call.run(In, memory::acquire_vm),
         0x16 => call.run(InOut, memory::alloc),
         0x17 => call.run(In, memory::free),
         0x18 => call.run(InOut, memory::map),
         0x19 => call.run(InOut, memory::unmap),
+        0x21 => call.run(InOut, settings::set_xnack_mode),
         0x23 => call.run(InOut, memory::available),
-        // Known to the interface, but not to this driver: events, debugging, shared virtual memory, dma-buf.
-        0x08..=0x13 | 0x1a..=0x22 | 0x24..=0x28 => Err(errno::not_supported()),
+        0x25 => call.run(InOut, settings::runtime_enable),
+        // Not there yet: events; CU masks and wave state; dma-buf; GWS; SMI events.
+        0x08..=0x0c | 0x1a..=0x1f | 0x24 => Err(errno::not_supported()),
+        // Known to the interface, and refused: shared virtual memory (no capability says that it is there),
+        // checkpoints, the debugger, further processes of one address space, the profiler.
+        0x20 | 0x22 | 0x26..=0x28 => Err(errno::not_supported()),
         _ => Err(ENOTTY),
     }
 }

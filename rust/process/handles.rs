@@ -39,6 +39,11 @@ impl<T> Handles<T> {
         Ok(number)
     }
 
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.iter().all(Option::is_none)
+    }
+
     fn place(&mut self, number: u32) -> Option<&mut Option<T>> {
         let index = usize::try_from(number.checked_sub(1)?).ok()?;
         self.places.get_mut(index)

@@ -18,6 +18,8 @@ struct Entry {
 /// The queues by id.
 pub(super) struct Queues {
     entries: Handles<Entry>,
+    /// Whether the ROCm runtime has announced itself, which it does before it has queues.
+    runtime: bool,
 }
 
 impl Queues {
@@ -25,6 +27,7 @@ impl Queues {
     pub(super) const fn new() -> Self {
         Self {
             entries: Handles::new(),
+            runtime: false,
         }
     }
 
@@ -61,6 +64,28 @@ impl Queues {
             .get_mut(id)
             .map(|entry| &entry.queue)
             .ok_or(EINVAL)
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// See [`super::Process::enable_runtime`].
+    pub(super) fn enable_runtime(&mut self) -> Result {
+        if self.runtime {
+            return Err(EBUSY);
+        }
+        if !self.is_empty() {
+            return Err(EEXIST);
+        }
+        self.runtime = true;
+        Ok(())
+    }
+
+    /// See [`super::Process::disable_runtime`].
+    pub(super) fn disable_runtime(&mut self) {
+        self.runtime = false;
     }
 
     /// Destroys queue `id`. EINVAL.

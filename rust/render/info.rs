@@ -2,10 +2,7 @@
 //! AMDGPU_INFO: questions about the device. What libdrm asks when it is initialized must be answered; of the
 //! others, those about memory are.
 
-use hw::{
-    ip::Block,
-    va::{LARGE_PAGE_SIZE, PAGE_SIZE, USER_VA_END},
-};
+use hw::va::{LARGE_PAGE_SIZE, PAGE_SIZE, USER_VA_END};
 use kernel::{prelude::*, sync::Arc};
 
 use super::file::File;
@@ -18,7 +15,6 @@ use crate::{
     },
     ledger::Kind,
     mem::account,
-    regs::{gc::GB_ADDR_CONFIG, Window},
 };
 
 /// The dword of GB_ADDR_CONFIG in BAR5 by which libdrm asks for it.
@@ -78,8 +74,7 @@ fn register(gpu: &Gpu, info: &Info) -> Result<u32> {
     if query.count != 1 || query.dword != GB_ADDR_CONFIG_DWORD {
         return Err(EFAULT);
     }
-    let gc = Window::new(&gpu.mmio, gpu.asic.ips, Block::Gc, 0)?;
-    Ok(gc.read(GB_ADDR_CONFIG))
+    gpu.address_config()
 }
 
 /// The answer to DEV_INFO.

@@ -69,6 +69,15 @@ static const struct kfd_expect answer_pointer_in_kernel = SAME(EFAULT);
 static const struct kfd_expect answer_queue_unknown_destroy = SAME(EINVAL);
 static const struct kfd_expect answer_queue_unknown_update = DIFFERS(EINVAL, EFAULT);
 
+/* Settings. */
+static const struct kfd_expect answer_vm_not_acquired_trap = DIFFERS(ENODEV, ESRCH);
+static const struct kfd_expect answer_trap_handler_in_kernel = DIFFERS(EFAULT, 0);
+/* amdkfd turns it on where the GPU can retry. */
+static const struct kfd_expect answer_xnack_on = DIFFERS(EPERM, 0);
+static const struct kfd_expect answer_xnack_with_queues = SAME(EBUSY);
+static const struct kfd_expect answer_runtime_twice = SAME(EBUSY);
+static const struct kfd_expect answer_runtime_with_queues = SAME(EEXIST);
+
 /* mmap. */
 static const struct kfd_expect answer_mmap_length = SAME(EINVAL);
 static const struct kfd_expect answer_mmap_unknown_gpu = SAME(ENODEV);

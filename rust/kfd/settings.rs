@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Ioctls by which a process says how it means to use a GPU, and asks how the GPU is set.
+
+use kernel::prelude::*;
+
+use super::args;
+use super::ioctl::Caller;
+use crate::kern::{uaccess_ext, uapi};
+use crate::process::settings::TrapHandler;
+
+/// Entries that there would be of GB_TILE_MODE, which gfx9 does not have any more.
+const TILE_MODES: u32 = 32;
+/// Entries that there would be of GB_MACROTILE_MODE.
+const MACROTILE_MODES: u32 = 16;
+
+/// SET_SCRATCH_BACKING_VA: the GPU address behind the scratch aperture, in units of 64 KiB. ENODEV before ACQUIRE_VM.
+pub(super) fn set_scratch_backing_va(
+    caller: &Caller<'_>,
+    args: &mut uapi::SetScratchBackingVa,
+) -> Result {
+    let context = caller.context(args.gpu_id)?;
+    context.vm()?;
+    context.set_shaders(|shaders| shaders.scratch = args.va_addr);
+    Ok(())
+}
+
+/// SET_TRAP_HANDLER. EFAULT for what is not the user's, ENODEV before ACQUIRE_VM.
+pub(super) fn set_trap_handler(caller: &Caller<'_>, args: &mut uapi::SetTrapHandler) -> Result {
+    let context = caller.context(args.gpu_id)?;
+    context.vm()?;
+    let trap = TrapHandler {
+        code: args::user_address(args.tba_addr)?,
+        memory: args::user_address(args.tma_addr)?,
+    };
+    context.set_shaders(|shaders| shaders.trap = trap);
+    Ok(())
+}
+
+/// GET_TILE_CONFIG: GB_ADDR_CONFIG. Modes of tiles are zero, as many of them as the caller has room for.
+pub(super) fn get_tile_config(caller: &Caller<'_>, args: &mut uapi::GetTileConfig) -> Result {
+    let context = caller.context(args.gpu_id)?;
+    args.gb_addr_config = context.gpu().address_config()?;
+    args.num_banks = 0;
+    args.num_ranks = 0;
+    let modes = args.num_tile_configs.min(TILE_MODES);
+    args.num_tile_configs = 0;
+    write_modes(args.tile_config_ptr, modes)?;
+    args.num_tile_configs = modes;
+    let modes = args.num_macro_tile_configs.min(MACROTILE_MODES);
+    args.num_macro_tile_configs = 0;
+    write_modes(args.macro_tile_config_ptr, modes)?;
+    args.num_macro_tile_configs = modes;
+    Ok(())
+}
+
+/// Writes `count` modes to the caller's array. EFAULT.
+fn write_modes(array: u64, count: u32) -> Result {
+    (0..count).try_for_each(|index| uaccess_ext::write_element(array, index, &0u32))
+}
+
+/// SET_XNACK_MODE: asks (a negative number) or sets whether page faults of shaders are retried, which they are not:
+/// nobody serves them. EPERM for setting it, EBUSY for setting anything while there are queues.
+pub(super) fn set_xnack_mode(caller: &Caller<'_>, args: &mut uapi::SetXnackMode) -> Result {
+    if args.xnack_enabled < 0 {
+        args.xnack_enabled = 0;
+        return Ok(());
+    }
+    if caller.process.has_queues() {
+        return Err(EBUSY);
+    }
+    if args.xnack_enabled > 0 {
+        return Err(EPERM);
+    }
+    Ok(())
+}
+
+/// RUNTIME_ENABLE: the ROCm runtime comes or goes. What it tells beside that is for debuggers, which cannot attach.
+pub(super) fn runtime_enable(caller: &Caller<'_>, args: &mut uapi::RuntimeEnable) -> Result {
+    if args.mode_mask & uapi::KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK == 0 {
+        caller.process.disable_runtime();
+        return Ok(());
+    }
+    caller.process.enable_runtime()
+}
