@@ -5,7 +5,7 @@ set -euo pipefail
 
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 CACHE=${RKFD_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rkfd}
-SUITE=trixie
+BASE=trixie
 SERIES=7.2
 JOBS=${JOBS:-$(nproc)}
 
@@ -63,7 +63,7 @@ digest() {
 }
 
 # The sysroot is a function of the package list alone; what it is made with may change freely.
-SYSROOT=$CACHE/sysroot-$({ echo "$SUITE $SERIES"; cat "$TOP/scripts/packages"; } | digest)
+SYSROOT=$CACHE/sysroot-$({ echo "$BASE $SERIES"; cat "$TOP/scripts/packages"; } | digest)
 # This checkout's places inside the sysroot: copies of the sources, and what is built.
 CHECKOUT=$(basename "$TOP")-$(printf %s "$TOP" | digest | cut -c 1-6)
 SRC=/src/$CHECKOUT

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-2.0
+# Debian's archive as this machine reaches it; sourced after lib.sh by what makes roots from it.
+# shellcheck shell=bash
+
+# The mirror that serves this machine's own release serves the sysroot's too. apt does the parsing, so one-line and
+# deb822 sources are alike; it prints what an update would fetch, whether or not there has been one.
+mirror() {
+	local codename
+	[ -z "${RKFD_MIRROR:-}" ] || { echo "$RKFD_MIRROR"; return; }
+	codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-none}")
+	apt-get update --print-uris 2>/dev/null | grep -v "^'cdrom:" |
+		sed -nE "s,^'([^']*)/dists/($codename|stable|testing|unstable|sid)/InRelease'.*,\1,p" | head -n 1
+}
+
+# bootstrap_options WORK: sets BOOTSTRAP, options of mmdebstrap. How this machine talks to its archive (proxies,
+# validity checks, retries) holds for every root; WORK is a folder that lives as long as mmdebstrap runs.
+bootstrap_options() {
+	apt-config dump | grep -E '^Acquire::(Check-|[Hh]ttps?::|Force|Retries|Allow|By-Hash|Queue)' >"$1/apt.conf" || true
+	BOOTSTRAP=(--mode=root --keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+		--aptopt="$1/apt.conf" --aptopt='APT::Install-Recommends "false"')
+	if [ -n "$(ls /etc/apt/auth.conf /etc/apt/auth.conf.d/* 2>/dev/null)" ]; then
+		BOOTSTRAP+=(--setup-hook='cp -r /etc/apt/auth.conf* "$1/etc/apt/"')
+	fi
+	# Mounting is not possible in every container; no package of the lists needs it.
+	unshare -m true 2>/dev/null || BOOTSTRAP+=(--skip=chroot/mount,check/canmount)
+}
+
+hint() {
+	local what
+	what=$(grep -m 1 '^rkfd: ' "$1" || true)
+	if [ -n "$what" ]; then
+		printf '%s\n' "$what" >&2
+	elif grep -qiE 'could not resolve|temporary failure|failed to fetch|unable to connect|connection (refused|timed out)' "$1"; then
+		note "the Debian archive cannot be reached: check the network and this machine's apt (apt-get update), or set RKFD_MIRROR=URL"
+	elif grep -q 'NO_PUBKEY\|not signed' "$1"; then
+		note "the archive's signature cannot be checked: upgrade the package debian-archive-keyring"
+	elif grep -qi 'no space left' "$1"; then
+		note "the file system of $CACHE is full: about 6 GB are needed, 12 GB with the debug kernel"
+	fi
+}
