@@ -1,0 +1,46 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# What rocminfo says of the GPU, as TAP.
+out=/tmp/rocminfo.$$
+rocminfo >$out 2>&1
+rc=$?
+n=0
+
+result() { # STATUS NAME
+	n=$((n + 1))
+	[ "$1" = 0 ] && echo "ok $n $2" || { echo "not ok $n $2"; bad=1; }
+}
+
+# field TEXT AGENT-SECTION-ONLY: whether a line of the GPU's section is exactly this, blanks apart
+gpu() {
+	tr -s ' \t' ' ' <$out.gpu | sed 's/^ //; s/ $//' | grep -qxE "$1"
+	result $? "$2"
+}
+
+echo "TAP version 13"
+result $rc "rocminfo exits 0"
+# The section of the agent that is a GPU.
+awk '/^Agent [0-9]/ { s = "" } { s = s $0 "\n" } /Device Type: *GPU/ { g = 1 } g { print s; s = "" }' $out >$out.gpu
+vram=$(($(sed -n 's/^total //p' /sys/kernel/debug/rkfd/*/vram) / 1024))
+gpu 'Name: gfx90a' "name gfx90a"
+gpu 'Vendor Name: AMD' "vendor"
+gpu 'Chip ID: 29711\(0x740f\)' "chip"
+gpu 'Compute Unit: 104' "compute units"
+gpu 'SIMDs per CU: 4' "SIMDs"
+gpu 'Shader Engines: 8' "shader engines"
+gpu 'Wavefront Size: 64\(0x40\)' "wavefront"
+gpu 'L1: 16\(0x10\) KB' "L1 cache"
+gpu 'L2: 8192\(0x2000\) KB' "L2 cache"
+gpu 'Segment: GLOBAL; FLAGS: COARSE GRAINED' "pool of VRAM"
+gpu "Size: $vram\\(0x[0-9a-f]+\\) KB" "size of VRAM"
+gpu 'Segment: GROUP' "pool of LDS"
+gpu 'Size: 64\(0x40\) KB' "size of LDS"
+gpu 'Name: amdgcn-amd-amdhsa--gfx90a:sramecc\+:xnack-' "ISA"
+grep -q 'Segment: *GLOBAL; FLAGS: *KERNARG, FINE GRAINED' $out
+result $? "pool of kernel arguments"
+if [ -n "$bad" ]; then
+	sed 's/^/# /' $out
+fi
+echo "1..$n"
+rm -f $out $out.gpu
+[ -z "$bad" ]
