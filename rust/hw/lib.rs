@@ -13,6 +13,7 @@ pub mod doorbell;
 pub mod ih;
 pub mod ip;
 pub mod mqd;
+pub mod pm4;
 pub mod pte;
 pub mod queue;
 pub mod sdma;

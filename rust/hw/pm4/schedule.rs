@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Packets for the hardware scheduler (HWS): what it may use, which processes and queues it runs.
+
+use super::{header, op};
+use crate::bits::{hi, lo, Field};
+use crate::doorbell::Doorbell;
+use crate::pte::ContextBase;
+
+const VMID_MASK: Field = Field::new(15, 0);
+const UNMAP_LATENCY: Field = Field::new(23, 16);
+/// Milliseconds of one step of UNMAP_LATENCY.
+const UNMAP_LATENCY_STEP: u32 = 100;
+const RESOURCES_QUEUE_TYPE: Field = Field::new(31, 29);
+const RESOURCES_OF_HIQ: u32 = 1;
+
+const PASID: Field = Field::new(15, 0);
+const PROCESS_QUANTUM: Field = Field::new(31, 25);
+const SDMA_ENABLE: Field = Field::bit(7);
+const NUM_QUEUES: Field = Field::new(31, 22);
+
+const QUEUE_SEL: Field = Field::new(5, 4);
+const GIVEN_SLOT: u32 = 0;
+const ANY_SLOT: u32 = 1;
+const MAP_QUEUE: Field = Field::new(15, 13);
+const MAP_PIPE: Field = Field::new(17, 16);
+const MAP_ME: Field = Field::bit(18);
+const ENGINE_SEL: Field = Field::new(28, 26);
+const COMPUTE: u32 = 0;
+const HIQ: u32 = 1;
+const NUM: Field = Field::new(31, 29);
+const DOORBELL: Field = Field::new(27, 2);
+
+const ACTION: Field = Field::new(1, 0);
+const PREEMPT: u32 = 0;
+const RESET: u32 = 1;
+const BY_DOORBELL: u32 = 0;
+const ALL_DYNAMIC: u32 = 3;
+
+const COMMAND: Field = Field::new(31, 30);
+const FENCE_AFTER_WRITES: u32 = 2;
+
+const IB_SIZE: Field = Field::new(19, 0);
+const CHAIN: Field = Field::bit(20);
+const CHAIN_IDLE_DISABLE: Field = Field::bit(22);
+const VALID: Field = Field::bit(23);
+const PROCESS_COUNT: Field = Field::new(27, 24);
+
+const TLB_BY_PASID: Field = Field::bit(0);
+const TLB_ALL_HUBS: Field = Field::bit(4);
+const TLB_PASID: Field = Field::new(20, 5);
+const TLB_FLUSH_TYPE: Field = Field::new(31, 29);
+
+/// Dwords of [`map_process`].
+pub const MAP_PROCESS_DWORDS: usize = 21;
+/// Dwords of [`map_queue`].
+pub const MAP_QUEUES_DWORDS: usize = 7;
+/// Dwords of [`run_list`].
+pub const RUN_LIST_DWORDS: usize = 4;
+/// The longest list that [`run_list`] takes, dwords.
+pub const MAX_LIST_DWORDS: usize = IB_SIZE.max() as usize;
+
+/// What the hardware scheduler may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resources {
+    /// VMIDs that it gives to processes, a bit each.
+    pub vmids: u16,
+    /// HQDs that it gives to queues: bit MEC * 32 + pipe * 8 + queue.
+    pub queues: u64,
+    /// How long it waits for a queue to let go before it gives up, milliseconds.
+    pub unmap_latency: u32,
+}
+
+/// SET_RESOURCES for HIQ. No process has any of the global data share.
+#[inline]
+pub const fn set_resources(resources: Resources) -> [u32; 8] {
+    [
+        header::<8>(op::SET_RESOURCES),
+        VMID_MASK.put(resources.vmids as u32)
+            | UNMAP_LATENCY.put(resources.unmap_latency / UNMAP_LATENCY_STEP)
+            | RESOURCES_QUEUE_TYPE.put(RESOURCES_OF_HIQ),
+        lo(resources.queues),
+        hi(resources.queues),
+        0,
+        0,
+        0,
+        0,
+    ]
+}
+
+/// A process of a runlist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its PASID.
+    pub pasid: u16,
+    /// Its page tables.
+    pub root: ContextBase,
+    /// SH_MEM_BASES: where LDS and scratch apertures are.
+    pub sh_mem_bases: u32,
+    /// SH_MEM_CONFIG: how shaders reach memory.
+    pub sh_mem_config: u32,
+    /// How long it has the hardware while others wait, milliseconds, at most 127.
+    pub quantum: u32,
+    /// How many queues of it follow, at most 1023.
+    pub queues: u32,
+}
+
+/// MAP_PROCESS in gfx90a's form. No trap handler, no debugger.
+#[inline]
+pub const fn map_process(process: Process) -> [u32; MAP_PROCESS_DWORDS] {
+    let mut packet = [0; MAP_PROCESS_DWORDS];
+    packet[0] = header::<MAP_PROCESS_DWORDS>(op::MAP_PROCESS);
+    packet[1] = PASID.put(process.pasid as u32) | PROCESS_QUANTUM.put(process.quantum);
+    packet[2] = process.root.lo();
+    packet[3] = process.root.hi();
+    packet[4] = process.sh_mem_bases;
+    packet[5] = process.sh_mem_config;
+    packet[13] = SDMA_ENABLE.flag(true) | NUM_QUEUES.put(process.queues);
+    packet
+}
+
+/// Most queues that one MAP_PROCESS can announce.
+pub const MAX_PROCESS_QUEUES: u32 = NUM_QUEUES.max();
+
+/// Which HQD a queue gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// One that the scheduler chooses.
+    Any,
+    /// This one, for HIQ.
+    Hiq {
+        /// The micro engine, 1 or 2.
+        me: u8,
+        /// Its pipe.
+        pipe: u8,
+        /// The queue of the pipe.
+        queue: u8,
+    },
+}
+
+/// A queue to be mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// Where it goes.
+    pub place: Place,
+    /// Its doorbell.
+    pub doorbell: Doorbell,
+    /// Address of its descriptor in VMID 0.
+    pub mqd: u64,
+    /// Where its write pointer is, in its own address space.
+    pub write_pointer: u64,
+}
+
+/// MAP_QUEUES of one compute queue.
+#[inline]
+pub const fn map_queue(queue: Queue) -> [u32; MAP_QUEUES_DWORDS] {
+    let place = match queue.place {
+        Place::Any => QUEUE_SEL.put(ANY_SLOT) | ENGINE_SEL.put(COMPUTE),
+        Place::Hiq {
+            me,
+            pipe,
+            queue: number,
+        } => {
+            QUEUE_SEL.put(GIVEN_SLOT)
+                | ENGINE_SEL.put(HIQ)
+                | MAP_ME.flag(me == 2)
+                | MAP_PIPE.put(pipe as u32)
+                | MAP_QUEUE.put(number as u32)
+        }
+    };
+    [
+        header::<MAP_QUEUES_DWORDS>(op::MAP_QUEUES),
+        place | NUM.put(1),
+        DOORBELL.put(queue.doorbell.dword()),
+        lo(queue.mqd),
+        hi(queue.mqd),
+        lo(queue.write_pointer),
+        hi(queue.write_pointer),
+    ]
+}
+
+/// Which queues are unmapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unmap {
+    /// All that runlists have mapped: each ends what it is at, and its state is saved.
+    All,
+    /// The one with this doorbell, with its waves killed.
+    Reset(Doorbell),
+}
+
+/// UNMAP_QUEUES of compute queues.
+#[inline]
+pub const fn unmap_queues(which: Unmap) -> [u32; 6] {
+    let (how, doorbell) = match which {
+        Unmap::All => (ACTION.put(PREEMPT) | QUEUE_SEL.put(ALL_DYNAMIC), 0),
+        Unmap::Reset(doorbell) => (
+            ACTION.put(RESET) | QUEUE_SEL.put(BY_DOORBELL) | NUM.put(1),
+            DOORBELL.put(doorbell.dword()),
+        ),
+    };
+    [
+        header::<6>(op::UNMAP_QUEUES),
+        how | ENGINE_SEL.put(COMPUTE),
+        doorbell,
+        0,
+        0,
+        0,
+    ]
+}
+
+/// QUERY_STATUS: writes the 64-bit `value` to `address`, a multiple of 8, when all that came before is done.
+#[inline]
+pub const fn query_status(address: u64, value: u64) -> [u32; 7] {
+    [
+        header::<7>(op::QUERY_STATUS),
+        COMMAND.put(FENCE_AFTER_WRITES),
+        0,
+        lo(address),
+        hi(address),
+        lo(value),
+        hi(value),
+    ]
+}
+
+/// A list of [`map_process`] and [`map_queue`] packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct List {
+    /// Where it begins, in VMID 0; a multiple of 4.
+    pub address: u64,
+    /// Dwords, at most [`MAX_LIST_DWORDS`].
+    pub dwords: u32,
+    /// How many of its processes run at the same time, at most 15.
+    pub processes: u32,
+}
+
+/// RUN_LIST: runs `list`. With `again`, at the list's own end, it is run over and over: that is how processes and queues
+/// for which there is no room at the same time take turns.
+#[inline]
+pub const fn run_list(list: List, again: bool) -> [u32; RUN_LIST_DWORDS] {
+    [
+        header::<RUN_LIST_DWORDS>(op::RUN_LIST),
+        lo(list.address),
+        hi(list.address),
+        IB_SIZE.put(list.dwords)
+            | CHAIN.flag(again)
+            | CHAIN_IDLE_DISABLE.flag(again)
+            | VALID.flag(true)
+            | PROCESS_COUNT.put(list.processes),
+    ]
+}
+
+/// INVALIDATE_TLBS: drops what both hubs have cached of process `pasid`, whatever VMID it has, with `flush_type` as in
+/// VM_INVALIDATE_ENG_REQ.
+#[inline]
+pub const fn invalidate_tlbs(pasid: u16, flush_type: u32) -> [u32; 2] {
+    [
+        header::<2>(op::INVALIDATE_TLBS),
+        TLB_BY_PASID.flag(true)
+            | TLB_ALL_HUBS.flag(true)
+            | TLB_PASID.put(pasid as u32)
+            | TLB_FLUSH_TYPE.put(flush_type),
+    ]
+}
