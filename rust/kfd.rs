@@ -3,6 +3,7 @@
 
 mod args;
 mod chardev;
+mod events;
 mod info;
 mod ioctl;
 mod memory;

@@ -3,6 +3,7 @@
 //! of the address space, whichever is first.
 
 pub(crate) mod context;
+pub(crate) mod events;
 mod handles;
 mod memory;
 mod pasid;
@@ -21,6 +22,7 @@ use crate::kern::mm_exit::{AddressSpace, Subscription};
 use crate::mem::account::Client;
 use crate::queue::{CreateQueue, UserQueue};
 use context::Context;
+use events::{Events, Item};
 use pasid::Pasid;
 use queues::Queues;
 use table::Table;
@@ -31,6 +33,7 @@ pub(crate) struct Process {
     space: AddressSpace,
     pid: i32,
     pasid: Pasid,
+    events: Arc<Events>,
     #[pin]
     queues: Mutex<Queues>,
     #[pin]
@@ -46,11 +49,13 @@ impl Process {
         pasid: Pasid,
         subscription: Subscription<Table>,
     ) -> Result<Arc<Self>> {
+        let events = Events::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 space,
                 pid: kernel::current!().group_leader().pid(),
                 pasid,
+                events,
                 queues <- kernel::new_mutex!(Queues::new(), "Process::queues"),
                 contexts <- kernel::new_mutex!(Contexts::default(), "Process::contexts"),
                 life <- kernel::new_mutex!(Some(subscription), "Process::life"),
@@ -72,6 +77,21 @@ impl Process {
     /// Whether the caller is in the process; a forked child is not.
     pub(crate) fn is_current(&self) -> bool {
         self.space.is_current()
+    }
+
+    /// Its events.
+    pub(crate) fn events(&self) -> &Arc<Events> {
+        &self.events
+    }
+
+    /// Waits for events: see [`Events::wait`].
+    pub(crate) fn wait(
+        &self,
+        items: &mut [Item],
+        all: bool,
+        timeout: &mut Option<u32>,
+    ) -> Result<bool> {
+        self.events.wait(items, all, timeout, || ())
     }
 
     /// The process's part of the GPU `id`, if it has one.
@@ -170,6 +190,7 @@ impl Process {
         let mut life = self.life.lock();
         self.contexts.lock().ended = true;
         self.end_contexts(|_| true);
+        self.events.end();
         drop(life.take());
     }
 

@@ -49,6 +49,13 @@ pub(crate) fn write_element<T: AsBytes>(address: u64, index: u32, value: &T) -> 
         .write(value)
 }
 
+/// Writes `value` to the beginning of element `index` of the caller's array of `E` at `address`. EFAULT.
+pub(crate) fn write_head<E, T: AsBytes>(address: u64, index: u32, value: &T) -> Result {
+    const { assert!(core::mem::size_of::<T>() <= core::mem::size_of::<E>()) };
+    let element = element_address(address, index, core::mem::size_of::<E>())?;
+    write_sized(element, core::mem::size_of::<T>(), value)
+}
+
 fn element_address(address: u64, index: u32, size: usize) -> Result<usize> {
     (size as u64)
         .checked_mul(index.into())

@@ -41,6 +41,22 @@ arguments! {
     GetProcessApertures = kfd_ioctl_get_process_apertures_args, 400;
     /// GET_PROCESS_APERTURES_NEW.
     GetProcessAperturesNew = kfd_ioctl_get_process_apertures_new_args, 16;
+    /// CREATE_EVENT.
+    CreateEvent = kfd_ioctl_create_event_args, 32;
+    /// DESTROY_EVENT.
+    DestroyEvent = kfd_ioctl_destroy_event_args, 8;
+    /// SET_EVENT.
+    SetEvent = kfd_ioctl_set_event_args, 8;
+    /// RESET_EVENT.
+    ResetEvent = kfd_ioctl_reset_event_args, 8;
+    /// WAIT_EVENTS.
+    WaitEvents = kfd_ioctl_wait_events_args, 24;
+    /// An event of WAIT_EVENTS; what is told of it begins at its beginning.
+    EventData = kfd_event_data, 48;
+    /// What is told of an event about a GPU access.
+    MemoryException = kfd_hsa_memory_exception_data, 32;
+    /// What is told of an event about a queue or GPU that was stopped.
+    HwException = kfd_hsa_hw_exception_data, 16;
     /// UPDATE_QUEUE.
     UpdateQueue = kfd_ioctl_update_queue_args, 24;
     /// ACQUIRE_VM.
@@ -84,7 +100,26 @@ pub(crate) mod alloc_flag {
     };
 }
 
+/// The age at which the caller has last seen an event.
+pub(crate) fn last_event_age(data: &EventData) -> u64 {
+    // The first word of the union.
+    data.__bindgen_anon_1.bindgen_union_field[0]
+}
+
+/// `event_type` of CREATE_EVENT.
+pub(crate) mod event_type {
+    pub(crate) use crate::ffi::{
+        KFD_IOC_EVENT_DEBUG_EVENT as DEBUG_EVENT,
+        KFD_IOC_EVENT_DEVICESTATECHANGE as DEVICESTATECHANGE,
+        KFD_IOC_EVENT_HW_EXCEPTION as HW_EXCEPTION, KFD_IOC_EVENT_MEMORY as MEMORY,
+        KFD_IOC_EVENT_NODECHANGE as NODECHANGE, KFD_IOC_EVENT_PROFILE_EVENT as PROFILE_EVENT,
+        KFD_IOC_EVENT_QUEUE_EVENT as QUEUE_EVENT, KFD_IOC_EVENT_SIGNAL as SIGNAL,
+        KFD_IOC_EVENT_SYSTEM_EVENT as SYSTEM_EVENT,
+    };
+}
+
 pub(crate) use ffi::{
-    KFD_IOC_CACHE_POLICY_COHERENT, KFD_IOC_CACHE_POLICY_NONCOHERENT,
-    KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK,
+    KFD_HW_EXCEPTION_GPU_HANG, KFD_HW_EXCEPTION_PER_ENGINE_RESET, KFD_IOC_CACHE_POLICY_COHERENT,
+    KFD_IOC_CACHE_POLICY_NONCOHERENT, KFD_IOC_WAIT_RESULT_COMPLETE, KFD_IOC_WAIT_RESULT_FAIL,
+    KFD_IOC_WAIT_RESULT_TIMEOUT, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK, KFD_SIGNAL_EVENT_LIMIT,
 };

@@ -65,6 +65,9 @@ impl CharFile for KfdFile {
     fn mmap(file: ArcBorrow<'_, Self>, vma: &VmaNew, offset: u64) -> Result {
         file.check_caller()?;
         let offset = MmapOffset::decode(offset);
+        if offset.kind == MmapKind::Events {
+            return file.process.events().mmap(vma);
+        }
         let Ok(id) = args::gpu_id(offset.gpu_id.into()) else {
             return Err(ENODEV);
         };

@@ -9,7 +9,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::transmute::{AsBytes, FromBytes};
 
-use super::{args, info, memory, queues, settings, Kfd};
+use super::{args, events, info, memory, queues, settings, Kfd};
 use crate::kern::{errno, trace, uaccess_ext};
 use crate::process::context::Context;
 use crate::process::Process;
@@ -107,6 +107,11 @@ fn answer(call: &Call<'_>, nr: u32) -> Result<isize> {
         0x05 => call.run(InOut, info::get_clock_counters),
         0x06 => call.run(Out, info::get_process_apertures),
         0x07 => call.run(In, queues::update),
+        0x08 => call.run(InOut, events::create),
+        0x09 => call.run(In, events::destroy),
+        0x0a => call.run(In, events::set),
+        0x0b => call.run(In, events::reset),
+        0x0c => call.run(InOut, events::wait),
         // The debugger's interface before 1.11: nobody may any more.
         0x0d..=0x10 => Err(EPERM),
         0x11 => call.run(InOut, settings::set_scratch_backing_va),
@@ -121,8 +126,8 @@ fn answer(call: &Call<'_>, nr: u32) -> Result<isize> {
         0x21 => call.run(InOut, settings::set_xnack_mode),
         0x23 => call.run(InOut, memory::available),
         0x25 => call.run(InOut, settings::runtime_enable),
-        // Not there yet: events; CU masks and wave state; dma-buf; GWS; SMI events.
-        0x08..=0x0c | 0x1a..=0x1f | 0x24 => Err(errno::not_supported()),
+        // Not there yet: CU masks and wave state; dma-buf; GWS; SMI events.
+        0x1a..=0x1f | 0x24 => Err(errno::not_supported()),
         // Known to the interface, and refused: shared virtual memory (no capability says that it is there),
         // checkpoints, the debugger, further processes of one address space, the profiler.
         0x20 | 0x22 | 0x26..=0x28 => Err(errno::not_supported()),

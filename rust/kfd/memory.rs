@@ -62,9 +62,12 @@ fn buffer(caller: &Caller<'_>, handle: u64) -> Result<(Arc<Context>, Handle)> {
     Ok((context, handle))
 }
 
-/// FREE_MEMORY_OF_GPU.
+/// FREE_MEMORY_OF_GPU. EPERM for the event page.
 pub(super) fn free(caller: &Caller<'_>, args: &mut uapi::FreeMemory) -> Result {
     let (context, handle) = buffer(caller, args.handle)?;
+    if caller.process.events().is_page(args.handle) {
+        return Err(EPERM);
+    }
     context.with_memory(|memory| memory.remove(handle.number))
 }
 

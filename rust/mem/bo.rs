@@ -115,6 +115,11 @@ impl Buffer {
         }
     }
 
+    /// Whether it is system memory of the driver's.
+    pub(crate) fn is_gtt(&self) -> bool {
+        matches!(self.backing, Backing::Gtt(_))
+    }
+
     /// Whether the GPU may be given the addresses of [`Buffer::runs`].
     pub(crate) fn is_reachable(&self) -> bool {
         match &self.backing {

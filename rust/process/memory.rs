@@ -127,6 +127,11 @@ impl Memory {
         Ok((self.buffers.insert(buffer)?, offset))
     }
 
+    /// The buffer of a handle. EINVAL for an unknown one.
+    pub(crate) fn bo(&mut self, handle: u32) -> Result<ARef<Bo>> {
+        Ok(self.buffer(handle)?.bo.clone())
+    }
+
     /// Lets go of a buffer. EINVAL for an unknown handle, EBUSY while it is mapped.
     pub(crate) fn remove(&mut self, handle: u32) -> Result {
         if self.buffer(handle)?.mapped {

@@ -78,6 +78,17 @@ static const struct kfd_expect answer_xnack_with_queues = SAME(EBUSY);
 static const struct kfd_expect answer_runtime_twice = SAME(EBUSY);
 static const struct kfd_expect answer_runtime_with_queues = SAME(EEXIST);
 
+/* Events. */
+static const struct kfd_expect answer_event_type_unknown = DIFFERS(EINVAL, 0);
+static const struct kfd_expect answer_event_not_settable = SAME(EINVAL);
+static const struct kfd_expect answer_event_unknown = SAME(EINVAL);
+static const struct kfd_expect answer_events_too_many = SAME(ENOSPC);
+static const struct kfd_expect answer_wait_too_many = DIFFERS(EINVAL, ENOMEM);
+static const struct kfd_expect answer_wait_event_gone = SAME(EIO);
+static const struct kfd_expect answer_event_page_free = SAME(EPERM);
+static const struct kfd_expect answer_event_page_again = SAME(EINVAL);
+static const struct kfd_expect answer_event_page_bad = SAME(EINVAL);
+
 /* mmap. */
 static const struct kfd_expect answer_mmap_length = SAME(EINVAL);
 static const struct kfd_expect answer_mmap_unknown_gpu = SAME(ENODEV);

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Ioctls of events.
+
+use hw::doorbell::{MmapKind, MmapOffset};
+use kernel::prelude::*;
+
+use super::args::Handle;
+use super::ioctl::Caller;
+use crate::kern::{uaccess_ext, uapi};
+use crate::process::events::{Item, Kind, MemoryFault, Told, SLOTS};
+
+/// A wait without an end: `timeout` of WAIT_EVENTS.
+const FOREVER: u32 = u32::MAX;
+
+/// CREATE_EVENT. A process may bring its event page with its first event that has a slot.
+pub(super) fn create(caller: &Caller<'_>, args: &mut uapi::CreateEvent) -> Result {
+    let kind = Kind::new(args.event_type)?;
+    let events = caller.process.events();
+    if args.event_page_offset != 0 {
+        let handle = Handle::decode(args.event_page_offset)?;
+        let context = caller.process.context(handle.gpu).ok_or(EINVAL)?;
+        let bo = context.with_memory(|memory| memory.bo(handle.number))?;
+        events.set_page(bo, handle.encode())?;
+    }
+    args.event_id = events.create(kind, args.auto_reset != 0)?;
+    args.event_trigger_data = args.event_id;
+    args.event_page_offset = 0;
+    if kind.has_slot() {
+        let (kind, gpu_id) = (MmapKind::Events, 0);
+        args.event_page_offset = MmapOffset { kind, gpu_id }.encode();
+        args.event_slot_index = args.event_id;
+    }
+    Ok(())
+}
+
+/// DESTROY_EVENT.
+pub(super) fn destroy(caller: &Caller<'_>, args: &mut uapi::DestroyEvent) -> Result {
+    caller.process.events().destroy(args.event_id)
+}
+
+/// SET_EVENT.
+pub(super) fn set(caller: &Caller<'_>, args: &mut uapi::SetEvent) -> Result {
+    caller.process.events().set(args.event_id)
+}
+
+/// RESET_EVENT.
+pub(super) fn reset(caller: &Caller<'_>, args: &mut uapi::ResetEvent) -> Result {
+    caller.process.events().reset(args.event_id)
+}
+
+/// WAIT_EVENTS. EINVAL for more events than there are slots.
+pub(super) fn wait(caller: &Caller<'_>, args: &mut uapi::WaitEvents) -> Result {
+    args.wait_result = uapi::KFD_IOC_WAIT_RESULT_FAIL;
+    let mut items = items(args.events_ptr, args.num_events)?;
+    let all = args.wait_for_all != 0;
+    let mut timeout = (args.timeout != FOREVER).then_some(args.timeout);
+    let result = caller.process.wait(&mut items, all, &mut timeout);
+    // For the call that is made again after a signal.
+    args.timeout = timeout.unwrap_or(FOREVER);
+    let complete = result?;
+    for (index, item) in (0..).zip(&items) {
+        tell(args.events_ptr, index, item.told())?;
+    }
+    args.wait_result = if complete {
+        uapi::KFD_IOC_WAIT_RESULT_COMPLETE
+    } else {
+        uapi::KFD_IOC_WAIT_RESULT_TIMEOUT
+    };
+    Ok(())
+}
+
+/// The events of the array at `array`.
+fn items(array: u64, count: u32) -> Result<KVVec<Item>> {
+    let count = usize::try_from(count)?;
+    if count > SLOTS {
+        return Err(EINVAL);
+    }
+    let mut items = KVVec::with_capacity(count, GFP_KERNEL)?;
+    for index in (0..).take(count) {
+        let data: uapi::EventData = uaccess_ext::read_element(array, index)?;
+        let item = Item::new(data.event_id, uapi::last_event_age(&data));
+        items.push(item, GFP_KERNEL)?;
+    }
+    Ok(items)
+}
+
+/// Writes what there is to tell of an event to its element of the array.
+fn tell(array: u64, index: u32, told: &Told) -> Result {
+    type Data = uapi::EventData;
+    match told {
+        Told::Nothing => Ok(()),
+        Told::Age(age) => uaccess_ext::write_head::<Data, _>(array, index, age),
+        Told::Memory(fault) => {
+            let data = memory_exception(fault);
+            uaccess_ext::write_head::<Data, _>(array, index, &data)
+        }
+        Told::Stopped(gpu) => {
+            let data = uapi::HwException {
+                reset_type: uapi::KFD_HW_EXCEPTION_PER_ENGINE_RESET,
+                reset_cause: uapi::KFD_HW_EXCEPTION_GPU_HANG,
+                memory_lost: 0,
+                gpu_id: gpu.get().into(),
+            };
+            uaccess_ext::write_head::<Data, _>(array, index, &data)
+        }
+    }
+}
+
+fn memory_exception(fault: &MemoryFault) -> uapi::MemoryException {
+    let mut data: uapi::MemoryException = pin_init::zeroed();
+    data.failure.NotPresent = fault.not_present.into();
+    data.failure.ReadOnly = fault.read_only.into();
+    data.failure.NoExecute = fault.no_execute.into();
+    data.va = fault.address;
+    data.gpu_id = fault.gpu.get().into();
+    data
+}

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The events of a process: by number, with the page of slots by which the GPU sets them.
+
+mod event;
+mod numbers;
+mod page;
+mod waiter;
+mod waiting;
+
+use hw::doorbell::{MmapKind, MmapOffset};
+use hw::va::PAGE_SIZE;
+use kernel::mm::virt::VmaNew;
+use kernel::prelude::*;
+use kernel::sync::aref::ARef;
+use kernel::sync::{Arc, Mutex, SpinLock};
+
+use crate::kern::uapi;
+use crate::kern::vma;
+use crate::mem::bo::Bo;
+use event::Event;
+use numbers::Numbers;
+use page::{EventPage, OwnPage};
+
+pub(crate) use event::{Kind, MemoryFault, Told};
+pub(crate) use waiting::Item;
+
+/// Slots in the event page: `KFD_SIGNAL_EVENT_LIMIT`. Slot 0 is no event's: firmware sends interrupts of context 0
+/// that mean nothing.
+pub(crate) const SLOTS: usize = uapi::KFD_SIGNAL_EVENT_LIMIT as usize;
+/// Slots that are used before the process maps the driver's page: what the first clients mapped.
+const UNMAPPED_SLOTS: usize = 256;
+/// Number of the first event without a slot.
+const FIRST_OTHER: u32 = 0x4000_0000;
+/// Events without a slot.
+const OTHERS: usize = 1024;
+
+/// The events of a process. `changing` is outside the spinlock, inside the mmap lock, and held over allocations: by
+/// who adds events, destroys them, or begins to wait. Setting an event takes the spinlock alone.
+#[pin_data]
+pub(crate) struct Events {
+    #[pin]
+    changing: Mutex<()>,
+    #[pin]
+    state: SpinLock<State>,
+}
+
+struct State {
+    /// Those with a slot, by slot.
+    signals: Numbers,
+    /// The others, from [`FIRST_OTHER`] on.
+    others: Numbers,
+    page: Option<EventPage>,
+    /// Slots that the process has mapped.
+    slots: usize,
+    ended: bool,
+}
+
+impl Events {
+    /// No events. ENOMEM.
+    pub(super) fn new() -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                changing <- kernel::new_mutex!((), "Events::changing"),
+                state <- kernel::new_spinlock!(
+                    State {
+                        signals: Numbers::none(),
+                        others: Numbers::none(),
+                        page: None,
+                        slots: 0,
+                        ended: false,
+                    },
+                    "Events::state"
+                ),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Takes a buffer of the process for the event page: system memory of the driver's with room for all slots, which
+    /// are cleared. EINVAL for another buffer, or if there is a page; ENODEV at the process's end.
+    pub(crate) fn set_page(&self, bo: ARef<Bo>, handle: u64) -> Result {
+        if !bo.is_gtt() || bo.size() < SLOTS * page::SLOT_BYTES {
+            return Err(EINVAL);
+        }
+        let _changing = self.changing.lock();
+        {
+            let state = self.state.lock();
+            if state.ended {
+                return Err(ENODEV);
+            }
+            if state.page.is_some() {
+                return Err(EINVAL);
+            }
+        }
+        let page = EventPage::Buffer { bo, handle };
+        (0..SLOTS).for_each(|slot| page.clear(slot));
+        let mut state = self.state.lock();
+        state.page = Some(page);
+        state.slots = SLOTS;
+        Ok(())
+    }
+
+    /// Whether the buffer of this handle is the event page.
+    pub(crate) fn is_page(&self, handle: u64) -> bool {
+        let state = self.state.lock();
+        matches!(state.page, Some(EventPage::Buffer { handle: page, .. }) if page == handle)
+    }
+
+    /// Makes an event; its number, which for one with a slot is the slot's. ENOSPC if all numbers are taken, ENOMEM,
+    /// ENODEV at the process's end.
+    pub(crate) fn create(&self, kind: Kind, auto_reset: bool) -> Result<u32> {
+        let _changing = self.changing.lock();
+        let event = KBox::new(Event::new(kind, auto_reset), GFP_KERNEL)?;
+        if kind.has_slot() {
+            self.prepare_slots()?;
+        } else {
+            self.prepare_others()?;
+        }
+        let mut state = self.state.lock();
+        if state.ended {
+            return Err(ENODEV);
+        }
+        let number = if kind.has_slot() {
+            let range = 1..state.slots;
+            let number = state.signals.insert(range, event).map_err(|_| ENOSPC)?;
+            if let Some(page) = &state.page {
+                page.clear(number);
+            }
+            number
+        } else {
+            let number = state.others.insert(0..OTHERS, event).map_err(|_| ENOSPC)?;
+            number + FIRST_OTHER as usize
+        };
+        Ok(u32::try_from(number)?)
+    }
+
+    /// Sees to it that there are places and slots for events. The caller holds `changing`.
+    fn prepare_slots(&self) -> Result {
+        let (places, page) = {
+            let state = self.state.lock();
+            (state.signals.is_none(), state.page.is_none())
+        };
+        if places {
+            let signals = Numbers::new(SLOTS)?;
+            let none = core::mem::replace(&mut self.state.lock().signals, signals);
+            drop(none);
+        }
+        if page {
+            let page = OwnPage::new()?;
+            let mut state = self.state.lock();
+            state.page = Some(EventPage::Own(page));
+            state.slots = UNMAPPED_SLOTS;
+        }
+        Ok(())
+    }
+
+    /// Sees to it that there are places for events without slots. The caller holds `changing`.
+    fn prepare_others(&self) -> Result {
+        if self.state.lock().others.is_none() {
+            let others = Numbers::new(OTHERS)?;
+            let none = core::mem::replace(&mut self.state.lock().others, others);
+            drop(none);
+        }
+        Ok(())
+    }
+
+    /// Destroys event `id`; who waits for it gets EIO. EINVAL.
+    pub(crate) fn destroy(&self, id: u32) -> Result {
+        let _changing = self.changing.lock();
+        let event = self.state.lock().take(id).ok_or(EINVAL)?;
+        // Freed without the lock.
+        drop(event);
+        Ok(())
+    }
+
+    /// Sets event `id` for the process. EINVAL for an unknown one, or one that is not the process's to set.
+    pub(crate) fn set(&self, id: u32) -> Result {
+        self.on_signal(id, Event::set)
+    }
+
+    /// Resets event `id` for the process. EINVAL as for [`Events::set`].
+    pub(crate) fn reset(&self, id: u32) -> Result {
+        self.on_signal(id, Event::reset)
+    }
+
+    fn on_signal(&self, id: u32, act: impl FnOnce(&mut Event)) -> Result {
+        let mut state = self.state.lock();
+        let event = state.get_mut(id).ok_or(EINVAL)?;
+        if event.kind() != Kind::Signal {
+            return Err(EINVAL);
+        }
+        act(event);
+        Ok(())
+    }
+
+    /// Maps the driver's event page at `vma`; events may then have as many slots as are mapped. EINVAL without such
+    /// a page, or for a mapping larger than it or not shared.
+    pub(crate) fn mmap(&self, vma: &VmaNew) -> Result {
+        let own = match &self.state.lock().page {
+            Some(EventPage::Own(page)) => page.clone(),
+            _ => return Err(EINVAL),
+        };
+        let pages = (vma.end() - vma.start()) / PAGE_SIZE as usize;
+        if pages > page::PAGES {
+            return Err(EINVAL);
+        }
+        let offset = MmapOffset {
+            kind: MmapKind::Events,
+            gpu_id: 0,
+        };
+        vma::map(vma, own, pages, (offset.encode() / PAGE_SIZE) as usize)?;
+        self.state.lock().slots = pages * PAGE_SIZE as usize / page::SLOT_BYTES;
+        Ok(())
+    }
+
+    /// An interrupt of the process came, whose context has `bits` valid bits: sets the event that it names, or all
+    /// whose slots the GPU has written to. Allocates nothing, waits for nothing.
+    pub(crate) fn signal(&self, context: u32, bits: u32) {
+        let mut state = self.state.lock();
+        match state.named(context, bits) {
+            Some(slot) => state.set_slot(slot),
+            None => state.set_signaled(),
+        }
+    }
+
+    /// Sets the events of `kind`, for `payload`. Allocates nothing, waits for nothing.
+    pub(crate) fn raise(&self, kind: Kind, payload: Told) {
+        let mut state = self.state.lock();
+        let mut at = 0;
+        while let Some(number) = state.others.next(at) {
+            if let Some(event) = state.others.get_mut(number) {
+                if event.kind() == kind {
+                    event.set_for(payload);
+                }
+            }
+            at = number + 1;
+        }
+    }
+
+    /// Destroys all events and gives the page back; nothing comes after it.
+    pub(super) fn end(&self) {
+        let _changing = self.changing.lock();
+        let left = {
+            let mut state = self.state.lock();
+            state.ended = true;
+            state.lose_all();
+            let signals = core::mem::replace(&mut state.signals, Numbers::none());
+            let others = core::mem::replace(&mut state.others, Numbers::none());
+            (signals, others, state.page.take())
+        };
+        // Freed without the lock.
+        drop(left);
+    }
+}
+
+impl State {
+    /// The event `id`.
+    fn get_mut(&mut self, id: u32) -> Option<&mut Event> {
+        match id.checked_sub(FIRST_OTHER) {
+            Some(number) => self.others.get_mut(number as usize),
+            None => self.signals.get_mut(id as usize),
+        }
+    }
+
+    /// Takes the event `id` out, and tells those that wait for it.
+    fn take(&mut self, id: u32) -> Option<KBox<Event>> {
+        let event = match id.checked_sub(FIRST_OTHER) {
+            Some(number) => self.others.take(number as usize)?,
+            None => self.signals.take(id as usize)?,
+        };
+        event.lose();
+        Some(event)
+    }
+
+    fn lose_all(&mut self) {
+        for numbers in [&mut self.signals, &mut self.others] {
+            let mut at = 0;
+            while let Some(number) = numbers.next(at) {
+                if let Some(event) = numbers.get_mut(number) {
+                    event.lose();
+                }
+                at = number + 1;
+            }
+        }
+    }
+
+    /// Whether the GPU has written to the slot of an event.
+    fn is_signaled(&self, slot: usize) -> bool {
+        self.page
+            .as_ref()
+            .is_some_and(|page| page.is_signaled(slot))
+    }
+
+    /// The slot of the event that the low `bits` bits of a context name, if the GPU has written to it.
+    fn named(&mut self, context: u32, bits: u32) -> Option<usize> {
+        let first = usize::try_from(context).ok()?;
+        let step = 1usize.checked_shl(bits).unwrap_or(SLOTS).min(SLOTS);
+        (first..SLOTS)
+            .step_by(step)
+            .find(|&slot| self.signals.get_mut(slot).is_some() && self.is_signaled(slot))
+    }
+
+    /// Sets the event of a slot, and clears the slot.
+    fn set_slot(&mut self, slot: usize) {
+        if let Some(page) = &self.page {
+            page.clear(slot);
+        }
+        if let Some(event) = self.signals.get_mut(slot) {
+            event.set();
+        }
+    }
+
+    /// Sets every event whose slot the GPU has written to.
+    fn set_signaled(&mut self) {
+        let mut at = 0;
+        while let Some(slot) = self.signals.next(at) {
+            if self.is_signaled(slot) {
+                self.set_slot(slot);
+            }
+            at = slot + 1;
+        }
+    }
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0
+//! An event: what happened, and who waits for it. The lock of the process's events guards each.
+
+use hw::topology::gpu_id::GpuId;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use super::waiter::Waiter;
+use crate::kern::uapi::event_type;
+
+/// The age of an event that was never set. 0 in a wait says that the caller does not know of ages.
+const FIRST_AGE: u64 = 1;
+
+/// What an event is about: `KFD_IOC_EVENT_*`.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Kind {
+    /// Set by the GPU or by the process; it has a slot in the event page.
+    Signal,
+    /// Set by the GPU for a debugger; it has a slot in the event page.
+    Debug,
+    /// A GPU access had no mapping.
+    Memory,
+    /// A queue or the GPU had to be stopped.
+    Hardware,
+    /// One that nothing here sets: node change, device state, system, profile, queue.
+    Silent,
+}
+
+impl Kind {
+    /// The kind that user space calls `raw`. EINVAL.
+    pub(crate) fn new(raw: u32) -> Result<Self> {
+        Ok(match raw {
+            event_type::SIGNAL => Self::Signal,
+            event_type::DEBUG_EVENT => Self::Debug,
+            event_type::MEMORY => Self::Memory,
+            event_type::HW_EXCEPTION => Self::Hardware,
+            event_type::NODECHANGE
+            | event_type::DEVICESTATECHANGE
+            | event_type::SYSTEM_EVENT
+            | event_type::PROFILE_EVENT
+            | event_type::QUEUE_EVENT => Self::Silent,
+            _ => return Err(EINVAL),
+        })
+    }
+
+    /// Whether it has a slot in the event page, by which the GPU sets it.
+    pub(crate) fn has_slot(self) -> bool {
+        matches!(self, Self::Signal | Self::Debug)
+    }
+}
+
+/// What a waiter is told of an event beside that it was set.
+#[derive(Clone, Copy)]
+pub(crate) enum Told {
+    /// Nothing.
+    Nothing,
+    /// How often it was set, plus one.
+    Age(u64),
+    /// The access.
+    Memory(MemoryFault),
+    /// A queue of the process on this GPU hung or did what it must not, and was stopped.
+    Stopped(GpuId),
+}
+
+/// A GPU access that was refused.
+#[derive(Clone, Copy)]
+pub(crate) struct MemoryFault {
+    /// The GPU.
+    pub(crate) gpu: GpuId,
+    /// The first address of the page.
+    pub(crate) address: u64,
+    /// Nothing is mapped there.
+    pub(crate) not_present: bool,
+    /// It was a store to a page that may only be read.
+    pub(crate) read_only: bool,
+    /// It was an instruction fetch from a page that may not be executed.
+    pub(crate) no_execute: bool,
+}
+
+/// A waiter in an event's list.
+struct Listed {
+    waiter: Arc<Waiter>,
+    /// Which of the waiter's events this is to it.
+    index: usize,
+    activated: bool,
+}
+
+/// An event.
+pub(super) struct Event {
+    kind: Kind,
+    auto_reset: bool,
+    signaled: bool,
+    age: u64,
+    payload: Told,
+    /// Room is made before the lock is taken: see [`Event::room`].
+    waiters: KVec<Listed>,
+}
+
+impl Event {
+    /// One that was not set. With `auto_reset` each setting is for those that wait at that moment or, if there are
+    /// none, for the next.
+    pub(super) fn new(kind: Kind, auto_reset: bool) -> Self {
+        Self {
+            kind,
+            auto_reset,
+            signaled: false,
+            age: FIRST_AGE,
+            payload: Told::Nothing,
+            waiters: KVec::new(),
+        }
+    }
+
+    /// What it is about.
+    pub(super) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Sets it: activates who waits.
+    pub(super) fn set(&mut self) {
+        let mut taken = false;
+        for listed in self.waiters.iter_mut().filter(|listed| !listed.activated) {
+            listed.activated = true;
+            listed.waiter.activate();
+            taken = true;
+        }
+        self.signaled = !(self.auto_reset && taken);
+        self.age = self.age.checked_add(1).unwrap_or(FIRST_AGE + 1);
+    }
+
+    /// Sets it, for `payload`.
+    pub(super) fn set_for(&mut self, payload: Told) {
+        self.payload = payload;
+        self.set();
+    }
+
+    /// Takes the setting back, if nobody has seen it yet.
+    pub(super) fn reset(&mut self) {
+        self.signaled = false;
+    }
+
+    /// How many waiters a larger list must have room for before another can be listed; none if there is room.
+    pub(super) fn wants_room(&self) -> Option<usize> {
+        (self.waiters.len() == self.waiters.capacity()).then(|| 2 * self.waiters.len() + 2)
+    }
+
+    /// Moves the waiters to `room`, if that is larger, and gives back the other list.
+    pub(super) fn enlarge(&mut self, mut room: Room) -> Room {
+        if room.0.capacity() > self.waiters.len() {
+            core::mem::swap(&mut room.0, &mut self.waiters);
+            for listed in room.0.drain_all() {
+                // There is room: see above.
+                let _ = self.waiters.push_within_capacity(listed);
+            }
+        }
+        room
+    }
+
+    /// Begins a wait: whether `waiter` need not wait for it, which has seen age `last_age` (0 if it does not know).
+    /// Otherwise it is listed, as its event `index`. ENOMEM without room.
+    pub(super) fn begin(
+        &mut self,
+        waiter: &Arc<Waiter>,
+        index: usize,
+        last_age: u64,
+    ) -> Result<bool> {
+        let missed = self.kind == Kind::Signal && last_age != 0 && last_age != self.age;
+        if !self.signaled && !missed {
+            let listed = Listed {
+                waiter: waiter.clone(),
+                index,
+                activated: false,
+            };
+            let pushed = self.waiters.push_within_capacity(listed);
+            return pushed.map(|()| false).map_err(|_| ENOMEM);
+        }
+        self.signaled = self.signaled && !self.auto_reset;
+        waiter.activate();
+        Ok(true)
+    }
+
+    /// Ends the wait of `waiter` for it as its event `index`: whether it was activated through the list.
+    pub(super) fn finish(&mut self, waiter: &Arc<Waiter>, index: usize) -> bool {
+        let mut listed = self.waiters.iter();
+        let place = listed.position(|one| one.index == index && Arc::ptr_eq(&one.waiter, waiter));
+        let Some(place) = place else { return false };
+        self.waiters
+            .remove(place)
+            .is_ok_and(|listed| listed.activated)
+    }
+
+    /// A wait that it has ended will be made again: what that consumed is there again.
+    pub(super) fn give_back(&mut self) {
+        if self.auto_reset {
+            self.set();
+        }
+    }
+
+    /// What a waiter is told that has seen age `last_age`.
+    pub(super) fn told(&self, last_age: u64) -> Told {
+        match self.kind {
+            Kind::Signal if last_age != 0 => Told::Age(self.age),
+            Kind::Memory | Kind::Hardware => self.payload,
+            _ => Told::Nothing,
+        }
+    }
+
+    /// It is being destroyed: those that wait for it have waited in vain.
+    pub(super) fn lose(&self) {
+        for listed in &self.waiters {
+            listed.waiter.lose();
+        }
+    }
+}
+
+/// Room for waiters in an event's list, made without the lock.
+pub(super) struct Room(KVec<Listed>);
+
+impl Room {
+    /// For `count` waiters. ENOMEM.
+    pub(super) fn new(count: usize) -> Result<Self> {
+        Ok(Self(KVec::with_capacity(count, GFP_KERNEL)?))
+    }
+}

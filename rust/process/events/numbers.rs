@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Events by number, of which the lowest free one is given out. Nothing here allocates but the making of the table.
+
+use kernel::bitmap::BitmapVec;
+use kernel::prelude::*;
+
+use super::event::Event;
+
+/// A table of events.
+pub(super) struct Numbers {
+    used: BitmapVec,
+    places: KVVec<Option<KBox<Event>>>,
+}
+
+impl Numbers {
+    /// A table without places.
+    pub(super) fn none() -> Self {
+        Self {
+            used: BitmapVec::new_inline(),
+            places: KVVec::new(),
+        }
+    }
+
+    /// A table of `count` places. ENOMEM.
+    pub(super) fn new(count: usize) -> Result<Self> {
+        let mut places = KVVec::with_capacity(count, GFP_KERNEL)?;
+        for _ in 0..count {
+            places.push(None, GFP_KERNEL)?;
+        }
+        Ok(Self {
+            used: BitmapVec::new(count, GFP_KERNEL)?,
+            places,
+        })
+    }
+
+    /// Whether it has no places.
+    pub(super) fn is_none(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Puts an event at the lowest free number of `range`; the event comes back if there is none.
+    pub(super) fn insert(
+        &mut self,
+        range: core::ops::Range<usize>,
+        event: KBox<Event>,
+    ) -> Result<usize, KBox<Event>> {
+        let end = range.end.min(self.places.len());
+        let free = if range.start < end {
+            self.used.next_zero_bit(range.start)
+        } else {
+            None
+        };
+        let Some(number) = free.filter(|&number| number < end) else {
+            return Err(event);
+        };
+        self.used.set_bit(number);
+        if let Some(place) = self.places.get_mut(number) {
+            *place = Some(event);
+        }
+        Ok(number)
+    }
+
+    /// The event `number`.
+    pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut Event> {
+        self.places.get_mut(number)?.as_deref_mut()
+    }
+
+    /// Takes the event `number` out.
+    pub(super) fn take(&mut self, number: usize) -> Option<KBox<Event>> {
+        let event = self.places.get_mut(number)?.take()?;
+        self.used.clear_bit(number);
+        Some(event)
+    }
+
+    /// The first number from `from` on that has an event.
+    pub(super) fn next(&self, from: usize) -> Option<usize> {
+        if from < self.places.len() {
+            self.used.next_bit(from)
+        } else {
+            None
+        }
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A thread that waits for events. The lock of the process's events guards what is in it.
+
+use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::lock::{Backend, Guard};
+use kernel::sync::{Arc, CondVar, CondVarTimeoutResult};
+use kernel::time::Jiffies;
+
+/// See the module.
+#[pin_data]
+pub(super) struct Waiter {
+    #[pin]
+    wake: CondVar,
+    /// Events that have to come before it is woken.
+    missing: Atomic<usize>,
+    /// One of its events is gone.
+    lost: Atomic<bool>,
+}
+
+impl Waiter {
+    /// Of `missing` events. ENOMEM.
+    pub(super) fn new(missing: usize) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                wake <- kernel::new_condvar!("Waiter::wake"),
+                missing: Atomic::new(missing),
+                lost: Atomic::new(false),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// One of its events came.
+    pub(super) fn activate(&self) {
+        match self.missing.load(Relaxed) {
+            0 => {}
+            1 => {
+                self.missing.store(0, Relaxed);
+                self.wake.notify_all();
+            }
+            more => self.missing.store(more - 1, Relaxed),
+        }
+    }
+
+    /// One of its events is gone.
+    pub(super) fn lose(&self) {
+        self.lost.store(true, Relaxed);
+        self.wake.notify_all();
+    }
+
+    /// Whether it has waited enough. EIO if one of its events is gone.
+    pub(super) fn is_done(&self) -> Result<bool> {
+        if self.lost.load(Relaxed) {
+            return Err(EIO);
+        }
+        Ok(self.missing.load(Relaxed) == 0)
+    }
+
+    /// Sleeps without the lock, until woken, for `most` jiffies, or until there is a signal; whether the time is over.
+    pub(super) fn sleep<T, B: Backend>(&self, lock: &mut Guard<'_, T, B>, most: Jiffies) -> bool {
+        let result = self.wake.wait_interruptible_timeout(lock, most);
+        matches!(result, CondVarTimeoutResult::Timeout)
+    }
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Waiting for events.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::time::{msecs_to_jiffies, Instant, Monotonic};
+
+use super::event::{Room, Told};
+use super::waiter::Waiter;
+use super::{Events, State};
+use crate::kern::task;
+
+/// Milliseconds after which a waiter looks for what it has not been told: an interrupt may be lost on its way.
+const LOOK_AGAIN: u32 = 100;
+
+/// An event that a caller waits for.
+pub(crate) struct Item {
+    id: u32,
+    /// The age that the caller has seen; 0 if it does not know of ages.
+    last_age: u64,
+    activated: bool,
+    told: Told,
+}
+
+impl Item {
+    /// Event `id`, last seen at age `last_age`, which is 0 for a caller that does not know of ages.
+    pub(crate) fn new(id: u32, last_age: u64) -> Self {
+        Self {
+            id,
+            last_age,
+            activated: false,
+            told: Told::Nothing,
+        }
+    }
+
+    /// What there is to tell of it after a wait.
+    pub(crate) fn told(&self) -> &Told {
+        &self.told
+    }
+}
+
+impl Events {
+    /// Waits for one of the events, or for `all`: whether they came before `timeout` milliseconds were over, if it is
+    /// not for ever. Every so often `poll` is called, without locks, to have interrupts handled that were lost.
+    ///
+    /// EINVAL for an unknown event; EIO if one was destroyed; ERESTARTSYS on a signal, with the rest of the time
+    /// in `timeout` and what was consumed given back; EINTR when the caller is killed; ENOMEM.
+    pub(crate) fn wait(
+        &self,
+        items: &mut [Item],
+        all: bool,
+        timeout: &mut Option<u32>,
+        poll: impl Fn(),
+    ) -> Result<bool> {
+        let missing = if all { items.len() } else { items.len().min(1) };
+        let waiter = Waiter::new(missing)?;
+        let result = self
+            .begin(items, &waiter)
+            .and_then(|()| self.wait_for(items, &waiter, timeout, poll));
+        self.finish(items, &waiter, result);
+        result
+    }
+
+    /// Lists the waiter with its events. What was done stays on an error.
+    fn begin(&self, items: &mut [Item], waiter: &Arc<Waiter>) -> Result {
+        let _changing = self.changing.lock();
+        let mut state = self.state.lock();
+        if items.iter().any(|item| state.get_mut(item.id).is_none()) {
+            return Err(EINVAL);
+        }
+        for (index, item) in items.iter_mut().enumerate() {
+            state.look(item);
+            // Events stay while `changing` is held, and only its holder adds to their lists.
+            let wanted = state.get_mut(item.id).and_then(|event| event.wants_room());
+            if let Some(count) = wanted {
+                drop(state);
+                let room = Room::new(count)?;
+                state = self.state.lock();
+                let left = state.get_mut(item.id).map(|event| event.enlarge(room));
+                drop(left);
+            }
+            let event = state.get_mut(item.id).ok_or(EINVAL)?;
+            item.activated = event.begin(waiter, index, item.last_age)?;
+        }
+        Ok(())
+    }
+
+    fn wait_for(
+        &self,
+        items: &[Item],
+        waiter: &Waiter,
+        timeout: &mut Option<u32>,
+        poll: impl Fn(),
+    ) -> Result<bool> {
+        let started = Instant::<Monotonic>::now();
+        let total = *timeout;
+        let mut state = self.state.lock();
+        loop {
+            if waiter.is_done()? {
+                return Ok(true);
+            }
+            let elapsed = u32::try_from(started.elapsed().as_millis()).unwrap_or(u32::MAX);
+            let left = total.map(|total| total.saturating_sub(elapsed));
+            if task::is_killed() {
+                return Err(EINTR);
+            }
+            if kernel::current!().signal_pending() {
+                *timeout = left;
+                return Err(ERESTARTSYS);
+            }
+            if left == Some(0) {
+                return Ok(false);
+            }
+            let most = left.map_or(LOOK_AGAIN, |left| left.min(LOOK_AGAIN));
+            // One more, since the first may be nearly over.
+            if waiter.sleep(&mut state, msecs_to_jiffies(most) + 1) {
+                drop(state);
+                poll();
+                state = self.state.lock();
+                items.iter().for_each(|item| state.look(item));
+            }
+        }
+    }
+
+    /// Takes the waiter out of its events' lists, and has them told.
+    fn finish(&self, items: &mut [Item], waiter: &Arc<Waiter>, result: Result<bool>) {
+        let mut state = self.state.lock();
+        for (index, item) in items.iter_mut().enumerate() {
+            let Some(event) = state.get_mut(item.id) else {
+                continue;
+            };
+            item.activated |= event.finish(waiter, index);
+            if !item.activated {
+                continue;
+            }
+            match result {
+                Ok(true) => item.told = event.told(item.last_age),
+                Ok(false) => {}
+                Err(_) => event.give_back(),
+            }
+        }
+    }
+}
+
+impl State {
+    /// Sets an event whose slot the GPU has written to, whether or not the interrupt came.
+    fn look(&mut self, item: &Item) {
+        let slot = item.id as usize;
+        if self.signals.get_mut(slot).is_some() && self.is_signaled(slot) {
+            self.set_slot(slot);
+        }
+    }
+}
