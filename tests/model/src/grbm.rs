@@ -61,6 +61,12 @@ impl Grbm {
             .clear();
     }
 
+    /// Writes a VMID's bank of a register that has one for each.
+    pub fn set_of_vmid(&self, reg: Reg, vmid: u32, value: u32) {
+        let mut banks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        banks.insert((reg, vmid), value);
+    }
+
     /// The value in the selected bank, if `reg` is banked.
     pub fn read(&self, regs: &Store, reg: Reg) -> Option<u32> {
         if reg == gc::CC_GC_SHADER_ARRAY_CONFIG {

@@ -111,6 +111,10 @@ pub struct Summary {
     pub cp_eops: Count,
     /// Packets refused.
     pub cp_refused: Count,
+    /// Runlists begun, times that a VMID was given to a process, and that a queue was taken off for others.
+    pub cp_runlists: Count,
+    pub cp_vmids: Count,
+    pub cp_switches: Count,
     /// Queues that hung.
     pub cp_hangs: Count,
 }
@@ -181,6 +185,9 @@ impl Summary {
                 "eops": self.cp_eops.get(),
                 "refused": self.cp_refused.get(),
                 "hangs": self.cp_hangs.get(),
+                "runlists": self.cp_runlists.get(),
+                "vmids": self.cp_vmids.get(),
+                "switches": self.cp_switches.get(),
             },
             "engines": engines,
         })

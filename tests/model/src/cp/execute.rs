@@ -3,6 +3,7 @@
 
 use super::hqd::{Ib, Job};
 use super::interrupt::{self, Exception};
+use super::kiq::{self, Role};
 use super::pm4::{self, Condition, Packet, Place, Refusal, Release};
 use super::signal;
 use crate::error::{ModelError, Result};
@@ -112,9 +113,12 @@ impl<'a> Executor<'a> {
             words = whole;
         }
         words.truncate(length as usize);
-        let (name, outcome) = match pm4::decode(&words) {
-            Ok(packet) => (packet.name(), self.work(&packet)?),
-            Err(refusal) => return self.refuse(header, refusal),
+        let (name, outcome) = match self.scheduler(header) {
+            Some((name, role)) => (name, self.control(role, &words)?),
+            None => match pm4::decode(&words) {
+                Ok(packet) => (packet.name(), self.work(&packet)?),
+                Err(refusal) => return self.refuse(header, refusal),
+            },
         };
         match outcome {
             Ok(Work::Done) => self.advance(length)?,
@@ -125,6 +129,13 @@ impl<'a> Executor<'a> {
         }
         self.gpu.summary.pm4.count(name);
         Ok(self.eop_fault().unwrap_or(Step::Done))
+    }
+
+    /// The name of a packet that is a scheduler's, if the queue is one.
+    fn scheduler(&self, header: u32) -> Option<(&'static str, Role)> {
+        let name = kiq::name(pm4::opcode(header)).filter(|_| self.privileged())?;
+        let role = self.gpu.cp.role(self.gpu, self.job.slot)?;
+        Some((name, role))
     }
 
     /// Whether the EOP buffer could not be written.

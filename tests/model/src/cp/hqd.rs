@@ -79,8 +79,10 @@ pub struct Job {
     pub eop: Option<Eop>,
     /// The indirect buffer that is being executed.
     pub ib: Option<Ib>,
-    /// Tries of the packet at the read pointer.
+    /// Tries of the packet at the read pointer, and since its first.
     pub tries: u32,
+    /// See above.
+    pub waited: Duration,
 }
 
 /// A packet that waits for something.
@@ -99,7 +101,9 @@ pub struct Hqd {
     /// Dwords, never wrapping; while active.
     rptr: u64,
     wptr: u64,
-    /// A read of the write pointer from memory is due.
+    /// A read of the AQL read index from the MQD is due, and of the write pointer from memory.
+    restore: bool,
+    /// See above.
     poll: bool,
     /// DEQUEUE_REQUEST was written and not taken yet.
     dequeue: bool,
@@ -129,6 +133,7 @@ impl Hqd {
             generation: 0,
             rptr: 0,
             wptr: 0,
+            restore: false,
             poll: false,
             dequeue: false,
             executing: false,
@@ -163,7 +168,8 @@ impl Hqd {
         u64::from(self.reg(lo)) | u64::from(self.reg(Reg(lo.0 + 1))) << 32
     }
 
-    fn put_wide(&mut self, lo: Reg, value: u64) {
+    /// Stores two registers, the low dword first.
+    pub fn put_wide(&mut self, lo: Reg, value: u64) {
         self.put(lo, value as u32);
         self.put(Reg(lo.0 + 1), (value >> 32) as u32);
     }
@@ -171,6 +177,26 @@ impl Hqd {
     /// Loaded and started.
     pub fn is_active(&self) -> bool {
         self.active
+    }
+
+    /// It hangs.
+    pub fn is_hung(&self) -> bool {
+        self.hung
+    }
+
+    /// A number for this load of the HQD.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Whether it is active since that load.
+    pub fn is_loaded(&self, generation: u64) -> bool {
+        self.active && self.generation == generation
+    }
+
+    /// Whether it has packets that do not wait.
+    pub fn is_busy(&self) -> bool {
+        self.active && !self.hung && (self.poll || self.has_packets() && self.wait.is_none())
     }
 
     /// CP_HQD_VMID.VMID.
@@ -222,13 +248,22 @@ impl Hqd {
 
     /// When its next packet can be tried, or None if it needs a doorbell or register write first.
     pub fn ready_at(&self, now: Instant) -> Option<Instant> {
-        let runs = self.active && !self.hung && !self.executing && !self.dequeue;
-        (runs && self.has_packets()).then(|| self.wait.map_or(now, |wait| wait.next))
+        (self.is_free() && self.has_packets()).then(|| self.wait.map_or(now, |wait| wait.next))
+    }
+
+    /// Nothing is in the way of doing something with it.
+    fn is_free(&self) -> bool {
+        self.active && !self.hung && !self.executing && !self.dequeue
     }
 
     /// Whether there is something left to do.
     pub fn has_work(&self) -> bool {
         self.active && (self.hung || self.poll || self.has_packets())
+    }
+
+    /// Wants the queue off, as a dequeue request does.
+    pub fn request_off(&mut self) {
+        self.dequeue = true;
     }
 
     /// Whether a dequeue request can be taken now.
@@ -238,7 +273,19 @@ impl Hqd {
 
     /// Whether the write pointer is to be read from memory now.
     pub fn wants_poll(&self) -> bool {
-        self.poll && self.active && !self.hung && !self.executing && !self.dequeue
+        self.poll && self.is_free()
+    }
+
+    /// Whether the AQL read index is to be read from the MQD now.
+    pub fn wants_index(&self) -> bool {
+        self.restore && self.active && !self.executing
+    }
+
+    /// The AQL read index in the MQD is `index`: a ring that is full looks as if it were empty in PQ_RPTR.
+    pub fn restored(&mut self, index: u64) {
+        self.restore = false;
+        self.rptr = index.wrapping_mul(AQL_DWORDS);
+        self.wptr = self.wptr.max(self.rptr);
     }
 
     /// Has the write pointer read from memory once.
@@ -391,9 +438,6 @@ impl Hqd {
         let saved = u64::from(self.reg(gc::CP_HQD_PQ_RPTR));
         let behind = self.wptr.wrapping_sub(saved) & mask;
         self.rptr = self.wptr.saturating_sub(behind);
-        if self.is_aql() {
-            self.rptr &= !(AQL_DWORDS - 1);
-        }
         let ib = self.reg(gc::CP_HQD_IB_CONTROL);
         self.ib = ib_control::PROCESSING_IB.is_set(ib).then(|| Ib {
             base: self.wide(gc::CP_HQD_IB_BASE_ADDR),
@@ -406,6 +450,7 @@ impl Hqd {
         self.put(gc::CP_HQD_ERROR, 0);
         self.put(gc::CP_HQD_DEQUEUE_REQUEST, 0);
         self.dequeue = false;
+        self.restore = self.is_aql();
         self.wait = None;
         self.starved = None;
         self.generation += 1;
@@ -434,6 +479,7 @@ impl Hqd {
         self.hung = false;
         self.dequeue = false;
         self.poll = false;
+        self.restore = false;
         self.wait = None;
         self.generation += 1;
     }
@@ -486,13 +532,11 @@ impl Hqd {
             }),
             ib: self.ib,
             tries: self.wait.map_or(0, |wait| wait.tries),
+            waited: self
+                .wait
+                .map_or(Duration::ZERO, |wait| wait.since.elapsed()),
         };
         (job, valid)
-    }
-
-    /// Whether `job` is of the queue that is loaded now.
-    pub fn is_of(&self, job: &Job) -> bool {
-        self.active && self.generation == job.generation
     }
 
     /// The packet is done: the queue is where `job` says.

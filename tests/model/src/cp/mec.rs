@@ -4,8 +4,11 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::execute::{address_space, Executor, Step};
+use super::execute::{address_space, Executor, Outcome, Step, Work};
 use super::hqd::{self, Hqd, Job};
+use super::interrupt::Exception;
+use super::kiq::{self, Role};
+use super::runlist::{Engine, MapQueue, Resources, Runlist, Targets, Unmap};
 use super::{mqd, Slot, SLOTS};
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
@@ -22,8 +25,8 @@ const HURRY: Duration = Duration::from_micros(20);
 /// Period of write-pointer polling.
 const POLL_PERIOD: Duration = Duration::from_millis(1);
 
-struct State {
-    hqds: Vec<Hqd>,
+pub(super) struct State {
+    pub(super) hqds: Vec<Hqd>,
     current: usize,
     slice_end: Option<Instant>,
     hurried: Option<Instant>,
@@ -31,6 +34,16 @@ struct State {
     paused: bool,
     /// User queues that are to hang with their next packet.
     hang: u64,
+    /// The HIQ that the KIQ mapped, and which load of the HQD that is.
+    hiq: Option<(Slot, u64)>,
+    /// What the HIQ was given.
+    pub(super) resources: Resources,
+    /// VMIDs of these that processes have.
+    pub(super) vmids_used: u16,
+    /// What it runs.
+    pub(super) list: Option<Runlist>,
+    /// A queue that hangs was reported in the MQD of the HIQ.
+    reported: bool,
 }
 
 /// The compute front end.
@@ -46,6 +59,10 @@ enum Choice<'a> {
     Run(Job, bool),
     /// Takes the queue off.
     Dequeue(MutexGuard<'a, State>, Slot),
+    /// Reads the queue's AQL read index from its MQD.
+    Restore(MutexGuard<'a, State>, Slot),
+    /// Gives other queues of the runlist a turn.
+    Schedule(MutexGuard<'a, State>),
     /// Reads the queue's write pointer from memory.
     Poll(MutexGuard<'a, State>, Slot),
     /// Nothing until then, or until something changes.
@@ -90,6 +107,11 @@ impl Cp {
                 next_poll: None,
                 paused: false,
                 hang: 0,
+                hiq: None,
+                resources: Resources::default(),
+                vmids_used: 0,
+                list: None,
+                reported: false,
             }),
             work: Condvar::new(),
         }
@@ -107,6 +129,11 @@ impl Cp {
         }
         state.paused = false;
         state.hang = 0;
+        state.hiq = None;
+        state.resources = Resources::default();
+        state.vmids_used = 0;
+        state.list = None;
+        state.reported = false;
     }
 
     /// User queues execute no packets; dequeue requests are answered.
@@ -199,7 +226,10 @@ impl Cp {
         let mut state = self.state();
         let owner = Slot::all().find(|slot| state.hqds[slot.index()].owns_doorbell(index));
         let Some(slot) = owner else {
-            return Ok(false);
+            let known = state.list.as_mut().is_some_and(|list| list.ring(index));
+            drop(state);
+            self.work.notify_all();
+            return Ok(known);
         };
         if !state.hqds[slot.index()].ring(value) {
             return Err(ModelError::Other(format!(
@@ -246,12 +276,10 @@ impl Cp {
         match self.choose(gpu, state) {
             Choice::Run(job, valid) => self.execute(gpu, job, valid)?,
             Choice::Dequeue(mut state, slot) => {
-                let hqd = &mut state.hqds[slot.index()];
-                let index = hqd.read_index();
-                hqd.drop_off();
-                gpu.summary.cp_dequeues.bump();
-                mqd::save(gpu, hqd, index)?;
+                state.take_off(gpu, slot)?;
             }
+            Choice::Restore(mut state, slot) => state.restore(gpu, slot)?,
+            Choice::Schedule(mut state) => state.schedule(gpu, Instant::now())?,
             Choice::Poll(mut state, slot) => {
                 let hqd = &mut state.hqds[slot.index()];
                 let vm = address_space(gpu, hqd.vmid());
@@ -271,6 +299,15 @@ impl Cp {
         let control = gpu.regs.get(gc::CP_MEC_CNTL);
         let now = Instant::now();
         let mut next = poll_all(gpu, &mut state, now);
+        let due = state
+            .list
+            .as_ref()
+            .and_then(|list| list.due(&state.hqds, now));
+        match due {
+            Some(at) if at <= now => return Choice::Schedule(state),
+            Some(at) => next = Some(next.map_or(at, |next| next.min(at))),
+            None => {}
+        }
         let stay = state.slice_end.is_some_and(|end| now < end);
         let first = state.current + usize::from(!stay);
         for n in 0..SLOTS {
@@ -279,6 +316,9 @@ impl Cp {
             let hqd = &mut state.hqds[slot.index()];
             if !hqd.is_active() || is_stopped(control, slot) {
                 continue;
+            }
+            if hqd.wants_index() {
+                return Choice::Restore(state, slot);
             }
             if hqd.wants_off() {
                 return Choice::Dequeue(state, slot);
@@ -311,6 +351,76 @@ impl Cp {
         Choice::Wait(state, next)
     }
 
+    /// Which scheduler a queue is.
+    pub(super) fn role(&self, gpu: &Gpu, slot: Slot) -> Option<Role> {
+        let state = self.state();
+        let generation = state.hqds[slot.index()].generation();
+        let hiq = state.hiq == Some((slot, generation));
+        kiq::role(gpu, slot).or(hiq.then_some(Role::Hiq))
+    }
+
+    /// SET_RESOURCES of the HIQ.
+    pub(super) fn set_resources(&self, resources: Resources) {
+        self.state().resources = resources;
+    }
+
+    /// MAP_QUEUES of the KIQ. Inside: what is wrong with it.
+    pub(super) fn map_queue(
+        &self,
+        gpu: &Gpu,
+        map: &MapQueue,
+    ) -> Result<std::result::Result<(), &'static str>> {
+        let mut state = self.state();
+        let Some(slot) = map.slot else {
+            return Ok(Err("MAP_QUEUES outside of a runlist says no slot"));
+        };
+        if state.hqds[slot.index()].is_active() {
+            return Ok(Err("MAP_QUEUES: the slot is in use"));
+        }
+        let generation = state.load(gpu, slot, map, map.vmid)?;
+        if map.engine == Engine::Hiq {
+            state.hiq = Some((slot, generation));
+        }
+        Ok(Ok(()))
+    }
+
+    /// UNMAP_QUEUES, which has waited for so long for a queue that hangs.
+    pub(super) fn unmap(&self, gpu: &Gpu, unmap: &Unmap, waited: Duration) -> Result<Work> {
+        let mut state = self.state();
+        let mut gone = state.drop_entries(gpu, unmap)?;
+        if let Targets::Doorbells(doorbells) = &unmap.targets {
+            // Those that were mapped to given slots, or loaded by registers.
+            for slot in Slot::all().filter(|&slot| slot != unmap.by) {
+                let hqd = &mut state.hqds[slot.index()];
+                if hqd.is_active() && doorbells.contains(&hqd.doorbell()) {
+                    if unmap.reset {
+                        hqd.unhang();
+                    }
+                    gone &= state.take_off(gpu, slot)?;
+                }
+            }
+        }
+        state.verdict(gpu, unmap.by, gone, waited)
+    }
+
+    /// RUN_LIST: `list` in place of the one before, which may have a queue that hangs.
+    pub(super) fn run_list(&self, gpu: &Gpu, by: Slot, list: Runlist, waited: Duration) -> Outcome {
+        let mut state = self.state();
+        let before = Unmap {
+            targets: Targets::All,
+            reset: false,
+            by,
+        };
+        let gone = state.drop_entries(gpu, &before)?;
+        if !gone {
+            return Ok(Ok(state.verdict(gpu, by, gone, waited)?));
+        }
+        let begun = state.begin_list(gpu, list, Instant::now())?;
+        Ok(begun
+            .map(|()| Work::Done)
+            .map_err(|reason| (Exception::Unsupported, reason)))
+    }
+
     fn execute(&self, gpu: &Gpu, mut job: Job, valid: bool) -> Result<()> {
         let executor = Executor::new(gpu, &mut job);
         let step = if valid {
@@ -321,7 +431,7 @@ impl Cp {
         let mut state = self.state();
         let now = Instant::now();
         let hqd = &mut state.hqds[job.slot.index()];
-        if !hqd.is_of(&job) {
+        if !hqd.is_loaded(job.generation) {
             return Ok(());
         }
         match step {
@@ -353,6 +463,43 @@ impl Default for Cp {
 }
 
 impl State {
+    /// Takes a queue off with its state saved. False: it hangs; then the request stays.
+    pub(super) fn take_off(&mut self, gpu: &Gpu, slot: Slot) -> Result<bool> {
+        let hqd = &mut self.hqds[slot.index()];
+        if hqd.is_hung() {
+            hqd.request_off();
+            return Ok(false);
+        }
+        let index = hqd.read_index();
+        hqd.drop_off();
+        gpu.summary.cp_dequeues.bump();
+        mqd::save(gpu, hqd, index)?;
+        Ok(true)
+    }
+
+    /// Takes a queue's AQL read index from its MQD.
+    pub(super) fn restore(&mut self, gpu: &Gpu, slot: Slot) -> Result<()> {
+        let hqd = &mut self.hqds[slot.index()];
+        let index = mqd::read_index(gpu, hqd)?;
+        hqd.restored(index);
+        Ok(())
+    }
+
+    /// How a scheduler's packet goes on that wants queues off: it waits for those that hang, and says so in
+    /// the scheduler's MQD when it has waited too long.
+    fn verdict(&mut self, gpu: &Gpu, by: Slot, gone: bool, waited: Duration) -> Result<Work> {
+        if gone {
+            self.reported = false;
+            return Ok(Work::Done);
+        }
+        let hung = self.hqds.iter().find(|hqd| hqd.is_hung());
+        if let Some(hung) = hung.filter(|_| !self.reported && waited >= self.resources.patience()) {
+            mqd::report_hang(gpu, &self.hqds[by.index()], hung.doorbell())?;
+            self.reported = true;
+        }
+        Ok(Work::Blocked)
+    }
+
     /// Something was done that others may wait for.
     fn hurry(&mut self, now: Instant) {
         if self.hurried.is_some_and(|last| now < last + HURRY) {

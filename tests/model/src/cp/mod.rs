@@ -44,6 +44,24 @@
 //!   is done its header becomes INVALID, then the read index is written (64 bits), then the completion signal
 //!   is: timestamps if amd_queue_t has the profiling property, value - 1, and with a mailbox the event id
 //!   goes there and to an interrupt.
+//! - *AQL read index*: when the queue is started it is read from the MQD's dwords 96 and 97, which a dequeue
+//!   wrote.
+//! - *KIQ and HIQ*: the KIQ is the queue that RLC_CP_SCHEDULERS.scheduler0 names, the HIQ the one in
+//!   scheduler1 or the one that the KIQ maps with engine 1. Only they have the packets of schedulers, and
+//!   must be of VMID 0. What is wrong with one of these is an error of the driver. MAP_QUEUES outside of a
+//!   runlist needs a given slot, SDMA queues are not mapped. Loading reads the MQD's dwords 128 to 183, takes
+//!   doorbell and write-pointer address from the packet, sets DOORBELL_EN and reads the write pointer once.
+//! - *RUN_LIST* takes the queues of the list before off, as UNMAP_QUEUES does, then gives VMIDs (lowest
+//!   first) and slots (across the pipes) of the HIQ's SET_RESOURCES. A VMID that a process gets has its
+//!   page-table base set in both hubs, its translations flushed, SH_MEM, TBA and TMA, PASID mappings and
+//!   LUTs set; when its last queue leaves, mappings and LUTs are 0. A dword 0 ends the list. If not all fits,
+//!   the list has to end in a chained RUN_LIST to its start, and queues take turns of the shortest quantum of
+//!   MAP_PROCESS (ms): who has waited longest for one comes first. A turn ends early when nobody on the
+//!   hardware has packets that do not wait. Who has nothing to do waits for its doorbell.
+//! - *UNMAP_QUEUES* takes its queues out of the list too. One that hangs is waited for: after the latency of
+//!   SET_RESOURCES (at least 100 ms) the dword index of its doorbell goes to dword 240 of the MQD of the
+//!   queue with the packet; the scheduler goes on when it is off by registers as above. With action 1 (reset)
+//!   it is just taken off. Such a queue gets no turn until the next RUN_LIST.
 //! - *EOP buffer*: each RELEASE_MEM and completion puts eight dwords there and takes them out again; without
 //!   an address (0) nothing is put.
 
@@ -52,9 +70,12 @@ mod eop;
 mod execute;
 mod hqd;
 mod interrupt;
+mod kiq;
 mod mec;
 mod mqd;
 mod pm4;
+mod process;
+mod runlist;
 mod signal;
 
 pub use mec::Cp;

@@ -11,6 +11,8 @@ use crate::vm::Vm;
 
 /// Dword of the AQL read index.
 const READ_INDEX: u64 = 96;
+/// Dword of queue_doorbell_id0.
+const DOORBELL_ID0: u64 = 240;
 /// Dword of the first HQD register, CP_MQD_BASE_ADDR; the others follow in their order.
 const FIRST: u64 = 128;
 
@@ -31,6 +33,32 @@ const SAVED: &[Reg] = &[
 /// Byte offset of a register's dword.
 fn offset(reg: Reg) -> u64 {
     (FIRST + u64::from(reg.0 - gc::CP_MQD_BASE_ADDR.0)) * 4
+}
+
+/// Registers in the MQD: those up to CP_HQD_PQ_WPTR_HI.
+const REGISTERS: u32 = gc::CP_HQD_PQ_WPTR_HI.0 - gc::CP_MQD_BASE_ADDR.0 + 1;
+
+/// Loads an HQD's registers from the MQD at `mqd`.
+pub fn load(gpu: &Gpu, hqd: &mut Hqd, mqd: u64) -> Result<()> {
+    let mut image = [0; REGISTERS as usize * 4];
+    Vm::kernel(gpu, HubId::Gfx).read(mqd + FIRST * 4, &mut image)?;
+    for (n, word) in (0..).zip(image.chunks_exact(4)) {
+        let value = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+        hqd.put(gc::CP_MQD_BASE_ADDR.nth(n, 1), value);
+    }
+    Ok(())
+}
+
+/// The AQL read index in a queue's MQD.
+pub fn read_index(gpu: &Gpu, hqd: &Hqd) -> Result<u64> {
+    let mut index = [0; 8];
+    Vm::kernel(gpu, HubId::Gfx).read(hqd.mqd() + READ_INDEX * 4, &mut index)?;
+    Ok(u64::from_le_bytes(index))
+}
+
+/// Says in the scheduler's MQD which queue does not leave: by its doorbell's dword index.
+pub fn report_hang(gpu: &Gpu, scheduler: &Hqd, doorbell: u32) -> Result<()> {
+    Vm::kernel(gpu, HubId::Gfx).store32(scheduler.mqd() + DOORBELL_ID0 * 4, doorbell)
 }
 
 /// Writes what a queue's MQD keeps: `hqd` was just taken off, at read index `index`.

@@ -82,7 +82,9 @@ fn queue(job: &Job, vm: &Vm<'_>) -> Result<Option<u64>> {
         return Ok(None);
     };
     let offset = u64::from(vm.load32(index + 8)?);
-    Ok((offset == READ_INDEX).then(|| index - READ_INDEX))
+    Ok(index
+        .checked_sub(READ_INDEX)
+        .filter(|_| offset == READ_INDEX))
 }
 
 /// Whether the queue wants timestamps.

@@ -4,8 +4,11 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
 
+use super::compute::{write, DWORDS};
 use super::rig::*;
+use crate::regs::gc;
 use crate::regs::sdma::{self, gfx_context_status as status};
 
 const VA: u64 = 0x1_0000_0000;
@@ -32,6 +35,77 @@ fn packet() -> impl Strategy<Value = Vec<u32>> {
     })
 }
 
+/// A PM4 packet with a known or any opcode and a count that is likely to be right.
+fn pm4() -> impl Strategy<Value = Vec<u32>> {
+    let known = vec![
+        0x10, 0x15, 0x1e, 0x37, 0x3c, 0x3f, 0x40, 0x46, 0x49, 0x58, 0x76, 0x79, 0x98, 0xa0, 0xa2,
+        0xa3, 0xa5,
+    ];
+    let opcode = prop_oneof![prop::sample::select(known), 0u32..0x100];
+    let word = prop_oneof![
+        any::<u32>(),
+        0u32..0x1000,
+        Just(0),
+        Just(5 << 8),
+        Just(2 << 29 | 2 << 24),
+        Just(8 | 1 << 23),
+    ];
+    let body = prop::collection::vec(word, 1..9);
+    (opcode, body, 0u32..40, any::<u32>()).prop_map(|(opcode, body, odd, any)| {
+        let count = if odd == 0 {
+            any % 64
+        } else {
+            body.len() as u32 - 1
+        };
+        let mut packet = vec![3 << 30 | count << 16 | opcode << 8];
+        packet.extend(body);
+        packet
+    })
+}
+
+/// An AQL packet of any type, with signals that are likely to be there.
+fn aql() -> impl Strategy<Value = [u32; 16]> {
+    let head = prop_oneof![0u32..7, 0u32..3, any::<u32>()];
+    let word = prop_oneof![
+        Just(0),
+        (0u32..0x1000).prop_map(|n| n << 3),
+        any::<u32>(),
+        Just(0xc002_3f00),
+        Just(8 | 1 << 23),
+    ];
+    (head, 0u32..3, prop::array::uniform15(word)).prop_map(|(head, format, words)| {
+        let mut packet = [0; 16];
+        packet[0] = head | format << 16;
+        packet[1..].copy_from_slice(&words);
+        packet
+    })
+}
+
+/// Runs what `put` puts into a queue, then takes it off; another queue does not notice.
+fn survive(aql: bool, put: impl FnOnce(&Rig, &mut super::compute::Compute)) -> TestCaseResult {
+    let mut rig = Rig::new();
+    let mut queue = rig.running([1, 0, 0], 8, aql);
+    let mut other = rig.running([1, 0, 1], 9, false);
+    rig.map_large(8, 0, 0, RW);
+    let gpu = rig.gpu.clone();
+    let front = std::thread::spawn(move || gpu.cp.run(&gpu));
+    put(&rig, &mut queue);
+    rig.knock(&queue);
+    std::thread::sleep(Duration::from_millis(10));
+    rig.set_hqd(&queue, gc::CP_HQD_DEQUEUE_REQUEST, 1);
+    eventually("inactive", || !rig.is_active(&queue) || front.is_finished());
+    let packet = write(other.data(), 77);
+    rig.put(&mut other, &packet);
+    rig.knock(&other);
+    let written = || rig.peek32(vram(other.memory())) == 77;
+    eventually("write", || written() || front.is_finished());
+    if front.is_finished() {
+        let error = front.join().unwrap();
+        return Err(TestCaseError::fail(format!("{error:?}")));
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() })]
     #[test]
@@ -56,5 +130,21 @@ proptest! {
             let error = engine.join().unwrap();
             return Err(TestCaseError::fail(format!("{error:?}")));
         }
+    }
+
+    #[test]
+    fn pm4_queues_cannot_break_the_device(packets in prop::collection::vec(pm4(), 1..20)) {
+        let words: Vec<u32> = packets.into_iter().flatten().collect();
+        prop_assert!((words.len() as u64) < DWORDS);
+        survive(false, |rig, queue| rig.put(queue, &words))?;
+    }
+
+    #[test]
+    fn aql_queues_cannot_break_the_device(packets in prop::collection::vec(aql(), 1..20)) {
+        survive(true, |rig, queue| {
+            for packet in &packets {
+                rig.put_aql(queue, packet);
+            }
+        })?;
     }
 }

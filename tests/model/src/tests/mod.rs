@@ -13,5 +13,6 @@ mod pm4;
 mod queues;
 mod registers;
 mod rig;
+mod runlists;
 mod tables;
 mod windows;

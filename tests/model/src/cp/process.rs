@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A process of a runlist, and what a VMID is set to for it.
+
+use crate::gpu::Gpu;
+use crate::hub::HubId;
+use crate::regs::athub::{self, atc_vmid0_pasid_mapping as mapping};
+use crate::regs::gc;
+use crate::regs::osssys;
+use crate::regs::{Field, Reg};
+use crate::tlb::Scope;
+
+/// MAP_PROCESS in gfx90a's form.
+const DWORDS: usize = 21;
+
+/// MAP_PROCESS.
+#[derive(Debug, Clone)]
+pub struct Process {
+    /// PASID.
+    pub pasid: u16,
+    /// Length of a turn, ms.
+    pub quantum: u32,
+    /// Page-table base, as the context's register has it.
+    root: u64,
+    /// SH_MEM_BASES, SH_MEM_CONFIG.
+    shared: [u32; 2],
+    /// Trap handler and its memory: TBA and TMA, low and high.
+    trap: [u32; 4],
+    /// Its address space now.
+    pub vmid: Option<u8>,
+}
+
+impl Process {
+    /// Decodes the packet.
+    pub fn decode(words: &[u32]) -> Result<Process, &'static str> {
+        if words.len() != DWORDS {
+            return Err("MAP_PROCESS has 21 dwords");
+        }
+        let pasid = Field::new(15, 0).get(words[1]) as u16;
+        if pasid == 0 {
+            return Err("MAP_PROCESS: the PASID is 0");
+        }
+        Ok(Process {
+            pasid,
+            quantum: Field::new(31, 25).get(words[1]),
+            root: u64::from(words[2]) | u64::from(words[3]) << 32,
+            shared: [words[4], words[5]],
+            trap: [words[6], words[7], words[8], words[9]],
+            vmid: None,
+        })
+    }
+
+    /// Makes `vmid` the process' own. What it was used for before is not in the caches any more.
+    pub fn assign(&mut self, gpu: &Gpu, vmid: u8) {
+        self.vmid = Some(vmid);
+        let n = u32::from(vmid);
+        let base = gc::VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32.nth(n, 2);
+        for hub in [HubId::Gfx, HubId::Mm] {
+            gpu.regs.set(hub.reg(base), self.root as u32);
+            let high = hub.reg(Reg(base.0 + 1));
+            gpu.regs.set(high, (self.root >> 32) as u32);
+            gpu.hub(hub).flush(gpu, 1 << vmid, Scope::ALL);
+        }
+        let banked = [
+            (gc::SH_MEM_BASES, self.shared[0]),
+            (gc::SH_MEM_CONFIG, self.shared[1]),
+            (gc::SQ_SHADER_TBA_LO, self.trap[0]),
+            (gc::SQ_SHADER_TBA_HI, self.trap[1]),
+            (gc::SQ_SHADER_TMA_LO, self.trap[2]),
+            (gc::SQ_SHADER_TMA_HI, self.trap[3]),
+        ];
+        for (reg, value) in banked {
+            gpu.grbm.set_of_vmid(reg, n, value);
+        }
+        let value = mapping::PASID.of(self.pasid.into()) | mapping::VALID.of(1);
+        set_pasid(gpu, n, value, self.pasid.into());
+        gpu.summary.cp_vmids.bump();
+    }
+}
+
+/// Nobody has `vmid` now.
+pub fn release(gpu: &Gpu, vmid: u8) {
+    set_pasid(gpu, vmid.into(), 0, 0);
+}
+
+fn set_pasid(gpu: &Gpu, vmid: u32, mapping: u32, pasid: u32) {
+    for first in [
+        athub::ATC_VMID0_PASID_MAPPING,
+        athub::ATC_VMID16_PASID_MAPPING,
+    ] {
+        gpu.regs.set(first.nth(vmid, 1), mapping);
+    }
+    for first in [osssys::IH_VMID_0_LUT, osssys::IH_VMID_0_LUT_MM] {
+        gpu.regs.set(first.nth(vmid, 1), pasid);
+    }
+}

@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Runlists: processes and their queues, which take turns on the VMIDs and HQDs that there are.
+
+use std::time::{Duration, Instant};
+
+use super::hqd::Hqd;
+use super::kiq::{self, RUN_LIST};
+use super::mec::State;
+use super::pm4;
+use super::{mqd, process, Slot};
+use crate::error::Result;
+use crate::gpu::Gpu;
+use crate::regs::gc::{self, cp_hqd_pq_doorbell_control as doorbell};
+use crate::regs::Field;
+
+pub use super::process::Process;
+
+const MAP_PROCESS: u32 = 0xa1;
+const MAP_QUEUES: u32 = 0xa2;
+
+/// What queues that wait or have nothing to do get of a turn when others want one.
+const SHORT_TURN: Duration = Duration::from_millis(1);
+
+/// What SET_RESOURCES gives to the HIQ.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Resources {
+    /// Bit n: VMID n.
+    pub vmids: u16,
+    /// Bit n: slot n.
+    pub queues: u64,
+    /// How long a queue may take to leave before it is reported, in units of 100 ms.
+    pub latency: u32,
+}
+
+impl Resources {
+    /// How long a queue may take to leave.
+    pub fn patience(&self) -> Duration {
+        Duration::from_millis(100) * self.latency.max(1)
+    }
+}
+
+/// The engine of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// The MECs.
+    Compute,
+    /// The same, and it becomes the HIQ.
+    Hiq,
+}
+
+/// MAP_QUEUES.
+#[derive(Debug, Clone, Copy)]
+pub struct MapQueue {
+    /// Engine.
+    pub engine: Engine,
+    /// Where, if the driver says so.
+    pub slot: Option<Slot>,
+    /// Stays when dynamic queues go.
+    pub is_static: bool,
+    /// Address space, if the driver says where.
+    pub vmid: u8,
+    /// Dword index.
+    pub doorbell: u32,
+    /// Address of the MQD.
+    pub mqd: u64,
+    /// Address of the write pointer, in the queue's address space.
+    pub wptr: u64,
+}
+
+/// Which queues UNMAP_QUEUES means.
+#[derive(Debug, Clone)]
+pub enum Targets {
+    /// Those with these doorbells.
+    Doorbells(Vec<u32>),
+    /// Those of a process.
+    Pasid(u16),
+    /// All of the runlist.
+    All,
+    /// All but static ones.
+    Dynamic,
+}
+
+/// UNMAP_QUEUES.
+#[derive(Debug, Clone)]
+pub struct Unmap {
+    /// Which.
+    pub targets: Targets,
+    /// Also those that hang.
+    pub reset: bool,
+    /// The scheduler's queue.
+    pub by: Slot,
+}
+
+/// A queue of a runlist.
+pub struct Entry {
+    process: usize,
+    map: MapQueue,
+    /// Where it is, and which load of that HQD it is.
+    place: Option<(Slot, u64)>,
+    /// Since when it has wanted a turn.
+    wants: Option<Instant>,
+    /// The driver took it off by register.
+    lost: bool,
+}
+
+/// A runlist.
+pub struct Runlist {
+    processes: Vec<Process>,
+    entries: Vec<Entry>,
+    /// Ends in a jump to its start: more than fits takes turns.
+    repeats: bool,
+    /// Processes at once; 0: as many as there are VMIDs.
+    at_once: usize,
+    turn_end: Option<Instant>,
+    turn_begin: Option<Instant>,
+    /// The last turn was given to nobody new.
+    stuck: bool,
+}
+
+impl Runlist {
+    /// Decodes the buffer at `base`.
+    pub fn parse(
+        words: &[u32],
+        base: u64,
+        at_once: u32,
+    ) -> std::result::Result<Runlist, &'static str> {
+        let mut list = Runlist {
+            processes: Vec::new(),
+            entries: Vec::new(),
+            repeats: false,
+            at_once: at_once as usize,
+            turn_end: None,
+            turn_begin: None,
+            stuck: false,
+        };
+        let now = Instant::now();
+        let mut rest = words;
+        while let Some(&header) = rest.first() {
+            if header == 0 {
+                break;
+            }
+            let length = pm4::length(header).map_err(|(_, reason)| reason)? as usize;
+            if length > rest.len() {
+                return Err("runlist: a packet is longer than the list");
+            }
+            let packet = &rest[..length];
+            match pm4::opcode(header) {
+                MAP_PROCESS => {
+                    let process = Process::decode(packet)?;
+                    let twice = |other: &Process| other.pasid == process.pasid;
+                    if list.processes.iter().any(twice) {
+                        return Err("runlist: a PASID is there twice");
+                    }
+                    list.processes.push(process);
+                }
+                MAP_QUEUES => {
+                    let map = kiq::map_queue(packet)?;
+                    if list.processes.is_empty() {
+                        return Err("runlist: MAP_QUEUES before MAP_PROCESS");
+                    }
+                    if map.engine != Engine::Compute || map.slot.is_some() {
+                        return Err("runlist: MAP_QUEUES is not of a compute queue in any slot");
+                    }
+                    list.entries.push(Entry {
+                        process: list.processes.len() - 1,
+                        map,
+                        place: None,
+                        wants: Some(now),
+                        lost: false,
+                    });
+                }
+                RUN_LIST => {
+                    if packet.len() != 4 {
+                        return Err("RUN_LIST has 4 dwords");
+                    }
+                    let to = u64::from(packet[1]) | u64::from(packet[2]) << 32;
+                    if to & !3 != base || !Field::new(20, 20).is_set(packet[3]) {
+                        return Err("runlist: RUN_LIST is not chained to its start");
+                    }
+                    list.repeats = true;
+                }
+                _ => return Err("runlist: the opcode is unknown"),
+            }
+            rest = &rest[length..];
+        }
+        Ok(list)
+    }
+
+    fn quantum(&self) -> Duration {
+        let quantum = self.processes.iter().map(|process| process.quantum).min();
+        Duration::from_millis(quantum.unwrap_or(0).max(1).into())
+    }
+
+    /// A doorbell at `index` of a queue that has no turn now. False if there is none.
+    pub fn ring(&mut self, index: u32) -> bool {
+        let owner = self
+            .entries
+            .iter_mut()
+            .find(|entry| entry.map.doorbell == index && entry.place.is_none() && !entry.lost);
+        let Some(entry) = owner else {
+            return false;
+        };
+        entry.wants.get_or_insert_with(Instant::now);
+        true
+    }
+
+    /// When the next turn begins, if a queue wants one.
+    pub fn due(&self, hqds: &[Hqd], now: Instant) -> Option<Instant> {
+        let waits = |entry: &Entry| entry.place.is_none() && entry.wants.is_some() && !entry.lost;
+        if !self.entries.iter().any(waits) {
+            return None;
+        }
+        let end = self.turn_end.unwrap_or(now);
+        let mapped = || self.entries.iter().filter_map(|entry| entry.place);
+        let hqd = |slot: Slot| &hqds[slot.index()];
+        if self.stuck || mapped().any(|(slot, _)| hqd(slot).is_busy()) {
+            return Some(end);
+        }
+        let short = self.turn_begin.map_or(now, |begin| begin + SHORT_TURN);
+        if mapped().any(|(slot, _)| hqd(slot).has_work()) {
+            return Some(end.min(short));
+        }
+        Some(now)
+    }
+}
+
+/// The order in which queues get a place.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Hung,
+    Wants(Instant),
+    Runs,
+    Idle,
+    Absent,
+}
+
+impl State {
+    /// Gives the next queues of the runlist their turn; all that fit if they do.
+    pub(super) fn schedule(&mut self, gpu: &Gpu, now: Instant) -> Result<()> {
+        let Some(mut list) = self.list.take() else {
+            return Ok(());
+        };
+        let result = self.rotate(gpu, &mut list, now);
+        self.list = Some(list);
+        result
+    }
+
+    fn rotate(&mut self, gpu: &Gpu, list: &mut Runlist, now: Instant) -> Result<()> {
+        for entry in &mut list.entries {
+            if let Some((slot, generation)) = entry.place {
+                if !self.hqds[slot.index()].is_loaded(generation) {
+                    entry.place = None;
+                    entry.lost = true;
+                }
+            }
+        }
+        let chosen = self.choose_entries(list);
+        for (n, entry) in list.entries.iter_mut().enumerate() {
+            if let (Some((slot, _)), false) = (entry.place, chosen.contains(&n)) {
+                let work = self.hqds[slot.index()].has_work();
+                if !self.take_off(gpu, slot)? {
+                    continue;
+                }
+                gpu.summary.cp_switches.bump();
+                entry.place = None;
+                entry.wants = work.then_some(now);
+            }
+        }
+        self.release_vmids(gpu, list);
+        list.stuck = true;
+        for n in chosen {
+            let entry = &mut list.entries[n];
+            if entry.place.is_some() {
+                continue;
+            }
+            let process = &mut list.processes[entry.process];
+            let vmid = match process.vmid {
+                Some(vmid) => vmid,
+                None => match self.free_vmid() {
+                    Some(vmid) => {
+                        process.assign(gpu, vmid);
+                        self.vmids_used |= 1 << vmid;
+                        vmid
+                    }
+                    None => continue,
+                },
+            };
+            let Some(slot) = self.free_slot() else {
+                continue;
+            };
+            let generation = self.load(gpu, slot, &entry.map, vmid)?;
+            entry.place = Some((slot, generation));
+            entry.wants = None;
+            list.stuck = false;
+        }
+        list.turn_begin = Some(now);
+        list.turn_end = Some(now + list.quantum());
+        Ok(())
+    }
+
+    /// The entries that are to be on the hardware.
+    fn choose_entries(&self, list: &Runlist) -> Vec<usize> {
+        let mut order: Vec<(Rank, usize)> = Vec::new();
+        for (n, entry) in list.entries.iter().enumerate().filter(|(_, e)| !e.lost) {
+            let rank = match (entry.place, entry.wants) {
+                (Some((slot, _)), _) if self.hqds[slot.index()].is_hung() => Rank::Hung,
+                (Some((slot, _)), _) if self.hqds[slot.index()].has_work() => Rank::Runs,
+                (Some(_), _) => Rank::Idle,
+                (None, Some(since)) => Rank::Wants(since),
+                (None, None) => Rank::Absent,
+            };
+            order.push((rank, n));
+        }
+        order.sort();
+        let own = list.entries.iter().filter(|entry| entry.place.is_some());
+        let room = own.count() + self.free_slots().count();
+        let at_once = match list.at_once {
+            0 => usize::MAX,
+            n => n,
+        };
+        let vmids = (self.resources.vmids.count_ones() as usize).min(at_once);
+        let mut processes: Vec<usize> = Vec::new();
+        let mut chosen = Vec::new();
+        for (_, n) in order {
+            let process = list.entries[n].process;
+            if chosen.len() == room {
+                break;
+            }
+            if !processes.contains(&process) {
+                if processes.len() == vmids {
+                    continue;
+                }
+                processes.push(process);
+            }
+            chosen.push(n);
+        }
+        chosen
+    }
+
+    /// Slots of the HIQ's that nothing is on, spread over the pipes.
+    fn free_slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        let mut slots: Vec<Slot> = Slot::all().collect();
+        slots.sort_by_key(|slot| (slot.queue(), slot.me(), slot.pipe()));
+        slots.into_iter().filter(|slot| {
+            self.resources.queues >> slot.index() & 1 == 1 && !self.hqds[slot.index()].is_active()
+        })
+    }
+
+    fn free_slot(&self) -> Option<Slot> {
+        self.free_slots().next()
+    }
+
+    fn free_vmid(&self) -> Option<u8> {
+        let free = self.resources.vmids & !self.vmids_used;
+        (free != 0).then(|| free.trailing_zeros() as u8)
+    }
+
+    /// Takes the VMIDs of processes without a queue on the hardware.
+    fn release_vmids(&mut self, gpu: &Gpu, list: &mut Runlist) {
+        for (n, process) in list.processes.iter_mut().enumerate() {
+            let used = |entry: &Entry| entry.process == n && entry.place.is_some();
+            if list.entries.iter().any(used) {
+                continue;
+            }
+            if let Some(vmid) = process.vmid.take() {
+                process::release(gpu, vmid);
+                self.vmids_used &= !(1 << vmid);
+            }
+        }
+    }
+
+    /// Loads a queue's MQD into `slot` and starts it; which load of the HQD that is.
+    pub(super) fn load(&mut self, gpu: &Gpu, slot: Slot, map: &MapQueue, vmid: u8) -> Result<u64> {
+        let hqd = &mut self.hqds[slot.index()];
+        mqd::load(gpu, hqd, map.mqd)?;
+        let control = hqd.reg(gc::CP_HQD_PQ_DOORBELL_CONTROL);
+        let control = doorbell::DOORBELL_OFFSET.put(control, map.doorbell);
+        let control = doorbell::DOORBELL_HIT.put(control, 0);
+        hqd.put(
+            gc::CP_HQD_PQ_DOORBELL_CONTROL,
+            doorbell::DOORBELL_EN.put(control, 1),
+        );
+        hqd.put_wide(gc::CP_MQD_BASE_ADDR, map.mqd);
+        hqd.put_wide(gc::CP_HQD_PQ_WPTR_POLL_ADDR, map.wptr);
+        hqd.put(gc::CP_HQD_VMID, vmid.into());
+        hqd.check().map_err(|reason| {
+            let mqd = map.mqd;
+            crate::error::ModelError::Other(format!("{slot}: MQD at {mqd:#x}: {reason}"))
+        })?;
+        hqd.activate();
+        hqd.request_poll();
+        let generation = hqd.generation();
+        gpu.summary.cp_loads.bump();
+        if self.hqds[slot.index()].is_aql() {
+            self.restore(gpu, slot)?;
+        }
+        Ok(generation)
+    }
+
+    /// Takes queues of the runlist off and out of it. False: one of them hangs.
+    pub(super) fn drop_entries(&mut self, gpu: &Gpu, unmap: &Unmap) -> Result<bool> {
+        let Some(mut list) = self.list.take() else {
+            return Ok(true);
+        };
+        let meant = |entry: &Entry| match &unmap.targets {
+            Targets::All => true,
+            Targets::Dynamic => !entry.map.is_static,
+            Targets::Pasid(pasid) => list.processes[entry.process].pasid == *pasid,
+            Targets::Doorbells(all) => all.contains(&entry.map.doorbell),
+        };
+        let mut left = Vec::new();
+        let mut gone = true;
+        for entry in list.entries {
+            if !meant(&entry) {
+                left.push(entry);
+                continue;
+            }
+            let Some((slot, generation)) = entry.place else {
+                continue;
+            };
+            let hqd = &mut self.hqds[slot.index()];
+            if !hqd.is_loaded(generation) {
+                continue;
+            }
+            if unmap.reset {
+                hqd.unhang();
+            }
+            if !self.take_off(gpu, slot)? {
+                gone = false;
+                left.push(entry);
+            }
+        }
+        list.entries = left;
+        self.release_vmids(gpu, &mut list);
+        self.list = (!list.entries.is_empty()).then_some(list);
+        Ok(gone)
+    }
+
+    /// The list as it is to run from now on. An error if it cannot.
+    pub(super) fn begin_list(
+        &mut self,
+        gpu: &Gpu,
+        list: Runlist,
+        now: Instant,
+    ) -> Result<std::result::Result<(), &'static str>> {
+        let room = self.free_slots().count();
+        let vmids = self.resources.vmids.count_ones() as usize;
+        if !list.entries.is_empty() && (room == 0 || vmids == 0) {
+            return Ok(Err("RUN_LIST without SET_RESOURCES"));
+        }
+        if !list.repeats && (list.entries.len() > room || list.processes.len() > vmids) {
+            return Ok(Err(
+                "the runlist does not fit and is not chained to its start",
+            ));
+        }
+        gpu.summary.cp_runlists.bump();
+        for _ in &list.processes {
+            gpu.summary.pm4.count("MAP_PROCESS");
+        }
+        for _ in &list.entries {
+            gpu.summary.pm4.count("MAP_QUEUES");
+        }
+        self.list = Some(list);
+        self.schedule(gpu, now)?;
+        Ok(Ok(()))
+    }
+}
