@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A hardware queue descriptor: the registers of one queue, and what the queue is doing.
 
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use super::eop::Eop;
@@ -22,7 +23,12 @@ pub const AQL_DWORDS: u64 = 16;
 /// How long a packet that waits is tried again and again before the queue naps between the tries.
 const SPIN: Duration = Duration::from_micros(30);
 /// The longest nap; else one eighth of the time waited so far.
-const LONGEST_NAP: Duration = Duration::from_millis(1);
+const LONGEST_NAP: Duration = Duration::from_millis(2);
+/// Long naps end at multiples of this, so that many queues are tried at one waking.
+const BEAT: Duration = Duration::from_micros(500);
+
+/// Where the multiples count from.
+static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// What is fixed while the queue is active.
 const FIXED: &[Reg] = &[
@@ -113,6 +119,8 @@ pub struct Hqd {
     /// The write pointer with which the last packet was not complete.
     starved: Option<u64>,
     ib: Option<Ib>,
+    /// Packets done since it was loaded.
+    packets: u64,
 }
 
 const fn at(reg: Reg) -> usize {
@@ -141,6 +149,7 @@ impl Hqd {
             wait: None,
             starved: None,
             ib: None,
+            packets: 0,
         }
     }
 
@@ -187,6 +196,11 @@ impl Hqd {
     /// A number for this load of the HQD.
     pub fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// Packets done since it was loaded.
+    pub fn packets(&self) -> u64 {
+        self.packets
     }
 
     /// Whether it is active since that load.
@@ -451,6 +465,7 @@ impl Hqd {
         self.put(gc::CP_HQD_DEQUEUE_REQUEST, 0);
         self.dequeue = false;
         self.restore = self.is_aql();
+        self.packets = 0;
         self.wait = None;
         self.starved = None;
         self.generation += 1;
@@ -541,6 +556,11 @@ impl Hqd {
 
     /// The packet is done: the queue is where `job` says.
     pub fn end(&mut self, job: &Job) {
+        self.settle(job);
+        self.packets += 1;
+    }
+
+    fn settle(&mut self, job: &Job) {
         self.executing = false;
         self.rptr = job.rptr;
         self.ib = job.ib;
@@ -554,12 +574,17 @@ impl Hqd {
     /// The packet has to wait.
     pub fn block(&mut self, job: &Job, now: Instant) {
         let (since, tries) = self.wait.map_or((now, 0), |wait| (wait.since, wait.tries));
-        self.end(job);
+        self.settle(job);
         let waited = now - since;
-        let nap = if waited < SPIN {
-            Duration::ZERO
-        } else {
-            (waited / 8).min(LONGEST_NAP)
+        let nap = match (waited / 8).min(LONGEST_NAP) {
+            _ if waited < SPIN => Duration::ZERO,
+            nap if nap < BEAT => nap,
+            nap => {
+                let end = (now + nap).duration_since(*EPOCH).as_micros() as u64;
+                let beat = BEAT.as_micros() as u64;
+                let late = end.next_multiple_of(beat) - end;
+                nap + Duration::from_micros(late)
+            }
         };
         self.wait = Some(Wait {
             since,
@@ -570,7 +595,7 @@ impl Hqd {
 
     /// The packet is not complete: its end is past the write pointer.
     pub fn starve(&mut self, job: &Job) {
-        self.end(job);
+        self.settle(job);
         self.starved = Some(job.wptr);
     }
 

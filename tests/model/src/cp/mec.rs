@@ -19,7 +19,7 @@ use crate::regs::gc::{
 use crate::regs::{Field, Reg, Store};
 
 /// How long a queue may go on while others wait.
-const SLICE: Duration = Duration::from_micros(200);
+const SLICE: Duration = Duration::from_micros(50);
 /// How often a packet that ends has the waiting ones tried again.
 const HURRY: Duration = Duration::from_micros(20);
 /// Period of write-pointer polling.

@@ -56,7 +56,7 @@
 //!   page-table base set in both hubs, its translations flushed, SH_MEM, TBA and TMA, PASID mappings and
 //!   LUTs set; when its last queue leaves, mappings and LUTs are 0. A dword 0 ends the list. If not all fits,
 //!   the list has to end in a chained RUN_LIST to its start, and queues take turns of the shortest quantum of
-//!   MAP_PROCESS (ms): who has waited longest for one comes first. A turn ends early when nobody on the
+//!   MAP_PROCESS (ms): who has had fewest packets done comes first. A turn ends early when nobody on the
 //!   hardware has packets that do not wait. Who has nothing to do waits for its doorbell.
 //! - *UNMAP_QUEUES* takes its queues out of the list too. One that hangs is waited for: after the latency of
 //!   SET_RESOURCES (at least 100 ms) the dword index of its doorbell goes to dword 240 of the MQD of the

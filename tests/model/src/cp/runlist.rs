@@ -101,6 +101,8 @@ pub struct Entry {
     wants: Option<Instant>,
     /// The driver took it off by register.
     lost: bool,
+    /// Packets done in its turns; at least what the least served had done when it came to want one.
+    served: u64,
 }
 
 /// A runlist.
@@ -115,6 +117,8 @@ pub struct Runlist {
     turn_begin: Option<Instant>,
     /// The last turn was given to nobody new.
     stuck: bool,
+    /// What the least served of those who want turns has done.
+    floor: u64,
 }
 
 impl Runlist {
@@ -132,6 +136,7 @@ impl Runlist {
             turn_end: None,
             turn_begin: None,
             stuck: false,
+            floor: 0,
         };
         let now = Instant::now();
         let mut rest = words;
@@ -167,6 +172,7 @@ impl Runlist {
                         place: None,
                         wants: Some(now),
                         lost: false,
+                        served: 0,
                     });
                 }
                 RUN_LIST => {
@@ -200,7 +206,10 @@ impl Runlist {
         let Some(entry) = owner else {
             return false;
         };
-        entry.wants.get_or_insert_with(Instant::now);
+        if entry.wants.is_none() {
+            entry.wants = Some(Instant::now());
+            entry.served = entry.served.max(self.floor);
+        }
         true
     }
 
@@ -228,7 +237,7 @@ impl Runlist {
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Hung,
-    Wants(Instant),
+    Wants(u64, Instant),
     Runs,
     Idle,
     Absent,
@@ -257,15 +266,23 @@ impl State {
         let chosen = self.choose_entries(list);
         for (n, entry) in list.entries.iter_mut().enumerate() {
             if let (Some((slot, _)), false) = (entry.place, chosen.contains(&n)) {
-                let work = self.hqds[slot.index()].has_work();
+                let hqd = &self.hqds[slot.index()];
+                let work = hqd.has_work();
+                let done = hqd.packets();
                 if !self.take_off(gpu, slot)? {
                     continue;
                 }
                 gpu.summary.cp_switches.bump();
                 entry.place = None;
                 entry.wants = work.then_some(now);
+                entry.served += done;
             }
         }
+        let wanting = list.entries.iter().filter(|entry| entry.wants.is_some());
+        list.floor = wanting
+            .map(|entry| entry.served)
+            .min()
+            .unwrap_or(list.floor);
         self.release_vmids(gpu, list);
         list.stuck = true;
         for n in chosen {
@@ -306,7 +323,7 @@ impl State {
                 (Some((slot, _)), _) if self.hqds[slot.index()].is_hung() => Rank::Hung,
                 (Some((slot, _)), _) if self.hqds[slot.index()].has_work() => Rank::Runs,
                 (Some(_), _) => Rank::Idle,
-                (None, Some(since)) => Rank::Wants(since),
+                (None, Some(since)) => Rank::Wants(entry.served, since),
                 (None, None) => Rank::Absent,
             };
             order.push((rank, n));
