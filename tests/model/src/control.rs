@@ -6,6 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::cp::Hang;
 use crate::gpu::Gpu;
 use crate::regs::SDMA_ENGINES;
 
@@ -57,10 +58,12 @@ pub fn command(gpu: &Gpu, line: &str) -> Result<String, String> {
         ["summary"] => return Ok(gpu.summary.json().to_string()),
         ["pause", "mec"] => gpu.cp.pause(),
         ["resume", "mec"] => gpu.cp.resume(),
-        ["hang-queue"] => gpu.cp.hang_queues(1),
+        ["hang-queue"] => gpu.cp.hang_queues(1, Hang::Whole),
+        ["hang-queue", "waves"] => gpu.cp.hang_queues(1, Hang::Waves),
         ["hang-queue", count] => {
-            let count = count.parse().map_err(|_| format!("bad count {count}"))?;
-            gpu.cp.hang_queues(count);
+            // Queues, of which there are not so many.
+            let count: u8 = count.parse().map_err(|_| format!("bad count {count}"))?;
+            gpu.cp.hang_queues(count.into(), Hang::Whole);
         }
         ["pause", n] => engine(n)?.pause(),
         ["resume", n] => engine(n)?.resume(),

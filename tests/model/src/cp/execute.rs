@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Executes one packet of a queue: what PM4 and AQL have in common, and PM4.
 
-use super::hqd::{Ib, Job};
 use super::interrupt::{self, Exception};
+use super::job::{Ib, Job};
 use super::kiq::{self, Role};
 use super::pm4::{self, Condition, Packet, Place, Refusal, Release};
 use super::signal;

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use super::eop::Eop;
+use super::job::{Ib, Job};
 use super::Slot;
 use crate::error::Result;
 use crate::regs::gc::{
@@ -30,6 +31,18 @@ const BEAT: Duration = Duration::from_micros(500);
 /// Where the multiples count from.
 static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
 
+/// DEQUEUE_REQ: waves are killed.
+const RESET_WAVES: u32 = 2;
+
+/// How a queue hangs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hang {
+    /// Its waves do not end; without them it would go on.
+    Waves,
+    /// All of it.
+    Whole,
+}
+
 /// What is fixed while the queue is active.
 const FIXED: &[Reg] = &[
     gc::CP_MQD_BASE_ADDR,
@@ -44,52 +57,6 @@ const FIXED: &[Reg] = &[
     gc::CP_HQD_EOP_BASE_ADDR_HI,
     gc::CP_HQD_EOP_CONTROL,
 ];
-
-/// An indirect buffer being executed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ib {
-    /// Its address.
-    pub base: u64,
-    /// Its address space.
-    pub vmid: u8,
-    /// Its length and the position in it, dwords.
-    pub dwords: u64,
-    /// See above.
-    pub at: u64,
-}
-
-/// What the executor needs of a queue, copied so that no lock is held.
-#[derive(Debug, Clone, Copy)]
-pub struct Job {
-    /// The queue.
-    pub slot: Slot,
-    /// Which load of the HQD this is of.
-    pub generation: u64,
-    /// Its address space.
-    pub vmid: u8,
-    /// AQL packets, not PM4.
-    pub aql: bool,
-    /// Ring address, and size in dwords (a power of two).
-    pub base: u64,
-    /// See above.
-    pub size: u64,
-    /// Dwords, never wrapping.
-    pub rptr: u64,
-    /// See above.
-    pub wptr: u64,
-    /// Where the read pointer is reported to, if it is.
-    pub report: Option<u64>,
-    /// Dword index of its doorbell.
-    pub doorbell: u32,
-    /// The EOP buffer, if there is one.
-    pub eop: Option<Eop>,
-    /// The indirect buffer that is being executed.
-    pub ib: Option<Ib>,
-    /// Tries of the packet at the read pointer, and since its first.
-    pub tries: u32,
-    /// See above.
-    pub waited: Duration,
-}
 
 /// A packet that waits for something.
 #[derive(Debug, Clone, Copy)]
@@ -114,7 +81,7 @@ pub struct Hqd {
     /// DEQUEUE_REQUEST was written and not taken yet.
     dequeue: bool,
     executing: bool,
-    hung: bool,
+    hung: Option<Hang>,
     wait: Option<Wait>,
     /// The write pointer with which the last packet was not complete.
     starved: Option<u64>,
@@ -145,7 +112,7 @@ impl Hqd {
             poll: false,
             dequeue: false,
             executing: false,
-            hung: false,
+            hung: None,
             wait: None,
             starved: None,
             ib: None,
@@ -190,7 +157,7 @@ impl Hqd {
 
     /// It hangs.
     pub fn is_hung(&self) -> bool {
-        self.hung
+        self.hung.is_some()
     }
 
     /// A number for this load of the HQD.
@@ -210,7 +177,9 @@ impl Hqd {
 
     /// Whether it has packets that do not wait.
     pub fn is_busy(&self) -> bool {
-        self.active && !self.hung && (self.poll || self.has_packets() && self.wait.is_none())
+        self.active
+            && self.hung.is_none()
+            && (self.poll || self.has_packets() && self.wait.is_none())
     }
 
     /// CP_HQD_VMID.VMID.
@@ -267,12 +236,12 @@ impl Hqd {
 
     /// Nothing is in the way of doing something with it.
     fn is_free(&self) -> bool {
-        self.active && !self.hung && !self.executing && !self.dequeue
+        self.active && self.hung.is_none() && !self.executing && !self.dequeue
     }
 
     /// Whether there is something left to do.
     pub fn has_work(&self) -> bool {
-        self.active && (self.hung || self.poll || self.has_packets())
+        self.active && (self.is_hung() || self.poll || self.has_packets())
     }
 
     /// Wants the queue off, as a dequeue request does.
@@ -282,7 +251,7 @@ impl Hqd {
 
     /// Whether a dequeue request can be taken now.
     pub fn wants_off(&self) -> bool {
-        self.active && self.dequeue && !self.executing && !self.hung
+        self.active && self.dequeue && !self.executing && !self.is_hung()
     }
 
     /// Whether the write pointer is to be read from memory now.
@@ -376,7 +345,7 @@ impl Hqd {
         let stored = match reg {
             gc::CP_HQD_ACTIVE => {
                 if !cp_hqd_active::ACTIVE.is_set(value) {
-                    if !self.hung {
+                    if !self.is_hung() {
                         self.drop_off();
                     }
                 } else if !self.active {
@@ -401,6 +370,9 @@ impl Hqd {
                     return Err(store.refuse(reg, value, "DEQUEUE_REQ is not 0 to 3"));
                 }
                 self.dequeue = self.active && kind != 0;
+                if kind == RESET_WAVES && self.hung == Some(Hang::Waves) {
+                    self.unhang();
+                }
                 value
             }
             gc::CP_HQD_EOP_RPTR => eop_rptr::INIT_FETCHER.put(value, 0),
@@ -491,7 +463,7 @@ impl Hqd {
         self.put(gc::CP_HQD_DEQUEUE_REQUEST, 0);
         self.active = false;
         self.executing = false;
-        self.hung = false;
+        self.hung = None;
         self.dequeue = false;
         self.poll = false;
         self.restore = false;
@@ -505,13 +477,13 @@ impl Hqd {
     }
 
     /// The queue hangs with its next packet.
-    pub fn hang(&mut self) {
-        self.hung = true;
+    pub fn hang(&mut self, how: Hang) {
+        self.hung = Some(how);
     }
 
     /// Ends a hang.
     pub fn unhang(&mut self) {
-        self.hung = false;
+        self.hung = None;
     }
 
     /// Begins a packet; false: the write pointer is one that the ring cannot have.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Interrupts of the command processor.
 
-use super::hqd::Job;
+use super::job::Job;
 use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::ih::Iv;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Both MECs: their HQDs, and the thread that gives them turns. Packets are short, so one thread does for all.
 
+use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::execute::{address_space, Executor, Outcome, Step, Work};
-use super::hqd::{self, Hqd, Job};
+use super::hqd::{self, Hang, Hqd};
 use super::interrupt::Exception;
+use super::job::Job;
 use super::kiq::{self, Role};
 use super::runlist::{Engine, MapQueue, Resources, Runlist, Targets, Unmap};
 use super::{mqd, Slot, SLOTS};
@@ -33,7 +35,7 @@ pub(super) struct State {
     next_poll: Option<Instant>,
     paused: bool,
     /// User queues that are to hang with their next packet.
-    hang: u64,
+    hang: VecDeque<Hang>,
     /// The HIQ that the KIQ mapped, and which load of the HQD that is.
     hiq: Option<(Slot, u64)>,
     /// What the HIQ was given.
@@ -106,7 +108,7 @@ impl Cp {
                 hurried: None,
                 next_poll: None,
                 paused: false,
-                hang: 0,
+                hang: VecDeque::new(),
                 hiq: None,
                 resources: Resources::default(),
                 vmids_used: 0,
@@ -128,7 +130,7 @@ impl Cp {
             hqd.reset();
         }
         state.paused = false;
-        state.hang = 0;
+        state.hang.clear();
         state.hiq = None;
         state.resources = Resources::default();
         state.vmids_used = 0;
@@ -148,8 +150,8 @@ impl Cp {
     }
 
     /// The next `count` user queues that have a packet to execute hang.
-    pub fn hang_queues(&self, count: u64) {
-        self.state().hang += count;
+    pub fn hang_queues(&self, count: usize, how: Hang) {
+        self.state().hang.extend(std::iter::repeat_n(how, count));
     }
 
     /// Reads a register of the selected HQD; None if it is none.
@@ -331,11 +333,12 @@ impl Cp {
             }
             match hqd.ready_at(now) {
                 Some(at) if at <= now => {
-                    if hqd.vmid() != 0 && state.hang > 0 {
-                        state.hang -= 1;
-                        state.hqds[slot.index()].hang();
-                        gpu.summary.cp_hangs.bump();
-                        continue;
+                    if hqd.vmid() != 0 {
+                        if let Some(how) = state.hang.pop_front() {
+                            state.hqds[slot.index()].hang(how);
+                            gpu.summary.cp_hangs.bump();
+                            continue;
+                        }
                     }
                     if slot.index() != state.current || !stay {
                         state.current = slot.index();

@@ -21,7 +21,7 @@
 //!   149, 168, 169, 179, 182, 183), DEQUEUE_REQUEST reads 0 and ACTIVE 0. A queue that stopped within an
 //!   indirect buffer goes on there when it is loaded with what was saved. ACTIVE = 0 takes the queue off
 //!   at once and saves nothing.
-//! - *A queue that hangs* answers neither. SPI_COMPUTE_QUEUE_RESET = 1 with the queue selected ends the hang,
+//! - *A queue that hangs* answers neither; but one of which only the waves hang answers request 2. SPI_COMPUTE_QUEUE_RESET = 1 with the queue selected ends the hang,
 //!   and a pending dequeue request is then taken. A pipe's reset bit in CP_MEC_CNTL takes all its queues
 //!   off, and holds the pipe while it is set; SOFT_RESET_CP, CPC or GFX in GRBM_SOFT_RESET all queues.
 //! - *Interrupts* have client 0x14, ring id queue << 4 | ME << 2 | pipe, and need their bit in CPC_INT_CNTL
@@ -70,6 +70,7 @@ mod eop;
 mod execute;
 mod hqd;
 mod interrupt;
+mod job;
 mod kiq;
 mod mec;
 mod mqd;
@@ -78,6 +79,7 @@ mod process;
 mod runlist;
 mod signal;
 
+pub use hqd::Hang;
 pub use mec::Cp;
 
 /// Pipes of a MEC.

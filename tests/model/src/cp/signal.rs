@@ -4,8 +4,8 @@
 use std::sync::atomic::Ordering;
 
 use super::execute::address_space;
-use super::hqd::Job;
 use super::interrupt;
+use super::job::Job;
 use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::regs::Field;

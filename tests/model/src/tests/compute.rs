@@ -4,6 +4,7 @@
 use super::rig::*;
 use crate::control::command;
 use crate::cp::test::*;
+use crate::cp::Hang;
 use crate::error::Result;
 use crate::regs::gc::{
     self, cp_hqd_pq_control as pq_control, cp_hqd_pq_doorbell_control as doorbell,
@@ -478,10 +479,27 @@ fn a_hung_queue_goes_only_by_a_reset() {
 }
 
 #[test]
+fn hung_waves_can_be_reset() {
+    let mut rig = Rig::new();
+    let mut queue = rig.running([1, 2, 3], 8, false);
+    assert_eq!(command(&rig.gpu, "hang-queue waves"), Ok(String::new()));
+    let packet = write(queue.data(), 1);
+    rig.put(&mut queue, &packet);
+    rig.knock(&queue);
+    rig.settle().unwrap();
+    rig.dequeue(&queue);
+    assert!(rig.is_active(&queue));
+    rig.set_hqd(&queue, gc::CP_HQD_DEQUEUE_REQUEST, 2);
+    rig.settle().unwrap();
+    assert!(!rig.is_active(&queue));
+    assert_eq!(rig.peek32(vram(queue.memory())), 0);
+}
+
+#[test]
 fn resets_of_pipes_and_all() {
     let mut rig = Rig::new();
     let queues = [[1, 2, 3], [1, 2, 5], [1, 3, 3], [2, 1, 0]].map(|at| rig.running(at, 8, false));
-    rig.gpu.cp.hang_queues(1);
+    rig.gpu.cp.hang_queues(1, Hang::Whole);
     rig.store_doorbell(&queues[0], 1);
     rig.settle().unwrap();
     rig.set(gc::CP_MEC_CNTL, 1 << 18);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::compute::*;
 use super::rig::*;
 use crate::control::command;
+use crate::cp::Hang;
 use crate::regs::athub;
 use crate::regs::gc::{self, spi_compute_queue_reset};
 use crate::regs::osssys;
@@ -385,7 +386,7 @@ fn a_hung_queue_can_be_reset_by_packet() {
     let mut queues = [it.queue(8, false)];
     let list = it.list(&[(8, &queues[..])], false);
     it.on_hiq(&list);
-    it.rig.gpu.cp.hang_queues(1);
+    it.rig.gpu.cp.hang_queues(1, Hang::Whole);
     let packet = write(queues[0].data(), 1);
     it.rig.put(&mut queues[0], &packet);
     it.rig.knock(&queues[0]);

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A queue's next packet, for who executes it.
+
+use std::time::Duration;
+
+use super::eop::Eop;
+use super::Slot;
+
+/// An indirect buffer being executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ib {
+    /// Its address.
+    pub base: u64,
+    /// Its address space.
+    pub vmid: u8,
+    /// Its length and the position in it, dwords.
+    pub dwords: u64,
+    /// See above.
+    pub at: u64,
+}
+
+/// What the executor needs of a queue, copied so that no lock is held.
+#[derive(Debug, Clone, Copy)]
+pub struct Job {
+    /// The queue.
+    pub slot: Slot,
+    /// Which load of the HQD this is of.
+    pub generation: u64,
+    /// Its address space.
+    pub vmid: u8,
+    /// AQL packets, not PM4.
+    pub aql: bool,
+    /// Ring address, and size in dwords (a power of two).
+    pub base: u64,
+    /// See above.
+    pub size: u64,
+    /// Dwords, never wrapping.
+    pub rptr: u64,
+    /// See above.
+    pub wptr: u64,
+    /// Where the read pointer is reported to, if it is.
+    pub report: Option<u64>,
+    /// Dword index of its doorbell.
+    pub doorbell: u32,
+    /// The EOP buffer, if there is one.
+    pub eop: Option<Eop>,
+    /// The indirect buffer that is being executed.
+    pub ib: Option<Ib>,
+    /// Tries of the packet at the read pointer, and since its first.
+    pub tries: u32,
+    /// See above.
+    pub waited: Duration,
+}
