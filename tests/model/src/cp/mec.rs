@@ -6,19 +6,16 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::execute::{address_space, Executor, Outcome, Step, Work};
-use super::hqd::{self, Hang, Hqd};
+use super::hqd::{Hang, Hqd};
 use super::interrupt::Exception;
 use super::job::Job;
 use super::kiq::{self, Role};
+use super::registers::is_stopped;
 use super::runlist::{Engine, MapQueue, Resources, Runlist, Targets, Unmap};
 use super::{mqd, Slot, SLOTS};
-use crate::error::{ModelError, Result};
+use crate::error::Result;
 use crate::gpu::Gpu;
-use crate::regs::gc::{
-    self, cp_hqd_error as error, cp_mec_cntl, cp_pq_status, cp_pq_wptr_poll_cntl as poll_cntl,
-    grbm_gfx_cntl as select, grbm_soft_reset as soft_reset, spi_compute_queue_reset,
-};
-use crate::regs::{Field, Reg, Store};
+use crate::regs::gc::{self, cp_hqd_error as error, cp_pq_wptr_poll_cntl as poll_cntl};
 
 /// How long a queue may go on while others wait.
 const SLICE: Duration = Duration::from_micros(50);
@@ -36,6 +33,10 @@ pub(super) struct State {
     paused: bool,
     /// User queues that are to hang with their next packet.
     hang: VecDeque<Hang>,
+    /// The user queue of which a packet is being executed.
+    executing: Option<Slot>,
+    /// Who waits for that to end. Nothing begins meanwhile.
+    waiting: usize,
     /// The HIQ that the KIQ mapped, and which load of the HQD that is.
     hiq: Option<(Slot, u64)>,
     /// What the HIQ was given.
@@ -52,7 +53,9 @@ pub(super) struct State {
 pub struct Cp {
     state: Mutex<State>,
     /// Something changed that may give work.
-    work: Condvar,
+    pub(super) work: Condvar,
+    /// A packet ended.
+    quiet: Condvar,
 }
 
 /// What the front end does next.
@@ -71,32 +74,6 @@ enum Choice<'a> {
     Wait(MutexGuard<'a, State>, Option<Instant>),
 }
 
-/// The HQD that GRBM_GFX_CNTL selects.
-fn selected(regs: &Store) -> Option<Slot> {
-    let control = regs.get(gc::GRBM_GFX_CNTL);
-    Slot::new(
-        select::MEID.get(control),
-        select::PIPEID.get(control),
-        select::QUEUEID.get(control),
-    )
-}
-
-/// Whether the queue's MEC is halted or its pipe held in reset.
-fn is_stopped(control: u32, slot: Slot) -> bool {
-    let halted = if slot.me() == 1 {
-        cp_mec_cntl::MEC_ME1_HALT.is_set(control)
-    } else {
-        cp_mec_cntl::MEC_ME2_HALT.is_set(control)
-    };
-    halted || is_reset(control, slot)
-}
-
-/// Whether the bit is set that resets the queue's pipe; MEC2 has bits for two pipes only.
-fn is_reset(control: u32, slot: Slot) -> bool {
-    let bit = 16 + 4 * (slot.me() - 1) + slot.pipe();
-    bit < 22 && Field::new(bit, bit).is_set(control)
-}
-
 impl Cp {
     /// Out of reset.
     pub fn new() -> Cp {
@@ -109,6 +86,8 @@ impl Cp {
                 next_poll: None,
                 paused: false,
                 hang: VecDeque::new(),
+                executing: None,
+                waiting: 0,
                 hiq: None,
                 resources: Resources::default(),
                 vmids_used: 0,
@@ -116,16 +95,35 @@ impl Cp {
                 reported: false,
             }),
             work: Condvar::new(),
+            quiet: Condvar::new(),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state when no user packet of these queues is being executed. The kernel's may be what asks for this.
+    pub(super) fn quiesce(&self, which: impl Fn(Slot) -> bool) -> MutexGuard<'_, State> {
+        let mut state = self.state();
+        if !state.executing.is_some_and(&which) {
+            return state;
+        }
+        state.waiting += 1;
+        while state.executing.is_some_and(&which) {
+            state = self
+                .quiet
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        state.waiting -= 1;
+        self.work.notify_all();
+        state
     }
 
     /// Back to the state out of reset.
     pub fn reset(&self) {
-        let mut state = self.state();
+        let mut state = self.quiesce(|_| true);
         for hqd in &mut state.hqds {
             hqd.reset();
         }
@@ -152,95 +150,6 @@ impl Cp {
     /// The next `count` user queues that have a packet to execute hang.
     pub fn hang_queues(&self, count: usize, how: Hang) {
         self.state().hang.extend(std::iter::repeat_n(how, count));
-    }
-
-    /// Reads a register of the selected HQD; None if it is none.
-    pub fn read(&self, gpu: &Gpu, reg: Reg) -> Option<u32> {
-        if !hqd::owns(reg) {
-            return None;
-        }
-        let slot = selected(&gpu.regs);
-        Some(slot.map_or(0, |slot| self.state().hqds[slot.index()].read(reg)))
-    }
-
-    /// Writes a register of the selected HQD or of the front end; false if it is neither.
-    pub fn write(&self, gpu: &Gpu, reg: Reg, value: u32) -> Result<bool> {
-        let regs = &gpu.regs;
-        let mut state = self.state();
-        match reg {
-            gc::CP_MEC_CNTL => {
-                for slot in Slot::all().filter(|&slot| is_reset(value, slot)) {
-                    state.hqds[slot.index()].drop_off();
-                }
-            }
-            gc::GRBM_SOFT_RESET => {
-                if soft_reset::SOFT_RESET_CP.is_set(value)
-                    || soft_reset::SOFT_RESET_CPC.is_set(value)
-                    || soft_reset::SOFT_RESET_GFX.is_set(value)
-                {
-                    state.hqds.iter_mut().for_each(Hqd::drop_off);
-                }
-            }
-            gc::SPI_COMPUTE_QUEUE_RESET => {
-                if spi_compute_queue_reset::RESET.is_set(value) {
-                    let Some(slot) = selected(regs) else {
-                        return Err(regs.refuse(reg, value, "GRBM_GFX_CNTL selects no MEC"));
-                    };
-                    state.hqds[slot.index()].unhang();
-                }
-            }
-            gc::CP_PQ_WPTR_POLL_CNTL1 => {
-                let me = selected(regs).map_or(1, Slot::me);
-                for slot in Slot::all().filter(|slot| slot.me() == me) {
-                    if value >> (slot.pipe() * 8 + slot.queue()) & 1 == 1 {
-                        state.hqds[slot.index()].request_poll();
-                    }
-                }
-            }
-            gc::CP_PQ_WPTR_POLL_CNTL | gc::CP_PQ_STATUS => {}
-            _ if hqd::owns(reg) => {
-                let Some(slot) = selected(regs) else {
-                    return Err(regs.refuse(reg, value, "GRBM_GFX_CNTL selects no MEC"));
-                };
-                let hqd = &mut state.hqds[slot.index()];
-                let before = hqd.is_active();
-                hqd.write(regs, reg, value)?;
-                if hqd.is_active() && !before {
-                    gpu.summary.cp_loads.bump();
-                }
-                drop(state);
-                self.work.notify_all();
-                return Ok(true);
-            }
-            _ => return Ok(false),
-        }
-        drop(state);
-        regs.set(reg, value);
-        self.work.notify_all();
-        Ok(true)
-    }
-
-    /// A doorbell at dword `index` of BAR2; false if it is no active queue's.
-    pub fn doorbell(&self, gpu: &Gpu, index: u32, value: u64) -> Result<bool> {
-        if !cp_pq_status::DOORBELL_ENABLE.is_set(gpu.regs.get(gc::CP_PQ_STATUS)) {
-            return Ok(false);
-        }
-        let mut state = self.state();
-        let owner = Slot::all().find(|slot| state.hqds[slot.index()].owns_doorbell(index));
-        let Some(slot) = owner else {
-            let known = state.list.as_mut().is_some_and(|list| list.ring(index));
-            drop(state);
-            self.work.notify_all();
-            return Ok(known);
-        };
-        if !state.hqds[slot.index()].ring(value) {
-            return Err(ModelError::Other(format!(
-                "{slot}: doorbell {value:#x} of VMID 0 is below the write pointer"
-            )));
-        }
-        drop(state);
-        self.work.notify_all();
-        Ok(true)
     }
 
     /// The front end's thread: executes packets until one is a model error.
@@ -298,6 +207,9 @@ impl Cp {
     }
 
     fn choose<'a>(&self, gpu: &Gpu, mut state: MutexGuard<'a, State>) -> Choice<'a> {
+        if state.waiting > 0 {
+            return Choice::Wait(state, None);
+        }
         let control = gpu.regs.get(gc::CP_MEC_CNTL);
         let now = Instant::now();
         let mut next = poll_all(gpu, &mut state, now);
@@ -345,6 +257,7 @@ impl Cp {
                         state.slice_end = Some(now + SLICE);
                     }
                     let (job, valid) = state.hqds[slot.index()].begin(slot);
+                    state.executing = (job.vmid != 0).then_some(slot);
                     return Choice::Run(job, valid);
                 }
                 Some(at) => next = Some(next.map_or(at, |next| next.min(at))),
@@ -432,6 +345,8 @@ impl Cp {
             executor.refuse_wptr()?
         };
         let mut state = self.state();
+        state.executing = None;
+        self.quiet.notify_all();
         let now = Instant::now();
         let hqd = &mut state.hqds[job.slot.index()];
         if !hqd.is_loaded(job.generation) {

@@ -76,6 +76,7 @@ mod mec;
 mod mqd;
 mod pm4;
 mod process;
+mod registers;
 mod runlist;
 mod signal;
 

@@ -516,6 +516,40 @@ fn resets_of_pipes_and_all() {
 }
 
 #[test]
+fn a_queue_that_never_rests_is_taken_off() {
+    let mut rig = Rig::new();
+    rig.gpu.start();
+    let mut queue = rig.running([1, 0, 0], 8, false);
+    let (count, ib) = (queue.data(), queue.data() + 0x800);
+    let mut again = indirect(ib, 13);
+    again[3] |= 1 << 20;
+    let add = [0xc007_1e00, 0x0f, lo(count), hi(count), 1, 0, 0, 0, 0];
+    for (n, word) in add.iter().chain(&again).enumerate() {
+        let at = queue.memory() + 0x800 + n as u64 * 4;
+        rig.poke(vram(at), &word.to_le_bytes());
+    }
+    rig.put(&mut queue, &indirect(ib, 13));
+    let counted = |rig: &Rig| rig.peek32(vram(queue.memory()));
+    for round in 0..4 {
+        let before = counted(&rig);
+        rig.load(&queue);
+        rig.knock(&queue);
+        eventually("the count", || counted(&rig) > before);
+        match round {
+            0 => rig.set_hqd(&queue, gc::CP_HQD_DEQUEUE_REQUEST, 1),
+            1 => rig.set_hqd(&queue, gc::CP_HQD_ACTIVE, 0),
+            2 => rig.set(gc::CP_MEC_CNTL, 1 << 16),
+            _ => rig.gpu.reset(),
+        }
+        eventually("the end", || !rig.is_active(&queue));
+        rig.set(gc::CP_MEC_CNTL, 0);
+        let after = counted(&rig);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        assert_eq!(counted(&rig), after, "round {round}");
+    }
+}
+
+#[test]
 fn paused_queues_can_be_taken_off() {
     let mut rig = Rig::new();
     let mut queue = rig.running([1, 0, 0], 8, false);

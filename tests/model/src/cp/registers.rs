@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0
+//! How the driver and its clients reach the front end: registers and doorbells.
+
+use super::hqd::{self, Hqd};
+use super::mec::Cp;
+use super::Slot;
+use crate::error::{ModelError, Result};
+use crate::gpu::Gpu;
+use crate::regs::gc::{
+    self, cp_hqd_active, cp_mec_cntl, cp_pq_status, grbm_gfx_cntl as select,
+    grbm_soft_reset as soft_reset, spi_compute_queue_reset,
+};
+use crate::regs::{Field, Reg, Store};
+
+/// The HQD that GRBM_GFX_CNTL selects.
+fn selected(regs: &Store) -> Option<Slot> {
+    let control = regs.get(gc::GRBM_GFX_CNTL);
+    Slot::new(
+        select::MEID.get(control),
+        select::PIPEID.get(control),
+        select::QUEUEID.get(control),
+    )
+}
+
+/// Whether the queue's MEC is halted or its pipe held in reset, by CP_MEC_CNTL.
+pub fn is_stopped(control: u32, slot: Slot) -> bool {
+    let halted = if slot.me() == 1 {
+        cp_mec_cntl::MEC_ME1_HALT.is_set(control)
+    } else {
+        cp_mec_cntl::MEC_ME2_HALT.is_set(control)
+    };
+    halted || is_reset(control, slot)
+}
+
+/// Whether the bit is set that resets the queue's pipe; MEC2 has bits for two pipes only.
+fn is_reset(control: u32, slot: Slot) -> bool {
+    let bit = 16 + 4 * (slot.me() - 1) + slot.pipe();
+    bit < 22 && Field::new(bit, bit).is_set(control)
+}
+
+impl Cp {
+    /// Reads a register of the selected HQD; None if it is none.
+    pub fn read(&self, gpu: &Gpu, reg: Reg) -> Option<u32> {
+        if !hqd::owns(reg) {
+            return None;
+        }
+        let slot = selected(&gpu.regs);
+        Some(slot.map_or(0, |slot| self.state().hqds[slot.index()].read(reg)))
+    }
+
+    /// Writes a register of the selected HQD or of the front end; false if it is neither. What takes queues
+    /// off takes effect when the packet at hand has ended.
+    pub fn write(&self, gpu: &Gpu, reg: Reg, value: u32) -> Result<bool> {
+        let regs = &gpu.regs;
+        match reg {
+            gc::CP_MEC_CNTL => {
+                let mut state = self.quiesce(|slot| is_stopped(value, slot));
+                for slot in Slot::all().filter(|&slot| is_reset(value, slot)) {
+                    state.hqds[slot.index()].drop_off();
+                }
+                // Stored while nothing can begin.
+                regs.set(reg, value);
+            }
+            gc::GRBM_SOFT_RESET => {
+                if soft_reset::SOFT_RESET_CP.is_set(value)
+                    || soft_reset::SOFT_RESET_CPC.is_set(value)
+                    || soft_reset::SOFT_RESET_GFX.is_set(value)
+                {
+                    let mut state = self.quiesce(|_| true);
+                    state.hqds.iter_mut().for_each(Hqd::drop_off);
+                }
+            }
+            gc::SPI_COMPUTE_QUEUE_RESET => {
+                if spi_compute_queue_reset::RESET.is_set(value) {
+                    let slot = self.selected_or_refuse(regs, reg, value)?;
+                    self.state().hqds[slot.index()].unhang();
+                }
+            }
+            gc::CP_PQ_WPTR_POLL_CNTL1 => {
+                let me = selected(regs).map_or(1, Slot::me);
+                let mut state = self.state();
+                for slot in Slot::all().filter(|slot| slot.me() == me) {
+                    if value >> (slot.pipe() * 8 + slot.queue()) & 1 == 1 {
+                        state.hqds[slot.index()].request_poll();
+                    }
+                }
+            }
+            gc::CP_PQ_WPTR_POLL_CNTL => {}
+            _ if hqd::owns(reg) => {
+                let slot = self.selected_or_refuse(regs, reg, value)?;
+                return self.write_hqd(gpu, slot, reg, value).map(|()| true);
+            }
+            _ => return Ok(false),
+        }
+        regs.set(reg, value);
+        self.work.notify_all();
+        Ok(true)
+    }
+
+    fn selected_or_refuse(&self, regs: &Store, reg: Reg, value: u32) -> Result<Slot> {
+        selected(regs).ok_or_else(|| regs.refuse(reg, value, "GRBM_GFX_CNTL selects no MEC"))
+    }
+
+    fn write_hqd(&self, gpu: &Gpu, slot: Slot, reg: Reg, value: u32) -> Result<()> {
+        let off = reg == gc::CP_HQD_ACTIVE && !cp_hqd_active::ACTIVE.is_set(value);
+        let mut state = self.quiesce(|executing| off && executing == slot);
+        let hqd = &mut state.hqds[slot.index()];
+        let before = hqd.is_active();
+        hqd.write(&gpu.regs, reg, value)?;
+        if hqd.is_active() && !before {
+            gpu.summary.cp_loads.bump();
+        }
+        // Most writes are of a load, which only the last of them starts.
+        if hqd.is_active() {
+            self.work.notify_all();
+        }
+        Ok(())
+    }
+
+    /// A doorbell at dword `index` of BAR2; false if it is no queue's that is active or waits for its turn.
+    pub fn doorbell(&self, gpu: &Gpu, index: u32, value: u64) -> Result<bool> {
+        if !cp_pq_status::DOORBELL_ENABLE.is_set(gpu.regs.get(gc::CP_PQ_STATUS)) {
+            return Ok(false);
+        }
+        let mut state = self.state();
+        let owner = Slot::all().find(|slot| state.hqds[slot.index()].owns_doorbell(index));
+        let known = match owner {
+            Some(slot) if !state.hqds[slot.index()].ring(value) => {
+                return Err(ModelError::Other(format!(
+                    "{slot}: doorbell {value:#x} of VMID 0 is below the write pointer"
+                )));
+            }
+            Some(_) => true,
+            None => state.list.as_mut().is_some_and(|list| list.ring(index)),
+        };
+        drop(state);
+        if known {
+            self.work.notify_all();
+        }
+        Ok(known)
+    }
+}
