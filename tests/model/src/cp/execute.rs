@@ -236,7 +236,7 @@ impl<'a> Executor<'a> {
         if !self.job.aql {
             return Ok(Step::Halted(error::SUA_ERROR.of(1)));
         }
-        signal::report_error(self.gpu, self.job)?;
+        signal::report_error(self.gpu, self.job, code)?;
         Ok(Step::Halted(error::AQL_ERROR.of(1)))
     }
 

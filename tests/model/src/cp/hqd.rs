@@ -298,11 +298,11 @@ impl Hqd {
         self.hurry(Instant::now());
     }
 
-    /// A packet that waits is tried again now.
-    pub fn hurry(&mut self, now: Instant) {
-        if let Some(wait) = &mut self.wait {
-            wait.next = now;
-        }
+    /// A packet that waits is tried again now. None: there is none.
+    pub fn hurry(&mut self, now: Instant) -> Option<()> {
+        let wait = self.wait.as_mut()?;
+        wait.next = wait.next.min(now);
+        Some(())
     }
 
     /// Its doorbell rings. False if the kernel's goes down.

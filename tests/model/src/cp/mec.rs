@@ -19,7 +19,7 @@ use crate::regs::gc::{self, cp_hqd_error as error, cp_pq_wptr_poll_cntl as poll_
 
 /// How long a queue may go on while others wait.
 const SLICE: Duration = Duration::from_micros(50);
-/// How often a packet that ends has the waiting ones tried again.
+/// How often a packet that ends has a waiting one tried again, for each of these: a try takes about a tenth.
 const HURRY: Duration = Duration::from_micros(20);
 /// Period of write-pointer polling.
 const POLL_PERIOD: Duration = Duration::from_millis(1);
@@ -420,13 +420,15 @@ impl State {
 
     /// Something was done that others may wait for.
     fn hurry(&mut self, now: Instant) {
-        if self.hurried.is_some_and(|last| now < last + HURRY) {
+        if self.hurried.is_some_and(|next| now < next) {
             return;
         }
-        self.hurried = Some(now);
-        for hqd in &mut self.hqds {
-            hqd.hurry(now);
-        }
+        let tries = self
+            .hqds
+            .iter_mut()
+            .filter_map(|hqd| hqd.hurry(now))
+            .count();
+        self.hurried = Some(now + HURRY * tries.max(1) as u32);
     }
 }
 

@@ -33,9 +33,9 @@
 //!   (PM4) or AQL_ERROR (AQL), and the interrupt of source 183. Exception codes: 19 reserved (AQL type, or
 //!   a write pointer more than the ring ahead), 20 unsupported (opcode, field or operand; dispatches, as
 //!   there are no shaders), 23 vendor format. If the read pointer report lies in an amd_queue_t (dword
-//!   behind it 0x80) its queue_inactive_signal becomes 32. A ring or indirect buffer that faults halts with
-//!   PQ_UTCL1_ERROR or IB_UTCL1_ERROR, an EOP buffer with EOP_UTCL1_ERROR, a wait on memory that faults with
-//!   TC_UTCL1_ERROR, and only the hub's interrupt. A halted queue answers dequeue requests; ACTIVE = 1
+//!   behind it 0x80) its queue_inactive_signal becomes 32 (256: vendor). A ring or indirect buffer that faults halts
+//!   with PQ_UTCL1_ERROR or IB_UTCL1_ERROR, an EOP buffer with EOP_UTCL1_ERROR, a wait on memory that
+//!   faults with TC_UTCL1_ERROR, and only the hub's interrupt. A halted queue answers dequeue requests; ACTIVE = 1
 //!   clears HQD_ERROR. In VMID 0 all of this is an error of the driver.
 //! - *PM4 of users*: registers other than SCRATCH_REGn are refused in WRITE_DATA, COPY_DATA and
 //!   WAIT_REG_MEM; SET_UCONFIG_REG and SET_SH_REG of others have no effect. Caches do not exist, so

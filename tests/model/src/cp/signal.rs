@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use super::execute::address_space;
-use super::interrupt;
+use super::interrupt::{self, Exception};
 use super::job::Job;
 use crate::error::Result;
 use crate::gpu::Gpu;
@@ -23,8 +23,9 @@ const PROPERTIES: u64 = 0xb4;
 const INACTIVE_SIGNAL: u64 = 0xc0;
 /// Bit of the properties: completion signals get timestamps.
 const PROFILING: Field = Field::new(3, 3);
-/// What queue_inactive_signal becomes when a packet's format is wrong.
+/// What queue_inactive_signal becomes when a packet's format is wrong, and when a vendor packet's is.
 const INVALID_FORMAT: u64 = 32;
+const INVALID_VENDOR_FORMAT: u64 = 256;
 
 /// A signal in user memory.
 pub struct Signal(u64);
@@ -97,15 +98,19 @@ pub fn is_profiled(gpu: &Gpu, job: &Job) -> Result<bool> {
 }
 
 /// Tells the queue's owner by its queue_inactive_signal, if it has one, that a packet was refused.
-pub fn report_error(gpu: &Gpu, job: &Job) -> Result<()> {
+pub fn report_error(gpu: &Gpu, job: &Job, code: Exception) -> Result<()> {
     let vm = address_space(gpu, job.vmid);
     let Some(queue) = queue(job, &vm)? else {
         return Ok(());
     };
+    let value = match code {
+        Exception::Vendor => INVALID_VENDOR_FORMAT,
+        _ => INVALID_FORMAT,
+    };
     let handle = vm.load64(queue + INACTIVE_SIGNAL)?;
     match Signal::new(handle).filter(|_| Signal::is_aligned(handle)) {
         Some(signal) => {
-            vm.store64s(signal.at(VALUE), &[INVALID_FORMAT])?;
+            vm.store64s(signal.at(VALUE), &[value])?;
             signal.notify(gpu, &vm, job)
         }
         None => Ok(()),
