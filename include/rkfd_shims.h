@@ -8,6 +8,7 @@
 
 #include <linux/io.h>
 #include <linux/mm.h>
+#include <linux/mmu_notifier.h>
 #include <linux/pci.h>
 #include <linux/sched/signal.h>
 #include <linux/types.h>
@@ -30,6 +31,11 @@ unsigned long rkfd_totalram_pages(void);
 void *rkfd_page_address(const struct page *page);
 unsigned long rkfd_page_to_pfn(const struct page *page);
 unsigned long rkfd_virt_to_pfn(const void *address);
+
+/* Memory of processes */
+void rkfd_mmu_interval_set_seq(struct mmu_interval_notifier *notifier, unsigned long seq);
+bool rkfd_mmu_interval_read_retry(struct mmu_interval_notifier *notifier, unsigned long seq);
+struct page *rkfd_hmm_pfn_to_page(unsigned long hmm_pfn);
 
 /* Mappings of user space */
 vm_flags_t rkfd_vma_flags(const struct vm_area_struct *vma);

@@ -26,6 +26,7 @@ pub(crate) mod trace;
 pub(crate) mod uaccess_ext;
 pub(crate) mod uapi;
 pub(crate) mod user_pages;
+pub(crate) mod user_range;
 pub(crate) mod vma;
 pub(crate) mod vram_map;
 pub(crate) mod workqueue;

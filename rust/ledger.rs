@@ -28,7 +28,7 @@ pub(crate) enum Kind {
     VramTables,
     /// Bytes of system memory for the GPU.
     GttBytes,
-    /// Bytes of pinned user memory.
+    /// Bytes of memory that processes lend.
     UserptrBytes,
     /// Bound pages of the GART.
     GartPages,

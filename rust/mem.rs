@@ -7,8 +7,9 @@
 pub(crate) mod account;
 pub(crate) mod bo;
 pub(crate) mod gart;
-#[allow(dead_code, reason = "memory that halts queues comes next")]
 pub(crate) mod group;
 mod spans;
+mod user;
+pub(crate) mod view;
 pub(crate) mod vm;
 pub(crate) mod vram;

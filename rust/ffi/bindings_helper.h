@@ -6,6 +6,7 @@
 #include <linux/dma-mapping.h>
 #include <linux/fs.h>
 #include <linux/gfp.h>
+#include <linux/hmm.h>
 #include <linux/io.h>
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>

@@ -3,6 +3,7 @@
 #include <linux/compat.h>
 #include <linux/cpufreq.h>
 #include <linux/cpumask.h>
+#include <linux/hmm.h>
 
 #include <asm/processor.h>
 
@@ -52,6 +53,25 @@ unsigned long rkfd_page_to_pfn(const struct page *page)
 unsigned long rkfd_virt_to_pfn(const void *address)
 {
 	return page_to_pfn(virt_to_page(address));
+}
+
+/* Memory of processes */
+
+void rkfd_mmu_interval_set_seq(struct mmu_interval_notifier *notifier,
+			       unsigned long seq)
+{
+	mmu_interval_set_seq(notifier, seq);
+}
+
+bool rkfd_mmu_interval_read_retry(struct mmu_interval_notifier *notifier,
+				  unsigned long seq)
+{
+	return mmu_interval_read_retry(notifier, seq);
+}
+
+struct page *rkfd_hmm_pfn_to_page(unsigned long hmm_pfn)
+{
+	return hmm_pfn_to_page(hmm_pfn);
 }
 
 /* Mappings of user space */

@@ -4,7 +4,7 @@
 use core::ptr::NonNull;
 
 use kernel::error::to_result;
-use kernel::mm::Mm;
+use kernel::mm::{Mm, MmWithUser, MmWithUserAsync};
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
@@ -30,6 +30,12 @@ impl AddressSpace {
         kernel::current!()
             .mm()
             .is_some_and(|mm| mm.as_raw() == self.0.as_raw())
+    }
+
+    /// Its memory, kept until what is returned is dropped; `None` when it is at its end. If that was the last user,
+    /// the end comes later, in a context of its own.
+    pub(super) fn user(&self) -> Option<ARef<MmWithUserAsync>> {
+        self.0.mmget_not_zero().map(MmWithUser::into_mmput_async)
     }
 
     /// What tells it from all others that exist.

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Memory of a process, pinned and mapped for a device.
+//! Memory of a process, pinned for the kernel's own accesses.
 
-use super::{
-    dma_map::{DmaMap, DmaRun},
-    page_list::PageList,
-    task,
-};
+use super::{page_list::PageList, task};
 use crate::ffi;
 use core::{ops::Deref, ptr::NonNull};
-use kernel::{device::Device, page::PAGE_SIZE, prelude::*, sync::aref::ARef};
+use kernel::{page::PAGE_SIZE, prelude::*};
 
 /// Pages that are pinned in one go: a kill is noticed in between.
 const BATCH: usize = 512;
@@ -76,47 +72,23 @@ impl Drop for Pinned {
     }
 }
 
-/// Memory of a process that a device reaches too. Its accessors are those of [`PageList`]: writes are
-/// refused (`EPERM`) where the process itself may only read.
-pub(crate) struct UserPages {
-    // The device loses the pages before they are unpinned.
-    dma: DmaMap,
-    pinned: Pinned,
-}
+/// Memory of a process that the driver's CPU accesses go to, whatever the process does with its mapping meanwhile. Its
+/// accessors are those of [`PageList`]: writes are refused (`EPERM`) where it was not pinned for writing.
+pub(crate) struct UserPages(Pinned);
 
 impl UserPages {
-    /// Pins the `size` bytes at `start` of the calling process for `dev`, which must be bound.
+    /// Pins the `size` bytes at `start` of the calling process.
     ///
     /// Both are multiples of the page size (`EINVAL`). `EFAULT` where nothing is mapped, where `writable` is
     /// asked of memory that is not, and for mappings that cannot be pinned for long (devices, files that
-    /// track writes); `EINTR` when the caller is killed, `ENOMEM`; see [`DmaMap::new`] for the rest.
-    pub(crate) fn pin(dev: &ARef<Device>, start: u64, size: usize, writable: bool) -> Result<Self> {
+    /// track writes); `EINTR` when the caller is killed, `ENOMEM`.
+    pub(crate) fn pin(start: u64, size: usize, writable: bool) -> Result<Self> {
         let start = usize::try_from(start).map_err(|_| EFAULT)?;
         if size == 0 || start % PAGE_SIZE != 0 || size % PAGE_SIZE != 0 {
             return Err(EINVAL);
         }
         start.checked_add(size).ok_or(EFAULT)?;
-        let pinned = Pinned::pin(start, size / PAGE_SIZE, writable)?;
-        Ok(Self {
-            dma: DmaMap::new(dev, pinned.list.pages())?,
-            pinned,
-        })
-    }
-
-    /// The DMA addresses, in the order of the pages, adjacent ones merged.
-    pub(crate) fn dma_runs(&self) -> &[DmaRun] {
-        self.dma.runs()
-    }
-
-    /// Whether the device still reaches the pages.
-    pub(crate) fn is_mapped(&self) -> bool {
-        self.dma.is_mapped()
-    }
-
-    /// Takes the pages away from the device while it is still bound; they stay pinned. No page table may
-    /// lead to them any more.
-    pub(crate) fn unmap_dma(&self) {
-        self.dma.unmap();
+        Pinned::pin(start, size / PAGE_SIZE, writable).map(Self)
     }
 }
 
@@ -124,6 +96,6 @@ impl Deref for UserPages {
     type Target = PageList;
 
     fn deref(&self) -> &PageList {
-        &self.pinned.list
+        &self.0.list
     }
 }

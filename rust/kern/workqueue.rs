@@ -54,6 +54,12 @@ pub(crate) fn highpri() -> &'static Queue {
     }
 }
 
+/// The system's workqueue for what may take its time, on any CPU, and wait for memory.
+pub(crate) fn background() -> &'static Queue {
+    // SAFETY: The kernel sets the pointer long before modules are loaded and never changes it; the workqueue stays.
+    unsafe { Queue::from_raw(ffi::system_dfl_wq) }
+}
+
 /// Has `item` run on `queue` in `delay` jiffies, sooner or later than it was going to, or again if it is running
 /// now. Any context.
 pub(crate) fn run_in<T, const ID: u64>(queue: &Queue, item: Arc<T>, delay: Jiffies)

@@ -8,12 +8,12 @@ use crate::{
             self,
             gem::{DriverObject, FaultPage, Object},
         },
-        pages::{PageList, SystemPages},
-        user_pages::UserPages,
+        pages::SystemPages,
     },
     ledger::{Hold, Kind},
     mem::{
         account::{Charge, Client, Region, SystemShare},
+        user::UserMemory,
         vram::VramBlocks,
     },
 };
@@ -39,8 +39,8 @@ enum Backing {
     Vram(Arc<VramBlocks>),
     /// System memory of the driver's.
     Gtt(SystemPages),
-    /// Memory of the process itself.
-    User(UserPages),
+    /// Memory of the process itself, which changes as the process likes.
+    User(UserMemory),
     /// The process's doorbells, mapped through /dev/kfd.
     Doorbell,
     /// The page of HDP flush registers, mapped through /dev/kfd.
@@ -120,23 +120,32 @@ impl Buffer {
         matches!(self.backing, Backing::Gtt(_))
     }
 
+    /// The memory that the process lends, when it is that.
+    pub(super) fn user(&self) -> Option<&UserMemory> {
+        match &self.backing {
+            Backing::User(memory) => Some(memory),
+            _ => None,
+        }
+    }
+
     /// Whether the GPU may be given the addresses of [`Buffer::runs`].
     pub(crate) fn is_reachable(&self) -> bool {
         match &self.backing {
             Backing::Vram(_) => true,
             Backing::Gtt(pages) => pages.is_mapped(),
-            Backing::User(pages) => pages.is_mapped(),
-            Backing::Doorbell | Backing::MmioRemap => false,
+            Backing::User(_) | Backing::Doorbell | Backing::MmioRemap => false,
         }
     }
 
-    /// The runs of addresses for page tables with their bytes, in order: VRAM offsets or DMA addresses.
+    /// The runs of addresses for page tables with their bytes, in order: VRAM offsets or DMA addresses. None for memory
+    /// of a process, which has others from time to time.
     pub(crate) fn runs(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let (vram, dma) = match &self.backing {
             Backing::Vram(blocks) => (blocks.runs(), [].as_slice()),
             Backing::Gtt(pages) => ([].as_slice(), pages.dma_runs()),
-            Backing::User(pages) => ([].as_slice(), pages.dma_runs()),
-            Backing::Doorbell | Backing::MmioRemap => ([].as_slice(), [].as_slice()),
+            Backing::User(_) | Backing::Doorbell | Backing::MmioRemap => {
+                ([].as_slice(), [].as_slice())
+            }
         };
         let vram = vram.iter().map(|run| (run.offset, run.size));
         Iterator::chain(vram, dma.iter().map(|run| (run.address, run.size)))
@@ -150,10 +159,9 @@ impl Buffer {
         }
     }
 
-    fn pages(&self) -> Option<&PageList> {
+    fn pages(&self) -> Option<&SystemPages> {
         match &self.backing {
             Backing::Gtt(pages) => Some(pages),
-            Backing::User(pages) => Some(pages),
             _ => None,
         }
     }
@@ -162,8 +170,7 @@ impl Buffer {
     pub(crate) fn unmap_dma(&self) {
         match &self.backing {
             Backing::Gtt(pages) => pages.unmap_dma(),
-            Backing::User(pages) => pages.unmap_dma(),
-            Backing::Vram(_) | Backing::Doorbell | Backing::MmioRemap => (),
+            Backing::Vram(_) | Backing::User(_) | Backing::Doorbell | Backing::MmioRemap => (),
         }
     }
 
@@ -190,7 +197,7 @@ impl Buffer {
     }
 
     /// Reads dwords from byte `offset`, a multiple of 4, on. `EINVAL` when they are not all inside or it is no
-    /// memory, `ENODEV` when the device is gone.
+    /// memory of the driver's, `ENODEV` when the device is gone.
     pub(crate) fn read32s(&self, offset: u64, to: &mut [u32]) -> Result {
         if let Some(pages) = self.pages() {
             return pages.read32s(offset, to);
@@ -287,9 +294,9 @@ pub(crate) fn create_gtt(
     Bo::new(drm, bytes, Ok(buffer.sharing(share, Kind::GttBytes, size)))
 }
 
-/// A buffer of the `size` bytes at `start` of the calling process, for `client`, pinned; writable for the GPU only when
-/// they are for the process. `EINVAL` when start or size are not whole pages, `EFAULT` when the memory is not
-/// there or cannot be pinned, `ENOMEM` also past the limit of [`SystemShare`], `EINTR` when the caller is killed.
+/// A buffer of the `size` bytes at `start` of the calling process, for `client`; writable for the GPU only when
+/// they are for the process. `EINVAL` when start or size are not whole pages, `EFAULT` when the process has no such
+/// memory, `ENOMEM` also past the limit of [`SystemShare`].
 pub(crate) fn create_user(
     drm: &ARef<DrmDevice>,
     client: &Arc<Client>,
@@ -300,8 +307,8 @@ pub(crate) fn create_user(
     let bytes = checked(size)?;
     let gpu: &Arc<Gpu> = drm;
     let share = SystemShare::take(client, Region::User, size)?;
-    let pages = UserPages::pin(&gpu.dev, start, bytes, usage.access.write)?;
-    let buffer = Buffer::new(gpu, Backing::User(pages), usage);
+    let memory = UserMemory::new(start, bytes, usage.access.write)?;
+    let buffer = Buffer::new(gpu, Backing::User(memory), usage);
     Bo::new(
         drm,
         bytes,

@@ -81,6 +81,11 @@ impl Group {
         self.pasid.store(pasid.into(), Relaxed);
     }
 
+    /// The process, for traces.
+    pub(super) fn pid(&self) -> u32 {
+        self.pid.load(Relaxed) as u32
+    }
+
     /// Adds a queue, which is halted at once if the group is. It stays until [`Group::leave`]. `ENOMEM`.
     pub(crate) fn join(&self, member: Arc<dyn Member>) -> Result {
         let mut more = KVec::new();
@@ -147,7 +152,7 @@ impl Group {
 
     /// For whoever watches: the group's queues are taken off the hardware, or come back.
     fn tell(&self, why: Halt, evicted: bool) {
-        let (pid, pasid) = (self.pid.load(Relaxed) as u32, self.pasid.load(Relaxed));
+        let (pid, pasid) = (self.pid(), self.pasid.load(Relaxed));
         if evicted {
             trace::queue_evict(pid, pasid, self.gpu, why as u32);
         } else {

@@ -2,13 +2,19 @@
 //! GPU address spaces: what is mapped where, by which page tables, and in which VMID.
 
 mod kernel_mapping;
+mod lent;
 mod mapping;
 mod table;
 mod vmid;
 
 pub(crate) use self::{kernel_mapping::KernelMapping, mapping::Held, vmid::VmidUse};
 
-use self::{mapping::Mapping, table::Tree, vmid::Bound};
+use self::{
+    lent::{Evicted, Lent},
+    mapping::Mapping,
+    table::Tree,
+    vmid::Bound,
+};
 use crate::{
     gpu::Gpu,
     ip::gmc::Flush,
@@ -29,7 +35,8 @@ use kernel::{
     new_mutex,
     prelude::*,
     rbtree::{RBTree, RBTreeNode},
-    sync::{aref::ARef, Arc, Mutex},
+    sync::{aref::ARef, atomic::Atomic, Arc, Mutex},
+    workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork},
 };
 
 /// What the lock of a VM guards.
@@ -56,6 +63,12 @@ impl State {
             .filter(|mapping| mapping.range().covers(range))
     }
 
+    /// Whether `mapping` is still in the address space.
+    fn has(&self, mapping: &Arc<Mapping>) -> bool {
+        let there = self.at_or_above(mapping.range().start());
+        there.is_some_and(|there| Arc::ptr_eq(&there, mapping))
+    }
+
     /// Makes changed page tables known to the GPU.
     fn flush(&self, gpu: &Gpu, kind: Flush) -> Result {
         // Nothing is cached without a VMID: it is flushed when it is bound.
@@ -73,12 +86,23 @@ impl State {
 pub(crate) struct Vm {
     #[pin]
     state: Mutex<State>,
+    /// The number of the VMID, or 0; for who may not take `state`.
+    vmid: Atomic<i32>,
+    /// Inside a lent range's lock and outside the group's. Nothing is allocated under it.
+    #[pin]
+    evicted: Mutex<Evicted>,
+    #[pin]
+    restore: DelayedWork<Self>,
     client: Arc<Client>,
     group: Arc<Group>,
     gpu: Arc<Gpu>,
     _hold: Hold,
     // The device outlives what user space has of it.
     _drm: ARef<DrmDevice>,
+}
+
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Vm { self.restore }
 }
 
 impl Vm {
@@ -93,6 +117,9 @@ impl Vm {
         Arc::pin_init(
             try_pin_init!(Self {
                 state <- new_mutex!(state, "Vm::state"),
+                vmid: Atomic::new(0),
+                evicted <- new_mutex!(Evicted::default(), "Vm::evicted"),
+                restore <- new_delayed_work!("Vm::restore"),
                 client: Client::new()?,
                 group: Group::new(gpu.id.get().into())?,
                 gpu: gpu.clone(),
@@ -123,19 +150,31 @@ impl Vm {
     /// reach them there.
     ///
     /// `EEXIST` when something in the range is mapped, `EINVAL` when it is larger than the buffer or the buffer
-    /// is another GPU's, `ENOMEM`, `ENODEV` when the device is gone, `ETIMEDOUT` when it does not answer a
-    /// flush. Nothing is mapped then.
-    pub(crate) fn map(&self, range: VaRange, bo: ARef<Bo>) -> Result {
+    /// is another GPU's, `EFAULT` when the process no longer has the memory that it lends, `ENOMEM`, `ENODEV` when the
+    /// device is gone, `ETIMEDOUT` when it does not answer a flush. Nothing is mapped then.
+    pub(crate) fn map(self: &Arc<Self>, range: VaRange, bo: ARef<Bo>) -> Result {
         // Addresses of one GPU mean nothing to another.
         if range.size() > bo.size() as u64 || !Arc::ptr_eq(bo.gpu(), &self.gpu) {
             return Err(EINVAL);
         }
-        let mapping = Arc::new(Mapping::new(range, bo), GFP_KERNEL)?;
+        let lent = match bo.user() {
+            Some(memory) => Some(Lent::watch(self, range, memory)?),
+            None => None,
+        };
+        let mapping = Arc::new(Mapping::new(range, bo, lent), GFP_KERNEL)?;
         let node = RBTreeNode::new(range.end() - 1, mapping.clone(), GFP_KERNEL)?;
         let mut state = self.state.lock();
         let next = state.at_or_above(range.start());
         if next.is_some_and(|next| next.range().overlaps(range)) {
             return Err(EEXIST);
+        }
+        if mapping.lent().is_some() {
+            state.mappings.insert(node);
+            drop(state);
+            return self.map_lent(&mapping).inspect_err(|_| {
+                // Whatever there is of it, the GPU has not used it.
+                let _ = self.unmap(range);
+            });
         }
         let mut written = 0;
         let done = write(&mut state.tree, &mapping, &mut written)
@@ -167,8 +206,13 @@ impl Vm {
         if mapping.is_held() {
             return Err(EBUSY);
         }
+        let lent = mapping.lent().map(|lent| lent.detach());
         let removed = self.remove(&mut state, range);
         drop(state);
+        if removed.is_err() {
+            // The GPU may still use it.
+            core::mem::forget(lent);
+        }
         // Frees the buffer, maybe.
         drop(removed?);
         Ok(())

@@ -68,6 +68,9 @@ impl Memory {
             // The process's mappings may keep the object longer than the device is there.
             buffer.bo.unmap_dma();
         }
+        if let Some(acquired) = &self.acquired {
+            acquired.vm.settle();
+        }
         self.acquired = None;
         self.counted = None;
     }

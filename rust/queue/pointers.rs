@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A user queue's memory: its ring and its two pointers, held so that they stay mapped as long as the queue exists.
+//! A user queue's memory: its ring and its two pointers, held so that they stay mapped as long as the queue exists. The
+//! driver reads and writes them where it may not wait for a process's memory, so what the process lends is pinned.
 
 use super::CreateQueue;
+use crate::mem::view::View;
 use crate::mem::vm::{Held, Vm};
 use hw::sdma::ring::RingSize;
 use hw::va::{VaError, VaRange, PAGE_SIZE};
@@ -10,7 +12,7 @@ use kernel::sync::Arc;
 
 /// A 64-bit word of user memory that CPU and GPU reach.
 struct Word {
-    held: Held,
+    view: View,
     offset: u64,
 }
 
@@ -22,20 +24,22 @@ impl Word {
             return Err(EINVAL);
         }
         let in_page = address % PAGE_SIZE;
-        let held = hold(vm, address - in_page, PAGE_SIZE)?;
-        let offset = held.offset() + in_page;
+        let view = View::new(hold(vm, address - in_page, PAGE_SIZE)?)?;
         // Memory that the CPU does not reach is refused here rather than later.
-        held.bo().read64(offset).map_err(|_| EINVAL)?;
-        Ok(Self { held, offset })
+        view.read64(in_page).map_err(|_| EINVAL)?;
+        Ok(Self {
+            view,
+            offset: in_page,
+        })
     }
 
     fn read(&self) -> u64 {
         // It could be read when it was made; a device that is gone has nothing to say.
-        self.held.bo().read64(self.offset).unwrap_or(0)
+        self.view.read64(self.offset).unwrap_or(0)
     }
 
     fn write(&self, value: u64) {
-        let _ = self.held.bo().write64(self.offset, value);
+        let _ = self.view.write64(self.offset, value);
     }
 }
 
@@ -50,7 +54,7 @@ fn hold(vm: &Arc<Vm>, address: u64, size: u64) -> Result<Held> {
 
 /// The ring and pointers of a user queue.
 pub(super) struct Pointers {
-    ring: Held,
+    ring: View,
     address: u64,
     size: RingSize,
     read: Word,
@@ -68,7 +72,7 @@ impl Pointers {
             return Err(EINVAL);
         }
         Ok(Self {
-            ring,
+            ring: View::new(ring)?,
             address: create.ring,
             size: create.size,
             read: Word::new(vm, create.read_pointer)?,
@@ -121,10 +125,8 @@ impl Pointers {
         let bytes = to.len() as u64 * 4;
         let spans = self.size.spans(at, bytes).ok_or(EINVAL)?;
         let (first, second) = to.split_at_mut(spans.first.dwords);
-        self.ring
-            .bo()
-            .read32s(spans.first.start as u64 * 4, first)?;
-        self.ring.bo().read32s(0, second)?;
+        self.ring.read32s(spans.first.start as u64 * 4, first)?;
+        self.ring.read32s(0, second)?;
         Ok(at + bytes)
     }
 }

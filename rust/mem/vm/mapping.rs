@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A buffer in an address space, and what keeps it there.
 
-use crate::mem::bo::Bo;
+use super::lent::Lent;
+use crate::{kern::user_range::Watch, mem::bo::Bo};
 use hw::va::VaRange;
 use kernel::sync::{
     aref::ARef,
@@ -13,15 +14,18 @@ use kernel::sync::{
 pub(super) struct Mapping {
     range: VaRange,
     bo: ARef<Bo>,
+    /// For memory of the process.
+    lent: Option<Watch<Lent>>,
     /// How many [`Held`] there are. It grows under the VM's lock only.
     holds: Atomic<i32>,
 }
 
 impl Mapping {
-    pub(super) fn new(range: VaRange, bo: ARef<Bo>) -> Self {
+    pub(super) fn new(range: VaRange, bo: ARef<Bo>, lent: Option<Watch<Lent>>) -> Self {
         Self {
             range,
             bo,
+            lent,
             holds: Atomic::new(0),
         }
     }
@@ -32,6 +36,11 @@ impl Mapping {
 
     pub(super) fn bo(&self) -> &ARef<Bo> {
         &self.bo
+    }
+
+    /// What watches the memory of a process.
+    pub(super) fn lent(&self) -> Option<&Watch<Lent>> {
+        self.lent.as_ref()
     }
 
     /// Whether it must stay. The VM's lock is held, so that a no stays true.
@@ -60,6 +69,11 @@ impl Held {
     /// The buffer.
     pub(crate) fn bo(&self) -> &ARef<Bo> {
         &self.mapping.bo
+    }
+
+    /// The bytes of the part.
+    pub(crate) fn size(&self) -> u64 {
+        self.part.size()
     }
 
     /// Where the part starts in the buffer, in bytes.

@@ -41,6 +41,67 @@ impl Used {
     }
 }
 
+/// Where leaves are in a table.
+#[derive(Clone, Copy)]
+struct Place {
+    /// VRAM offset of the first entry.
+    entry: u64,
+    leaf: Leaf,
+}
+
+impl Place {
+    /// Writes the leaves. `ENODEV` when the device is gone.
+    fn write(&self, gpu: &Gpu, flags: Flags) -> Result {
+        let mut entries = self.leaf.entries(flags);
+        let mut at = self.entry;
+        loop {
+            let mut batch = [0u64; BATCH];
+            let mut count = 0;
+            for (place, entry) in batch.iter_mut().zip(entries.by_ref()) {
+                *place = entry;
+                count += 1;
+            }
+            if count == 0 {
+                return Ok(());
+            }
+            gpu.vram_map
+                .write64s(at, batch.get(..count).unwrap_or(&[]))?;
+            at += count as u64 * 8;
+        }
+    }
+}
+
+/// Leaves that have a place in the tables, and may be written and taken out again without touching the tables' shape:
+/// the VM's lock is not needed, but the owner has a lock of their own. They have the place until [`Tree::clear`].
+#[derive(Default)]
+pub(super) struct Reserved(KVVec<(Place, Flags)>);
+
+impl Reserved {
+    /// Writes all entries; how many. `ENODEV` when the device is gone.
+    pub(super) fn write(&self, gpu: &Gpu) -> Result<u64> {
+        let mut written = 0;
+        for (place, flags) in &self.0 {
+            place.write(gpu, *flags)?;
+            written += place.leaf.count as u64;
+        }
+        Ok(written)
+    }
+
+    /// Makes all entries invalid; how many. Allocates nothing.
+    pub(super) fn clear(&self, gpu: &Gpu) -> u64 {
+        let mut written = 0;
+        for (place, _) in &self.0 {
+            let count = place.leaf.count;
+            // Fails only when the device is gone, which then reads none of it.
+            let _ = gpu
+                .vram_map
+                .fill64(place.entry, Pde::invalid(place.leaf.level), count);
+            written += count as u64;
+        }
+        written
+    }
+}
+
 /// One table in VRAM and those below it. An entry in use is a leaf, or has a child.
 struct Table {
     level: Level,
@@ -101,24 +162,40 @@ impl Table {
         Ok(())
     }
 
-    /// Writes the leaves, making the tables that are missing on the way. What the leaves cover was not mapped.
-    fn put(&mut self, gpu: &Gpu, leaf: &Leaf, flags: Flags, written: &mut u64) -> Result {
+    /// Has `put` write the leaves, making the tables that are missing on the way. What the leaves cover was not
+    /// mapped. `later` says that the leaves are written only after the tables are linked.
+    fn put(
+        &mut self,
+        gpu: &Gpu,
+        leaf: &Leaf,
+        later: bool,
+        put: &mut dyn FnMut(Place) -> Result,
+        written: &mut u64,
+    ) -> Result {
         let index = self.level.index(leaf.va);
         if self.level == leaf.level {
-            return self.put_leaves(gpu, index, leaf, flags, written);
+            self.used.set(index..index + leaf.count, true);
+            return put(Place {
+                entry: self.entry(index),
+                leaf: *leaf,
+            });
         }
         let slot = self.children.get_mut(index).ok_or(EIO)?;
         if let Some(child) = slot {
-            return child.put(gpu, leaf, flags, written);
+            return child.put(gpu, leaf, later, put, written);
         }
         if self.used.get(index) {
             return Err(EEXIST);
         }
         let level = self.level.child().ok_or(EIO)?;
         let first = level.index(leaf.va);
-        let count = if level == leaf.level { leaf.count } else { 1 };
+        let count = match level == leaf.level {
+            true if later => 0,
+            true => leaf.count,
+            false => 1,
+        };
         let mut child = Self::new(gpu, level, first..first + count, written)?;
-        child.put(gpu, leaf, flags, written)?;
+        child.put(gpu, leaf, later, put, written)?;
         let pointer = Pde::table(self.level, child.address(gpu)).ok_or(EIO)?;
         *slot = Some(child);
         self.used.set(index..index + 1, true);
@@ -127,34 +204,6 @@ impl Table {
         gpu.vram_map.write64(self.entry(index), pointer.raw())?;
         *written += 1;
         Ok(())
-    }
-
-    fn put_leaves(
-        &mut self,
-        gpu: &Gpu,
-        index: usize,
-        leaf: &Leaf,
-        flags: Flags,
-        written: &mut u64,
-    ) -> Result {
-        let mut entries = leaf.entries(flags);
-        let mut at = index;
-        loop {
-            let mut batch = [0u64; BATCH];
-            let mut count = 0;
-            for (place, entry) in batch.iter_mut().zip(entries.by_ref()) {
-                *place = entry;
-                count += 1;
-            }
-            if count == 0 {
-                return Ok(());
-            }
-            self.used.set(at..at + count, true);
-            gpu.vram_map
-                .write64s(self.entry(at), batch.get(..count).unwrap_or(&[]))?;
-            *written += count as u64;
-            at += count;
-        }
     }
 
     /// Takes out what `range` maps, and puts tables that have become empty on `idle`. A leaf goes when the
@@ -229,7 +278,14 @@ impl Drop for Table {
 /// Tables that no longer lead anywhere. They are free when this is dropped, which must be after the TLBs
 /// have been flushed: the GPU may walk them until then.
 pub(super) struct IdleTables {
-    _first: Option<KBox<Table>>,
+    first: Option<KBox<Table>>,
+}
+
+impl IdleTables {
+    /// Whether there are none, so that nothing needs a flush.
+    pub(super) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
 }
 
 /// The page tables of a VM. The VM's lock guards them; whoever drops them has seen to it that no VMID uses
@@ -265,8 +321,32 @@ impl Tree {
         flags: Flags,
         written: &mut u64,
     ) -> Result {
+        let Self { root, gpu } = self;
+        let mut entries = 0;
         for leaf in range.leaves(address).ok_or(EINVAL)? {
-            self.root.put(&self.gpu, &leaf, flags, written)?;
+            let mut put = |place: Place| {
+                entries += place.leaf.count as u64;
+                place.write(gpu, flags)
+            };
+            root.put(gpu, &leaf, false, &mut put, written)?;
+        }
+        *written += entries;
+        Ok(())
+    }
+
+    /// As [`Tree::map`], but only finds the places of the entries, which stay invalid, and adds them to `reserved`.
+    pub(super) fn reserve(
+        &mut self,
+        range: VaRange,
+        address: u64,
+        flags: Flags,
+        reserved: &mut Reserved,
+        written: &mut u64,
+    ) -> Result {
+        let Self { root, gpu } = self;
+        for leaf in range.leaves(address).ok_or(EINVAL)? {
+            let mut put = |place| Ok(reserved.0.push((place, flags), GFP_KERNEL)?);
+            root.put(gpu, &leaf, true, &mut put, written)?;
         }
         Ok(())
     }
@@ -275,6 +355,6 @@ impl Tree {
     pub(super) fn clear(&mut self, range: VaRange, written: &mut u64) -> IdleTables {
         let mut idle = None;
         self.root.clear(&self.gpu, range, &mut idle, written);
-        IdleTables { _first: idle }
+        IdleTables { first: idle }
     }
 }

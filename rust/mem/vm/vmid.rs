@@ -3,7 +3,10 @@
 
 use super::Vm;
 use crate::ip::vmid::{Vmid, VmidLease};
-use kernel::{prelude::*, sync::Arc};
+use kernel::{
+    prelude::*,
+    sync::{atomic::Full, Arc},
+};
 
 /// A VMID that is bound to the VM's page tables.
 pub(super) struct Bound {
@@ -44,6 +47,8 @@ impl Vm {
             Some(bound) => bound,
             none => {
                 let lease = self.gpu.vmids.lease()?;
+                // Before the hardware knows the tables: see `Vm::flush_bound`.
+                self.vmid.xchg(lease.vmid().get().into(), Full);
                 if let Err(error) = self.gpu.gmc.bind(lease.vmid(), pasid, state.tree.base()) {
                     self.unbind(lease);
                     return Err(error);
@@ -66,7 +71,10 @@ impl Vm {
     /// confirm.
     fn unbind(&self, lease: VmidLease) {
         match self.gpu.gmc.unbind(lease.vmid()) {
-            Ok(()) => drop(lease),
+            Ok(()) => {
+                self.vmid.xchg(0, Full);
+                drop(lease);
+            }
             Err(_) => self.lose(lease, self.gpu.clone()),
         }
     }

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A range of a process's memory that a device uses without pinning it: which pages it has, and word when they are
+//! about to go or to change (MMU interval notifiers, HMM).
+
+use super::{
+    dma_map::{DmaMap, DmaRun},
+    mm_exit::AddressSpace,
+    task,
+};
+use crate::ffi;
+use core::{ops::Deref, ptr::NonNull};
+use kernel::{
+    device::Device,
+    error::to_result,
+    mm::{
+        virt::{flags, VmaRef},
+        MmWithUser,
+    },
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::aref::ARef,
+    types::Opaque,
+};
+use pin_init::PinInit;
+
+/// Pages that are faulted in in one go: a kill is noticed in between.
+const BATCH: usize = 16384;
+
+/// Who uses the pages of a range.
+pub(crate) trait Watcher: Send + Sync + 'static {
+    /// Pages of the range are about to go or to change; they are not used any more at the return. Calls
+    /// [`Change::note`] with its lock held, and with that lock held asks [`Watch::is_stale`].
+    ///
+    /// Runs in whatever context changes the memory, maybe under reclaim: sleeps for a bounded time, allocates nothing,
+    /// and takes no lock under which memory is allocated or the mmap lock is taken.
+    fn invalidate(&self, change: &Change);
+}
+
+/// A change of the pages of a range.
+pub(crate) struct Change {
+    notifier: *mut ffi::mmu_interval_notifier,
+    sequence: usize,
+}
+
+impl Change {
+    /// Makes every [`Stamp`] of the range that was taken before stale.
+    pub(crate) fn note(&self) {
+        // SAFETY: The notifier and its sequence number are those of the callback that this was made in.
+        unsafe { ffi::rkfd_mmu_interval_set_seq(self.notifier, self.sequence) };
+    }
+}
+
+/// A moment in the life of a range.
+#[derive(Clone, Copy)]
+pub(crate) struct Stamp(usize);
+
+#[repr(C)]
+#[pin_data]
+struct Inner<T> {
+    notifier: Opaque<ffi::mmu_interval_notifier>,
+    #[pin]
+    watcher: T,
+}
+
+/// A range that is watched until this is dropped. Dropping it waits for [`Watcher::invalidate`], so none of the locks
+/// that are taken there may be held.
+pub(crate) struct Watch<T: Watcher> {
+    inner: Pin<KBox<Inner<T>>>,
+    space: AddressSpace,
+    start: usize,
+    size: usize,
+}
+
+// SAFETY: The watcher is `Send` and `Sync`, the notifier has its own locks.
+unsafe impl<T: Watcher> Send for Watch<T> {}
+// SAFETY: As above.
+unsafe impl<T: Watcher> Sync for Watch<T> {}
+
+/// Gives a static table of operations for each kind of watcher.
+struct Operations<T>(core::marker::PhantomData<T>);
+
+impl<T: Watcher> Operations<T> {
+    const TABLE: ffi::mmu_interval_notifier_ops = {
+        let mut table: ffi::mmu_interval_notifier_ops = pin_init::zeroed();
+        table.invalidate = Some(Self::invalidate);
+        table
+    };
+
+    /// `mmu_interval_notifier_ops::invalidate`: false where waiting is not allowed.
+    ///
+    /// # Safety
+    ///
+    /// The kernel calls it with the notifier of an `Inner<T>`, which it keeps meanwhile.
+    unsafe extern "C" fn invalidate(
+        notifier: *mut ffi::mmu_interval_notifier,
+        range: *const ffi::mmu_notifier_range,
+        sequence: usize,
+    ) -> bool {
+        // SAFETY: The range is valid during the call.
+        if unsafe { (*range).flags } & ffi::MMU_NOTIFIER_RANGE_BLOCKABLE == 0 {
+            return false;
+        }
+        // SAFETY: The notifier is the first member of an `Inner<T>`, which stays until the notifier is removed.
+        let inner = unsafe { &*notifier.cast::<Inner<T>>() };
+        inner.watcher.invalidate(&Change { notifier, sequence });
+        true
+    }
+}
+
+impl<T: Watcher> Watch<T> {
+    /// Watches the `size` bytes at `start` of `space`, for `watcher`. ENOMEM, EOVERFLOW for a range that wraps, ESRCH
+    /// when the address space is at its end. Takes the mmap lock.
+    pub(crate) fn new(
+        space: &AddressSpace,
+        start: usize,
+        size: usize,
+        watcher: impl PinInit<T>,
+    ) -> Result<Self> {
+        let inner = KBox::pin_init(
+            pin_init!(Inner {
+                notifier: Opaque::zeroed(),
+                watcher <- watcher,
+            }),
+            GFP_KERNEL,
+        )?;
+        let user = space.user().ok_or(ESRCH)?;
+        // SAFETY: The address space has a user; the notifier stays in place until it is removed, which happens when
+        // `Self` is dropped.
+        to_result(unsafe {
+            ffi::mmu_interval_notifier_insert(
+                inner.notifier.get(),
+                user.as_raw(),
+                start,
+                size,
+                &Operations::<T>::TABLE,
+            )
+        })?;
+        Ok(Self {
+            inner,
+            space: space.clone(),
+            start,
+            size,
+        })
+    }
+
+    /// The moment from which on changes count; waits for one that is under way. Sleeps.
+    pub(crate) fn begin(&self) -> Stamp {
+        // SAFETY: The notifier is inserted.
+        Stamp(unsafe { ffi::mmu_interval_read_begin(self.inner.notifier.get()) })
+    }
+
+    /// Whether the range has changed since. The lock is held under which [`Change::note`] is called.
+    pub(crate) fn is_stale(&self, stamp: Stamp) -> bool {
+        // SAFETY: The notifier is inserted.
+        unsafe { ffi::rkfd_mmu_interval_read_retry(self.inner.notifier.get(), stamp.0) }
+    }
+
+    /// Faults the pages in and maps them for `dev`, which must be bound, as they are after `stamp`: for writing where
+    /// `write` is asked and the process may. What the process does not have is left out. They may be used once
+    /// [`Watch::is_stale`] has said no, until the next change.
+    ///
+    /// EBUSY when the range has changed since `stamp`, ESRCH when the address space is at its end, EINTR when the
+    /// caller is killed, ENOMEM; see [`DmaMap::new`] for the rest. Takes the mmap lock.
+    pub(crate) fn map_pages(
+        &self,
+        dev: &ARef<Device>,
+        stamp: Stamp,
+        write: bool,
+    ) -> Result<DevicePages> {
+        let mm = self.space.user().ok_or(ESRCH)?;
+        let gfp = GFP_KERNEL | __GFP_NOWARN;
+        let mut frames = KVVec::from_elem(0usize, self.size / PAGE_SIZE, gfp)?;
+        let mut spans: KVec<Span> = KVec::new();
+        {
+            let _lock = mm.mmap_read_lock();
+            let end = self.start + self.size;
+            let mut at = self.start;
+            // SAFETY: The mmap lock is held.
+            while let Some((from, to, _)) = unsafe { next_vma(&mm, at, end) } {
+                if task::is_killed() {
+                    return Err(EINTR);
+                }
+                let to = to.min(from + BATCH * PAGE_SIZE);
+                let first = (from - self.start) / PAGE_SIZE;
+                let part = frames
+                    .get_mut(first..first + (to - from) / PAGE_SIZE)
+                    .ok_or(EFAULT)?;
+                if let Some(writable) = self.fault_in(stamp, from, part, write)? {
+                    Span::add(&mut spans, first, part.len(), writable)?;
+                }
+                at = to;
+            }
+        }
+        let mut parts = KVec::with_capacity(spans.len(), GFP_KERNEL)?;
+        for span in &spans {
+            let mut pages = KVVec::with_capacity(span.count, gfp)?;
+            for &frame in frames.iter().skip(span.first).take(span.count) {
+                // SAFETY: HMM has said that the frame has a page.
+                let page = unsafe { ffi::rkfd_hmm_pfn_to_page(frame) };
+                pages.push(NonNull::new(page).ok_or(EFAULT)?, GFP_KERNEL)?;
+            }
+            let part = Part {
+                offset: (span.first * PAGE_SIZE) as u64,
+                writable: span.writable,
+                dma: DmaMap::new(dev, &pages)?,
+            };
+            parts.push(part, GFP_KERNEL)?;
+        }
+        Ok(DevicePages { parts })
+    }
+
+    /// Faults the pages from `from` on in, which are of one VMA; whether they may be written. `None` when the process
+    /// has nothing there.
+    fn fault_in(
+        &self,
+        stamp: Stamp,
+        from: usize,
+        frames: &mut [usize],
+        write: bool,
+    ) -> Result<Option<bool>> {
+        for writable in [true, false] {
+            if writable && !write {
+                continue;
+            }
+            let mut wanted = ffi::hmm_pfn_flags_HMM_PFN_REQ_FAULT as usize;
+            if writable {
+                wanted |= ffi::hmm_pfn_flags_HMM_PFN_REQ_WRITE as usize;
+            }
+            let mut range = ffi::hmm_range {
+                notifier: self.inner.notifier.get(),
+                notifier_seq: stamp.0,
+                start: from,
+                end: from + frames.len() * PAGE_SIZE,
+                hmm_pfns: frames.as_mut_ptr(),
+                default_flags: wanted,
+                pfn_flags_mask: 0,
+                dev_private_owner: core::ptr::null_mut(),
+            };
+            // SAFETY: The caller holds the mmap lock; `frames` has room for the range, which is in the notifier's.
+            match to_result(unsafe { ffi::hmm_range_fault(&mut range) }) {
+                Ok(()) => return Ok(Some(writable)),
+                Err(error) if error == EPERM => continue,
+                Err(error) if error == EFAULT => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl<T: Watcher> Deref for Watch<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.inner.watcher
+    }
+}
+
+impl<T: Watcher> Drop for Watch<T> {
+    fn drop(&mut self) {
+        // SAFETY: It was inserted, and is removed once.
+        unsafe { ffi::mmu_interval_notifier_remove(self.inner.notifier.get()) };
+    }
+}
+
+/// The part between `at` and `end` of the first VMA that ends after `at`, and the VMA's flags.
+///
+/// # Safety
+///
+/// The caller holds the mmap lock of `mm`.
+unsafe fn next_vma(mm: &MmWithUser, at: usize, end: usize) -> Option<(usize, usize, usize)> {
+    // SAFETY: By this function's contract.
+    let vma = unsafe { ffi::find_vma(mm.as_raw(), at) };
+    if vma.is_null() || at >= end {
+        return None;
+    }
+    // SAFETY: The mmap lock keeps it as it is.
+    let vma = unsafe { VmaRef::from_raw(vma) };
+    let (from, to) = (vma.start().max(at), vma.end().min(end));
+    (from < end).then(|| (from, to, vma.flags() as usize))
+}
+
+/// Whether all of the `size` bytes at `start` of the calling process, of address space `space`, is memory that it may
+/// read, and write where `write` is asked. Takes the mmap lock.
+pub(crate) fn is_memory(space: &AddressSpace, start: usize, size: usize, write: bool) -> bool {
+    let (Some(mm), Some(end)) = (space.user(), start.checked_add(size)) else {
+        return false;
+    };
+    let wanted = if write {
+        flags::READ | flags::WRITE
+    } else {
+        flags::READ
+    } as usize;
+    let device = (flags::IO | flags::PFNMAP) as usize;
+    let _lock = mm.mmap_read_lock();
+    let mut at = start;
+    while at < end {
+        // SAFETY: The mmap lock is held.
+        match unsafe { next_vma(&mm, at, end) } {
+            Some((from, to, flags))
+                if from == at && flags & wanted == wanted && flags & device == 0 =>
+            {
+                at = to;
+            }
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// Pages in a row that the process may use alike.
+struct Span {
+    first: usize,
+    count: usize,
+    writable: bool,
+}
+
+impl Span {
+    /// Adds pages to the last span, or a new one.
+    fn add(spans: &mut KVec<Self>, first: usize, count: usize, writable: bool) -> Result {
+        match spans.last_mut() {
+            Some(last) if last.first + last.count == first && last.writable == writable => {
+                last.count += count;
+            }
+            _ => spans.push(
+                Self {
+                    first,
+                    count,
+                    writable,
+                },
+                GFP_KERNEL,
+            )?,
+        }
+        Ok(())
+    }
+}
+
+/// Pages in a row, mapped for a device.
+struct Part {
+    /// From the start of the range, bytes.
+    offset: u64,
+    writable: bool,
+    dma: DmaMap,
+}
+
+/// Pages of a process, mapped for a device until this is dropped or [`DevicePages::unmap`] is called. Nothing holds
+/// the pages themselves.
+#[derive(Default)]
+pub(crate) struct DevicePages {
+    parts: KVec<Part>,
+}
+
+impl DevicePages {
+    /// Whether they are `size` bytes without a gap, to be written if `write` is asked.
+    pub(crate) fn is_whole(&self, size: u64, write: bool) -> bool {
+        matches!(&*self.parts, [part]
+            if part.dma.runs().iter().map(|run| run.size).sum::<u64>() == size
+                && (part.writable || !write))
+    }
+
+    /// What there is: offset from the start of the range in bytes, whether it may be written, and where the device
+    /// finds it, adjacent addresses merged.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (u64, bool, &[DmaRun])> {
+        self.parts
+            .iter()
+            .map(|part| (part.offset, part.writable, part.dma.runs()))
+    }
+
+    /// Takes the pages away from the device, which does not use them any more and is still bound. Allocates and frees
+    /// nothing; the second time nothing happens.
+    pub(crate) fn unmap(&self) {
+        self.parts.iter().for_each(|part| part.dma.unmap());
+    }
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Memory that a process lends to the GPU. Nothing holds its pages: who maps it watches it.
+
+use crate::kern::{mm_exit::AddressSpace, user_range};
+use hw::va::PAGE_SIZE;
+use kernel::prelude::*;
+
+/// A range of a process's memory.
+pub(crate) struct UserMemory {
+    space: AddressSpace,
+    start: usize,
+    size: usize,
+}
+
+impl UserMemory {
+    /// The `size` bytes at `start` of the calling process, to be written if `write` is asked. `EINVAL` when they are
+    /// not whole pages, `EFAULT` when not all of it is memory that the process may use that way.
+    pub(super) fn new(start: u64, size: usize, write: bool) -> Result<Self> {
+        if start % PAGE_SIZE != 0 {
+            return Err(EINVAL);
+        }
+        let start = usize::try_from(start).map_err(|_| EFAULT)?;
+        let space = AddressSpace::current()?;
+        if !user_range::is_memory(&space, start, size, write) {
+            return Err(EFAULT);
+        }
+        Ok(Self { space, start, size })
+    }
+
+    /// The process's memory.
+    pub(super) fn space(&self) -> &AddressSpace {
+        &self.space
+    }
+
+    /// The process's address of the first byte.
+    pub(super) fn start(&self) -> usize {
+        self.start
+    }
+
+    /// The process's address of the `size` bytes at `offset`. `EFAULT` when they are not all inside, or the process is
+    /// not the calling one.
+    pub(super) fn address(&self, offset: u64, size: u64) -> Result<u64> {
+        let end = offset.checked_add(size).ok_or(EFAULT)?;
+        if end > self.size as u64 || !self.space.is_current() {
+            return Err(EFAULT);
+        }
+        Ok(self.start as u64 + offset)
+    }
+}

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Memory that a process lends to the GPU, in an address space. When its pages go or change, the process's queues are
+//! halted, its entries are made invalid and its DMA mapping ends, all before the pages go; a work item then finds out
+//! what there is now, maps it, and lets the queues go on. What the process no longer has stays invalid.
+//!
+//! Two things write these entries: [`Vm::attach`] with [`Vm`]'s lock, which may change the tables' shape, and the
+//! notifier, which may not take that lock, since memory is allocated under it. Between them is [`Lent`]'s own lock.
+
+use super::{mapping::Mapping, table::Reserved, Vm};
+use crate::{
+    ip::{gmc::Flush, vmid::Vmid},
+    kern::{
+        barrier, trace,
+        user_range::{Change, DevicePages, Stamp, Watch, Watcher},
+        workqueue,
+    },
+    mem::{
+        bo::Bo,
+        group::{Halt, HaltGuard},
+        user::UserMemory,
+    },
+};
+use hw::{
+    pte::{Access, Flags, Residence},
+    va::VaRange,
+};
+use kernel::{
+    error::code::*,
+    new_mutex,
+    prelude::*,
+    sync::{
+        atomic::{Acquire, Atomic, Full, Release},
+        Arc, Mutex,
+    },
+    time::msecs_to_jiffies,
+    workqueue::WorkItem,
+};
+
+/// How often a range that changes under the hand is tried at once.
+const TRIES: u32 = 8;
+/// Ranges that one run of the work item restores, at most.
+const RUN: u32 = 256;
+/// How long after a change it is looked what there is now, milliseconds: others may follow.
+const FIRST_DELAY_MS: u32 = 1;
+/// The longest time between two tries, log2 of milliseconds.
+const MOST_DELAY: u32 = 8;
+
+/// What the GPU has of the range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Now {
+    /// Nothing, and nobody has asked for it.
+    Out,
+    /// What the process has.
+    In,
+    /// Nothing: the pages have changed, and the queues wait for them.
+    Invalid,
+}
+
+struct State {
+    now: Now,
+    /// The entries that lead to `pages`.
+    reserved: Reserved,
+    pages: DevicePages,
+}
+
+/// Lent memory as one address space maps it.
+#[pin_data]
+pub(super) struct Lent {
+    range: VaRange,
+    vm: Arc<Vm>,
+    /// As `state` says, for who looks without its lock.
+    invalid: Atomic<bool>,
+    /// Taken inside the MMU notifier: nothing is allocated under it.
+    #[pin]
+    state: Mutex<State>,
+}
+
+/// The ranges that wait for their pages, and what keeps the queues off meanwhile.
+#[derive(Default)]
+pub(super) struct Evicted {
+    invalid: usize,
+    halt: Option<HaltGuard>,
+    /// Runs of the work item in a row that could not restore everything.
+    failures: u32,
+}
+
+impl Lent {
+    /// Watches the part of `memory` that is mapped at `range`. `ENOMEM`, `ESRCH`.
+    pub(super) fn watch(vm: &Arc<Vm>, range: VaRange, memory: &UserMemory) -> Result<Watch<Self>> {
+        let vm = vm.clone();
+        let state = State {
+            now: Now::Out,
+            reserved: Reserved::default(),
+            pages: DevicePages::default(),
+        };
+        let lent = pin_init!(Self {
+            range,
+            vm,
+            invalid: Atomic::new(false),
+            state <- new_mutex!(state, "Lent::state"),
+        });
+        let size = usize::try_from(range.size()).map_err(|_| EINVAL)?;
+        Watch::new(memory.space(), memory.start(), size, lent)
+    }
+
+    /// Whether the queues wait for it.
+    fn is_invalid(&self) -> bool {
+        self.invalid.load(Acquire)
+    }
+
+    /// From the return on the notifier leaves the entries alone. What is returned is dropped after the GPU has lost
+    /// them; it is never waited for.
+    pub(super) fn detach(&self) -> impl Sized {
+        let mut state = self.state.lock();
+        let was = core::mem::replace(&mut state.now, Now::Out);
+        let gone = (
+            core::mem::take(&mut state.pages),
+            core::mem::take(&mut state.reserved),
+        );
+        if was == Now::Invalid {
+            self.invalid.store(false, Release);
+            self.vm.evicted.lock().invalid -= 1;
+        }
+        gone
+    }
+}
+
+impl Watcher for Lent {
+    fn invalidate(&self, change: &Change) {
+        let mut state = self.state.lock();
+        change.note();
+        if state.now != Now::In {
+            return;
+        }
+        self.vm.evict();
+        state.now = Now::Invalid;
+        self.invalid.store(true, Release);
+        let written = state.reserved.clear(&self.vm.gpu);
+        if self.vm.flush_bound(Flush::Heavyweight).is_err() {
+            dev_err!(
+                self.vm.gpu.dev,
+                "the GPU does not answer a flush: it may use memory that a process has given back\n"
+            );
+        }
+        state.pages.unmap();
+        let (start, size) = (self.range.start(), self.range.size());
+        trace::unmap(self.vm.group.pid(), start, size, written);
+        drop(state);
+        self.vm.restore_in(FIRST_DELAY_MS);
+    }
+}
+
+impl Vm {
+    /// One more range is invalid: the queues are off the hardware at the return. Called by the notifier.
+    fn evict(&self) {
+        let mut evicted = self.evicted.lock();
+        evicted.invalid += 1;
+        if evicted.halt.is_none() {
+            evicted.halt = Some(self.group.halt(Halt::Userptr));
+        }
+    }
+
+    /// Has the work item run after `delay`, if it is not due already. Any context.
+    fn restore_in(self: &Arc<Self>, delay_ms: u32) {
+        let delay = msecs_to_jiffies(delay_ms);
+        let _ = workqueue::background().enqueue_delayed(self.clone(), delay);
+    }
+
+    /// Makes changed entries known to the GPU, without the VM's lock. Errors as [`Gmc::flush`](crate::ip::gmc::Gmc).
+    fn flush_bound(&self, kind: Flush) -> Result {
+        barrier::wmb();
+        // Either the VMID is seen here, or it is bound later, and the tables are read after that.
+        let number = self.vmid.fetch_add(0, Full);
+        match u8::try_from(number).ok().and_then(Vmid::new) {
+            None | Some(Vmid::KERNEL) => Ok(()),
+            Some(vmid) => {
+                trace::tlb_flush(vmid.get().into(), kind as u32);
+                self.gpu.gmc.flush(vmid, kind)
+            }
+        }
+    }
+
+    /// Maps lent memory for the first time. `EFAULT` when the process does not have all of it; `ENOMEM`, `EINTR` and
+    /// others when it cannot be had.
+    pub(super) fn map_lent(self: &Arc<Self>, mapping: &Arc<Mapping>) -> Result {
+        let lent = mapping.lent().ok_or(EINVAL)?;
+        match self.validate(mapping, true) {
+            Err(error) if error == EAGAIN => {
+                // It changes too fast for this call. The queues wait for it then.
+                let mut state = lent.state.lock();
+                if state.now == Now::Out {
+                    self.evict();
+                    state.now = Now::Invalid;
+                    lent.invalid.store(true, Release);
+                }
+                drop(state);
+                self.restore_in(FIRST_DELAY_MS);
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    /// Gives the GPU what the process has in the range now. If it `must` be all, `EFAULT` when it is not. `EAGAIN` when
+    /// the range changes all the time; `ESRCH` when the address space is at its end; `EINTR`, `ENOMEM` and others when
+    /// the pages cannot be had.
+    fn validate(&self, mapping: &Arc<Mapping>, must: bool) -> Result {
+        let lent = mapping.lent().ok_or(EINVAL)?;
+        let (bo, write) = (mapping.bo(), mapping.bo().access().write);
+        for _ in 0..TRIES {
+            let stamp = lent.begin();
+            let pages = match lent.map_pages(&self.gpu.dev, stamp, write) {
+                Ok(pages) => pages,
+                Err(error) if error == EBUSY => continue,
+                Err(error) => return Err(error),
+            };
+            if must && !pages.is_whole(lent.range.size(), write) {
+                return Err(EFAULT);
+            }
+            if self.attach(mapping, lent, bo, stamp, pages)? {
+                return Ok(());
+            }
+        }
+        Err(EAGAIN)
+    }
+
+    /// Leads the entries of a mapping that has none to `pages`, which were there at `stamp`; false when they have
+    /// changed since. A mapping that is gone is left alone. `ENOMEM`, `ENODEV`, `ETIMEDOUT`.
+    fn attach(
+        &self,
+        mapping: &Arc<Mapping>,
+        lent: &Watch<Lent>,
+        bo: &Bo,
+        stamp: Stamp,
+        pages: DevicePages,
+    ) -> Result<bool> {
+        let range = lent.range;
+        let mut pages = pages;
+        let mut reserved = Reserved::default();
+        let mut written = 0;
+        // Dropped after the locks.
+        let _idle;
+        let mut state = self.state.lock();
+        if !state.has(mapping) {
+            return Ok(true);
+        }
+        let idle = state.tree.clear(range, &mut written);
+        if !idle.is_empty() {
+            if let Err(error) = state.flush(&self.gpu, Flush::Heavyweight) {
+                core::mem::forget(idle);
+                return Err(error);
+            }
+        }
+        _idle = idle;
+        for (offset, writable, runs) in pages.parts() {
+            let access = Access {
+                write: writable,
+                ..bo.access()
+            };
+            let flags = Flags::gfx90a(Residence::Host, access, bo.coherence());
+            let mut at = offset;
+            for run in runs {
+                let part = range.slice(at, run.size).map_err(|_| EINVAL)?;
+                state
+                    .tree
+                    .reserve(part, run.address, flags, &mut reserved, &mut written)?;
+                at += run.size;
+            }
+        }
+        {
+            let mut own = lent.state.lock();
+            if lent.is_stale(stamp) {
+                return Ok(false);
+            }
+            written += reserved.write(&self.gpu)?;
+            core::mem::swap(&mut own.reserved, &mut reserved);
+            core::mem::swap(&mut own.pages, &mut pages);
+            let was = core::mem::replace(&mut own.now, Now::In);
+            if was == Now::Invalid {
+                lent.invalid.store(false, Release);
+                self.evicted.lock().invalid -= 1;
+            }
+        }
+        state.flush(&self.gpu, Flush::Lightweight)?;
+        trace::map(self.group.pid(), range.start(), range.size(), written);
+        Ok(true)
+    }
+
+    /// A range that waits for its pages.
+    fn first_invalid(&self) -> Option<Arc<Mapping>> {
+        let state = self.state.lock();
+        let mut mappings = state.mappings.values();
+        let is = |mapping: &&Arc<Mapping>| mapping.lent().is_some_and(|lent| lent.is_invalid());
+        mappings.find(is).cloned()
+    }
+
+    /// Restores what is invalid, and lets the queues go on when nothing is left. Otherwise it is tried again, later
+    /// and later.
+    fn restore(self: &Arc<Self>) {
+        for _ in 0..RUN {
+            let Some(mapping) = self.first_invalid() else {
+                break;
+            };
+            match self.validate(&mapping, false) {
+                Ok(()) => {}
+                // The process is being ended, which destroys its queues: they stay off until then.
+                Err(error) if error == ESRCH => return,
+                Err(_) => break,
+            }
+        }
+        let mut evicted = self.evicted.lock();
+        if evicted.invalid == 0 {
+            evicted.failures = 0;
+            evicted.halt = None;
+            return;
+        }
+        let delay = FIRST_DELAY_MS << evicted.failures;
+        evicted.failures = (evicted.failures + 1).min(MOST_DELAY);
+        drop(evicted);
+        self.restore_in(delay);
+    }
+
+    /// Nothing is lent any more, and the queues, if there are any, need not wait. Called after all mappings are taken
+    /// out. Sleeps.
+    pub(crate) fn settle(self: &Arc<Self>) {
+        workqueue::cancel(self);
+        let mut evicted = self.evicted.lock();
+        evicted.halt = None;
+    }
+}
+
+impl WorkItem for Vm {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.restore();
+    }
+}
