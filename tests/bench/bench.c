@@ -192,13 +192,14 @@ static void memory(const struct kfd_dev *dev, const struct kind *kind, uint64_t 
 {
 	const unsigned int rounds = size < 16 * MIB ? work(50, 5) : work(5, 2);
 	struct samples alloc = { .count = 0 }, map = alloc, unmap = alloc, free = alloc;
+	struct samples per_mib = alloc;
 	struct kfd_ioctl_alloc_memory_of_gpu_args args;
 	void *p = addresses(size, kind->flags);
 	char name[32];
 	unsigned int i;
 
 	for (i = 0; i < rounds; i++) {
-		unsigned long long t;
+		unsigned long long t, begin;
 
 		args = (struct kfd_ioctl_alloc_memory_of_gpu_args){
 			.va_addr = (uintptr_t)p,
@@ -207,12 +208,14 @@ static void memory(const struct kfd_dev *dev, const struct kind *kind, uint64_t 
 			.gpu_id = dev->gpu_id,
 			.flags = kind->flags,
 		};
-		t = now_ns();
+		t = begin = now_ns();
 		must(kfd_alloc(dev->fd, &args), "alloc");
 		sample(&alloc, t);
 		t = now_ns();
 		must(kfd_map(dev->fd, args.handle, dev->gpu_id), "map");
 		sample(&map, t);
+		if (size >= MIB)
+			per_mib.ns[per_mib.count++] = (now_ns() - begin) / (size / MIB);
 		t = now_ns();
 		must(kfd_unmap(dev->fd, args.handle, dev->gpu_id), "unmap");
 		sample(&unmap, t);
@@ -224,6 +227,9 @@ static void memory(const struct kfd_dev *dev, const struct kind *kind, uint64_t 
 	report(name, size, &alloc);
 	snprintf(name, sizeof(name), "map_%s", kind->name);
 	report(name, size, &map);
+	/* What a registration costs: both together, for each MiB. */
+	if (per_mib.count && kind->flags & KFD_IOC_ALLOC_MEM_FLAGS_USERPTR)
+		report("register_per_mib", size, &per_mib);
 	snprintf(name, sizeof(name), "unmap_%s", kind->name);
 	report(name, size, &unmap);
 	snprintf(name, sizeof(name), "free_%s", kind->name);

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * userptr_stress [SECONDS]: threads map over, discard, move, unmap and fork memory that the GPU has been lent, while copies
+ * from it and to it run. Where a copy begins after the change, its data is checked; where both happen at once, nobody can
+ * say which data it is, but the device must not touch a page that was given back: with an IOMMU the device model
+ * ends the run for that.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <hsakmt/hsakmt.h>
+
+#include "common/buffer.h"
+#include "common/check.h"
+#include "common/debugfs.h"
+#include "common/pattern.h"
+#include "common/queue.h"
+#include "common/tap.h"
+
+#define KIB		1024u
+#define MIB		(1u << 20)
+#define RING_SIZE	(64u * KIB)
+#define AREA		(256u * KIB)
+/* Whole and aligned, so that it may be a huge page. */
+#define HUGE		(2u * MIB)
+#define CHANGERS	2u
+
+/* A thread, and what it has done. */
+struct worker {
+	pthread_t thread;
+	unsigned int number;
+	unsigned int seed;
+	unsigned int done;
+	bool failed;
+};
+
+static struct gpu gpu;
+static volatile bool stop;
+
+static bool is_over(const struct worker *w)
+{
+	return stop || w->failed;
+}
+
+/* A number of the thread's own series. */
+static unsigned int below(struct worker *w, unsigned int limit)
+{
+	return (unsigned int)rand_r(&w->seed) % limit;
+}
+
+static void fail(struct worker *w, const char *what)
+{
+	w->failed = true;
+	tap_note("%s after %u rounds", what, w->done);
+}
+
+/* @size bytes of ordinary memory at @at, in place of what is there. */
+static void renew(void *at, size_t size)
+{
+	if (mmap(at, size, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != at)
+		die("mmap: %s", strerror(errno));
+}
+
+/* Copies between buffers that only forks disturb; every byte is checked. */
+static void *steady(void *arg)
+{
+	struct worker *w = arg;
+	struct buffer src, dst;
+	struct queue queue;
+
+	buffer_create(&gpu, &src, BUFFER_REGISTERED, AREA);
+	buffer_create(&gpu, &dst, BUFFER_USERPTR, AREA);
+	queue_create(&gpu, &queue, RING_SIZE, BUFFER_USERPTR);
+	while (!is_over(w)) {
+		pattern_fill(src.cpu, AREA, w->done, 0);
+		if (!queue_copy(&queue, dst.gpu, src.gpu, AREA))
+			fail(w, "a steady copy does not end");
+		else if (pattern_check(dst.cpu, AREA, w->done, 0) != AREA)
+			fail(w, "a steady copy brings wrong data");
+		w->done++;
+	}
+	queue_destroy(&queue);
+	buffer_destroy(&src);
+	buffer_destroy(&dst);
+	return NULL;
+}
+
+/* Changes where lent memory comes from, and fills it anew. */
+static void change(struct worker *w, uint8_t *area, uint64_t seed)
+{
+	uint8_t *other;
+
+	switch (below(w, 6)) {
+	case 0:
+		renew(area, AREA);
+		break;
+	case 1:
+		madvise(area, AREA, MADV_DONTNEED);
+		break;
+	case 2:
+		other = mmap(NULL, AREA, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (other == MAP_FAILED ||
+		    mremap(other, AREA, AREA, MREMAP_MAYMOVE | MREMAP_FIXED, area) != area)
+			die("mremap: %s", strerror(errno));
+		break;
+	case 3:
+		if (mmap(area, AREA, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != area)
+			die("mmap: %s", strerror(errno));
+		break;
+	case 4:
+		/* Only a part in the middle. */
+		renew(area + AREA / 4, AREA / 4);
+		break;
+	default:
+		mprotect(area, AREA, PROT_READ);
+		mprotect(area, AREA, PROT_READ | PROT_WRITE);
+	}
+	pattern_fill(area, AREA, seed, 0);
+}
+
+/* Changes, then copies out of what is new and back into it. */
+static void *changing(void *arg)
+{
+	struct worker *w = arg;
+	struct buffer area, other;
+	struct queue queue;
+
+	buffer_create(&gpu, &area, BUFFER_REGISTERED, AREA);
+	buffer_create(&gpu, &other, w->number % 2 ? BUFFER_GTT : BUFFER_VRAM, AREA);
+	queue_create(&gpu, &queue, RING_SIZE, BUFFER_GTT);
+	while (!is_over(w)) {
+		const uint64_t seed = (uint64_t)(w->number + 1) << 32 | w->done;
+
+		change(w, area.cpu, seed);
+		if (!queue_copy(&queue, other.gpu, area.gpu, AREA))
+			fail(w, "a copy from changed memory does not end");
+		else if (pattern_check(other.cpu, AREA, seed, 0) != AREA)
+			fail(w, "a copy from changed memory brings old data");
+		pattern_fill(other.cpu, AREA, ~seed, 0);
+		if (!w->failed && !queue_copy(&queue, area.gpu, other.gpu, AREA))
+			fail(w, "a copy to changed memory does not end");
+		else if (!w->failed && pattern_check(area.cpu, AREA, ~seed, 0) != AREA)
+			fail(w, "a copy to changed memory does not arrive");
+		w->done++;
+	}
+	queue_destroy(&queue);
+	buffer_destroy(&area);
+	buffer_destroy(&other);
+	return NULL;
+}
+
+/* Memory that changes while copies from it and to it run. */
+static struct {
+	struct buffer from, to;
+} wild;
+
+static void *copying_wildly(void *arg)
+{
+	struct worker *w = arg;
+	struct buffer vram;
+	struct queue queue;
+
+	buffer_create(&gpu, &vram, BUFFER_VRAM, HUGE);
+	queue_create(&gpu, &queue, RING_SIZE, BUFFER_GTT);
+	while (!is_over(w)) {
+		struct packets p = { 0 };
+
+		sdma_copy(&p, vram.gpu, wild.from.gpu, HUGE);
+		sdma_copy(&p, wild.to.gpu, vram.gpu, HUGE);
+		if (!queue_wait(&queue, queue_submit(&queue, &p)))
+			fail(w, "a copy beside changes does not end");
+		w->done++;
+	}
+	queue_destroy(&queue);
+	buffer_destroy(&vram);
+	return NULL;
+}
+
+static void *changing_wildly(void *arg)
+{
+	struct worker *w = arg;
+
+	while (!is_over(w)) {
+		struct buffer *b = below(w, 2) ? &wild.from : &wild.to;
+		const size_t at = below(w, HUGE / 4096) * 4096ul;
+		const size_t size = (below(w, (unsigned int)((HUGE - at) / 4096)) + 1) * 4096ul;
+
+		switch (below(w, 3)) {
+		case 0:
+			renew(b->cpu, HUGE);
+			break;
+		case 1:
+			renew(b->cpu + at, size);
+			break;
+		default:
+			madvise(b->cpu + at, size, MADV_DONTNEED);
+		}
+		memset(b->cpu + at, (int)w->done, size);
+		w->done++;
+		usleep(below(w, 3000));
+	}
+	return NULL;
+}
+
+/* Lends memory, has it copied, unmaps it under the GPU, and takes it back after that. */
+static void *unmapping(void *arg)
+{
+	struct worker *w = arg;
+	struct buffer dst;
+	struct queue queue;
+
+	buffer_create(&gpu, &dst, BUFFER_VRAM, AREA);
+	queue_create(&gpu, &queue, RING_SIZE, BUFFER_GTT);
+	while (!is_over(w)) {
+		struct buffer b;
+
+		buffer_create(&gpu, &b, BUFFER_REGISTERED, AREA);
+		pattern_fill(b.cpu, AREA, w->done, 0);
+		if (!queue_copy(&queue, dst.gpu, b.gpu, AREA))
+			fail(w, "a copy before an unmap does not end");
+		else if (pattern_check(dst.cpu, AREA, w->done, 0) != AREA)
+			fail(w, "a copy before an unmap brings wrong data");
+		munmap(b.cpu + AREA / 2, AREA / 2);
+		usleep(below(w, 2000));
+		munmap(b.cpu, AREA / 2);
+		usleep(below(w, 2000));
+		buffer_destroy(&b);
+		w->done++;
+	}
+	queue_destroy(&queue);
+	buffer_destroy(&dst);
+	return NULL;
+}
+
+static void *forking(void *arg)
+{
+	struct worker *w = arg;
+	int status;
+
+	while (!is_over(w)) {
+		const pid_t child = fork();
+
+		if (child == 0) {
+			/* Some of the shared pages become its own. */
+			memset(wild.from.cpu + below(w, HUGE / 2), 0x77, 8192);
+			usleep(below(w, 2000));
+			_exit(0);
+		}
+		if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
+			fail(w, "a fork failed");
+		w->done++;
+		usleep(below(w, 20000));
+	}
+	return NULL;
+}
+
+static void wild_create(struct buffer *b)
+{
+	HSAuint64 address = 0;
+	uint8_t *p = mmap(NULL, 2 * HUGE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		die("mmap: %s", strerror(errno));
+	p = (uint8_t *)(((uintptr_t)p + HUGE - 1) / HUGE * HUGE);
+	madvise(p, HUGE, MADV_HUGEPAGE);
+	if (hsaKmtRegisterMemory(p, HUGE) != HSAKMT_STATUS_SUCCESS ||
+	    hsaKmtMapMemoryToGPU(p, HUGE, &address) != HSAKMT_STATUS_SUCCESS)
+		die("registering %u bytes failed", HUGE);
+	*b = (struct buffer){
+		.kind = BUFFER_REGISTERED,
+		.size = HUGE,
+		.cpu = p,
+		.gpu = address ? address : (uintptr_t)p,
+	};
+}
+
+enum role { STEADY, CHANGER, LAST_CHANGER = CHANGER + CHANGERS - 1, WILD_COPIES, WILD_CHANGES,
+	    UNMAPS, FORKS, WORKERS };
+
+int main(int argc, char **argv)
+{
+	static void *(*const run[WORKERS])(void *) = {
+		[STEADY] = steady,
+		[CHANGER ... LAST_CHANGER] = changing,
+		[WILD_COPIES] = copying_wildly,
+		[WILD_CHANGES] = changing_wildly,
+		[UNMAPS] = unmapping,
+		[FORKS] = forking,
+	};
+	static const char *const what[WORKERS] = {
+		[STEADY] = "copies of steady memory",
+		[CHANGER ... LAST_CHANGER] = "changes with copies out and in",
+		[WILD_COPIES] = "copies of memory that changes meanwhile",
+		[WILD_CHANGES] = "changes of memory that is copied meanwhile",
+		[UNMAPS] = "buffers unmapped while they are lent",
+		[FORKS] = "forks",
+	};
+	const char *const given = argc > 1 ? argv[1] : getenv("RKFD_SECONDS");
+	const unsigned int seconds = given ? (unsigned int)atoi(given) : work(120, 6);
+	static struct worker workers[WORKERS];
+	unsigned int i;
+
+	tap_start();
+	gpu_open(&gpu);
+	wild_create(&wild.from);
+	wild_create(&wild.to);
+	for (i = 0; i < WORKERS; i++) {
+		workers[i].number = i;
+		workers[i].seed = random_below(1u << 30);
+		if (pthread_create(&workers[i].thread, NULL, run[i], &workers[i]) != 0)
+			die("no thread");
+	}
+	sleep(seconds);
+	stop = true;
+	for (i = 0; i < WORKERS; i++) {
+		pthread_join(workers[i].thread, NULL);
+		tap_ok(!workers[i].failed && workers[i].done > 0, "%s", what[i]);
+		tap_note("%u in %u s", workers[i].done, seconds);
+	}
+	buffer_destroy(&wild.from);
+	buffer_destroy(&wild.to);
+	tap_ok(check_copies(&gpu), "a copy afterwards");
+	gpu_close();
+	return tap_end();
+}
