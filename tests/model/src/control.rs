@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The control socket: one command a line, one line of answer to each.
+//!
+//! - `summary`: all counters, as JSON.
+//! - `pause N`, `resume N`: SDMA engine N; with `mec` the user queues of the command processor.
+//! - `drop-interrupt [COUNT]`: the next interrupts' MSIs are not sent.
+//! - `fail-copy [N]`: the next copy, of engine N, is refused.
+//! - `hang-queue [COUNT]`: the next user compute queues that have a packet to execute hang with it.
+//!   `hang-queue waves`: one, of which only the waves hang.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
