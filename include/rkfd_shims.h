@@ -15,7 +15,9 @@
 #include <drm/drm_gem.h>
 #include <drm/drm_vma_manager.h>
 #include <drm/gpu_scheduler.h>
+#include <linux/dma-buf.h>
 #include <linux/dma-fence.h>
+#include <linux/dma-resv.h>
 #include <linux/workqueue.h>
 
 /* I/O */
@@ -47,7 +49,13 @@ pgprot_t rkfd_pgprot_noncached(pgprot_t prot);
 /* DRM */
 void rkfd_drm_gem_object_get(struct drm_gem_object *obj);
 void rkfd_drm_gem_object_put(struct drm_gem_object *obj);
+bool rkfd_drm_gem_object_get_unless_zero(struct drm_gem_object *obj);
 u64 rkfd_drm_vma_node_offset_addr(struct drm_vma_offset_node *node);
+
+/* dma-buf */
+void rkfd_get_dma_buf(struct dma_buf *buf);
+void rkfd_dma_resv_lock(struct dma_resv *resv);
+void rkfd_dma_resv_unlock(struct dma_resv *resv);
 
 /* Fences */
 struct dma_fence *rkfd_dma_fence_get(struct dma_fence *fence);

@@ -51,12 +51,23 @@ impl Drop for Running {
     }
 }
 
+/// A GPU that reaches system memory; dropping this takes it away from whatever buffers there still are, which may
+/// live on in other processes.
+struct Reaching(Arc<Gpu>);
+
+impl Drop for Reaching {
+    fn drop(&mut self) {
+        self.0.bos.for_each(|bo| bo.unmap_dma());
+    }
+}
+
 /// What is there while a device is bound. Dropped in this order: no more users, no more work, no more interrupts.
 pub(crate) struct Bound {
     _plugged: Plugged,
     _files: GpuFiles,
     _node: Registration<Arc<Gpu>>,
     _running: Running,
+    _reaching: Reaching,
     _irq: Pin<KBox<ThreadedRegistration<Handler>>>,
 }
 
@@ -74,6 +85,7 @@ impl Bound {
             bound.request_threaded_irq(vector, irq::Flags::ONESHOT, c"rkfd", Ok(handler)),
             GFP_KERNEL,
         )?;
+        let reaching = Reaching(gpu.clone());
         let running = Running(gpu);
         let gpu = &running.0;
         gpu.start()?;
@@ -92,6 +104,7 @@ impl Bound {
             _files: files,
             _node: node,
             _running: running,
+            _reaching: reaching,
             _irq: irq,
         })
     }

@@ -18,11 +18,13 @@ use crate::ip::nbio::Nbio;
 use crate::ip::sdma::Sdma;
 use crate::ip::vmid::Vmids;
 use crate::kern::doorbell_map::DoorbellMap;
+use crate::kern::drm::objects::Objects;
 use crate::kern::mmio::Mmio;
 use crate::kern::pci_ext;
 use crate::kern::vram_map::VramMap;
 use crate::ledger::Ledger;
 use crate::mem::account::Budget;
+use crate::mem::bo::Buffer;
 use crate::mem::gart::Gart;
 use crate::mem::vram::Vram;
 use crate::queue::doorbell::Slices;
@@ -54,6 +56,9 @@ pub(crate) struct Gpu {
     pub(crate) budget: Arc<Budget>,
     /// Who has which VRAM.
     pub(crate) vram: Vram,
+    /// The buffers.
+    #[pin]
+    pub(crate) bos: Objects<Buffer>,
     /// Who has which VMID.
     pub(crate) vmids: Arc<Vmids>,
     /// The SDMA engines.
@@ -150,6 +155,7 @@ impl Gpu {
                 gart,
                 budget: Budget::new()?,
                 vram,
+                bos <- Objects::new(),
                 vmids,
                 sdma,
                 ih,

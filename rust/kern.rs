@@ -5,6 +5,7 @@ pub(crate) mod barrier;
 pub(crate) mod chrdev;
 pub(crate) mod class;
 mod device;
+pub(crate) mod dma_buf;
 mod dma_map;
 pub(crate) mod dma_words;
 pub(crate) mod doorbell_map;

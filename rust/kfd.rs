@@ -3,6 +3,7 @@
 
 mod args;
 mod chardev;
+mod dmabuf;
 mod events;
 mod info;
 mod ioctl;

@@ -8,6 +8,7 @@ pub(crate) mod account;
 pub(crate) mod bo;
 pub(crate) mod gart;
 pub(crate) mod group;
+pub(crate) mod note;
 mod spans;
 mod user;
 pub(crate) mod view;

@@ -4,4 +4,5 @@
 
 pub(crate) mod driver;
 pub(crate) mod file;
+mod gem;
 mod info;

@@ -27,6 +27,7 @@ module! {
     authors: ["rkfd maintainers"],
     description: "KFD compute driver for AMD GPUs",
     license: "GPL",
+    imports_ns: ["DMA_BUF"],
     params: {
         sdma_sched: u8 {
             default: 1,

@@ -113,9 +113,31 @@ void rkfd_drm_gem_object_put(struct drm_gem_object *obj)
 	drm_gem_object_put(obj);
 }
 
+bool rkfd_drm_gem_object_get_unless_zero(struct drm_gem_object *obj)
+{
+	return kref_get_unless_zero(&obj->refcount);
+}
+
 u64 rkfd_drm_vma_node_offset_addr(struct drm_vma_offset_node *node)
 {
 	return drm_vma_node_offset_addr(node);
+}
+
+/* dma-buf */
+
+void rkfd_get_dma_buf(struct dma_buf *buf)
+{
+	get_dma_buf(buf);
+}
+
+void rkfd_dma_resv_lock(struct dma_resv *resv)
+{
+	dma_resv_lock(resv, NULL);
+}
+
+void rkfd_dma_resv_unlock(struct dma_resv *resv)
+{
+	dma_resv_unlock(resv);
 }
 
 /* Fences */

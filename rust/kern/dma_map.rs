@@ -27,6 +27,56 @@ pub(crate) struct DmaRun {
     pub(crate) size: u64,
 }
 
+impl DmaRun {
+    /// The addresses of a mapped table, adjacent ones merged. EIO unless they are `size` bytes of whole pages;
+    /// ENOMEM.
+    ///
+    /// # Safety
+    ///
+    /// `table` must be mapped for a device.
+    pub(super) unsafe fn collect(table: *mut ffi::sg_table, size: u64) -> Result<KVVec<Self>> {
+        let mut runs = KVVec::<Self>::new();
+        let mut total = 0u64;
+        // SAFETY: By this function's contract.
+        let (mut entry, count) = unsafe { ((*table).sgl, (*table).nents) };
+        for _ in 0..count {
+            if entry.is_null() {
+                return Err(EIO);
+            }
+            // SAFETY: `entry` is one of the `nents` entries that mapping has filled.
+            let (address, bytes) = unsafe {
+                (
+                    ffi::sg_dma_address(entry),
+                    u64::from(ffi::sg_dma_len(entry)),
+                )
+            };
+            total = total.checked_add(bytes).ok_or(EIO)?;
+            match runs.last_mut() {
+                Some(last) if last.address.checked_add(last.size) == Some(address) => {
+                    last.size += bytes;
+                }
+                _ => runs.push(
+                    Self {
+                        address,
+                        size: bytes,
+                    },
+                    GFP_KERNEL,
+                )?,
+            }
+            // SAFETY: `entry` is a valid entry; the end of the list gives NULL.
+            entry = unsafe { ffi::sg_next(entry) };
+        }
+        let aligned = runs
+            .iter()
+            .all(|run| (run.address | run.size) % PAGE_SIZE as u64 == 0);
+        if total == size && aligned {
+            Ok(runs)
+        } else {
+            Err(EIO)
+        }
+    }
+}
+
 /// Owns the scatter list; its pages belong to somebody else.
 struct Table(UnsafeCell<ffi::sg_table>);
 
@@ -92,51 +142,9 @@ impl DmaMap {
         })?;
         // From here on a failure unmaps.
         map.mapped.store(true, kernel::sync::atomic::Relaxed);
-        map.collect(size as u64)?;
+        // SAFETY: The table was just mapped.
+        map.runs = unsafe { DmaRun::collect(map.table.0.get(), size as u64)? };
         Ok(map)
-    }
-
-    /// Fills `runs` from the mapped list; `size` is what they must add up to.
-    fn collect(&mut self, size: u64) -> Result {
-        let table = self.table.0.get_mut();
-        let mut entry = table.sgl;
-        let mut total = 0u64;
-        for _ in 0..table.nents {
-            if entry.is_null() {
-                return Err(EIO);
-            }
-            // SAFETY: `entry` is one of the `nents` entries that `dma_map_sgtable` has filled.
-            let (address, bytes) = unsafe {
-                (
-                    ffi::sg_dma_address(entry),
-                    u64::from(ffi::sg_dma_len(entry)),
-                )
-            };
-            total = total.checked_add(bytes).ok_or(EIO)?;
-            match self.runs.last_mut() {
-                Some(last) if last.address.checked_add(last.size) == Some(address) => {
-                    last.size += bytes;
-                }
-                _ => self.runs.push(
-                    DmaRun {
-                        address,
-                        size: bytes,
-                    },
-                    GFP_KERNEL,
-                )?,
-            }
-            // SAFETY: `entry` is a valid entry; the end of the list gives NULL.
-            entry = unsafe { ffi::sg_next(entry) };
-        }
-        let aligned = self
-            .runs
-            .iter()
-            .all(|run| (run.address | run.size) % PAGE_SIZE as u64 == 0);
-        if total == size && aligned {
-            Ok(())
-        } else {
-            Err(EIO)
-        }
     }
 
     /// The addresses, adjacent ones merged, in the order of the pages.

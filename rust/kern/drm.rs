@@ -10,6 +10,8 @@ pub(crate) mod fdinfo;
 pub(crate) mod file;
 pub(crate) mod gem;
 pub(crate) mod ioctl;
+pub(crate) mod objects;
+mod share;
 pub(crate) mod uapi;
 
 pub(crate) use self::device::{Device, Driver, DriverInfo, Registration};

@@ -56,6 +56,16 @@ pub(crate) fn write_head<E, T: AsBytes>(address: u64, index: u32, value: &T) -> 
     write_sized(element, core::mem::size_of::<T>(), value)
 }
 
+/// Writes the first `bytes` bytes of `dwords` to the caller's memory at `address`. EFAULT.
+pub(crate) fn write_dwords(address: u64, dwords: &[u32], bytes: u32) -> Result {
+    let address = usize::try_from(address).map_err(|_| EFAULT)?;
+    let data = AsBytes::as_bytes(dwords);
+    let data = data.get(..bytes as usize).ok_or(EFAULT)?;
+    UserSlice::new(UserPtr::from_addr(address), data.len())
+        .writer()
+        .write_slice(data)
+}
+
 fn element_address(address: u64, index: u32, size: usize) -> Result<usize> {
     (size as u64)
         .checked_mul(index.into())

@@ -79,6 +79,12 @@ arguments! {
     SetXnackMode = kfd_ioctl_set_xnack_mode_args, 4;
     /// RUNTIME_ENABLE.
     RuntimeEnable = kfd_ioctl_runtime_enable_args, 16;
+    /// GET_DMABUF_INFO.
+    GetDmabufInfo = kfd_ioctl_get_dmabuf_info_args, 32;
+    /// IMPORT_DMABUF.
+    ImportDmabuf = kfd_ioctl_import_dmabuf_args, 24;
+    /// EXPORT_DMABUF.
+    ExportDmabuf = kfd_ioctl_export_dmabuf_args, 16;
     /// AVAILABLE_MEMORY.
     AvailableMemory = kfd_ioctl_get_available_memory_args, 16;
 }
@@ -123,3 +129,8 @@ pub(crate) use ffi::{
     KFD_IOC_CACHE_POLICY_NONCOHERENT, KFD_IOC_WAIT_RESULT_COMPLETE, KFD_IOC_WAIT_RESULT_FAIL,
     KFD_IOC_WAIT_RESULT_TIMEOUT, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK, KFD_SIGNAL_EVENT_LIMIT,
 };
+
+/// `flags` of EXPORT_DMABUF: those of `open`.
+pub(crate) mod open_flag {
+    pub(crate) use crate::ffi::{O_ACCMODE as ACCESS, O_CLOEXEC as CLOEXEC};
+}

@@ -10,7 +10,7 @@ use hw::va::{VaRange, GPUVM_BASE, PAGE_SIZE, USER_VA_END};
 use kernel::prelude::*;
 
 use crate::kern::errno;
-use crate::kern::uapi::{self, alloc_flag as flag};
+use crate::kern::uapi::{self, alloc_flag as flag, open_flag};
 use crate::mem::bo::Usage;
 use crate::queue::CreateQueue;
 
@@ -128,6 +128,32 @@ const ATTRIBUTES: u32 = flag::WRITABLE
     | flag::EXT_COHERENT
     | flag::CONTIGUOUS;
 
+/// Where a buffer of `size` bytes will be mapped. EINVAL for what is not whole pages of the GPU's aperture.
+pub(super) fn place(start: u64, size: u64) -> Result<VaRange> {
+    VaRange::new(start, size)
+        .ok()
+        .filter(|range| range.start() >= GPUVM_BASE)
+        .ok_or(EINVAL)
+}
+
+/// What GET_DMABUF_INFO says of a buffer. All VRAM is visible to the CPU.
+pub(super) fn shared_flags(vram: bool) -> u32 {
+    if vram {
+        flag::VRAM | flag::PUBLIC
+    } else {
+        flag::GTT
+    }
+}
+
+/// EXPORT_DMABUF: whether the new descriptor is closed on exec. EINVAL for flags that mean nothing here.
+pub(super) fn export_flags(flags: u32) -> Result<bool> {
+    if flags & !(open_flag::CLOEXEC | open_flag::ACCESS) == 0 {
+        Ok(flags & open_flag::CLOEXEC != 0)
+    } else {
+        Err(EINVAL)
+    }
+}
+
 /// ALLOC_MEMORY_OF_GPU. EINVAL for unknown flags, not exactly one kind of memory, or a range that is not whole pages
 /// of the GPU's aperture; EOPNOTSUPP for a ring mapped twice, which gfx9 does not need.
 pub(super) fn alloc_memory(args: &uapi::AllocMemory) -> Result<AllocMemory> {
@@ -137,10 +163,7 @@ pub(super) fn alloc_memory(args: &uapi::AllocMemory) -> Result<AllocMemory> {
     if args.flags & !(KINDS | ATTRIBUTES) != 0 {
         return Err(EINVAL);
     }
-    let range = VaRange::new(args.va_addr, args.size).map_err(|_| EINVAL)?;
-    if range.start() < GPUVM_BASE {
-        return Err(EINVAL);
-    }
+    let range = place(args.va_addr, args.size)?;
     let has = |bit: u32| args.flags & bit != 0;
     let (kind, size) = match args.flags & KINDS {
         flag::VRAM => {

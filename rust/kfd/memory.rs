@@ -56,7 +56,7 @@ pub(super) fn alloc(caller: &Caller<'_>, args: &mut uapi::AllocMemory) -> Result
 }
 
 /// The context and the number of a buffer. EINVAL.
-fn buffer(caller: &Caller<'_>, handle: u64) -> Result<(Arc<Context>, Handle)> {
+pub(super) fn buffer(caller: &Caller<'_>, handle: u64) -> Result<(Arc<Context>, Handle)> {
     let handle = Handle::decode(handle)?;
     let context = caller.process.context(handle.gpu).ok_or(EINVAL)?;
     Ok((context, handle))

@@ -4,15 +4,18 @@
 use crate::{
     gpu::Gpu,
     kern::{
+        dma_buf::Attachment,
         drm::{
             self,
             gem::{DriverObject, FaultPage, Object},
+            objects::Objects,
         },
-        pages::SystemPages,
+        pages::{PageList, SystemPages},
     },
     ledger::{Hold, Kind},
     mem::{
         account::{Charge, Client, Region, SystemShare},
+        note::NotePlace,
         user::UserMemory,
         vram::VramBlocks,
     },
@@ -41,6 +44,8 @@ enum Backing {
     Gtt(SystemPages),
     /// Memory of the process itself, which changes as the process likes.
     User(UserMemory),
+    /// Memory that somebody else has exported.
+    Imported(Attachment),
     /// The process's doorbells, mapped through /dev/kfd.
     Doorbell,
     /// The page of HDP flush registers, mapped through /dev/kfd.
@@ -60,6 +65,7 @@ pub(crate) struct Usage {
 pub(crate) struct Buffer {
     backing: Backing,
     usage: Usage,
+    note: NotePlace,
     gpu: Arc<Gpu>,
     _bytes: Option<Hold>,
     _share: Option<SystemShare>,
@@ -72,6 +78,7 @@ impl Buffer {
         Self {
             backing,
             usage,
+            note: NotePlace::new(),
             gpu: gpu.clone(),
             _bytes: None,
             _share: None,
@@ -101,6 +108,11 @@ impl Buffer {
         }
     }
 
+    /// What user space has noted of it.
+    pub(crate) fn note(&self) -> &NotePlace {
+        &self.note
+    }
+
     /// What the GPU's caches may do.
     pub(crate) fn coherence(&self) -> Coherence {
         self.usage.coherence
@@ -110,7 +122,7 @@ impl Buffer {
     pub(crate) fn residence(&self) -> Option<Residence> {
         match &self.backing {
             Backing::Vram(_) => Some(Residence::LocalVram),
-            Backing::Gtt(_) | Backing::User(_) => Some(Residence::Host),
+            Backing::Gtt(_) | Backing::User(_) | Backing::Imported(_) => Some(Residence::Host),
             Backing::Doorbell | Backing::MmioRemap => None,
         }
     }
@@ -133,6 +145,7 @@ impl Buffer {
         match &self.backing {
             Backing::Vram(_) => true,
             Backing::Gtt(pages) => pages.is_mapped(),
+            Backing::Imported(attachment) => attachment.is_mapped(),
             Backing::User(_) | Backing::Doorbell | Backing::MmioRemap => false,
         }
     }
@@ -143,6 +156,7 @@ impl Buffer {
         let (vram, dma) = match &self.backing {
             Backing::Vram(blocks) => (blocks.runs(), [].as_slice()),
             Backing::Gtt(pages) => ([].as_slice(), pages.dma_runs()),
+            Backing::Imported(attachment) => ([].as_slice(), attachment.runs()),
             Backing::User(_) | Backing::Doorbell | Backing::MmioRemap => {
                 ([].as_slice(), [].as_slice())
             }
@@ -170,7 +184,17 @@ impl Buffer {
     pub(crate) fn unmap_dma(&self) {
         match &self.backing {
             Backing::Gtt(pages) => pages.unmap_dma(),
+            Backing::Imported(attachment) => attachment.unmap(),
             Backing::Vram(_) | Backing::User(_) | Backing::Doorbell | Backing::MmioRemap => (),
+        }
+    }
+
+    /// Whether others may be given it, and then whether it is VRAM. EINVAL if it is not memory of the driver's.
+    pub(crate) fn is_shared_vram(&self) -> Result<bool> {
+        match &self.backing {
+            Backing::Vram(_) => Ok(true),
+            Backing::Gtt(_) | Backing::Imported(_) => Ok(false),
+            Backing::User(_) | Backing::Doorbell | Backing::MmioRemap => Err(EINVAL),
         }
     }
 
@@ -239,9 +263,67 @@ impl DriverObject for Buffer {
                 .and_then(|(offset, _)| bo.gpu.vram_map.pfn(offset).ok())
                 .map(|pfn| FaultPage::Io { pfn, wc: true }),
             Backing::Gtt(pages) => pages.pfn(page).ok().map(|pfn| FaultPage::Ram { pfn }),
-            Backing::User(_) | Backing::Doorbell | Backing::MmioRemap => None,
+            // What is imported is mapped by its exporter.
+            Backing::User(_) | Backing::Imported(_) | Backing::Doorbell | Backing::MmioRemap => {
+                None
+            }
         };
         pfn.unwrap_or(FaultPage::Sigbus)
+    }
+
+    fn objects(gpu: &Arc<Gpu>) -> &Objects<Self> {
+        &gpu.bos
+    }
+
+    fn check_export(bo: &Bo) -> Result {
+        match &bo.backing {
+            Backing::Vram(_) | Backing::Gtt(_) => Ok(()),
+            // It is the process's, which may take it away at any time.
+            Backing::User(_) => Err(EPERM),
+            Backing::Imported(_) | Backing::Doorbell | Backing::MmioRemap => Err(EINVAL),
+        }
+    }
+
+    fn attach(bo: &Bo) -> Result {
+        match &bo.backing {
+            Backing::Gtt(_) => Ok(()),
+            _ => Err(EBUSY),
+        }
+    }
+
+    fn pin(_bo: &Bo) -> Result {
+        // What others may attach to does not move.
+        Ok(())
+    }
+
+    fn unpin(_bo: &Bo) {}
+
+    fn pages(bo: &Bo) -> Option<&PageList> {
+        match &bo.backing {
+            Backing::Gtt(pages) => Some(pages),
+            _ => None,
+        }
+    }
+
+    fn cpu_access(bo: &Bo, begins: bool) {
+        match &bo.backing {
+            Backing::Vram(_) if begins => bo.gpu.hdp.invalidate(),
+            Backing::Vram(_) => bo.gpu.hdp.flush(),
+            _ => (),
+        }
+    }
+
+    fn import(drm: &ARef<DrmDevice>, attachment: Attachment) -> Result<ARef<Bo>> {
+        let usage = Usage {
+            access: Access::READ_WRITE.executable(),
+            coherence: Coherence {
+                coherent: true,
+                uncached: false,
+            },
+        };
+        Bo::imported(drm, attachment, |attachment| {
+            Buffer::new(drm, Backing::Imported(attachment), usage)
+        })
     }
 }
 

@@ -7,7 +7,11 @@ mod mapping;
 mod table;
 mod vmid;
 
-pub(crate) use self::{kernel_mapping::KernelMapping, mapping::Held, vmid::VmidUse};
+pub(crate) use self::{
+    kernel_mapping::KernelMapping,
+    mapping::{Held, View},
+    vmid::VmidUse,
+};
 
 use self::{
     lent::{Evicted, Lent},
@@ -20,16 +24,11 @@ use crate::{
     ip::gmc::Flush,
     kern::trace,
     ledger::{Hold, Kind},
-    mem::{
-        account::Client,
-        bo::{Bo, DrmDevice},
-        group::Group,
-        spans::Spans,
-    },
+    mem::{account::Client, bo::DrmDevice, group::Group, spans::Spans},
 };
 use hw::{
     pte::{Flags, Residence},
-    va::VaRange,
+    va::{VaRange, PAGE_SIZE},
 };
 use kernel::{
     new_mutex,
@@ -145,23 +144,27 @@ impl Vm {
         &self.group
     }
 
-    /// Maps `bo` from its first byte on at `range`, with the access and coherence that it was made for.
+    /// Maps what `view` shows of a buffer at `range`, with the coherence that the buffer was made for.
     /// When it returns `Ok` the GPU sees it. Doorbells and registers only take their place: the GPU does not
     /// reach them there.
     ///
-    /// `EEXIST` when something in the range is mapped, `EINVAL` when it is larger than the buffer or the buffer
-    /// is another GPU's, `EFAULT` when the process no longer has the memory that it lends, `ENOMEM`, `ENODEV` when the
-    /// device is gone, `ETIMEDOUT` when it does not answer a flush. Nothing is mapped then.
-    pub(crate) fn map(self: &Arc<Self>, range: VaRange, bo: ARef<Bo>) -> Result {
+    /// `EEXIST` when something in the range is mapped, `EINVAL` when it is larger than what is seen of the buffer or
+    /// the buffer is another GPU's, `EFAULT` when the process no longer has the memory that it lends, `ENOMEM`,
+    /// `ENODEV` when the device is gone, `ETIMEDOUT` when it does not answer a flush. Nothing is mapped then.
+    pub(crate) fn map(self: &Arc<Self>, range: VaRange, view: View) -> Result {
+        let end = view.offset.checked_add(range.size()).ok_or(EINVAL)?;
         // Addresses of one GPU mean nothing to another.
-        if range.size() > bo.size() as u64 || !Arc::ptr_eq(bo.gpu(), &self.gpu) {
+        if end > view.bo.size() as u64
+            || view.offset % PAGE_SIZE != 0
+            || !Arc::ptr_eq(view.bo.gpu(), &self.gpu)
+        {
             return Err(EINVAL);
         }
-        let lent = match bo.user() {
+        let lent = match view.bo.user() {
             Some(memory) => Some(Lent::watch(self, range, memory)?),
             None => None,
         };
-        let mapping = Arc::new(Mapping::new(range, bo, lent), GFP_KERNEL)?;
+        let mapping = Arc::new(Mapping::new(range, view, lent), GFP_KERNEL)?;
         let node = RBTreeNode::new(range.end() - 1, mapping.clone(), GFP_KERNEL)?;
         let mut state = self.state.lock();
         let next = state.at_or_above(range.start());
@@ -260,17 +263,20 @@ fn write(tree: &mut Tree, mapping: &Mapping, written: &mut u64) -> Result {
     if !bo.is_reachable() {
         return Err(ENODEV);
     }
-    let flags = Flags::gfx90a(residence, bo.access(), bo.coherence());
+    let flags = Flags::gfx90a(residence, mapping.view().access, bo.coherence());
     let base = match residence {
         Residence::LocalVram => bo.gpu().gmc.fb_offset(),
         Residence::Host => 0,
     };
+    let mut skip = mapping.view().offset;
     let mut at = 0;
     for (address, size) in bo.runs() {
-        let address = address.checked_add(base).ok_or(EINVAL)?;
-        let size = size.min(range.size() - at);
+        let skipped = skip.min(size);
+        skip -= skipped;
+        let address = address.checked_add(base + skipped).ok_or(EINVAL)?;
+        let size = (size - skipped).min(range.size() - at);
         if size == 0 {
-            break;
+            continue;
         }
         let part = range.slice(at, size).map_err(|_| EINVAL)?;
         tree.map(part, address, flags, written)?;

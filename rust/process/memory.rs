@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The memory of a process on one GPU: the address space that it acquired, and its buffers by handle.
 
+use hw::pte::Access;
 use hw::va::VaRange;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
@@ -12,7 +13,7 @@ use crate::kern::drm::file::FileRef;
 use crate::ledger::{Hold, Kind};
 use crate::mem::account::Client;
 use crate::mem::bo::Bo;
-use crate::mem::vm::Vm;
+use crate::mem::vm::{View, Vm};
 use crate::render::file::{File, Owner};
 
 /// An acquired address space, and the open render file that it is of.
@@ -22,10 +23,11 @@ struct Acquired {
     _owner: Owner,
 }
 
-/// A buffer at its place in the address space. Dropping it unmaps it.
+/// A buffer, and its place in the address space if it has one. Dropping it unmaps it.
 struct Buffer {
     bo: ARef<Bo>,
-    range: VaRange,
+    range: Option<VaRange>,
+    access: Access,
     mapped: bool,
     vm: Arc<Vm>,
     file: FileRef<File>,
@@ -65,8 +67,6 @@ impl Memory {
         self.ended = true;
         while let Some(mut buffer) = self.buffers.take_if(|_| true) {
             buffer.unmap();
-            // The process's mappings may keep the object longer than the device is there.
-            buffer.bo.unmap_dma();
         }
         if let Some(acquired) = &self.acquired {
             acquired.vm.settle();
@@ -115,14 +115,39 @@ impl Memory {
         range: VaRange,
         make: impl FnOnce(&Arc<Client>) -> Result<ARef<Bo>>,
     ) -> Result<(u32, u64)> {
+        self.add(|client| {
+            let bo = make(client)?;
+            let access = bo.access();
+            Ok((bo, Some(range), access))
+        })
+    }
+
+    /// Adds what `import` gives: a buffer that may be another process's too, and its place, if it is to have one. The
+    /// process may do anything with it. The rest as [`Memory::insert`].
+    pub(crate) fn import(
+        &mut self,
+        import: impl FnOnce() -> Result<(ARef<Bo>, Option<VaRange>)>,
+    ) -> Result<u32> {
+        let added = self.add(|_| {
+            let (bo, range) = import()?;
+            Ok((bo, range, Access::READ_WRITE.executable()))
+        });
+        added.map(|(handle, _)| handle)
+    }
+
+    fn add(
+        &mut self,
+        make: impl FnOnce(&Arc<Client>) -> Result<(ARef<Bo>, Option<VaRange>, Access)>,
+    ) -> Result<(u32, u64)> {
         let acquired = self.acquired.as_ref().ok_or(ENODEV)?;
         self.buffers.next()?;
-        let bo = make(acquired.vm.client())?;
+        let (bo, range, access) = make(acquired.vm.client())?;
         let offset = bo.mmap_offset()?;
         bo.allow(&acquired.file)?;
         let buffer = Buffer {
             bo,
             range,
+            access,
             mapped: false,
             vm: acquired.vm.clone(),
             file: acquired.file.clone(),
@@ -144,12 +169,18 @@ impl Memory {
         Ok(())
     }
 
-    /// Maps a buffer to the GPU; one that is mapped stays so. EINVAL for an unknown handle, EEXIST or EINVAL where
-    /// something else is mapped.
+    /// Maps a buffer to the GPU; one that is mapped stays so. EINVAL for an unknown handle or a buffer without a
+    /// place, EEXIST or EINVAL where something else is mapped.
     pub(crate) fn map(&mut self, handle: u32) -> Result {
         let buffer = self.buffer(handle)?;
+        let range = buffer.range.ok_or(EINVAL)?;
         if !buffer.mapped {
-            buffer.vm.map(buffer.range, buffer.bo.clone())?;
+            let view = View {
+                bo: buffer.bo.clone(),
+                offset: 0,
+                access: buffer.access,
+            };
+            buffer.vm.map(range, view)?;
             buffer.mapped = true;
         }
         Ok(())
@@ -158,8 +189,8 @@ impl Memory {
     /// Unmaps a buffer; one that is not mapped stays so. EINVAL for an unknown handle, EBUSY if a queue uses it.
     pub(crate) fn unmap(&mut self, handle: u32) -> Result {
         let buffer = self.buffer(handle)?;
-        if buffer.mapped {
-            buffer.vm.unmap(buffer.range)?;
+        if let Some(range) = buffer.range.filter(|_| buffer.mapped) {
+            buffer.vm.unmap(range)?;
             buffer.mapped = false;
         }
         Ok(())
@@ -173,9 +204,10 @@ impl Memory {
 impl Buffer {
     /// At the end of the process, whatever comes.
     fn unmap(&mut self) {
-        if core::mem::take(&mut self.mapped) {
-            if let Err(error) = self.vm.unmap(self.range) {
-                let start = self.range.start();
+        let mapped = core::mem::take(&mut self.mapped);
+        if let Some(range) = self.range.filter(|_| mapped) {
+            if let Err(error) = self.vm.unmap(range) {
+                let start = range.start();
                 pr_warn!(
                     "the buffer at {start:#x} of a process that ended stays mapped: {error:?}\n"
                 );

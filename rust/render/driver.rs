@@ -6,28 +6,44 @@ use kernel::{
     sync::{aref::ARef, Arc},
 };
 
-use super::{file::File, info::Query};
+use super::{file::File, gem, info::Query};
 use crate::{
     gpu::Gpu,
     kern::drm::{
-        fdinfo::Printer, ioctl::Descriptor, uapi::INFO_NR, Device, Driver, DriverInfo, Registration,
+        fdinfo::Printer,
+        ioctl::Descriptor,
+        uapi::{
+            GEM_CREATE_NR, GEM_METADATA_NR, GEM_MMAP_NR, GEM_OP_NR, GEM_VA_NR, GEM_WAIT_IDLE_NR,
+            INFO_NR,
+        },
+        Device, Driver, DriverInfo, Registration,
     },
-    mem::vm::Vm,
+    mem::{
+        bo::{Bo, Buffer},
+        vm::Vm,
+    },
 };
 
 /// The DRM driver: amdgpu's interface, by its name, because clients look for it.
 struct Render;
 
 /// Numbers of the driver's ioctls, up to the last that there is.
-const IOCTLS: [Descriptor; INFO_NR as usize + 1] = {
-    let mut list = [const { Descriptor::NONE }; INFO_NR as usize + 1];
+const IOCTLS: [Descriptor; GEM_OP_NR as usize + 1] = {
+    let mut list = [const { Descriptor::NONE }; GEM_OP_NR as usize + 1];
+    list[GEM_CREATE_NR as usize] = Descriptor::new::<Render, gem::Create>();
+    list[GEM_MMAP_NR as usize] = Descriptor::new::<Render, gem::Mmap>();
     list[INFO_NR as usize] = Descriptor::new::<Render, Query>();
+    list[GEM_METADATA_NR as usize] = Descriptor::new::<Render, gem::Metadata>();
+    list[GEM_WAIT_IDLE_NR as usize] = Descriptor::new::<Render, gem::WaitIdle>();
+    list[GEM_VA_NR as usize] = Descriptor::new::<Render, gem::Va>();
+    list[GEM_OP_NR as usize] = Descriptor::new::<Render, gem::Op>();
     list
 };
 
 impl Driver for Render {
     type Data = Arc<Gpu>;
     type File = File;
+    type Object = Buffer;
 
     const INFO: DriverInfo = DriverInfo {
         major: 3,
@@ -46,6 +62,10 @@ impl Driver for Render {
 
     fn fdinfo(file: &Arc<File>, out: &mut Printer) {
         file.vm().client().show(|args| out.line(args));
+    }
+
+    fn close_object(file: &Arc<File>, bo: &Bo) {
+        file.unmap_all(bo);
     }
 }
 

@@ -9,9 +9,10 @@ use super::file::File;
 use crate::{
     gpu::Gpu,
     kern::drm::{
+        file::OpenFile,
         ioctl::Ioctl,
         uapi::{self, DeviceInfo, HeapInfo, Info, MemoryInfo, VramGtt},
-        Device, Driver,
+        Driver,
     },
     ledger::Kind,
     mem::account,
@@ -39,7 +40,8 @@ impl<D: Driver<Data = Arc<Gpu>, File = File>> Ioctl<D> for Query {
 
     const NAME: &'static CStr = c"AMDGPU_INFO";
 
-    fn call(gpu: &Device<Arc<Gpu>>, _file: &Arc<File>, info: &mut Info) -> Result {
+    fn call(file: &OpenFile<'_, D>, info: &mut Info) -> Result {
+        let gpu = file.device();
         match info.query() {
             uapi::ACCEL_WORKING => info.answer(&1u32),
             uapi::READ_MMR_REG => info.answer(&register(gpu, info)?),

@@ -18,7 +18,11 @@ use crate::{
     ffi,
     kern::{
         self,
-        drm::{fdinfo, file, ioctl},
+        drm::{
+            fdinfo, file,
+            gem::{DriverObject, Object},
+            ioctl, share,
+        },
     },
 };
 
@@ -44,6 +48,9 @@ pub(crate) trait Driver: Sized + 'static {
     /// Private data of an open file.
     type File: Send + Sync + 'static;
 
+    /// Its buffer objects.
+    type Object: DriverObject<Data = Self::Data>;
+
     /// Name and version.
     const INFO: DriverInfo;
 
@@ -55,6 +62,9 @@ pub(crate) trait Driver: Sized + 'static {
 
     /// Tells of an open file in fdinfo.
     fn fdinfo(file: &Arc<Self::File>, out: &mut fdinfo::Printer);
+
+    /// The last handle by which `file` named `object` is closed, or `file` is.
+    fn close_object(file: &Arc<Self::File>, object: &Object<Self::Object>);
 }
 
 /// A DRM device with private data `T`, reference counted.
@@ -77,6 +87,7 @@ impl<D: Driver> Vtable<D> {
         postclose: Some(file::postclose_callback::<D>),
         show_fdinfo: Some(fdinfo::show_callback::<D>),
         release: Some(Device::<D::Data>::release_callback),
+        gem_prime_import: Some(share::import_callback::<D>),
         major: D::INFO.major,
         minor: D::INFO.minor,
         patchlevel: D::INFO.patchlevel,
@@ -170,6 +181,12 @@ impl<T> Device<T> {
     pub(super) unsafe fn from_raw<'a>(drm: *mut ffi::drm_device) -> &'a Self {
         // SAFETY: By this function's contract.
         unsafe { &*Self::container(drm) }
+    }
+
+    /// The device that it is a part of.
+    pub(super) fn parent(&self) -> ARef<device::Device> {
+        // SAFETY: The DRM device holds its parent.
+        unsafe { device::Device::get_device((*self.as_raw()).dev) }
     }
 
     /// The number of the render node (`/dev/dri/renderD<n>`), once the device is registered.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Open files of a DRM device.
 
-use core::any::TypeId;
+use core::{any::TypeId, ptr::NonNull};
 
 use kernel::{
+    error::to_result,
     fs::{self, LocalFile},
     prelude::*,
     sync::aref::ARef,
@@ -12,7 +13,7 @@ use kernel::{
 
 use crate::{
     ffi,
-    kern::drm::{Device, Driver},
+    kern::drm::{gem::Object, Device, Driver},
 };
 
 /// The file operations of every DRM device here.
@@ -45,10 +46,19 @@ pub(super) static FOPS: FileOperations = FileOperations(ffi::file_operations {
     ..pin_init::zeroed()
 });
 
-/// What `driver_priv` of a `drm_file` points to. The type is written first, whatever `F` is.
+/// What the data of every open file begins with.
+#[derive(Clone, Copy)]
+struct Header {
+    /// The type of the driver's part.
+    of: TypeId,
+    /// The driver's part of closing the last handle of an object.
+    close_object: unsafe fn(*mut ffi::drm_file, *mut ffi::drm_gem_object),
+}
+
+/// What `driver_priv` of a `drm_file` points to.
 #[repr(C)]
 struct Private<F> {
-    of: TypeId,
+    header: Header,
     file: Arc<F>,
 }
 
@@ -60,8 +70,11 @@ pub(super) extern "C" fn open_callback<D: Driver>(
     // SAFETY: Only devices of `D` have this callback, and DRM holds the device meanwhile.
     let dev = unsafe { Device::<D::Data>::from_raw(drm) };
     let private = D::open(dev).and_then(|file| {
-        let of = TypeId::of::<D::File>();
-        Ok(KBox::new(Private { of, file }, GFP_KERNEL)?)
+        let header = Header {
+            of: TypeId::of::<D::File>(),
+            close_object: close_object::<D>,
+        };
+        Ok(KBox::new(Private { header, file }, GFP_KERNEL)?)
     });
     match private {
         // SAFETY: The file is being opened, nobody else has it.
@@ -78,6 +91,82 @@ pub(super) extern "C" fn postclose_callback<D: Driver>(
 ) {
     // SAFETY: `open_callback` put it there, and the file is used no more.
     drop(unsafe { KBox::<Private<D::File>>::from_raw((*raw).driver_priv.cast()) });
+}
+
+/// `drm_gem_object_funcs::close`.
+///
+/// # Safety
+///
+/// DRM calls it with an open file, and with an object of its device to which the file has had a handle.
+pub(super) unsafe extern "C" fn close_object_callback(
+    obj: *mut ffi::drm_gem_object,
+    raw: *mut ffi::drm_file,
+) {
+    // SAFETY: `open_callback` of the file's driver put it there, and `postclose` comes after it.
+    let header = unsafe { *(*raw).driver_priv.cast::<Header>() };
+    // SAFETY: It is the function of the file's driver, whose objects are those of its device.
+    unsafe { (header.close_object)(raw, obj) };
+}
+
+/// # Safety
+///
+/// `raw` must be an open file of a device of `D`, `obj` an object of that device.
+unsafe fn close_object<D: Driver>(raw: *mut ffi::drm_file, obj: *mut ffi::drm_gem_object) {
+    // SAFETY: By this function's contract.
+    let (file, object) = unsafe { (private::<D>(raw), &*Object::<D::Object>::container(obj)) };
+    D::close_object(file, object);
+}
+
+/// An open file of a device of `D`, in the hands of one of its calls.
+pub(crate) struct OpenFile<'a, D: Driver> {
+    raw: *mut ffi::drm_file,
+    data: &'a Arc<D::File>,
+    dev: &'a Device<D::Data>,
+}
+
+impl<'a, D: Driver> OpenFile<'a, D> {
+    /// # Safety
+    ///
+    /// `raw` must be an open file of `dev`, which is one of `D`'s, and stay open for `'a`.
+    pub(super) unsafe fn new(dev: &'a Device<D::Data>, raw: *mut ffi::drm_file) -> Self {
+        Self {
+            raw,
+            // SAFETY: By this function's contract.
+            data: unsafe { private::<D>(raw) },
+            dev,
+        }
+    }
+
+    /// The private data.
+    pub(crate) fn data(&self) -> &'a Arc<D::File> {
+        self.data
+    }
+
+    /// The device.
+    pub(crate) fn device(&self) -> &'a Device<D::Data> {
+        self.dev
+    }
+
+    /// The object that `handle` names. ENOENT.
+    pub(crate) fn object(&self, handle: u32) -> Result<ARef<Object<D::Object>>> {
+        // SAFETY: The file is open.
+        let raw = unsafe { ffi::drm_gem_object_lookup(self.raw, handle) };
+        if raw.is_null() {
+            return Err(ENOENT);
+        }
+        // SAFETY: Handles of the file name objects of its device.
+        let object = unsafe { Object::<D::Object>::container(raw) };
+        // SAFETY: It is not null, and the reference that came with it is the `ARef`'s.
+        Ok(unsafe { ARef::from_raw(NonNull::new_unchecked(object)) })
+    }
+
+    /// A new handle to `object`. ENOMEM, ENOSPC.
+    pub(crate) fn create_handle(&self, object: &Object<D::Object>) -> Result<u32> {
+        let mut handle = 0;
+        // SAFETY: The file is open, the object valid and of the file's device; the handle takes a reference.
+        to_result(unsafe { ffi::drm_gem_handle_create(self.raw, object.as_gem(), &mut handle) })?;
+        Ok(handle)
+    }
 }
 
 /// The private data of an open file.
@@ -116,10 +205,10 @@ impl<F: Send + Sync + 'static> FileRef<F> {
         }
 
         // SAFETY: The operations prove that `private_data` is a `drm_file` which `open_callback` of some
-        // driver opened, so that `driver_priv` begins with a type.
+        // driver opened, so that `driver_priv` begins with a header.
         let private = unsafe { (*raw).driver_priv };
         // SAFETY: As above: `Private<_>` is `repr(C)` and begins with it.
-        if unsafe { *private.cast::<TypeId>() } != TypeId::of::<F>() {
+        if unsafe { *private.cast::<Header>() }.of != TypeId::of::<F>() {
             return Err(EINVAL);
         }
         // SAFETY: The type was just compared.

@@ -1,19 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Buffer objects: reference counted, and mapped into processes through an open DRM file.
 
-use core::{ops::Deref, ptr::NonNull};
+use core::{
+    ops::Deref,
+    ptr::{self, NonNull},
+};
 
 use kernel::{
     error::to_result,
     page::{PAGE_SHIFT, PAGE_SIZE},
     prelude::*,
-    sync::aref::{ARef, AlwaysRefCounted},
+    sync::{
+        aref::{ARef, AlwaysRefCounted},
+        Mutex,
+    },
     types::Opaque,
 };
 
 use crate::{
     ffi,
-    kern::drm::{file::FileRef, Device},
+    kern::{
+        dma_buf::Attachment,
+        drm::{
+            file::{self, FileRef},
+            objects::Objects,
+            share::{self, Exported, Functions},
+            Device,
+        },
+        pages::PageList,
+    },
 };
 
 /// What backs a page of an object for the CPU.
@@ -42,6 +57,31 @@ pub(crate) trait DriverObject: Send + Sync + Sized + 'static {
     /// What backs page `page` of the object. Called with the caller's mmap or VMA lock held, so it takes no
     /// lock under which user memory is touched or memory is allocated.
     fn fault(obj: &Object<Self>, page: usize) -> FaultPage;
+
+    /// The list of the device's objects.
+    fn objects(data: &Self::Data) -> &Objects<Self>;
+
+    /// Whether the object may be exported. The error is what exporting fails with.
+    fn check_export(obj: &Object<Self>) -> Result;
+
+    /// Another device wants to use the object. EBUSY when it is where that cannot reach it, and has to stay there.
+    fn attach(obj: &Object<Self>) -> Result;
+
+    /// Keeps the object where other devices reach it. Counted. The reservation's lock is held.
+    fn pin(obj: &Object<Self>) -> Result;
+
+    /// Takes one [`DriverObject::pin`] back. The reservation's lock is held.
+    fn unpin(obj: &Object<Self>);
+
+    /// The pages, for another device to map. The reservation's lock is held.
+    fn pages(obj: &Object<Self>) -> Option<&PageList>;
+
+    /// The CPU begins to access the object through its dma-buf, or has ended.
+    fn cpu_access(obj: &Object<Self>, begins: bool);
+
+    /// Makes an object of another exporter's memory, by [`Object::imported`].
+    fn import(dev: &ARef<Device<Self::Data>>, attachment: Attachment)
+        -> Result<ARef<Object<Self>>>;
 }
 
 /// Pages beside the one that faulted that are mapped with it, if the mapping covers them: a fault costs
@@ -60,18 +100,21 @@ pub(crate) struct Object<T: DriverObject> {
     #[pin]
     obj: Opaque<ffi::drm_gem_object>,
     #[pin]
+    exported: Mutex<Exported>,
+    #[pin]
     inner: T,
     // Last: the object may outlive every open file, and its offset belongs to the device.
     dev: ARef<Device<T::Data>>,
 }
 
 impl<T: DriverObject> Object<T> {
-    const FUNCS: ffi::drm_gem_object_funcs = ffi::drm_gem_object_funcs {
+    const FUNCS: Functions = Self::functions(ffi::drm_gem_object_funcs {
         free: Some(Self::free_callback),
+        close: Some(file::close_object_callback),
         mmap: Some(Self::mmap_callback),
         vm_ops: &Self::VM_OPS,
         ..pin_init::zeroed()
-    };
+    });
 
     const VM_OPS: ffi::vm_operations_struct = ffi::vm_operations_struct {
         // These count references, so a child after fork and each half of a split mapping hold the object.
@@ -87,12 +130,33 @@ impl<T: DriverObject> Object<T> {
         size: usize,
         inner: impl PinInit<T, Error>,
     ) -> Result<ARef<Self>> {
+        Self::make(dev, size, ptr::null_mut(), inner)
+    }
+
+    /// Makes an object of memory that is imported by `attachment`, which `inner` keeps.
+    pub(crate) fn imported(
+        dev: &ARef<Device<T::Data>>,
+        attachment: Attachment,
+        inner: impl FnOnce(Attachment) -> T,
+    ) -> Result<ARef<Self>> {
+        let (raw, size) = (attachment.as_raw(), attachment.dma_buf().size());
+        Self::make(dev, size, raw, Ok(inner(attachment)))
+    }
+
+    /// Makes an object; `import` is its attachment, held by `inner`, or null.
+    fn make(
+        dev: &ARef<Device<T::Data>>,
+        size: usize,
+        import: *mut ffi::dma_buf_attachment,
+        inner: impl PinInit<T, Error>,
+    ) -> Result<ARef<Self>> {
         if size == 0 || size % PAGE_SIZE != 0 {
             return Err(EINVAL);
         }
         let this = KBox::pin_init(
             try_pin_init!(Self {
                 obj: Opaque::zeroed(),
+                exported <- kernel::new_mutex!(Exported::NONE, "Object::exported"),
                 inner <- inner,
                 dev: dev.clone(),
             }),
@@ -100,9 +164,13 @@ impl<T: DriverObject> Object<T> {
         )?;
 
         // SAFETY: The device is alive, the object is ours alone, zeroed, and does not move; the size is whole
-        // pages.
+        // pages. An attachment holds the dma-buf, whose reservation is the object's then.
         unsafe {
-            (*this.obj.get()).funcs = const { &Self::FUNCS };
+            (*this.obj.get()).funcs = ptr::from_ref(const { &Self::FUNCS }).cast();
+            if let Some(attachment) = import.as_ref() {
+                (*this.obj.get()).import_attach = import;
+                (*this.obj.get()).resv = (*attachment.dmabuf).resv;
+            }
             ffi::drm_gem_private_object_init(dev.as_raw(), this.obj.get(), size);
         }
 
@@ -110,7 +178,24 @@ impl<T: DriverObject> Object<T> {
         let this = KBox::into_raw(unsafe { Pin::into_inner_unchecked(this) });
         // INVARIANT: Just initialized, boxed, and counted once.
         // SAFETY: `into_raw` gives no null, and the first reference becomes the `ARef`'s.
-        Ok(unsafe { ARef::from_raw(NonNull::new_unchecked(this)) })
+        let this = unsafe { ARef::from_raw(NonNull::new_unchecked(this)) };
+        T::objects(dev).add(&this)?;
+        Ok(this)
+    }
+
+    /// The `drm_gem_object` inside.
+    pub(super) fn as_gem(&self) -> *mut ffi::drm_gem_object {
+        self.obj.get()
+    }
+
+    /// The object's dma-buf.
+    pub(super) fn exported(&self) -> &Mutex<Exported> {
+        &self.exported
+    }
+
+    /// Whether it is an object of `dev`.
+    pub(super) fn is_of(&self, dev: &ARef<Device<T::Data>>) -> bool {
+        ptr::eq(&*self.dev, &**dev)
     }
 
     /// Bytes.
@@ -149,7 +234,7 @@ impl<T: DriverObject> Object<T> {
     /// # Safety
     ///
     /// `obj` must be the `obj` of a `Self`.
-    unsafe fn container(obj: *mut ffi::drm_gem_object) -> *mut Self {
+    pub(super) unsafe fn container(obj: *mut ffi::drm_gem_object) -> *mut Self {
         let field: *mut Opaque<ffi::drm_gem_object> = obj.cast();
         // SAFETY: By this function's contract.
         unsafe { kernel::container_of!(field, Self, obj) }
@@ -163,6 +248,8 @@ impl<T: DriverObject> Object<T> {
     unsafe extern "C" fn free_callback(obj: *mut ffi::drm_gem_object) {
         // SAFETY: Only objects of this type have this callback.
         let this = unsafe { Self::container(obj) };
+        // SAFETY: As above: it was initialized, and nothing of it is gone.
+        T::objects(unsafe { &(*this).dev }).remove(unsafe { NonNull::new_unchecked(this) });
         // SAFETY: The object was initialized and is used no more; its device is still held.
         unsafe { ffi::drm_gem_object_release(obj) };
         // SAFETY: It came from a `KBox`, and nobody else has it.
@@ -175,9 +262,15 @@ impl<T: DriverObject> Object<T> {
     ///
     /// `vma` must be a mapping that is being made, the caller's alone.
     unsafe extern "C" fn mmap_callback(
-        _obj: *mut ffi::drm_gem_object,
+        obj: *mut ffi::drm_gem_object,
         vma: *mut ffi::vm_area_struct,
     ) -> c_int {
+        // SAFETY: The object is one of this type, valid meanwhile.
+        if !unsafe { (*obj).import_attach }.is_null() {
+            // SAFETY: It is imported, as was just seen, and `vma` is a mapping of it.
+            let done = unsafe { share::mmap_imported(obj, vma) };
+            return done.map_or_else(|error| error.to_errno(), |()| 0);
+        }
         // SAFETY: The mapping is being made and is the caller's alone.
         let flags = unsafe { ffi::rkfd_vma_flags(vma) };
         if flags & (ffi::VM_SHARED | ffi::VM_MAYWRITE) == ffi::VM_MAYWRITE {

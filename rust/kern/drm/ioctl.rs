@@ -3,11 +3,11 @@
 //!
 //! DRM copies the caller's structure in (zero-filled if it is shorter than ours) and out.
 
-use kernel::{prelude::*, str::as_char_ptr_in_const_context, sync::Arc};
+use kernel::{prelude::*, str::as_char_ptr_in_const_context};
 
 use crate::{
     ffi,
-    kern::drm::{file, Device, Driver},
+    kern::drm::{file::OpenFile, Device, Driver},
 };
 
 /// An ioctl of the driver `D`, which render nodes allow.
@@ -21,8 +21,8 @@ pub(crate) trait Ioctl<D: Driver> {
     /// Its name.
     const NAME: &'static CStr;
 
-    /// Does it.
-    fn call(dev: &Device<D::Data>, file: &Arc<D::File>, args: &mut Self::Args) -> Result;
+    /// Does it, for `file`. The device is not unplugged meanwhile.
+    fn call(file: &OpenFile<'_, D>, args: &mut Self::Args) -> Result;
 }
 
 /// A place in the driver's list of ioctls.
@@ -64,12 +64,13 @@ unsafe extern "C" fn callback<D: Driver, I: Ioctl<D>>(
     // SAFETY: Only devices of `D` have this ioctl, and DRM holds the device meanwhile.
     let dev = unsafe { Device::<D::Data>::from_raw(drm) };
     // SAFETY: The file is one of that device, and open while it is called.
-    let file = unsafe { file::private::<D>(raw) };
+    let file = unsafe { OpenFile::<D>::new(dev, raw) };
     // SAFETY: DRM's buffer is as long as the command says, which is the size of `Args`; it is nobody else's,
     // and any bytes are a value.
     let args = unsafe { &mut *data.cast::<I::Args>() };
-    match I::call(dev, file, args) {
-        Ok(()) => 0,
-        Err(e) => e.to_errno(),
+    match dev.while_plugged(|| I::call(&file, args)) {
+        Some(Ok(())) => 0,
+        Some(Err(e)) => e.to_errno(),
+        None => ENODEV.to_errno(),
     }
 }

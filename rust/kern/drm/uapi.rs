@@ -15,8 +15,162 @@ pub(crate) use crate::ffi::{
     AMDGPU_INFO_MEMORY as MEMORY, AMDGPU_INFO_READ_MMR_REG as READ_MMR_REG,
     AMDGPU_INFO_VIS_VRAM_USAGE as VIS_VRAM_USAGE, AMDGPU_INFO_VRAM_GTT as VRAM_GTT,
     AMDGPU_INFO_VRAM_USAGE as VRAM_USAGE, AMDGPU_VRAM_TYPE_HBM as VRAM_TYPE_HBM,
+    DRM_AMDGPU_GEM_CREATE as GEM_CREATE_NR, DRM_AMDGPU_GEM_METADATA as GEM_METADATA_NR,
+    DRM_AMDGPU_GEM_MMAP as GEM_MMAP_NR, DRM_AMDGPU_GEM_OP as GEM_OP_NR,
+    DRM_AMDGPU_GEM_VA as GEM_VA_NR, DRM_AMDGPU_GEM_WAIT_IDLE as GEM_WAIT_IDLE_NR,
     DRM_AMDGPU_INFO as INFO_NR, DRM_COMMAND_BASE as COMMAND_BASE,
 };
+pub(crate) use crate::ffi::{
+    AMDGPU_GEM_METADATA_OP_GET_METADATA as METADATA_GET,
+    AMDGPU_GEM_METADATA_OP_SET_METADATA as METADATA_SET,
+    AMDGPU_GEM_OP_GET_GEM_CREATE_INFO as OP_GET_CREATE_INFO,
+    AMDGPU_GEM_OP_GET_MAPPING_INFO as OP_GET_MAPPING_INFO,
+    AMDGPU_GEM_OP_SET_PLACEMENT as OP_SET_PLACEMENT, AMDGPU_VA_OP_CLEAR as VA_CLEAR,
+    AMDGPU_VA_OP_MAP as VA_MAP, AMDGPU_VA_OP_REPLACE as VA_REPLACE, AMDGPU_VA_OP_UNMAP as VA_UNMAP,
+};
+
+/// Where a buffer may be.
+pub(crate) mod domain {
+    use crate::ffi;
+
+    /// System memory that the GPU need not reach.
+    pub(crate) const CPU: u64 = ffi::AMDGPU_GEM_DOMAIN_CPU as u64;
+    /// System memory.
+    pub(crate) const GTT: u64 = ffi::AMDGPU_GEM_DOMAIN_GTT as u64;
+    /// VRAM.
+    pub(crate) const VRAM: u64 = ffi::AMDGPU_GEM_DOMAIN_VRAM as u64;
+}
+
+/// `domain_flags` of GEM_CREATE.
+pub(crate) mod create_flag {
+    use crate::ffi;
+
+    /// Names flags as the 64-bit numbers that they are used as.
+    macro_rules! flags {
+        ($($(#[$meta:meta])* $name:ident = $raw:ident;)+) => {
+            $($(#[$meta])* pub(crate) const $name: u64 = ffi::$raw as u64;)+
+        };
+    }
+
+    flags! {
+        /// The CPU will access it.
+        CPU_ACCESS_REQUIRED = AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED;
+        /// The CPU will not access it.
+        NO_CPU_ACCESS = AMDGPU_GEM_CREATE_NO_CPU_ACCESS;
+        /// The CPU will write it in large pieces.
+        CPU_GTT_USWC = AMDGPU_GEM_CREATE_CPU_GTT_USWC;
+        /// Cleared.
+        VRAM_CLEARED = AMDGPU_GEM_CREATE_VRAM_CLEARED;
+        /// In one piece.
+        VRAM_CONTIGUOUS = AMDGPU_GEM_CREATE_VRAM_CONTIGUOUS;
+        /// Its users synchronize by themselves.
+        EXPLICIT_SYNC = AMDGPU_GEM_CREATE_EXPLICIT_SYNC;
+        /// Nobody sees its content after its end.
+        VRAM_WIPE_ON_RELEASE = AMDGPU_GEM_CREATE_VRAM_WIPE_ON_RELEASE;
+        /// Its content may be thrown away.
+        DISCARDABLE = AMDGPU_GEM_CREATE_DISCARDABLE;
+        /// Coherent between devices.
+        COHERENT = AMDGPU_GEM_CREATE_COHERENT;
+        /// Not cached by the GPU.
+        UNCACHED = AMDGPU_GEM_CREATE_UNCACHED;
+        /// Coherent for atomics between devices.
+        EXT_COHERENT = AMDGPU_GEM_CREATE_EXT_COHERENT;
+    }
+}
+
+/// `flags` of GEM_VA.
+pub(crate) mod va_flag {
+    pub(crate) use crate::ffi::{
+        AMDGPU_VM_DELAY_UPDATE as DELAY_UPDATE, AMDGPU_VM_MTYPE_MASK as MTYPE,
+        AMDGPU_VM_PAGE_EXECUTABLE as EXECUTABLE, AMDGPU_VM_PAGE_NOALLOC as NOALLOC,
+        AMDGPU_VM_PAGE_PRT as PRT, AMDGPU_VM_PAGE_READABLE as READABLE,
+        AMDGPU_VM_PAGE_WRITEABLE as WRITEABLE,
+    };
+}
+
+/// The argument of GEM_METADATA.
+pub(crate) type GemMetadata = ffi::drm_amdgpu_gem_metadata;
+/// The argument of GEM_OP.
+pub(crate) type GemOp = ffi::drm_amdgpu_gem_op;
+/// The argument of GEM_VA.
+pub(crate) type GemVa = ffi::drm_amdgpu_gem_va;
+/// What GEM_CREATE is asked for.
+pub(crate) type GemCreateIn = ffi::drm_amdgpu_gem_create_in;
+
+// SAFETY: Integers and arrays of them: any bytes are a value.
+unsafe impl FromBytes for GemMetadata {}
+// SAFETY: Integers: any bytes are a value.
+unsafe impl FromBytes for GemOp {}
+// SAFETY: Integers: any bytes are a value.
+unsafe impl FromBytes for GemVa {}
+
+/// Declares arguments whose answer lies where the question was, with their sizes in bytes.
+macro_rules! exchanges {
+    ($($(#[$meta:meta])* $name:ident = $raw:ident, $size:literal;)+) => {
+        $(
+            $(#[$meta])*
+            #[repr(transparent)]
+            pub(crate) struct $name(ffi::$raw);
+
+            const _: () = assert!(size_of::<$name>() == $size);
+            // SAFETY: Integers, in structures that share their place: any bytes are a value.
+            unsafe impl FromBytes for $name {}
+        )+
+    };
+}
+
+exchanges! {
+    /// The argument of GEM_CREATE.
+    GemCreate = drm_amdgpu_gem_create, 32;
+    /// The argument of GEM_MMAP.
+    GemMmap = drm_amdgpu_gem_mmap, 8;
+    /// The argument of GEM_WAIT_IDLE.
+    GemWaitIdle = drm_amdgpu_gem_wait_idle, 16;
+}
+
+impl GemCreate {
+    /// What is asked for.
+    pub(crate) fn wanted(&self) -> &GemCreateIn {
+        // SAFETY: Any bytes are a value.
+        unsafe { self.0.in_.as_ref() }
+    }
+
+    /// Answers with a handle.
+    pub(crate) fn answer(&mut self, handle: u32) {
+        self.0 = Default::default();
+        // SAFETY: Any bytes are a value.
+        unsafe { self.0.out.as_mut() }.handle = handle;
+    }
+}
+
+impl GemMmap {
+    /// The buffer.
+    pub(crate) fn handle(&self) -> u32 {
+        // SAFETY: Any bytes are a value.
+        unsafe { self.0.in_.as_ref() }.handle
+    }
+
+    /// Answers with an offset of the file.
+    pub(crate) fn answer(&mut self, offset: u64) {
+        // SAFETY: Any bytes are a value.
+        unsafe { self.0.out.as_mut() }.addr_ptr = offset;
+    }
+}
+
+impl GemWaitIdle {
+    /// The buffer.
+    pub(crate) fn handle(&self) -> u32 {
+        // SAFETY: Any bytes are a value.
+        unsafe { self.0.in_.as_ref() }.handle
+    }
+
+    /// Answers that the buffer is not busy, and where it is.
+    pub(crate) fn answer_idle(&mut self, domain: u32) {
+        self.0 = Default::default();
+        // SAFETY: Any bytes are a value.
+        unsafe { self.0.out.as_mut() }.domain = domain;
+    }
+}
 
 /// INFO's answers: what is known of the device.
 pub(crate) type DeviceInfo = ffi::drm_amdgpu_info_device;
@@ -87,4 +241,5 @@ answers! {
     VramGtt, 24;
     HeapInfo, 32;
     MemoryInfo, 96;
+    GemCreateIn, 32;
 }

@@ -3,17 +3,27 @@
 
 use super::lent::Lent;
 use crate::{kern::user_range::Watch, mem::bo::Bo};
-use hw::va::VaRange;
+use hw::{pte::Access, va::VaRange};
 use kernel::sync::{
     aref::ARef,
     atomic::{Acquire, Atomic, Relaxed, Release},
     Arc,
 };
 
-/// A buffer mapped at a range from its first byte on.
+/// What of a buffer is mapped, and for what.
+pub(crate) struct View {
+    /// The buffer.
+    pub(crate) bo: ARef<Bo>,
+    /// Its first byte that is seen, a multiple of the page size.
+    pub(crate) offset: u64,
+    /// What the GPU may do.
+    pub(crate) access: Access,
+}
+
+/// A buffer mapped at a range.
 pub(super) struct Mapping {
     range: VaRange,
-    bo: ARef<Bo>,
+    view: View,
     /// For memory of the process.
     lent: Option<Watch<Lent>>,
     /// How many [`Held`] there are. It grows under the VM's lock only.
@@ -21,10 +31,10 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    pub(super) fn new(range: VaRange, bo: ARef<Bo>, lent: Option<Watch<Lent>>) -> Self {
+    pub(super) fn new(range: VaRange, view: View, lent: Option<Watch<Lent>>) -> Self {
         Self {
             range,
-            bo,
+            view,
             lent,
             holds: Atomic::new(0),
         }
@@ -35,7 +45,11 @@ impl Mapping {
     }
 
     pub(super) fn bo(&self) -> &ARef<Bo> {
-        &self.bo
+        &self.view.bo
+    }
+
+    pub(super) fn view(&self) -> &View {
+        &self.view
     }
 
     /// What watches the memory of a process.
@@ -68,7 +82,7 @@ impl Held {
 
     /// The buffer.
     pub(crate) fn bo(&self) -> &ARef<Bo> {
-        &self.mapping.bo
+        &self.mapping.view.bo
     }
 
     /// The bytes of the part.
@@ -78,7 +92,7 @@ impl Held {
 
     /// Where the part starts in the buffer, in bytes.
     pub(crate) fn offset(&self) -> u64 {
-        self.part.start() - self.mapping.range.start()
+        self.mapping.view.offset + (self.part.start() - self.mapping.range.start())
     }
 }
 

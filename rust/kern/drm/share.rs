@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Buffer objects as dma-bufs, and dma-bufs as buffer objects.
+//!
+//! An object has at most one dma-buf at a time, whoever asks for it, because DRM's lists of handles go by it.
+
+use core::{any::TypeId, ptr::NonNull};
+
+use kernel::{
+    error::{from_err_ptr, to_result},
+    prelude::*,
+    sync::aref::ARef,
+};
+
+use crate::{
+    ffi,
+    kern::{
+        dma_buf::{Attachment, DmaBuf},
+        drm::{
+            gem::{DriverObject, Object},
+            Device, Driver,
+        },
+    },
+};
+
+/// `drm_gem_object_funcs` of an object, and what else [`OPERATIONS`] needs of its type.
+#[repr(C)]
+pub(super) struct Functions {
+    /// First: it is where an object's `funcs` points.
+    pub(super) gem: ffi::drm_gem_object_funcs,
+    of: fn() -> TypeId,
+    attach: unsafe fn(*mut ffi::drm_gem_object) -> Result,
+    cpu_access: unsafe fn(*mut ffi::drm_gem_object, bool),
+    release: unsafe fn(*mut ffi::drm_gem_object, *mut ffi::dma_buf),
+}
+
+/// The dma-buf of an object, if it has one. It takes itself out before it is freed.
+pub(super) struct Exported(*mut ffi::dma_buf);
+
+// SAFETY: A dma-buf may be used from any thread.
+unsafe impl Send for Exported {}
+
+impl Exported {
+    /// None.
+    pub(super) const NONE: Self = Self(core::ptr::null_mut());
+}
+
+/// `dma_buf_ops`, in a static that may be shared.
+struct Operations(ffi::dma_buf_ops);
+
+// SAFETY: The structure is never written.
+unsafe impl Sync for Operations {}
+
+/// There is one of them, so a dma-buf that has it is an [`Object`]'s.
+static OPERATIONS: Operations = Operations(ffi::dma_buf_ops {
+    attach: Some(attach),
+    pin: Some(pin),
+    unpin: Some(unpin),
+    map_dma_buf: Some(ffi::drm_gem_map_dma_buf),
+    unmap_dma_buf: Some(ffi::drm_gem_unmap_dma_buf),
+    release: Some(release),
+    begin_cpu_access: Some(begin_cpu_access),
+    end_cpu_access: Some(end_cpu_access),
+    mmap: Some(ffi::drm_gem_dmabuf_mmap),
+    ..pin_init::zeroed()
+});
+
+/// The object of a dma-buf with [`OPERATIONS`], and the functions of its type.
+///
+/// # Safety
+///
+/// `buf` must be such a dma-buf, alive for `'a`.
+unsafe fn object<'a>(buf: *mut ffi::dma_buf) -> (*mut ffi::drm_gem_object, &'a Functions) {
+    // SAFETY: `dma_buf` made it with an object, whose functions are the first part of a static `Functions`.
+    unsafe {
+        let obj = (*buf).priv_.cast::<ffi::drm_gem_object>();
+        (obj, &*(*obj).funcs.cast::<Functions>())
+    }
+}
+
+/// The errno of a result.
+fn status(result: Result) -> c_int {
+    result.map_or_else(|error| error.to_errno(), |()| 0)
+}
+
+/// `dma_buf_ops::attach`.
+///
+/// # Safety
+///
+/// The kernel calls it with a dma-buf that has it, without the reservation's lock.
+unsafe extern "C" fn attach(
+    buf: *mut ffi::dma_buf,
+    _attachment: *mut ffi::dma_buf_attachment,
+) -> c_int {
+    // SAFETY: By this function's contract.
+    unsafe {
+        let (obj, functions) = object(buf);
+        status((functions.attach)(obj))
+    }
+}
+
+/// `dma_buf_ops::pin`.
+///
+/// # Safety
+///
+/// The kernel calls it with an attachment to a dma-buf that has it, with the reservation's lock.
+unsafe extern "C" fn pin(attachment: *mut ffi::dma_buf_attachment) -> c_int {
+    // SAFETY: By this function's contract.
+    unsafe {
+        let (obj, functions) = object((*attachment).dmabuf);
+        functions.gem.pin.map_or(0, |pin| pin(obj))
+    }
+}
+
+/// `dma_buf_ops::unpin`.
+///
+/// # Safety
+///
+/// As [`pin`].
+unsafe extern "C" fn unpin(attachment: *mut ffi::dma_buf_attachment) {
+    // SAFETY: By this function's contract.
+    unsafe {
+        let (obj, functions) = object((*attachment).dmabuf);
+        if let Some(unpin) = functions.gem.unpin {
+            unpin(obj);
+        }
+    }
+}
+
+/// `dma_buf_ops::begin_cpu_access`.
+///
+/// # Safety
+///
+/// As [`attach`].
+unsafe extern "C" fn begin_cpu_access(
+    buf: *mut ffi::dma_buf,
+    _direction: ffi::dma_data_direction,
+) -> c_int {
+    // SAFETY: By this function's contract.
+    unsafe {
+        let (obj, functions) = object(buf);
+        (functions.cpu_access)(obj, true);
+    }
+    0
+}
+
+/// `dma_buf_ops::end_cpu_access`.
+///
+/// # Safety
+///
+/// As [`attach`].
+unsafe extern "C" fn end_cpu_access(
+    buf: *mut ffi::dma_buf,
+    _direction: ffi::dma_data_direction,
+) -> c_int {
+    // SAFETY: By this function's contract.
+    unsafe {
+        let (obj, functions) = object(buf);
+        (functions.cpu_access)(obj, false);
+    }
+    0
+}
+
+/// `dma_buf_ops::release`.
+///
+/// # Safety
+///
+/// The kernel calls it once for a dma-buf that has it, which nobody has any more.
+unsafe extern "C" fn release(buf: *mut ffi::dma_buf) {
+    // SAFETY: By this function's contract. The references that go last are those that exporting took.
+    unsafe {
+        let (obj, functions) = object(buf);
+        (functions.release)(obj, buf);
+        ffi::drm_gem_dmabuf_release(buf);
+    }
+}
+
+impl<T: DriverObject> Object<T> {
+    /// The functions of objects of this type; `gem` is what DRM calls.
+    pub(super) const fn functions(gem: ffi::drm_gem_object_funcs) -> Functions {
+        Functions {
+            gem: ffi::drm_gem_object_funcs {
+                export: Some(Self::export_callback),
+                pin: Some(Self::pin_callback),
+                unpin: Some(Self::unpin_callback),
+                get_sg_table: Some(Self::pages_callback),
+                ..gem
+            },
+            of: TypeId::of::<T>,
+            attach: Self::attach_callback,
+            cpu_access: Self::cpu_access_callback,
+            release: Self::release_callback,
+        }
+    }
+
+    /// The object's dma-buf: the one it has, or a new one, which may be opened for writing if `writable`. For an
+    /// imported object that from which it came.
+    ///
+    /// What [`DriverObject::check_export`] says, ENOMEM, ENOSPC.
+    pub(crate) fn dma_buf(&self, writable: bool) -> Result<ARef<DmaBuf>> {
+        // SAFETY: Valid by the type invariant; the attachment is set before anybody has the object.
+        if let Some(attachment) = unsafe { (*self.as_gem()).import_attach.as_ref() } {
+            // SAFETY: The object's attachment holds the dma-buf.
+            return Ok(unsafe { DmaBuf::from_raw(attachment.dmabuf) }.into());
+        }
+        T::check_export(self)?;
+        // A mapping of the dma-buf is found by the offset of the object's, so it must not come later.
+        self.mmap_offset()?;
+        let mut exported = self.exported().lock();
+        // SAFETY: A dma-buf that is being freed must take itself out first, for which it needs the lock.
+        if let Some(buf) = unsafe { exported.0.as_mut() } {
+            // SAFETY: As above; the file exists longer than the dma-buf, though its count may be zero.
+            if !unsafe { ffi::get_file_active(&mut buf.file) }.is_null() {
+                // SAFETY: The file's reference, which is the dma-buf's, was just taken.
+                return unsafe { DmaBuf::owned(buf) };
+            }
+        }
+        // SAFETY: Valid by the type invariant.
+        let (dev, resv) = unsafe { ((*self.as_gem()).dev, (*self.as_gem()).resv) };
+        let mut info = ffi::dma_buf_export_info {
+            exp_name: c"rkfd".as_char_ptr(),
+            owner: (&raw const ffi::__this_module).cast_mut(),
+            ops: &OPERATIONS.0,
+            size: self.size(),
+            flags: if writable { ffi::O_RDWR as i32 } else { 0 },
+            resv,
+            priv_: self.as_gem().cast(),
+        };
+        // SAFETY: The device is the object's, and the description is complete. The dma-buf takes references to both.
+        let raw = from_err_ptr(unsafe { ffi::drm_gem_dmabuf_export(dev, &mut info) })?;
+        exported.0 = raw;
+        // SAFETY: A new dma-buf comes with a reference.
+        unsafe { DmaBuf::owned(raw) }
+    }
+
+    /// The object of which `buf` is the dma-buf, if it is one of this type, of whatever device.
+    pub(crate) fn of_dma_buf(buf: &DmaBuf) -> Option<ARef<Self>> {
+        // SAFETY: The dma-buf is valid, and the operations do not change.
+        if !core::ptr::eq(unsafe { (*buf.as_raw()).ops }, &OPERATIONS.0) {
+            return None;
+        }
+        // SAFETY: It has the operations.
+        let (obj, functions) = unsafe { object(buf.as_raw()) };
+        if (functions.of)() != TypeId::of::<T>() {
+            return None;
+        }
+        // SAFETY: The type was just compared, and the dma-buf holds the object.
+        Some(unsafe { &*Self::container(obj) }.into())
+    }
+
+    /// The memory of `buf` as an object of `dev`: that whose it is, or a new one.
+    ///
+    /// What [`Attachment::new`] and [`DriverObject::import`] say.
+    pub(crate) fn import(dev: &ARef<Device<T::Data>>, buf: &DmaBuf) -> Result<ARef<Self>> {
+        if let Some(own) = Self::of_dma_buf(buf).filter(|own| own.is_of(dev)) {
+            return Ok(own);
+        }
+        T::import(dev, Attachment::new(&dev.parent(), buf)?)
+    }
+
+    /// `drm_gem_object_funcs::export`.
+    ///
+    /// # Safety
+    ///
+    /// `obj` must be the `obj` of a `Self`.
+    unsafe extern "C" fn export_callback(
+        obj: *mut ffi::drm_gem_object,
+        flags: c_int,
+    ) -> *mut ffi::dma_buf {
+        // SAFETY: By this function's contract.
+        let this = unsafe { &*Self::container(obj) };
+        match this.dma_buf(flags & ffi::O_RDWR as i32 != 0) {
+            Ok(buf) => ARef::into_raw(buf).as_ptr().cast(),
+            Err(error) => error.to_ptr(),
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As [`Object::export_callback`].
+    unsafe fn attach_callback(obj: *mut ffi::drm_gem_object) -> Result {
+        // SAFETY: By this function's contract.
+        T::attach(unsafe { &*Self::container(obj) })
+    }
+
+    /// # Safety
+    ///
+    /// As [`Object::export_callback`].
+    unsafe fn cpu_access_callback(obj: *mut ffi::drm_gem_object, begins: bool) {
+        // SAFETY: By this function's contract.
+        T::cpu_access(unsafe { &*Self::container(obj) }, begins);
+    }
+
+    /// The dma-buf is about to be freed.
+    ///
+    /// # Safety
+    ///
+    /// As [`Object::export_callback`].
+    unsafe fn release_callback(obj: *mut ffi::drm_gem_object, buf: *mut ffi::dma_buf) {
+        // SAFETY: By this function's contract.
+        let mut exported = unsafe { &*Self::container(obj) }.exported().lock();
+        // There may be a new one by now.
+        if core::ptr::eq(exported.0, buf) {
+            *exported = Exported::NONE;
+        }
+    }
+
+    /// `drm_gem_object_funcs::pin`.
+    ///
+    /// # Safety
+    ///
+    /// As [`Object::export_callback`]; the reservation's lock is held.
+    unsafe extern "C" fn pin_callback(obj: *mut ffi::drm_gem_object) -> c_int {
+        // SAFETY: By this function's contract.
+        status(T::pin(unsafe { &*Self::container(obj) }))
+    }
+
+    /// `drm_gem_object_funcs::unpin`.
+    ///
+    /// # Safety
+    ///
+    /// As [`Object::pin_callback`].
+    unsafe extern "C" fn unpin_callback(obj: *mut ffi::drm_gem_object) {
+        // SAFETY: By this function's contract.
+        T::unpin(unsafe { &*Self::container(obj) });
+    }
+
+    /// `drm_gem_object_funcs::get_sg_table`.
+    ///
+    /// # Safety
+    ///
+    /// As [`Object::pin_callback`].
+    unsafe extern "C" fn pages_callback(obj: *mut ffi::drm_gem_object) -> *mut ffi::sg_table {
+        // SAFETY: By this function's contract.
+        let this = unsafe { &*Self::container(obj) };
+        let Some(list) = T::pages(this) else {
+            return EBUSY.to_ptr();
+        };
+        let pages = list.pages();
+        let Ok(count) = u32::try_from(pages.len()) else {
+            return E2BIG.to_ptr();
+        };
+        let first = pages.as_ptr().cast::<*mut ffi::page>().cast_mut();
+        // SAFETY: `first` is an array of `count` pages, which is only read.
+        unsafe { ffi::drm_prime_pages_to_sg(core::ptr::null_mut(), first, count) }
+    }
+}
+
+/// `drm_driver::gem_prime_import`.
+///
+/// # Safety
+///
+/// DRM calls it with a device of `D`, and with a dma-buf that the caller holds.
+pub(super) unsafe extern "C" fn import_callback<D: Driver>(
+    drm: *mut ffi::drm_device,
+    buf: *mut ffi::dma_buf,
+) -> *mut ffi::drm_gem_object {
+    // SAFETY: By this function's contract.
+    let (dev, buf) = unsafe { (Device::<D::Data>::from_raw(drm), DmaBuf::from_raw(buf)) };
+    // An import that the device's end does not wait for would map memory for nobody.
+    let object = dev
+        .while_plugged(|| Object::<D::Object>::import(&dev.into(), buf))
+        .unwrap_or(Err(ENODEV));
+    match object {
+        Ok(object) => {
+            let object: NonNull<Object<D::Object>> = ARef::into_raw(object);
+            // SAFETY: It is an object, whose reference DRM takes.
+            unsafe { object.as_ref() }.as_gem()
+        }
+        Err(error) => error.to_ptr(),
+    }
+}
+
+/// The errors of mapping the dma-buf of an imported object at `vma` in place of the object, whose reference that
+/// comes with a mapping is given back.
+///
+/// # Safety
+///
+/// `obj` must be an imported object, `vma` a mapping of it that is being made.
+pub(super) unsafe fn mmap_imported(
+    obj: *mut ffi::drm_gem_object,
+    vma: *mut ffi::vm_area_struct,
+) -> Result {
+    // SAFETY: By this function's contract: the mapping is the caller's alone, and the attachment holds the dma-buf.
+    // DRM has taken a reference for the mapping, which the exporter's own mapping does not need.
+    unsafe {
+        let buf = (*(*obj).import_attach).dmabuf;
+        (*vma).vm_private_data = core::ptr::null_mut();
+        (*vma).vm_ops = core::ptr::null();
+        to_result(ffi::dma_buf_mmap(buf, vma, 0))?;
+        ffi::rkfd_vm_flags_set(vma, ffi::VM_DONTEXPAND);
+        ffi::rkfd_drm_gem_object_put(obj);
+    }
+    Ok(())
+}

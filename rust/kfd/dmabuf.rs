@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Ioctls of sharing: buffers as dma-bufs, dma-bufs as buffers.
+
+use kernel::prelude::*;
+
+use super::args::{self, Handle};
+use super::ioctl::Caller;
+use super::memory;
+use crate::kern::dma_buf::DmaBuf;
+use crate::kern::{uaccess_ext, uapi};
+use crate::mem::bo::Bo;
+
+/// GET_DMABUF_INFO: what a buffer of ours is, and what user space has noted of it. EINVAL for another exporter's
+/// dma-buf, or, with the size that it takes, for too little room for the note.
+pub(super) fn get_info(_caller: &Caller<'_>, args: &mut uapi::GetDmabufInfo) -> Result {
+    let buf = DmaBuf::from_fd(args.dmabuf_fd)?;
+    let bo = Bo::of_dma_buf(&buf).ok_or(EINVAL)?;
+    let vram = bo.is_shared_vram()?;
+    let note = bo.note().get();
+    let room = core::mem::replace(&mut args.metadata_size, note.size);
+    if note.size > room {
+        return Err(EINVAL);
+    }
+    args.size = bo.size() as u64;
+    args.gpu_id = bo.gpu().id.get().into();
+    args.flags = args::shared_flags(vram);
+    if args.metadata_ptr != 0 {
+        uaccess_ext::write_dwords(args.metadata_ptr, &note.data, note.size)?;
+    }
+    Ok(())
+}
+
+/// IMPORT_DMABUF: at an address, or without one a handle only.
+pub(super) fn import(caller: &Caller<'_>, args: &mut uapi::ImportDmabuf) -> Result {
+    let id = args::gpu_id(args.gpu_id)?;
+    let context = caller.context(args.gpu_id)?;
+    let drm = caller.kfd.with_node(id, |node| Ok(node.drm.clone()))?;
+    let buf = DmaBuf::from_fd(args.dmabuf_fd)?;
+    let range = match args.va_addr {
+        0 => None,
+        start => Some(args::place(start, buf.size() as u64)?),
+    };
+    let number =
+        context.with_memory(|memory| memory.import(|| Ok((Bo::import(&drm, &buf)?, range))))?;
+    args.handle = Handle { gpu: id, number }.encode();
+    Ok(())
+}
+
+/// EXPORT_DMABUF.
+pub(super) fn export(caller: &Caller<'_>, args: &mut uapi::ExportDmabuf) -> Result {
+    let cloexec = args::export_flags(args.flags)?;
+    let (context, handle) = memory::buffer(caller, args.handle)?;
+    let bo = context.with_memory(|memory| memory.bo(handle.number))?;
+    args.dmabuf_fd = DmaBuf::into_fd(bo.dma_buf(bo.access().write)?, cloexec)?;
+    Ok(())
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Ioctls of buffers by GEM handle: what libdrm_amdgpu makes, looks at, maps and shares on.
+
+use kernel::{prelude::*, sync::aref::ARef, sync::Arc};
+
+use hw::{
+    pte::{Access, Coherence},
+    va::{VaRange, GPUVM_BASE, PAGE_SIZE},
+};
+
+use super::file::File;
+use crate::{
+    gpu::Gpu,
+    kern::{
+        drm::{
+            file::OpenFile,
+            ioctl::Ioctl,
+            uapi::{self, create_flag, domain, va_flag, GemCreateIn},
+            Driver,
+        },
+        errno, uaccess_ext,
+    },
+    mem::{
+        bo::{self, Bo, Buffer, Usage},
+        note::Note,
+        vm::View,
+    },
+};
+
+/// `_IOWR` of the driver's ioctl `nr`.
+const fn read_write<T>(nr: u32) -> u32 {
+    kernel::ioctl::_IOWR::<T>(b'd' as u32, uapi::COMMAND_BASE + nr)
+}
+
+/// Where GEM_CREATE may put a buffer.
+const DOMAINS: u64 = domain::VRAM | domain::GTT | domain::CPU;
+/// What GEM_CREATE may be asked for. All VRAM is cleared, and visible to the CPU.
+const CREATE_FLAGS: u64 = create_flag::CPU_ACCESS_REQUIRED
+    | create_flag::NO_CPU_ACCESS
+    | create_flag::CPU_GTT_USWC
+    | create_flag::VRAM_CLEARED
+    | create_flag::VRAM_CONTIGUOUS
+    | create_flag::EXPLICIT_SYNC
+    | create_flag::VRAM_WIPE_ON_RELEASE
+    | create_flag::DISCARDABLE
+    | create_flag::COHERENT
+    | create_flag::UNCACHED
+    | create_flag::EXT_COHERENT;
+
+/// GEM_CREATE: a buffer in VRAM, or, if there is none free or that is asked for, in system memory.
+///
+/// EINVAL for a place or a wish that there is not, ENOMEM.
+pub(super) struct Create;
+
+impl<D: Driver<Data = Arc<Gpu>, File = File, Object = Buffer>> Ioctl<D> for Create {
+    type Args = uapi::GemCreate;
+
+    const COMMAND: u32 = read_write::<Self::Args>(uapi::GEM_CREATE_NR);
+
+    const NAME: &'static CStr = c"AMDGPU_GEM_CREATE";
+
+    fn call(file: &OpenFile<'_, D>, args: &mut Self::Args) -> Result {
+        let wanted = args.wanted();
+        let flags = wanted.domain_flags;
+        if wanted.domains & DOMAINS == 0
+            || wanted.domains & !DOMAINS != 0
+            || flags & !CREATE_FLAGS != 0
+        {
+            return Err(EINVAL);
+        }
+        let size = wanted
+            .bo_size
+            .checked_next_multiple_of(PAGE_SIZE)
+            .ok_or(EINVAL)?;
+        let usage = Usage {
+            access: Access::READ_WRITE.executable(),
+            coherence: Coherence {
+                coherent: flags & (create_flag::COHERENT | create_flag::EXT_COHERENT) != 0,
+                uncached: flags & create_flag::UNCACHED != 0,
+            },
+        };
+        let drm = ARef::from(file.device());
+        let client = file.data().vm().client();
+        let contiguous = flags & create_flag::VRAM_CONTIGUOUS != 0;
+        let in_system = || bo::create_gtt(&drm, client, size, usage);
+        let bo = if wanted.domains & domain::VRAM != 0 {
+            match bo::create_vram(&drm, client, size, usage, contiguous) {
+                Err(error) if error == ENOMEM => in_system(),
+                other => other,
+            }
+        } else {
+            in_system()
+        };
+        args.answer(file.create_handle(&*bo?)?);
+        Ok(())
+    }
+}
+
+/// GEM_MMAP: the offset at which the file maps a buffer. ENOENT, EPERM for one that the CPU has no business with.
+pub(super) struct Mmap;
+
+impl<D: Driver<Data = Arc<Gpu>, File = File, Object = Buffer>> Ioctl<D> for Mmap {
+    type Args = uapi::GemMmap;
+
+    const COMMAND: u32 = read_write::<Self::Args>(uapi::GEM_MMAP_NR);
+
+    const NAME: &'static CStr = c"AMDGPU_GEM_MMAP";
+
+    fn call(file: &OpenFile<'_, D>, args: &mut Self::Args) -> Result {
+        let bo = file.object(args.handle())?;
+        args.answer(bo.mmap_offset()?);
+        Ok(())
+    }
+}
+
+/// GEM_METADATA: reads or writes what user space notes of a buffer. ENOENT, EINVAL for too long a note.
+pub(super) struct Metadata;
+
+impl<D: Driver<Data = Arc<Gpu>, File = File, Object = Buffer>> Ioctl<D> for Metadata {
+    type Args = uapi::GemMetadata;
+
+    const COMMAND: u32 = read_write::<Self::Args>(uapi::GEM_METADATA_NR);
+
+    const NAME: &'static CStr = c"AMDGPU_GEM_METADATA";
+
+    fn call(file: &OpenFile<'_, D>, args: &mut Self::Args) -> Result {
+        let bo = file.object(args.handle)?;
+        let data = &mut args.data;
+        match args.op {
+            uapi::METADATA_GET => {
+                let note = bo.note().get();
+                data.flags = note.flags;
+                data.tiling_info = note.tiling;
+                data.data_size_bytes = note.size;
+                data.data = note.data;
+            }
+            uapi::METADATA_SET => bo.note().set(Note {
+                flags: data.flags,
+                tiling: data.tiling_info,
+                size: data.data_size_bytes,
+                data: data.data,
+            })?,
+            _ => return Err(EINVAL),
+        }
+        Ok(())
+    }
+}
+
+/// GEM_WAIT_IDLE: no buffer is ever busy in DRM's sense, since queues are the process's own. ENOENT.
+pub(super) struct WaitIdle;
+
+impl<D: Driver<Data = Arc<Gpu>, File = File, Object = Buffer>> Ioctl<D> for WaitIdle {
+    type Args = uapi::GemWaitIdle;
+
+    const COMMAND: u32 = read_write::<Self::Args>(uapi::GEM_WAIT_IDLE_NR);
+
+    const NAME: &'static CStr = c"AMDGPU_GEM_WAIT_IDLE";
+
+    fn call(file: &OpenFile<'_, D>, args: &mut Self::Args) -> Result {
+        let bo = file.object(args.handle())?;
+        args.answer_idle(domain_of(&bo)? as u32);
+        Ok(())
+    }
+}
+
+/// GEM_OP: as what a buffer was made. ENOENT, EFAULT; EOPNOTSUPP for moving it, and for lists of its mappings.
+pub(super) struct Op;
+
+impl<D: Driver<Data = Arc<Gpu>, File = File, Object = Buffer>> Ioctl<D> for Op {
+    type Args = uapi::GemOp;
+
+    const COMMAND: u32 = read_write::<Self::Args>(uapi::GEM_OP_NR);
+
+    const NAME: &'static CStr = c"AMDGPU_GEM_OP";
+
+    fn call(file: &OpenFile<'_, D>, args: &mut Self::Args) -> Result {
+        let bo = file.object(args.handle)?;
+        match args.op {
+            uapi::OP_GET_CREATE_INFO => uaccess_ext::write_element(args.value, 0, &made_as(&bo)?),
+            uapi::OP_SET_PLACEMENT | uapi::OP_GET_MAPPING_INFO => Err(errno::not_supported()),
+            _ => Err(EINVAL),
+        }
+    }
+}
+
+/// Where GEM_CREATE would put such a buffer.
+fn domain_of(bo: &Bo) -> Result<u64> {
+    Ok(if bo.is_shared_vram()? {
+        domain::VRAM
+    } else {
+        domain::GTT
+    })
+}
+
+/// What GEM_CREATE would have been asked for such a buffer.
+fn made_as(bo: &Bo) -> Result<GemCreateIn> {
+    let domains = domain_of(bo)?;
+    let coherence = bo.coherence();
+    let of = |is: bool, flag: u64| if is { flag } else { 0 };
+    let vram = create_flag::CPU_ACCESS_REQUIRED | create_flag::VRAM_CLEARED;
+    Ok(GemCreateIn {
+        bo_size: bo.size() as u64,
+        alignment: PAGE_SIZE,
+        domains,
+        domain_flags: of(domains == domain::VRAM, vram)
+            | of(coherence.coherent, create_flag::COHERENT)
+            | of(coherence.uncached, create_flag::UNCACHED),
+    })
+}
+
+/// What GEM_VA may be asked for. How the GPU's caches treat a buffer is said when that is made.
+const VA_FLAGS: u32 = va_flag::DELAY_UPDATE
+    | va_flag::READABLE
+    | va_flag::WRITEABLE
+    | va_flag::EXECUTABLE
+    | va_flag::MTYPE
+    | va_flag::NOALLOC;
+
+/// GEM_VA: maps a part of a buffer in the file's address space, or takes it out. The GPU sees it at once.
+///
+/// ENOENT for an unknown handle, or for nothing of the buffer at the address; EINVAL for a range that is not whole
+/// pages of the GPU's aperture or not in the buffer, and for flags that there are not; EEXIST where something is
+/// mapped, EBUSY while a queue uses it, EOPNOTSUPP for other operations, ENOMEM.
+pub(super) struct Va;
+
+impl<D: Driver<Data = Arc<Gpu>, File = File, Object = Buffer>> Ioctl<D> for Va {
+    type Args = uapi::GemVa;
+
+    const COMMAND: u32 =
+        kernel::ioctl::_IOW::<Self::Args>(b'd' as u32, uapi::COMMAND_BASE + uapi::GEM_VA_NR);
+
+    const NAME: &'static CStr = c"AMDGPU_GEM_VA";
+
+    fn call(file: &OpenFile<'_, D>, args: &mut Self::Args) -> Result {
+        let syncs = args.vm_timeline_syncobj_out != 0 || args.num_syncobj_handles != 0;
+        if syncs || args.flags & va_flag::PRT != 0 {
+            return Err(errno::not_supported());
+        }
+        if args.flags & !VA_FLAGS != 0 {
+            return Err(EINVAL);
+        }
+        let has = |flag: u32| args.flags & flag != 0;
+        match args.operation {
+            uapi::VA_MAP => {
+                let bo = file.object(args.handle)?;
+                let range = VaRange::new(args.va_address, args.map_size)
+                    .ok()
+                    .filter(|range| range.start() >= GPUVM_BASE)
+                    .ok_or(EINVAL)?;
+                let view = View {
+                    bo,
+                    offset: args.offset_in_bo,
+                    access: Access {
+                        read: has(va_flag::READABLE),
+                        write: has(va_flag::WRITEABLE),
+                        execute: has(va_flag::EXECUTABLE),
+                    },
+                };
+                file.data().map(range, view)
+            }
+            uapi::VA_UNMAP => {
+                let bo = file.object(args.handle)?;
+                file.data().unmap(&bo, args.va_address)
+            }
+            uapi::VA_CLEAR | uapi::VA_REPLACE => Err(errno::not_supported()),
+            _ => Err(EINVAL),
+        }
+    }
+}
