@@ -9,7 +9,7 @@ mod vmid;
 
 pub(crate) use self::{
     kernel_mapping::KernelMapping,
-    mapping::{Held, View},
+    mapping::{Held, Part},
     vmid::VmidUse,
 };
 
@@ -144,27 +144,27 @@ impl Vm {
         &self.group
     }
 
-    /// Maps what `view` shows of a buffer at `range`, with the coherence that the buffer was made for.
+    /// Maps what `part` shows of a buffer at `range`, with the coherence that the buffer was made for.
     /// When it returns `Ok` the GPU sees it. Doorbells and registers only take their place: the GPU does not
     /// reach them there.
     ///
     /// `EEXIST` when something in the range is mapped, `EINVAL` when it is larger than what is seen of the buffer or
     /// the buffer is another GPU's, `EFAULT` when the process no longer has the memory that it lends, `ENOMEM`,
     /// `ENODEV` when the device is gone, `ETIMEDOUT` when it does not answer a flush. Nothing is mapped then.
-    pub(crate) fn map(self: &Arc<Self>, range: VaRange, view: View) -> Result {
-        let end = view.offset.checked_add(range.size()).ok_or(EINVAL)?;
+    pub(crate) fn map(self: &Arc<Self>, range: VaRange, part: Part) -> Result {
+        let end = part.offset.checked_add(range.size()).ok_or(EINVAL)?;
         // Addresses of one GPU mean nothing to another.
-        if end > view.bo.size() as u64
-            || view.offset % PAGE_SIZE != 0
-            || !Arc::ptr_eq(view.bo.gpu(), &self.gpu)
+        if end > part.bo.size() as u64
+            || part.offset % PAGE_SIZE != 0
+            || !Arc::ptr_eq(part.bo.gpu(), &self.gpu)
         {
             return Err(EINVAL);
         }
-        let lent = match view.bo.user() {
+        let lent = match part.bo.user() {
             Some(memory) => Some(Lent::watch(self, range, memory)?),
             None => None,
         };
-        let mapping = Arc::new(Mapping::new(range, view, lent), GFP_KERNEL)?;
+        let mapping = Arc::new(Mapping::new(range, part, lent), GFP_KERNEL)?;
         let node = RBTreeNode::new(range.end() - 1, mapping.clone(), GFP_KERNEL)?;
         let mut state = self.state.lock();
         let next = state.at_or_above(range.start());
@@ -263,12 +263,12 @@ fn write(tree: &mut Tree, mapping: &Mapping, written: &mut u64) -> Result {
     if !bo.is_reachable() {
         return Err(ENODEV);
     }
-    let flags = Flags::gfx90a(residence, mapping.view().access, bo.coherence());
+    let flags = Flags::gfx90a(residence, mapping.seen().access, bo.coherence());
     let base = match residence {
         Residence::LocalVram => bo.gpu().gmc.fb_offset(),
         Residence::Host => 0,
     };
-    let mut skip = mapping.view().offset;
+    let mut skip = mapping.seen().offset;
     let mut at = 0;
     for (address, size) in bo.runs() {
         let skipped = skip.min(size);

@@ -13,7 +13,7 @@ use crate::kern::drm::file::FileRef;
 use crate::ledger::{Hold, Kind};
 use crate::mem::account::Client;
 use crate::mem::bo::Bo;
-use crate::mem::vm::{View, Vm};
+use crate::mem::vm::{Part, Vm};
 use crate::render::file::{File, Owner};
 
 /// An acquired address space, and the open render file that it is of.
@@ -175,12 +175,12 @@ impl Memory {
         let buffer = self.buffer(handle)?;
         let range = buffer.range.ok_or(EINVAL)?;
         if !buffer.mapped {
-            let view = View {
+            let part = Part {
                 bo: buffer.bo.clone(),
                 offset: 0,
                 access: buffer.access,
             };
-            buffer.vm.map(range, view)?;
+            buffer.vm.map(range, part)?;
             buffer.mapped = true;
         }
         Ok(())

@@ -14,7 +14,7 @@ use kernel::{
 
 use crate::mem::{
     bo::Bo,
-    vm::{View, Vm},
+    vm::{Part, Vm},
 };
 
 /// A part of a buffer that GEM_VA has mapped.
@@ -50,11 +50,11 @@ impl File {
     }
 
     /// Maps a part of a buffer for GEM_VA; see [`Vm::map`].
-    pub(super) fn map(&self, range: VaRange, view: View) -> Result {
-        let bo = view.bo.clone();
+    pub(super) fn map(&self, range: VaRange, part: Part) -> Result {
+        let bo = part.bo.clone();
         let mut placed = self.placed.lock();
         placed.reserve(1, GFP_KERNEL)?;
-        self.vm.map(range, view)?;
+        self.vm.map(range, part)?;
         placed.push(Placed { range, bo }, GFP_KERNEL)?;
         Ok(())
     }

@@ -23,7 +23,7 @@ use crate::{
     mem::{
         bo::{self, Bo, Buffer, Usage},
         note::Note,
-        vm::View,
+        vm::Part,
     },
 };
 
@@ -247,7 +247,7 @@ impl<D: Driver<Data = Arc<Gpu>, File = File, Object = Buffer>> Ioctl<D> for Va {
                     .ok()
                     .filter(|range| range.start() >= GPUVM_BASE)
                     .ok_or(EINVAL)?;
-                let view = View {
+                let part = Part {
                     bo,
                     offset: args.offset_in_bo,
                     access: Access {
@@ -256,7 +256,7 @@ impl<D: Driver<Data = Arc<Gpu>, File = File, Object = Buffer>> Ioctl<D> for Va {
                         execute: has(va_flag::EXECUTABLE),
                     },
                 };
-                file.data().map(range, view)
+                file.data().map(range, part)
             }
             uapi::VA_UNMAP => {
                 let bo = file.object(args.handle)?;

@@ -89,6 +89,15 @@ static const struct kfd_expect answer_event_page_free = SAME(EPERM);
 static const struct kfd_expect answer_event_page_again = SAME(EINVAL);
 static const struct kfd_expect answer_event_page_bad = SAME(EINVAL);
 
+/* Sharing. */
+static const struct kfd_expect answer_export_unknown = SAME(EINVAL);
+static const struct kfd_expect answer_export_userptr = SAME(EPERM);
+/* amdkfd looks at close-on-exec only. */
+static const struct kfd_expect answer_export_flags = DIFFERS(EINVAL, 0);
+static const struct kfd_expect answer_dmabuf_bad_fd = SAME(EBADF);
+static const struct kfd_expect answer_dmabuf_other_file = SAME(EINVAL);
+static const struct kfd_expect answer_dmabuf_foreign_info = SAME(EINVAL);
+
 /* mmap. */
 static const struct kfd_expect answer_mmap_length = SAME(EINVAL);
 static const struct kfd_expect answer_mmap_unknown_gpu = SAME(ENODEV);

@@ -11,7 +11,7 @@ use kernel::sync::{
 };
 
 /// What of a buffer is mapped, and for what.
-pub(crate) struct View {
+pub(crate) struct Part {
     /// The buffer.
     pub(crate) bo: ARef<Bo>,
     /// Its first byte that is seen, a multiple of the page size.
@@ -23,7 +23,7 @@ pub(crate) struct View {
 /// A buffer mapped at a range.
 pub(super) struct Mapping {
     range: VaRange,
-    view: View,
+    part: Part,
     /// For memory of the process.
     lent: Option<Watch<Lent>>,
     /// How many [`Held`] there are. It grows under the VM's lock only.
@@ -31,10 +31,10 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    pub(super) fn new(range: VaRange, view: View, lent: Option<Watch<Lent>>) -> Self {
+    pub(super) fn new(range: VaRange, part: Part, lent: Option<Watch<Lent>>) -> Self {
         Self {
             range,
-            view,
+            part,
             lent,
             holds: Atomic::new(0),
         }
@@ -45,11 +45,11 @@ impl Mapping {
     }
 
     pub(super) fn bo(&self) -> &ARef<Bo> {
-        &self.view.bo
+        &self.part.bo
     }
 
-    pub(super) fn view(&self) -> &View {
-        &self.view
+    pub(super) fn part(&self) -> &Part {
+        &self.part
     }
 
     /// What watches the memory of a process.
@@ -82,7 +82,7 @@ impl Held {
 
     /// The buffer.
     pub(crate) fn bo(&self) -> &ARef<Bo> {
-        &self.mapping.view.bo
+        &self.mapping.part.bo
     }
 
     /// The bytes of the part.
@@ -92,7 +92,7 @@ impl Held {
 
     /// Where the part starts in the buffer, in bytes.
     pub(crate) fn offset(&self) -> u64 {
-        self.mapping.view.offset + (self.part.start() - self.mapping.range.start())
+        self.mapping.part.offset + (self.part.start() - self.mapping.range.start())
     }
 }
 

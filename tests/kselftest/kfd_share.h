@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Sharing by plain system calls: dma-bufs, handles of the render node, descriptors sent to other processes. */
+#ifndef RKFD_TEST_KFD_SHARE_H
+#define RKFD_TEST_KFD_SHARE_H
+
+#include "kfd.h"
+
+/* Functions that return int give 0 or a positive errno. */
+int kfd_export(const struct kfd_dev *dev, uint64_t handle, uint32_t flags, int *fd);
+/* @va 0: a handle without a place. */
+int kfd_import(const struct kfd_dev *dev, int fd, uint64_t va, uint64_t *handle);
+int kfd_dmabuf_info(const struct kfd_dev *dev, int fd,
+		    struct kfd_ioctl_get_dmabuf_info_args *args);
+
+/* Imports @fd, of @size bytes, at addresses of its own, mapped to GPU and CPU. */
+int kfd_bo_import(const struct kfd_dev *dev, struct kfd_bo *bo, int fd, size_t size);
+
+/* Handles of an open render file. */
+int drm_fd_to_handle(int drm_fd, int fd, uint32_t *handle);
+int drm_handle_to_fd(int drm_fd, uint32_t handle, int *fd);
+int drm_gem_close(int drm_fd, uint32_t handle);
+
+/* A dma-buf of pages of the kernel's, with another exporter: by /dev/udmabuf, or of /dev/dma_heap/system. */
+int udmabuf_create(size_t size, int *memfd, int *fd);
+int dma_heap_alloc(size_t size, int *fd);
+
+/* Brackets the CPU's accesses to a mapping of @fd. */
+int dmabuf_sync(int fd, bool end);
+
+/* Which dma-buf a descriptor is of. */
+uint64_t fd_inode(int fd);
+
+/* Descriptors over a socket. */
+int send_fd(int socket, int fd);
+int receive_fd(int socket, int *fd);
+
+/* What rkfd counts of its objects; an empty text where it cannot be read. */
+void objects_read(char *text, size_t size);
+/* Whether the counts are @base within some seconds; true where they cannot be read. */
+bool objects_return_to(const char *base);
+/* The count of one kind, or -1. */
+long long objects_count(const char *kind);
+
+#endif /* RKFD_TEST_KFD_SHARE_H */
