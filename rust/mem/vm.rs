@@ -144,11 +144,11 @@ impl Vm {
         &self.group
     }
 
-    /// Maps what `part` shows of a buffer at `range`, with the coherence that the buffer was made for.
+    /// Maps `part` of a buffer at `range`, with the coherence that the buffer was made for.
     /// When it returns `Ok` the GPU sees it. Doorbells and registers only take their place: the GPU does not
     /// reach them there.
     ///
-    /// `EEXIST` when something in the range is mapped, `EINVAL` when it is larger than what is seen of the buffer or
+    /// `EEXIST` when something in the range is mapped, `EINVAL` when it is larger than what there is of the buffer from there on, or
     /// the buffer is another GPU's, `EFAULT` when the process no longer has the memory that it lends, `ENOMEM`,
     /// `ENODEV` when the device is gone, `ETIMEDOUT` when it does not answer a flush. Nothing is mapped then.
     pub(crate) fn map(self: &Arc<Self>, range: VaRange, part: Part) -> Result {
@@ -263,12 +263,12 @@ fn write(tree: &mut Tree, mapping: &Mapping, written: &mut u64) -> Result {
     if !bo.is_reachable() {
         return Err(ENODEV);
     }
-    let flags = Flags::gfx90a(residence, mapping.seen().access, bo.coherence());
+    let flags = Flags::gfx90a(residence, mapping.part().access, bo.coherence());
     let base = match residence {
         Residence::LocalVram => bo.gpu().gmc.fb_offset(),
         Residence::Host => 0,
     };
-    let mut skip = mapping.seen().offset;
+    let mut skip = mapping.part().offset;
     let mut at = 0;
     for (address, size) in bo.runs() {
         let skipped = skip.min(size);

@@ -14,7 +14,7 @@ use kernel::sync::{
 pub(crate) struct Part {
     /// The buffer.
     pub(crate) bo: ARef<Bo>,
-    /// Its first byte that is seen, a multiple of the page size.
+    /// The first byte, a multiple of the page size.
     pub(crate) offset: u64,
     /// What the GPU may do.
     pub(crate) access: Access,
