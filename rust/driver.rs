@@ -10,7 +10,7 @@ use kernel::sync::Arc;
 use crate::gpu::Gpu;
 use crate::kern::drm::Registration;
 use crate::kern::pci_ext;
-use crate::kfd::Plugged;
+use crate::kfd::{self, Plugged};
 use crate::observe::debugfs::GpuFiles;
 use crate::queue::interrupts::Dispatch;
 use crate::render;
@@ -30,14 +30,11 @@ kernel::pci_device_table!(
 );
 
 /// Takes the GPU's interrupts, in a thread.
-struct Handler {
-    gpu: Arc<Gpu>,
-    dispatch: Arc<Dispatch>,
-}
+struct Handler(Arc<Gpu>);
 
 impl irq::ThreadedHandler for Handler {
     fn handle_threaded(&self, _dev: &device::Device<device::Bound>) -> irq::IrqReturn {
-        self.gpu.ih.drain(&self.gpu.gmc, &*self.dispatch);
+        self.0.poll_interrupts();
         irq::IrqReturn::Handled
     }
 }
@@ -74,13 +71,11 @@ pub(crate) struct Bound {
 impl Bound {
     fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
         let gpu = Gpu::new(pdev)?;
-        let dispatch = Dispatch::new(&gpu)?;
+        gpu.interrupts
+            .populate(Dispatch::new(&gpu, kfd::process_sink()?)?);
         let bound: &pci::Device<device::Bound> = pdev;
         let vector = *bound.alloc_irq_vectors(1, 1, pci::IrqTypes::all())?.start();
-        let handler = Handler {
-            gpu: gpu.clone(),
-            dispatch,
-        };
+        let handler = Handler(gpu.clone());
         let irq = KBox::pin_init(
             bound.request_threaded_irq(vector, irq::Flags::ONESHOT, c"rkfd", Ok(handler)),
             GFP_KERNEL,

@@ -8,7 +8,7 @@ use kernel::device::{self, Bound, Core};
 use kernel::pci;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
-use kernel::sync::Arc;
+use kernel::sync::{Arc, SetOnce};
 
 use crate::ip::clock::Clock;
 use crate::ip::gmc::{Gmc, VRAM_RESERVED};
@@ -28,6 +28,7 @@ use crate::mem::bo::Buffer;
 use crate::mem::gart::Gart;
 use crate::mem::vram::Vram;
 use crate::queue::doorbell::Slices;
+use crate::queue::interrupts::Dispatch;
 use crate::queue::slots::Slots;
 use crate::regs::{gc::GB_ADDR_CONFIG, Window};
 use crate::ring::Rings;
@@ -43,6 +44,8 @@ const GART_BYTES: u64 = 512 << 20;
 /// each only uses what is below it.
 #[pin_data]
 pub(crate) struct Gpu {
+    /// Who takes its interrupts, once it does.
+    pub(crate) interrupts: SetOnce<Arc<Dispatch>>,
     /// The driver's own rings.
     pub(crate) rings: Arc<Rings>,
     /// Who has which hardware slot.
@@ -149,6 +152,7 @@ impl Gpu {
         };
         Arc::pin_init(
             try_pin_init!(Self {
+                interrupts: SetOnce::new(),
                 rings,
                 slots,
                 slices <- Slices::new(),
@@ -182,6 +186,21 @@ impl Gpu {
     pub(crate) fn address_config(&self) -> Result<u32> {
         let gc = Window::new(&self.mmio, self.asic.ips, Block::Gc, 0)?;
         Ok(gc.read(GB_ADDR_CONFIG))
+    }
+
+    /// Handles the interrupts that there are, whether or not the CPU was told. Sleeps; called without locks.
+    pub(crate) fn poll_interrupts(&self) {
+        if let Some(dispatch) = self.interrupts.as_ref() {
+            self.ih.drain(&self.gmc, &**dispatch);
+        }
+    }
+
+    /// A queue of the process `pasid` hung or did what it must not, and was stopped: the process is told. Allocates
+    /// nothing and waits for nothing.
+    pub(crate) fn queue_stopped(&self, pasid: u16) {
+        if let Some(dispatch) = self.interrupts.as_ref() {
+            dispatch.stopped(pasid);
+        }
     }
 
     /// Starts what needs interrupts to be handled: the driver's own rings.

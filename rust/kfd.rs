@@ -26,6 +26,7 @@ use crate::mem::bo::DrmDevice;
 use crate::process::context::Context;
 use crate::process::table::Table;
 use crate::process::Process;
+use crate::queue::interrupts::ProcessSink;
 use crate::topology::{GpuFacts, Topology};
 use chardev::KfdFile;
 
@@ -155,6 +156,11 @@ impl Kfd {
         }
         Ok(all)
     }
+}
+
+/// Who takes the interrupts of GPUs to processes. ENODEV without an interface.
+pub(crate) fn process_sink() -> Result<Arc<dyn ProcessSink>> {
+    Ok(Kfd::instance()?.processes.sink())
 }
 
 /// A GPU that processes can use. They lose all they have of it when this is dropped.

@@ -2,6 +2,7 @@
 //! Processes: what one address space has of each GPU, from the first open of /dev/kfd to the last close or the end
 //! of the address space, whichever is first.
 
+mod by_pasid;
 pub(crate) mod context;
 pub(crate) mod events;
 mod handles;
@@ -91,7 +92,19 @@ impl Process {
         all: bool,
         timeout: &mut Option<u32>,
     ) -> Result<bool> {
-        self.events.wait(items, all, timeout, || ())
+        self.events
+            .wait(items, all, timeout, || self.poll_interrupts())
+    }
+
+    /// Has interrupts handled that were lost on their way from one of its GPUs.
+    fn poll_interrupts(&self) {
+        for index in 0.. {
+            let gpu = match self.contexts.lock().list.get(index) {
+                Some(context) => context.gpu().clone(),
+                None => return,
+            };
+            gpu.poll_interrupts();
+        }
     }
 
     /// The process's part of the GPU `id`, if it has one.

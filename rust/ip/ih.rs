@@ -9,7 +9,9 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 
 use hw::bits::{hi, lo};
 use hw::doorbell::{SliceIndex, Slot};
-use hw::ih::{Event, FaultStatus, IvEntry, VmFault, ENTRY_BYTES, ENTRY_DWORDS};
+use hw::ih::{
+    CpEop, CpError, Event, FaultStatus, IvEntry, ShaderMessage, VmFault, ENTRY_BYTES, ENTRY_DWORDS,
+};
 use hw::ip::{Block, Ip};
 
 use super::gmc::Gmc;
@@ -43,6 +45,12 @@ pub(crate) trait InterruptSink: Send + Sync {
     fn sdma_trap(&self, engine: u8, vmid: u8, pasid: u16, context: u32);
     /// SDMA refused something, see `hw::ih::source`; the queue that did it has stopped.
     fn sdma_error(&self, engine: u8, source: u8, vmid: u8, pasid: u16);
+    /// A compute queue reached an end-of-pipe event that interrupts.
+    fn cp_eop(&self, eop: &CpEop);
+    /// The CP refused something of a compute queue.
+    fn cp_error(&self, error: &CpError);
+    /// A shader sent a message.
+    fn shader_message(&self, message: &ShaderMessage);
     /// An access could not be translated. `status` is what the hub has latched, if it was the first.
     fn vm_fault(&self, fault: &VmFault, status: Option<FaultStatus>);
 }
@@ -234,6 +242,9 @@ fn dispatch(entry: &IvEntry, gmc: &Gmc, sink: &dyn InterruptSink) {
             sink.sdma_error(error.engine, entry.source, error.vmid, error.pasid)
         }
         Event::VmFault(fault) => sink.vm_fault(&fault, gmc.take_fault(fault.hub)),
-        Event::CpEop(_) | Event::CpError(_) | Event::ShaderMessage(_) | Event::Unknown => {}
+        Event::CpEop(eop) => sink.cp_eop(&eop),
+        Event::CpError(error) => sink.cp_error(&error),
+        Event::ShaderMessage(message) => sink.shader_message(&message),
+        Event::Unknown => {}
     }
 }

@@ -4,10 +4,12 @@
 use kernel::prelude::*;
 use kernel::sync::{Arc, Mutex};
 
+use super::by_pasid::ByPasid;
 use super::pasid::Pasids;
 use super::Process;
 use crate::gpu::Gpu;
 use crate::kern::mm_exit::{AddressSpace, Listener, Subscription};
+use crate::queue::interrupts::ProcessSink;
 
 /// All processes. Whoever marks one as ending ends it, so that happens once.
 #[pin_data]
@@ -15,6 +17,7 @@ pub(crate) struct Table {
     #[pin]
     entries: Mutex<KVec<Entry>>,
     pasids: Arc<Pasids>,
+    by_pasid: Arc<ByPasid>,
 }
 
 struct Entry {
@@ -33,13 +36,20 @@ impl Table {
     /// No processes. ENOMEM.
     pub(crate) fn new() -> Result<Arc<Self>> {
         let pasids = Pasids::new()?;
+        let by_pasid = ByPasid::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 entries <- kernel::new_mutex!(KVec::new(), "Table::entries"),
                 pasids,
+                by_pasid,
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// Who takes interrupts to the processes.
+    pub(crate) fn sink(&self) -> Arc<dyn ProcessSink> {
+        self.by_pasid.clone()
     }
 
     /// Opens the calling process's entry, and makes one for its first file. ESRCH for a kernel thread, ENOSPC
@@ -58,14 +68,20 @@ impl Table {
         if let Some(opened) = self.open_again(&mut entries, id) {
             return Ok(opened);
         }
-        entries.push(
+        let pasid = process.pasid.get();
+        self.by_pasid.insert(pasid, process.events.clone())?;
+        let pushed = entries.push(
             Entry {
                 process: process.clone(),
                 files: 1,
                 ending: false,
             },
             GFP_KERNEL,
-        )?;
+        );
+        if let Err(error) = pushed {
+            self.by_pasid.remove(pasid);
+            return Err(error.into());
+        }
         Ok(Opened {
             table: self.clone(),
             process,
@@ -111,6 +127,7 @@ impl Table {
             entry.process.clone()
         };
         process.end();
+        self.by_pasid.remove(process.pasid.get());
         let mut entries = self.entries.lock();
         entries.retain(|entry| !Arc::ptr_eq(&entry.process, &process));
     }

@@ -2,6 +2,7 @@
 //! The hardware ring of a scheduled queue: kernel memory in the process's VM, into which jobs copy the process's
 //! packets.
 
+use super::interrupts::END_OF_JOB;
 use super::pointers::Pointers;
 use crate::gpu::Gpu;
 use crate::kern::fence::{Fence, HwFence};
@@ -210,7 +211,7 @@ impl Feed {
             at,
             &packet::fence(self.status_map.va() + STATUS_FENCE, sequence),
         )?;
-        at = self.write(at, &packet::trap(0))?;
+        at = self.write(at, &packet::trap(END_OF_JOB))?;
 
         let mut state = self.state.lock();
         if let Some(error) = state.failed {

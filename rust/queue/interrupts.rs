@@ -7,13 +7,35 @@ use crate::gpu::Gpu;
 use crate::ip::ih::InterruptSink;
 use crate::kern::trace;
 use crate::ring::Rings;
-use hw::ih::{FaultStatus, SdmaErrorKind, VmFault};
+use hw::ih::{CpEop, CpError, FaultStatus, SdmaErrorKind, ShaderMessage, VmFault};
+use hw::topology::gpu_id::GpuId;
 use kernel::device::Device;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
 use kernel::time::{Instant, Monotonic};
 use kernel::{new_spinlock, sync::SpinLock};
+
+/// Who is told what interrupts mean for processes, which it knows by PASID; an unknown one has ended. Called by the
+/// interrupt thread and by who finds a queue hanging: allocates nothing and waits for nothing.
+pub(crate) trait ProcessSink: Send + Sync {
+    /// A queue of the process asked for an interrupt, with a context of which `bits` bits are valid.
+    fn signal(&self, pasid: u16, context: u32, bits: u32);
+    /// An access of the process could not be translated.
+    fn fault(&self, gpu: GpuId, pasid: u16, fault: &VmFault);
+    /// A queue of the process was stopped: it hung, or asked for something that is refused.
+    fn stopped(&self, gpu: GpuId, pasid: u16);
+}
+
+/// Valid bits in the context of an SDMA TRAP.
+const SDMA_CONTEXT_BITS: u32 = 28;
+/// Valid bits in the context of an end-of-pipe event.
+const CP_CONTEXT_BITS: u32 = 32;
+/// Valid bits in the data of a shader's message.
+const SHADER_CONTEXT_BITS: u32 = 24;
+/// The context of the TRAP that ends a job of a scheduled queue: no number of an event. It comes in the process's
+/// name, which has nothing to do with it.
+pub(super) const END_OF_JOB: u32 = 0x0eed_0f0b;
 
 /// The kernel's address space.
 const KERNEL_VMID: u8 = 0;
@@ -25,6 +47,8 @@ const MESSAGES: u32 = 10;
 pub(crate) struct Dispatch {
     slots: Arc<Slots>,
     rings: Arc<Rings>,
+    processes: Arc<dyn ProcessSink>,
+    id: GpuId,
     dev: ARef<Device>,
     #[pin]
     limit: SpinLock<Limit>,
@@ -37,12 +61,14 @@ struct Limit {
 }
 
 impl Dispatch {
-    /// For the interrupts of `gpu`, which it does not hold. ENOMEM.
-    pub(crate) fn new(gpu: &Gpu) -> Result<Arc<Self>> {
+    /// For the interrupts of `gpu`, which it does not hold; `processes` are told theirs. ENOMEM.
+    pub(crate) fn new(gpu: &Gpu, processes: Arc<dyn ProcessSink>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 slots: gpu.slots.clone(),
                 rings: gpu.rings.clone(),
+                processes,
+                id: gpu.id,
                 dev: gpu.dev.clone(),
                 limit <- new_spinlock!(
                     Limit { since: Instant::now(), messages: 0 },
@@ -51,6 +77,12 @@ impl Dispatch {
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// A queue of the process `pasid` was stopped: it hung, or asked for something that is refused. Allocates
+    /// nothing and waits for nothing.
+    pub(crate) fn stopped(&self, pasid: u16) {
+        self.processes.stopped(self.id, pasid);
     }
 
     /// Whether one more line may go to the log: processes cause these lines, and may cause many.
@@ -71,11 +103,35 @@ fn pid(owner: Option<Owner>) -> i32 {
 }
 
 impl InterruptSink for Dispatch {
-    fn sdma_trap(&self, engine: u8, vmid: u8, _pasid: u16, _context: u32) {
+    fn sdma_trap(&self, engine: u8, vmid: u8, pasid: u16, context: u32) {
         if vmid == KERNEL_VMID {
             self.rings.check(engine);
-        } else {
-            self.slots.check(engine);
+            return;
+        }
+        self.slots.check(engine);
+        if context != END_OF_JOB {
+            self.processes.signal(pasid, context, SDMA_CONTEXT_BITS);
+        }
+    }
+
+    fn cp_eop(&self, eop: &CpEop) {
+        // Firmware sends context 0 for nothing; what is meant names its event.
+        if eop.vmid != KERNEL_VMID && eop.context != 0 {
+            self.processes
+                .signal(eop.pasid, eop.context, CP_CONTEXT_BITS);
+        }
+    }
+
+    fn cp_error(&self, error: &CpError) {
+        if error.vmid != KERNEL_VMID {
+            self.processes.stopped(self.id, error.pasid);
+        }
+    }
+
+    fn shader_message(&self, message: &ShaderMessage) {
+        if message.vmid != KERNEL_VMID {
+            self.processes
+                .signal(message.pasid, message.data, SHADER_CONTEXT_BITS);
         }
     }
 
@@ -87,6 +143,7 @@ impl InterruptSink for Dispatch {
             return;
         }
         let owner = self.slots.fail(Some(engine), vmid, EIO);
+        self.stopped(pasid);
         if self.may_log() {
             let pid = pid(owner);
             dev_warn!(
@@ -102,6 +159,9 @@ impl InterruptSink for Dispatch {
         } else {
             self.slots.fail(None, fault.vmid, EFAULT)
         };
+        if fault.vmid != KERNEL_VMID {
+            self.processes.fault(self.id, fault.pasid, fault);
+        }
         let pid = pid(owner);
         let raw = status.map_or(0, |status| status.encode());
         trace::vm_fault(fault.pasid.into(), pid as u32, fault.address(), raw);

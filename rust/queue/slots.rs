@@ -266,6 +266,7 @@ impl Engine {
             rlc.owner.pid
         );
         rlc.fail(EIO);
+        rlc.gpu.queue_stopped(rlc.owner.pasid);
     }
 
     /// Has the hardware do what was put into the queue's ring. Allocates nothing, waits for nothing.

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The events of each process by PASID: the way from an interrupt to who is told.
+
+use hw::ih::VmFault;
+use hw::topology::gpu_id::GpuId;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::xarray::{AllocKind, XArray};
+
+use super::events::{Events, Kind, MemoryFault, Told};
+use crate::queue::interrupts::ProcessSink;
+
+/// The processes that GPUs can name. The interrupt thread holds an entry a little longer than it is in here; its
+/// process has ended it before that, so that there is nothing left to free.
+#[pin_data]
+pub(super) struct ByPasid {
+    #[pin]
+    entries: XArray<Arc<Events>>,
+}
+
+impl ByPasid {
+    /// None. ENOMEM.
+    pub(super) fn new() -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                entries <- XArray::new(AllocKind::Alloc),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Lets GPUs name the process of PASID `pasid`, which nobody else has. ENOMEM.
+    pub(super) fn insert(&self, pasid: u16, events: Arc<Events>) -> Result {
+        let stored = self
+            .entries
+            .lock()
+            .store(pasid.into(), events, GFP_KERNEL)
+            .map(drop);
+        stored.map_err(|error| error.error)
+    }
+
+    /// The process of PASID `pasid` has ended.
+    pub(super) fn remove(&self, pasid: u16) {
+        let gone = self.entries.lock().remove(pasid.into());
+        drop(gone);
+    }
+
+    fn get(&self, pasid: u16) -> Option<Arc<Events>> {
+        self.entries.lock().get(pasid.into()).map(Arc::from)
+    }
+}
+
+impl ProcessSink for ByPasid {
+    fn signal(&self, pasid: u16, context: u32, bits: u32) {
+        if let Some(events) = self.get(pasid) {
+            events.signal(context, bits);
+        }
+    }
+
+    fn fault(&self, gpu: GpuId, pasid: u16, fault: &VmFault) {
+        if let Some(events) = self.get(pasid) {
+            let fault = memory_fault(gpu, fault);
+            events.raise(Kind::Memory, Told::Memory(fault));
+        }
+    }
+
+    fn stopped(&self, gpu: GpuId, pasid: u16) {
+        if let Some(events) = self.get(pasid) {
+            events.raise(Kind::Hardware, Told::Stopped(gpu));
+        }
+    }
+}
+
+/// What a process is told of a fault.
+fn memory_fault(gpu: GpuId, fault: &VmFault) -> MemoryFault {
+    MemoryFault {
+        gpu,
+        address: fault.address(),
+        not_present: !fault.present,
+        read_only: fault.present && fault.write,
+        no_execute: fault.present && fault.execute,
+    }
+}
