@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Events of libhsakmt that the GPU sets: an SDMA queue writes the event's slot
+ * and traps, as ROCr has it do at the end of a copy. Also interrupts that are
+ * lost on their way, and faults of two processes.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/check.h"
+#include "common/model.h"
+#include "common/queue.h"
+#include "common/tap.h"
+
+#define RING_SIZE	(16u << 10)
+#define BYTES		4096u
+#define MANY		32u
+#define LOST		5u
+/* What a lost interrupt may cost: waiters look again ten times in a second. */
+#define LOST_MS		3000u
+
+static HsaEvent *event_new(const struct gpu *gpu, HSA_EVENTTYPE type, bool manual)
+{
+	HsaEventDescriptor what = { .EventType = type, .NodeId = gpu->node };
+	HsaEvent *event;
+
+	if (hsaKmtCreateEvent(&what, manual, false, &event) != HSAKMT_STATUS_SUCCESS)
+		die("no event of type %u", type);
+	return event;
+}
+
+/* A copy with the event's signal behind it. */
+static void copy_and_signal(struct queue *queue, const struct buffer *dst,
+			    const struct buffer *src, const HsaEvent *event)
+{
+	struct packets p = { 0 };
+
+	sdma_copy(&p, dst->gpu, src->gpu, BYTES);
+	sdma_fence(&p, event->EventData.HWData2, event->EventData.HWData3);
+	sdma_trap(&p, event->EventData.HWData3);
+	queue_push(queue, &p);
+	queue_ring(queue);
+}
+
+static bool comes(HsaEvent *event, unsigned int ms)
+{
+	return hsaKmtWaitOnEvent(event, ms) == HSAKMT_STATUS_SUCCESS;
+}
+
+static bool copies(struct queue *queue, struct buffer *dst, struct buffer *src,
+		   HsaEvent *event, unsigned int times, unsigned int ms)
+{
+	unsigned int i;
+
+	for (i = 0; i < times; i++) {
+		memset(src->cpu, i + 1, BYTES);
+		copy_and_signal(queue, dst, src, event);
+		if (!comes(event, ms) || memcmp(src->cpu, dst->cpu, BYTES)) {
+			tap_note("copy %u", i);
+			return false;
+		}
+	}
+	return true;
+}
+
+static void many_events(const struct gpu *gpu, struct queue *queue,
+			struct buffer *dst, struct buffer *src)
+{
+	HsaEvent *events[MANY];
+	unsigned int i;
+	bool ok = true;
+
+	for (i = 0; i < MANY; i++)
+		events[i] = event_new(gpu, HSA_EVENTTYPE_SIGNAL, false);
+	for (i = 0; i < MANY; i++)
+		copy_and_signal(queue, dst, src, events[i]);
+	tap_ok(hsaKmtWaitOnMultipleEvents(events, MANY, true, timeout_ms()) ==
+	       HSAKMT_STATUS_SUCCESS, "%u copies, %u events, one wait for all", MANY, MANY);
+	copy_and_signal(queue, dst, src, events[MANY / 2]);
+	tap_ok(hsaKmtWaitOnMultipleEvents(events, MANY, false, timeout_ms()) ==
+	       HSAKMT_STATUS_SUCCESS, "a wait for any of them");
+	for (i = 0; i < MANY; i++)
+		ok &= hsaKmtDestroyEvent(events[i]) == HSAKMT_STATUS_SUCCESS;
+	tap_ok(ok, "they can be destroyed");
+}
+
+/* The device's message to the CPU is lost; what it wrote to memory is not. */
+static void lost_interrupts(struct queue *queue, struct buffer *dst,
+			    struct buffer *src, HsaEvent *event)
+{
+	unsigned int i;
+	bool ok = true;
+
+	if (!model_present()) {
+		tap_skip("lost interrupts", "no model that could lose them");
+		return;
+	}
+	for (i = 0; i < LOST; i++)
+		ok &= model_command("drop-interrupt 1") &&
+		      copies(queue, dst, src, event, 1, LOST_MS);
+	tap_ok(ok, "a wait ends though the interrupt is lost, %u times", LOST);
+	tap_ok(copies(queue, dst, src, event, MANY, timeout_ms()),
+	       "after that, interrupts come");
+}
+
+/* In a process of its own: what an event tells of a fault or a refused packet. */
+static bool told_of_fault(const struct gpu *gpu, struct queue *queue, struct buffer *dst)
+{
+	HsaEvent *event = event_new(gpu, HSA_EVENTTYPE_MEMORY, true);
+	const HsaMemoryAccessFault *fault = &event->EventData.EventData.MemoryAccessFault;
+	void *nothing = mmap(NULL, BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct packets p = { 0 };
+
+	sdma_copy(&p, dst->gpu, (uintptr_t)nothing, 64);
+	queue_push(queue, &p);
+	queue_ring(queue);
+	return comes(event, timeout_ms()) && fault->NodeId == gpu->node &&
+	       fault->VirtualAddress == (uintptr_t)nothing && fault->Failure.NotPresent == 1 &&
+	       fault->Failure.ReadOnly == 0 &&
+	       fault->Flags == HSA_EVENTID_MEMORY_FATAL_PROCESS;
+}
+
+static bool told_of_refusal(const struct gpu *gpu, struct queue *queue)
+{
+	HsaEvent *event = event_new(gpu, HSA_EVENTTYPE_HW_EXCEPTION, true);
+	struct packets p = { 0 };
+
+	sdma_emit(&p, 0xfe);
+	queue_push(queue, &p);
+	queue_ring(queue);
+	return comes(event, timeout_ms()) &&
+	       event->EventData.EventData.HwException.ResetCause ==
+	       HSA_EVENTID_HW_EXCEPTION_GPU_HANG;
+}
+
+static int in_child(bool fault)
+{
+	struct buffer dst;
+	struct queue queue;
+	struct gpu gpu;
+
+	gpu_open(&gpu);
+	queue_create(&gpu, &queue, RING_SIZE, BUFFER_GTT);
+	buffer_create(&gpu, &dst, BUFFER_GTT, BYTES);
+	return !(fault ? told_of_fault(&gpu, &queue, &dst) : told_of_refusal(&gpu, &queue));
+}
+
+static pid_t child_start(bool fault, int *go)
+{
+	int ends[2];
+	pid_t pid;
+	char c;
+
+	if (pipe(ends))
+		die("no pipe");
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		close(ends[1]);
+		/* Until the parent says so, or is gone. */
+		if (read(ends[0], &c, 1) != 1)
+			exit(2);
+		exit(in_child(fault));
+	}
+	close(ends[0]);
+	*go = ends[1];
+	return pid;
+}
+
+static bool child_succeeds(pid_t pid, int go)
+{
+	int status = -1;
+
+	if (write(go, "", 1) != 1)
+		return false;
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+int main(void)
+{
+	HsaEvent *event, *fault, *exception;
+	struct buffer src, dst;
+	struct queue queue;
+	struct gpu gpu;
+	int go[2];
+	pid_t pid[2];
+
+	tap_start();
+	/* Before libhsakmt is opened here. */
+	pid[0] = child_start(true, &go[0]);
+	pid[1] = child_start(false, &go[1]);
+
+	gpu_open(&gpu);
+	buffer_create(&gpu, &src, BUFFER_GTT, BYTES);
+	buffer_create(&gpu, &dst, BUFFER_VRAM, BYTES);
+	queue_create(&gpu, &queue, RING_SIZE, BUFFER_GTT);
+	event = event_new(&gpu, HSA_EVENTTYPE_SIGNAL, false);
+	tap_ok(event->EventData.HWData2 != 0, "the event has a slot");
+	tap_ok(copies(&queue, &dst, &src, event, work(200, 40), timeout_ms()),
+	       "copies that end with an event");
+	many_events(&gpu, &queue, &dst, &src);
+	lost_interrupts(&queue, &dst, &src, event);
+
+	fault = event_new(&gpu, HSA_EVENTTYPE_MEMORY, true);
+	exception = event_new(&gpu, HSA_EVENTTYPE_HW_EXCEPTION, true);
+	tap_ok(child_succeeds(pid[0], go[0]), "a process is told of its fault");
+	tap_ok(child_succeeds(pid[1], go[1]), "a process is told of a refused packet");
+	tap_ok(!comes(fault, 0) && !comes(exception, 0), "and no other process");
+	tap_ok(copies(&queue, &dst, &src, event, MANY, timeout_ms()), "which goes on");
+
+	hsaKmtDestroyEvent(exception);
+	hsaKmtDestroyEvent(fault);
+	hsaKmtDestroyEvent(event);
+	queue_destroy(&queue);
+	buffer_destroy(&dst);
+	buffer_destroy(&src);
+	tap_ok(check_copies(&gpu), "after all that, copies work");
+	gpu_close();
+	return tap_end();
+}
