@@ -135,10 +135,7 @@ impl Gfx {
             r.write(regs::GDS_GWS_VMID0.nth(vmid, 1), 0);
             r.write(regs::GDS_OA_VMID0.nth(vmid, 1), 0);
         }
-        r.update(
-            regs::CP_PQ_WPTR_POLL_CNTL,
-            &[(cp_pq_wptr_poll_cntl::EN, 0)],
-        );
+        r.update(regs::CP_PQ_WPTR_POLL_CNTL, &[(cp_pq_wptr_poll_cntl::EN, 0)]);
         r.write(
             regs::CP_MEC_DOORBELL_RANGE_LOWER,
             cp_mec_doorbell_range::DWORD.put(0),
@@ -220,8 +217,7 @@ impl Gfx {
             with(control, pipes, bit(u32::from(pipe))),
         );
         fsleep(RESET_PAUSE);
-        self.regs
-            .write(regs::CP_MEC_CNTL, with(control, pipes, 0));
+        self.regs.write(regs::CP_MEC_CNTL, with(control, pipes, 0));
     }
 }
 

@@ -25,8 +25,6 @@ registers! {
     };
     /// The compute micro engines.
     CP_MEC_CNTL @ 0, 0x8d as cp_mec_cntl {
-        /// The instruction cache is dropped.
-        MEC_INVALIDATE_ICACHE[4:4]
         /// Pipes of MEC1 that are held in reset, a bit each.
         MEC_ME1_PIPE_RESET[19:16]
         /// MEC2 stands.
@@ -34,13 +32,8 @@ registers! {
         /// MEC1 stands.
         MEC_ME1_HALT[30:30]
     };
-    /// Where a VMID's LDS and scratch apertures are: bits 63:48. Banked by VMID.
-    SH_MEM_BASES @ 0, 0x30a as sh_mem_bases {
-        /// Scratch.
-        PRIVATE_BASE[15:0]
-        /// LDS.
-        SHARED_BASE[31:16]
-    };
+    /// Where a VMID's LDS and scratch apertures are: bits 63:48 in 31:16 and 15:0. Banked by VMID.
+    SH_MEM_BASES @ 0, 0x30a;
     /// How a VMID's shaders reach memory. Banked by VMID.
     SH_MEM_CONFIG @ 0, 0x30d as sh_mem_config {
         /// 0: 64-bit addresses.

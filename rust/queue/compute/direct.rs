@@ -159,7 +159,11 @@ impl Shared {
     fn reset_pipe(&self, table: &mut Table, pipe: u8) {
         let is_here = |entry: &Entry| entry.hqd().is_some_and(|hqd| hqd.pipe() == pipe);
         let hangs = |entry: &Entry| matches!(entry.seat, Seat::Leaving(_, Step::Pipe));
-        if !table.entries.iter().any(|entry| is_here(entry) && hangs(entry)) {
+        if !table
+            .entries
+            .iter()
+            .any(|entry| is_here(entry) && hangs(entry))
+        {
             return;
         }
         let mut others = false;
@@ -387,7 +391,10 @@ impl Scheduler for Direct {
 
     fn states(&self, show: &mut dyn FnMut(&State<'_>) -> fmt::Result) -> fmt::Result {
         let table = self.0.table.lock();
-        table.entries.iter().try_for_each(|entry| show(&entry.state()))
+        table
+            .entries
+            .iter()
+            .try_for_each(|entry| show(&entry.state()))
     }
 
     fn close(&self) {
@@ -399,7 +406,11 @@ impl Scheduler for Direct {
         workqueue::cancel(&self.0);
         self.0.changed.notify_all();
         if let Some(entry) = left.first() {
-            dev_warn!(&*entry.queue.gpu.dev, "{} compute queues are left\n", left.len());
+            dev_warn!(
+                &*entry.queue.gpu.dev,
+                "{} compute queues are left\n",
+                left.len()
+            );
         }
     }
 }

@@ -105,10 +105,7 @@ impl Memory {
         let (read, write) = self.pointers();
         match self.format {
             Format::Aql => read != write,
-            Format::Pm4 | Format::Kernel => {
-                let dwords = u64::from(self.ring.lock().size.dwords());
-                read % dwords != write % dwords
-            }
+            Format::Pm4 | Format::Kernel => !self.ring.lock().size.is_same_dword(read, write),
         }
     }
 }

@@ -178,22 +178,28 @@ impl Table {
         let first = waiting.next()?;
         let longest = waiting.fold(first, |longest, next| {
             let is_longer = next.1.since.elapsed() > longest.1.since.elapsed();
-            if is_longer { next } else { longest }
+            if is_longer {
+                next
+            } else {
+                longest
+            }
         });
         Some(longest.0)
     }
 
     /// How many queues with work are out.
     pub(super) fn waiting(&self) -> usize {
-        let waits = |entry: &&Entry| {
-            entry.is_out() && entry.is_wanted() && entry.queue.memory.has_work()
-        };
+        let waits =
+            |entry: &&Entry| entry.is_out() && entry.is_wanted() && entry.queue.memory.has_work();
         self.entries.iter().filter(waits).count()
     }
 
     /// How many are on their way out.
     pub(super) fn leaving(&self) -> usize {
-        self.entries.iter().filter(|entry| entry.is_leaving()).count()
+        self.entries
+            .iter()
+            .filter(|entry| entry.is_leaving())
+            .count()
     }
 
     /// The queue that is to give up its HQD next, and after how many milliseconds it has had its turn: one without
@@ -201,7 +207,11 @@ impl Table {
     pub(super) fn next_to_leave(&self, quantum: i64) -> Option<(usize, i64)> {
         let turn = |(index, entry): (usize, &Entry)| {
             let idle = !entry.queue.memory.has_work();
-            let left = if idle { i64::MIN } else { quantum - entry.held_ms() };
+            let left = if idle {
+                i64::MIN
+            } else {
+                quantum - entry.held_ms()
+            };
             (index, left)
         };
         let inside = self.entries.iter().enumerate();

@@ -227,7 +227,10 @@ fn the_saved_waves_are_what_is_below_the_stacks_end() {
     dwords[46] = 0x8ff0;
     dwords[48] = 0xa000;
     let state = HqdImage::new(dwords).wave_state();
-    assert_eq!((state.control_stack_offset, state.control_stack_used), (0x8ff0, 0x10));
+    assert_eq!(
+        (state.control_stack_offset, state.control_stack_used),
+        (0x8ff0, 0x10)
+    );
     assert_eq!((state.waves_offset, state.waves_used), (0xa000, 0x1000));
     dwords[46] = u32::MAX;
     dwords[48] = 0;
@@ -283,7 +286,10 @@ fn a_mask_of_all_cus_is_the_engines_masks() {
 #[test]
 fn neighbours_in_a_mask_are_in_different_engines() {
     assert_eq!(cu_mask::spread(&MI210, |bit| bit < 8), Some([1; 8]));
-    assert_eq!(cu_mask::spread(&MI210, |bit| bit == 9), Some([0, 2, 0, 0, 0, 0, 0, 0]));
+    assert_eq!(
+        cu_mask::spread(&MI210, |bit| bit == 9),
+        Some([0, 2, 0, 0, 0, 0, 0, 0])
+    );
     // Bits beyond the last CU are nobody's.
     assert_eq!(cu_mask::spread(&MI210, |bit| bit >= 104), None);
     assert_eq!(cu_mask::spread(&MI210, |_| false), None);
