@@ -160,7 +160,7 @@ impl<T: Watcher> Watch<T> {
     /// [`Watch::is_stale`] has said no, until the next change.
     ///
     /// EBUSY when the range has changed since `stamp`, ESRCH when the address space is at its end, EINTR when the
-    /// caller is killed, ENOMEM; see [`DmaMap::new`] for the rest. Takes the mmap lock.
+    /// caller is killed, ENOMEM, also when the process itself would get no page; see [`DmaMap::new`] for the rest. Takes the mmap lock.
     pub(crate) fn map_pages(
         &self,
         dev: &ARef<Device>,
@@ -176,19 +176,21 @@ impl<T: Watcher> Watch<T> {
             let end = self.start + self.size;
             let mut at = self.start;
             // SAFETY: The mmap lock is held.
-            while let Some((from, to, _)) = unsafe { next_vma(&mm, at, end) } {
+            while let Some(vma) = unsafe { Extent::next(&mm, at, end) } {
                 if task::is_killed() {
                     return Err(EINTR);
                 }
-                let to = to.min(from + BATCH * PAGE_SIZE);
-                let first = (from - self.start) / PAGE_SIZE;
+                at = vma.to.min(vma.from + BATCH * PAGE_SIZE);
+                let first = (vma.from - self.start) / PAGE_SIZE;
                 let part = frames
-                    .get_mut(first..first + (to - from) / PAGE_SIZE)
+                    .get_mut(first..first + (at - vma.from) / PAGE_SIZE)
                     .ok_or(EFAULT)?;
-                if let Some(writable) = self.fault_in(stamp, from, part, write)? {
-                    Span::add(&mut spans, first, part.len(), writable)?;
+                match self.fault_in(stamp, vma.from, part, write)? {
+                    Some(writable) => Span::add(&mut spans, first, part.len(), writable)?,
+                    // There is nothing that such memory can lack but pages to be had.
+                    None if vma.is_ordinary() => return Err(ENOMEM),
+                    None => {}
                 }
-                at = to;
             }
         }
         let mut parts = KVec::with_capacity(spans.len(), GFP_KERNEL)?;
@@ -222,9 +224,9 @@ impl<T: Watcher> Watch<T> {
             if writable && !write {
                 continue;
             }
-            let mut wanted = ffi::hmm_pfn_flags_HMM_PFN_REQ_FAULT as usize;
+            let mut wanted = ffi::hmm_pfn_flags_HMM_PFN_REQ_FAULT;
             if writable {
-                wanted |= ffi::hmm_pfn_flags_HMM_PFN_REQ_WRITE as usize;
+                wanted |= ffi::hmm_pfn_flags_HMM_PFN_REQ_WRITE;
             }
             let mut range = ffi::hmm_range {
                 notifier: self.inner.notifier.get(),
@@ -263,22 +265,45 @@ impl<T: Watcher> Drop for Watch<T> {
     }
 }
 
-/// The part between `at` and `end` of the first VMA that ends after `at`, and the VMA's flags.
-///
-/// # Safety
-///
-/// The caller holds the mmap lock of `mm`.
-unsafe fn next_vma(mm: &MmWithUser, at: usize, end: usize) -> Option<(usize, usize, usize)> {
-    // SAFETY: By this function's contract.
-    let vma = unsafe { ffi::find_vma(mm.as_raw(), at) };
-    if vma.is_null() || at >= end {
-        return None;
-    }
-    // SAFETY: The mmap lock keeps it as it is.
-    let vma = unsafe { VmaRef::from_raw(vma) };
-    let (from, to) = (vma.start().max(at), vma.end().min(end));
-    (from < end).then(|| (from, to, vma.flags() as usize))
+/// The part of a VMA that lies in a range.
+struct Extent {
+    from: usize,
+    to: usize,
+    flags: usize,
+    anonymous: bool,
 }
+
+impl Extent {
+    /// That of the first VMA of `mm` that has anything between `at` and `end`.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the mmap lock of `mm`.
+    unsafe fn next(mm: &MmWithUser, at: usize, end: usize) -> Option<Self> {
+        // SAFETY: By this function's contract.
+        let raw = unsafe { ffi::find_vma(mm.as_raw(), at) };
+        if raw.is_null() || at >= end {
+            return None;
+        }
+        // SAFETY: The mmap lock keeps it as it is.
+        let (vma, anonymous) = unsafe { (VmaRef::from_raw(raw), (*raw).vm_ops.is_null()) };
+        let extent = Self {
+            from: vma.start().max(at),
+            to: vma.end().min(end),
+            flags: vma.flags(),
+            anonymous,
+        };
+        (extent.from < end).then_some(extent)
+    }
+
+    /// Whether it is the process's own memory, which it may read.
+    fn is_ordinary(&self) -> bool {
+        self.anonymous && self.flags & ALLOWED == flags::READ
+    }
+}
+
+/// The flags that say whether a device may use the memory at all.
+const ALLOWED: usize = flags::READ | flags::IO | flags::PFNMAP;
 
 /// Whether all of the `size` bytes at `start` of the calling process, of address space `space`, is memory that it may
 /// read, and write where `write` is asked. Takes the mmap lock.
@@ -286,21 +311,18 @@ pub(crate) fn is_memory(space: &AddressSpace, start: usize, size: usize, write: 
     let (Some(mm), Some(end)) = (space.user(), start.checked_add(size)) else {
         return false;
     };
-    let wanted = if write {
-        flags::READ | flags::WRITE
-    } else {
-        flags::READ
-    } as usize;
-    let device = (flags::IO | flags::PFNMAP) as usize;
+    let write = if write { flags::WRITE } else { 0 };
     let _lock = mm.mmap_read_lock();
     let mut at = start;
     while at < end {
         // SAFETY: The mmap lock is held.
-        match unsafe { next_vma(&mm, at, end) } {
-            Some((from, to, flags))
-                if from == at && flags & wanted == wanted && flags & device == 0 =>
+        match unsafe { Extent::next(&mm, at, end) } {
+            Some(vma)
+                if vma.from == at
+                    && vma.flags & ALLOWED == flags::READ
+                    && vma.flags & write == write =>
             {
-                at = to;
+                at = vma.to;
             }
             _ => return false,
         }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What interrupts mean for queues and kernel rings. Nothing here waits for memory: fences depend on it.
 
-use super::compute::Scheduler;
 use super::slots::Slots;
 use super::Owner;
 use crate::gpu::Gpu;
@@ -47,7 +46,6 @@ const MESSAGES: u32 = 10;
 #[pin_data]
 pub(crate) struct Dispatch {
     slots: Arc<Slots>,
-    compute: Arc<dyn Scheduler>,
     rings: Arc<Rings>,
     processes: Arc<dyn ProcessSink>,
     id: GpuId,
@@ -68,7 +66,6 @@ impl Dispatch {
         Arc::pin_init(
             pin_init!(Self {
                 slots: gpu.slots.clone(),
-                compute: gpu.compute.clone(),
                 rings: gpu.rings.clone(),
                 processes,
                 id: gpu.id,
@@ -125,6 +122,12 @@ impl InterruptSink for Dispatch {
         }
     }
 
+    fn cp_error(&self, error: &CpError) {
+        if error.vmid != KERNEL_VMID {
+            self.processes.stopped(self.id, error.pasid);
+        }
+    }
+
     fn shader_message(&self, message: &ShaderMessage) {
         if message.vmid != KERNEL_VMID {
             self.processes
@@ -150,33 +153,11 @@ impl InterruptSink for Dispatch {
         }
     }
 
-    fn cp_error(&self, error: &CpError) {
-        let (pasid, doorbell) = (error.pasid, error.doorbell());
-        // Without a doorbell there is no telling which of the process's queues it was.
-        let owner = self.compute.fail(&|queue| {
-            queue.owner().pasid == pasid && doorbell.is_none_or(|slot| queue.doorbell() == slot)
-        });
-        if error.vmid != KERNEL_VMID {
-            self.processes.stopped(self.id, pasid);
-        }
-        if owner.is_some() && self.may_log() {
-            let (pid, what, code) = (pid(owner), error.name(), error.code());
-            dev_warn!(
-                self.dev,
-                "cp: fault of process {pid} (PASID {pasid}): {what}, code {code}; its queue stops\n"
-            );
-        }
-    }
-
     fn vm_fault(&self, fault: &VmFault, status: Option<FaultStatus>) {
         let owner = if fault.vmid == KERNEL_VMID {
             None
         } else {
-            // By process: its VMID may be another's by now.
-            let compute = self
-                .compute
-                .fail(&|queue| queue.owner().pasid == fault.pasid);
-            self.slots.fail(None, fault.vmid, EFAULT).or(compute)
+            self.slots.fail(None, fault.vmid, EFAULT)
         };
         if fault.vmid != KERNEL_VMID {
             self.processes.fault(self.id, fault.pasid, fault);

@@ -8,9 +8,9 @@
 
 use super::{mapping::Mapping, table::Reserved, Vm};
 use crate::{
-    ip::gmc::Flush,
+    ip::{gmc::Flush, vmid::Vmid},
     kern::{
-        trace,
+        barrier, trace,
         user_range::{Change, DevicePages, Stamp, Watch, Watcher},
         workqueue,
     },
@@ -29,7 +29,7 @@ use kernel::{
     new_mutex,
     prelude::*,
     sync::{
-        atomic::{Acquire, Atomic, Release},
+        atomic::{Acquire, Atomic, Full, Release},
         Arc, Mutex,
     },
     time::msecs_to_jiffies,
@@ -44,6 +44,8 @@ const RUN: u32 = 256;
 const FIRST_DELAY_MS: u32 = 1;
 /// The longest time between two tries, log2 of milliseconds.
 const MOST_DELAY: u32 = 8;
+/// So many runs in a row may fail before the queues go on without a range: half a minute.
+const MOST_FAILURES: u32 = 120;
 
 /// What the GPU has of the range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +138,7 @@ impl Watcher for Lent {
         state.now = Now::Invalid;
         self.invalid.store(true, Release);
         let written = state.reserved.clear(&self.vm.gpu);
-        if self.vm.flush(Flush::Heavyweight).is_err() {
+        if self.vm.flush_bound(Flush::Heavyweight).is_err() {
             dev_err!(
                 self.vm.gpu.dev,
                 "the GPU does not answer a flush: it may use memory that a process has given back\n"
@@ -164,6 +166,20 @@ impl Vm {
     fn restore_in(self: &Arc<Self>, delay_ms: u32) {
         let delay = msecs_to_jiffies(delay_ms);
         let _ = workqueue::background().enqueue_delayed(self.clone(), delay);
+    }
+
+    /// Makes changed entries known to the GPU, without the VM's lock. Errors as [`Gmc::flush`](crate::ip::gmc::Gmc).
+    fn flush_bound(&self, kind: Flush) -> Result {
+        barrier::wmb();
+        // Either the VMID is seen here, or it is bound later, and the tables are read after that.
+        let number = self.vmid.fetch_add(0, Full);
+        match u8::try_from(number).ok().and_then(Vmid::new) {
+            None | Some(Vmid::KERNEL) => Ok(()),
+            Some(vmid) => {
+                trace::tlb_flush(vmid.get().into(), kind as u32);
+                self.gpu.gmc.flush(vmid, kind)
+            }
+        }
     }
 
     /// Maps lent memory for the first time. `EFAULT` when the process does not have all of it; `ENOMEM`, `EINTR` and
@@ -232,7 +248,7 @@ impl Vm {
         }
         let idle = state.tree.clear(range, &mut written);
         if !idle.is_empty() {
-            if let Err(error) = self.flush(Flush::Heavyweight) {
+            if let Err(error) = state.flush(&self.gpu, Flush::Heavyweight) {
                 core::mem::forget(idle);
                 return Err(error);
             }
@@ -267,7 +283,7 @@ impl Vm {
                 self.evicted.lock().invalid -= 1;
             }
         }
-        self.flush(Flush::Lightweight)?;
+        state.flush(&self.gpu, Flush::Lightweight)?;
         trace::map(self.group.pid(), range.start(), range.size(), written);
         Ok(true)
     }
@@ -291,6 +307,9 @@ impl Vm {
                 Ok(()) => {}
                 // The process is being ended, which destroys its queues: they stay off until then.
                 Err(error) if error == ESRCH => return,
+                Err(error) if error != EAGAIN && self.evicted.lock().failures >= MOST_FAILURES => {
+                    self.give_up(&mapping, error);
+                }
                 Err(_) => break,
             }
         }
@@ -300,10 +319,24 @@ impl Vm {
             evicted.halt = None;
             return;
         }
-        let delay = FIRST_DELAY_MS << evicted.failures;
-        evicted.failures = (evicted.failures + 1).min(MOST_DELAY);
+        let delay = FIRST_DELAY_MS << evicted.failures.min(MOST_DELAY);
+        evicted.failures = evicted.failures.saturating_add(1);
         drop(evicted);
         self.restore_in(delay);
+    }
+
+    /// Lets the queues go on without a range whose pages cannot be had: they fault where they come to it.
+    fn give_up(&self, mapping: &Arc<Mapping>, error: Error) {
+        let Some(lent) = mapping.lent() else { return };
+        let start = lent.range.start();
+        dev_warn!(
+            self.gpu.dev,
+            "memory at {start:#x} of process {} cannot be had: {error:?}\n",
+            self.group.pid()
+        );
+        // When it has just changed, or this fails, the next run comes here again.
+        let (bo, stamp) = (mapping.bo(), lent.begin());
+        let _ = self.attach(mapping, lent, bo, stamp, DevicePages::default());
     }
 
     /// Nothing is lent any more, and the queues, if there are any, need not wait. Called after all mappings are taken

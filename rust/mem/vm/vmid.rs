@@ -3,7 +3,10 @@
 
 use super::Vm;
 use crate::ip::vmid::{Vmid, VmidLease};
-use kernel::{prelude::*, sync::Arc};
+use kernel::{
+    prelude::*,
+    sync::{atomic::Full, Arc},
+};
 
 /// A VMID that is bound to the VM's page tables.
 pub(super) struct Bound {
@@ -35,15 +38,18 @@ impl VmidUse {
 impl Vm {
     /// Makes sure that the VM has a VMID, which is process `pasid`'s for interrupts. `ENOSPC` when all VMIDs
     /// are taken, `EBUSY` when the VM has one for another process, `ETIMEDOUT` when the hardware does not
-    /// answer. Allocates nothing.
+    /// answer.
     pub(crate) fn use_vmid(self: &Arc<Self>, pasid: u16) -> Result<VmidUse> {
-        let mut bound = self.bound.lock();
-        let bound = match &mut *bound {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let bound = match &mut state.bound {
             Some(bound) if bound.pasid != pasid => return Err(EBUSY),
             Some(bound) => bound,
             none => {
                 let lease = self.gpu.vmids.lease()?;
-                if let Err(error) = self.gpu.gmc.bind(lease.vmid(), pasid, self.root) {
+                // Before the hardware knows the tables: see `Vm::flush_bound`.
+                self.vmid.xchg(lease.vmid().get().into(), Full);
+                if let Err(error) = self.gpu.gmc.bind(lease.vmid(), pasid, state.tree.base()) {
                     self.unbind(lease);
                     return Err(error);
                 }
@@ -65,7 +71,10 @@ impl Vm {
     /// confirm.
     fn unbind(&self, lease: VmidLease) {
         match self.gpu.gmc.unbind(lease.vmid()) {
-            Ok(()) => drop(lease),
+            Ok(()) => {
+                self.vmid.xchg(0, Full);
+                drop(lease);
+            }
             Err(_) => self.lose(lease, self.gpu.clone()),
         }
     }
@@ -73,13 +82,13 @@ impl Vm {
 
 impl Drop for VmidUse {
     fn drop(&mut self) {
-        let mut slot = self.vm.bound.lock();
-        let Some(bound) = &mut *slot else {
+        let mut state = self.vm.state.lock();
+        let Some(bound) = &mut state.bound else {
             return;
         };
         bound.users = bound.users.saturating_sub(1);
         if bound.users == 0 {
-            if let Some(bound) = slot.take() {
+            if let Some(bound) = state.bound.take() {
                 self.vm.unbind(bound.lease);
             }
         }
