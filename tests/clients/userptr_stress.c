@@ -29,6 +29,7 @@
 /* Whole and aligned, so that it may be a huge page. */
 #define HUGE		(2u * MIB)
 #define CHANGERS	2u
+#define LEAST		3u
 
 /* A thread, and what it has done. */
 struct worker {
@@ -42,9 +43,10 @@ struct worker {
 static struct gpu gpu;
 static volatile bool stop;
 
+/* Each does something, however slow the machine is. */
 static bool is_over(const struct worker *w)
 {
-	return stop || w->failed;
+	return w->failed || (stop && w->done >= LEAST);
 }
 
 /* A number of the thread's own series. */
@@ -205,7 +207,7 @@ static void *changing_wildly(void *arg)
 		}
 		memset(b->cpu + at, (int)w->done, size);
 		w->done++;
-		usleep(below(w, 3000));
+		usleep(below(w, 20000));
 	}
 	return NULL;
 }
@@ -323,7 +325,7 @@ int main(int argc, char **argv)
 	stop = true;
 	for (i = 0; i < WORKERS; i++) {
 		pthread_join(workers[i].thread, NULL);
-		tap_ok(!workers[i].failed && workers[i].done > 0, "%s", what[i]);
+		tap_ok(!workers[i].failed, "%s", what[i]);
 		tap_note("%u in %u s", workers[i].done, seconds);
 	}
 	buffer_destroy(&wild.from);

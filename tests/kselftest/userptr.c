@@ -539,6 +539,43 @@ TEST_F(userptr, collapsed)
 	EXPECT_TRUE(all(mem + SIZE, 0x29, HUGE - SIZE));
 }
 
+/* The number behind @key in /proc/vmstat. */
+static unsigned long vmstat(const char *key)
+{
+	unsigned long value = 0, n;
+	char line[128], name[64];
+	FILE *f = fopen("/proc/vmstat", "r");
+
+	if (!f)
+		return 0;
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%63s %lu", name, &n) == 2 && strcmp(name, key) == 0)
+			value = n;
+	fclose(f);
+	return value;
+}
+
+/* Needs swap; see swap.sh of the clients. */
+TEST_F(userptr, swapped)
+{
+	const unsigned long before = vmstat("pswpout");
+	unsigned int round;
+
+	LEND(0x49, KFD_ALLOC_USERPTR);
+	EXPECT_GPU_SEES(0x49);
+	for (round = 0; round < 20; round++) {
+		madvise(self->mem, SIZE, MADV_PAGEOUT);
+		EXPECT_GPU_SEES(0x49);
+	}
+	if (!getenv("RKFD_SWAP"))
+		SKIP(return, "there is no swap; see swap.sh of the clients");
+	EXPECT_LT(before, vmstat("pswpout"));
+	EXPECT_GPU_WRITES(0x4a);
+	madvise(self->mem, SIZE, MADV_PAGEOUT);
+	EXPECT_TRUE(all(self->mem, 0x4a, SIZE));
+	EXPECT_GPU_SEES(0x4a);
+}
+
 /* Each halt of the queues is followed by their return. */
 TEST_F(userptr, traced)
 {
