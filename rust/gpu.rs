@@ -11,6 +11,7 @@ use kernel::sync::aref::ARef;
 use kernel::sync::{Arc, SetOnce};
 
 use crate::ip::clock::Clock;
+use crate::ip::gfx::Gfx;
 use crate::ip::gmc::{Gmc, VRAM_RESERVED};
 use crate::ip::hdp::Hdp;
 use crate::ip::ih::Ih;
@@ -27,6 +28,7 @@ use crate::mem::account::Budget;
 use crate::mem::bo::Buffer;
 use crate::mem::gart::Gart;
 use crate::mem::vram::Vram;
+use crate::queue::compute::{self, Scheduler};
 use crate::queue::doorbell::Slices;
 use crate::queue::interrupts::Dispatch;
 use crate::queue::slots::Slots;
@@ -50,6 +52,8 @@ pub(crate) struct Gpu {
     pub(crate) rings: Arc<Rings>,
     /// Who has which hardware slot.
     pub(crate) slots: Arc<Slots>,
+    /// Which compute queues are on the hardware.
+    pub(crate) compute: Arc<dyn Scheduler>,
     /// Who has which doorbells.
     #[pin]
     pub(crate) slices: Slices,
@@ -66,6 +70,8 @@ pub(crate) struct Gpu {
     pub(crate) vmids: Arc<Vmids>,
     /// The SDMA engines.
     pub(crate) sdma: [Arc<Sdma>; GFX90A_SDMA_ENGINES],
+    /// The command processor.
+    pub(crate) gfx: Arc<Gfx>,
     /// The interrupt ring.
     pub(crate) ih: Arc<Ih>,
     /// The reference clock.
@@ -135,10 +141,13 @@ impl Gpu {
             Ok(sdma)
         };
         let sdma = [engine(0)?, engine(1)?, engine(2)?, engine(3)?, engine(4)?];
+        let gfx = Gfx::new(&mmio, asic.ips)?;
+        gfx.bring_up(doorbells.size());
         let clock = Clock::new(&mmio, asic.ips)?;
         let vmids = Vmids::new(&ledger)?;
         let rings = Arc::pin_init(Rings::new(), GFP_KERNEL)?;
         let slots = Slots::new()?;
+        let compute = compute::scheduler(&gfx)?;
 
         let [devfn, bus] = pdev.dev_id().to_le_bytes();
         let identity = PciIdentity {
@@ -155,6 +164,7 @@ impl Gpu {
                 interrupts: SetOnce::new(),
                 rings,
                 slots,
+                compute,
                 slices <- Slices::new(),
                 gart,
                 budget: Budget::new()?,
@@ -162,6 +172,7 @@ impl Gpu {
                 bos <- Objects::new(),
                 vmids,
                 sdma,
+                gfx,
                 ih,
                 clock <- clock,
                 gmc,
@@ -216,8 +227,10 @@ impl Gpu {
         for engine in &self.sdma {
             engine.stop();
         }
+        self.gfx.stop();
         // What a queue that hung still had, the engines no longer reach.
         self.slots.close();
+        self.compute.close();
         self.gmc.stop();
     }
 }

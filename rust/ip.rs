@@ -3,6 +3,7 @@
 
 pub(crate) mod athub;
 pub(crate) mod clock;
+pub(crate) mod gfx;
 pub(crate) mod gmc;
 pub(crate) mod hdp;
 pub(crate) mod hub;

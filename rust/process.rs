@@ -144,7 +144,7 @@ impl Process {
         }
     }
 
-    /// Makes a queue; its id and its doorbell. See [`UserQueue::create`].
+    /// Makes a queue; its id and its doorbell. See [`crate::queue::create`].
     pub(crate) fn create_queue(
         &self,
         context: &Arc<Context>,
@@ -158,7 +158,7 @@ impl Process {
     pub(crate) fn with_queue<T>(
         &self,
         id: u32,
-        f: impl FnOnce(&Arc<UserQueue>) -> Result<T>,
+        f: impl FnOnce(&dyn UserQueue) -> Result<T>,
     ) -> Result<T> {
         f(self.queues.lock().get(id)?)
     }

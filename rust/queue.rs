@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-//! User queues on SDMA: what CREATE_QUEUE makes, the doorbells that start it and the hardware slots that it runs in.
+//! User queues: what CREATE_QUEUE makes, the doorbells that start it and the hardware slots that it runs in. Those of
+//! the CP are in [`compute`].
 //!
-//! A queue is *direct* when the process rings the hardware's own doorbell (`sdma_sched=0`), or *scheduled*: then
+//! A queue of SDMA is *direct* when the process rings the hardware's own doorbell (`sdma_sched=0`), or *scheduled*: then
 //! the doorbell is a page of memory, a pump takes the packets that it announces, and each batch is a job of a
 //! `drm_gpu_scheduler` of the queue's own.
 //!
 //! Locks, outermost first: `Slice::queues`, `Engine::state`, `Feed::state`; an engine's `state` is never held while
 //! the hardware is waited for.
 
+pub(crate) mod compute;
+mod cp_doorbell;
 mod direct;
 pub(crate) mod doorbell;
 mod feed;
@@ -19,13 +22,20 @@ mod scheduled;
 pub(crate) mod slots;
 mod user;
 
-use hw::queue::{Percentage, QueueType};
+use crate::gpu::Gpu;
+use crate::mem::vm::Vm;
+use compute::ComputeQueue;
+use doorbell::Slice;
+use hw::doorbell::Slot;
+use hw::mqd::hqd::WaveState;
+use hw::queue::{Percentage, Priority, QueueType};
 use hw::sdma::ring::RingSize;
 use kernel::prelude::*;
+use kernel::sync::Arc;
+use user::SdmaQueue;
 
 // How all queues of a process are halted; buffers need it too, so it lies below.
 pub(crate) use crate::mem::group;
-pub(crate) use user::UserQueue;
 
 /// Whether new user queues are scheduled: the module's parameter `sdma_sched`.
 pub(crate) fn is_scheduled() -> bool {
@@ -35,20 +45,92 @@ pub(crate) fn is_scheduled() -> bool {
 /// What CREATE_QUEUE asks for, each number checked on its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CreateQueue {
-    /// What serves it; one of the SDMA types.
+    /// What serves it, and what packets it holds.
     pub(crate) kind: QueueType,
     /// GPU address of the ring: the start of a mapped buffer of the ring's size.
     pub(crate) ring: u64,
     /// Bytes of the ring.
     pub(crate) size: RingSize,
-    /// GPU address of the 64-bit read pointer, bytes, that the queue advances.
+    /// GPU address of the read pointer that the queue advances: bytes for SDMA, dwords for PM4, packets for AQL.
     pub(crate) read_pointer: u64,
-    /// GPU address of the 64-bit write pointer, bytes, that the process advances.
+    /// GPU address of the 64-bit write pointer that the process advances, in the same units.
     pub(crate) write_pointer: u64,
     /// Whether it is to run.
     pub(crate) percentage: Percentage,
+    /// Its rank.
+    pub(crate) priority: Priority,
     /// The engine for [`QueueType::SdmaByEngine`].
     pub(crate) engine: u32,
+    /// What compute queues have besides.
+    pub(crate) compute: ComputeBuffers,
+}
+
+/// The buffers of a compute queue: GPU addresses, and bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ComputeBuffers {
+    /// End-of-pipe buffer.
+    pub(crate) eop: u64,
+    /// Its size.
+    pub(crate) eop_size: u32,
+    /// Where waves are saved; what the debugger needs comes behind it.
+    pub(crate) save: u64,
+    /// Its size.
+    pub(crate) save_size: u32,
+    /// How much of it the control stack gets.
+    pub(crate) control_stack: u32,
+}
+
+/// What UPDATE_QUEUE asks for, each number checked on its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UpdateQueue {
+    /// Another ring; none leaves it.
+    pub(crate) ring: Option<(u64, RingSize)>,
+    /// Whether it is to run.
+    pub(crate) percentage: Percentage,
+    /// Its rank.
+    pub(crate) priority: Priority,
+}
+
+/// A process's queue. Everything here may sleep and is bounded; it is off the hardware when it is dropped.
+pub(crate) trait UserQueue: Send + Sync {
+    /// Its doorbell in the process's slice.
+    fn doorbell(&self) -> Slot;
+
+    /// Changes what can change. EINVAL when it is destroyed, EFAULT and EINVAL for a ring that is none; EOPNOTSUPP for
+    /// what cannot change.
+    fn update(&self, update: &UpdateQueue) -> Result;
+
+    /// Sets which CUs its waves may use; `bit` tells the bits of the mask. EINVAL for none at all, and for a queue that
+    /// has no waves.
+    fn set_cu_mask(&self, _bit: &mut dyn FnMut(u32) -> bool) -> Result {
+        Err(EINVAL)
+    }
+
+    /// What of its waves is saved; calls `write` with index and value of each used dword of the control stack. EINVAL
+    /// while the queue is active, and for a queue that has no waves; errors of `write`.
+    fn wave_state(&self, _write: &mut dyn FnMut(u32, u32) -> Result) -> Result<WaveState> {
+        Err(EINVAL)
+    }
+
+    /// Takes it off the hardware, whatever it is doing. Nothing happens the second time. When the hardware does not let
+    /// go of it, its memory is kept until the device goes.
+    fn destroy(&self);
+}
+
+/// Makes a queue of `owner` in `vm`, with a doorbell in `slice`. EFAULT and EINVAL for what `create` asks for, see
+/// there; ENOSPC without a doorbell, a slot of the hardware that it needs at once, or with too many queues; ENOMEM.
+pub(crate) fn create(
+    gpu: &Arc<Gpu>,
+    vm: &Arc<Vm>,
+    slice: &Arc<Slice>,
+    owner: Owner,
+    create: CreateQueue,
+) -> Result<Arc<dyn UserQueue>> {
+    if create.kind.is_sdma() {
+        Ok(SdmaQueue::create(gpu, vm, slice, owner, create)?)
+    } else {
+        Ok(ComputeQueue::create(gpu, vm, slice, owner, &create)?)
+    }
 }
 
 /// Whose queue it is.
@@ -62,7 +144,7 @@ pub(crate) struct Owner {
     pub(crate) queue: u32,
 }
 
-/// The engines that serve queues of `kind`. EINVAL for an engine that does not exist, EOPNOTSUPP for other kinds.
+/// The engines that serve queues of `kind`. EINVAL for an engine that does not exist.
 fn engines(kind: QueueType, wanted: u32) -> Result<core::ops::Range<u8>> {
     const ALL: u8 = hw::ip::GFX90A_SDMA_ENGINES as u8;
     /// The engines for traffic with the host; the others have the links between GPUs.
@@ -74,6 +156,6 @@ fn engines(kind: QueueType, wanted: u32) -> Result<core::ops::Range<u8>> {
             Ok(engine) if engine < ALL => Ok(engine..engine + 1),
             _ => Err(EINVAL),
         },
-        QueueType::Compute | QueueType::ComputeAql => Err(crate::kern::errno::not_supported()),
+        QueueType::Compute | QueueType::ComputeAql => Err(EINVAL),
     }
 }

@@ -2,6 +2,7 @@
 //! Interrupt vectors: the 32-byte entries of the IH ring, and what they announce.
 
 use crate::bits::{join, Field};
+use crate::doorbell::Slot;
 
 /// Dwords of an entry.
 pub const ENTRY_DWORDS: usize = 8;
@@ -435,6 +436,38 @@ pub struct CpError {
     pub pasid: u16,
     /// What the CP adds.
     pub data: u32,
+}
+
+const CP_ERROR_DOORBELL: Field = Field::new(9, 0);
+const CP_ERROR_CODE: Field = Field::new(25, 10);
+
+impl CpError {
+    /// The queue's doorbell: its slot in the process's slice. Of a bad opcode only.
+    #[inline]
+    pub const fn doorbell(&self) -> Option<Slot> {
+        if self.source == source::CP_BAD_OPCODE {
+            Slot::new(CP_ERROR_DOORBELL.get(self.data) as u16)
+        } else {
+            None
+        }
+    }
+
+    /// What is wrong: a code of `kfd_dbg_trap_exception_code`. Of a bad opcode only; 0 for none.
+    #[inline]
+    pub const fn code(&self) -> u32 {
+        CP_ERROR_CODE.get(self.data)
+    }
+
+    /// For messages.
+    #[inline]
+    pub const fn name(&self) -> &'static str {
+        match self.source {
+            source::CP_BAD_OPCODE => "illegal packet",
+            source::CP_PRIV_REG => "privileged register",
+            source::CP_PRIV_INSTRUCTION => "illegal instruction",
+            _ => "doorbell of no queue",
+        }
+    }
 }
 
 /// A shader sent a message.

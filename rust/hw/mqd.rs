@@ -2,4 +2,6 @@
 //! Memory queue descriptors: the image of a queue's registers from which hardware or driver loads it.
 
 pub mod compute;
+pub mod cu_mask;
+pub mod hqd;
 pub mod sdma;

@@ -103,3 +103,52 @@ impl Priority {
         }
     }
 }
+
+/// The micro engine whose HQDs user queues get. The other one has the queues of the driver itself.
+pub const MEC1: u8 = 1;
+/// Pipes of a micro engine.
+pub const MEC_PIPES: u8 = 4;
+/// Queues of a pipe.
+pub const PIPE_QUEUES: u8 = 8;
+/// HQDs that user queues get.
+pub const USER_HQDS: u8 = MEC_PIPES * PIPE_QUEUES;
+
+/// A hardware queue slot of MEC1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hqd(u8);
+
+impl Hqd {
+    /// HQD `index`: neighbours are on different pipes, so that few queues have a pipe each. `None` beyond the last.
+    #[inline]
+    pub const fn new(index: u8) -> Option<Self> {
+        if index < USER_HQDS {
+            Some(Self(index))
+        } else {
+            None
+        }
+    }
+
+    /// Its number.
+    #[inline]
+    pub const fn index(self) -> u8 {
+        self.0
+    }
+
+    /// Its pipe.
+    #[inline]
+    pub const fn pipe(self) -> u8 {
+        self.0 % MEC_PIPES
+    }
+
+    /// Its number on the pipe.
+    #[inline]
+    pub const fn queue(self) -> u8 {
+        self.0 / MEC_PIPES
+    }
+
+    /// Its bit of CP_PQ_WPTR_POLL_CNTL1.
+    #[inline]
+    pub const fn poll_bit(self) -> u32 {
+        self.pipe() as u32 * PIPE_QUEUES as u32 + self.queue() as u32
+    }
+}

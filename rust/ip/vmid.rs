@@ -19,11 +19,6 @@ impl Vmid {
     /// The kernel's.
     pub(crate) const KERNEL: Self = Self(0);
 
-    /// VMID `number`, if there is one.
-    pub(crate) fn new(number: u8) -> Option<Self> {
-        (number <= LAST).then_some(Self(number))
-    }
-
     /// The number, 0 to 15.
     pub(crate) const fn get(self) -> u8 {
         self.0

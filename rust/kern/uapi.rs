@@ -57,6 +57,12 @@ arguments! {
     MemoryException = kfd_hsa_memory_exception_data, 32;
     /// What is told of an event about a queue or GPU that was stopped.
     HwException = kfd_hsa_hw_exception_data, 16;
+    /// SET_CU_MASK.
+    SetCuMask = kfd_ioctl_set_cu_mask_args, 16;
+    /// GET_QUEUE_WAVE_STATE.
+    GetQueueWaveState = kfd_ioctl_get_queue_wave_state_args, 24;
+    /// ALLOC_QUEUE_GWS.
+    AllocQueueGws = kfd_ioctl_alloc_queue_gws_args, 16;
     /// UPDATE_QUEUE.
     UpdateQueue = kfd_ioctl_update_queue_args, 24;
     /// ACQUIRE_VM.

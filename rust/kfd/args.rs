@@ -12,7 +12,7 @@ use kernel::prelude::*;
 use crate::kern::errno;
 use crate::kern::uapi::{self, alloc_flag as flag, open_flag};
 use crate::mem::bo::Usage;
-use crate::queue::CreateQueue;
+use crate::queue::{ComputeBuffers, CreateQueue, UpdateQueue};
 
 /// The most GPUs that one MAP or UNMAP may name.
 const MAX_DEVICES: u32 = 256;
@@ -37,18 +37,23 @@ fn ring(base: u64, size: u32) -> Result<(u64, RingSize)> {
     Ok((user_address(base)?, size))
 }
 
-/// Share of a queue. Its rank is only checked: SDMA queues take turns whatever it is. EINVAL.
-fn share(percentage: u32, priority: u32) -> Result<Percentage> {
-    Priority::new(priority).ok_or(EINVAL)?;
-    Percentage::new(percentage).ok_or(EINVAL)
+/// Share and rank of a queue. EINVAL.
+fn share(percentage: u32, priority: u32) -> Result<(Percentage, Priority)> {
+    let priority = Priority::new(priority).ok_or(EINVAL)?;
+    Ok((Percentage::new(percentage).ok_or(EINVAL)?, priority))
 }
 
-/// CREATE_QUEUE. EOPNOTSUPP for a type of queue that is not there (yet).
+/// CREATE_QUEUE. EOPNOTSUPP for a type of queue that is not there.
 pub(super) fn create_queue(args: &uapi::CreateQueue) -> Result<CreateQueue> {
-    let kind = QueueType::new(args.queue_type)
-        .filter(|kind| kind.is_sdma())
-        .ok_or_else(errno::not_supported)?;
-    let percentage = share(args.queue_percentage, args.queue_priority)?;
+    let kind = QueueType::new(args.queue_type).ok_or_else(errno::not_supported)?;
+    let (percentage, priority) = share(args.queue_percentage, args.queue_priority)?;
+    let compute = ComputeBuffers {
+        eop: user_address(args.eop_buffer_address)?,
+        eop_size: u32::try_from(args.eop_buffer_size)?,
+        save: user_address(args.ctx_save_restore_address)?,
+        save_size: args.ctx_save_restore_size,
+        control_stack: args.ctl_stack_size,
+    };
     let (ring, size) = ring(args.ring_base_address, args.ring_size)?;
     Ok(CreateQueue {
         kind,
@@ -57,27 +62,25 @@ pub(super) fn create_queue(args: &uapi::CreateQueue) -> Result<CreateQueue> {
         read_pointer: user_address(args.read_pointer_address)?,
         write_pointer: user_address(args.write_pointer_address)?,
         percentage,
+        priority,
         engine: args.sdma_engine_id,
+        compute,
     })
-}
-
-/// UPDATE_QUEUE.
-pub(super) struct UpdateQueue {
-    /// Another ring; none leaves it.
-    pub(super) ring: Option<(u64, RingSize)>,
-    /// New share.
-    pub(super) percentage: Percentage,
 }
 
 /// UPDATE_QUEUE. A ring of nothing is how clients stop a queue and leave its ring.
 pub(super) fn update_queue(args: &uapi::UpdateQueue) -> Result<UpdateQueue> {
-    let percentage = share(args.queue_percentage, args.queue_priority)?;
+    let (percentage, priority) = share(args.queue_percentage, args.queue_priority)?;
     let ring = if args.ring_base_address == 0 && args.ring_size == 0 {
         None
     } else {
         Some(ring(args.ring_base_address, args.ring_size)?)
     };
-    Ok(UpdateQueue { ring, percentage })
+    Ok(UpdateQueue {
+        ring,
+        percentage,
+        priority,
+    })
 }
 
 /// SET_MEMORY_POLICY. EINVAL for a policy that is none.

@@ -123,14 +123,17 @@ fn answer(call: &Call<'_>, nr: u32) -> Result<isize> {
         0x17 => call.run(In, memory::free),
         0x18 => call.run(InOut, memory::map),
         0x19 => call.run(InOut, memory::unmap),
+        0x1a => call.run(In, queues::set_cu_mask),
+        0x1b => call.run(InOut, queues::get_wave_state),
         0x1c => call.run(InOut, dmabuf::get_info),
         0x1d => call.run(InOut, dmabuf::import),
+        0x1e => call.run(InOut, queues::alloc_gws),
         0x21 => call.run(InOut, settings::set_xnack_mode),
         0x23 => call.run(InOut, memory::available),
         0x24 => call.run(InOut, dmabuf::export),
         0x25 => call.run(InOut, settings::runtime_enable),
-        // Not there yet: CU masks and wave state; GWS; SMI events.
-        0x1a..=0x1b | 0x1e..=0x1f => Err(errno::not_supported()),
+        // Not there yet: SMI events.
+        0x1f => Err(errno::not_supported()),
         // Known to the interface, and refused: shared virtual memory (no capability says that it is there),
         // checkpoints, the debugger, further processes of one address space, the profiler.
         0x20 | 0x22 | 0x26..=0x28 => Err(errno::not_supported()),

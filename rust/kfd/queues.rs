@@ -2,11 +2,12 @@
 //! Ioctls of queues.
 
 use hw::doorbell::MmapOffset;
+use hw::mqd::cu_mask::MAX_BITS;
 use kernel::prelude::*;
 
 use super::args;
 use super::ioctl::Caller;
-use crate::kern::uapi;
+use crate::kern::{uaccess_ext, uapi};
 
 /// CREATE_QUEUE.
 pub(super) fn create(caller: &Caller<'_>, args: &mut uapi::CreateQueue) -> Result {
@@ -22,12 +23,58 @@ pub(super) fn create(caller: &Caller<'_>, args: &mut uapi::CreateQueue) -> Resul
 /// UPDATE_QUEUE.
 pub(super) fn update(caller: &Caller<'_>, args: &mut uapi::UpdateQueue) -> Result {
     let wanted = args::update_queue(args)?;
-    caller.process.with_queue(args.queue_id, |queue| {
-        queue.update(wanted.ring, wanted.percentage)
-    })
+    caller
+        .process
+        .with_queue(args.queue_id, |queue| queue.update(&wanted))
 }
 
 /// DESTROY_QUEUE.
 pub(super) fn destroy(caller: &Caller<'_>, args: &mut uapi::DestroyQueue) -> Result {
     caller.process.destroy_queue(args.queue_id)
+}
+
+/// SET_CU_MASK: whole dwords of bits, of which those beyond the most that there can be are not looked at. EINVAL for
+/// none, for none set, and for a queue of SDMA.
+pub(super) fn set_cu_mask(caller: &Caller<'_>, args: &mut uapi::SetCuMask) -> Result {
+    let bits = args.num_cu_mask;
+    if bits == 0 || bits % u32::BITS != 0 {
+        return Err(EINVAL);
+    }
+    let mut mask = [0u32; (MAX_BITS / u32::BITS) as usize];
+    for (index, dword) in (0..bits.min(MAX_BITS) / u32::BITS).zip(mask.iter_mut()) {
+        *dword = uaccess_ext::read_element(args.cu_mask_ptr, index)?;
+    }
+    let bit = &mut |bit: u32| {
+        let dword = mask.get((bit / u32::BITS) as usize);
+        dword.is_some_and(|dword| dword >> (bit % u32::BITS) & 1 != 0)
+    };
+    caller
+        .process
+        .with_queue(args.queue_id, |queue| queue.set_cu_mask(bit))
+}
+
+/// GET_QUEUE_WAVE_STATE: copies the used part of the control stack to its place in the caller's save area, and what it
+/// is to the area's start. EINVAL for a queue that is active, and for a queue of SDMA.
+pub(super) fn get_wave_state(caller: &Caller<'_>, args: &mut uapi::GetQueueWaveState) -> Result {
+    let area = args.ctl_stack_address;
+    let state = caller.process.with_queue(args.queue_id, |queue| {
+        queue.wave_state(&mut |index, dword| uaccess_ext::write_element(area, index, &dword))
+    })?;
+    let header = [
+        state.control_stack_offset,
+        state.control_stack_used,
+        state.waves_offset,
+        state.waves_used,
+    ];
+    for (index, dword) in (0..).zip(&header) {
+        uaccess_ext::write_element(area, index, dword)?;
+    }
+    args.ctl_stack_used_size = state.control_stack_used;
+    args.save_area_used_size = state.waves_used;
+    Ok(())
+}
+
+/// ALLOC_QUEUE_GWS: the topology says that there is none. ENODEV; EINVAL for an unknown queue.
+pub(super) fn alloc_gws(caller: &Caller<'_>, args: &mut uapi::AllocQueueGws) -> Result {
+    caller.process.with_queue(args.queue_id, |_| Err(ENODEV))
 }

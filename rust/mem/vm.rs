@@ -27,14 +27,14 @@ use crate::{
     mem::{account::Client, bo::DrmDevice, group::Group, spans::Spans},
 };
 use hw::{
-    pte::{Flags, Residence},
+    pte::{ContextBase, Flags, Residence},
     va::{VaRange, PAGE_SIZE},
 };
 use kernel::{
     new_mutex,
     prelude::*,
     rbtree::{RBTree, RBTreeNode},
-    sync::{aref::ARef, atomic::Atomic, Arc, Mutex},
+    sync::{aref::ARef, Arc, Mutex},
     workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork},
 };
 
@@ -44,8 +44,6 @@ struct State {
     mappings: RBTree<u64, Arc<Mapping>>,
     /// The driver's own mappings, above user space's half.
     upper: Spans,
-    /// The VMID, while anything uses the VM.
-    bound: Option<Bound>,
     tree: Tree,
 }
 
@@ -67,26 +65,20 @@ impl State {
         let there = self.at_or_above(mapping.range().start());
         there.is_some_and(|there| Arc::ptr_eq(&there, mapping))
     }
-
-    /// Makes changed page tables known to the GPU.
-    fn flush(&self, gpu: &Gpu, kind: Flush) -> Result {
-        // Nothing is cached without a VMID: it is flushed when it is bound.
-        let Some(bound) = &self.bound else {
-            return Ok(());
-        };
-        trace::tlb_flush(bound.vmid().get().into(), kind as u32);
-        gpu.gmc.flush(bound.vmid(), kind)
-    }
 }
 
-/// The address space of a process on one GPU. It has one lock, a mutex, under which memory is allocated; it
+/// The address space of a process on one GPU. Memory is allocated under its lock, a mutex; it
 /// is taken before the locks of the allocators and of the GMC.
 #[pin_data]
 pub(crate) struct Vm {
     #[pin]
     state: Mutex<State>,
-    /// The number of the VMID, or 0; for who may not take `state`.
-    vmid: Atomic<i32>,
+    /// The VMID, while anything runs in the VM. A lock of its own, inside `state`: queues get and lose their VMID where
+    /// nothing may wait for memory.
+    #[pin]
+    bound: Mutex<Option<Bound>>,
+    /// Where the page tables begin.
+    root: ContextBase,
     /// Inside a lent range's lock and outside the group's. Nothing is allocated under it.
     #[pin]
     evicted: Mutex<Evicted>,
@@ -110,13 +102,14 @@ impl Vm {
         let state = State {
             mappings: RBTree::new(),
             upper: kernel_mapping::addresses(),
-            bound: None,
             tree: Tree::new(gpu)?,
         };
+        let root = state.tree.base();
         Arc::pin_init(
             try_pin_init!(Self {
                 state <- new_mutex!(state, "Vm::state"),
-                vmid: Atomic::new(0),
+                bound <- new_mutex!(None, "Vm::bound"),
+                root,
                 evicted <- new_mutex!(Evicted::default(), "Vm::evicted"),
                 restore <- new_delayed_work!("Vm::restore"),
                 client: Client::new()?,
@@ -142,6 +135,18 @@ impl Vm {
     /// The queues that run in it.
     pub(crate) fn group(&self) -> &Arc<Group> {
         &self.group
+    }
+
+    /// Makes changed page tables known to the GPU. Without the VM's lock, too: either the VMID is seen here, or it is
+    /// bound later, and the tables are read after that.
+    fn flush(&self, kind: Flush) -> Result {
+        // Nothing is cached without a VMID: it is flushed when it is bound.
+        let bound = self.bound.lock();
+        let Some(bound) = &*bound else {
+            return Ok(());
+        };
+        trace::tlb_flush(bound.vmid().get().into(), kind as u32);
+        self.gpu.gmc.flush(bound.vmid(), kind)
     }
 
     /// Maps `part` of a buffer at `range`, with the coherence that the buffer was made for.
@@ -181,10 +186,10 @@ impl Vm {
         }
         let mut written = 0;
         let done = write(&mut state.tree, &mapping, &mut written)
-            .and_then(|()| state.flush(&self.gpu, Flush::Lightweight));
+            .and_then(|()| self.flush(Flush::Lightweight));
         if let Err(error) = done {
             let idle = state.tree.clear(range, &mut written);
-            match state.flush(&self.gpu, Flush::Heavyweight) {
+            match self.flush(Flush::Heavyweight) {
                 Ok(()) => drop(idle),
                 Err(_) => self.lose(idle, mapping),
             }
@@ -226,7 +231,7 @@ impl Vm {
     fn remove(&self, state: &mut State, range: VaRange) -> Result<Option<Arc<Mapping>>> {
         let mut written = 0;
         let idle = state.tree.clear(range, &mut written);
-        let flushed = state.flush(&self.gpu, Flush::Heavyweight);
+        let flushed = self.flush(Flush::Heavyweight);
         trace::unmap(current_pid(), range.start(), range.size(), written);
         if let Err(error) = flushed {
             core::mem::forget(idle);

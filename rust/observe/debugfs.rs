@@ -4,6 +4,7 @@
 
 use crate::gpu::Gpu;
 use crate::kern::slot::{Filled, Slot};
+use crate::queue::compute::{self, Place};
 use crate::queue::slots::{QueueState, Seat};
 use kernel::debugfs::{Dir, File};
 use kernel::device::Core;
@@ -97,6 +98,10 @@ fn processes(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             count += u32::from(queue.owner.pasid == pasid);
             Ok(())
         })?;
+        gpu.compute.states(&mut |queue| {
+            count += u32::from(queue.owner().pasid == pasid);
+            Ok(())
+        })?;
         writeln!(f, "{pid} {pasid} {slice} {count}")
     })
 }
@@ -127,7 +132,27 @@ fn queues(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         }
         let (rptr, wptr) = pointers;
         writeln!(f, " {vmid} {rptr} {wptr} {} {}", hardware.0, hardware.1)
-    })
+    })?;
+    gpu.compute.states(&mut |queue| compute_queue(queue, f))
+}
+
+/// Like [`queues`]; the slot is pipe and queue of MEC1, and what the hardware's pointers are only the hardware knows.
+fn compute_queue(queue: &compute::State<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let owner = queue.owner();
+    let format = if queue.is_aql() { "aql" } else { "pm4" };
+    write!(f, "{} {} {format} cp ", owner.pid, owner.queue)?;
+    match queue.place {
+        Place::Out => write!(f, "-")?,
+        Place::In(hqd) => write!(f, "{}.{}", hqd.pipe(), hqd.queue())?,
+        Place::Leaving(hqd) => write!(f, "{}.{}-", hqd.pipe(), hqd.queue())?,
+        Place::Stuck(hqd) => write!(f, "{}.{}!", hqd.pipe(), hqd.queue())?,
+    }
+    let (rptr, wptr) = queue.pointers();
+    match queue.vmid {
+        Some(vmid) => write!(f, " {vmid}")?,
+        None => write!(f, " -")?,
+    }
+    writeln!(f, " {rptr} {wptr} - -")
 }
 
 /// The VMIDs that queues use, with their process: one line a VMID.
@@ -139,6 +164,13 @@ fn vmids(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         gpu.slots.states(|queue| {
             if queue.vmid == vmid {
                 found = Some(queue.owner);
+                count += 1;
+            }
+            Ok(())
+        })?;
+        gpu.compute.states(&mut |queue| {
+            if queue.vmid == Some(vmid) {
+                found = Some(queue.owner());
                 count += 1;
             }
             Ok(())

@@ -7,11 +7,11 @@ use kernel::sync::Arc;
 
 use super::context::Context;
 use super::handles::Handles;
-use crate::queue::{CreateQueue, Owner, UserQueue};
+use crate::queue::{self, CreateQueue, Owner, UserQueue};
 
 /// A queue, and what it is on.
 struct Entry {
-    queue: Arc<UserQueue>,
+    queue: Arc<dyn UserQueue>,
     context: Arc<Context>,
 }
 
@@ -33,7 +33,7 @@ impl Queues {
 
     /// Makes a queue of the process `pid`, `pasid`, and gives its id and
     /// doorbell. ENODEV without an address space or at the end,
-    /// and what [`UserQueue::create`] says.
+    /// and what [`queue::create`] says.
     pub(super) fn create(
         &mut self,
         context: &Arc<Context>,
@@ -48,7 +48,7 @@ impl Queues {
             queue: id,
         };
         let (vm, slice) = (context.vm()?, context.slice()?);
-        let queue = UserQueue::create(context.gpu(), &vm, &slice, owner, create)?;
+        let queue = queue::create(context.gpu(), &vm, &slice, owner, create)?;
         let slot = queue.doorbell();
         let entry = Entry {
             queue,
@@ -59,10 +59,10 @@ impl Queues {
     }
 
     /// The queue `id`. EINVAL.
-    pub(super) fn get(&mut self, id: u32) -> Result<&Arc<UserQueue>> {
+    pub(super) fn get(&mut self, id: u32) -> Result<&dyn UserQueue> {
         self.entries
             .get_mut(id)
-            .map(|entry| &entry.queue)
+            .map(|entry| &*entry.queue)
             .ok_or(EINVAL)
     }
 

@@ -4,6 +4,7 @@
 //! Slice 0 has the doorbells of the kernel's rings, slice 1 those of the hardware rings of scheduled queues; from
 //! slice 2 on each process has one of its own.
 
+use super::cp_doorbell::CpSlots;
 use super::rlc::SCHEDULED_SLICE;
 use super::scheduled::Scheduled;
 use crate::gpu::Gpu;
@@ -16,12 +17,12 @@ use kernel::mm::virt::VmaNew;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
-use kernel::sync::{new_mutex, Arc, ArcBorrow, Mutex, SetOnce};
+use kernel::sync::{new_mutex, new_spinlock, Arc, ArcBorrow, Mutex, SetOnce, SpinLock};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 
 /// The first slice that a process may have.
 const FIRST: u16 = SCHEDULED_SLICE + 1;
-/// The slice's page with the doorbells that the CP gets: always the BAR.
+/// The slice's page with the doorbells that the CP gets: always the BAR, see [`super::cp_doorbell`].
 const CP_PAGE: usize = 0;
 /// The slice's page with the doorbells of scheduled queues.
 pub(super) const SCHEDULED_PAGE: usize = 1;
@@ -75,6 +76,7 @@ impl Slices {
                 kicked: Atomic::new(false),
                 closed: Atomic::new(false),
                 queues <- new_mutex!(KVec::new(), "Slice::queues"),
+                cp <- new_spinlock!(CpSlots::new(), "Slice::cp"),
                 pass <- new_delayed_work!("Slice::pass"),
                 refill <- new_delayed_work!("Slice::refill"),
                 _hold: gpu.ledger.hold(Kind::DoorbellSlices, 1),
@@ -130,6 +132,9 @@ pub(crate) struct Slice {
     pub(super) closed: Atomic<bool>,
     #[pin]
     pub(super) queues: Mutex<KVec<Arc<Scheduled>>>,
+    /// Which of the CP's doorbells are compute queues'.
+    #[pin]
+    pub(super) cp: SpinLock<CpSlots>,
     #[pin]
     pass: DelayedWork<Self, PASS>,
     /// Has a pass run while a job is under way.

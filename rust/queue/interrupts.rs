@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What interrupts mean for queues and kernel rings. Nothing here waits for memory: fences depend on it.
 
+use super::compute::Scheduler;
 use super::slots::Slots;
 use super::Owner;
 use crate::gpu::Gpu;
@@ -46,6 +47,7 @@ const MESSAGES: u32 = 10;
 #[pin_data]
 pub(crate) struct Dispatch {
     slots: Arc<Slots>,
+    compute: Arc<dyn Scheduler>,
     rings: Arc<Rings>,
     processes: Arc<dyn ProcessSink>,
     id: GpuId,
@@ -66,6 +68,7 @@ impl Dispatch {
         Arc::pin_init(
             pin_init!(Self {
                 slots: gpu.slots.clone(),
+                compute: gpu.compute.clone(),
                 rings: gpu.rings.clone(),
                 processes,
                 id: gpu.id,
@@ -122,12 +125,6 @@ impl InterruptSink for Dispatch {
         }
     }
 
-    fn cp_error(&self, error: &CpError) {
-        if error.vmid != KERNEL_VMID {
-            self.processes.stopped(self.id, error.pasid);
-        }
-    }
-
     fn shader_message(&self, message: &ShaderMessage) {
         if message.vmid != KERNEL_VMID {
             self.processes
@@ -153,11 +150,33 @@ impl InterruptSink for Dispatch {
         }
     }
 
+    fn cp_error(&self, error: &CpError) {
+        let (pasid, doorbell) = (error.pasid, error.doorbell());
+        // Without a doorbell there is no telling which of the process's queues it was.
+        let owner = self.compute.fail(&|queue| {
+            queue.owner().pasid == pasid && doorbell.is_none_or(|slot| queue.doorbell() == slot)
+        });
+        if error.vmid != KERNEL_VMID {
+            self.processes.stopped(self.id, pasid);
+        }
+        if owner.is_some() && self.may_log() {
+            let (pid, what, code) = (pid(owner), error.name(), error.code());
+            dev_warn!(
+                self.dev,
+                "cp: fault of process {pid} (PASID {pasid}): {what}, code {code}; its queue stops\n"
+            );
+        }
+    }
+
     fn vm_fault(&self, fault: &VmFault, status: Option<FaultStatus>) {
         let owner = if fault.vmid == KERNEL_VMID {
             None
         } else {
-            self.slots.fail(None, fault.vmid, EFAULT)
+            // By process: its VMID may be another's by now.
+            let compute = self
+                .compute
+                .fail(&|queue| queue.owner().pasid == fault.pasid);
+            self.slots.fail(None, fault.vmid, EFAULT).or(compute)
         };
         if fault.vmid != KERNEL_VMID {
             self.processes.fault(self.id, fault.pasid, fault);

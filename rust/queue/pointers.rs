@@ -11,7 +11,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 /// A 64-bit word of user memory that CPU and GPU reach.
-struct Word {
+pub(super) struct Word {
     view: View,
     offset: u64,
 }
@@ -19,7 +19,7 @@ struct Word {
 impl Word {
     /// The word at GPU address `address`. EFAULT for an address that is not the user's; EINVAL when it is not a
     /// multiple of 8 or nothing is mapped there.
-    fn new(vm: &Arc<Vm>, address: u64) -> Result<Self> {
+    pub(super) fn new(vm: &Arc<Vm>, address: u64) -> Result<Self> {
         if address % 8 != 0 {
             return Err(EINVAL);
         }
@@ -33,7 +33,8 @@ impl Word {
         })
     }
 
-    fn read(&self) -> u64 {
+    /// Its value; 0 when the device is gone.
+    pub(super) fn read(&self) -> u64 {
         // It could be read when it was made; a device that is gone has nothing to say.
         self.view.read64(self.offset).unwrap_or(0)
     }
@@ -44,7 +45,7 @@ impl Word {
 }
 
 /// Holds the mapping that covers `size` bytes at `address`.
-fn hold(vm: &Arc<Vm>, address: u64, size: u64) -> Result<Held> {
+pub(super) fn hold(vm: &Arc<Vm>, address: u64, size: u64) -> Result<Held> {
     let range = VaRange::new(address, size).map_err(|error| match error {
         VaError::OutOfRange => EFAULT,
         VaError::Empty | VaError::Unaligned => EINVAL,

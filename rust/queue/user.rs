@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A process's queue, from CREATE_QUEUE to DESTROY_QUEUE.
+//! A process's SDMA queue, from CREATE_QUEUE to DESTROY_QUEUE.
 
 use super::direct::Direct;
 use super::doorbell::Slice;
@@ -8,14 +8,13 @@ use super::group::Group;
 use super::pointers::Pointers;
 use super::rlc::{Rlc, Source};
 use super::scheduled::Scheduled;
-use super::{engines, CreateQueue, Owner};
+use super::{engines, CreateQueue, Owner, UpdateQueue, UserQueue};
 use crate::gpu::Gpu;
 use crate::kern::errno::not_supported;
 use crate::kern::fence::canceled;
 use crate::kern::trace;
 use crate::mem::vm::Vm;
 use hw::doorbell::Slot;
-use hw::queue::Percentage;
 use hw::sdma::ring::RingSize;
 use kernel::prelude::*;
 use kernel::sync::atomic::Acquire;
@@ -27,9 +26,9 @@ use kernel::time::Delta;
 const GONE_TRIES: u32 = 1000;
 const GONE_PAUSE: Delta = Delta::from_millis(1);
 
-/// A user queue. Gone from the hardware once [`UserQueue::destroy`] returns, or when dropped.
+/// A user queue of SDMA. Gone from the hardware once [`SdmaQueue::destroy`] returns, or when dropped.
 #[pin_data(PinnedDrop)]
-pub(crate) struct UserQueue {
+pub(crate) struct SdmaQueue {
     owner: Owner,
     ring: (u64, RingSize),
     doorbell: Slot,
@@ -45,7 +44,7 @@ struct Inner {
     scheduled: Option<Arc<Scheduled>>,
 }
 
-impl UserQueue {
+impl SdmaQueue {
     /// Makes a queue of `owner` in `vm`, with a doorbell in `slice`. EOPNOTSUPP for compute; EFAULT and EINVAL for its
     /// memory, see [`CreateQueue`]; EINVAL for an engine that does not exist; ENOSPC without a VMID, a doorbell or,
     /// for direct queues, a slot; ENOMEM.
@@ -80,21 +79,21 @@ impl UserQueue {
         trace::queue_create(owner.pid as u32, owner.queue, engine.into(), ring, size);
         Ok(queue)
     }
+}
 
-    /// Its doorbell in the process's slice.
-    pub(crate) fn doorbell(&self) -> Slot {
+impl UserQueue for SdmaQueue {
+    fn doorbell(&self) -> Slot {
         self.doorbell
     }
 
-    /// Changes what can change: whether it runs. EOPNOTSUPP for another ring than the one it has; EINVAL when it is
-    /// destroyed. Bounded; sleeps.
-    pub(crate) fn update(&self, ring: Option<(u64, RingSize)>, percentage: Percentage) -> Result {
-        if ring.is_some_and(|ring| ring != self.ring) {
+    /// Whether it runs can change, its ring cannot: EOPNOTSUPP. SDMA queues take turns whatever their priority is.
+    fn update(&self, update: &UpdateQueue) -> Result {
+        if update.ring.is_some_and(|ring| ring != self.ring) {
             return Err(not_supported());
         }
         let inner = self.inner.lock();
         let rlc = &inner.as_ref().ok_or(EINVAL)?.rlc;
-        let active = percentage.is_active();
+        let active = update.percentage.is_active();
         if rlc.set_active(active) == active {
             return Ok(());
         }
@@ -109,7 +108,7 @@ impl UserQueue {
 
     /// Takes the queue off the hardware, whatever it is doing; jobs that are not done fail. Nothing happens the second
     /// time. When the engine hangs, the queue's memory is kept until the device goes. Bounded; sleeps.
-    pub(crate) fn destroy(&self) {
+    fn destroy(&self) {
         let inner = self.inner.lock().take();
         if let Some(inner) = inner {
             trace::queue_destroy(self.owner.pid as u32, self.owner.queue);
@@ -127,7 +126,7 @@ impl UserQueue {
 }
 
 #[pinned_drop]
-impl PinnedDrop for UserQueue {
+impl PinnedDrop for SdmaQueue {
     fn drop(self: Pin<&mut Self>) {
         self.destroy();
     }
@@ -141,7 +140,7 @@ impl Inner {
         slot: Option<Slot>,
         owner: Owner,
         create: &CreateQueue,
-    ) -> Result<Arc<UserQueue>> {
+    ) -> Result<Arc<SdmaQueue>> {
         let doorbell = match slot {
             Some(slot) => slot,
             None => {
@@ -153,11 +152,11 @@ impl Inner {
         };
         let ring = (create.ring, create.size);
         Arc::pin_init(
-            pin_init!(UserQueue {
+            pin_init!(SdmaQueue {
                 owner,
                 ring,
                 doorbell,
-                inner <- new_mutex!(Some(self), "UserQueue::inner"),
+                inner <- new_mutex!(Some(self), "SdmaQueue::inner"),
             }),
             GFP_KERNEL,
         )

@@ -1,9 +1,111 @@
 // SPDX-License-Identifier: GPL-2.0
 //! GC 9.4.2. Its hub's registers are in [`super::hub`].
 
-use super::registers;
+use super::{registers, Reg};
+
+/// The first of the HQD's registers, CP_MQD_BASE_ADDR: dword 128 of a descriptor is its image, and the others follow.
+pub(crate) const HQD: Reg = Reg::new(0, 0x1245);
 
 registers! {
+    /// Register accesses of the GRBM.
+    GRBM_CNTL @ 0, 0x0 as grbm_cntl {
+        /// Clocks after which a read is given up.
+        READ_TIMEOUT[7:0]
+    };
+    /// Which bank of the registers that there are several of is accessed.
+    GRBM_GFX_CNTL @ 0, 0x22 as grbm_gfx_cntl {
+        /// Pipe.
+        PIPEID[1:0]
+        /// Micro engine: 0 ME, 1 and 2 the MECs.
+        MEID[3:2]
+        /// Address space.
+        VMID[7:4]
+        /// Queue.
+        QUEUEID[10:8]
+    };
+    /// The compute micro engines.
+    CP_MEC_CNTL @ 0, 0x8d as cp_mec_cntl {
+        /// Pipes of MEC1 that are held in reset, a bit each.
+        MEC_ME1_PIPE_RESET[19:16]
+        /// MEC2 stands.
+        MEC_ME2_HALT[28:28]
+        /// MEC1 stands.
+        MEC_ME1_HALT[30:30]
+    };
+    /// Where a VMID's LDS and scratch apertures are: bits 63:48 in 31:16 and 15:0. Banked by VMID.
+    SH_MEM_BASES @ 0, 0x30a;
+    /// How a VMID's shaders reach memory. Banked by VMID.
+    SH_MEM_CONFIG @ 0, 0x30d as sh_mem_config {
+        /// 0: 64-bit addresses.
+        ADDRESS_MODE[0:0]
+        /// 3: any alignment.
+        ALIGNMENT_MODE[4:3]
+        /// Faults are not tried again.
+        RETRY_DISABLE[12:12]
+    };
+    /// First byte of the doorbells that the MECs get.
+    CP_MEC_DOORBELL_RANGE_LOWER @ 0, 0x105c as cp_mec_doorbell_range {
+        /// Dword.
+        DWORD[27:2]
+    };
+    /// Last dword's first byte of the doorbells that the MECs get.
+    CP_MEC_DOORBELL_RANGE_UPPER @ 0, 0x105d;
+    /// Polling of write pointers.
+    CP_PQ_WPTR_POLL_CNTL @ 0, 0x1083 as cp_pq_wptr_poll_cntl {
+        /// All the time.
+        EN[31:31]
+    };
+    /// Polls the write pointers of the queues of MEC1 whose bit is set, once.
+    CP_PQ_WPTR_POLL_CNTL1 @ 0, 0x1084;
+    /// Interrupts of a pipe of the MECs. Banked by ME and pipe.
+    CPC_INT_CNTL @ 0, 0x10b4 as cpc_int_cntl {
+        /// A privileged register.
+        PRIV_REG_INT_ENABLE[23:23]
+        /// A packet that does not exist.
+        OPCODE_ERROR_INT_ENABLE[24:24]
+        /// End of pipe.
+        TIME_STAMP_INT_ENABLE[26:26]
+        /// A packet with bits that must be 0.
+        RESERVED_BIT_ERROR_INT_ENABLE[27:27]
+    };
+    /// Doorbells of the CP.
+    CP_PQ_STATUS @ 0, 0x10b8 as cp_pq_status {
+        /// They work.
+        DOORBELL_ENABLE[1:1]
+    };
+    /// Kills the waves of a queue and whatever else it is at. Banked by ME, pipe and queue.
+    SPI_COMPUTE_QUEUE_RESET @ 0, 0x11db as spi_compute_queue_reset {
+        /// Now.
+        RESET[0:0]
+    };
+    /// The queue runs. Banked by ME, pipe and queue, as what follows.
+    CP_HQD_ACTIVE @ 0, 0x1247 as cp_hqd_active {
+        /// It does.
+        ACTIVE[0:0]
+    };
+    /// Where the CP polls the write pointer.
+    CP_HQD_PQ_WPTR_POLL_ADDR @ 0, 0x1252;
+    /// The same, high part.
+    CP_HQD_PQ_WPTR_POLL_ADDR_HI @ 0, 0x1253;
+    /// The queue's doorbell.
+    CP_HQD_PQ_DOORBELL_CONTROL @ 0, 0x1254;
+    /// Asks for the queue to be taken off.
+    CP_HQD_DEQUEUE_REQUEST @ 0, 0x125d as cp_hqd_dequeue_request {
+        /// 1 drain, 2 reset, 3 save.
+        DEQUEUE_REQ[2:0]
+    };
+    /// End-of-pipe buffer: read pointer.
+    CP_HQD_EOP_RPTR @ 0, 0x126d;
+    /// Write pointer, dwords.
+    CP_HQD_PQ_WPTR_LO @ 0, 0x127b;
+    /// The same, high part.
+    CP_HQD_PQ_WPTR_HI @ 0, 0x127c;
+    /// Global data share of VMID 0: base, and after it size; those of the others follow.
+    GDS_VMID0_BASE @ 0, 0x1300;
+    /// Global wave sync of VMID 0; those of the others follow.
+    GDS_GWS_VMID0 @ 0, 0x1320;
+    /// Ordered append of VMID 0; those of the others follow.
+    GDS_OA_VMID0 @ 0, 0x1330;
     /// Where GFXHUB's registers begin: VM_L2_CNTL.
     VM_L2_CNTL @ 0, 0x840;
     /// Address swizzle.

@@ -77,6 +77,17 @@ static const struct kfd_expect answer_xnack_on = DIFFERS(EPERM, 0);
 static const struct kfd_expect answer_xnack_with_queues = SAME(EBUSY);
 static const struct kfd_expect answer_runtime_twice = SAME(EBUSY);
 static const struct kfd_expect answer_runtime_with_queues = SAME(EEXIST);
+static const struct kfd_expect answer_eop_size = SAME(EINVAL);
+static const struct kfd_expect answer_eop_unmapped = SAME(EINVAL);
+static const struct kfd_expect answer_save_size = SAME(EINVAL);
+static const struct kfd_expect answer_save_unmapped = SAME(EINVAL);
+static const struct kfd_expect answer_cu_mask_size = SAME(EINVAL);
+/* amdkfd lets the waves wait for ever. */
+static const struct kfd_expect answer_cu_mask_empty = DIFFERS(EINVAL, 0);
+static const struct kfd_expect answer_wave_state_active = SAME(EINVAL);
+static const struct kfd_expect answer_gws_none = SAME(ENODEV);
+static const struct kfd_expect answer_gws_unknown_queue = SAME(EINVAL);
+static const struct kfd_expect answer_queues_too_many = SAME(ENOSPC);
 
 /* Events. */
 static const struct kfd_expect answer_event_type_unknown = DIFFERS(EINVAL, 0);

@@ -2,7 +2,9 @@
 //! The v9 compute queue descriptor. Dwords 128 to 183 are the image of the `CP_MQD_*` and `CP_HQD_*` registers
 //! in their order.
 
-use crate::bits::{hi, join, lo, Field};
+use super::cu_mask::ENGINES;
+use super::hqd::{self, HqdImage};
+use crate::bits::{hi, lo, Field};
 use crate::doorbell::Doorbell;
 use crate::queue::Priority;
 use crate::sdma::ring::RingSize;
@@ -11,24 +13,21 @@ use crate::sdma::ring::RingSize;
 pub const DWORDS: usize = 512;
 /// The descriptor dwords that a direct load copies to the registers.
 pub const HQD: core::ops::Range<usize> = 128..184;
-/// Dword in BAR5 of the register that dword 128 is the image of, `CP_MQD_BASE_ADDR`.
-pub const HQD_FIRST_REGISTER: u32 = 0x3245;
 /// Bytes of the end-of-pipe buffer that gfx90a's users allocate.
 pub const EOP_BYTES: u64 = 4096;
 
 const HEADER: usize = 0;
 const PIPELINESTAT_ENABLE: usize = 11;
-const THREAD_MGMT: [usize; 8] = [23, 24, 26, 27, 39, 40, 41, 42];
+/// The descriptor's dwords with the CU masks of shader engines 0 to 7.
+pub const CU_MASKS: [usize; ENGINES] = [23, 24, 26, 27, 39, 40, 41, 42];
 const MQD_BASE_LO: usize = 128;
 const MQD_BASE_HI: usize = 129;
-const ACTIVE: usize = 130;
 const VMID: usize = 131;
 const PERSISTENT_STATE: usize = 132;
 const PIPE_PRIORITY: usize = 133;
 const QUANTUM: usize = 135;
 const PQ_BASE_LO: usize = 136;
 const PQ_BASE_HI: usize = 137;
-const PQ_RPTR: usize = 138;
 const RPTR_REPORT_LO: usize = 139;
 const RPTR_REPORT_HI: usize = 140;
 const WPTR_POLL_LO: usize = 141;
@@ -48,9 +47,6 @@ const CNTL_STACK_SIZE: usize = 175;
 const WG_STATE_OFFSET: usize = 176;
 const CTX_SAVE_SIZE: usize = 177;
 const AQL_CONTROL: usize = 181;
-const PQ_WPTR_LO: usize = 182;
-const PQ_WPTR_HI: usize = 183;
-const QUEUE_DOORBELL_ID0: usize = 240;
 
 const HEADER_VALUE: u32 = 0xc031_0800;
 const PRELOAD_REQ: Field = Field::bit(0);
@@ -61,7 +57,6 @@ const QUANTUM_SCALE: Field = Field::bit(4);
 const QUANTUM_DURATION: Field = Field::new(13, 8);
 const DOORBELL_BIF_DROP: Field = Field::bit(1);
 const DOORBELL_OFFSET: Field = Field::new(27, 2);
-const DOORBELL_EN: Field = Field::bit(30);
 const QUEUE_SIZE: Field = Field::new(5, 0);
 const RPTR_BLOCK_SIZE: Field = Field::new(13, 8);
 const QUEUE_FULL_EN: Field = Field::bit(14);
@@ -100,6 +95,9 @@ pub struct ContextSave {
     pub size: u32,
     /// Bytes of the control stack at its start.
     pub control_stack: u32,
+    /// There is a trap handler that saves waves. Without one they are only ever drained or reset: the hardware must
+    /// not switch queues by asking waves to save themselves.
+    pub trap_handler: bool,
 }
 
 /// What a compute queue is made of.
@@ -145,7 +143,7 @@ impl ComputeMqd {
         let dwords = &mut mqd.0;
         dwords[HEADER] = HEADER_VALUE;
         dwords[PIPELINESTAT_ENABLE] = 1;
-        for engine in THREAD_MGMT {
+        for engine in CU_MASKS {
             dwords[engine] = u32::MAX;
         }
         dwords[MQD_BASE_LO] = lo(queue.mqd_address);
@@ -153,7 +151,7 @@ impl ComputeMqd {
         dwords[VMID] = queue.vmid.into();
         dwords[PERSISTENT_STATE] = PRELOAD_REQ.flag(true)
             | PRELOAD_SIZE.put(0x53)
-            | QSWITCH_MODE.flag(queue.context_save.is_some());
+            | QSWITCH_MODE.flag(matches!(queue.context_save, Some(save) if save.trap_handler));
         dwords[PIPE_PRIORITY] = queue.priority.pipe();
         dwords[QUANTUM] =
             QUANTUM_EN.flag(true) | QUANTUM_SCALE.flag(true) | QUANTUM_DURATION.put(1);
@@ -185,68 +183,24 @@ impl ComputeMqd {
         mqd
     }
 
-    /// A descriptor as read back from memory.
-    #[inline]
-    pub const fn from_dwords(dwords: [u32; DWORDS]) -> Self {
-        Self(dwords)
-    }
-
     /// The dwords that go to memory.
     #[inline]
     pub const fn dwords(&self) -> &[u32; DWORDS] {
         &self.0
     }
 
-    /// The dword in BAR5 and the value of each register that a direct load writes, in its order.
+    /// The part that goes to the HQD's registers.
     #[inline]
-    pub fn hqd(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
-        (HQD_FIRST_REGISTER..).zip(self.0[HQD].iter().copied())
-    }
-
-    /// DOORBELL_CONTROL with the doorbell enabled.
-    #[inline]
-    pub const fn doorbell_enabled(&self) -> u32 {
-        self.0[DOORBELL_CONTROL] | DOORBELL_EN.flag(true)
-    }
-
-    /// Whether the descriptor says that the queue is on the hardware.
-    #[inline]
-    pub const fn is_active(&self) -> bool {
-        self.0[ACTIVE] != 0
-    }
-
-    /// The saved read pointer, in the ring's units.
-    #[inline]
-    pub const fn read_pointer(&self) -> u32 {
-        self.0[PQ_RPTR]
-    }
-
-    /// The saved write pointer, in the ring's units.
-    #[inline]
-    pub const fn write_pointer(&self) -> u64 {
-        join(self.0[PQ_WPTR_LO], self.0[PQ_WPTR_HI])
-    }
-
-    /// Sets the waves that the queue may use on shader engine `engine`; others than 0 to 7 do not exist and
-    /// change nothing.
-    #[inline]
-    pub fn set_cu_mask(&mut self, engine: usize, mask: u32) {
-        if let Some(&dword) = THREAD_MGMT.get(engine) {
-            self.0[dword] = mask;
-        }
-    }
-
-    /// The doorbell, in dwords, that firmware logged in HIQ's descriptor for a queue that it failed to preempt;
-    /// 0 for none.
-    #[inline]
-    pub const fn stuck_doorbell(&self) -> u32 {
-        self.0[QUEUE_DOORBELL_ID0]
+    pub fn hqd(&self) -> HqdImage {
+        let mut image = [0; hqd::DWORDS];
+        image.copy_from_slice(&self.0[HQD]);
+        HqdImage::new(image)
     }
 }
 
 /// CP_HQD_PQ_CONTROL.
 #[inline]
-fn pq_control(size: RingSize, format: Format) -> u32 {
+pub(super) fn pq_control(size: RingSize, format: Format) -> u32 {
     let common =
         QUEUE_SIZE.put(size.order() - 1) | RPTR_BLOCK_SIZE.put(5) | UNORD_DISPATCH.flag(true);
     common

@@ -66,6 +66,12 @@ impl RingSize {
         ((position % self.bytes()) / DWORD) as usize
     }
 
+    /// Whether two pointers in dwords fall on the same dword of the ring.
+    #[inline]
+    pub const fn is_same_dword(self, one: u64, other: u64) -> bool {
+        (one ^ other) & (self.dwords() as u64 - 1) == 0
+    }
+
     /// The bytes between the pointers. `None` when they cannot belong to one ring: not whole dwords, the write
     /// pointer behind the read pointer, or more than the ring's size ahead of it.
     #[inline]

@@ -130,7 +130,7 @@ pub const MI210: Asic = Asic {
     sdma_engines: 2,
     sdma_xgmi_engines: 3,
     sdma_queues_per_engine: 8,
-    cp_queues: 24,
+    cp_queues: crate::queue::USER_HQDS as u32,
     max_engine_mhz: 1700,
     max_memory_mhz: 1600,
     memory_width: 4096,

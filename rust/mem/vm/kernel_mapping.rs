@@ -80,7 +80,7 @@ impl Vm {
             }
             at += run.size;
         }
-        let done = done.and_then(|()| state.flush(&self.gpu, Flush::Lightweight));
+        let done = done.and_then(|()| self.flush(Flush::Lightweight));
         // The mapping's end takes the lock.
         drop(state);
         done.map(|()| mapping)
@@ -91,7 +91,7 @@ impl Drop for KernelMapping {
     fn drop(&mut self) {
         let mut state = self.vm.state.lock();
         let idle = state.tree.clear(self.range, &mut 0);
-        match state.flush(&self.vm.gpu, Flush::Heavyweight) {
+        match self.vm.flush(Flush::Heavyweight) {
             Ok(()) => {
                 state.upper.give_back(self.range.start());
                 drop(state);

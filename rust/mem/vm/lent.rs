@@ -8,9 +8,9 @@
 
 use super::{mapping::Mapping, table::Reserved, Vm};
 use crate::{
-    ip::{gmc::Flush, vmid::Vmid},
+    ip::gmc::Flush,
     kern::{
-        barrier, trace,
+        trace,
         user_range::{Change, DevicePages, Stamp, Watch, Watcher},
         workqueue,
     },
@@ -29,7 +29,7 @@ use kernel::{
     new_mutex,
     prelude::*,
     sync::{
-        atomic::{Acquire, Atomic, Full, Release},
+        atomic::{Acquire, Atomic, Release},
         Arc, Mutex,
     },
     time::msecs_to_jiffies,
@@ -138,7 +138,7 @@ impl Watcher for Lent {
         state.now = Now::Invalid;
         self.invalid.store(true, Release);
         let written = state.reserved.clear(&self.vm.gpu);
-        if self.vm.flush_bound(Flush::Heavyweight).is_err() {
+        if self.vm.flush(Flush::Heavyweight).is_err() {
             dev_err!(
                 self.vm.gpu.dev,
                 "the GPU does not answer a flush: it may use memory that a process has given back\n"
@@ -166,20 +166,6 @@ impl Vm {
     fn restore_in(self: &Arc<Self>, delay_ms: u32) {
         let delay = msecs_to_jiffies(delay_ms);
         let _ = workqueue::background().enqueue_delayed(self.clone(), delay);
-    }
-
-    /// Makes changed entries known to the GPU, without the VM's lock. Errors as [`Gmc::flush`](crate::ip::gmc::Gmc).
-    fn flush_bound(&self, kind: Flush) -> Result {
-        barrier::wmb();
-        // Either the VMID is seen here, or it is bound later, and the tables are read after that.
-        let number = self.vmid.fetch_add(0, Full);
-        match u8::try_from(number).ok().and_then(Vmid::new) {
-            None | Some(Vmid::KERNEL) => Ok(()),
-            Some(vmid) => {
-                trace::tlb_flush(vmid.get().into(), kind as u32);
-                self.gpu.gmc.flush(vmid, kind)
-            }
-        }
     }
 
     /// Maps lent memory for the first time. `EFAULT` when the process does not have all of it; `ENOMEM`, `EINTR` and
@@ -248,7 +234,7 @@ impl Vm {
         }
         let idle = state.tree.clear(range, &mut written);
         if !idle.is_empty() {
-            if let Err(error) = state.flush(&self.gpu, Flush::Heavyweight) {
+            if let Err(error) = self.flush(Flush::Heavyweight) {
                 core::mem::forget(idle);
                 return Err(error);
             }
@@ -283,7 +269,7 @@ impl Vm {
                 self.evicted.lock().invalid -= 1;
             }
         }
-        state.flush(&self.gpu, Flush::Lightweight)?;
+        self.flush(Flush::Lightweight)?;
         trace::map(self.group.pid(), range.start(), range.size(), written);
         Ok(true)
     }

@@ -3,10 +3,7 @@
 
 use super::Vm;
 use crate::ip::vmid::{Vmid, VmidLease};
-use kernel::{
-    prelude::*,
-    sync::{atomic::Full, Arc},
-};
+use kernel::{prelude::*, sync::Arc};
 
 /// A VMID that is bound to the VM's page tables.
 pub(super) struct Bound {
@@ -38,18 +35,15 @@ impl VmidUse {
 impl Vm {
     /// Makes sure that the VM has a VMID, which is process `pasid`'s for interrupts. `ENOSPC` when all VMIDs
     /// are taken, `EBUSY` when the VM has one for another process, `ETIMEDOUT` when the hardware does not
-    /// answer.
+    /// answer. Allocates nothing.
     pub(crate) fn use_vmid(self: &Arc<Self>, pasid: u16) -> Result<VmidUse> {
-        let mut state = self.state.lock();
-        let state = &mut *state;
-        let bound = match &mut state.bound {
+        let mut bound = self.bound.lock();
+        let bound = match &mut *bound {
             Some(bound) if bound.pasid != pasid => return Err(EBUSY),
             Some(bound) => bound,
             none => {
                 let lease = self.gpu.vmids.lease()?;
-                // Before the hardware knows the tables: see `Vm::flush_bound`.
-                self.vmid.xchg(lease.vmid().get().into(), Full);
-                if let Err(error) = self.gpu.gmc.bind(lease.vmid(), pasid, state.tree.base()) {
+                if let Err(error) = self.gpu.gmc.bind(lease.vmid(), pasid, self.root) {
                     self.unbind(lease);
                     return Err(error);
                 }
@@ -71,10 +65,7 @@ impl Vm {
     /// confirm.
     fn unbind(&self, lease: VmidLease) {
         match self.gpu.gmc.unbind(lease.vmid()) {
-            Ok(()) => {
-                self.vmid.xchg(0, Full);
-                drop(lease);
-            }
+            Ok(()) => drop(lease),
             Err(_) => self.lose(lease, self.gpu.clone()),
         }
     }
@@ -82,13 +73,13 @@ impl Vm {
 
 impl Drop for VmidUse {
     fn drop(&mut self) {
-        let mut state = self.vm.state.lock();
-        let Some(bound) = &mut state.bound else {
+        let mut slot = self.vm.bound.lock();
+        let Some(bound) = &mut *slot else {
             return;
         };
         bound.users = bound.users.saturating_sub(1);
         if bound.users == 0 {
-            if let Some(bound) = state.bound.take() {
+            if let Some(bound) = slot.take() {
                 self.vm.unbind(bound.lease);
             }
         }

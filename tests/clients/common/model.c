@@ -37,13 +37,14 @@ static bool read_line(int fd, char *text, size_t size)
 	return true;
 }
 
-bool model_command(const char *command)
+bool model_ask(const char *command, char *answer, size_t size)
 {
-	char answer[4096] = "", line[128];
+	char line[128];
 	struct termios mode;
 	int fd = open(LINE, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
 	bool ok;
 
+	answer[0] = '\0';
 	if (fd < 0)
 		return false;
 	if (tcgetattr(fd, &mode) == 0) {
@@ -54,9 +55,18 @@ bool model_command(const char *command)
 	}
 	snprintf(line, sizeof(line), "%s\n", command);
 	ok = write(fd, line, strlen(line)) == (ssize_t)strlen(line) &&
-	     read_line(fd, answer, sizeof(answer)) && strncmp(answer, "ok", 2) == 0;
+	     read_line(fd, answer, size) && strncmp(answer, "ok", 2) == 0;
 	if (!ok)
 		tap_note("model: '%s' was answered with '%s'", command, answer);
+	else
+		memmove(answer, answer + 2, strlen(answer + 2) + 1);
 	close(fd);
 	return ok;
+}
+
+bool model_command(const char *command)
+{
+	char answer[4096];
+
+	return model_ask(command, answer, sizeof(answer));
 }

@@ -10,5 +10,7 @@
 bool model_present(void);
 /* Sends a command; false unless the answer begins with "ok". */
 bool model_command(const char *command);
+/* The same, with the answer without its "ok ". */
+bool model_ask(const char *command, char *answer, size_t size);
 
 #endif /* RKFD_TEST_MODEL_H */

@@ -2,6 +2,7 @@
 /* Copies of runs of bytes: sizes, kinds of host memory, engines, dependencies, waiting. */
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/pattern.h"
@@ -307,9 +308,21 @@ static bool handler(hsa_signal_value_t value, void *data)
 	return false;
 }
 
+/* How long a copy is held, so that waiting in a loop would show. */
+#define HELD_MS		300
+
+/* What the calling thread has used of a processor. */
+static unsigned int thread_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (unsigned int)t.tv_sec * 1000 + (unsigned int)t.tv_nsec / 1000000;
+}
+
 static void *release_later(void *data)
 {
-	usleep(200000);
+	usleep(HELD_MS * 1000);
 	hsa_signal_store_screlease(*(hsa_signal_t *)data, 0);
 	return NULL;
 }
@@ -322,6 +335,7 @@ static void interrupt_test(void)
 	uint8_t *vram = device_new(size);
 	const unsigned int before = trace_count("rkfd_interrupt", " source=224 ");
 	struct timespec end;
+	unsigned int spent;
 	struct host host;
 	pthread_t thread;
 	bool ok = true;
@@ -332,8 +346,13 @@ static void interrupt_test(void)
 	if (pthread_create(&thread, NULL, release_later, &dep))
 		die("no thread");
 	must(start(&any_engine, vram, gpu, host.gpu, cpu, size, 1, &dep, done), "a held copy");
-	tap_ok(signal_wait(done), "a wait asleep ends");
-	tap_ok(trace_count("rkfd_interrupt", " source=224 ") > before, "an SDMA trap came with it");
+	spent = thread_ms();
+	tap_ok(signal_wait(done), "a wait ends");
+	spent = thread_ms() - spent;
+	if (!tap_ok(spent < HELD_MS / 2, "it was asleep"))
+		tap_note("%u ms of %u", spent, HELD_MS);
+	tap_ok(trace_wait("rkfd_interrupt", " source=224 ", before + 1, 2000),
+	       "an SDMA trap came with it");
 	pthread_join(thread, NULL);
 
 	clock_gettime(CLOCK_REALTIME, &end);

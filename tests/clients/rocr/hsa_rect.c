@@ -145,7 +145,7 @@ static bool check(const struct rect *rect, hsa_amd_copy_direction_t dir)
 
 void rect_tests(void)
 {
-	const unsigned int cases = work(60, 10);
+	const unsigned int cases = work(30, 8);
 	unsigned int d, dimensions, i;
 
 	for (d = 0; d < COUNT(directions); d++) {

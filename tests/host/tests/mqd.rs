@@ -2,10 +2,13 @@
 //! Queue descriptors, and the numbers of CREATE_QUEUE.
 
 use hw::doorbell::{SliceIndex, Slot};
-use hw::mqd::compute::{ComputeMqd, ComputeQueue, ContextSave, Format};
+use hw::mqd::compute::{ComputeMqd, ComputeQueue, ContextSave, Format, CU_MASKS};
+use hw::mqd::cu_mask;
+use hw::mqd::hqd::HqdImage;
 use hw::mqd::sdma::{kernel_rb_cntl, register_of, SdmaMqd, SdmaQueue};
-use hw::queue::{Percentage, Priority, QueueType};
+use hw::queue::{Hqd, Percentage, Priority, QueueType};
 use hw::sdma::ring::RingSize;
+use hw::topology::asic::MI210;
 use proptest::prelude::*;
 
 const BAR: u64 = 2 << 20;
@@ -125,6 +128,7 @@ fn compute_queue(format: Format) -> ComputeQueue {
             base: 0x7e00_0000_0000,
             size: 0x3c9_1000,
             control_stack: 0x9000,
+            trap_handler: true,
         }),
     }
 }
@@ -174,12 +178,85 @@ fn a_compute_descriptor_has_the_dwords_of_the_specification() {
     for dword in [23, 24, 26, 27, 39, 40, 41, 42] {
         assert_eq!(d[dword], u32::MAX);
     }
-    assert_eq!(mqd.doorbell_enabled(), d[143] | 1 << 30);
-    let registers: Vec<(u32, u32)> = mqd.hqd().collect();
-    assert_eq!(registers.len(), 56);
-    assert_eq!(registers[0], (0x3245, 0x2000));
-    assert_eq!(registers[3], (0x3248, 8));
-    assert_eq!(registers[55].0, 0x327c);
+    let image = mqd.hqd();
+    assert_eq!(image.dwords()[..], d[128..184]);
+    assert_eq!(image.doorbell_enabled(), d[143] | 1 << 30);
+    assert_eq!(image.eop_started(), 1 << 31);
+    assert_eq!(image.write_pointer_address(), 0x7f00_0000_1038);
+}
+
+#[test]
+fn waves_are_not_switched_without_a_handler() {
+    let mut queue = compute_queue(Format::Aql);
+    if let Some(save) = &mut queue.context_save {
+        save.trap_handler = false;
+    }
+    let mqd = ComputeMqd::new(&queue);
+    assert_eq!(mqd.dwords()[132], 1 | 0x53 << 8);
+    assert_eq!(mqd.dwords()[177], 0x3c9_1000);
+}
+
+/// An image that the CP has saved at those pointers.
+fn saved(read: u32, write: u64) -> HqdImage {
+    let mut dwords = *ComputeMqd::new(&compute_queue(Format::Pm4)).hqd().dwords();
+    dwords[2] = 1;
+    dwords[10] = read;
+    dwords[24] = 1;
+    dwords[54] = write as u32;
+    dwords[55] = (write >> 32) as u32;
+    HqdImage::new(dwords)
+}
+
+#[test]
+fn a_saved_image_can_be_loaded_elsewhere() {
+    let mut image = saved(0, 0);
+    image.prepare(12);
+    assert_eq!(image.dwords()[2], 0);
+    assert_eq!(image.dwords()[3], 12);
+    assert_eq!(image.dwords()[24], 0);
+    image.set_ring(0x7f00_0010_0000, RingSize::new(8192).unwrap(), Format::Pm4);
+    assert_eq!(image.dwords()[8..10], [0x0000_1000, 0x7f]);
+    assert_eq!(image.dwords()[17], 10 | 5 << 8 | 1 << 28);
+    image.set_priority(Priority::new(0).unwrap());
+    assert_eq!(image.dwords()[5], 0);
+}
+
+#[test]
+fn the_saved_waves_are_what_is_below_the_stacks_end() {
+    let mut dwords = *saved(0, 0).dwords();
+    dwords[46] = 0x8ff0;
+    dwords[48] = 0xa000;
+    let state = HqdImage::new(dwords).wave_state();
+    assert_eq!(
+        (state.control_stack_offset, state.control_stack_used),
+        (0x8ff0, 0x10)
+    );
+    assert_eq!((state.waves_offset, state.waves_used), (0xa000, 0x1000));
+    dwords[46] = u32::MAX;
+    dwords[48] = 0;
+    let state = HqdImage::new(dwords).wave_state();
+    assert_eq!((state.control_stack_used, state.waves_used), (0, 0));
+}
+
+proptest! {
+    /// The ring has 1,024 dwords.
+    #[test]
+    fn a_queue_goes_on_at_its_read_pointer(read: u32, ahead in 0u64..1024) {
+        let read = u64::from(read);
+        let image = saved((read % 1024) as u32, read + ahead);
+        prop_assert_eq!(image.resume_write_pointer(), read);
+    }
+
+    #[test]
+    fn hqds_are_numbered_across_the_pipes(index: u8) {
+        let hqd = Hqd::new(index);
+        prop_assert_eq!(hqd.is_some(), index < 32);
+        if let Some(hqd) = hqd {
+            prop_assert!(hqd.pipe() < 4 && hqd.queue() < 8);
+            prop_assert_eq!(hqd.index(), hqd.queue() * 4 + hqd.pipe());
+            prop_assert_eq!(hqd.poll_bit(), u32::from(hqd.pipe()) * 8 + u32::from(hqd.queue()));
+        }
+    }
 }
 
 #[test]
@@ -198,15 +275,25 @@ fn kernel_and_pm4_queues_differ_in_their_bits() {
 }
 
 #[test]
-fn cu_masks_go_to_their_engine() {
-    let mut mqd = ComputeMqd::new(&compute_queue(Format::Aql));
-    mqd.set_cu_mask(4, 0xff);
-    mqd.set_cu_mask(8, 0);
-    let untouched = ComputeMqd::new(&compute_queue(Format::Aql));
-    let changed: Vec<usize> = (0..512)
-        .filter(|&dword| mqd.dwords()[dword] != untouched.dwords()[dword])
-        .collect();
-    assert_eq!(changed, [39]);
+fn a_mask_of_all_cus_is_the_engines_masks() {
+    let masks = cu_mask::spread(&MI210, |_| true).unwrap();
+    for (engine, mask) in (0..).zip(masks) {
+        assert_eq!(mask, MI210.cu_mask(engine));
+    }
+    assert_eq!(masks.iter().map(|mask| mask.count_ones()).sum::<u32>(), 104);
+}
+
+#[test]
+fn neighbours_in_a_mask_are_in_different_engines() {
+    assert_eq!(cu_mask::spread(&MI210, |bit| bit < 8), Some([1; 8]));
+    assert_eq!(
+        cu_mask::spread(&MI210, |bit| bit == 9),
+        Some([0, 2, 0, 0, 0, 0, 0, 0])
+    );
+    // Bits beyond the last CU are nobody's.
+    assert_eq!(cu_mask::spread(&MI210, |bit| bit >= 104), None);
+    assert_eq!(cu_mask::spread(&MI210, |_| false), None);
+    assert_eq!(CU_MASKS, [23, 24, 26, 27, 39, 40, 41, 42]);
 }
 
 #[test]

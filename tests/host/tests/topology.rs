@@ -88,7 +88,7 @@ fn a_gpu_node_says_what_libhsakmt_needs() {
         ("num_sdma_engines", 2),
         ("num_sdma_xgmi_engines", 0),
         ("num_sdma_queues_per_engine", 8),
-        ("num_cp_queues", 24),
+        ("num_cp_queues", 32),
         ("cwsr_size", 0x3c9_1000),
         ("ctl_stack_size", 0x9000),
         ("fw_version", 60),

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The part of a compute descriptor that is the image of the HQD's registers: what a direct load copies, and what the
+//! CP saves when it lets go of the queue.
+
+use super::compute::{pq_control, Format, HQD};
+use crate::bits::{hi, join, lo, Field};
+use crate::queue::Priority;
+use crate::sdma::ring::RingSize;
+
+/// Dwords of the image.
+pub const DWORDS: usize = HQD.end - HQD.start;
+
+const ACTIVE: usize = 130 - HQD.start;
+const VMID: usize = 131 - HQD.start;
+const PIPE_PRIORITY: usize = 133 - HQD.start;
+const PQ_BASE_LO: usize = 136 - HQD.start;
+const PQ_BASE_HI: usize = 137 - HQD.start;
+const PQ_RPTR: usize = 138 - HQD.start;
+const WPTR_POLL_LO: usize = 141 - HQD.start;
+const WPTR_POLL_HI: usize = 142 - HQD.start;
+const DOORBELL_CONTROL: usize = 143 - HQD.start;
+const PQ_CONTROL: usize = 145 - HQD.start;
+const DEQUEUE_REQUEST: usize = 152 - HQD.start;
+const EOP_RPTR: usize = 168 - HQD.start;
+const CNTL_STACK_OFFSET: usize = 174 - HQD.start;
+const CNTL_STACK_SIZE: usize = 175 - HQD.start;
+const WG_STATE_OFFSET: usize = 176 - HQD.start;
+const PQ_WPTR_LO: usize = 182 - HQD.start;
+const PQ_WPTR_HI: usize = 183 - HQD.start;
+
+const DOORBELL_EN: Field = Field::bit(30);
+const QUEUE_SIZE: Field = Field::new(5, 0);
+const INIT_FETCHER: Field = Field::bit(31);
+
+/// Dwords 128 to 183 of a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HqdImage([u32; DWORDS]);
+
+/// What of a queue's waves the CP has saved, in bytes; both stacks grow downwards from their end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaveState {
+    /// Where the used part of the control stack begins.
+    pub control_stack_offset: u32,
+    /// Used bytes of the control stack.
+    pub control_stack_used: u32,
+    /// Where the saved waves end.
+    pub waves_offset: u32,
+    /// Bytes of saved waves.
+    pub waves_used: u32,
+}
+
+impl HqdImage {
+    /// The image of those dwords.
+    #[inline]
+    pub const fn new(dwords: [u32; DWORDS]) -> Self {
+        Self(dwords)
+    }
+
+    /// The dwords.
+    #[inline]
+    pub const fn dwords(&self) -> &[u32; DWORDS] {
+        &self.0
+    }
+
+    /// Makes it one that can be loaded, in address space `vmid`: whatever was saved with it, the queue is not active
+    /// and nobody asks for it.
+    #[inline]
+    pub fn prepare(&mut self, vmid: u8) {
+        self.0[VMID] = vmid.into();
+        self.0[ACTIVE] = 0;
+        self.0[DEQUEUE_REQUEST] = 0;
+    }
+
+    /// Another ring, of a queue that holds packets of `format`.
+    #[inline]
+    pub fn set_ring(&mut self, base: u64, size: RingSize, format: Format) {
+        self.0[PQ_BASE_LO] = lo(base >> 8);
+        self.0[PQ_BASE_HI] = hi(base >> 8);
+        self.0[PQ_CONTROL] = pq_control(size, format);
+    }
+
+    /// Another priority.
+    #[inline]
+    pub fn set_priority(&mut self, priority: Priority) {
+        self.0[PIPE_PRIORITY] = priority.pipe();
+    }
+
+    /// CP_HQD_PQ_DOORBELL_CONTROL with the doorbell enabled.
+    #[inline]
+    pub const fn doorbell_enabled(&self) -> u32 {
+        self.0[DOORBELL_CONTROL] | DOORBELL_EN.flag(true)
+    }
+
+    /// CP_HQD_EOP_RPTR with the bit that starts the fetcher.
+    #[inline]
+    pub const fn eop_started(&self) -> u32 {
+        self.0[EOP_RPTR] | INIT_FETCHER.flag(true)
+    }
+
+    /// Where the CP polls the write pointer.
+    #[inline]
+    pub const fn write_pointer_address(&self) -> u64 {
+        join(self.0[WPTR_POLL_LO], self.0[WPTR_POLL_HI])
+    }
+
+    /// The 64-bit write pointer, dwords, that equals the read pointer: where the CP goes on before it has polled the
+    /// real one. The saved read pointer has the ring's bits only; those above are those of the saved write pointer,
+    /// less a carry if the ring wrapped in between.
+    #[inline]
+    pub const fn resume_write_pointer(&self) -> u64 {
+        let ring = 2u64 << QUEUE_SIZE.get(self.0[PQ_CONTROL]);
+        let saved = join(self.0[PQ_WPTR_LO], self.0[PQ_WPTR_HI]);
+        let read = self.0[PQ_RPTR] as u64 % ring;
+        let above = saved - saved % ring;
+        if read > saved % ring && above >= ring {
+            // The write pointer has begun a round that the read pointer has not.
+            above - ring + read
+        } else {
+            above + read
+        }
+    }
+
+    /// What of the queue's waves is saved. Nothing for figures that make no sense.
+    #[inline]
+    pub const fn wave_state(&self) -> WaveState {
+        let stack = self.0[CNTL_STACK_SIZE];
+        let offset = self.0[CNTL_STACK_OFFSET];
+        let waves = self.0[WG_STATE_OFFSET];
+        WaveState {
+            control_stack_offset: offset,
+            control_stack_used: stack.saturating_sub(offset),
+            waves_offset: waves,
+            waves_used: waves.saturating_sub(stack),
+        }
+    }
+}

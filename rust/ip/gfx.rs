@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0
+//! GC 9.4's command processor: the compute micro engines (MECs) and their hardware queue slots (HQDs).
+
+use kernel::prelude::*;
+use kernel::sync::{new_mutex, Arc, Mutex, MutexGuard};
+use kernel::time::delay::fsleep;
+use kernel::time::Delta;
+
+use hw::bits::{hi, lo};
+use hw::ip::{Block, Ip};
+use hw::mqd::hqd::HqdImage;
+use hw::queue::{Hqd, MEC1, MEC_PIPES};
+use hw::va::SH_MEM_BASES;
+
+use crate::kern::mmio::Mmio;
+use crate::regs::gc::{
+    self as regs, cp_hqd_active, cp_hqd_dequeue_request, cp_mec_cntl, cp_mec_doorbell_range,
+    cp_pq_status, cp_pq_wptr_poll_cntl, cpc_int_cntl, grbm_cntl, grbm_gfx_cntl, sh_mem_config,
+    spi_compute_queue_reset,
+};
+use crate::regs::hub::VMIDS;
+use crate::regs::{bit, with, Reg, Window};
+
+/// How long the MECs take to stand or to run.
+const MEC_PAUSE: Delta = Delta::from_micros(50);
+/// How long a pipe is held in reset.
+const RESET_PAUSE: Delta = Delta::from_millis(1);
+/// READ_TIMEOUT of the GRBM, its largest.
+const READ_TIMEOUT: u32 = 0xff;
+/// ALIGNMENT_MODE: any.
+const UNALIGNED: u32 = 3;
+
+/// DEQUEUE_REQ: after the packets and waves that are under way; a queue that waits goes at once, and will wait again.
+const DRAIN: u32 = 1;
+/// DEQUEUE_REQ: without its waves.
+const RESET_WAVES: u32 = 2;
+
+/// The banks of registers of which one at a time is accessed (GRBM_GFX_CNTL).
+#[derive(Clone, Copy)]
+struct Select {
+    me: u8,
+    pipe: u8,
+    queue: u8,
+    vmid: u32,
+}
+
+/// The block.
+#[pin_data]
+pub(crate) struct Gfx {
+    regs: Window,
+    /// Held while a bank is selected. Nothing else is taken, waited for or allocated under it.
+    #[pin]
+    selection: Mutex<()>,
+}
+
+/// A selected bank; what there is one of is selected again when this is dropped.
+struct Bank<'a> {
+    regs: &'a Window,
+    _lock: MutexGuard<'a, ()>,
+}
+
+impl Bank<'_> {
+    fn set(&self, select: Select) {
+        self.regs.write(
+            regs::GRBM_GFX_CNTL,
+            grbm_gfx_cntl::MEID.put(select.me.into())
+                | grbm_gfx_cntl::PIPEID.put(select.pipe.into())
+                | grbm_gfx_cntl::QUEUEID.put(select.queue.into())
+                | grbm_gfx_cntl::VMID.put(select.vmid),
+        );
+    }
+}
+
+impl Drop for Bank<'_> {
+    fn drop(&mut self) {
+        self.regs.write(regs::GRBM_GFX_CNTL, 0);
+    }
+}
+
+impl Gfx {
+    /// The block of the ASIC whose blocks are `ips`; ENODEV if it has none. ENOMEM.
+    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [Ip]) -> Result<Arc<Self>> {
+        let regs = Window::new(mmio, ips, Block::Gc, 0)?;
+        Arc::pin_init(
+            pin_init!(Self {
+                regs,
+                selection <- new_mutex!((), "Gfx::selection"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    fn select(&self, select: Select) -> Bank<'_> {
+        let bank = Bank {
+            _lock: self.selection.lock(),
+            regs: &self.regs,
+        };
+        bank.set(select);
+        bank
+    }
+
+    fn bank(&self, hqd: Hqd) -> Bank<'_> {
+        self.select(Select {
+            me: MEC1,
+            pipe: hqd.pipe(),
+            queue: hqd.queue(),
+            vmid: 0,
+        })
+    }
+
+    /// Sets what shaders and queues need up and lets the MECs run, with no queue; `doorbells` bytes of the doorbell
+    /// BAR may be theirs. Sleeps.
+    pub(crate) fn bring_up(&self, doorbells: u64) {
+        let r = &self.regs;
+        self.halt(true);
+        r.update(regs::GRBM_CNTL, &[(grbm_cntl::READ_TIMEOUT, READ_TIMEOUT)]);
+        for vmid in 0..VMIDS {
+            let bank = self.select(Select {
+                me: 0,
+                pipe: 0,
+                queue: 0,
+                vmid,
+            });
+            r.write(
+                regs::SH_MEM_CONFIG,
+                sh_mem_config::ALIGNMENT_MODE.put(UNALIGNED)
+                    | sh_mem_config::RETRY_DISABLE.flag(true)
+                    | sh_mem_config::ADDRESS_MODE.put(0),
+            );
+            r.write(regs::SH_MEM_BASES, SH_MEM_BASES);
+            drop(bank);
+            // Nobody has any of the global data share.
+            r.write(regs::GDS_VMID0_BASE.nth(vmid, 2), 0);
+            r.write(regs::GDS_VMID0_BASE.nth(1, 1).nth(vmid, 2), 0);
+            r.write(regs::GDS_GWS_VMID0.nth(vmid, 1), 0);
+            r.write(regs::GDS_OA_VMID0.nth(vmid, 1), 0);
+        }
+        r.update(regs::CP_PQ_WPTR_POLL_CNTL, &[(cp_pq_wptr_poll_cntl::EN, 0)]);
+        r.write(
+            regs::CP_MEC_DOORBELL_RANGE_LOWER,
+            cp_mec_doorbell_range::DWORD.put(0),
+        );
+        r.write(
+            regs::CP_MEC_DOORBELL_RANGE_UPPER,
+            cp_mec_doorbell_range::DWORD.put(lo(doorbells / 4).saturating_sub(1)),
+        );
+        r.update(regs::CP_PQ_STATUS, &[(cp_pq_status::DOORBELL_ENABLE, 1)]);
+        for pipe in 0..MEC_PIPES {
+            let _bank = self.select(Select {
+                me: MEC1,
+                pipe,
+                queue: 0,
+                vmid: 0,
+            });
+            r.write(
+                regs::CPC_INT_CNTL,
+                cpc_int_cntl::TIME_STAMP_INT_ENABLE.flag(true)
+                    | cpc_int_cntl::OPCODE_ERROR_INT_ENABLE.flag(true)
+                    | cpc_int_cntl::PRIV_REG_INT_ENABLE.flag(true)
+                    | cpc_int_cntl::RESERVED_BIT_ERROR_INT_ENABLE.flag(true),
+            );
+        }
+        self.halt(false);
+    }
+
+    /// Halts the MECs, whatever they are doing. Sleeps.
+    pub(crate) fn stop(&self) {
+        self.regs
+            .update(regs::CP_PQ_STATUS, &[(cp_pq_status::DOORBELL_ENABLE, 0)]);
+        self.halt(true);
+    }
+
+    fn halt(&self, halt: bool) {
+        self.regs.write(
+            regs::CP_MEC_CNTL,
+            cp_mec_cntl::MEC_ME1_HALT.flag(halt) | cp_mec_cntl::MEC_ME2_HALT.flag(halt),
+        );
+        fsleep(MEC_PAUSE);
+    }
+
+    /// Loads a queue into `hqd`, which is free, and has it go on where it was. A doorbell that rings from now on finds
+    /// it, and one that has rung before is found by polling the write pointer once.
+    pub(crate) fn load(self: &Arc<Self>, hqd: Hqd, image: &HqdImage) -> HqdGuard {
+        let bank = self.bank(hqd);
+        let r = bank.regs;
+        for (n, dword) in (0..).zip(image.dwords()) {
+            r.write(regs::HQD.nth(n, 1), *dword);
+        }
+        // Doorbells work before the write pointer is polled: none falls in between.
+        r.write(regs::CP_HQD_PQ_DOORBELL_CONTROL, image.doorbell_enabled());
+        let pointer = image.resume_write_pointer();
+        r.write(regs::CP_HQD_PQ_WPTR_LO, lo(pointer));
+        r.write(regs::CP_HQD_PQ_WPTR_HI, hi(pointer));
+        let address = image.write_pointer_address();
+        r.write(regs::CP_HQD_PQ_WPTR_POLL_ADDR, lo(address));
+        r.write(regs::CP_HQD_PQ_WPTR_POLL_ADDR_HI, hi(address));
+        r.write(regs::CP_PQ_WPTR_POLL_CNTL1, bit(hqd.poll_bit()));
+        r.write(regs::CP_HQD_EOP_RPTR, image.eop_started());
+        r.write(regs::CP_HQD_ACTIVE, cp_hqd_active::ACTIVE.flag(true));
+        HqdGuard {
+            gfx: self.clone(),
+            hqd,
+        }
+    }
+
+    fn read(&self, hqd: Hqd, reg: Reg) -> u32 {
+        self.bank(hqd).regs.read(reg)
+    }
+
+    /// Resets a pipe of MEC1: the queues on it are gone. Sleeps.
+    pub(crate) fn reset_pipe(&self, pipe: u8) {
+        let _lock = self.selection.lock();
+        let pipes = cp_mec_cntl::MEC_ME1_PIPE_RESET;
+        let control = self.regs.read(regs::CP_MEC_CNTL);
+        self.regs.write(
+            regs::CP_MEC_CNTL,
+            with(control, pipes, bit(u32::from(pipe))),
+        );
+        fsleep(RESET_PAUSE);
+        self.regs.write(regs::CP_MEC_CNTL, with(control, pipes, 0));
+    }
+}
+
+/// A queue in an HQD. Who drops it has seen that the HQD is not active, or else it is reset, and nobody looks whether
+/// that helped.
+pub(crate) struct HqdGuard {
+    gfx: Arc<Gfx>,
+    hqd: Hqd,
+}
+
+impl HqdGuard {
+    /// The HQD.
+    pub(crate) fn hqd(&self) -> Hqd {
+        self.hqd
+    }
+
+    /// Asks the CP to take the queue off when it has ended what it is at. The CP saves in the descriptor how far it is.
+    pub(crate) fn drain(&self) {
+        self.dequeue(&self.gfx.bank(self.hqd), DRAIN);
+    }
+
+    /// Kills what the queue is at, after it has not answered [`HqdGuard::drain`].
+    pub(crate) fn reset(&self) {
+        let bank = self.gfx.bank(self.hqd);
+        self.dequeue(&bank, RESET_WAVES);
+        bank.regs.write(
+            regs::SPI_COMPUTE_QUEUE_RESET,
+            spi_compute_queue_reset::RESET.flag(true),
+        );
+    }
+
+    fn dequeue(&self, bank: &Bank<'_>, how: u32) {
+        bank.regs.write(
+            regs::CP_HQD_DEQUEUE_REQUEST,
+            cp_hqd_dequeue_request::DEQUEUE_REQ.put(how),
+        );
+    }
+
+    /// Whether the queue is still on the hardware. Never on a device that is gone.
+    pub(crate) fn is_active(&self) -> bool {
+        let active = self.gfx.read(self.hqd, regs::CP_HQD_ACTIVE);
+        cp_hqd_active::ACTIVE.is_set(active) && self.gfx.regs.is_present()
+    }
+}
+
+impl Drop for HqdGuard {
+    fn drop(&mut self) {
+        if self.is_active() {
+            self.reset();
+        }
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A queue's descriptor (MQD) in memory, with the control stack behind it, where the hardware looks for it.
+
+use crate::gpu::Gpu;
+use crate::kern::pages::SystemPages;
+use crate::mem::gart::GartBuffer;
+use hw::mqd::compute::{ComputeMqd, ComputeQueue, CU_MASKS, HQD};
+use hw::mqd::cu_mask::ENGINES;
+use hw::mqd::hqd::{self, HqdImage};
+use hw::va::PAGE_SIZE;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+/// Byte of the HQD's image in the descriptor.
+const IMAGE: u64 = HQD.start as u64 * 4;
+
+/// A descriptor. While the queue is on the hardware the CP may write to it.
+pub(super) struct Descriptor {
+    memory: GartBuffer,
+    control_stack: u32,
+}
+
+impl Descriptor {
+    /// The descriptor of `queue`, whose own address is filled in, with room for a control stack of `control_stack`
+    /// bytes. ENOMEM; ENOSPC without room in the GART.
+    pub(super) fn new(gpu: &Arc<Gpu>, mut queue: ComputeQueue, control_stack: u32) -> Result<Self> {
+        let bytes = PAGE_SIZE + u64::from(control_stack);
+        let pages = SystemPages::alloc(&gpu.dev, bytes as usize)?;
+        let memory = gpu.gart.bind(pages)?;
+        queue.mqd_address = memory.mc_addr();
+        memory.write32s(0, ComputeMqd::new(&queue).dwords())?;
+        Ok(Self {
+            memory,
+            control_stack,
+        })
+    }
+
+    /// The HQD's image.
+    pub(super) fn image(&self) -> Result<HqdImage> {
+        let mut dwords = [0; hqd::DWORDS];
+        self.memory.read32s(IMAGE, &mut dwords)?;
+        Ok(HqdImage::new(dwords))
+    }
+
+    /// Changes the HQD's image, of a queue that is not on the hardware, and gives it.
+    pub(super) fn change(&self, change: impl FnOnce(&mut HqdImage)) -> Result<HqdImage> {
+        let mut image = self.image()?;
+        change(&mut image);
+        self.memory.write32s(IMAGE, image.dwords())?;
+        Ok(image)
+    }
+
+    /// Sets the CU masks of the shader engines, of a queue that is not on the hardware.
+    pub(super) fn set_cu_masks(&self, masks: [u32; ENGINES]) -> Result {
+        for (dword, mask) in CU_MASKS.into_iter().zip(masks) {
+            self.memory.write32s(dword as u64 * 4, &[mask])?;
+        }
+        Ok(())
+    }
+
+    /// Dword `index` of the control stack; EINVAL outside.
+    pub(super) fn control_stack_dword(&self, index: u32) -> Result<u32> {
+        let byte = u64::from(index) * 4;
+        if byte >= self.control_stack.into() {
+            return Err(EINVAL);
+        }
+        let mut dword = [0];
+        self.memory.read32s(PAGE_SIZE + byte, &mut dword)?;
+        Ok(dword[0])
+    }
+}

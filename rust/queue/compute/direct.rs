@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Scheduling by the driver: it loads queues into the HQDs of MEC1 itself and gives their processes VMIDs.
+//!
+//! When there are more queues with work than HQDs, or more of their processes than VMIDs, they take turns: the one that
+//! has waited longest comes next, and the one that has been on the hardware longest goes. A queue without work goes at
+//! once, and does not push anybody out. Doorbells of a queue that is not on the hardware find nobody, so the write
+//! pointers of such queues are looked at.
+//!
+//! One work item does everything to the hardware; who wants something says so in the table, and waits for a change of
+//! it.
+
+use super::super::Owner;
+use super::queue::Queue;
+use super::scheduler::{Scheduler, State};
+use super::table::{Entry, Loaded, Seat, Step, Table};
+use crate::ip::gfx::Gfx;
+use crate::kern::workqueue;
+use core::fmt;
+use hw::queue::MEC_PIPES;
+use kernel::prelude::*;
+use kernel::sync::{new_condvar, new_mutex, Arc, CondVar, Mutex, MutexGuard};
+use kernel::time::{msecs_to_jiffies, Instant};
+use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
+use kernel::{dev_err, dev_warn};
+
+/// How long a queue with work stays while another waits, milliseconds.
+const QUANTUM_MS: i64 = 20;
+/// How often a queue that was asked to leave is looked at, milliseconds.
+const LEAVE_POLL_MS: i64 = 1;
+/// How often the write pointers of queues that are out are looked at, milliseconds.
+const WORK_POLL_MS: i64 = 5;
+/// How long a queue may take to end what it is at, milliseconds.
+const DRAIN_MS: i64 = 2000;
+/// How long it may take after its waves were reset, and after its pipe was, milliseconds.
+const RESET_MS: i64 = 500;
+/// The most queues that a GPU takes.
+const MOST: usize = 4096;
+
+/// The scheduler.
+pub(super) struct Direct(Arc<Shared>);
+
+/// What the scheduler and its work item share.
+#[pin_data]
+struct Shared {
+    gfx: Arc<Gfx>,
+    /// Nothing is allocated under it.
+    #[pin]
+    table: Mutex<Table>,
+    /// The table changed.
+    #[pin]
+    changed: CondVar,
+    #[pin]
+    turn: DelayedWork<Self>,
+}
+
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Shared { self.turn }
+}
+
+impl WorkItem for Shared {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        let mut table = this.table.lock();
+        let next = this.take_turn(&mut table);
+        if let (Some(ms), false) = (next, table.closed) {
+            let delay = msecs_to_jiffies(ms.max(1) as u32);
+            let _ = workqueue::highpri().enqueue_delayed(this.clone(), delay);
+        }
+        drop(table);
+        this.changed.notify_all();
+    }
+}
+
+/// The sooner of two times in milliseconds, of which one may be never.
+fn sooner(one: Option<i64>, other: i64) -> Option<i64> {
+    Some(one.map_or(other, |one| one.min(other)))
+}
+
+impl Shared {
+    /// Does what can be done now; in how many milliseconds there may be more.
+    fn take_turn(&self, table: &mut Table) -> Option<i64> {
+        for entry in table.entries.iter_mut() {
+            follow(entry);
+            if !entry.is_wanted() {
+                entry.leave();
+            }
+        }
+        for pipe in 0..MEC_PIPES {
+            self.reset_pipe(table, pipe);
+        }
+        let mut next = self.fill(table);
+        for entry in &table.entries {
+            match entry.seat {
+                Seat::Leaving(..) => next = sooner(next, LEAVE_POLL_MS),
+                Seat::Out if entry.is_wanted() => next = sooner(next, WORK_POLL_MS),
+                _ => {}
+            }
+        }
+        next
+    }
+
+    /// Loads who waits, as far as there is room, and asks others to leave for them. In how many milliseconds one who
+    /// has not had its turn will have had it.
+    fn fill(&self, table: &mut Table) -> Option<i64> {
+        while let Some(index) = table.longest_waiting(true) {
+            match self.load(table, index) {
+                Ok(()) => {}
+                Err(Full::Hqds) => return make_room(table),
+                Err(Full::Vmids) => return make_process_leave(table),
+            }
+        }
+        // Doorbells of those that have no work yet find them, where that is free.
+        while let Some(index) = table.longest_waiting(false) {
+            if self.load(table, index).is_err() {
+                break;
+            }
+        }
+        None
+    }
+
+    /// Loads entry `index`, which is out. One that cannot be loaded for another reason than room has failed.
+    fn load(&self, table: &mut Table, index: usize) -> Result<(), Full> {
+        let hqd = table.free_hqd().ok_or(Full::Hqds)?;
+        let Some(entry) = table.entries.get_mut(index) else {
+            return Ok(());
+        };
+        let queue = &entry.queue;
+        let vmid = match queue.vm().use_vmid(queue.owner.pasid) {
+            Err(ENOSPC) => return Err(Full::Vmids),
+            other => other,
+        };
+        let loaded = vmid.and_then(|vmid| {
+            let number = vmid.vmid().get();
+            let image = queue.descriptor.change(|image| image.prepare(number))?;
+            Ok(Loaded {
+                hqd: self.gfx.load(hqd, &image),
+                vmid,
+            })
+        });
+        entry.since = Instant::now();
+        match loaded {
+            Ok(loaded) => entry.seat = Seat::In(loaded),
+            Err(error) => {
+                let owner = queue.owner;
+                dev_err!(
+                    &*queue.gpu.dev,
+                    "queue {} of process {} cannot be loaded: {error:?}\n",
+                    owner.queue,
+                    owner.pid
+                );
+                queue.fail();
+            }
+        }
+        Ok(())
+    }
+
+    /// Resets `pipe` if a queue needs that, once all others have left it.
+    fn reset_pipe(&self, table: &mut Table, pipe: u8) {
+        let is_here = |entry: &Entry| entry.hqd().is_some_and(|hqd| hqd.pipe() == pipe);
+        let hangs = |entry: &Entry| matches!(entry.seat, Seat::Leaving(_, Step::Pipe));
+        if !table
+            .entries
+            .iter()
+            .any(|entry| is_here(entry) && hangs(entry))
+        {
+            return;
+        }
+        let mut others = false;
+        for entry in table.entries.iter_mut().filter(|entry| is_here(entry)) {
+            if !hangs(entry) && !matches!(entry.seat, Seat::Stuck(_)) {
+                entry.leave();
+                others = true;
+            }
+        }
+        if others {
+            return;
+        }
+        self.gfx.reset_pipe(pipe);
+        for entry in table.entries.iter_mut() {
+            if is_here(entry) && hangs(entry) {
+                entry.reseat(|loaded| Seat::Leaving(loaded, Step::PipeReset));
+            }
+        }
+    }
+
+    fn wake(self: &Arc<Self>) {
+        workqueue::run_in(workqueue::highpri(), self.clone(), 0);
+    }
+
+    /// Waits until `queue`, which may not be on the hardware any more, is off it. ETIMEDOUT when it cannot be got off.
+    fn wait_off(self: &Arc<Self>, table: &mut MutexGuard<'_, Table>, queue: &Queue) -> Result {
+        self.wake();
+        loop {
+            match table.find(queue).map(|entry| &entry.seat) {
+                None | Some(Seat::Out) => return Ok(()),
+                Some(Seat::Stuck(_)) => return Err(ETIMEDOUT),
+                Some(Seat::In(_) | Seat::Leaving(..)) => self.changed.wait(table),
+            }
+        }
+    }
+
+    /// Has `queue` be off the hardware and stay off, until its `off` is counted down. ETIMEDOUT when it cannot be got
+    /// off.
+    fn take_off(self: &Arc<Self>, queue: &Queue) -> Result {
+        let mut table = self.table.lock();
+        if let Some(entry) = table.find(queue) {
+            entry.off += 1;
+        }
+        self.wait_off(&mut table, queue)
+    }
+}
+
+/// Why a queue is not loaded.
+enum Full {
+    /// There is no free HQD.
+    Hqds,
+    /// There is no free VMID.
+    Vmids,
+}
+
+/// Asks as many queues to leave as there are others that wait. In how many milliseconds the next will have had its turn.
+fn make_room(table: &mut Table) -> Option<i64> {
+    let waiting = table.waiting();
+    while table.leaving() < waiting {
+        match table.next_to_leave(QUANTUM_MS) {
+            Some((index, left)) if left <= 0 => {
+                if let Some(entry) = table.entries.get_mut(index) {
+                    entry.leave();
+                }
+            }
+            Some((_, left)) => return Some(left),
+            None => return None,
+        }
+    }
+    None
+}
+
+/// Asks all queues of one process to leave. In how many milliseconds they will have had their turn.
+fn make_process_leave(table: &mut Table) -> Option<i64> {
+    let (pasid, left) = table.next_process_to_leave(QUANTUM_MS)?;
+    if left > 0 {
+        return Some(left);
+    }
+    let all = table.entries.iter_mut();
+    all.filter(|entry| entry.queue.owner.pasid == pasid)
+        .for_each(Entry::leave);
+    None
+}
+
+/// Looks how far a queue is that was asked to leave, and asks more urgently if it takes too long.
+fn follow(entry: &mut Entry) {
+    let Seat::Leaving(loaded, step) = &entry.seat else {
+        return;
+    };
+    if !loaded.hqd.is_active() {
+        entry.reseat(|loaded| {
+            drop(loaded);
+            Seat::Out
+        });
+        return;
+    }
+    let (step, held) = (*step, entry.held_ms());
+    match step {
+        Step::Drain if held >= DRAIN_MS => {
+            let owner = entry.queue.owner;
+            dev_warn!(
+                &*entry.queue.gpu.dev,
+                "compute queue {} of process {} does not leave the hardware: it is reset\n",
+                owner.queue,
+                owner.pid
+            );
+            entry.queue.hangs();
+            entry.reseat(|loaded| {
+                loaded.hqd.reset();
+                Seat::Leaving(loaded, Step::Reset)
+            });
+        }
+        Step::Reset if held >= RESET_MS => {
+            entry.reseat(|loaded| Seat::Leaving(loaded, Step::Pipe));
+        }
+        Step::PipeReset if held >= RESET_MS => {
+            let owner = entry.queue.owner;
+            dev_err!(
+                &*entry.queue.gpu.dev,
+                "compute queue {} of process {} survives a reset of its pipe: its HQD is lost\n",
+                owner.queue,
+                owner.pid
+            );
+            entry.reseat(Seat::Stuck);
+        }
+        _ => {}
+    }
+}
+
+impl Direct {
+    /// No queues. ENOMEM.
+    pub(super) fn new(gfx: &Arc<Gfx>) -> Result<Arc<Self>> {
+        let shared = Arc::pin_init(
+            pin_init!(Shared {
+                gfx: gfx.clone(),
+                table <- new_mutex!(Table::new(), "Direct::table"),
+                changed <- new_condvar!("Direct::changed"),
+                turn <- new_delayed_work!("Direct::turn"),
+            }),
+            GFP_KERNEL,
+        )?;
+        Ok(Arc::new(Self(shared), GFP_KERNEL)?)
+    }
+}
+
+impl Scheduler for Direct {
+    fn add(&self, queue: Arc<Queue>) -> Result {
+        let mut more = KVec::new();
+        loop {
+            let mut table = self.0.table.lock();
+            let count = table.entries.len();
+            if table.closed {
+                return Err(ENODEV);
+            }
+            if count >= MOST {
+                return Err(ENOSPC);
+            }
+            if count < table.entries.capacity() {
+                let pushed = table.entries.push_within_capacity(Entry::new(queue));
+                drop(table);
+                if pushed.is_err() {
+                    return Err(ENOMEM);
+                }
+                break;
+            }
+            if more.capacity() > count {
+                let mut old = core::mem::replace(&mut table.entries, core::mem::take(&mut more));
+                for entry in old.drain_all() {
+                    let _ = table.entries.push_within_capacity(entry);
+                }
+                drop(table);
+                continue;
+            }
+            drop(table);
+            more = KVec::with_capacity(count.saturating_mul(2).max(32), GFP_KERNEL)?;
+        }
+        self.0.wake();
+        Ok(())
+    }
+
+    fn remove(&self, queue: &Queue) -> Result {
+        self.0.take_off(queue)?;
+        let mut table = self.0.table.lock();
+        let gone = table
+            .position(queue)
+            .and_then(|index| table.entries.remove(index).ok());
+        drop(table);
+        drop(gone);
+        Ok(())
+    }
+
+    fn update(&self, queue: &Queue, change: &mut dyn FnMut() -> Result) -> Result {
+        let result = self.0.take_off(queue).and_then(|()| change());
+        let mut table = self.0.table.lock();
+        if let Some(entry) = table.find(queue) {
+            entry.off = entry.off.saturating_sub(1);
+            entry.since = Instant::now();
+        }
+        drop(table);
+        self.0.wake();
+        result
+    }
+
+    fn halt(&self, queue: &Queue) {
+        // One that is stuck has failed.
+        let _ = self.0.wait_off(&mut self.0.table.lock(), queue);
+    }
+
+    fn resume(&self, _queue: &Queue) {
+        self.0.wake();
+    }
+
+    fn fail(&self, which: &dyn Fn(&State<'_>) -> bool) -> Option<Owner> {
+        let mut owner = None;
+        let table = self.0.table.lock();
+        for entry in table.entries.iter().filter(|entry| which(&entry.state())) {
+            if entry.queue.fail() {
+                owner = Some(entry.queue.owner);
+            }
+        }
+        drop(table);
+        self.0.wake();
+        owner
+    }
+
+    fn states(&self, show: &mut dyn FnMut(&State<'_>) -> fmt::Result) -> fmt::Result {
+        let table = self.0.table.lock();
+        table
+            .entries
+            .iter()
+            .try_for_each(|entry| show(&entry.state()))
+    }
+
+    fn close(&self) {
+        let left = {
+            let mut table = self.0.table.lock();
+            table.closed = true;
+            core::mem::take(&mut table.entries)
+        };
+        workqueue::cancel(&self.0);
+        self.0.changed.notify_all();
+        if let Some(entry) = left.first() {
+            dev_warn!(
+                &*entry.queue.gpu.dev,
+                "{} compute queues are left\n",
+                left.len()
+            );
+        }
+    }
+}

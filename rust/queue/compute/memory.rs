@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What a compute queue is made of in the process's memory, held so that it stays mapped as long as the queue exists.
+
+use super::super::pointers::{hold, Word};
+use super::super::CreateQueue;
+use crate::mem::vm::{Held, Vm};
+use hw::mqd::compute::{Format, EOP_BYTES};
+use hw::sdma::ring::RingSize;
+use hw::topology::asic::ContextSaveSizes;
+use hw::va::PAGE_SIZE;
+use kernel::prelude::*;
+use kernel::sync::{new_mutex, Arc, Mutex};
+
+/// A queue's memory.
+#[pin_data]
+pub(super) struct Memory {
+    format: Format,
+    /// Replaced by UPDATE_QUEUE.
+    #[pin]
+    ring: Mutex<Ring>,
+    read: Word,
+    write: Word,
+    _eop: Held,
+    _save: Held,
+}
+
+/// A ring: one whole buffer.
+pub(super) struct Ring {
+    _held: Held,
+    pub(super) size: RingSize,
+}
+
+impl Ring {
+    /// Holds the ring at `address`. EFAULT for an address that is not the user's; EINVAL for one that is not a buffer
+    /// from start to end.
+    pub(super) fn new(vm: &Arc<Vm>, address: u64, size: RingSize) -> Result<Self> {
+        let bytes = size.bytes().next_multiple_of(PAGE_SIZE);
+        let held = hold(vm, address, bytes)?;
+        if held.offset() != 0 || held.bo().size() as u64 != bytes {
+            return Err(EINVAL);
+        }
+        Ok(Self { _held: held, size })
+    }
+}
+
+impl Memory {
+    /// Holds what `create` names, the save area being at least of `sizes`. EFAULT for addresses that are not the
+    /// user's; EINVAL for what is not mapped, not aligned or not of the right size.
+    pub(super) fn new(
+        vm: &Arc<Vm>,
+        create: &CreateQueue,
+        format: Format,
+        sizes: &ContextSaveSizes,
+    ) -> Result<impl PinInit<Self>> {
+        let compute = &create.compute;
+        if u64::from(compute.eop_size) < EOP_BYTES
+            || !compute.eop_size.is_power_of_two()
+            || compute.control_stack != sizes.control_stack
+            || compute.save_size < sizes.area
+        {
+            return Err(EINVAL);
+        }
+        let ring = Ring::new(vm, create.ring, create.size)?;
+        let eop = hold(vm, compute.eop, compute.eop_size.into())?;
+        let save = u64::from(compute.save_size) + u64::from(sizes.debug);
+        let save = hold(vm, compute.save, save.next_multiple_of(PAGE_SIZE))?;
+        let read = Word::new(vm, create.read_pointer)?;
+        let write = Word::new(vm, create.write_pointer)?;
+        Ok(pin_init!(Self {
+            format,
+            ring <- new_mutex!(ring, "Memory::ring"),
+            read,
+            write,
+            _eop: eop,
+            _save: save,
+        }))
+    }
+
+    /// What packets the ring holds.
+    pub(super) fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Another ring, of a queue that is not on the hardware; the old one may then be freed.
+    pub(super) fn set_ring(&self, ring: Ring) {
+        let old = core::mem::replace(&mut *self.ring.lock(), ring);
+        drop(old);
+    }
+
+    /// Read and write pointer as the process knows them: packets for AQL, dwords for PM4, whose read pointer starts
+    /// anew with every round of the ring. Any values at all.
+    pub(super) fn pointers(&self) -> (u64, u64) {
+        let read = self.read.read();
+        let write = self.write.read();
+        match self.format {
+            Format::Aql => (read, write),
+            // The CP reports 32 bits.
+            Format::Pm4 | Format::Kernel => (u64::from(read as u32), write),
+        }
+    }
+
+    /// Whether the pointers say that there are packets that were not read. An odd value may be taken for one; the CP
+    /// looks by itself.
+    pub(super) fn has_work(&self) -> bool {
+        let (read, write) = self.pointers();
+        match self.format {
+            Format::Aql => read != write,
+            Format::Pm4 | Format::Kernel => !self.ring.lock().size.is_same_dword(read, write),
+        }
+    }
+}

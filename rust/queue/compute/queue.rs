@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A compute queue as a scheduler sees it.
+
+use super::super::cp_doorbell::CpDoorbell;
+use super::super::group::Member;
+use super::super::{CreateQueue, Owner};
+use super::descriptor::Descriptor;
+use super::memory::Memory;
+use crate::gpu::Gpu;
+use crate::ledger::{Hold, Kind};
+use crate::mem::vm::Vm;
+use hw::doorbell::Slot;
+use hw::mqd::compute::{self as mqd, ContextSave, Format};
+use hw::queue::QueueType;
+use kernel::prelude::*;
+use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
+use kernel::sync::Arc;
+
+/// A queue with all that the hardware needs of it. Whoever holds it keeps that in place.
+#[pin_data]
+pub(crate) struct Queue {
+    pub(crate) owner: Owner,
+    /// The process wants it to run.
+    active: Atomic<bool>,
+    /// Its group is halted.
+    halted: Atomic<bool>,
+    /// It has failed, or is about to go.
+    failed: Atomic<bool>,
+    pub(super) descriptor: Descriptor,
+    #[pin]
+    pub(super) memory: Memory,
+    doorbell: CpDoorbell,
+    vm: Arc<Vm>,
+    _hold: Hold,
+    pub(super) gpu: Arc<Gpu>,
+}
+
+impl Queue {
+    /// A queue of `owner` in `vm` that no scheduler knows yet. EFAULT and EINVAL for its memory, see [`Memory::new`];
+    /// ENOSPC without room in the GART; ENOMEM.
+    pub(super) fn new(
+        gpu: &Arc<Gpu>,
+        vm: &Arc<Vm>,
+        doorbell: CpDoorbell,
+        owner: Owner,
+        create: &CreateQueue,
+    ) -> Result<Arc<Self>> {
+        let format = match create.kind {
+            QueueType::ComputeAql => Format::Aql,
+            _ => Format::Pm4,
+        };
+        let sizes = gpu.asic.context_save();
+        let memory = Memory::new(vm, create, format, &sizes)?;
+        let compute = &create.compute;
+        let queue = mqd::ComputeQueue {
+            // Filled in where it is known.
+            mqd_address: 0,
+            ring_base: create.ring,
+            ring_size: create.size,
+            read_pointer: create.read_pointer,
+            write_pointer: create.write_pointer,
+            eop_base: compute.eop,
+            eop_bytes: compute.eop_size,
+            doorbell: doorbell.doorbell(),
+            // The address space's number is known when the queue is loaded.
+            vmid: 0,
+            format,
+            priority: create.priority,
+            context_save: Some(ContextSave {
+                base: compute.save,
+                size: compute.save_size,
+                control_stack: compute.control_stack,
+                trap_handler: false,
+            }),
+        };
+        let descriptor = Descriptor::new(gpu, queue, sizes.control_stack)?;
+        Arc::pin_init(
+            pin_init!(Self {
+                owner,
+                active: Atomic::new(create.percentage.is_active()),
+                halted: Atomic::new(false),
+                failed: Atomic::new(false),
+                descriptor,
+                memory <- memory,
+                doorbell,
+                vm: vm.clone(),
+                _hold: gpu.ledger.hold(Kind::Queues, 1),
+                gpu: gpu.clone(),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Its doorbell in the process's slice.
+    pub(super) fn doorbell(&self) -> Slot {
+        self.doorbell.slot()
+    }
+
+    /// Whether it may be on the hardware.
+    pub(super) fn is_runnable(&self) -> bool {
+        self.is_active() && !self.halted.load(Acquire) && !self.has_failed()
+    }
+
+    /// The address space that it runs in.
+    pub(super) fn vm(&self) -> &Arc<Vm> {
+        &self.vm
+    }
+
+    /// Whether the process wants it to run.
+    pub(super) fn is_active(&self) -> bool {
+        self.active.load(Acquire)
+    }
+
+    /// Says whether the process wants it to run. The scheduler is told by the caller.
+    pub(super) fn set_active(&self, on: bool) {
+        self.active.store(on, Release);
+    }
+
+    /// Whether it has failed, for good.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.load(Acquire)
+    }
+
+    /// It is not to run any more; whether that is news. The scheduler sees to it.
+    pub(super) fn fail(&self) -> bool {
+        !self.failed.xchg(true, Full)
+    }
+
+    /// The hardware gets it off by force only: it has failed.
+    pub(super) fn hangs(&self) {
+        self.fail();
+    }
+}
+
+impl Member for Queue {
+    fn halt(&self) {
+        // Before the scheduler is told: from then on it does not load it.
+        self.halted.store(true, Release);
+        self.gpu.compute.halt(self);
+    }
+
+    fn resume(&self) {
+        self.halted.store(false, Release);
+        self.gpu.compute.resume(self);
+    }
+}

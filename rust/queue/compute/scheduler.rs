@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What every scheduler of compute queues can do.
+
+use super::super::Owner;
+use super::queue::Queue;
+use core::fmt;
+use hw::doorbell::Slot;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+/// Decides which queues are on the hardware. Everything here may sleep, is bounded by what the hardware may take, and
+/// takes no lock under which memory is allocated, apart from [`Scheduler::add`].
+pub(crate) trait Scheduler: Send + Sync {
+    /// Takes `queue` over: it is on the hardware as soon and as long as it may and there is room. ENODEV when the
+    /// device goes, ENOSPC when there are too many queues, ENOMEM.
+    fn add(&self, queue: Arc<Queue>) -> Result;
+
+    /// Takes `queue` off the hardware for good. ETIMEDOUT for one that cannot be got off: it is kept, with all that
+    /// the hardware may still reach.
+    fn remove(&self, queue: &Queue) -> Result;
+
+    /// Calls `change` while `queue` is not on the hardware, and has it go on after that if it may run then.
+    /// ETIMEDOUT when it cannot be got off; errors of `change`.
+    fn update(&self, queue: &Queue, change: &mut dyn FnMut() -> Result) -> Result;
+
+    /// Takes `queue`, which its group has just halted, off the hardware. Whatever it does, it is off at the return:
+    /// one that cannot be got off has failed. Allocates nothing.
+    fn halt(&self, queue: &Queue);
+
+    /// The queue may run again if its process wants it to. Waits for nothing.
+    fn resume(&self, queue: &Queue);
+
+    /// Stops the queues that `which` says. They are taken off soon, and not run again. Gives the owner of one of them that
+    /// had not failed before. Does not wait for the hardware.
+    fn fail(&self, which: &dyn Fn(&State<'_>) -> bool) -> Option<Owner>;
+
+    /// Shows every queue, for debugfs.
+    fn states(&self, show: &mut dyn FnMut(&State<'_>) -> fmt::Result) -> fmt::Result;
+
+    /// Forgets what is left, and has nothing run any more. For unbind, after every process has lost its queues and
+    /// the hardware was stopped.
+    fn close(&self);
+}
+
+/// Where a queue is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Not on the hardware.
+    Out,
+    /// In this HQD.
+    In(hw::queue::Hqd),
+    /// It was asked to leave this HQD.
+    Leaving(hw::queue::Hqd),
+    /// It does not leave this HQD.
+    Stuck(hw::queue::Hqd),
+}
+
+/// A queue and where it is.
+pub(crate) struct State<'a> {
+    pub(super) queue: &'a Queue,
+    /// Where it is.
+    pub(crate) place: Place,
+    /// Its address space's VMID, while it has one.
+    pub(crate) vmid: Option<u8>,
+}
+
+impl State<'_> {
+    /// Whose it is.
+    pub(crate) fn owner(&self) -> Owner {
+        self.queue.owner
+    }
+
+    /// Its doorbell in the process's slice.
+    pub(crate) fn doorbell(&self) -> Slot {
+        self.queue.doorbell()
+    }
+
+    /// Read and write pointer as the process knows them: packets for AQL, dwords for PM4.
+    pub(crate) fn pointers(&self) -> (u64, u64) {
+        self.queue.memory.pointers()
+    }
+
+    /// It holds AQL packets.
+    pub(crate) fn is_aql(&self) -> bool {
+        self.queue.memory.format() == hw::mqd::compute::Format::Aql
+    }
+}

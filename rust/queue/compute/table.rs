@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Which queues there are, where they are, and who comes and goes next.
+
+use super::queue::Queue;
+use super::scheduler::{Place, State};
+use crate::ip::gfx::HqdGuard;
+use crate::mem::vm::VmidUse;
+use hw::queue::{Hqd, USER_HQDS};
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::time::{Instant, Monotonic};
+
+/// A queue on the hardware. It leaves its HQD before its VMID.
+pub(super) struct Loaded {
+    pub(super) hqd: HqdGuard,
+    pub(super) vmid: VmidUse,
+}
+
+/// How far the hardware was asked to let go of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// It may end what it is at.
+    Drain,
+    /// Its waves were reset.
+    Reset,
+    /// Its pipe is to be reset, when nobody else is on it.
+    Pipe,
+    /// Its pipe was reset.
+    PipeReset,
+}
+
+/// Where a queue is.
+pub(super) enum Seat {
+    Out,
+    In(Loaded),
+    /// Leaving, and how far that is.
+    Leaving(Loaded, Step),
+    /// The hardware does not let go of it: the HQD, the VMID and all of the queue are kept.
+    Stuck(Loaded),
+}
+
+/// A queue and its turn.
+pub(super) struct Entry {
+    pub(super) queue: Arc<Queue>,
+    pub(super) seat: Seat,
+    /// When the seat became what it is, or the last step of leaving was made.
+    pub(super) since: Instant<Monotonic>,
+    /// How many callers want it off the hardware.
+    pub(super) off: u32,
+}
+
+impl Entry {
+    pub(super) fn new(queue: Arc<Queue>) -> Self {
+        Self {
+            queue,
+            seat: Seat::Out,
+            since: Instant::now(),
+            off: 0,
+        }
+    }
+
+    /// Whether it may be on the hardware.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.off == 0 && self.queue.is_runnable()
+    }
+
+    fn loaded(&self) -> Option<&Loaded> {
+        match &self.seat {
+            Seat::Out => None,
+            Seat::In(loaded) | Seat::Leaving(loaded, _) | Seat::Stuck(loaded) => Some(loaded),
+        }
+    }
+
+    /// The HQD that it has.
+    pub(super) fn hqd(&self) -> Option<Hqd> {
+        Some(self.loaded()?.hqd.hqd())
+    }
+
+    /// Whether the hardware has nothing to do with it.
+    pub(super) fn is_out(&self) -> bool {
+        matches!(self.seat, Seat::Out)
+    }
+
+    /// Whether it has an HQD that nobody has asked it to leave.
+    pub(super) fn is_in(&self) -> bool {
+        matches!(self.seat, Seat::In(_))
+    }
+
+    fn is_leaving(&self) -> bool {
+        matches!(self.seat, Seat::Leaving(..))
+    }
+
+    /// For how many milliseconds the seat has been what it is.
+    pub(super) fn held_ms(&self) -> i64 {
+        self.since.elapsed().as_millis()
+    }
+
+    /// Changes the seat to what `to` makes of what the hardware has of the queue, if it has anything.
+    pub(super) fn reseat(&mut self, to: impl FnOnce(Loaded) -> Seat) {
+        self.seat = match core::mem::replace(&mut self.seat, Seat::Out) {
+            Seat::Out => Seat::Out,
+            Seat::In(loaded) | Seat::Leaving(loaded, _) | Seat::Stuck(loaded) => to(loaded),
+        };
+        self.since = Instant::now();
+    }
+
+    /// Asks a queue that is in to leave.
+    pub(super) fn leave(&mut self) {
+        if self.is_in() {
+            self.reseat(|loaded| {
+                loaded.hqd.drain();
+                Seat::Leaving(loaded, Step::Drain)
+            });
+        }
+    }
+
+    /// For debugfs, and for who chooses.
+    pub(super) fn state(&self) -> State<'_> {
+        State {
+            queue: &self.queue,
+            place: match &self.seat {
+                Seat::Out => Place::Out,
+                Seat::In(loaded) => Place::In(loaded.hqd.hqd()),
+                Seat::Leaving(loaded, _) => Place::Leaving(loaded.hqd.hqd()),
+                Seat::Stuck(loaded) => Place::Stuck(loaded.hqd.hqd()),
+            },
+            vmid: self.loaded().map(|loaded| loaded.vmid.vmid().get()),
+        }
+    }
+}
+
+/// The queues of a GPU.
+pub(super) struct Table {
+    pub(super) entries: KVec<Entry>,
+    pub(super) closed: bool,
+}
+
+impl Table {
+    pub(super) const fn new() -> Self {
+        Self {
+            entries: KVec::new(),
+            closed: false,
+        }
+    }
+
+    pub(super) fn position(&self, queue: &Queue) -> Option<usize> {
+        self.entries
+            .iter()
+            .position(|entry| core::ptr::eq(&*entry.queue, queue))
+    }
+
+    pub(super) fn find(&mut self, queue: &Queue) -> Option<&mut Entry> {
+        let index = self.position(queue)?;
+        self.entries.get_mut(index)
+    }
+
+    /// A free HQD; none on a pipe that is about to be reset.
+    pub(super) fn free_hqd(&self) -> Option<Hqd> {
+        let mut taken = 0u32;
+        for entry in &self.entries {
+            let Some(hqd) = entry.hqd() else { continue };
+            taken |= 1 << hqd.index();
+            if let Seat::Leaving(_, Step::Pipe | Step::PipeReset) = entry.seat {
+                taken |= pipe_mask(hqd.pipe());
+            }
+        }
+        (0..USER_HQDS)
+            .filter_map(Hqd::new)
+            .find(|hqd| taken >> hqd.index() & 1 == 0)
+    }
+
+    /// The queue that has waited longest of those out that may come in, with work or without.
+    pub(super) fn longest_waiting(&self, work: bool) -> Option<usize> {
+        let meant = |(_, entry): &(usize, &Entry)| {
+            entry.is_out() && entry.is_wanted() && entry.queue.memory.has_work() == work
+        };
+        let mut waiting = self.entries.iter().enumerate().filter(meant);
+        let first = waiting.next()?;
+        let longest = waiting.fold(first, |longest, next| {
+            let is_longer = next.1.since.elapsed() > longest.1.since.elapsed();
+            if is_longer {
+                next
+            } else {
+                longest
+            }
+        });
+        Some(longest.0)
+    }
+
+    /// How many queues with work are out.
+    pub(super) fn waiting(&self) -> usize {
+        let waits =
+            |entry: &&Entry| entry.is_out() && entry.is_wanted() && entry.queue.memory.has_work();
+        self.entries.iter().filter(waits).count()
+    }
+
+    /// How many are on their way out.
+    pub(super) fn leaving(&self) -> usize {
+        self.entries
+            .iter()
+            .filter(|entry| entry.is_leaving())
+            .count()
+    }
+
+    /// The queue that is to give up its HQD next, and after how many milliseconds it has had its turn: one without
+    /// work, or else the one that has been in longest.
+    pub(super) fn next_to_leave(&self, quantum: i64) -> Option<(usize, i64)> {
+        let turn = |(index, entry): (usize, &Entry)| {
+            let idle = !entry.queue.memory.has_work();
+            let left = if idle {
+                i64::MIN
+            } else {
+                quantum - entry.held_ms()
+            };
+            (index, left)
+        };
+        let inside = self.entries.iter().enumerate();
+        inside
+            .filter(|(_, entry)| entry.is_in())
+            .map(turn)
+            .min_by_key(|&(_, left)| left)
+    }
+
+    /// The process that is to give up its VMID next, and after how many milliseconds all of its queues have had their
+    /// turn. None while one is on its way out already.
+    pub(super) fn next_process_to_leave(&self, quantum: i64) -> Option<(u16, i64)> {
+        let mut best: Option<(u16, i64)> = None;
+        for entry in self.entries.iter().filter(|entry| !entry.is_out()) {
+            let pasid = entry.queue.owner.pasid;
+            let mine = || {
+                let all = self.entries.iter();
+                all.filter(move |other| other.queue.owner.pasid == pasid && !other.is_out())
+            };
+            if mine().any(|other| matches!(other.seat, Seat::Stuck(_))) {
+                continue;
+            }
+            if mine().all(Entry::is_leaving) {
+                return None;
+            }
+            let left = mine()
+                .filter(|other| other.is_in() && other.queue.memory.has_work())
+                .map(|other| quantum - other.held_ms())
+                .max()
+                .unwrap_or(i64::MIN);
+            if best.is_none_or(|(_, least)| left < least) {
+                best = Some((pasid, left));
+            }
+        }
+        best
+    }
+}
+
+/// The HQDs of a pipe, a bit each.
+fn pipe_mask(pipe: u8) -> u32 {
+    let on_pipe = (0..USER_HQDS).filter_map(Hqd::new);
+    on_pipe
+        .filter(|hqd| hqd.pipe() == pipe)
+        .fold(0, |mask, hqd| mask | 1 << hqd.index())
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A process's compute queue, from CREATE_QUEUE to DESTROY_QUEUE.
+
+use super::super::cp_doorbell::CpDoorbell;
+use super::super::doorbell::Slice;
+use super::super::{CreateQueue, Owner, UpdateQueue, UserQueue};
+use super::memory::Ring;
+use super::queue::Queue;
+use crate::gpu::Gpu;
+use crate::kern::trace;
+use crate::mem::vm::Vm;
+use hw::doorbell::Slot;
+use hw::mqd::cu_mask;
+use hw::mqd::hqd::WaveState;
+use kernel::prelude::*;
+use kernel::sync::{new_mutex, Arc, Mutex};
+
+/// The number by which traces tell the CP from SDMA engines.
+const CP: u32 = u32::MAX;
+
+/// A compute queue of a process. Off the hardware once destroyed or dropped.
+#[pin_data(PinnedDrop)]
+pub(crate) struct ComputeQueue {
+    owner: Owner,
+    doorbell: Slot,
+    /// `None` once destroyed. Held while the hardware is waited for: only calls for this queue wait for it.
+    #[pin]
+    queue: Mutex<Option<Arc<Queue>>>,
+}
+
+impl ComputeQueue {
+    /// Makes a queue of `owner` in `vm`, with a doorbell in `slice`. EFAULT and EINVAL for its memory, EINVAL for sizes
+    /// that are not those of the topology; ENOSPC without a doorbell, or with too many queues; ENOMEM.
+    pub(crate) fn create(
+        gpu: &Arc<Gpu>,
+        vm: &Arc<Vm>,
+        slice: &Arc<Slice>,
+        owner: Owner,
+        create: &CreateQueue,
+    ) -> Result<Arc<Self>> {
+        let doorbell = CpDoorbell::new(slice)?;
+        let queue = Queue::new(gpu, vm, doorbell, owner, create)?;
+        let (place, held) = (queue.doorbell(), queue.clone());
+        let created = Arc::pin_init(
+            pin_init!(Self {
+                owner,
+                doorbell: place,
+                queue <- new_mutex!(Some(held), "ComputeQueue::queue"),
+            }),
+            GFP_KERNEL,
+        )?;
+        // First the group, so that the scheduler already knows whether it is halted. Both let go of it when `created` is
+        // dropped.
+        vm.group().join(queue.clone())?;
+        gpu.compute.add(queue)?;
+        let (ring, size) = (create.ring, create.size.bytes());
+        trace::queue_create(owner.pid as u32, owner.queue, CP, ring, size);
+        Ok(created)
+    }
+
+    /// Runs `f` on the queue. EINVAL when it is destroyed.
+    fn with<T>(&self, f: impl FnOnce(&Arc<Queue>) -> Result<T>) -> Result<T> {
+        f(self.queue.lock().as_ref().ok_or(EINVAL)?)
+    }
+}
+
+impl UserQueue for ComputeQueue {
+    fn doorbell(&self) -> Slot {
+        self.doorbell
+    }
+
+    fn update(&self, update: &UpdateQueue) -> Result {
+        self.with(|queue| {
+            let mut ring = match update.ring {
+                Some((address, size)) => Some((address, Ring::new(queue.vm(), address, size)?)),
+                None => None,
+            };
+            queue.gpu.compute.update(queue, &mut || {
+                queue.descriptor.change(|image| {
+                    image.set_priority(update.priority);
+                    if let Some((address, ring)) = &ring {
+                        image.set_ring(*address, ring.size, queue.memory.format());
+                    }
+                })?;
+                if let Some((_, ring)) = ring.take() {
+                    queue.memory.set_ring(ring);
+                }
+                queue.set_active(update.percentage.is_active());
+                Ok(())
+            })
+        })
+    }
+
+    fn set_cu_mask(&self, bit: &mut dyn FnMut(u32) -> bool) -> Result {
+        self.with(|queue| {
+            let masks = cu_mask::spread(queue.gpu.asic, bit).ok_or(EINVAL)?;
+            let change = &mut || queue.descriptor.set_cu_masks(masks);
+            queue.gpu.compute.update(queue, change)
+        })
+    }
+
+    fn wave_state(&self, write: &mut dyn FnMut(u32, u32) -> Result) -> Result<WaveState> {
+        self.with(|queue| {
+            if queue.is_active() {
+                return Err(EINVAL);
+            }
+            let state = queue.descriptor.image()?.wave_state();
+            for at in 0..state.control_stack_used / 4 {
+                let index = state.control_stack_offset / 4 + at;
+                write(index, queue.descriptor.control_stack_dword(index)?)?;
+            }
+            Ok(state)
+        })
+    }
+
+    fn destroy(&self) {
+        let queue = self.queue.lock().take();
+        if let Some(queue) = queue {
+            trace::queue_destroy(self.owner.pid as u32, self.owner.queue);
+            queue.vm().group().leave(&queue);
+            // One that cannot be got off was reported, and stays with the scheduler.
+            let _ = queue.gpu.compute.remove(&queue);
+        }
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for ComputeQueue {
+    fn drop(self: Pin<&mut Self>) {
+        self.destroy();
+    }
+}

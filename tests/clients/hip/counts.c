@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Counts from the kernel's trace and from the device model's summary. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/debugfs.h"
+#include "common/model.h"
+#include "common/tap.h"
+#include "common/trace.h"
+#include "hip_copy.h"
+
+static char ring[32], pid[32];
+static bool scheduled;
+
+void counts_open(void)
+{
+	char text[512] = "";
+
+	snprintf(ring, sizeof(ring), ".%d.", (int)getpid());
+	snprintf(pid, sizeof(pid), " pid=%d ", (int)getpid());
+	if (!trace_open("rkfd-hip") || !trace_enable("gpu_scheduler/drm_run_job") ||
+	    !trace_enable("rkfd/rkfd_doorbell") || !trace_enable("rkfd/rkfd_map"))
+		die("no trace of gpu_scheduler and rkfd");
+	debugfs_read("parameters", text, sizeof(text));
+	scheduled = debugfs_number(text, "sdma_sched") == 1;
+}
+
+/* The sum of the numbers of object @name in a text of JSON, or of its member @member. */
+static unsigned int sum(const char *json, const char *name, const char *member)
+{
+	unsigned int total = 0;
+	char key[64];
+	const char *p;
+
+	snprintf(key, sizeof(key), "\"%s\":{", name);
+	p = strstr(json, key);
+	if (!p)
+		return 0;
+	p += strlen(key);
+	while (*p && *p != '}') {
+		const char *end = strchr(p, ':');
+
+		if (!end)
+			break;
+		if (!member || strncmp(p + 1, member, strlen(member)) == 0)
+			total += (unsigned int)strtoul(end + 1, NULL, 10);
+		for (p = end + 1; isdigit((unsigned char)*p) || *p == ','; p++)
+			;
+	}
+	return total;
+}
+
+struct counts counts_now(void)
+{
+	static char text[32 << 10];
+	struct counts c = {
+		.jobs = trace_count("drm_run_job", ring),
+		.mapped = trace_count("rkfd_map", pid),
+	};
+
+	if (!model_present())
+		return c;
+	if (!model_ask("summary", text, sizeof(text)))
+		die("the model has no summary");
+	/* A scheduled queue's doorbell is memory; the one that the engine sees is the driver's. */
+	c.doorbells = sum(text, "doorbells", "cp");
+	c.doorbells += scheduled ? trace_count("rkfd_doorbell", pid) : sum(text, "doorbells", "sdma");
+	c.aql = sum(text, "aql", NULL);
+	c.pm4 = sum(text, "pm4", NULL);
+	c.copies = sum(text, "packets", "copy");
+	return c;
+}
+
+struct counts counts_since(const struct counts *before)
+{
+	const struct counts now = counts_now();
+
+	return (struct counts){
+		.doorbells = now.doorbells - before->doorbells,
+		.jobs = now.jobs - before->jobs,
+		.aql = now.aql - before->aql,
+		.pm4 = now.pm4 - before->pm4,
+		.copies = now.copies - before->copies,
+		.mapped = now.mapped - before->mapped,
+	};
+}
+
+const char *counts_path(const struct counts *c, const struct call *call)
+{
+	static char text[64];
+	const char *host = "";
+
+	/* Memory that was pinned before is used as it is; other memory is mapped for the copy, or goes by a buffer. */
+	if (call->way == WITHIN)
+		host = "";
+	else if (call->host != HOST_PAGEABLE)
+		host = "direct, ";
+	else if (c->mapped)
+		host = "pinned, ";
+	else
+		host = "staged, ";
+	snprintf(text, sizeof(text), "%s%s%s", host, c->copies ? "SDMA" : c->aql ? "" : "processor",
+		 c->aql ? c->copies ? " + compute queue" : "compute queue" : "");
+	return text;
+}

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0
+/* CREATE, UPDATE and DESTROY of compute queues, and what else there is for them. */
+#include "kfd_compute.h"
+#include "kfd_harness.h"
+
+#define RING		(64u * 1024)
+#define TIMEOUT_MS	20000u
+
+FIXTURE(compute)
+{
+	struct kfd_dev dev;
+	struct kfd_save save;
+	struct kfd_compute queue;			/* its buffers */
+	struct kfd_ioctl_create_queue_args args;	/* good ones, to be spoilt */
+};
+
+FIXTURE_VARIANT(compute)
+{
+	bool aql;
+};
+
+FIXTURE_VARIANT_ADD(compute, pm4)
+{
+	.aql = false,
+};
+
+FIXTURE_VARIANT_ADD(compute, aql)
+{
+	.aql = true,
+};
+
+FIXTURE_SETUP(compute)
+{
+	ASSERT_EQ(0, kfd_open(&self->dev));
+	ASSERT_EQ(0, kfd_save_create(&self->dev, &self->save));
+	ASSERT_EQ(0, kfd_compute_prepare(&self->dev, &self->queue, &self->save,
+					 variant->aql, RING, &self->args));
+}
+
+FIXTURE_TEARDOWN(compute)
+{
+	EXPECT_EQ(0, kfd_compute_release(&self->dev, &self->queue));
+	EXPECT_EQ(0, kfd_save_destroy(&self->dev, &self->save));
+	kfd_close(&self->dev);
+}
+
+static int create(const struct kfd_dev *dev, struct kfd_ioctl_create_queue_args *args)
+{
+	return kfd_ioctl(dev->fd, AMDKFD_IOC_CREATE_QUEUE, args);
+}
+
+static int update(const struct kfd_dev *dev, uint32_t id, const struct kfd_bo *ring,
+		  uint32_t percentage)
+{
+	struct kfd_ioctl_update_queue_args args = {
+		.ring_base_address = ring ? (uintptr_t)ring->cpu : 0,
+		.ring_size = ring ? (uint32_t)ring->size : 0,
+		.queue_id = id,
+		.queue_percentage = percentage,
+		.queue_priority = 15,
+	};
+
+	return kfd_ioctl(dev->fd, AMDKFD_IOC_UPDATE_QUEUE, &args);
+}
+
+TEST_F(compute, works)
+{
+	struct kfd_compute queue;
+
+	ASSERT_EQ(0, kfd_compute_create(&self->dev, &queue, &self->save, variant->aql, RING));
+	EXPECT_TRUE(kfd_compute_works(&queue, TIMEOUT_MS));
+	EXPECT_TRUE(kfd_compute_works(&queue, TIMEOUT_MS));
+	EXPECT_EQ(0, kfd_compute_destroy(&self->dev, &queue));
+}
+
+TEST_F(compute, wraps_around)
+{
+	struct kfd_compute queue;
+	unsigned int i;
+
+	ASSERT_EQ(0, kfd_compute_create(&self->dev, &queue, &self->save, variant->aql,
+					KFD_PAGE));
+	for (i = 0; i < 300; i++)
+		ASSERT_TRUE(kfd_compute_works(&queue, TIMEOUT_MS));
+	EXPECT_EQ(0, kfd_compute_destroy(&self->dev, &queue));
+}
+
+/* The CP's doorbells are in the slice's first page, and not those of SDMA. */
+TEST_F(compute, doorbells_are_the_cps)
+{
+	const uint64_t byte = KFD_DOORBELL_SLICE - 1;
+	uint64_t slot;
+
+	ASSERT_EQ(0, create(&self->dev, &self->args));
+	EXPECT_EQ(KFD_OFFSET_DOORBELL | KFD_OFFSET_GPU(self->dev.gpu_id),
+		  self->args.doorbell_offset & ~byte);
+	slot = (self->args.doorbell_offset & byte) / 8;
+	if (kfd_is_rkfd())
+		EXPECT_GT(KFD_PAGE / 8, slot);
+	EXPECT_TRUE(slot < 0x100 || slot >= 0x190);
+	EXPECT_EQ(0, kfd_destroy_queue(self->dev.fd, self->args.queue_id));
+}
+
+TEST_F(compute, bad_eop)
+{
+	struct kfd_ioctl_create_queue_args args = self->args;
+
+	args.eop_buffer_size = KFD_COMPUTE_EOP / 2;
+	EXPECT_ANSWER(eop_size, create(&self->dev, &args));
+	args.eop_buffer_size = 1ull << 40;
+	EXPECT_ANSWER(eop_size, create(&self->dev, &args));
+	args = self->args;
+	args.eop_buffer_address = 1ull << 40;
+	EXPECT_ANSWER(eop_unmapped, create(&self->dev, &args));
+	args.eop_buffer_address = UINT64_MAX - 4095;
+	EXPECT_ANSWER(pointer_in_kernel, create(&self->dev, &args));
+}
+
+TEST_F(compute, bad_save_area)
+{
+	struct kfd_ioctl_create_queue_args args = self->args;
+
+	args.ctl_stack_size += KFD_PAGE;
+	EXPECT_ANSWER(save_size, create(&self->dev, &args));
+	args.ctl_stack_size = 0;
+	EXPECT_ANSWER(save_size, create(&self->dev, &args));
+	args = self->args;
+	args.ctx_save_restore_size -= KFD_PAGE;
+	EXPECT_ANSWER(save_size, create(&self->dev, &args));
+	args.ctx_save_restore_size = UINT32_MAX;
+	EXPECT_ANSWER(save_size, create(&self->dev, &args));
+	args = self->args;
+	args.ctx_save_restore_address += self->save.bo.size / 2;
+	EXPECT_ANSWER(save_unmapped, create(&self->dev, &args));
+	args.ctx_save_restore_address = 1ull << 40;
+	EXPECT_ANSWER(save_unmapped, create(&self->dev, &args));
+}
+
+TEST_F(compute, bad_ring_and_pointers)
+{
+	struct kfd_ioctl_create_queue_args args = self->args;
+
+	args.ring_size = 3 * KFD_PAGE;
+	EXPECT_ANSWER(ring_not_power_of_two, create(&self->dev, &args));
+	args.ring_size = RING / 2;
+	EXPECT_ANSWER(ring_other_size, create(&self->dev, &args));
+	args = self->args;
+	args.ring_base_address = 1ull << 40;
+	EXPECT_ANSWER(ring_unmapped, create(&self->dev, &args));
+	args = self->args;
+	args.read_pointer_address = 1ull << 40;
+	EXPECT_ANSWER(pointer_unmapped, create(&self->dev, &args));
+	args = self->args;
+	args.write_pointer_address = 1ull << 40;
+	EXPECT_ANSWER(pointer_unmapped, create(&self->dev, &args));
+	args = self->args;
+	args.queue_percentage = KFD_MAX_QUEUE_PERCENTAGE + 1;
+	EXPECT_ANSWER(queue_percentage, create(&self->dev, &args));
+	args = self->args;
+	args.queue_priority = KFD_MAX_QUEUE_PRIORITY + 1;
+	EXPECT_ANSWER(queue_priority, create(&self->dev, &args));
+}
+
+/* What a queue is made of stays as long as the queue does. */
+TEST_F(compute, buffers_in_use_are_not_freed)
+{
+	const int fd = self->dev.fd;
+	const uint32_t gpu = self->dev.gpu_id;
+
+	ASSERT_EQ(0, create(&self->dev, &self->args));
+	EXPECT_ANSWER(ring_in_use, kfd_unmap(fd, self->queue.ring.handle, gpu));
+	EXPECT_ANSWER(ring_in_use, kfd_unmap(fd, self->queue.control.handle, gpu));
+	EXPECT_ANSWER(ring_in_use, kfd_unmap(fd, self->queue.eop.handle, gpu));
+	EXPECT_ANSWER(ring_in_use, kfd_unmap(fd, self->save.bo.handle, gpu));
+	EXPECT_EQ(0, kfd_destroy_queue(fd, self->args.queue_id));
+}
+
+/* A queue of percentage 0 does nothing until it gets more. */
+TEST_F(compute, inactive)
+{
+	struct kfd_compute queue;
+
+	ASSERT_EQ(0, kfd_compute_create(&self->dev, &queue, &self->save, variant->aql, RING));
+	ASSERT_EQ(0, update(&self->dev, queue.id, NULL, 0));
+	EXPECT_FALSE(kfd_compute_works(&queue, 200));
+	ASSERT_EQ(0, update(&self->dev, queue.id, NULL, 50));
+	EXPECT_TRUE(kfd_compute_wait(&queue, KFD_COMPUTE_FENCE, queue.fence, TIMEOUT_MS));
+	EXPECT_TRUE(kfd_compute_works(&queue, TIMEOUT_MS));
+	EXPECT_EQ(0, kfd_compute_destroy(&self->dev, &queue));
+}
+
+TEST_F(compute, another_ring)
+{
+	struct kfd_compute queue;
+	struct kfd_bo ring, old;
+
+	ASSERT_EQ(0, kfd_compute_create(&self->dev, &queue, &self->save, variant->aql, RING));
+	EXPECT_TRUE(kfd_compute_works(&queue, TIMEOUT_MS));
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &ring, RING, KFD_ALLOC_GTT));
+	memcpy(ring.cpu, queue.ring.cpu, RING);
+	ASSERT_EQ(0, update(&self->dev, queue.id, &ring, 100));
+	old = queue.ring;
+	queue.ring = ring;
+	EXPECT_TRUE(kfd_compute_works(&queue, TIMEOUT_MS));
+	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &old));
+	EXPECT_EQ(0, kfd_compute_destroy(&self->dev, &queue));
+}
+
+TEST_F(compute, cu_mask)
+{
+	struct kfd_compute queue;
+	uint32_t mask[32];
+	struct kfd_ioctl_set_cu_mask_args args = {
+		.num_cu_mask = 1024,
+		.cu_mask_ptr = (uintptr_t)mask,
+	};
+
+	memset(mask, 0xff, sizeof(mask));
+	ASSERT_EQ(0, kfd_compute_create(&self->dev, &queue, &self->save, variant->aql, RING));
+	args.queue_id = queue.id;
+	EXPECT_EQ(0, kfd_ioctl(self->dev.fd, AMDKFD_IOC_SET_CU_MASK, &args));
+	args.num_cu_mask = 32;
+	mask[0] = 1;
+	EXPECT_EQ(0, kfd_ioctl(self->dev.fd, AMDKFD_IOC_SET_CU_MASK, &args));
+	EXPECT_TRUE(kfd_compute_works(&queue, TIMEOUT_MS));
+	mask[0] = 0;
+	EXPECT_ANSWER(cu_mask_empty, kfd_ioctl(self->dev.fd, AMDKFD_IOC_SET_CU_MASK, &args));
+	args.num_cu_mask = 0;
+	EXPECT_ANSWER(cu_mask_size, kfd_ioctl(self->dev.fd, AMDKFD_IOC_SET_CU_MASK, &args));
+	args.num_cu_mask = 33;
+	EXPECT_ANSWER(cu_mask_size, kfd_ioctl(self->dev.fd, AMDKFD_IOC_SET_CU_MASK, &args));
+	args.num_cu_mask = 32;
+	args.cu_mask_ptr = 8;
+	EXPECT_EQ(EFAULT, kfd_ioctl(self->dev.fd, AMDKFD_IOC_SET_CU_MASK, &args));
+	EXPECT_EQ(0, kfd_compute_destroy(&self->dev, &queue));
+}
+
+/* Without waves nothing is saved. */
+TEST_F(compute, wave_state)
+{
+	struct kfd_compute queue;
+	struct kfd_ioctl_get_queue_wave_state_args args = {
+		.ctl_stack_address = (uintptr_t)self->save.bo.cpu,
+		.ctl_stack_used_size = 1,
+		.save_area_used_size = 1,
+	};
+	const uint32_t *header = self->save.bo.cpu;
+
+	ASSERT_EQ(0, kfd_compute_create(&self->dev, &queue, &self->save, variant->aql, RING));
+	args.queue_id = queue.id;
+	EXPECT_ANSWER(wave_state_active,
+		      kfd_ioctl(self->dev.fd, AMDKFD_IOC_GET_QUEUE_WAVE_STATE, &args));
+	EXPECT_TRUE(kfd_compute_works(&queue, TIMEOUT_MS));
+	ASSERT_EQ(0, update(&self->dev, queue.id, NULL, 0));
+	EXPECT_EQ(0, kfd_ioctl(self->dev.fd, AMDKFD_IOC_GET_QUEUE_WAVE_STATE, &args));
+	EXPECT_EQ(0, args.ctl_stack_used_size);
+	EXPECT_EQ(0, args.save_area_used_size);
+	EXPECT_EQ(self->save.control_stack, header[0]);
+	EXPECT_EQ(0, header[1]);
+	EXPECT_EQ(self->save.control_stack, header[2]);
+	EXPECT_EQ(0, header[3]);
+	EXPECT_EQ(0, kfd_compute_destroy(&self->dev, &queue));
+}
+
+TEST_F(compute, gws)
+{
+	struct kfd_ioctl_alloc_queue_gws_args args = { .num_gws = 1 };
+
+	ASSERT_EQ(0, create(&self->dev, &self->args));
+	args.queue_id = self->args.queue_id;
+	EXPECT_ANSWER(gws_none, kfd_ioctl(self->dev.fd, AMDKFD_IOC_ALLOC_QUEUE_GWS, &args));
+	args.queue_id += 100;
+	EXPECT_ANSWER(gws_unknown_queue,
+		      kfd_ioctl(self->dev.fd, AMDKFD_IOC_ALLOC_QUEUE_GWS, &args));
+	EXPECT_EQ(0, kfd_destroy_queue(self->dev.fd, self->args.queue_id));
+}
+
+/* A queue of SDMA has no waves. */
+TEST_F(compute, not_for_sdma)
+{
+	struct kfd_queue queue;
+	uint32_t mask = 1;
+	struct kfd_ioctl_set_cu_mask_args cus = {
+		.num_cu_mask = 32,
+		.cu_mask_ptr = (uintptr_t)&mask,
+	};
+	struct kfd_ioctl_get_queue_wave_state_args waves = { 0 };
+
+	ASSERT_EQ(0, kfd_queue_create(&self->dev, &queue, RING));
+	cus.queue_id = queue.id;
+	waves.queue_id = queue.id;
+	if (kfd_is_rkfd())
+		EXPECT_EQ(EINVAL, kfd_ioctl(self->dev.fd, AMDKFD_IOC_SET_CU_MASK, &cus));
+	EXPECT_EQ(EINVAL, kfd_ioctl(self->dev.fd, AMDKFD_IOC_GET_QUEUE_WAVE_STATE, &waves));
+	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &queue));
+}
+
+/* Every CP doorbell of the process's slice is taken at some point. */
+TEST_F(compute, too_many)
+{
+	static uint32_t ids[2048];
+	unsigned int count, i;
+	int err = 0;
+
+	for (count = 0; count < 2048 && !err; count++) {
+		err = create(&self->dev, &self->args);
+		ids[count] = self->args.queue_id;
+	}
+	EXPECT_ANSWER(queues_too_many, err);
+	for (i = 0; i + 1 < count; i++)
+		EXPECT_EQ(0, kfd_destroy_queue(self->dev.fd, ids[i]));
+	EXPECT_LT(100, count);
+	ASSERT_EQ(0, create(&self->dev, &self->args));
+	EXPECT_EQ(0, kfd_destroy_queue(self->dev.fd, self->args.queue_id));
+}
+
+TEST_HARNESS_MAIN
