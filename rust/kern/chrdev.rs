@@ -64,6 +64,8 @@ impl<T: CharFile> CharDevice<T> {
         operations.open = Some(open::<T>);
         operations.release = Some(release::<T>);
         operations.unlocked_ioctl = Some(ioctl::<T>);
+        // The structures are the same for 32-bit callers; their pointers only have to be widened.
+        operations.compat_ioctl = ffi::compat_ptr_ioctl;
         operations.mmap = Some(mmap::<T>);
         operations.show_fdinfo = Some(show_fdinfo::<T>);
         operations.llseek = Some(ffi::noop_llseek);
