@@ -108,6 +108,7 @@ static const struct kfd_expect answer_export_flags = DIFFERS(EINVAL, 0);
 static const struct kfd_expect answer_dmabuf_bad_fd = SAME(EBADF);
 static const struct kfd_expect answer_dmabuf_other_file = SAME(EINVAL);
 static const struct kfd_expect answer_dmabuf_foreign_info = SAME(EINVAL);
+static const struct kfd_expect answer_gem_va_overlap = DIFFERS(EEXIST, EINVAL);
 
 /* mmap. */
 static const struct kfd_expect answer_mmap_length = SAME(EINVAL);
