@@ -85,6 +85,7 @@ void rkfd_trace_vm_fault(u32 pasid, u32 pid, u64 addr, u32 status);
 
 /* Machine */
 bool rkfd_fatal_signal_pending(void);
+void rkfd_get_process_name(char *name, size_t size);
 unsigned int rkfd_cpufreq_quick_get_max(unsigned int cpu);
 unsigned int rkfd_first_apic_id(void);
 bool rkfd_in_compat_syscall(void);

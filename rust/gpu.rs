@@ -34,6 +34,7 @@ use crate::queue::interrupts::Dispatch;
 use crate::queue::slots::Slots;
 use crate::regs::{gc::GB_ADDR_CONFIG, Window};
 use crate::ring::Rings;
+use crate::smi::{Happening, Smi};
 
 /// Bits of a bus address that the GPU can put out.
 const DMA_BITS: u32 = 48;
@@ -87,6 +88,8 @@ pub(crate) struct Gpu {
     pub(crate) vram_map: Arc<VramMap>,
     /// The registers.
     pub(crate) mmio: Arc<Mmio>,
+    /// Who watches what happens to it.
+    pub(crate) smi: Arc<Smi>,
     /// What there is on this GPU, counted.
     pub(crate) ledger: Arc<Ledger>,
     /// What kind of GPU it is.
@@ -159,6 +162,7 @@ impl Gpu {
             subsystem: pdev.subsystem_device_id(),
             vram: size,
         };
+        let id = GpuId::new(&identity);
         Arc::pin_init(
             try_pin_init!(Self {
                 interrupts: SetOnce::new(),
@@ -180,9 +184,10 @@ impl Gpu {
                 doorbells,
                 vram_map,
                 mmio,
+                smi: Smi::new(id.get())?,
                 ledger,
                 asic,
-                id: GpuId::new(&identity),
+                id,
                 domain: identity.domain,
                 location: identity.location(),
                 revision,
@@ -206,12 +211,15 @@ impl Gpu {
         }
     }
 
-    /// A queue of the process `pasid` hung or did what it must not, and was stopped: the process is told. Allocates
-    /// nothing and waits for nothing.
-    pub(crate) fn queue_stopped(&self, pasid: u16) {
+    /// Runs `stop`, which takes a queue of the process `pasid` off the hardware that hung, as `cause` says: the process
+    /// is told, and who watches the GPU. Itself allocates nothing and waits for nothing.
+    pub(crate) fn queue_hung(&self, pasid: u16, cause: &CStr, stop: impl FnOnce()) {
+        self.smi.tell(&Happening::Resetting(cause));
+        stop();
         if let Some(dispatch) = self.interrupts.as_ref() {
             dispatch.stopped(pasid);
         }
+        self.smi.tell(&Happening::Reset(cause));
     }
 
     /// Starts what needs interrupts to be handled: the driver's own rings.

@@ -10,6 +10,7 @@ mod ioctl;
 mod memory;
 mod queues;
 mod settings;
+mod smi;
 
 use hw::topology::gpu_id::GpuId;
 use kernel::prelude::*;

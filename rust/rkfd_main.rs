@@ -19,6 +19,7 @@ mod queue;
 mod regs;
 mod render;
 mod ring;
+mod smi;
 mod topology;
 
 module! {

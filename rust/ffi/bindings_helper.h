@@ -3,6 +3,7 @@
  * What bindgen reads for the driver: the kernel's headers that the kernel crate's bindings leave out, our
  * shims, and constants that bindgen cannot see because they are macros (RKFD_CONST_X becomes X).
  */
+#include <linux/anon_inodes.h>
 #include <linux/dma-mapping.h>
 #include <linux/fs.h>
 #include <linux/gfp.h>

@@ -194,6 +194,11 @@ bool rkfd_fatal_signal_pending(void)
 	return fatal_signal_pending(current);
 }
 
+void rkfd_get_process_name(char *name, size_t size)
+{
+	strscpy_pad(name, current->group_leader->comm, size);
+}
+
 unsigned int rkfd_cpufreq_quick_get_max(unsigned int cpu)
 {
 	return cpufreq_quick_get_max(cpu);

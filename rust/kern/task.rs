@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The calling thread.
+//! The calling thread and its process.
+
+use core::fmt;
 
 use crate::ffi;
 
@@ -7,4 +9,36 @@ use crate::ffi;
 pub(crate) fn is_killed() -> bool {
     // SAFETY: A thread may ask this of itself.
     unsafe { ffi::rkfd_fatal_signal_pending() }
+}
+
+/// Whether the calling thread has CAP_SYS_ADMIN.
+pub(crate) fn is_admin() -> bool {
+    // SAFETY: A thread may ask this of itself.
+    unsafe { ffi::capable(ffi::CAP_SYS_ADMIN as i32) }
+}
+
+/// Bytes of a process's name: `TASK_COMM_LEN`.
+const NAME: usize = 16;
+
+/// The name of a process, for messages.
+#[derive(Clone, Copy)]
+pub(crate) struct Name([u8; NAME]);
+
+impl Name {
+    /// That of the calling process.
+    pub(crate) fn of_current() -> Self {
+        let mut name = [0; NAME];
+        // SAFETY: There is room for the name and its end.
+        unsafe { ffi::rkfd_get_process_name(name.as_mut_ptr().cast(), NAME) };
+        Self(name)
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let letters = self.0.iter().take_while(|&&letter| letter != 0);
+        letters
+            .map(|&letter| char::from(letter))
+            .try_for_each(|letter| fmt::Write::write_char(f, letter))
+    }
 }

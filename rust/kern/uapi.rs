@@ -63,6 +63,8 @@ arguments! {
     GetQueueWaveState = kfd_ioctl_get_queue_wave_state_args, 24;
     /// ALLOC_QUEUE_GWS.
     AllocQueueGws = kfd_ioctl_alloc_queue_gws_args, 16;
+    /// SMI_EVENTS.
+    SmiEvents = kfd_ioctl_smi_events_args, 8;
     /// UPDATE_QUEUE.
     UpdateQueue = kfd_ioctl_update_queue_args, 24;
     /// ACQUIRE_VM.
@@ -116,6 +118,17 @@ pub(crate) mod alloc_flag {
 pub(crate) fn last_event_age(data: &EventData) -> u64 {
     // The first word of the union.
     data.__bindgen_anon_1.bindgen_union_field[0]
+}
+
+/// Events of the files of SMI_EVENTS.
+pub(crate) mod smi_event {
+    pub(crate) use crate::ffi::{
+        kfd_smi_event_KFD_SMI_EVENT_GPU_POST_RESET as GPU_POST_RESET,
+        kfd_smi_event_KFD_SMI_EVENT_GPU_PRE_RESET as GPU_PRE_RESET,
+        kfd_smi_event_KFD_SMI_EVENT_QUEUE_EVICTION as QUEUE_EVICTION,
+        kfd_smi_event_KFD_SMI_EVENT_QUEUE_RESTORE as QUEUE_RESTORE,
+        kfd_smi_event_KFD_SMI_EVENT_VMFAULT as VMFAULT,
+    };
 }
 
 /// `event_type` of CREATE_EVENT.

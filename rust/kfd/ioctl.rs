@@ -9,7 +9,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::transmute::{AsBytes, FromBytes};
 
-use super::{args, dmabuf, events, info, memory, queues, settings, Kfd};
+use super::{args, dmabuf, events, info, memory, queues, settings, smi, Kfd};
 use crate::kern::{errno, trace, uaccess_ext};
 use crate::process::context::Context;
 use crate::process::Process;
@@ -132,8 +132,7 @@ fn answer(call: &Call<'_>, nr: u32) -> Result<isize> {
         0x23 => call.run(InOut, memory::available),
         0x24 => call.run(InOut, dmabuf::export),
         0x25 => call.run(InOut, settings::runtime_enable),
-        // Not there yet: SMI events.
-        0x1f => Err(errno::not_supported()),
+        0x1f => call.run(InOut, smi::open),
         // Known to the interface, and refused: shared virtual memory (no capability says that it is there),
         // checkpoints, the debugger, further processes of one address space, the profiler.
         0x20 | 0x22 | 0x26..=0x28 => Err(errno::not_supported()),

@@ -2,6 +2,7 @@
 //! The queues that run in one address space, and how all of them are kept off the hardware for a while.
 
 use crate::kern::trace;
+use crate::smi::{Happening, Smi};
 use kernel::{
     new_mutex,
     prelude::*,
@@ -39,6 +40,7 @@ pub(crate) trait Member: Send + Sync {
 #[pin_data]
 pub(crate) struct Group {
     gpu: u32,
+    smi: Arc<Smi>,
     pid: Atomic<i32>,
     pasid: Atomic<u32>,
     #[pin]
@@ -59,11 +61,12 @@ impl State {
 }
 
 impl Group {
-    /// No queues, on the GPU with this id. `ENOMEM`.
-    pub(super) fn new(gpu: u32) -> Result<Arc<Self>> {
+    /// No queues, on the GPU with this id, whose watchers are told. `ENOMEM`.
+    pub(super) fn new(gpu: u32, smi: &Arc<Smi>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 gpu,
+                smi: smi.clone(),
                 pid: Atomic::new(0),
                 pasid: Atomic::new(0),
                 state <- new_mutex!(
@@ -153,9 +156,12 @@ impl Group {
     /// For whoever watches: the group's queues are taken off the hardware, or come back.
     fn tell(&self, why: Halt, evicted: bool) {
         let (pid, pasid) = (self.pid(), self.pasid.load(Relaxed));
+        let owner = pid as i32;
         if evicted {
+            self.smi.tell(&Happening::Evicted(owner, why as u32));
             trace::queue_evict(pid, pasid, self.gpu, why as u32);
         } else {
+            self.smi.tell(&Happening::Restored(owner));
             trace::queue_restore(pid, pasid, self.gpu, why as u32);
         }
     }

@@ -113,7 +113,7 @@ impl Vm {
                 evicted <- new_mutex!(Evicted::default(), "Vm::evicted"),
                 restore <- new_delayed_work!("Vm::restore"),
                 client: Client::new()?,
-                group: Group::new(gpu.id.get().into())?,
+                group: Group::new(gpu.id.get().into(), &gpu.smi)?,
                 gpu: gpu.clone(),
                 _hold: gpu.ledger.hold(Kind::Vms, 1),
                 _drm: drm,

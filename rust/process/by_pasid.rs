@@ -9,13 +9,20 @@ use kernel::xarray::{AllocKind, XArray};
 
 use super::events::{Events, Kind, MemoryFault, Told};
 use crate::queue::interrupts::ProcessSink;
+use crate::smi::Who;
 
 /// The processes that GPUs can name. The interrupt thread holds an entry a little longer than it is in here; its
 /// process has ended it before that, so that there is nothing left to free.
 #[pin_data]
 pub(super) struct ByPasid {
     #[pin]
-    entries: XArray<Arc<Events>>,
+    entries: XArray<Arc<Known>>,
+}
+
+/// What is known of a process.
+struct Known {
+    who: Who,
+    events: Arc<Events>,
 }
 
 impl ByPasid {
@@ -29,12 +36,13 @@ impl ByPasid {
         )
     }
 
-    /// Lets GPUs name the process of PASID `pasid`, which nobody else has. ENOMEM.
-    pub(super) fn insert(&self, pasid: u16, events: Arc<Events>) -> Result {
+    /// Lets GPUs name the process `who` by PASID `pasid`, which nobody else has. ENOMEM.
+    pub(super) fn insert(&self, pasid: u16, who: Who, events: Arc<Events>) -> Result {
+        let known = Arc::new(Known { who, events }, GFP_KERNEL)?;
         let stored = self
             .entries
             .lock()
-            .store(pasid.into(), events, GFP_KERNEL)
+            .store(pasid.into(), known, GFP_KERNEL)
             .map(drop);
         stored.map_err(|error| error.error)
     }
@@ -45,28 +53,28 @@ impl ByPasid {
         drop(gone);
     }
 
-    fn get(&self, pasid: u16) -> Option<Arc<Events>> {
+    fn get(&self, pasid: u16) -> Option<Arc<Known>> {
         self.entries.lock().get(pasid.into()).map(Arc::from)
     }
 }
 
 impl ProcessSink for ByPasid {
     fn signal(&self, pasid: u16, context: u32, bits: u32) {
-        if let Some(events) = self.get(pasid) {
-            events.signal(context, bits);
+        if let Some(known) = self.get(pasid) {
+            known.events.signal(context, bits);
         }
     }
 
-    fn fault(&self, gpu: GpuId, pasid: u16, fault: &VmFault) {
-        if let Some(events) = self.get(pasid) {
-            let fault = memory_fault(gpu, fault);
-            events.raise(Kind::Memory, Told::Memory(fault));
-        }
+    fn fault(&self, gpu: GpuId, pasid: u16, fault: &VmFault) -> Option<Who> {
+        let known = self.get(pasid)?;
+        let fault = memory_fault(gpu, fault);
+        known.events.raise(Kind::Memory, Told::Memory(fault));
+        Some(known.who)
     }
 
     fn stopped(&self, gpu: GpuId, pasid: u16) {
-        if let Some(events) = self.get(pasid) {
-            events.raise(Kind::Hardware, Told::Stopped(gpu));
+        if let Some(known) = self.get(pasid) {
+            known.events.raise(Kind::Hardware, Told::Stopped(gpu));
         }
     }
 }

@@ -9,7 +9,9 @@ use super::pasid::Pasids;
 use super::Process;
 use crate::gpu::Gpu;
 use crate::kern::mm_exit::{AddressSpace, Listener, Subscription};
+use crate::kern::task::Name;
 use crate::queue::interrupts::ProcessSink;
+use crate::smi::Who;
 
 /// All processes. Whoever marks one as ending ends it, so that happens once.
 #[pin_data]
@@ -69,7 +71,11 @@ impl Table {
             return Ok(opened);
         }
         let pasid = process.pasid.get();
-        self.by_pasid.insert(pasid, process.events.clone())?;
+        let who = Who {
+            pid: process.pid,
+            name: Name::of_current(),
+        };
+        self.by_pasid.insert(pasid, who, process.events.clone())?;
         let pushed = entries.push(
             Entry {
                 process: process.clone(),

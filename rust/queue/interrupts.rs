@@ -8,6 +8,7 @@ use crate::gpu::Gpu;
 use crate::ip::ih::InterruptSink;
 use crate::kern::trace;
 use crate::ring::Rings;
+use crate::smi::{Happening, Smi, Who};
 use hw::ih::{CpEop, CpError, FaultStatus, SdmaErrorKind, ShaderMessage, VmFault};
 use hw::topology::gpu_id::GpuId;
 use kernel::device::Device;
@@ -22,8 +23,8 @@ use kernel::{new_spinlock, sync::SpinLock};
 pub(crate) trait ProcessSink: Send + Sync {
     /// A queue of the process asked for an interrupt, with a context of which `bits` bits are valid.
     fn signal(&self, pasid: u16, context: u32, bits: u32);
-    /// An access of the process could not be translated.
-    fn fault(&self, gpu: GpuId, pasid: u16, fault: &VmFault);
+    /// An access of the process, which it gives, could not be translated.
+    fn fault(&self, gpu: GpuId, pasid: u16, fault: &VmFault) -> Option<Who>;
     /// A queue of the process was stopped: it hung, or asked for something that is refused.
     fn stopped(&self, gpu: GpuId, pasid: u16);
 }
@@ -50,6 +51,7 @@ pub(crate) struct Dispatch {
     compute: Arc<dyn Scheduler>,
     rings: Arc<Rings>,
     processes: Arc<dyn ProcessSink>,
+    smi: Arc<Smi>,
     id: GpuId,
     dev: ARef<Device>,
     #[pin]
@@ -71,6 +73,7 @@ impl Dispatch {
                 compute: gpu.compute.clone(),
                 rings: gpu.rings.clone(),
                 processes,
+                smi: gpu.smi.clone(),
                 id: gpu.id,
                 dev: gpu.dev.clone(),
                 limit <- new_spinlock!(
@@ -179,7 +182,10 @@ impl InterruptSink for Dispatch {
             self.slots.fail(None, fault.vmid, EFAULT).or(compute)
         };
         if fault.vmid != KERNEL_VMID {
-            self.processes.fault(self.id, fault.pasid, fault);
+            let who = self.processes.fault(self.id, fault.pasid, fault);
+            if let Some(who) = who {
+                self.smi.tell(&Happening::VmFault(who));
+            }
         }
         let pid = pid(owner);
         let raw = status.map_or(0, |status| status.encode());

@@ -265,8 +265,8 @@ impl Engine {
             rlc.owner.queue,
             rlc.owner.pid
         );
-        rlc.fail(EIO);
-        rlc.gpu.queue_stopped(rlc.owner.pasid);
+        rlc.gpu
+            .queue_hung(rlc.owner.pasid, c"SDMA queue hang", || rlc.fail(EIO));
     }
 
     /// Has the hardware do what was put into the queue's ring. Allocates nothing, waits for nothing.

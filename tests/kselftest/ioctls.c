@@ -37,7 +37,7 @@ static const struct kfd_expect *refusal(unsigned int nr)
 /* What is being built: it may be refused still. */
 static bool is_pending(unsigned int nr)
 {
-	return nr == 0x02 || nr == 0x1a || nr == 0x1b || nr == 0x1e || nr == 0x1f;
+	return nr == 0x02 || nr == 0x1a || nr == 0x1b || nr == 0x1e;
 }
 
 FIXTURE(ioctls)

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Files without a name, which user space has by their number alone: read, written to and polled.
+
+use core::marker::PhantomData;
+
+use kernel::fs::File;
+use kernel::prelude::*;
+use kernel::sync::poll::{PollCondVar, PollTable};
+use kernel::types::ForeignOwnable;
+use kernel::uaccess::{UserPtr, UserSlice, UserSliceReader, UserSliceWriter};
+
+use crate::ffi;
+
+/// `EPOLLIN | EPOLLRDNORM`.
+const READABLE: ffi::__poll_t = 0x1 | 0x40;
+
+/// What such a file does.
+pub(crate) trait AnonFile: Sized + 'static {
+    /// What an open file holds; dropped with the last reference to the file.
+    type Data: ForeignOwnable + Send + Sync;
+    /// The module, which open files hold.
+    const MODULE: &'static ThisModule;
+
+    /// Reads into `to`, which is not empty; the bytes read.
+    fn read(
+        data: <Self::Data as ForeignOwnable>::Borrowed<'_>,
+        to: &mut UserSliceWriter,
+    ) -> Result<usize>;
+
+    /// Writes from `from`; the bytes taken.
+    fn write(
+        data: <Self::Data as ForeignOwnable>::Borrowed<'_>,
+        from: &mut UserSliceReader,
+    ) -> Result<usize>;
+
+    /// Whether something can be read, after `wait` was called with what is woken when that may have changed.
+    fn poll(
+        data: <Self::Data as ForeignOwnable>::Borrowed<'_>,
+        wait: impl FnOnce(&PollCondVar),
+    ) -> bool;
+}
+
+/// Opens a file that holds `data`, under the name `name`, in the calling process; its number. EMFILE, ENFILE, ENOMEM.
+pub(crate) fn open<T: AnonFile>(name: &'static CStr, data: T::Data) -> Result<u32> {
+    let data = data.into_foreign();
+    let operations: *const ffi::file_operations = &Operations::<T>::TABLE;
+    // SAFETY: The name and the table are static. The reference goes to the file, whose `release` takes it.
+    let fd = unsafe {
+        ffi::anon_inode_getfd(
+            name.as_char_ptr(),
+            operations,
+            data,
+            (ffi::O_RDWR | ffi::O_CLOEXEC) as i32,
+        )
+    };
+    if fd < 0 {
+        // SAFETY: No file came of it, so that the reference is still ours.
+        drop(unsafe { T::Data::from_foreign(data) });
+    }
+    kernel::error::to_result(fd)?;
+    Ok(u32::try_from(fd)?)
+}
+
+struct Operations<T>(PhantomData<T>);
+
+impl<T: AnonFile> Operations<T> {
+    const TABLE: ffi::file_operations = ffi::file_operations {
+        owner: T::MODULE.as_ptr(),
+        read: Some(Self::read),
+        write: Some(Self::write),
+        poll: Some(Self::poll),
+        release: Some(Self::release),
+        ..pin_init::zeroed()
+    };
+
+    /// `file_operations::release`.
+    ///
+    /// # Safety
+    ///
+    /// The kernel calls it once for a file made by [`open`] for `T`, which nobody else uses any more.
+    unsafe extern "C" fn release(
+        _inode: *mut ffi::inode,
+        file: *mut ffi::file,
+    ) -> kernel::ffi::c_int {
+        // SAFETY: `open` put the reference there.
+        drop(unsafe { T::Data::from_foreign((*file).private_data) });
+        0
+    }
+
+    /// `file_operations::read`.
+    ///
+    /// # Safety
+    ///
+    /// The kernel calls it for a file made by [`open`] for `T`, and holds it meanwhile.
+    unsafe extern "C" fn read(
+        file: *mut ffi::file,
+        buffer: *mut kernel::ffi::c_char,
+        size: usize,
+        _offset: *mut ffi::loff_t,
+    ) -> isize {
+        // SAFETY: `open` put the reference there, and the caller holds the file.
+        let data = unsafe { T::Data::borrow((*file).private_data) };
+        let mut to = UserSlice::new(UserPtr::from_ptr(buffer.cast()), size).writer();
+        count(T::read(data, &mut to))
+    }
+
+    /// `file_operations::write`.
+    ///
+    /// # Safety
+    ///
+    /// As for `read`.
+    unsafe extern "C" fn write(
+        file: *mut ffi::file,
+        buffer: *const kernel::ffi::c_char,
+        size: usize,
+        _offset: *mut ffi::loff_t,
+    ) -> isize {
+        // SAFETY: As in `read`.
+        let data = unsafe { T::Data::borrow((*file).private_data) };
+        let mut from = UserSlice::new(UserPtr::from_ptr(buffer.cast_mut().cast()), size).reader();
+        count(T::write(data, &mut from))
+    }
+
+    /// `file_operations::poll`.
+    ///
+    /// # Safety
+    ///
+    /// As for `read`; `table` may be null.
+    unsafe extern "C" fn poll(
+        file: *mut ffi::file,
+        table: *mut ffi::poll_table_struct,
+    ) -> ffi::__poll_t {
+        // SAFETY: As in `read`; polling does not use the file's position.
+        let (file, data) = unsafe {
+            (
+                File::from_raw_file(file),
+                T::Data::borrow((*file).private_data),
+            )
+        };
+        // SAFETY: Null or valid during the call, as the kernel gives it.
+        let table = unsafe { PollTable::from_raw(table) };
+        if T::poll(data, |changed| table.register_wait(file, changed)) {
+            READABLE
+        } else {
+            0
+        }
+    }
+}
+
+/// A count of bytes or an errno, as file operations return it.
+fn count(result: Result<usize>) -> isize {
+    result.map_or_else(
+        |error| error.to_errno() as isize,
+        |count| count.min(isize::MAX as usize) as isize,
+    )
+}

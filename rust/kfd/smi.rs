@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0
+//! SMI_EVENTS: a file that tells what happens to a GPU. Its reader writes a mask of the events that it wants first.
+
+use kernel::prelude::*;
+use kernel::sync::poll::PollCondVar;
+use kernel::sync::{Arc, ArcBorrow};
+use kernel::uaccess::{UserSliceReader, UserSliceWriter};
+
+use super::args;
+use super::ioctl::Caller;
+use crate::gpu::Gpu;
+use crate::kern::anon_file::{self, AnonFile};
+use crate::kern::{task, uapi};
+use crate::smi::{Smi, Watcher};
+
+/// Bytes that one read gives at most.
+const MOST: usize = 1024;
+
+/// SMI_EVENTS. EINVAL for an unknown GPU, EMFILE, ENFILE, ENOMEM.
+pub(super) fn open(caller: &Caller<'_>, args: &mut uapi::SmiEvents) -> Result {
+    let id = args::gpu_id(args.gpuid)?;
+    let gpu: Arc<Gpu> = caller
+        .kfd
+        .with_node(id, |node| Ok(node.gpu.clone()))
+        .map_err(|_| EINVAL)?;
+    let watcher = Watcher::new(caller.process.pid(), task::is_admin())?;
+    gpu.smi.join(&watcher)?;
+    let file = SmiFile {
+        smi: gpu.smi.clone(),
+        watcher,
+    };
+    let file = Arc::new(file, GFP_KERNEL)?;
+    args.anon_fd = anon_file::open::<SmiFile>(c"kfd_smi_ev", file)?;
+    Ok(())
+}
+
+/// What such a file holds: not the GPU, which may go.
+struct SmiFile {
+    smi: Arc<Smi>,
+    watcher: Arc<Watcher>,
+}
+
+impl Drop for SmiFile {
+    fn drop(&mut self) {
+        self.smi.leave(&self.watcher);
+    }
+}
+
+impl AnonFile for SmiFile {
+    type Data = Arc<Self>;
+    const MODULE: &'static ThisModule = &crate::THIS_MODULE;
+
+    /// EAGAIN when there is nothing, also for files that may wait, as clients expect: they poll.
+    fn read(file: ArcBorrow<'_, Self>, to: &mut UserSliceWriter) -> Result<usize> {
+        let mut lines = KVec::from_elem(0, to.len().min(MOST), GFP_KERNEL)?;
+        let count = file.watcher.take(&mut lines);
+        if count == 0 {
+            return Err(EAGAIN);
+        }
+        to.write_slice(lines.get(..count).unwrap_or(&[]))?;
+        Ok(count)
+    }
+
+    /// EFAULT for less than a mask.
+    fn write(file: ArcBorrow<'_, Self>, from: &mut UserSliceReader) -> Result<usize> {
+        file.watcher.want(from.read::<u64>()?);
+        Ok(size_of::<u64>())
+    }
+
+    fn poll(file: ArcBorrow<'_, Self>, wait: impl FnOnce(&PollCondVar)) -> bool {
+        wait(file.watcher.ready());
+        file.watcher.is_ready()
+    }
+}

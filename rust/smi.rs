@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Events of a GPU for whoever watches it: lines of text in the files that SMI_EVENTS opens, in the formats of
+//! `linux/kfd_ioctl.h`. Telling them allocates nothing and waits for nothing.
+
+use core::fmt::{self, Write};
+
+use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::poll::PollCondVar;
+use kernel::sync::{Arc, SpinLock};
+
+use crate::kern::host;
+use crate::kern::task::Name;
+use crate::kern::uapi::smi_event;
+
+/// Bytes of the longest line: `KFD_SMI_EVENT_MSG_SIZE`.
+const LINE: usize = 96;
+/// Bytes that wait to be read from one file; what does not fit is lost.
+const BACKLOG: usize = 8192;
+
+/// A process, for messages.
+#[derive(Clone, Copy)]
+pub(crate) struct Who {
+    /// Its number.
+    pub(crate) pid: i32,
+    /// Its name.
+    pub(crate) name: Name,
+}
+
+/// What happened.
+#[derive(Clone, Copy)]
+pub(crate) enum Happening<'a> {
+    /// An access of a process had no mapping that allows it.
+    VmFault(Who),
+    /// The queues of the process with this number are taken off the hardware, for a reason of
+    /// `KFD_QUEUE_EVICTION_TRIGGERS`.
+    Evicted(i32, u32),
+    /// They may run again.
+    Restored(i32),
+    /// Something that hangs, which the text names, is about to be taken off the hardware.
+    Resetting(&'a CStr),
+    /// It was.
+    Reset(&'a CStr),
+}
+
+impl Happening<'_> {
+    /// Its number: `KFD_SMI_EVENT_*`.
+    fn number(&self) -> u32 {
+        match self {
+            Self::VmFault(_) => smi_event::VMFAULT,
+            Self::Evicted(..) => smi_event::QUEUE_EVICTION,
+            Self::Restored(_) => smi_event::QUEUE_RESTORE,
+            Self::Resetting(_) => smi_event::GPU_PRE_RESET,
+            Self::Reset(_) => smi_event::GPU_POST_RESET,
+        }
+    }
+
+    /// The process that it concerns alone; 0 for what all may see.
+    fn pid(&self) -> i32 {
+        match self {
+            Self::Evicted(pid, _) | Self::Restored(pid) => *pid,
+            Self::VmFault(_) | Self::Resetting(_) | Self::Reset(_) => 0,
+        }
+    }
+}
+
+/// A line that is being written; what does not fit is cut off.
+struct Line {
+    bytes: [u8; LINE],
+    len: usize,
+}
+
+impl Write for Line {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for (place, byte) in self.bytes.iter_mut().skip(self.len).zip(text.bytes()) {
+            *place = byte;
+            self.len += 1;
+        }
+        Ok(())
+    }
+}
+
+/// The watchers of a GPU.
+#[pin_data]
+pub(crate) struct Smi {
+    gpu: u16,
+    /// Times that something was taken off because it hung.
+    resets: Atomic<u32>,
+    #[pin]
+    watchers: SpinLock<KVec<Arc<Watcher>>>,
+}
+
+impl Smi {
+    /// Nobody watches the GPU of id `gpu`. ENOMEM.
+    pub(crate) fn new(gpu: u16) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                gpu,
+                resets: Atomic::new(0),
+                watchers <- kernel::new_spinlock!(KVec::new(), "Smi::watchers"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Lets `watcher` hear of the GPU until [`Smi::leave`]. ENOMEM.
+    pub(crate) fn join(&self, watcher: &Arc<Watcher>) -> Result {
+        loop {
+            let count = self.watchers.lock().len();
+            // Room for it is made without the lock; others may come meanwhile.
+            let mut room = KVec::with_capacity(count + 1, GFP_KERNEL)?;
+            let mut watchers = self.watchers.lock();
+            if watchers.len() >= room.capacity() {
+                continue;
+            }
+            core::mem::swap(&mut *watchers, &mut room);
+            for other in room.drain_all() {
+                let _ = watchers.push_within_capacity(other);
+            }
+            let pushed = watchers.push_within_capacity(watcher.clone());
+            drop(watchers);
+            return pushed.map_err(|_| ENOMEM);
+        }
+    }
+
+    /// `watcher` hears no more. The caller has another reference to it.
+    pub(crate) fn leave(&self, watcher: &Arc<Watcher>) {
+        self.watchers
+            .lock()
+            .retain(|other| !Arc::ptr_eq(other, watcher));
+    }
+
+    /// Tells those who want to hear of it, and may. Allocates nothing, waits for nothing.
+    pub(crate) fn tell(&self, what: &Happening<'_>) {
+        if matches!(what, Happening::Resetting(_)) {
+            self.resets.add(1, Relaxed);
+        }
+        let watchers = self.watchers.lock();
+        if watchers.is_empty() {
+            return;
+        }
+        let line = self.line(what);
+        let text = line.bytes.get(..line.len).unwrap_or(&[]);
+        for watcher in watchers.iter() {
+            watcher.hear(what, text);
+        }
+    }
+
+    fn line(&self, what: &Happening<'_>) -> Line {
+        let mut line = Line {
+            bytes: [0; LINE],
+            len: 0,
+        };
+        let (number, gpu, now) = (what.number(), self.gpu, host::boot_ns());
+        let resets = self.resets.load(Relaxed);
+        // Writing to a line does not fail.
+        let _ = match what {
+            Happening::VmFault(who) => {
+                writeln!(line, "{number:x} {:x}:{}", who.pid, who.name)
+            }
+            Happening::Evicted(pid, why) => {
+                writeln!(line, "{number:x} {now} -{pid} {gpu:x} {why}")
+            }
+            Happening::Restored(pid) => writeln!(line, "{number:x} {now} -{pid} {gpu:x} 0"),
+            Happening::Resetting(cause) | Happening::Reset(cause) => {
+                let cause = cause.to_str().unwrap_or("");
+                writeln!(line, "{number:x} {resets:x} {cause}")
+            }
+        };
+        line
+    }
+}
+
+/// Who watches a GPU: an open file.
+#[pin_data]
+pub(crate) struct Watcher {
+    pid: i32,
+    sees_all: bool,
+    /// What it wants to hear: bit N - 1 for event N.
+    mask: Atomic<u64>,
+    #[pin]
+    backlog: SpinLock<KVec<u8>>,
+    #[pin]
+    ready: PollCondVar,
+}
+
+impl Watcher {
+    /// Of the process `pid`, which sees what concerns it alone, or all with `sees_all`. It hears nothing until it
+    /// says what it wants to. ENOMEM.
+    pub(crate) fn new(pid: i32, sees_all: bool) -> Result<Arc<Self>> {
+        let backlog = KVec::with_capacity(BACKLOG, GFP_KERNEL)?;
+        Arc::pin_init(
+            pin_init!(Self {
+                pid,
+                sees_all,
+                mask: Atomic::new(0),
+                backlog <- kernel::new_spinlock!(backlog, "Watcher::backlog"),
+                ready <- kernel::new_poll_condvar!("Watcher::ready"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// What it wants to hear from now on: bit N - 1 for event N.
+    pub(crate) fn want(&self, mask: u64) {
+        self.mask.store(mask, Relaxed);
+    }
+
+    fn hear(&self, what: &Happening<'_>, line: &[u8]) {
+        let wanted = 1u64
+            .checked_shl(what.number() - 1)
+            .is_some_and(|bit| self.mask.load(Relaxed) & bit != 0);
+        let pid = what.pid();
+        if !wanted || (pid != 0 && pid != self.pid && !self.sees_all) {
+            return;
+        }
+        let mut backlog = self.backlog.lock();
+        // A line is there as a whole or not at all.
+        if backlog.len() + line.len() > BACKLOG {
+            return;
+        }
+        for &byte in line {
+            let _ = backlog.push_within_capacity(byte);
+        }
+        drop(backlog);
+        self.ready.notify_all();
+    }
+
+    /// Takes what is there, as far as it fits into `to`; its bytes.
+    pub(crate) fn take(&self, to: &mut [u8]) -> usize {
+        let mut backlog = self.backlog.lock();
+        let count = to.len().min(backlog.len());
+        for (to, from) in to.iter_mut().zip(backlog.iter()) {
+            *to = *from;
+        }
+        let mut at = 0;
+        backlog.retain(|_| {
+            at += 1;
+            at > count
+        });
+        count
+    }
+
+    /// Whether there is something to take.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.backlog.lock().is_empty()
+    }
+
+    /// Woken when there is.
+    pub(crate) fn ready(&self) -> &PollCondVar {
+        &self.ready
+    }
+}

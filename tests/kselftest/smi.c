@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0
+/* SMI_EVENTS: who is told what happens to a GPU. */
+#include <poll.h>
+#include <sys/mman.h>
+
+#include "kfd_harness.h"
+#include "packets.h"
+
+#define SOON_MS		5000
+#define NOT_MS		300
+#define RING_SIZE	(16u << 10)
+#define TEXT_SIZE	16384u
+#define NOBODY		65534
+#define SETTLED_MS	50u
+/* More evictions than there is room for their lines. */
+#define MANY		1000u
+
+#define MASK(event)	KFD_SMI_EVENT_MASK_FROM_INDEX(event)
+
+FIXTURE(smi)
+{
+	struct kfd_dev dev;
+	struct kfd_bo lent;
+	int fd;
+	char text[TEXT_SIZE];
+};
+
+static int smi_open(const struct kfd_dev *dev, int *fd)
+{
+	struct kfd_ioctl_smi_events_args args = { .gpuid = dev->gpu_id };
+	int err = kfd_ioctl(dev->fd, AMDKFD_IOC_SMI_EVENTS, &args);
+
+	*fd = (int)args.anon_fd;
+	return err;
+}
+
+static int smi_want(int fd, uint64_t mask)
+{
+	return write(fd, &mask, sizeof(mask)) == sizeof(mask) ? 0 : errno;
+}
+
+FIXTURE_SETUP(smi)
+{
+	ASSERT_EQ(0, kfd_open(&self->dev));
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &self->lent, KFD_PAGE, KFD_ALLOC_USERPTR));
+	ASSERT_EQ(0, smi_open(&self->dev, &self->fd));
+}
+
+FIXTURE_TEARDOWN(smi)
+{
+	close(self->fd);
+	kfd_close(&self->dev);
+}
+
+static bool readable(int fd, int ms)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, ms) == 1 && (p.revents & POLLIN);
+}
+
+/* All that there is to read, with an end; how much. */
+static size_t read_all(int fd, char *text)
+{
+	size_t length = 0;
+	ssize_t n;
+
+	while ((n = read(fd, text + length, TEXT_SIZE - 1 - length)) > 0)
+		length += (size_t)n;
+	text[length] = '\0';
+	return length;
+}
+
+/* Waits for a line that begins with @start and reads up to it; NULL if none comes. */
+static const char *line_with(int fd, char *text, const char *start)
+{
+	const uint64_t end = kfd_now_ms() + SOON_MS;
+	char *line, *rest;
+
+	while (kfd_now_ms() < end) {
+		if (!readable(fd, 100))
+			continue;
+		read_all(fd, text);
+		for (line = text; *line; line = rest + 1) {
+			rest = strchr(line, '\n');
+			if (!rest)
+				break;
+			if (!strncmp(line, start, strlen(start)))
+				return line;
+		}
+	}
+	return NULL;
+}
+
+/*
+ * Takes memory away that the GPU has: queues are halted until it has it again,
+ * for which there is time before, if it was taken away (also by a fork) already.
+ */
+static void evict(struct kfd_bo *lent)
+{
+	usleep(SETTLED_MS * 1000);
+	*(volatile char *)lent->cpu = 1;
+	madvise(lent->cpu, lent->size, MADV_DONTNEED);
+	*(volatile char *)lent->cpu = 2;
+}
+
+TEST_F(smi, nothing_unless_wanted)
+{
+	char c;
+
+	evict(&self->lent);
+	EXPECT_FALSE(readable(self->fd, NOT_MS));
+	EXPECT_EQ(-1, read(self->fd, &c, 1));
+	EXPECT_EQ(EAGAIN, errno);
+	ASSERT_EQ(0, smi_want(self->fd, ~MASK(KFD_SMI_EVENT_QUEUE_EVICTION) &
+			      ~MASK(KFD_SMI_EVENT_QUEUE_RESTORE)));
+	evict(&self->lent);
+	EXPECT_FALSE(readable(self->fd, NOT_MS));
+}
+
+TEST_F(smi, eviction_and_restore)
+{
+	long long ns, later;
+	unsigned int id, gpu;
+	const char *line;
+	int pid, why;
+	char again;
+
+	ASSERT_EQ(0, smi_want(self->fd, MASK(KFD_SMI_EVENT_QUEUE_EVICTION) |
+			      MASK(KFD_SMI_EVENT_QUEUE_RESTORE)));
+	evict(&self->lent);
+	usleep(NOT_MS * 1000);
+	line = line_with(self->fd, self->text, "9 ");
+	ASSERT_NE(NULL, line);
+	ASSERT_EQ(5, sscanf(line, "%x %lld -%d %x %d\n", &id, &ns, &pid, &gpu, &why));
+	EXPECT_EQ(KFD_SMI_EVENT_QUEUE_EVICTION, id);
+	EXPECT_EQ(getpid(), pid);
+	EXPECT_EQ(KFD_QUEUE_EVICTION_TRIGGER_USERPTR, why);
+	if (kfd_is_rkfd())
+		EXPECT_EQ(self->dev.gpu_id, gpu);
+	line = strstr(line, "\na ");
+	ASSERT_NE(NULL, line);
+	ASSERT_EQ(5, sscanf(line, "\n%x %lld -%d %x %c\n", &id, &later, &pid, &gpu, &again));
+	EXPECT_EQ(KFD_SMI_EVENT_QUEUE_RESTORE, id);
+	EXPECT_EQ(getpid(), pid);
+	EXPECT_LE(ns, later);
+	EXPECT_EQ('0', again);
+}
+
+TEST_F(smi, faults)
+{
+	struct packets p = { 0 };
+	char name[32] = "", own[32] = "";
+	struct kfd_queue queue;
+	unsigned int id, pid;
+	const char *line;
+	FILE *comm;
+
+	ASSERT_EQ(0, smi_want(self->fd, MASK(KFD_SMI_EVENT_VMFAULT)));
+	ASSERT_EQ(0, kfd_queue_create(&self->dev, &queue, RING_SIZE));
+	sdma_fill(&p, (uintptr_t)kfd_reserve(KFD_PAGE, KFD_PAGE), 1, 64);
+	kfd_queue_submit(&queue, p.dwords, p.count);
+	line = line_with(self->fd, self->text, "1 ");
+	ASSERT_NE(NULL, line);
+	ASSERT_EQ(3, sscanf(line, "%x %x:%31s\n", &id, &pid, name));
+	EXPECT_EQ(KFD_SMI_EVENT_VMFAULT, id);
+	EXPECT_EQ((unsigned int)getpid(), pid);
+	comm = fopen("/proc/self/comm", "r");
+	ASSERT_NE(NULL, comm);
+	ASSERT_EQ(1, fscanf(comm, "%31s", own));
+	fclose(comm);
+	EXPECT_STREQ(own, name);
+}
+
+/* What does not fit is left out as whole lines. */
+TEST_F(smi, backlog)
+{
+	const uint64_t both = MASK(KFD_SMI_EVENT_QUEUE_EVICTION) |
+			      MASK(KFD_SMI_EVENT_QUEUE_RESTORE);
+	size_t length, told = 0;
+	unsigned int i;
+	char *line;
+	int other;
+
+	ASSERT_EQ(0, smi_open(&self->dev, &other));
+	ASSERT_EQ(0, smi_want(self->fd, both));
+	ASSERT_EQ(0, smi_want(other, both));
+	/* One reader reads all the time, which tells when it is too much for the other. */
+	for (i = 0; i < MANY && told < 8192 + KFD_SMI_EVENT_MSG_SIZE; i++) {
+		evict(&self->lent);
+		if (readable(other, SOON_MS))
+			told += read_all(other, self->text);
+	}
+	ASSERT_LT(8192, told);
+	length = read_all(self->fd, self->text);
+	EXPECT_GE(8192, length);
+	EXPECT_LT(8192 - KFD_SMI_EVENT_MSG_SIZE, length);
+	EXPECT_EQ('\n', self->text[length - 1]);
+	for (line = self->text; *line; line = strchr(line, '\n') + 1)
+		EXPECT_TRUE(!strncmp(line, "9 ", 2) || !strncmp(line, "a ", 2));
+	/* There is room again. */
+	evict(&self->lent);
+	EXPECT_TRUE(readable(self->fd, SOON_MS));
+	close(other);
+}
+
+TEST_F(smi, bad_input)
+{
+	struct kfd_ioctl_smi_events_args args = { .gpuid = self->dev.gpu_id ^ 1 };
+	void *nothing = kfd_reserve(KFD_PAGE, KFD_PAGE);
+	uint64_t mask = 1;
+
+	EXPECT_ANSWER(unknown_gpu, kfd_ioctl(self->dev.fd, AMDKFD_IOC_SMI_EVENTS, &args));
+	EXPECT_EQ(-1, write(self->fd, &mask, 4));
+	EXPECT_EQ(EFAULT, errno);
+	EXPECT_EQ(-1, write(self->fd, nothing, 8));
+	EXPECT_EQ(EFAULT, errno);
+	ASSERT_EQ(0, smi_want(self->fd, MASK(KFD_SMI_EVENT_QUEUE_EVICTION)));
+	evict(&self->lent);
+	ASSERT_TRUE(readable(self->fd, SOON_MS));
+	EXPECT_EQ(-1, read(self->fd, nothing, 64));
+	EXPECT_EQ(EFAULT, errno);
+}
+
+/*
+ * Another process sees the evictions of its own, without the right to see all;
+ * with it, also ours.
+ */
+static int watch(bool privileged, const int *ready, const int *go)
+{
+	char text[TEXT_SIZE], own[32], c = 0;
+	struct kfd_bo lent;
+	struct kfd_dev dev;
+	int fd;
+	bool others;
+
+	if (kfd_open(&dev) || kfd_bo_create(&dev, &lent, KFD_PAGE, KFD_ALLOC_USERPTR))
+		return 1;
+	if (!privileged && setuid(NOBODY))
+		return 2;
+	if (smi_open(&dev, &fd) || smi_want(fd, MASK(KFD_SMI_EVENT_QUEUE_EVICTION)))
+		return 3;
+	if (write(ready[1], &c, 1) != 1 || read(go[0], &c, 1) != 1)
+		return 4;
+	others = readable(fd, NOT_MS);
+	if (others != privileged)
+		return 5;
+	read_all(fd, text);
+	evict(&lent);
+	if (!readable(fd, SOON_MS))
+		return 6;
+	read_all(fd, text);
+	snprintf(own, sizeof(own), " -%d ", getpid());
+	return strstr(text, own) ? 0 : 7;
+}
+
+static void watch_from_outside(struct __test_metadata *_metadata, struct kfd_bo *lent,
+			       bool privileged)
+{
+	int ready[2], go[2], status;
+	char c = 0;
+	pid_t pid;
+
+	ASSERT_EQ(0, pipe(ready));
+	ASSERT_EQ(0, pipe(go));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (pid == 0)
+		_exit(watch(privileged, ready, go));
+	close(ready[1]);
+	ASSERT_EQ(1, read(ready[0], &c, 1));
+	/* The fork was an eviction, too. */
+	usleep(NOT_MS * 1000);
+	evict(lent);
+	ASSERT_EQ(1, write(go[1], &c, 1));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_TRUE(WIFEXITED(status));
+	EXPECT_EQ(0, WEXITSTATUS(status));
+}
+
+TEST_F(smi, others_are_hidden)
+{
+	watch_from_outside(_metadata, &self->lent, false);
+}
+
+TEST_F(smi, others_are_shown_to_root)
+{
+	if (geteuid())
+		SKIP(return, "not root");
+	watch_from_outside(_metadata, &self->lent, true);
+}
+
+/* The file may outlive the process's use of the GPU. */
+TEST_F(smi, outlives_its_opener)
+{
+	ASSERT_EQ(0, smi_want(self->fd, UINT64_MAX));
+	kfd_close(&self->dev);
+	EXPECT_FALSE(readable(self->fd, 0) && !read_all(self->fd, self->text));
+	ASSERT_EQ(0, kfd_open(&self->dev));
+}
+
+KFD_HARNESS_MAIN
