@@ -128,7 +128,10 @@ impl Queue {
 
     /// The hardware gets it off by force only: it has failed.
     pub(super) fn hangs(&self) {
-        self.fail();
+        let cause = c"compute queue hang";
+        self.gpu.queue_hung(self.owner.pasid, cause, || {
+            self.fail();
+        });
     }
 }
 
