@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The GPU is taken away while memory of it is shared all over, and comes back. */
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/check.h"
+#include "common/tap.h"
+#include "kfd_share.h"
+
+#define DRIVER	"/sys/bus/pci/drivers/rkfd"
+#define SIZE	(256u * 1024)
+
+static sigjmp_buf no_memory;
+
+static void on_bus_error(int sig)
+{
+	siglongjmp(no_memory, sig);
+}
+
+/* Whether a read of @p fails for want of memory. */
+static bool is_gone(const volatile uint32_t *p)
+{
+	bool gone = true;
+
+	signal(SIGBUS, on_bus_error);
+	if (sigsetjmp(no_memory, 1) == 0) {
+		(void)*p;
+		gone = false;
+	}
+	signal(SIGBUS, SIG_DFL);
+	return gone;
+}
+
+/* The first device of the driver. */
+static bool find_device(char *name, size_t size)
+{
+	glob_t found;
+	bool ok = glob(DRIVER "/????:??:??.?", 0, NULL, &found) == 0;
+
+	if (ok) {
+		snprintf(name, size, "%s", strrchr(found.gl_pathv[0], '/') + 1);
+		globfree(&found);
+	}
+	return ok;
+}
+
+static bool write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	if (fd >= 0)
+		close(fd);
+	return ok;
+}
+
+struct shared {
+	struct kfd_bo bo;
+	int fd;
+	uint32_t *mapping;
+	uint32_t handle;
+};
+
+static void share_out(const struct kfd_dev *dev, struct shared *s, uint32_t flags)
+{
+	if (kfd_bo_create(dev, &s->bo, SIZE, flags) ||
+	    kfd_export(dev, s->bo.handle, O_CLOEXEC, &s->fd) ||
+	    drm_fd_to_handle(dev->drm_fd, s->fd, &s->handle))
+		die("no shared memory");
+	s->mapping = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
+	if (s->mapping == MAP_FAILED)
+		die("no mapping");
+	s->mapping[0] = 0x12345678;
+	/* Not touched before the device goes. */
+	s->mapping += KFD_PAGE / 4 * 8;
+}
+
+static void drop(struct shared *s)
+{
+	munmap(s->mapping - KFD_PAGE / 4 * 8, SIZE);
+	munmap(s->bo.cpu, SIZE);
+	close(s->fd);
+}
+
+int main(void)
+{
+	struct shared vram, gtt;
+	struct kfd_bo foreign = { 0 };
+	char name[64], base[1024];
+	int memfd, udmabuf, fd, err;
+	struct kfd_dev dev;
+	uint64_t handle;
+
+	tap_start();
+	objects_read(base, sizeof(base));
+	if (!find_device(name, sizeof(name)) || kfd_open(&dev))
+		die("no device");
+	share_out(&dev, &vram, KFD_ALLOC_VRAM);
+	share_out(&dev, &gtt, KFD_ALLOC_GTT);
+	err = udmabuf_create(SIZE, &memfd, &udmabuf);
+	if (err != ENOENT && (err || kfd_bo_import(&dev, &foreign, udmabuf, SIZE)))
+		die("nothing imported");
+
+	tap_ok(write_file(DRIVER "/unbind", name), "the GPU is taken away");
+	tap_ok(kfd_export(&dev, gtt.bo.handle, 0, &fd) != 0, "its buffers have no handles any more");
+	tap_ok(kfd_import(&dev, gtt.fd, 0, &handle) != 0, "nothing is imported");
+	tap_ok(drm_fd_to_handle(dev.drm_fd, gtt.fd, &vram.handle) != 0,
+	       "nor by the render node");
+	tap_ok(is_gone(vram.mapping), "VRAM that was shared cannot be reached");
+	if (foreign.cpu)
+		tap_ok(!is_gone(foreign.cpu), "what another exporter has still can");
+	else
+		tap_skip("what another exporter has still can", "no /dev/udmabuf");
+	tap_ok(write_file(DRIVER "/bind", name), "the GPU comes back");
+	tap_ok(check_process_copies(), "and copies, while old files and buffers are open");
+
+	drop(&vram);
+	drop(&gtt);
+	if (foreign.cpu) {
+		munmap(foreign.cpu, SIZE);
+		close(udmabuf);
+		close(memfd);
+	}
+	kfd_close(&dev);
+	tap_ok(check_process_copies(), "and when they are closed");
+	tap_ok(objects_return_to(base), "nothing is left");
+	return tap_end();
+}
