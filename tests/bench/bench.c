@@ -3,7 +3,8 @@
  * Measurements of one module load, one line each:
  *	bench <name> <size> <value> <unit>
  * where size is in bytes, 0 where it means nothing. `bench copies` measures only
- * what differs between scheduled and direct queues. bench.sh makes the table.
+ * what differs between scheduled and direct queues, `bench calls` what RKFD_INSTRUCTIONS=1
+ * is for: a guest whose clock counts instructions. bench.sh makes the table.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "bench.h"
 #include "kfd.h"
 #include "packets.h"
 #include "tap.h"
@@ -22,15 +24,9 @@
 #define GIB		(1ull << 30)
 #define RING_SIZE	(64u << 10)
 #define WINDOW		512u		/* copies under way while streaming: half of what the ring holds */
-#define SAMPLES_MAX	200u
 #define COUNT(a)	(sizeof(a) / sizeof((a)[0]))
 
-struct samples {
-	unsigned long long ns[SAMPLES_MAX];
-	unsigned int count;
-};
-
-static void sample(struct samples *s, unsigned long long since)
+void sample(struct samples *s, unsigned long long since)
 {
 	if (s->count < SAMPLES_MAX)
 		s->ns[s->count++] = now_ns() - since;
@@ -44,17 +40,26 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Prints the median in microseconds. */
-static void report(const char *name, uint64_t size, struct samples *s)
+bool instructions(void)
+{
+	return getenv("RKFD_INSTRUCTIONS");
+}
+
+void report(const char *name, uint64_t size, struct samples *s)
 {
 	if (!s->count)
 		die("%s: nothing measured", name);
 	qsort(s->ns, s->count, sizeof(s->ns[0]), by_value);
+	if (instructions()) {
+		printf("bench %s %llu %llu instructions\n", name, (unsigned long long)size,
+		       s->ns[s->count / 2]);
+		return;
+	}
 	printf("bench %s %llu %.1f us\n", name, (unsigned long long)size,
 	       (double)s->ns[s->count / 2] / 1000);
 }
 
-static void must(int err, const char *what)
+void must(int err, const char *what)
 {
 	if (err)
 		die("%s: %s", what, strerror(err));
@@ -319,6 +324,17 @@ static void entries(const struct kfd_dev *dev)
 	trace_close();
 }
 
+/* What is also counted in instructions. */
+static void calls(void)
+{
+	struct kfd_dev dev;
+
+	must(kfd_open(&dev), "open");
+	bench_events(&dev);
+	memory(&dev, &kinds[2], 2 * MIB);
+	kfd_close(&dev);
+}
+
 static void all_but_copies(void)
 {
 	static const uint64_t sizes[] = { 4 * KIB, 2 * MIB, 64 * MIB, 256 * MIB };
@@ -332,6 +348,7 @@ static void all_but_copies(void)
 		for (s = 0; s < COUNT(sizes); s++)
 			memory(&dev, &kinds[k], sizes[s]);
 	entries(&dev);
+	bench_events(&dev);
 	kfd_close(&dev);
 }
 
@@ -344,6 +361,10 @@ int main(int argc, char **argv)
 	if (access(KFD_PATH, F_OK) != 0) {
 		printf("1..0 # SKIP no " KFD_PATH "\n");
 		return EXIT_SKIP;
+	}
+	if (argc > 1 && !strcmp(argv[1], "calls")) {
+		calls();
+		return EXIT_SUCCESS;
 	}
 	for (i = 0; i < COUNT(sizes); i++)
 		latency(sizes[i]);

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the parts of the benchmark share. */
+#ifndef RKFD_BENCH_H
+#define RKFD_BENCH_H
+
+#include "kfd.h"
+
+#define SAMPLES_MAX	200u
+
+struct samples {
+	unsigned long long ns[SAMPLES_MAX];
+	unsigned int count;
+};
+
+/* Adds the time since @since. */
+void sample(struct samples *s, unsigned long long since);
+/* Whether a nanosecond of the clock is an instruction of the only processor. */
+bool instructions(void);
+/* Prints the median in microseconds, or in instructions. */
+void report(const char *name, uint64_t size, struct samples *s);
+/* Ends the program if @err is an errno. */
+void must(int err, const char *what);
+
+/* Making, setting and destroying events, and how long it takes to wake a waiter. */
+void bench_events(const struct kfd_dev *dev);
+
+#endif /* RKFD_BENCH_H */
