@@ -329,8 +329,8 @@ impl Engine {
     fn admit(self: &Arc<Self>, rlc: &Rlc) {
         let mut state = self.state.lock();
         if let Some(entry) = state.find(rlc) {
+            // It keeps its place among those that wait: it may be halted again before its turn.
             entry.leaving = false;
-            entry.since = Instant::now();
         }
         drop(state);
         self.wake();

@@ -32,7 +32,7 @@ use kernel::{
         atomic::{Acquire, Atomic, Release},
         Arc, Mutex,
     },
-    time::msecs_to_jiffies,
+    time::{delay::fsleep, msecs_to_jiffies, Delta, Instant, Monotonic},
     workqueue::WorkItem,
 };
 
@@ -44,6 +44,9 @@ const RUN: u32 = 256;
 const FIRST_DELAY_MS: u32 = 1;
 /// The longest time between two tries, log2 of milliseconds.
 const MOST_DELAY: u32 = 8;
+/// How long the queues may run at least before they are halted again, so that they get somewhere however fast the
+/// process changes its memory.
+const LEAST_RUN_MS: i64 = 10;
 /// So many runs in a row may fail before the queues go on without a range: half a minute.
 const MOST_FAILURES: u32 = 120;
 
@@ -82,6 +85,8 @@ pub(super) struct Lent {
 pub(super) struct Evicted {
     invalid: usize,
     halt: Option<HaltGuard>,
+    /// When the queues were let on again.
+    since: Option<Instant<Monotonic>>,
     /// Runs of the work item in a row that could not restore everything.
     failures: u32,
 }
@@ -158,6 +163,11 @@ impl Vm {
         let mut evicted = self.evicted.lock();
         evicted.invalid += 1;
         if evicted.halt.is_none() {
+            let run = evicted.since.map(|since| since.elapsed().as_millis());
+            let left = LEAST_RUN_MS - run.unwrap_or(LEAST_RUN_MS);
+            if left > 0 {
+                fsleep(Delta::from_millis(left));
+            }
             evicted.halt = Some(self.group.halt(Halt::Userptr));
         }
     }
@@ -303,6 +313,7 @@ impl Vm {
         if evicted.invalid == 0 {
             evicted.failures = 0;
             evicted.halt = None;
+            evicted.since = Some(Instant::now());
             return;
         }
         let delay = FIRST_DELAY_MS << evicted.failures.min(MOST_DELAY);
