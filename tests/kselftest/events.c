@@ -244,6 +244,29 @@ TEST_F(events, wakes_all_waiters)
 	}
 }
 
+/* More waiters in an event's list than pages in a row hold: each thread names the event as often as it may. */
+TEST_F(events, many_waiters)
+{
+	static struct kfd_event_data data[EVENT_SLOTS];
+	struct waiter w[40];
+	unsigned int i;
+	uint32_t id;
+
+	ASSERT_EQ(0, event_create(&self->dev, KFD_IOC_EVENT_SIGNAL, false, &id));
+	for (i = 0; i < EVENT_SLOTS; i++)
+		data[i].event_id = id;
+	for (i = 0; i < ARRAY_SIZE(w); i++) {
+		w[i] = (struct waiter){ .dev = &self->dev, .data = data, .count = EVENT_SLOTS,
+			.all = i & 1 };
+		waiter_start(_metadata, &w[i]);
+	}
+	EXPECT_EQ(0, event_set(&self->dev, id));
+	for (i = 0; i < ARRAY_SIZE(w); i++) {
+		pthread_join(w[i].thread, NULL);
+		EXPECT_EQ(0, w[i].result);
+	}
+}
+
 TEST_F(events, destroyed_while_waited_for)
 {
 	struct kfd_event_data data[2] = { 0 };

@@ -93,7 +93,7 @@ pub(super) struct Event {
     age: u64,
     payload: Told,
     /// Room is made before the lock is taken: see [`Event::room`].
-    waiters: KVec<Listed>,
+    waiters: KVVec<Listed>,
 }
 
 impl Event {
@@ -106,7 +106,7 @@ impl Event {
             signaled: false,
             age: FIRST_AGE,
             payload: Told::Nothing,
-            waiters: KVec::new(),
+            waiters: KVVec::new(),
         }
     }
 
@@ -178,14 +178,16 @@ impl Event {
         Ok(true)
     }
 
-    /// Ends the wait of `waiter` for it as its event `index`: whether it was activated through the list.
-    pub(super) fn finish(&mut self, waiter: &Arc<Waiter>, index: usize) -> bool {
-        let mut listed = self.waiters.iter();
-        let place = listed.position(|one| one.index == index && Arc::ptr_eq(&one.waiter, waiter));
-        let Some(place) = place else { return false };
-        self.waiters
-            .remove(place)
-            .is_ok_and(|listed| listed.activated)
+    /// Ends the wait of `waiter` for it: tells `ended` which of the waiter's events it was, each time that it was
+    /// listed, and whether it was activated as that.
+    pub(super) fn finish(&mut self, waiter: &Arc<Waiter>, mut ended: impl FnMut(usize, bool)) {
+        self.waiters.retain(|listed| {
+            let stays = !Arc::ptr_eq(&listed.waiter, waiter);
+            if !stays {
+                ended(listed.index, listed.activated);
+            }
+            stays
+        });
     }
 
     /// A wait that it has ended will be made again: what that consumed is there again.
@@ -213,11 +215,13 @@ impl Event {
 }
 
 /// Room for waiters in an event's list, made without the lock.
-pub(super) struct Room(KVec<Listed>);
+/// A process may have so many waiters that pages in a row for them are not to be had. Freed without the lock.
+pub(super) struct Room(KVVec<Listed>);
 
 impl Room {
     /// For `count` waiters. ENOMEM.
     pub(super) fn new(count: usize) -> Result<Self> {
-        Ok(Self(KVec::with_capacity(count, GFP_KERNEL)?))
+        let gfp = GFP_KERNEL | __GFP_NOWARN;
+        Ok(Self(KVVec::with_capacity(count, gfp)?))
     }
 }

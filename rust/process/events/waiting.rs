@@ -19,6 +19,8 @@ pub(crate) struct Item {
     /// The age that the caller has seen; 0 if it does not know of ages.
     last_age: u64,
     activated: bool,
+    /// The waiter is in the event's list for it.
+    listed: bool,
     told: Told,
 }
 
@@ -29,6 +31,7 @@ impl Item {
             id,
             last_age,
             activated: false,
+            listed: false,
             told: Told::Nothing,
         }
     }
@@ -64,11 +67,15 @@ impl Events {
     /// Lists the waiter with its events. What was done stays on an error.
     fn begin(&self, items: &mut [Item], waiter: &Arc<Waiter>) -> Result {
         let _changing = self.changing.lock();
-        let mut state = self.state.lock();
-        if items.iter().any(|item| state.get_mut(item.id).is_none()) {
-            return Err(EINVAL);
+        {
+            let mut state = self.state.lock();
+            if items.iter().any(|item| state.get_mut(item.id).is_none()) {
+                return Err(EINVAL);
+            }
         }
         for (index, item) in items.iter_mut().enumerate() {
+            // For each anew: an event may have more waiters than the lock should be held for.
+            let mut state = self.state.lock();
             state.look(item);
             // Events stay while `changing` is held, and only its holder adds to their lists.
             let wanted = state.get_mut(item.id).and_then(|event| event.wants_room());
@@ -77,10 +84,13 @@ impl Events {
                 let room = Room::new(count)?;
                 state = self.state.lock();
                 let left = state.get_mut(item.id).map(|event| event.enlarge(room));
+                drop(state);
                 drop(left);
+                state = self.state.lock();
             }
             let event = state.get_mut(item.id).ok_or(EINVAL)?;
             item.activated = event.begin(waiter, index, item.last_age)?;
+            item.listed = !item.activated;
         }
         Ok(())
     }
@@ -116,23 +126,32 @@ impl Events {
             if waiter.sleep(&mut state, msecs_to_jiffies(most) + 1) {
                 drop(state);
                 poll();
+                items.iter().for_each(|item| self.state.lock().look(item));
                 state = self.state.lock();
-                items.iter().for_each(|item| state.look(item));
             }
         }
     }
 
     /// Takes the waiter out of its events' lists, and has them told.
     fn finish(&self, items: &mut [Item], waiter: &Arc<Waiter>, result: Result<bool>) {
-        let mut state = self.state.lock();
-        for (index, item) in items.iter_mut().enumerate() {
-            let Some(event) = state.get_mut(item.id) else {
+        for at in 0..items.len() {
+            // For each anew, as in `begin`.
+            let mut state = self.state.lock();
+            let Some(event) = items.get(at).and_then(|item| state.get_mut(item.id)) else {
                 continue;
             };
-            item.activated |= event.finish(waiter, index);
-            if !item.activated {
-                continue;
+            if items.get(at).is_some_and(|item| item.listed) {
+                // All that the list has of the waiter, which may name the event often.
+                event.finish(waiter, |index, activated| {
+                    if let Some(item) = items.get_mut(index) {
+                        item.listed = false;
+                        item.activated |= activated;
+                    }
+                });
             }
+            let Some(item) = items.get_mut(at).filter(|item| item.activated) else {
+                continue;
+            };
             match result {
                 Ok(true) => item.told = event.told(item.last_age),
                 Ok(false) => {}
