@@ -3,18 +3,19 @@
 
 use kernel::prelude::*;
 
-/// Objects by number. Numbers start at 1, and those that are free again are used first.
+/// Objects by number. Numbers start at 1, and those that are free again are used first. There may be more of them
+/// than pages in a row can be had for.
 pub(super) struct Handles<T> {
-    places: KVec<Option<T>>,
-    free: KVec<u32>,
+    places: KVVec<Option<T>>,
+    free: KVVec<u32>,
 }
 
 impl<T> Handles<T> {
     /// No objects.
     pub(super) const fn new() -> Self {
         Self {
-            places: KVec::new(),
-            free: KVec::new(),
+            places: KVVec::new(),
+            free: KVVec::new(),
         }
     }
 
@@ -62,7 +63,15 @@ impl<T> Handles<T> {
         Some(object)
     }
 
-    /// Takes out the objects that `which` says, one by one.
+    /// Takes out all objects, in the order of their numbers.
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = T> {
+        core::mem::replace(self, Self::new())
+            .places
+            .into_iter()
+            .flatten()
+    }
+
+    /// Takes out the objects that `which` says, one by one. Each time all of them are looked at.
     pub(super) fn take_if(&mut self, which: impl Fn(&T) -> bool) -> Option<T> {
         let found = self
             .places

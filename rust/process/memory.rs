@@ -65,7 +65,7 @@ impl Memory {
     /// Gives everything back. Bounded: one TLB flush a buffer.
     pub(super) fn release(&mut self) {
         self.ended = true;
-        while let Some(mut buffer) = self.buffers.take_if(|_| true) {
+        for mut buffer in self.buffers.take_all() {
             buffer.unmap();
         }
         if let Some(acquired) = &self.acquired {

@@ -382,4 +382,16 @@ TEST_F(memory, left_to_the_kernel)
 					   i & 1 ? KFD_ALLOC_VRAM : KFD_ALLOC_USERPTR));
 }
 
+/* More handles than a table of pages in a row holds, and more than may be looked through for each that goes. */
+TEST_F_TIMEOUT(memory, many_left_to_the_kernel, 100)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args args =
+		good(&self->dev, KFD_ALLOC_RW | KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP);
+	const unsigned int count = getenv("RKFD_QUICK") ? 5000 : 70000;
+	unsigned int i;
+
+	for (i = 0; i < count; i++)
+		ASSERT_EQ(0, kfd_alloc(self->dev.fd, &args));
+}
+
 KFD_HARNESS_MAIN
