@@ -5,6 +5,7 @@ use hw::va::VaRange;
 use kernel::{
     new_mutex,
     prelude::*,
+    rbtree::{RBTree, RBTreeNode},
     sync::{
         aref::ARef,
         atomic::{Atomic, Relaxed},
@@ -17,10 +18,17 @@ use crate::mem::{
     vm::{Part, Vm},
 };
 
+/// What tells parts of buffers apart that GEM_VA has mapped: the buffer, by its address, and the first address.
+type Place = (usize, u64);
+
 /// A part of a buffer that GEM_VA has mapped.
 struct Placed {
     range: VaRange,
-    bo: ARef<Bo>,
+    _bo: ARef<Bo>,
+}
+
+fn place(bo: &Bo, start: u64) -> Place {
+    (core::ptr::from_ref(bo) as usize, start)
 }
 
 /// An open file.
@@ -30,7 +38,7 @@ pub(crate) struct File {
     owned: Atomic<bool>,
     /// What GEM_VA has mapped. Outside the VM's lock.
     #[pin]
-    placed: Mutex<KVec<Placed>>,
+    placed: Mutex<RBTree<Place, Placed>>,
 }
 
 /// The right of one process to the address space of a [`File`]; dropping it gives it back.
@@ -43,7 +51,7 @@ impl File {
             pin_init!(Self {
                 vm,
                 owned: Atomic::new(false),
-                placed <- new_mutex!(KVec::new(), "File::placed"),
+                placed <- new_mutex!(RBTree::new(), "File::placed"),
             }),
             GFP_KERNEL,
         )
@@ -51,25 +59,29 @@ impl File {
 
     /// Maps a part of a buffer for GEM_VA; see [`Vm::map`].
     pub(super) fn map(&self, range: VaRange, part: Part) -> Result {
-        let bo = part.bo.clone();
+        let key = place(&part.bo, range.start());
+        let new = Placed {
+            range,
+            _bo: part.bo.clone(),
+        };
+        let node = RBTreeNode::new(key, new, GFP_KERNEL)?;
         let mut placed = self.placed.lock();
-        placed.reserve(1, GFP_KERNEL)?;
         self.vm.map(range, part)?;
-        placed.push(Placed { range, bo }, GFP_KERNEL)?;
+        let was = placed.insert(node);
+        drop(placed);
+        // There is none: nothing else was mapped at that address.
+        drop(was);
         Ok(())
     }
 
     /// Takes out the part of `bo` that GEM_VA has mapped at `start`. ENOENT if there is none, EBUSY while a queue uses
     /// it; see [`Vm::unmap`].
     pub(super) fn unmap(&self, bo: &ARef<Bo>, start: u64) -> Result {
+        let key = place(bo, start);
         let mut placed = self.placed.lock();
-        let index = placed
-            .iter()
-            .position(|place| place.range.start() == start && place.is_of(bo))
-            .ok_or(ENOENT)?;
-        let range = placed.get(index).ok_or(ENOENT)?.range;
+        let range = placed.get(&key).ok_or(ENOENT)?.range;
         self.vm.unmap(range)?;
-        let gone = placed.remove(index);
+        let gone = placed.remove(&key);
         drop(placed);
         // The buffer goes with it, maybe.
         drop(gone);
@@ -77,16 +89,21 @@ impl File {
     }
 
     /// Takes out what GEM_VA has mapped of `bo`, to which the file has no handle any more. What a queue uses stays in
-    /// the address space as long as that.
+    /// the address space until that goes.
     pub(super) fn unmap_all(&self, bo: &Bo) {
         loop {
             let mut placed = self.placed.lock();
-            let Some(index) = placed.iter().position(|place| place.is_of(bo)) else {
+            let first = place(bo, 0);
+            let found = placed.cursor_lower_bound(&first);
+            let Some(key) = found
+                .map(|at| *at.current().0)
+                .filter(|key| key.0 == first.0)
+            else {
                 return;
             };
-            let gone = placed.remove(index);
+            let gone = placed.remove(&key);
             drop(placed);
-            if let Ok(gone) = gone {
+            if let Some(gone) = gone {
                 let _ = self.vm.unmap(gone.range);
             }
         }
@@ -104,12 +121,6 @@ impl File {
             .cmpxchg(false, true, Relaxed)
             .map_err(|_| EBUSY)?;
         Ok(Owner(self.clone()))
-    }
-}
-
-impl Placed {
-    fn is_of(&self, bo: &Bo) -> bool {
-        core::ptr::eq(&*self.bo, bo)
     }
 }
 

@@ -282,4 +282,25 @@ TEST_F(gem, bad_input)
 	EXPECT_EQ(0, map(fd, handle, va, 0, SIZE));
 }
 
+/* More mappings than a list of pages in a row holds, and more than may be looked through for each that goes. */
+TEST_F_TIMEOUT(gem, many_mappings, 100)
+{
+	const uint64_t va = 1ull << 40;
+	const unsigned int count = getenv("RKFD_QUICK") ? 5000 : 135000;
+	uint32_t handle;
+	unsigned int i;
+	int fd;
+
+	if (variant->domain != AMDGPU_GEM_DOMAIN_GTT)
+		SKIP(return, "with one kind of memory");
+	ASSERT_EQ(0, kfd_open_render(&self->dev, &fd));
+	ASSERT_EQ(0, create(fd, KFD_PAGE, variant->domain, 0, &handle));
+	for (i = 0; i < count; i++)
+		ASSERT_EQ(0, map(fd, handle, va + i * (uint64_t)KFD_PAGE, 0, KFD_PAGE));
+	EXPECT_EQ(0, unmap(fd, handle, va + KFD_PAGE, KFD_PAGE));
+	EXPECT_EQ(ENOENT, unmap(fd, handle, va + KFD_PAGE, KFD_PAGE));
+	EXPECT_EQ(0, drm_gem_close(fd, handle));
+	close(fd);
+}
+
 KFD_HARNESS_MAIN
