@@ -170,7 +170,7 @@ impl<T: Watcher> Watch<T> {
         let mm = self.space.user().ok_or(ESRCH)?;
         let gfp = GFP_KERNEL | __GFP_NOWARN;
         let mut frames = KVVec::from_elem(0usize, self.size / PAGE_SIZE, gfp)?;
-        let mut spans: KVec<Span> = KVec::new();
+        let mut spans: KVVec<Span> = KVVec::new();
         {
             let _lock = mm.mmap_read_lock();
             let end = self.start + self.size;
@@ -193,7 +193,7 @@ impl<T: Watcher> Watch<T> {
                 }
             }
         }
-        let mut parts = KVec::with_capacity(spans.len(), GFP_KERNEL)?;
+        let mut parts = KVVec::with_capacity(spans.len(), GFP_KERNEL)?;
         for span in &spans {
             let mut pages = KVVec::with_capacity(span.count, gfp)?;
             for &frame in frames.iter().skip(span.first).take(span.count) {
@@ -339,7 +339,7 @@ struct Span {
 
 impl Span {
     /// Adds pages to the last span, or a new one.
-    fn add(spans: &mut KVec<Self>, first: usize, count: usize, writable: bool) -> Result {
+    fn add(spans: &mut KVVec<Self>, first: usize, count: usize, writable: bool) -> Result {
         match spans.last_mut() {
             Some(last) if last.first + last.count == first && last.writable == writable => {
                 last.count += count;
@@ -369,7 +369,7 @@ struct Part {
 /// the pages themselves.
 #[derive(Default)]
 pub(crate) struct DevicePages {
-    parts: KVec<Part>,
+    parts: KVVec<Part>,
 }
 
 impl DevicePages {
