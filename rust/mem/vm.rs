@@ -254,7 +254,10 @@ impl Vm {
     /// single mapping covers it.
     pub(crate) fn hold(&self, range: VaRange) -> Result<Held> {
         let state = self.state.lock();
-        let mapping = state.covering(range).ok_or(EFAULT)?;
+        let mapping = state
+            .covering(range)
+            .filter(|mapping| mapping.is_made())
+            .ok_or(EFAULT)?;
         Ok(Held::new(&mapping, range))
     }
 }

@@ -115,6 +115,11 @@ impl Lent {
         self.invalid.load(Acquire)
     }
 
+    /// Whether it is mapped, though its pages may just be gone.
+    pub(super) fn is_made(&self) -> bool {
+        self.state.lock().now != Now::Out
+    }
+
     /// From the return on the notifier leaves the entries alone. What is returned is dropped after the GPU has lost
     /// them; it is never waited for.
     pub(super) fn detach(&self) -> impl Sized {

@@ -52,6 +52,12 @@ impl Mapping {
         &self.part
     }
 
+    /// Whether it has been made: that of lent memory takes its place before, and gives it up again if there is no
+    /// memory to be had. The VM's lock is held.
+    pub(super) fn is_made(&self) -> bool {
+        self.lent.as_ref().is_none_or(|lent| lent.is_made())
+    }
+
     /// What watches the memory of a process.
     pub(super) fn lent(&self) -> Option<&Watch<Lent>> {
         self.lent.as_ref()
