@@ -24,9 +24,12 @@ pub(crate) enum Halt {
 
 /// A queue as its group sees it.
 ///
-/// Both functions are called with the group locked, and may be called under memory reclaim: they allocate nothing, and
+/// All functions are called with the group locked, and may be called under memory reclaim: they allocate nothing, and
 /// take no lock under which memory is allocated.
 pub(crate) trait Member: Send + Sync {
+    /// A halt is about to follow, as of others beside it: what takes time may begin. Waits for nothing.
+    fn begin_halt(&self) {}
+
     /// Takes the queue off the hardware; it does not get on it before [`Member::resume`]. Whatever it does, it is off
     /// at the return: when its engine hangs, the queue has failed. Bounded; sleeps. Also called for one that is off.
     fn halt(&self);
@@ -135,6 +138,8 @@ impl Group {
         state.halts += 1;
         if state.halts == 1 {
             self.tell(why, true);
+            // Queues that do not end what they are at are waited for together.
+            state.members.iter().for_each(|member| member.begin_halt());
             state.members.iter().for_each(|member| member.halt());
         }
         drop(state);

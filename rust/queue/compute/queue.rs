@@ -136,6 +136,12 @@ impl Queue {
 }
 
 impl Member for Queue {
+    fn begin_halt(&self) {
+        self.halted.store(true, Release);
+        // The scheduler looks anew who may be on the hardware.
+        self.gpu.compute.resume(self);
+    }
+
     fn halt(&self) {
         // Before the scheduler is told: from then on it does not load it.
         self.halted.store(true, Release);
