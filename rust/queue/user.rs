@@ -171,8 +171,9 @@ impl Drop for Inner {
             self.rlc.slice.remove(scheduled);
         }
         self.rlc.fail(canceled());
-        self.group.leave(&self.rlc);
         // A queue that hangs was reported, and stays with the engine.
         let _ = self.rlc.gpu.slots.remove(&self.rlc);
+        // Not before: who halts the group relies on that all is off the hardware.
+        self.group.leave(&self.rlc);
     }
 }

@@ -117,9 +117,10 @@ impl UserQueue for ComputeQueue {
         let queue = self.queue.lock().take();
         if let Some(queue) = queue {
             trace::queue_destroy(self.owner.pid as u32, self.owner.queue);
-            queue.vm().group().leave(&queue);
             // One that cannot be got off was reported, and stays with the scheduler.
             let _ = queue.gpu.compute.remove(&queue);
+            // Not before: who halts the group relies on that all is off the hardware.
+            queue.vm().group().leave(&queue);
         }
     }
 }
