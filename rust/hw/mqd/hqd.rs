@@ -20,6 +20,7 @@ const WPTR_POLL_LO: usize = 141 - HQD.start;
 const WPTR_POLL_HI: usize = 142 - HQD.start;
 const DOORBELL_CONTROL: usize = 143 - HQD.start;
 const PQ_CONTROL: usize = 145 - HQD.start;
+const IB_CONTROL: usize = 149 - HQD.start;
 const DEQUEUE_REQUEST: usize = 152 - HQD.start;
 const EOP_RPTR: usize = 168 - HQD.start;
 const CNTL_STACK_OFFSET: usize = 174 - HQD.start;
@@ -31,6 +32,7 @@ const PQ_WPTR_HI: usize = 183 - HQD.start;
 const DOORBELL_EN: Field = Field::bit(30);
 const QUEUE_SIZE: Field = Field::new(5, 0);
 const INIT_FETCHER: Field = Field::bit(31);
+const PROCESSING_IB: Field = Field::bit(31);
 
 /// Dwords 128 to 183 of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +103,12 @@ impl HqdImage {
     #[inline]
     pub const fn write_pointer_address(&self) -> u64 {
         join(self.0[WPTR_POLL_LO], self.0[WPTR_POLL_HI])
+    }
+
+    /// Whether the CP was in an indirect buffer: then there is more to do, whatever the pointers say.
+    #[inline]
+    pub const fn is_midway(&self) -> bool {
+        PROCESSING_IB.is_set(self.0[IB_CONTROL])
     }
 
     /// The 64-bit write pointer, dwords, that equals the read pointer: where the CP goes on before it has polled the

@@ -19,12 +19,17 @@ use core::fmt;
 use hw::queue::MEC_PIPES;
 use kernel::prelude::*;
 use kernel::sync::{new_condvar, new_mutex, Arc, CondVar, Mutex, MutexGuard};
-use kernel::time::{msecs_to_jiffies, Instant};
+use kernel::time::{msecs_to_jiffies, Instant, Monotonic};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 use kernel::{dev_err, dev_warn};
 
-/// How long a queue with work stays while another waits, milliseconds.
+/// How long a queue with work stays at least while another waits, milliseconds.
 const QUANTUM_MS: i64 = 20;
+/// How many times as long as it takes to load those who come in one turn, they stay: so most of the time is theirs,
+/// however slow the hardware's registers are.
+const QUANTUM_LOADS: i64 = 2;
+/// The longest that a queue with work stays because of that, milliseconds.
+const QUANTUM_MOST_MS: i64 = 1000;
 /// How often a queue that was asked to leave is looked at, milliseconds.
 const LEAVE_POLL_MS: i64 = 1;
 /// How often the write pointers of queues that are out are looked at, milliseconds.
@@ -85,6 +90,7 @@ impl Shared {
             if !entry.is_wanted() {
                 entry.leave();
             }
+            entry.look();
         }
         for pipe in 0..MEC_PIPES {
             self.reset_pipe(table, pipe);
@@ -103,20 +109,33 @@ impl Shared {
     /// Loads who waits, as far as there is room, and asks others to leave for them. In how many milliseconds one who
     /// has not had its turn will have had it.
     fn fill(&self, table: &mut Table) -> Option<i64> {
-        while let Some(index) = table.longest_waiting(true) {
-            match self.load(table, index) {
-                Ok(()) => {}
-                Err(Full::Hqds) => return make_room(table),
-                Err(Full::Vmids) => return make_process_leave(table),
-            }
+        let begin = Instant::<Monotonic>::now();
+        let result = self.load_all(table);
+        let took = begin.elapsed().as_millis();
+        if took > 0 {
+            table.quantum = (took * QUANTUM_LOADS).clamp(QUANTUM_MS, QUANTUM_MOST_MS);
+        }
+        match result {
+            Ok(()) => None,
+            Err(Full::Hqds) => make_room(table),
+            Err(Full::Vmids) => make_process_leave(table),
+        }
+    }
+
+    /// Loads who waits with work, and who does without if there is still room.
+    fn load_all(&self, table: &mut Table) -> Result<(), Full> {
+        let mut last = None;
+        while let Some(index) = table.next_to_come(true, last) {
+            last = table.entries.get(index).map(|entry| entry.queue.owner.pasid);
+            self.load(table, index)?;
         }
         // Doorbells of those that have no work yet find them, where that is free.
-        while let Some(index) = table.longest_waiting(false) {
+        while let Some(index) = table.next_to_come(false, None) {
             if self.load(table, index).is_err() {
                 break;
             }
         }
-        None
+        Ok(())
     }
 
     /// Loads entry `index`, which is out. One that cannot be loaded for another reason than room has failed.
@@ -223,7 +242,7 @@ enum Full {
 fn make_room(table: &mut Table) -> Option<i64> {
     let waiting = table.waiting();
     while table.leaving() < waiting {
-        match table.next_to_leave(QUANTUM_MS) {
+        match table.next_to_leave() {
             Some((index, left)) if left <= 0 => {
                 if let Some(entry) = table.entries.get_mut(index) {
                     entry.leave();
@@ -238,7 +257,7 @@ fn make_room(table: &mut Table) -> Option<i64> {
 
 /// Asks all queues of one process to leave. In how many milliseconds they will have had their turn.
 fn make_process_leave(table: &mut Table) -> Option<i64> {
-    let (pasid, left) = table.next_process_to_leave(QUANTUM_MS)?;
+    let (pasid, left) = table.next_process_to_leave()?;
     if left > 0 {
         return Some(left);
     }
@@ -254,10 +273,7 @@ fn follow(entry: &mut Entry) {
         return;
     };
     if !loaded.hqd.is_active() {
-        entry.reseat(|loaded| {
-            drop(loaded);
-            Seat::Out
-        });
+        entry.left();
         return;
     }
     let (step, held) = (*step, entry.held_ms());

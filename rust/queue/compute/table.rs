@@ -47,6 +47,10 @@ pub(super) struct Entry {
     pub(super) since: Instant<Monotonic>,
     /// How many callers want it off the hardware.
     pub(super) off: u32,
+    /// Whether it had work at the beginning of this turn.
+    has_work: bool,
+    /// Whether it left in the middle of something that its pointers do not show.
+    midway: bool,
 }
 
 impl Entry {
@@ -56,12 +60,33 @@ impl Entry {
             seat: Seat::Out,
             since: Instant::now(),
             off: 0,
+            has_work: false,
+            midway: false,
         }
     }
 
     /// Whether it may be on the hardware.
     pub(super) fn is_wanted(&self) -> bool {
         self.off == 0 && self.queue.is_runnable()
+    }
+
+    /// Looks whether it has work.
+    pub(super) fn look(&mut self) {
+        self.has_work = self.queue.memory.has_work() || self.is_out() && self.midway;
+    }
+
+    /// It has left the hardware.
+    pub(super) fn left(&mut self) {
+        self.reseat(|loaded| {
+            drop(loaded);
+            Seat::Out
+        });
+        let image = self.queue.descriptor.image();
+        self.midway = image.is_ok_and(|image| image.is_midway());
+    }
+
+    fn waits(&self, work: bool) -> bool {
+        self.is_out() && self.has_work == work && self.is_wanted()
     }
 
     fn loaded(&self) -> Option<&Loaded> {
@@ -133,6 +158,8 @@ impl Entry {
 pub(super) struct Table {
     pub(super) entries: KVec<Entry>,
     pub(super) closed: bool,
+    /// How long a queue with work stays while another waits, milliseconds.
+    pub(super) quantum: i64,
 }
 
 impl Table {
@@ -140,6 +167,7 @@ impl Table {
         Self {
             entries: KVec::new(),
             closed: false,
+            quantum: 0,
         }
     }
 
@@ -169,29 +197,27 @@ impl Table {
             .find(|hqd| taken >> hqd.index() & 1 == 0)
     }
 
-    /// The queue that has waited longest of those out that may come in, with work or without.
-    pub(super) fn longest_waiting(&self, work: bool) -> Option<usize> {
-        let meant = |(_, entry): &(usize, &Entry)| {
-            entry.is_out() && entry.is_wanted() && entry.queue.memory.has_work() == work
-        };
-        let mut waiting = self.entries.iter().enumerate().filter(meant);
-        let first = waiting.next()?;
-        let longest = waiting.fold(first, |longest, next| {
-            let is_longer = next.1.since.elapsed() > longest.1.since.elapsed();
-            if is_longer {
-                next
-            } else {
-                longest
+    /// The queue that comes in next of those that may, with work or without: of the process of the one that has waited
+    /// longest. Queues of a process come and go together, so that few VMIDs change hands.
+    pub(super) fn next_to_come(&self, work: bool, last: Option<u16>) -> Option<usize> {
+        let mut found: Option<(usize, &Entry)> = None;
+        for (index, entry) in self.entries.iter().enumerate() {
+            if !entry.waits(work) {
+                continue;
             }
-        });
-        Some(longest.0)
+            if Some(entry.queue.owner.pasid) == last {
+                return Some(index);
+            }
+            if found.is_none_or(|(_, longest)| entry.since.elapsed() > longest.since.elapsed()) {
+                found = Some((index, entry));
+            }
+        }
+        found.map(|(index, _)| index)
     }
 
     /// How many queues with work are out.
     pub(super) fn waiting(&self) -> usize {
-        let waits =
-            |entry: &&Entry| entry.is_out() && entry.is_wanted() && entry.queue.memory.has_work();
-        self.entries.iter().filter(waits).count()
+        self.entries.iter().filter(|entry| entry.waits(true)).count()
     }
 
     /// How many are on their way out.
@@ -204,13 +230,13 @@ impl Table {
 
     /// The queue that is to give up its HQD next, and after how many milliseconds it has had its turn: one without
     /// work, or else the one that has been in longest.
-    pub(super) fn next_to_leave(&self, quantum: i64) -> Option<(usize, i64)> {
+    pub(super) fn next_to_leave(&self) -> Option<(usize, i64)> {
         let turn = |(index, entry): (usize, &Entry)| {
-            let idle = !entry.queue.memory.has_work();
+            let idle = !entry.has_work;
             let left = if idle {
                 i64::MIN
             } else {
-                quantum - entry.held_ms()
+                self.quantum - entry.held_ms()
             };
             (index, left)
         };
@@ -223,7 +249,7 @@ impl Table {
 
     /// The process that is to give up its VMID next, and after how many milliseconds all of its queues have had their
     /// turn. None while one is on its way out already.
-    pub(super) fn next_process_to_leave(&self, quantum: i64) -> Option<(u16, i64)> {
+    pub(super) fn next_process_to_leave(&self) -> Option<(u16, i64)> {
         let mut best: Option<(u16, i64)> = None;
         for entry in self.entries.iter().filter(|entry| !entry.is_out()) {
             let pasid = entry.queue.owner.pasid;
@@ -238,8 +264,8 @@ impl Table {
                 return None;
             }
             let left = mine()
-                .filter(|other| other.is_in() && other.queue.memory.has_work())
-                .map(|other| quantum - other.held_ms())
+                .filter(|other| other.is_in() && other.has_work)
+                .map(|other| self.quantum - other.held_ms())
                 .max()
                 .unwrap_or(i64::MIN);
             if best.is_none_or(|(_, least)| left < least) {

@@ -81,6 +81,15 @@ static inline void pm4_indirect(struct packets *p, uint64_t address, unsigned in
 	sdma_emit(p, dwords | valid);
 }
 
+/* The last packet of an indirect buffer: goes on at @address, never to come back. */
+static inline void pm4_chain(struct packets *p, uint64_t address, unsigned int dwords)
+{
+	const uint32_t chain = 1u << 20;
+
+	pm4_indirect(p, address, dwords);
+	p->dwords[p->count - 1] |= chain;
+}
+
 /*
  * Behind all that was before: 64 bits to memory, and an interrupt of event
  * @event unless that is 0.
