@@ -126,7 +126,10 @@ impl Shared {
     fn load_all(&self, table: &mut Table) -> Result<(), Full> {
         let mut last = None;
         while let Some(index) = table.next_to_come(true, last) {
-            last = table.entries.get(index).map(|entry| entry.queue.owner.pasid);
+            last = table
+                .entries
+                .get(index)
+                .map(|entry| entry.queue.owner.pasid);
             self.load(table, index)?;
         }
         // Doorbells of those that have no work yet find them, where that is free.

@@ -217,7 +217,10 @@ impl Table {
 
     /// How many queues with work are out.
     pub(super) fn waiting(&self) -> usize {
-        self.entries.iter().filter(|entry| entry.waits(true)).count()
+        self.entries
+            .iter()
+            .filter(|entry| entry.waits(true))
+            .count()
     }
 
     /// How many are on their way out.
