@@ -28,15 +28,19 @@ void counts_open(void)
 	scheduled = debugfs_number(text, "sdma_sched") == 1;
 }
 
-/* The sum of the numbers of object @name in a text of JSON, or of its member @member. */
+/*
+ * The sum of the numbers of object @name in a text of JSON, or of its members that
+ * begin with @member. Of several objects the last, which is that of all engines.
+ */
 static unsigned int sum(const char *json, const char *name, const char *member)
 {
+	const char *p = NULL, *next = json;
 	unsigned int total = 0;
 	char key[64];
-	const char *p;
 
 	snprintf(key, sizeof(key), "\"%s\":{", name);
-	p = strstr(json, key);
+	while ((next = strstr(next, key)))
+		p = next++;
 	if (!p)
 		return 0;
 	p += strlen(key);
@@ -55,7 +59,7 @@ static unsigned int sum(const char *json, const char *name, const char *member)
 
 struct counts counts_now(void)
 {
-	static char text[32 << 10];
+	static char text[16 << 10];
 	struct counts c = {
 		.jobs = trace_count("drm_run_job", ring),
 		.mapped = trace_count("rkfd_map", pid),
@@ -70,7 +74,7 @@ struct counts counts_now(void)
 	c.doorbells += scheduled ? trace_count("rkfd_doorbell", pid) : sum(text, "doorbells", "sdma");
 	c.aql = sum(text, "aql", NULL);
 	c.pm4 = sum(text, "pm4", NULL);
-	c.copies = sum(text, "packets", "copy");
+	c.copies = sum(text, "packets", "COPY");
 	return c;
 }
 

@@ -6,8 +6,10 @@
  * took: what it stored to doorbells, and which jobs and packets came of that.
  *
  * Not here, as HIP answers them with a shader: hipMemset, and hipMemcpy within
- * the device. From 6.4 on copies up to 16 KiB are made by one as well, unless
- * GPU_FORCE_BLIT_COPY_SIZE is 0, which this program sets.
+ * the device; without compute units (hipMemcpyDeviceToDeviceNoCU) from 1 MiB on,
+ * as HIP leaves the choice of the engine to hsa_amd_memory_async_copy. From 6.4 on
+ * copies up to 16 KiB are made by one as well, unless GPU_FORCE_BLIT_COPY_SIZE is
+ * 0, which this program sets.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +21,9 @@
 #include "hip_copy.h"
 
 static const size_t sizes[] = { KIB, 64 * KIB, 4 * MIB, 64 * MIB, 200 * MIB };
+
+/* From 1 MiB on ROCr has a shader copy, compute units wanted or not. */
+static const size_t within_sizes[] = { KIB, 64 * KIB, 1000 * KIB };
 
 static bool table, all_right = true;
 
@@ -67,8 +72,10 @@ static void copies(void)
 				one(&calls[n]);
 		}
 	}
-	for (i = 0; i < COUNT_OF(sizes) - 1; i++)
-		one(&(struct call){ WITHIN, HOW_ASYNC, HOST_PAGEABLE, sizes[i] });
+	for (i = 0; i < COUNT_OF(within_sizes); i++) {
+		one(&(struct call){ WITHIN, HOW_MEMCPY, HOST_PAGEABLE, within_sizes[i] });
+		one(&(struct call){ WITHIN, HOW_ASYNC, HOST_PAGEABLE, within_sizes[i] });
+	}
 	for (host = 0; host < HOST_KINDS; host++) {
 		one(&(struct call){ TO_DEVICE, HOW_3D, host, 4 * MIB });
 		one(&(struct call){ TO_HOST, HOW_3D, host, 4 * MIB });
