@@ -3,7 +3,8 @@
  * Copies by the HIP runtime, without device code: hipMemcpy, hipMemcpyAsync and
  * hipMemcpy3D from and to each kind of host memory, and within the device
  * without its compute units. Prints TAP, or with --table the path that each call
- * took: what it stored to doorbells, and which jobs and packets came of that.
+ * took: what it stored to doorbells, and which jobs and packets came of that. With
+ * another argument only calls whose names hold it are made.
  *
  * Not here, as HIP answers them with a shader: hipMemset, and hipMemcpy within
  * the device; without compute units (hipMemcpyDeviceToDeviceNoCU) from 1 MiB on,
@@ -26,12 +27,15 @@ static const size_t sizes[] = { KIB, 64 * KIB, 4 * MIB, 64 * MIB, 200 * MIB };
 static const size_t within_sizes[] = { KIB, 64 * KIB, 1000 * KIB };
 
 static bool table, all_right = true;
+static const char *only = "";
 
 static void one(const struct call *c)
 {
 	struct counts counts;
 	bool ok;
 
+	if (!strstr(call_name(c), only))
+		return;
 	if (!call_exists(c)) {
 		if (table)
 			printf("%-52s not in this release\n", call_name(c));
@@ -156,6 +160,8 @@ static void event_test(void)
 int main(int argc, char **argv)
 {
 	table = argc > 1 && strcmp(argv[1], "--table") == 0;
+	if (argc > 1 + table)
+		only = argv[1 + table];
 	setenv("GPU_FORCE_BLIT_COPY_SIZE", "0", 0);
 	if (!table)
 		tap_start();
