@@ -78,9 +78,10 @@ impl Config {
         self.put32(at + 0x0c, 0x0000_0d04, 0);
         self.put16(at + 0x10, 0, 0x01fb);
         self.put16(at + 0x12, 0x0104, 0);
-        // DevCap2: AtomicOp completer, 32 and 64 bit. DevCtl2: AtomicOp requester enable and others.
+        // DevCap2: AtomicOp completer, 32 and 64 bit. DevCtl2: AtomicOp requester enable and others. It is enabled
+        // from the start, by which a hypervisor tells a guest that sees no root port that atomics reach memory.
         self.put32(at + 0x24, 0x0000_0180, 0);
-        self.put16(at + 0x28, 0, 0x745f);
+        self.put16(at + 0x28, 0x0040, 0x745f);
         self.put32(at + 0x2c, 0x0000_001e, 0);
         self.put16(at + 0x30, 0x0004, 0x000f);
     }
