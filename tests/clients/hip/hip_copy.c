@@ -11,6 +11,10 @@
  * as HIP leaves the choice of the engine to hsa_amd_memory_async_copy. From 6.4 on
  * copies up to 16 KiB are made by one as well, unless GPU_FORCE_BLIT_COPY_SIZE is
  * 0, which this program sets.
+ *
+ * HIP 5.7 on ROCr 6.1 gets no further than its first stream: that loads HIP's own
+ * kernels, and RegionMemory::Freeze of ROCr brings a code object to the GPU by
+ * GpuAgent::DmaCopy, which is a shader. ROCr 6.4 writes it through the BAR.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -168,11 +172,15 @@ int main(int argc, char **argv)
 	counts_open();
 	if (!table)
 		device_test();
-	must(hipStreamCreate(&stream), "hipStreamCreate");
-	if (!table) {
+	if (!table)
 		memory_test();
-		event_test();
+	if (HIP_VERSION < 60000000) {
+		tap_skip("streams, events, copies", "ROCr 6.1 loads code objects by a shader");
+		return tap_end();
 	}
+	must(hipStreamCreate(&stream), "hipStreamCreate");
+	if (!table)
+		event_test();
 	copies();
 	must(hipStreamDestroy(stream), "hipStreamDestroy");
 	if (table)
