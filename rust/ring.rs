@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Kernel rings: the ring of each SDMA engine that the driver itself uses, behind `drm_gpu_scheduler`.
 
-mod fill;
+mod batch;
 pub(crate) mod flight;
 mod job;
 mod sdma;
@@ -17,7 +17,8 @@ use kernel::sync::aref::ARef;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{Arc, SpinLock};
 
-use job::Ring;
+pub(crate) use job::Memory;
+use job::{Keep, Ring};
 
 /// The rings of a GPU, one an engine; none before [`Rings::start`] and after [`Rings::stop`].
 #[pin_data]
@@ -110,7 +111,17 @@ impl Rings {
     /// ENOMEM, ENODEV, EIO; ETIMEDOUT when an engine hangs; ERESTARTSYS on a signal, with the fill still under way.
     /// Sleeps.
     pub(crate) fn fill(&self, blocks: &Arc<VramBlocks>, value: u32) -> Result {
-        fill::fill(&*self.set()?, &self.next, blocks, value)
+        batch::fill(&*self.set()?, &self.next, blocks, value)
+    }
+
+    /// Copies each of `pieces` (MC addresses of source and destination, bytes), which lie in `memory`, and
+    /// waits for the end, whatever signals come. ENOMEM, ENODEV, EIO; ETIMEDOUT when an engine hangs. Sleeps.
+    pub(crate) fn copy(
+        &self,
+        pieces: impl Iterator<Item = (u64, u64, u64)>,
+        memory: Memory,
+    ) -> Result {
+        batch::copy(&*self.set()?, &self.next, pieces, memory)
     }
 
     /// The state of each ring, for debugfs.
@@ -125,15 +136,15 @@ impl Rings {
 }
 
 impl Set {
-    /// Gives `packets`, which write to `target`, to one of the engines, in turn.
+    /// Gives `packets`, which use the memory of `keep`, to one of the engines, in turn.
     fn submit(
         &self,
         next: &Atomic<u32>,
         packets: KVec<u32>,
-        target: &Arc<VramBlocks>,
+        keep: &Arc<Keep>,
     ) -> Result<ARef<Fence>> {
         let turn = next.fetch_add(1, Relaxed) as usize;
         let ring = self.rings.get(turn % self.rings.len()).ok_or(ENODEV)?;
-        ring.submit(packets, target)
+        ring.submit(packets, keep)
     }
 }

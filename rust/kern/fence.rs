@@ -226,6 +226,13 @@ impl Fence {
         }
     }
 
+    /// Waits at most `timeout`, whatever signals come: true if it is signalled.
+    pub(crate) fn wait_timeout(&self, timeout: Jiffies) -> bool {
+        let timeout = c_long::try_from(timeout).unwrap_or(c_long::MAX);
+        // SAFETY: A shared reference proves that the fence is valid.
+        unsafe { ffi::dma_fence_wait_timeout(self.as_raw(), false, timeout) > 0 }
+    }
+
     /// Waits at most `timeout`: true if it is signalled, `ERESTARTSYS` if a signal came first. Signalled with
     /// an error is signalled: see [`Fence::status`].
     pub(crate) fn wait_interruptible_timeout(&self, timeout: Jiffies) -> Result<bool> {

@@ -19,7 +19,7 @@ struct Owned {
 }
 
 impl Owned {
-    fn alloc(pages: usize) -> Result<Self> {
+    fn alloc(pages: usize, zeroed: bool) -> Result<Self> {
         let mut owned = Self {
             list: PageList::with_capacity(pages, true)?,
             orders: KVVec::new(),
@@ -33,7 +33,7 @@ impl Owned {
             let order = limit.min(left.ilog2());
             // The place for it first, so that a piece is never without an owner.
             owned.orders.reserve(1, GFP_KERNEL)?;
-            match alloc_zeroed(order) {
+            match alloc(order, zeroed) {
                 Some(first) => {
                     owned.orders.push(order as u8, GFP_KERNEL)?;
                     for index in 0..1 << order {
@@ -51,15 +51,16 @@ impl Owned {
     }
 }
 
-/// `1 << order` zeroed pages in a row. A buffer is not worth another process's life: single pages are asked for
+/// `1 << order` pages in a row. A buffer is not worth another process's life: single pages are asked for
 /// with some insistence, but never by way of the OOM killer; larger ones only if they are to be had easily.
-fn alloc_zeroed(order: u32) -> Option<NonNull<ffi::page>> {
+fn alloc(order: u32, zeroed: bool) -> Option<NonNull<ffi::page>> {
     let effort = if order > 0 {
         ffi::__GFP_NORETRY
     } else {
         ffi::__GFP_RETRY_MAYFAIL
     };
-    let gfp = ffi::GFP_KERNEL | ffi::__GFP_ZERO | ffi::__GFP_NOWARN | effort;
+    let zero = if zeroed { ffi::__GFP_ZERO } else { 0 };
+    let gfp = ffi::GFP_KERNEL | ffi::__GFP_NOWARN | effort | zero;
     // SAFETY: May be called wherever sleeping is allowed.
     NonNull::new(unsafe { ffi::alloc_pages(gfp, order) })
 }
@@ -78,7 +79,7 @@ impl Drop for Owned {
     }
 }
 
-/// Zeroed system memory that a device reaches too. Its accessors are those of [`PageList`].
+/// System memory that a device reaches too. Its accessors are those of [`PageList`].
 pub(crate) struct SystemPages {
     // The device loses the pages before they are freed.
     dma: DmaMap,
@@ -86,13 +87,23 @@ pub(crate) struct SystemPages {
 }
 
 impl SystemPages {
-    /// Allocates `size` bytes, rounded up to pages, for `dev`, which must be bound; 2 MiB pieces as far as
-    /// there are any. `EINVAL` for nothing, `ENOMEM`, `EINTR` when the caller is killed; see [`DmaMap::new`] for the rest.
+    /// Allocates `size` bytes, rounded up to pages and zeroed, for `dev`, which must be bound; 2 MiB pieces as far
+    /// as there are any. `EINVAL` for nothing, `ENOMEM`, `EINTR` when the caller is killed; see [`DmaMap::new`] for the rest.
     pub(crate) fn alloc(dev: &ARef<Device>, size: usize) -> Result<Self> {
+        Self::make(dev, size, true)
+    }
+
+    /// As [`SystemPages::alloc`], with whatever was in the memory before. The caller overwrites all of it before
+    /// anybody sees it.
+    pub(crate) fn alloc_dirty(dev: &ARef<Device>, size: usize) -> Result<Self> {
+        Self::make(dev, size, false)
+    }
+
+    fn make(dev: &ARef<Device>, size: usize, zeroed: bool) -> Result<Self> {
         if size == 0 {
             return Err(EINVAL);
         }
-        let owned = Owned::alloc(size.div_ceil(PAGE_SIZE))?;
+        let owned = Owned::alloc(size.div_ceil(PAGE_SIZE), zeroed)?;
         Ok(Self {
             dma: DmaMap::new(dev, owned.list.pages())?,
             owned,

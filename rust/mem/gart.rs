@@ -53,10 +53,9 @@ impl Table {
     }
 
     /// Writes the entries that map `runs` from MC address `mc` on.
-    fn write(&self, mc: u64, runs: &[DmaRun]) -> Result {
+    fn write(&self, mc: u64, runs: impl Iterator<Item = DmaRun>) -> Result {
         let mut pages = runs
-            .iter()
-            .flat_map(|run| (0..run.size >> PAGE_SHIFT).map(|page| run.address + page * PAGE_SIZE));
+            .flat_map(|run| (0..run.size >> PAGE_SHIFT).map(move |page| run.address + page * PAGE_SIZE));
         let mut at = self.entry(mc);
         loop {
             let mut batch = [0u64; BATCH];
@@ -127,34 +126,84 @@ impl Gart {
         if !pages.is_mapped() {
             return Err(ENODEV);
         }
-        let size = pages.size();
-        let mc = self.0.spans.lock().take(size)?;
         // From here on a failure gives everything back.
         let buffer = GartBuffer {
-            mc,
+            span: self.take(pages.size())?,
             pages,
-            _hold: self.0.ledger.hold(Kind::GartPages, size >> PAGE_SHIFT),
-            table: self.0.clone(),
         };
-        self.0.write(mc, buffer.pages.dma_runs())?;
+        let mc = buffer.mc_addr();
+        self.0.write(mc, buffer.pages.dma_runs().iter().copied())?;
         self.0.gmc.flush(Vmid::KERNEL, Flush::Legacy)?;
         Ok(buffer)
+    }
+
+    fn take(&self, size: u64) -> Result<Span> {
+        Ok(Span {
+            mc: self.0.spans.lock().take(size)?,
+            size,
+            _hold: self.0.ledger.hold(Kind::GartPages, size >> PAGE_SHIFT),
+            table: self.0.clone(),
+        })
+    }
+
+    /// `size` bytes of addresses, whole pages, behind which nothing is yet. `ENOSPC`, `ENOMEM`.
+    pub(crate) fn window(&self, size: u64) -> Result<Arc<Window>> {
+        Ok(Arc::new(Window(self.take(size)?), GFP_KERNEL)?)
+    }
+}
+
+/// Addresses in the GART. Nothing is behind them any more once they are given back.
+struct Span {
+    mc: u64,
+    size: u64,
+    _hold: Hold,
+    table: Arc<Table>,
+}
+
+/// Addresses in the GART behind which one part of a buffer after the other is put.
+pub(crate) struct Window(Span);
+
+impl Window {
+    /// The address of the first byte for engines that work in VMID 0.
+    pub(crate) fn mc_addr(&self) -> u64 {
+        self.0.mc
+    }
+
+    /// Puts the `size` bytes at byte `at` of `runs` behind the addresses; nobody uses what was there before. `EINVAL`
+    /// for more than there is room for, `ENODEV`, `ETIMEDOUT`. Sleeps.
+    pub(crate) fn show(&self, runs: &[DmaRun], at: u64, size: u64) -> Result {
+        if size > self.0.size {
+            return Err(EINVAL);
+        }
+        let mut skip = at;
+        let mut left = size;
+        let parts = runs.iter().filter_map(|run| {
+            let skipped = skip.min(run.size);
+            skip -= skipped;
+            let size = left.min(run.size - skipped);
+            left -= size;
+            (size != 0).then_some(DmaRun {
+                address: run.address + skipped,
+                size,
+            })
+        });
+        self.0.table.write(self.0.mc, parts)?;
+        self.0.table.gmc.flush(Vmid::KERNEL, Flush::Legacy)
     }
 }
 
 /// System memory with an address in the GART, until it is dropped. Its accessors are those of
 /// [`SystemPages`].
 pub(crate) struct GartBuffer {
-    mc: u64,
+    // The GPU loses the addresses before the memory goes.
+    span: Span,
     pages: SystemPages,
-    _hold: Hold,
-    table: Arc<Table>,
 }
 
 impl GartBuffer {
     /// The address of the first byte for engines that work in VMID 0.
     pub(crate) fn mc_addr(&self) -> u64 {
-        self.mc
+        self.span.mc
     }
 }
 
@@ -166,9 +215,9 @@ impl Deref for GartBuffer {
     }
 }
 
-impl Drop for GartBuffer {
+impl Drop for Span {
     fn drop(&mut self) {
-        let cleared = self.table.clear(self.mc, self.pages.size());
+        let cleared = self.table.clear(self.mc, self.size);
         let flushed = self.table.gmc.flush(Vmid::KERNEL, Flush::Heavyweight);
         // ENODEV: the device is gone and reaches nothing any more. After another failure the addresses may
         // still lead to what follows, so they are not used again.

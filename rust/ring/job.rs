@@ -5,13 +5,15 @@ use super::sdma::{credits, SdmaRing, CREDITS};
 use crate::gpu::Gpu;
 use crate::kern::fence::{canceled, Fence, FenceContext, HwFence};
 use crate::kern::sched::{Backend, Entity, Job, Scheduler};
+use crate::kern::pages::SystemPages;
 use crate::kern::workqueue;
 use crate::ledger::{Hold, Kind};
+use crate::mem::gart::Window;
 use crate::mem::vram::VramBlocks;
 use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::aref::ARef;
-use kernel::sync::Arc;
+use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::time::msecs_to_jiffies;
 
 /// How long a job may take once it is the oldest.
@@ -27,6 +29,38 @@ pub(super) struct Ring {
     gpu: Arc<Gpu>,
 }
 
+/// Memory that jobs read and write: it stays until the engines are done with it, whoever else has given it up.
+pub(crate) struct Memory {
+    /// The VRAM.
+    pub(crate) vram: Arc<VramBlocks>,
+    /// System memory, and where VMID 0 sees it.
+    pub(crate) system: Option<(Arc<Window>, Arc<SystemPages>)>,
+}
+
+/// Holds [`Memory`] for jobs. They live on for a while when they are done, so whoever has seen that they are lets it go.
+#[pin_data]
+pub(super) struct Keep {
+    #[pin]
+    memory: SpinLock<Option<Memory>>,
+}
+
+impl Keep {
+    pub(super) fn new(memory: Memory) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                memory <- new_spinlock!(Some(memory), "Keep::memory"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// No job uses it any more.
+    pub(super) fn release(&self) {
+        let memory = self.memory.lock().take();
+        drop(memory);
+    }
+}
+
 /// Jobs of packets on an engine's kernel ring.
 struct SdmaBackend;
 
@@ -34,8 +68,7 @@ struct Work {
     packets: KVec<u32>,
     fence: Option<HwFence>,
     ring: Arc<SdmaRing>,
-    /// Stays until the engine is done with it, whoever else has given it up.
-    _target: Arc<VramBlocks>,
+    _keep: Arc<Keep>,
     _hold: Hold,
 }
 
@@ -78,19 +111,15 @@ impl Ring {
         &self.sdma
     }
 
-    /// Gives `packets`, which write to `target`, to the scheduler; the fence is signalled when they are done. EINVAL for more than the ring
-    /// holds, ENOMEM.
-    pub(super) fn submit(
-        &self,
-        packets: KVec<u32>,
-        target: &Arc<VramBlocks>,
-    ) -> Result<ARef<Fence>> {
+    /// Gives `packets`, which use the memory of `keep`, to the scheduler; the fence is signalled when they are done.
+    /// EINVAL for more than the ring holds, ENOMEM.
+    pub(super) fn submit(&self, packets: KVec<u32>, keep: &Arc<Keep>) -> Result<ARef<Fence>> {
         let credits = credits(packets.len())?;
         let work = Work {
             packets,
             fence: Some(HwFence::new(&self.fences)?),
             ring: self.sdma.clone(),
-            _target: target.clone(),
+            _keep: keep.clone(),
             _hold: self.gpu.ledger.hold(Kind::Jobs, 1),
         };
         Ok(Job::new(&self.entity, credits, work)?.push())

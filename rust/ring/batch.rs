@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Fills and copies by the engines, all of them at once.
+
+use super::{Keep, Memory, Set};
+use crate::kern::fence::Fence;
+use crate::mem::vram::VramBlocks;
+use hw::sdma::copy::{Copies, Fills};
+use kernel::prelude::*;
+use kernel::sync::aref::ARef;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::Arc;
+use kernel::time::msecs_to_jiffies;
+
+/// Bytes of one job of fills, small enough to spread over the engines and never near a timeout.
+const FILL_BYTES: u64 = 128 << 20;
+/// Bytes of one job of copies: the engines share a window.
+const COPY_BYTES: u64 = 8 << 20;
+/// Dwords of packets of one job.
+const JOB_DWORDS: usize = 640;
+/// How long to wait for one job: longer than the ring lets it take.
+const WAIT_MS: u32 = 30_000;
+
+/// Jobs under way.
+struct Jobs<'a> {
+    set: &'a Set,
+    next: &'a Atomic<u32>,
+    keep: Arc<Keep>,
+    /// The most bytes of one job.
+    limit: u64,
+    packets: KVec<u32>,
+    bytes: u64,
+    fences: KVec<ARef<Fence>>,
+}
+
+impl<'a> Jobs<'a> {
+    fn new(set: &'a Set, next: &'a Atomic<u32>, memory: Memory, limit: u64) -> Result<Self> {
+        Ok(Self {
+            set,
+            next,
+            keep: Keep::new(memory)?,
+            limit,
+            packets: KVec::new(),
+            bytes: 0,
+            fences: KVec::new(),
+        })
+    }
+
+    fn add(&mut self, packet: &[u32], bytes: u64) -> Result {
+        if self.packets.len() + packet.len() > JOB_DWORDS || self.bytes + bytes > self.limit {
+            self.flush()?;
+        }
+        self.packets.extend_from_slice(packet, GFP_KERNEL)?;
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result {
+        if self.packets.is_empty() {
+            return Ok(());
+        }
+        self.bytes = 0;
+        // The place for the fence first: a job that is given away is waited for.
+        self.fences.reserve(1, GFP_KERNEL)?;
+        let packets = core::mem::replace(&mut self.packets, KVec::new());
+        let fence = self.set.submit(self.next, packets, &self.keep)?;
+        Ok(self.fences.push(fence, GFP_KERNEL)?)
+    }
+
+    fn copies(&mut self, pieces: impl Iterator<Item = (u64, u64, u64)>) -> Result {
+        for (from, to, bytes) in pieces {
+            for (offset, bytes) in parts(bytes, COPY_BYTES) {
+                let copies = Copies::new(from + offset, to + offset, bytes).ok_or(EINVAL)?;
+                for packet in copies {
+                    self.add(&packet, bytes)?;
+                }
+            }
+        }
+        self.flush()
+    }
+
+    /// Waits for every job, up to a signal.
+    fn wait_interruptible(&self) -> Result {
+        for fence in &self.fences {
+            if !fence.wait_interruptible_timeout(msecs_to_jiffies(WAIT_MS))? {
+                return Err(ETIMEDOUT);
+            }
+            fence.status().unwrap_or(Err(ETIMEDOUT))?;
+        }
+        self.keep.release();
+        Ok(())
+    }
+
+    /// Waits for every job, also after the first error.
+    fn wait(&self) -> Result {
+        let mut result = Ok(());
+        for fence in &self.fences {
+            fence.wait_timeout(msecs_to_jiffies(WAIT_MS));
+            result = result.and(fence.status().unwrap_or(Err(ETIMEDOUT)));
+        }
+        if result.is_ok() {
+            self.keep.release();
+        }
+        result
+    }
+}
+
+/// See [`super::Rings::fill`].
+pub(super) fn fill(set: &Set, next: &Atomic<u32>, blocks: &Arc<VramBlocks>, value: u32) -> Result {
+    let memory = Memory {
+        vram: blocks.clone(),
+        system: None,
+    };
+    let mut jobs = Jobs::new(set, next, memory, FILL_BYTES)?;
+    for run in blocks.runs() {
+        for (offset, bytes) in parts(run.size, FILL_BYTES) {
+            let fills = Fills::new(set.vram + run.offset + offset, value, bytes).ok_or(EINVAL)?;
+            for packet in fills {
+                jobs.add(&packet, bytes)?;
+            }
+        }
+    }
+    jobs.flush()?;
+    jobs.wait_interruptible()
+}
+
+/// See [`super::Rings::copy`].
+pub(super) fn copy(
+    set: &Set,
+    next: &Atomic<u32>,
+    pieces: impl Iterator<Item = (u64, u64, u64)>,
+    memory: Memory,
+) -> Result {
+    let mut jobs = Jobs::new(set, next, memory, COPY_BYTES)?;
+    let given = jobs.copies(pieces);
+    // What was given away is waited for in any case: the memory is used until then.
+    given.and(jobs.wait())
+}
+
+/// A run of `bytes` in parts of at most `limit`, each of which is one packet: offset and bytes.
+fn parts(bytes: u64, limit: u64) -> impl Iterator<Item = (u64, u64)> {
+    (0..bytes.div_ceil(limit)).map(move |index| {
+        let offset = index * limit;
+        (offset, limit.min(bytes - offset))
+    })
+}
