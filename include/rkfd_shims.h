@@ -51,6 +51,7 @@ void rkfd_drm_gem_object_get(struct drm_gem_object *obj);
 void rkfd_drm_gem_object_put(struct drm_gem_object *obj);
 bool rkfd_drm_gem_object_get_unless_zero(struct drm_gem_object *obj);
 u64 rkfd_drm_vma_node_offset_addr(struct drm_vma_offset_node *node);
+void rkfd_drm_vma_node_unmap(struct drm_vma_offset_node *node, struct address_space *mapping);
 
 /* dma-buf */
 void rkfd_get_dma_buf(struct dma_buf *buf);
@@ -76,6 +77,8 @@ void rkfd_trace_queue_create(u32 pid, u32 queue, u32 engine, u64 ring, u64 size)
 void rkfd_trace_queue_destroy(u32 pid, u32 queue);
 void rkfd_trace_queue_evict(u32 pid, u32 pasid, u32 gpu, u32 reason);
 void rkfd_trace_queue_restore(u32 pid, u32 pasid, u32 gpu, u32 reason);
+void rkfd_trace_evict(u32 pid, u64 size);
+void rkfd_trace_restore(u32 pid, u64 size);
 void rkfd_trace_doorbell(u32 pid, u32 queue, u64 wptr);
 void rkfd_trace_map(u32 pid, u64 va, u64 size, u64 entries);
 void rkfd_trace_unmap(u32 pid, u64 va, u64 size, u64 entries);

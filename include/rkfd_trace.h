@@ -94,6 +94,30 @@ DEFINE_EVENT(rkfd_queues, rkfd_queue_restore,
 	TP_ARGS(pid, pasid, gpu, reason)
 );
 
+DECLARE_EVENT_CLASS(rkfd_move,
+	TP_PROTO(u32 pid, u64 size),
+	TP_ARGS(pid, size),
+	TP_STRUCT__entry(
+		__field(u32, pid)
+		__field(u64, size)
+	),
+	TP_fast_assign(
+		__entry->pid = pid;
+		__entry->size = size;
+	),
+	TP_printk("pid=%u size=%llu", __entry->pid, __entry->size)
+);
+
+DEFINE_EVENT(rkfd_move, rkfd_evict,
+	TP_PROTO(u32 pid, u64 size),
+	TP_ARGS(pid, size)
+);
+
+DEFINE_EVENT(rkfd_move, rkfd_restore,
+	TP_PROTO(u32 pid, u64 size),
+	TP_ARGS(pid, size)
+);
+
 TRACE_EVENT(rkfd_doorbell,
 	TP_PROTO(u32 pid, u32 queue, u64 wptr),
 	TP_ARGS(pid, queue, wptr),

@@ -26,6 +26,7 @@ use crate::kern::vram_map::VramMap;
 use crate::ledger::Ledger;
 use crate::mem::account::Budget;
 use crate::mem::bo::Buffer;
+use crate::mem::evict::Evictor;
 use crate::mem::gart::Gart;
 use crate::mem::vram::Vram;
 use crate::queue::compute::{self, Scheduler};
@@ -60,6 +61,8 @@ pub(crate) struct Gpu {
     pub(crate) slices: Slices,
     /// The window of system memory that VMID 0 sees.
     pub(crate) gart: Gart,
+    /// Who yields VRAM to whom.
+    pub(crate) evictor: Arc<Evictor>,
     /// Who may have how much VRAM.
     pub(crate) budget: Arc<Budget>,
     /// Who has which VRAM.
@@ -171,6 +174,7 @@ impl Gpu {
                 compute,
                 slices <- Slices::new(),
                 gart,
+                evictor: Evictor::new()?,
                 budget: Budget::new()?,
                 vram,
                 bos <- Objects::new(),
@@ -230,6 +234,7 @@ impl Gpu {
 
     /// Stops what runs by itself; the device is about to go. Nobody uses it any more.
     pub(crate) fn stop(&self) {
+        self.evictor.stop();
         self.rings.stop();
         self.ih.stop();
         for engine in &self.sdma {

@@ -26,6 +26,8 @@ pub(crate) enum Kind {
     VramBytes,
     /// Those of them that are the driver's tables.
     VramTables,
+    /// Bytes of VRAM buffers that are in system memory.
+    EvictedBytes,
     /// Bytes of system memory for the GPU.
     GttBytes,
     /// Bytes of memory that processes lend.
@@ -40,7 +42,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// Every kind, in the order in which debugfs shows them.
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Processes,
         Self::Vms,
         Self::Bos,
@@ -49,6 +51,7 @@ impl Kind {
         Self::DoorbellSlices,
         Self::VramBytes,
         Self::VramTables,
+        Self::EvictedBytes,
         Self::GttBytes,
         Self::UserptrBytes,
         Self::GartPages,
@@ -67,6 +70,7 @@ impl Kind {
             Self::DoorbellSlices => "doorbell_slices",
             Self::VramBytes => "vram_bytes",
             Self::VramTables => "vram_table_bytes",
+            Self::EvictedBytes => "evicted_bytes",
             Self::GttBytes => "gtt_bytes",
             Self::UserptrBytes => "userptr_bytes",
             Self::GartPages => "gart_pages",

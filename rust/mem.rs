@@ -6,9 +6,11 @@
 
 pub(crate) mod account;
 pub(crate) mod bo;
+pub(crate) mod evict;
 pub(crate) mod gart;
 pub(crate) mod group;
 pub(crate) mod note;
+pub(crate) mod placement;
 mod spans;
 mod user;
 pub(crate) mod view;

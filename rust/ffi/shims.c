@@ -123,6 +123,11 @@ u64 rkfd_drm_vma_node_offset_addr(struct drm_vma_offset_node *node)
 	return drm_vma_node_offset_addr(node);
 }
 
+void rkfd_drm_vma_node_unmap(struct drm_vma_offset_node *node, struct address_space *mapping)
+{
+	drm_vma_node_unmap(node, mapping);
+}
+
 /* dma-buf */
 
 void rkfd_get_dma_buf(struct dma_buf *buf)

@@ -37,6 +37,16 @@ void rkfd_trace_queue_restore(u32 pid, u32 pasid, u32 gpu, u32 reason)
 	trace_rkfd_queue_restore(pid, pasid, gpu, reason);
 }
 
+void rkfd_trace_evict(u32 pid, u64 size)
+{
+	trace_rkfd_evict(pid, size);
+}
+
+void rkfd_trace_restore(u32 pid, u64 size)
+{
+	trace_rkfd_restore(pid, size);
+}
+
 void rkfd_trace_doorbell(u32 pid, u32 queue, u64 wptr)
 {
 	trace_rkfd_doorbell(pid, queue, wptr);

@@ -47,6 +47,18 @@ pub(crate) fn queue_restore(pid: u32, pasid: u32, gpu: u32, reason: u32) {
     unsafe { ffi::rkfd_trace_queue_restore(pid, pasid, gpu, reason) };
 }
 
+/// A buffer of `size` bytes of a process was moved from VRAM to system memory.
+pub(crate) fn evict(pid: u32, size: u64) {
+    // SAFETY: Values only.
+    unsafe { ffi::rkfd_trace_evict(pid, size) };
+}
+
+/// A buffer of `size` bytes of a process was moved back to VRAM.
+pub(crate) fn restore(pid: u32, size: u64) {
+    // SAFETY: Values only.
+    unsafe { ffi::rkfd_trace_restore(pid, size) };
+}
+
 /// A user queue has new work up to `wptr` (bytes, never wrapped).
 pub(crate) fn doorbell(pid: u32, queue: u32, wptr: u64) {
     // SAFETY: Values only.

@@ -2,9 +2,12 @@
 //! How much memory clients have, and may have: VRAM of a GPU, and system memory of the machine.
 //!
 //! A client is an address space: what DRM calls one too. One alone may take all VRAM that is not the driver's, and no
-//! more. System memory has one limit for all GPUs and clients, far enough from all there is that the machine goes on.
+//! more; what several take beyond it has to fit into system memory. System memory has one limit for all GPUs and clients, far enough from all there is that the machine goes on.
 
-use crate::{kern::memory, mem::vram::Vram};
+use crate::{
+    kern::{memory, task},
+    mem::vram::Vram,
+};
 use hw::va::LARGE_PAGE_SIZE;
 use kernel::{
     fmt, new_spinlock,
@@ -13,7 +16,12 @@ use kernel::{
         atomic::{Atomic, Relaxed},
         Arc, SpinLock,
     },
+    time::{delay::fsleep, Delta},
 };
+
+/// How often, and how long in between, VRAM of processes that have ended is waited for: two seconds in all.
+pub(super) const TRIES: u32 = 200;
+pub(super) const PAUSE: Delta = Delta::from_millis(10);
 
 /// Bytes of system memory that are taken, for all GPUs.
 static TAKEN: Atomic<i64> = Atomic::new(0);
@@ -43,6 +51,12 @@ fn give(bytes: u64) {
     TAKEN.add(-(bytes as i64), Relaxed);
 }
 
+/// The bytes that [`take`] still gives.
+fn left() -> u64 {
+    let taken = u64::try_from(TAKEN.load(Relaxed)).unwrap_or(0);
+    system_limit().saturating_sub(taken)
+}
+
 /// A kind of memory that a client has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
@@ -53,11 +67,19 @@ pub(crate) enum Region {
     Gtt,
     /// Memory of the process itself.
     User,
+    /// Of its VRAM, what is in system memory now.
+    Evicted,
+    /// Of its VRAM, what has to stay where it is.
+    Stuck,
+}
+
+impl Region {
+    const COUNT: usize = Self::Stuck as usize + 1;
 }
 
 /// The memory of one address space on one GPU. Counts only; no locks.
 pub(crate) struct Client {
-    bytes: [Atomic<i64>; 3],
+    bytes: [Atomic<i64>; Region::COUNT],
     pasid: Atomic<u32>,
 }
 
@@ -65,7 +87,7 @@ impl Client {
     /// A client without memory. `ENOMEM`.
     pub(super) fn new() -> Result<Arc<Self>> {
         let client = Self {
-            bytes: [const { Atomic::new(0) }; 3],
+            bytes: [const { Atomic::new(0) }; Region::COUNT],
             pasid: Atomic::new(0),
         };
         Ok(Arc::new(client, GFP_KERNEL)?)
@@ -81,22 +103,30 @@ impl Client {
         u64::try_from(self.bytes[region as usize].load(Relaxed)).unwrap_or(0)
     }
 
-    fn add(&self, region: Region, bytes: i64) {
+    pub(super) fn add(&self, region: Region, bytes: i64) {
         self.bytes[region as usize].add(bytes, Relaxed);
+    }
+
+    /// Bytes of its VRAM that are there and may be moved away.
+    pub(super) fn movable_home(&self) -> u64 {
+        let away = self.bytes(Region::Evicted) + self.bytes(Region::Stuck);
+        self.bytes(Region::Vram).saturating_sub(away)
     }
 
     /// The lines of fdinfo, in the format of drm-usage-stats.
     pub(crate) fn show(&self, mut line: impl FnMut(fmt::Arguments<'_>)) {
-        let kib = |bytes: u64| bytes >> 10;
-        let vram = kib(self.bytes(Region::Vram));
-        let system = kib(self.bytes(Region::Gtt) + self.bytes(Region::User));
+        let kib = |region| self.bytes(region) >> 10;
+        let (vram, evicted) = (kib(Region::Vram), kib(Region::Evicted));
+        let system = kib(Region::Gtt) + kib(Region::User);
+        let here = vram.saturating_sub(evicted);
         line(fmt!("pasid:\t{}\n", self.pasid.load(Relaxed)));
-        for (region, total, resident) in [("vram", vram, vram), ("gtt", system, system)] {
+        for (region, total, resident) in [("vram", vram, here), ("gtt", system, system + evicted)] {
             line(fmt!("drm-total-{region}:\t{total} KiB\n"));
             line(fmt!("drm-resident-{region}:\t{resident} KiB\n"));
             // The older name of the same.
             line(fmt!("drm-memory-{region}:\t{resident} KiB\n"));
         }
+        line(fmt!("amd-evicted-vram:\t{evicted} KiB\n"));
     }
 }
 
@@ -127,13 +157,24 @@ impl Drop for SystemShare {
     }
 }
 
-/// What clients together have of a GPU's VRAM.
+/// What clients together have of a GPU's VRAM, in bytes.
 struct Sums {
-    /// Bytes that they asked for.
+    /// What they asked for.
     asked: u64,
+    /// Of that, what has to stay where it is.
+    stuck: u64,
+    /// Of that, what those have left behind who are gone: most of it goes soon.
+    left: u64,
+    /// System memory that is taken for what they asked for.
+    cover: u64,
+    /// What there was for buffers when this was last looked at.
+    usable: u64,
 }
 
 /// Says who may have how much of a GPU's VRAM. It has a lock of its own, a spinlock.
+///
+/// Clients together may ask for more than there is. Then all of it is covered by system memory, which is taken at once:
+/// so each of them can always be moved out for another, and be brought back while that one is out.
 #[pin_data]
 pub(crate) struct Budget {
     #[pin]
@@ -145,7 +186,10 @@ impl Budget {
     pub(crate) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
-                sums <- new_spinlock!(Sums { asked: 0 }, "Budget::sums"),
+                sums <- new_spinlock!(
+                    Sums { asked: 0, stuck: 0, left: 0, cover: 0, usable: 0 },
+                    "Budget::sums"
+                ),
             }),
             GFP_KERNEL,
         )
@@ -154,38 +198,76 @@ impl Budget {
     /// The bytes that `client`, or one that is new, may ask for in one buffer, in whole large pages, as clients
     /// allocate it.
     pub(crate) fn available(&self, vram: &Vram, client: Option<&Client>) -> u64 {
-        let sums = self.sums.lock();
-        let most = sums.available(vram.usable(), client);
-        most / LARGE_PAGE_SIZE * LARGE_PAGE_SIZE
+        let mut sums = self.sums.lock();
+        sums.usable = vram.usable();
+        sums.available(client) / LARGE_PAGE_SIZE * LARGE_PAGE_SIZE
     }
 
-    /// Lets `client` have a buffer of `bytes` of VRAM. `ENOMEM` when that is more than there is for it.
+    /// Lets `client` have a buffer of `bytes` of VRAM. `ENOMEM` when that is more than there is for it. Sleeps while
+    /// processes that have ended still have some of it.
     pub(crate) fn charge(
         self: &Arc<Self>,
         vram: &Vram,
         client: &Arc<Client>,
         bytes: u64,
     ) -> Result<Charge> {
-        let mut sums = self.sums.lock();
-        if bytes > sums.available(vram.usable(), Some(client)) {
-            return Err(ENOMEM);
+        let mut tries = 0;
+        while !self.try_charge(vram, client, bytes)? {
+            tries += 1;
+            if tries > TRIES || task::is_killed() {
+                return Err(ENOMEM);
+            }
+            fsleep(PAUSE);
         }
-        sums.asked += bytes;
-        client.add(Region::Vram, bytes as i64);
-        drop(sums);
         Ok(Charge {
             client: client.clone(),
             budget: self.clone(),
             bytes,
         })
     }
+
+    /// False when it may be possible in a moment.
+    fn try_charge(&self, vram: &Vram, client: &Client, bytes: u64) -> Result<bool> {
+        let mut sums = self.sums.lock();
+        sums.usable = vram.usable();
+        let available = sums.available(Some(client));
+        if bytes > available {
+            return if bytes > available + sums.left {
+                Err(ENOMEM)
+            } else {
+                Ok(false)
+            };
+        }
+        let need = sums.need(sums.asked + bytes);
+        if need > sums.cover {
+            // Buffers in system memory may have been faster.
+            take(need - sums.cover)?;
+            sums.cover = need;
+        }
+        sums.asked += bytes;
+        client.add(Region::Vram, bytes as i64);
+        Ok(true)
+    }
 }
 
 impl Sums {
-    fn available(&self, usable: u64, client: Option<&Client>) -> u64 {
-        let own = client.map_or(0, |client| client.bytes(Region::Vram));
-        let own = usable.saturating_sub(own);
-        own.min(usable.saturating_sub(self.asked))
+    /// The system memory that is wanted when clients have asked for so many bytes.
+    fn need(&self, asked: u64) -> u64 {
+        if asked > self.usable {
+            asked
+        } else {
+            0
+        }
+    }
+
+    fn available(&self, client: Option<&Client>) -> u64 {
+        let own = |region| client.map_or(0, |client| client.bytes(region));
+        // Others make room, apart from what has to stay.
+        let stuck = self.stuck.saturating_sub(own(Region::Stuck));
+        let room = self.usable.saturating_sub(own(Region::Vram) + stuck);
+        let free = self.usable.saturating_sub(self.asked);
+        let covered = (self.cover + left()).saturating_sub(self.asked);
+        room.min(free.max(covered))
     }
 }
 
@@ -196,10 +278,52 @@ pub(crate) struct Charge {
     bytes: u64,
 }
 
+impl Charge {
+    /// Whose it is.
+    pub(super) fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+
+    /// The bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// It has to stay where it is from now on, or no longer.
+    pub(super) fn stick(&self, on: bool) {
+        let mut sums = self.budget.sums.lock();
+        let bytes = self.bytes as i64;
+        if on {
+            sums.stuck += self.bytes;
+            self.client.add(Region::Stuck, bytes);
+        } else {
+            sums.stuck -= self.bytes;
+            self.client.add(Region::Stuck, -bytes);
+        }
+    }
+}
+
+impl Charge {
+    /// Its client is gone, or it goes itself after that.
+    pub(super) fn leave(&self, on: bool) {
+        let mut sums = self.budget.sums.lock();
+        if on {
+            sums.left += self.bytes;
+        } else {
+            sums.left -= self.bytes;
+        }
+    }
+}
+
 impl Drop for Charge {
     fn drop(&mut self) {
         let mut sums = self.budget.sums.lock();
         sums.asked -= self.bytes;
         self.client.add(Region::Vram, -(self.bytes as i64));
+        let need = sums.need(sums.asked);
+        if need < sums.cover {
+            give(sums.cover - need);
+            sums.cover = need;
+        }
     }
 }

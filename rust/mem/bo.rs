@@ -10,14 +10,15 @@ use crate::{
             gem::{DriverObject, FaultPage, Object},
             objects::Objects,
         },
-        pages::{PageList, SystemPages},
+        pages::{DmaRun, PageList, SystemPages},
     },
     ledger::{Hold, Kind},
     mem::{
-        account::{Charge, Client, Region, SystemShare},
+        account::{Client, Region, SystemShare},
         note::NotePlace,
+        placement::{Pinned, Place, Placement, Stay},
         user::UserMemory,
-        vram::VramBlocks,
+        vram::{VramBlocks, VramRun},
     },
 };
 use hw::{
@@ -27,7 +28,7 @@ use hw::{
 use kernel::{
     page::PAGE_SHIFT,
     prelude::*,
-    sync::{aref::ARef, Arc},
+    sync::{aref::ARef, Arc, MutexGuard},
 };
 
 /// The DRM device of a GPU.
@@ -38,8 +39,8 @@ pub(crate) type Bo = Object<Buffer>;
 
 /// What is behind a buffer.
 enum Backing {
-    /// VRAM. Jobs that still write to it hold it too.
-    Vram(Arc<VramBlocks>),
+    /// VRAM, or system memory for a while.
+    Vram(Arc<Placement>),
     /// System memory of the driver's.
     Gtt(SystemPages),
     /// Memory of the process itself, which changes as the process likes.
@@ -69,7 +70,6 @@ pub(crate) struct Buffer {
     gpu: Arc<Gpu>,
     _bytes: Option<Hold>,
     _share: Option<SystemShare>,
-    _charge: Option<Charge>,
     _hold: Hold,
 }
 
@@ -82,7 +82,6 @@ impl Buffer {
             gpu: gpu.clone(),
             _bytes: None,
             _share: None,
-            _charge: None,
             _hold: gpu.ledger.hold(Kind::Bos, 1),
         }
     }
@@ -118,10 +117,14 @@ impl Buffer {
         self.usage.coherence
     }
 
-    /// Where the memory is; `None` for what is not memory.
+    /// Where the memory is; `None` for what is not memory. It stays there as long as the buffer is pinned, or as the
+    /// lock of a VM is held that maps it and [`Buffer::is_mappable`].
     pub(crate) fn residence(&self) -> Option<Residence> {
         match &self.backing {
-            Backing::Vram(_) => Some(Residence::LocalVram),
+            Backing::Vram(placement) => match placement.place() {
+                Place::Vram(_) => Some(Residence::LocalVram),
+                Place::System(_) => Some(Residence::Host),
+            },
             Backing::Gtt(_) | Backing::User(_) | Backing::Imported(_) => Some(Residence::Host),
             Backing::Doorbell | Backing::MmioRemap => None,
         }
@@ -143,7 +146,10 @@ impl Buffer {
     /// Whether the GPU may be given the addresses of [`Buffer::runs`].
     pub(crate) fn is_reachable(&self) -> bool {
         match &self.backing {
-            Backing::Vram(_) => true,
+            Backing::Vram(placement) => match placement.place() {
+                Place::Vram(_) => true,
+                Place::System(away) => away.pages().is_mapped(),
+            },
             Backing::Gtt(pages) => pages.is_mapped(),
             Backing::Imported(attachment) => attachment.is_mapped(),
             Backing::User(_) | Backing::Doorbell | Backing::MmioRemap => false,
@@ -153,24 +159,55 @@ impl Buffer {
     /// The runs of addresses for page tables with their bytes, in order: VRAM offsets or DMA addresses. None for memory
     /// of a process, which has others from time to time.
     pub(crate) fn runs(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let (vram, dma) = match &self.backing {
-            Backing::Vram(blocks) => (blocks.runs(), [].as_slice()),
-            Backing::Gtt(pages) => ([].as_slice(), pages.dma_runs()),
-            Backing::Imported(attachment) => ([].as_slice(), attachment.runs()),
-            Backing::User(_) | Backing::Doorbell | Backing::MmioRemap => {
-                ([].as_slice(), [].as_slice())
-            }
+        let (moving, dma) = match &self.backing {
+            Backing::Vram(placement) => (Some(placement.place()), [].as_slice()),
+            Backing::Gtt(pages) => (None, pages.dma_runs()),
+            Backing::Imported(attachment) => (None, attachment.runs()),
+            Backing::User(_) | Backing::Doorbell | Backing::MmioRemap => (None, [].as_slice()),
         };
-        let vram = vram.iter().map(|run| (run.offset, run.size));
-        Iterator::chain(vram, dma.iter().map(|run| (run.address, run.size)))
+        let run = |run: &DmaRun| (run.address, run.size);
+        (0..).map_while(move |index| match &moving {
+            Some(Place::Vram(blocks)) => {
+                let run: &VramRun = blocks.runs().get(index)?;
+                Some((run.offset, run.size))
+            }
+            Some(Place::System(away)) => away.pages().dma_runs().get(index).map(run),
+            None => dma.get(index).map(run),
+        })
     }
 
-    /// The VRAM, when it is that.
-    pub(crate) fn vram(&self) -> Option<&Arc<VramBlocks>> {
+    /// The placement of a VRAM buffer.
+    pub(super) fn placement(&self) -> Option<&Arc<Placement>> {
         match &self.backing {
-            Backing::Vram(blocks) => Some(blocks),
+            Backing::Vram(placement) => Some(placement),
             _ => None,
         }
+    }
+
+    /// Whether page tables may lead to the memory now: it is not on its way.
+    pub(super) fn is_mappable(&self) -> bool {
+        self.placement().is_none_or(|p| p.is_mappable())
+    }
+
+    /// Keeps the memory where it is: `None` if it never moves. `EBUSY` while it is on its way.
+    pub(super) fn try_pin(&self) -> Result<Option<Pinned>> {
+        match self.placement() {
+            None => Ok(None),
+            Some(placement) => placement.try_pin().map(Some).ok_or(EBUSY),
+        }
+    }
+
+    /// Waits until the memory is not on its way. Bounded; sleeps.
+    pub(super) fn wait(&self) {
+        if let Some(placement) = self.placement() {
+            placement.wait();
+        }
+    }
+
+    /// Keeps the memory where it is if it is another's than `client`'s, who could not be told when it moves.
+    pub(super) fn pin_for(&self, client: &Arc<Client>) -> Option<Pinned> {
+        let foreign = |p: &&Arc<Placement>| !Arc::ptr_eq(p.client(), client);
+        self.placement().filter(foreign).map(|p| p.pin())
     }
 
     fn pages(&self) -> Option<&SystemPages> {
@@ -185,7 +222,8 @@ impl Buffer {
         match &self.backing {
             Backing::Gtt(pages) => pages.unmap_dma(),
             Backing::Imported(attachment) => attachment.unmap(),
-            Backing::Vram(_) | Backing::User(_) | Backing::Doorbell | Backing::MmioRemap => (),
+            Backing::Vram(placement) => placement.detach(),
+            Backing::User(_) | Backing::Doorbell | Backing::MmioRemap => (),
         }
     }
 
@@ -226,11 +264,13 @@ impl Buffer {
         if let Some(pages) = self.pages() {
             return pages.read32s(offset, to);
         }
-        let blocks = self.vram().ok_or(EINVAL)?;
-        Self::vram_pieces(blocks, offset, to.len(), |place, part| {
-            let to = to.get_mut(part).ok_or(EINVAL)?;
-            self.gpu.vram_map.read32s(place, to)
-        })
+        match self.placement().ok_or(EINVAL)?.place() {
+            Place::System(away) => away.pages().read32s(offset, to),
+            Place::Vram(blocks) => Self::vram_pieces(&blocks, offset, to.len(), |place, part| {
+                let to = to.get_mut(part).ok_or(EINVAL)?;
+                self.gpu.vram_map.read32s(place, to)
+            }),
+        }
     }
 
     /// Reads the 64-bit value at byte `offset`, a multiple of 8, in one access. Errors as [`Buffer::read32s`].
@@ -238,31 +278,54 @@ impl Buffer {
         if let Some(pages) = self.pages() {
             return pages.read64(offset);
         }
-        let (place, _) = self.vram().and_then(|v| v.locate(offset)).ok_or(EINVAL)?;
-        self.gpu.vram_map.read64(place)
+        match self.placement().ok_or(EINVAL)?.place() {
+            Place::System(away) => away.pages().read64(offset),
+            Place::Vram(blocks) => {
+                let (place, _) = blocks.locate(offset).ok_or(EINVAL)?;
+                self.gpu.vram_map.read64(place)
+            }
+        }
     }
 
-    /// Writes the 64-bit value at byte `offset`, a multiple of 8, in one access. Errors as
-    /// [`Buffer::read32s`]; `EPERM` for memory that the process itself may only read.
+    /// Writes the 64-bit value at byte `offset`, a multiple of 8, in one access: of a buffer that is pinned, if it can
+    /// move. Errors as [`Buffer::read32s`]; `EPERM` for memory that the process itself may only read.
     pub(crate) fn write64(&self, offset: u64, value: u64) -> Result {
         if let Some(pages) = self.pages() {
             return pages.write64(offset, value);
         }
-        let (place, _) = self.vram().and_then(|v| v.locate(offset)).ok_or(EINVAL)?;
-        self.gpu.vram_map.write64(place, value)
+        match self.placement().ok_or(EINVAL)?.place() {
+            Place::System(away) => away.pages().write64(offset, value),
+            Place::Vram(blocks) => {
+                let (place, _) = blocks.locate(offset).ok_or(EINVAL)?;
+                self.gpu.vram_map.write64(place, value)
+            }
+        }
     }
 }
 
 impl DriverObject for Buffer {
     type Data = Arc<Gpu>;
 
+    type Steady<'a> = Option<MutexGuard<'a, Stay>>;
+
+    fn steady(bo: &Bo) -> Option<Option<MutexGuard<'_, Stay>>> {
+        match bo.placement() {
+            None => Some(None),
+            Some(placement) => placement.steady().map(Some),
+        }
+    }
+
     fn fault(bo: &Bo, page: usize) -> FaultPage {
+        let ram = |pages: &PageList| pages.pfn(page).ok().map(|pfn| FaultPage::Ram { pfn });
         let pfn = match &bo.backing {
-            Backing::Vram(blocks) => blocks
-                .locate((page as u64) << PAGE_SHIFT)
-                .and_then(|(offset, _)| bo.gpu.vram_map.pfn(offset).ok())
-                .map(|pfn| FaultPage::Io { pfn, wc: true }),
-            Backing::Gtt(pages) => pages.pfn(page).ok().map(|pfn| FaultPage::Ram { pfn }),
+            Backing::Vram(placement) => match placement.place() {
+                Place::System(away) => ram(away.pages()),
+                Place::Vram(blocks) => blocks
+                    .locate((page as u64) << PAGE_SHIFT)
+                    .and_then(|(offset, _)| bo.gpu.vram_map.pfn(offset).ok())
+                    .map(|pfn| FaultPage::Io { pfn, wc: true }),
+            },
+            Backing::Gtt(pages) => ram(pages),
             // What is imported is mapped by its exporter.
             Backing::User(_) | Backing::Imported(_) | Backing::Doorbell | Backing::MmioRemap => {
                 None
@@ -337,8 +400,9 @@ fn checked(size: u64) -> Result<usize> {
 
 /// A buffer of `size` bytes of VRAM for `client`, cleared; in one run when `contiguous`.
 ///
-/// `EINVAL` when the size is nothing or not whole pages, `ENOMEM` when there is no such memory free or it is more
-/// than the client may have, `EINTR` on a signal, other errors when it cannot be cleared. Sleeps until it is cleared.
+/// `EINVAL` when the size is nothing or not whole pages, `ENOMEM` when it is more than the client may have or others
+/// cannot make room for it, `EINTR` on a signal, other errors when memory cannot be moved or cleared. Sleeps until it
+/// is cleared.
 pub(crate) fn create_vram(
     drm: &ARef<DrmDevice>,
     client: &Arc<Client>,
@@ -349,14 +413,12 @@ pub(crate) fn create_vram(
     let bytes = checked(size)?;
     let gpu: &Arc<Gpu> = drm;
     let charge = gpu.budget.charge(&gpu.vram, client, size)?;
-    let blocks = gpu.vram.alloc(size, PAGE_SIZE, contiguous)?;
+    let blocks = gpu.evictor.alloc(gpu, client, size, contiguous)?;
     let blocks = Arc::new(blocks, GFP_KERNEL)?;
     // What somebody else has left there is nobody's business.
     gpu.rings.fill(&blocks, 0)?;
-    let buffer = Buffer {
-        _charge: Some(charge),
-        ..Buffer::new(gpu, Backing::Vram(blocks), usage)
-    };
+    let placement = Placement::new(blocks, charge, contiguous)?;
+    let buffer = Buffer::new(gpu, Backing::Vram(placement), usage);
     Bo::new(drm, bytes, Ok(buffer))
 }
 

@@ -36,6 +36,11 @@ pub(crate) trait Member: Send + Sync {
 
     /// The queue may run again, if its process wants it to. Waits for nothing.
     fn resume(&self);
+
+    /// Whether it has something to do, as far as memory tells.
+    fn wants_to_run(&self) -> bool {
+        true
+    }
 }
 
 /// The queues of one process on one GPU. Its lock, a mutex, is taken inside an MMU notifier: no memory is allocated
@@ -87,9 +92,15 @@ impl Group {
         self.pasid.store(pasid.into(), Relaxed);
     }
 
-    /// The process, for traces.
-    pub(super) fn pid(&self) -> u32 {
+    /// The process, in the initial PID namespace; 0 if it is nobody's yet.
+    pub(crate) fn pid(&self) -> u32 {
         self.pid.load(Relaxed) as u32
+    }
+
+    /// Whether any of the queues has something to do.
+    pub(crate) fn wants_to_run(&self) -> bool {
+        let state = self.state.lock();
+        state.members.iter().any(|member| member.wants_to_run())
     }
 
     /// Adds a queue, which is halted at once if the group is. It stays until [`Group::leave`]. `ENOMEM`.

@@ -4,6 +4,7 @@
 mod kernel_mapping;
 mod lent;
 mod mapping;
+mod moving;
 mod table;
 mod vmid;
 
@@ -165,11 +166,13 @@ impl Vm {
         {
             return Err(EINVAL);
         }
+        // What another address space moves must not move under this one.
+        let pinned = part.bo.pin_for(&self.client);
         let lent = match part.bo.user() {
             Some(memory) => Some(Lent::watch(self, range, memory)?),
             None => None,
         };
-        let mapping = Arc::new(Mapping::new(range, part, lent), GFP_KERNEL)?;
+        let mapping = Arc::new(Mapping::new(range, part, lent, pinned), GFP_KERNEL)?;
         let node = RBTreeNode::new(range.end() - 1, mapping.clone(), GFP_KERNEL)?;
         let mut state = self.state.lock();
         let next = state.at_or_above(range.start());
@@ -185,8 +188,14 @@ impl Vm {
             });
         }
         let mut written = 0;
-        let done = write(&mut state.tree, &mapping, &mut written)
-            .and_then(|()| self.flush(Flush::Lightweight));
+        // A buffer that is away is mapped when it comes home, before any queue runs here.
+        mapping.set_shown(mapping.bo().is_mappable());
+        let done = if mapping.is_shown() {
+            write(&mut state.tree, &mapping, &mut written)
+                .and_then(|()| self.flush(Flush::Lightweight))
+        } else {
+            Ok(())
+        };
         if let Err(error) = done {
             let idle = state.tree.clear(range, &mut written);
             match self.flush(Flush::Heavyweight) {
@@ -250,15 +259,24 @@ impl Vm {
         core::mem::forget(memory);
     }
 
-    /// Keeps the mapping that covers `range` in place until what is returned is dropped. `EFAULT` when no
-    /// single mapping covers it.
+    /// Keeps the mapping that covers `range` in place, and its buffer where it is, until what is returned is dropped.
+    /// `EFAULT` when no single mapping covers it.
     pub(crate) fn hold(&self, range: VaRange) -> Result<Held> {
-        let state = self.state.lock();
-        let mapping = state
-            .covering(range)
-            .filter(|mapping| mapping.is_made())
-            .ok_or(EFAULT)?;
-        Ok(Held::new(&mapping, range))
+        loop {
+            let mapping = {
+                let state = self.state.lock();
+                let mapping = state
+                    .covering(range)
+                    .filter(|mapping| mapping.is_made())
+                    .ok_or(EFAULT)?;
+                if let Ok(pinned) = mapping.bo().try_pin() {
+                    return Ok(Held::new(&mapping, range, pinned));
+                }
+                mapping
+            };
+            // Who moves it needs the lock.
+            mapping.bo().wait();
+        }
     }
 }
 

@@ -92,10 +92,20 @@ impl Vram {
         left / LARGE_PAGE_SIZE * LARGE_PAGE_SIZE
     }
 
+    /// The bytes that buffers may still take.
+    pub(crate) fn free(&self) -> u64 {
+        let driver = u64::try_from(self.ledger.count(Kind::VramTables)).unwrap_or(0);
+        let buffers = self.used().saturating_sub(driver + self.reserved);
+        self.usable().saturating_sub(buffers)
+    }
+
     /// `size` bytes, rounded up to `align`, a power of two of at least a page; in one run when `contiguous`,
-    /// else in runs that are multiples of `align`. What they held before is still in them. `EINVAL`, or
-    /// `ENOMEM` when there is no such memory free.
+    /// else in runs that are multiples of `align`: for a buffer. What they held before is still in them. `EINVAL`,
+    /// or `ENOMEM` when there is no such memory free beside what is kept for tables.
     pub(crate) fn alloc(&self, size: u64, align: u64, contiguous: bool) -> Result<VramBlocks> {
+        if size > self.free() {
+            return Err(ENOMEM);
+        }
         let flags = if contiguous {
             GpuBuddyAllocFlag::Contiguous.into()
         } else {

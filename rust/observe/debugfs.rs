@@ -4,6 +4,7 @@
 
 use crate::gpu::Gpu;
 use crate::kern::slot::{Filled, Slot};
+use crate::mem::account::Region;
 use crate::queue::compute::{self, Place};
 use crate::queue::slots::{QueueState, Seat};
 use kernel::debugfs::{Dir, File};
@@ -40,7 +41,7 @@ type Text = Pin<KBox<File<Shown>>>;
 
 /// The folder of a GPU, until dropped. It holds the GPU, so it must be dropped when the device goes.
 pub(crate) struct GpuFiles {
-    _files: [Text; 9],
+    _files: [Text; 10],
 }
 
 impl GpuFiles {
@@ -54,6 +55,7 @@ impl GpuFiles {
                 file(&dir, gpu, c"objects", &|shown, f| objects(&shown.0, f))?,
                 file(&dir, gpu, c"vram", &|shown, f| vram(&shown.0, f))?,
                 file(&dir, gpu, c"processes", &|shown, f| processes(&shown.0, f))?,
+                file(&dir, gpu, c"clients", &|shown, f| clients(&shown.0, f))?,
                 file(&dir, gpu, c"queues", &|shown, f| queues(&shown.0, f))?,
                 file(&dir, gpu, c"vmids", &|shown, f| vmids(&shown.0, f))?,
                 file(&dir, gpu, c"doorbells", &|shown, f| doorbells(&shown.0, f))?,
@@ -103,6 +105,25 @@ fn processes(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             Ok(())
         })?;
         writeln!(f, "{pid} {pasid} {slice} {count}")
+    })
+}
+
+/// The memory of each address space that a process has acquired, in bytes. Its queues are halted while it is away.
+fn clients(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "pid vram evicted pinned gtt userptr state")?;
+    gpu.evictor.states(|member| {
+        let bytes = |region| member.client.bytes(region);
+        writeln!(
+            f,
+            "{} {} {} {} {} {} {}",
+            member.pid,
+            bytes(Region::Vram),
+            bytes(Region::Evicted),
+            bytes(Region::Stuck),
+            bytes(Region::Gtt),
+            bytes(Region::User),
+            if member.away { "away" } else { "home" }
+        )
     })
 }
 

@@ -176,6 +176,14 @@ impl Feed {
         state.failed.is_none() && state.taken != state.done
     }
 
+    /// Whether jobs are under way, or the process's write pointer tells of more to do.
+    pub(super) fn wants_to_run(&self) -> bool {
+        let wptr = self.pointers.write_pointer();
+        let state = self.state.lock();
+        let (done, taken) = (state.done, state.taken);
+        taken != done || self.pointers.furthest(done, taken, [wptr, taken]) != taken
+    }
+
     /// Whether the hardware ring has jobs that are not done.
     pub(super) fn is_loaded(&self) -> bool {
         self.state.lock().flight.count() != 0

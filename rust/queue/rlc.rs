@@ -214,4 +214,15 @@ impl Member for Rlc {
         self.gpu.slots.admit(self);
         self.slice.kick();
     }
+
+    fn wants_to_run(&self) -> bool {
+        let more = || match &self.source {
+            Source::Direct(direct) => {
+                let (rptr, wptr) = direct.position();
+                rptr != wptr
+            }
+            Source::Feed(feed) => feed.wants_to_run(),
+        };
+        self.active.load(Acquire) && !self.has_failed() && more()
+    }
 }

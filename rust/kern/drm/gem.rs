@@ -54,6 +54,16 @@ pub(crate) trait DriverObject: Send + Sync + Sized + 'static {
     /// Private data of the device that such objects belong to.
     type Data: Send + Sync + 'static;
 
+    /// What keeps the object's memory in its place.
+    type Steady<'a>
+    where
+        Self: 'a;
+
+    /// Keeps the object's memory in its place while pages are mapped; waits for the end if it is on its way. Who moves it
+    /// calls [`Object::zap`] when this waits already. `None` when a signal came first: the access is made again. The same locks are held as
+    /// for [`DriverObject::fault`].
+    fn steady(obj: &Object<Self>) -> Option<Self::Steady<'_>>;
+
     /// What backs page `page` of the object. Called with the caller's mmap or VMA lock held, so it takes no
     /// lock under which user memory is touched or memory is allocated.
     fn fault(obj: &Object<Self>, page: usize) -> FaultPage;
@@ -225,6 +235,16 @@ impl<T: DriverObject> Object<T> {
         to_result(unsafe { ffi::drm_vma_node_allow(self.node(), file.as_drm_file()) })
     }
 
+    /// Takes the object's pages out of every mapping: the next access faults. Stores that were made before have reached
+    /// the memory or are on their way to the device. Nobody has the object steady. Sleeps.
+    pub(crate) fn zap(&self) {
+        // SAFETY: The device has its inode as long as it exists, and the node its place as long as the object.
+        unsafe {
+            let inode = (*self.dev.as_raw()).anon_inode;
+            ffi::rkfd_drm_vma_node_unmap(self.node(), (*inode).i_mapping);
+        }
+    }
+
     /// Takes one [`Object::allow`] back. What is mapped stays mapped.
     pub(crate) fn revoke<F: Send + Sync + 'static>(&self, file: &FileRef<F>) {
         // SAFETY: The node is valid; a tag that is not there is ignored.
@@ -334,6 +354,9 @@ impl<T: DriverObject> Object<T> {
         let of_object = (self.size() >> PAGE_SHIFT).saturating_sub(first);
         let of_mapping = end.saturating_sub(address) >> PAGE_SHIFT;
 
+        let Some(_steady) = T::steady(self) else {
+            return ffi::vm_fault_reason_VM_FAULT_NOPAGE;
+        };
         let mut out = ffi::vm_fault_reason_VM_FAULT_SIGBUS;
         for i in 0..of_object.min(of_mapping).min(FAULT_AROUND) {
             // SAFETY: `vma` is a mapping in its fault handler.

@@ -2,7 +2,7 @@
 //! A buffer in an address space, and what keeps it there.
 
 use super::lent::Lent;
-use crate::{kern::user_range::Watch, mem::bo::Bo};
+use crate::{kern::user_range::Watch, mem::{bo::Bo, placement::Pinned}};
 use hw::{pte::Access, va::VaRange};
 use kernel::sync::{
     aref::ARef,
@@ -28,15 +28,20 @@ pub(super) struct Mapping {
     lent: Option<Watch<Lent>>,
     /// How many [`Held`] there are. It grows under the VM's lock only.
     holds: Atomic<i32>,
+    /// The page tables lead to the buffer. The VM's lock guards it.
+    shown: Atomic<bool>,
+    _pinned: Option<Pinned>,
 }
 
 impl Mapping {
-    pub(super) fn new(range: VaRange, part: Part, lent: Option<Watch<Lent>>) -> Self {
+    pub(super) fn new(range: VaRange, part: Part, lent: Option<Watch<Lent>>, pinned: Option<Pinned>) -> Self {
         Self {
             range,
             part,
             lent,
             holds: Atomic::new(0),
+            shown: Atomic::new(false),
+            _pinned: pinned,
         }
     }
 
@@ -63,6 +68,16 @@ impl Mapping {
         self.lent.as_ref()
     }
 
+    /// Whether the page tables lead to the buffer. The VM's lock is held.
+    pub(super) fn is_shown(&self) -> bool {
+        self.shown.load(Relaxed)
+    }
+
+    /// Says whether the page tables lead to the buffer. The VM's lock is held.
+    pub(super) fn set_shown(&self, shown: bool) {
+        self.shown.store(shown, Relaxed);
+    }
+
     /// Whether it must stay. The VM's lock is held, so that a no stays true.
     pub(super) fn is_held(&self) -> bool {
         self.holds.load(Acquire) != 0
@@ -74,15 +89,17 @@ impl Mapping {
 pub(crate) struct Held {
     mapping: Arc<Mapping>,
     part: VaRange,
+    _pinned: Option<Pinned>,
 }
 
 impl Held {
-    /// Holds `mapping` for the sake of `part` of it. The VM's lock is held.
-    pub(super) fn new(mapping: &Arc<Mapping>, part: VaRange) -> Self {
+    /// Holds `mapping`, whose buffer is pinned, for the sake of `part` of it. The VM's lock is held.
+    pub(super) fn new(mapping: &Arc<Mapping>, part: VaRange, pinned: Option<Pinned>) -> Self {
         mapping.holds.add(1, Relaxed);
         Self {
             mapping: mapping.clone(),
             part,
+            _pinned: pinned,
         }
     }
 

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Who yields VRAM to whom.
+//!
+//! Processes may together ask for more VRAM than there is. When one finds no room, buffers of others are moved to system
+//! memory; a process of which a buffer is away does not run on the GPU: its queues are halted until all of it is home.
+//! (It could run with its buffers in system memory, but not rightly: atomic operations of the GPU on memory across PCIe
+//! are not those on VRAM.)
+//!
+//! Who is away and has something to do waits for its turn. It gets it, oldest first, once there is room: free VRAM, the
+//! rest of others that are away, VRAM of processes whose queues have nothing to do, and of those that had a turn of
+//! [`TURN_MS`], and twice the time that it took to bring them home. So each has its turn, and in it runs longer than it was
+//! moved. System memory for all of this is set aside when buffers are made (see [`super::account`]): no turn fails
+//! for want of the right to it.
+//!
+//! One buffer moves at a time: the state's lock is held meanwhile. It is outside the locks of VMs and allocators, and
+//! inside that of a context's memory.
+
+mod transfer;
+
+use crate::{
+    gpu::Gpu,
+    kern::{task, workqueue},
+    mem::{
+        account::{Client, Region, PAUSE, TRIES},
+        bo::Bo,
+        group::{Halt, HaltGuard},
+        placement::Place,
+        vm::Vm,
+        vram::VramBlocks,
+    },
+};
+use hw::va::PAGE_SIZE;
+use kernel::{
+    fmt, new_mutex,
+    prelude::*,
+    sync::{aref::ARef, Arc, Mutex},
+    time::{delay::fsleep, msecs_to_jiffies, Instant, Monotonic},
+    workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem},
+};
+
+/// How long a process may run before it yields to one that waits, milliseconds.
+const TURN_MS: i64 = 250;
+/// How often somebody looks whether a process that is away has something to do, milliseconds.
+const LOOK_MS: i64 = 50;
+/// When to try again what failed, milliseconds.
+const AGAIN_MS: i64 = 500;
+
+/// An address space that takes part.
+struct Member {
+    vm: Arc<Vm>,
+    /// Not `None` while something of it is, or may be, away.
+    halt: Option<HaltGuard>,
+    /// Since when it is there, or away.
+    since: Instant<Monotonic>,
+    /// What it took to bring it home the last time, milliseconds.
+    took: i64,
+}
+
+impl Member {
+    /// Whether it may be asked to yield, for how long not yet (milliseconds, not more than 0 if at once), and its rank:
+    /// who has the lowest yields first.
+    fn rank(&self) -> (u8, i64, i64) {
+        let age = self.since.elapsed().as_millis();
+        if self.halt.is_some() {
+            // The one that came last has its turn last.
+            (0, age, 0)
+        } else if !self.vm.group().wants_to_run() {
+            (1, -age, 0)
+        } else {
+            (2, -age, TURN_MS.max(2 * self.took) - age)
+        }
+    }
+
+    /// The buffers that may move from where `from` says.
+    fn movable(&self, from: impl Fn(&Place) -> bool) -> Result<KVec<ARef<Bo>>> {
+        let mut found = KVec::new();
+        let mut result = Ok(());
+        self.vm.gpu().bos.for_each(|bo| {
+            let Some(placement) = bo.placement() else {
+                return;
+            };
+            let own = Arc::ptr_eq(placement.client(), self.vm.client());
+            if own && placement.may_move() && from(&placement.place()) {
+                if let Err(error) = found.push(bo.clone(), GFP_KERNEL) {
+                    result = Err(error.into());
+                }
+            }
+        });
+        result.map(|()| found)
+    }
+
+    /// Moves buffers out until `enough`; the bytes that have become free.
+    fn yield_vram(&mut self, enough: impl Fn() -> bool) -> Result<u64> {
+        let mut freed = 0;
+        let bos = self.movable(|place| matches!(place, Place::Vram(_)))?;
+        if !bos.is_empty() && self.halt.is_none() {
+            self.halt = Some(self.vm.group().halt(Halt::Eviction));
+            self.since = Instant::now();
+        }
+        for bo in &bos {
+            if freed != 0 && enough() {
+                break;
+            }
+            if transfer::out(self.vm.gpu(), &self.vm, bo)? {
+                freed += bo.size() as u64;
+            }
+        }
+        Ok(freed)
+    }
+
+    /// Brings everything home, for which there is room, and lets the queues run. `ENOMEM` if there is not after all.
+    fn restore(&mut self) -> Result {
+        let begun = Instant::<Monotonic>::now();
+        let gpu = self.vm.gpu();
+        for bo in &self.movable(|place| matches!(place, Place::System(_)))? {
+            let contiguous = bo.placement().is_some_and(|p| p.is_contiguous());
+            let blocks = gpu.vram.alloc(bo.size() as u64, PAGE_SIZE, contiguous)?;
+            transfer::home(gpu, &self.vm, bo, blocks)?;
+        }
+        self.vm.show()?;
+        self.halt = None;
+        self.since = Instant::now();
+        self.took = begun.elapsed().as_millis();
+        Ok(())
+    }
+}
+
+struct State {
+    members: KVec<Member>,
+    closed: bool,
+}
+
+impl State {
+    /// Makes room by moving buffers of others than `client` out: at least one, and until `enough`. False when nobody has
+    /// anything that may move. `patient`: those whose turn lasts keep theirs.
+    fn make_room(
+        &mut self,
+        client: &Arc<Client>,
+        patient: bool,
+        enough: impl Fn() -> bool,
+    ) -> Result<bool> {
+        let mut order = KVec::new();
+        for (index, member) in self.members.iter().enumerate() {
+            let (class, age, left) = member.rank();
+            if !Arc::ptr_eq(member.vm.client(), client) && (!patient || left <= 0) {
+                order.push((class, age, index), GFP_KERNEL)?;
+            }
+        }
+        order.sort_unstable();
+        let mut any = false;
+        for &(_, _, index) in &order {
+            let Some(member) = self.members.get_mut(index) else {
+                continue;
+            };
+            any |= member.yield_vram(&enough)? != 0;
+            if any && enough() {
+                break;
+            }
+        }
+        Ok(any)
+    }
+
+    /// Who is away and wants to run, the one that waits for longest first; else who is away at all.
+    fn next(&self) -> Option<(usize, bool)> {
+        let away = || self.members.iter().enumerate().filter(|(_, m)| m.halt.is_some());
+        let age = |(_, member): &(usize, &Member)| member.since.elapsed().as_nanos();
+        let wants = |(_, member): &(usize, &Member)| member.vm.group().wants_to_run();
+        match away().filter(wants).max_by_key(age) {
+            Some((index, _)) => Some((index, true)),
+            None => away().max_by_key(age).map(|(index, _)| (index, false)),
+        }
+    }
+
+    /// Gives the next one its turn, if it can be; in how many milliseconds to come again.
+    fn turn(&mut self) -> Option<i64> {
+        let (index, wants) = self.next()?;
+        let member = self.members.get(index)?;
+        let (gpu, client) = (member.vm.gpu().clone(), member.vm.client().clone());
+        let need = client.bytes(Region::Evicted);
+        let fits = || gpu.vram.free() >= need;
+        if !fits() {
+            if !wants {
+                return Some(LOOK_MS);
+            }
+            // Nobody yields unless it is enough.
+            let (mut room, mut wait) = (gpu.vram.free(), AGAIN_MS);
+            for other in &self.members {
+                let (_, _, left) = other.rank();
+                if Arc::ptr_eq(other.vm.client(), &client) {
+                    continue;
+                } else if left <= 0 {
+                    room += other.vm.client().movable_home();
+                } else {
+                    wait = wait.min(left);
+                }
+            }
+            if room < need {
+                return Some(wait);
+            }
+            if self.make_room(&client, true, fits).is_err() {
+                return Some(AGAIN_MS);
+            }
+        }
+        let member = self.members.get_mut(index)?;
+        if member.restore().is_err() {
+            // The others first.
+            member.since = Instant::now();
+            return Some(AGAIN_MS);
+        }
+        self.next().map(|_| 0)
+    }
+}
+
+/// Takes care that processes share a GPU's VRAM.
+#[pin_data]
+pub(crate) struct Evictor {
+    #[pin]
+    state: Mutex<State>,
+    #[pin]
+    turn: DelayedWork<Self>,
+}
+
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Evictor { self.turn }
+}
+
+impl WorkItem for Evictor {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        let mut state = this.state.lock();
+        if state.closed {
+            return;
+        }
+        if let Some(ms) = state.turn() {
+            this.come_in(ms);
+        }
+    }
+}
+
+/// A member as debugfs shows it.
+pub(crate) struct MemberState {
+    /// The process.
+    pub(crate) pid: u32,
+    /// What it has.
+    pub(crate) client: Arc<Client>,
+    /// Its queues wait for its buffers.
+    pub(crate) away: bool,
+}
+
+impl Evictor {
+    /// Nobody takes part. `ENOMEM`.
+    pub(crate) fn new() -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                state <- new_mutex!(
+                    State { members: KVec::new(), closed: false },
+                    "Evictor::state"
+                ),
+                turn <- new_delayed_work!("Evictor::turn"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// `vm` takes part until what is returned is dropped. `ENODEV` when the device goes, `ENOMEM`.
+    pub(crate) fn join(self: &Arc<Self>, vm: &Arc<Vm>) -> Result<Membership> {
+        let mut state = self.state.lock();
+        if state.closed {
+            return Err(ENODEV);
+        }
+        state.members.push(
+            Member {
+                vm: vm.clone(),
+                halt: None,
+                since: Instant::now(),
+                took: 0,
+            },
+            GFP_KERNEL,
+        )?;
+        Ok(Membership {
+            evictor: self.clone(),
+            vm: vm.clone(),
+        })
+    }
+
+    /// `size` bytes of VRAM for `client`, in one run if `contiguous`; others make room if need be. `ENOMEM` when there
+    /// is no such memory for it, `EINTR` when the caller is killed; errors of the engines. Sleeps until there is room.
+    pub(crate) fn alloc(
+        self: &Arc<Self>,
+        gpu: &Gpu,
+        client: &Arc<Client>,
+        size: u64,
+        contiguous: bool,
+    ) -> Result<VramBlocks> {
+        let alloc = || match gpu.vram.alloc(size, PAGE_SIZE, contiguous) {
+            Ok(blocks) => Ok(Some(blocks)),
+            Err(error) if error == ENOMEM => Ok(None),
+            Err(error) => Err(error),
+        };
+        if let Some(blocks) = alloc()? {
+            return Ok(blocks);
+        }
+        let mut tries = 0;
+        loop {
+            let mut state = self.state.lock();
+            if let Some(blocks) = alloc()? {
+                return Ok(blocks);
+            }
+            let made = state.make_room(client, false, || gpu.vram.free() >= size);
+            // Whoever was halted comes back, whatever became of this.
+            if !state.closed {
+                self.come_in(LOOK_MS);
+            }
+            if !made? {
+                // The client may have it, so it is on its way: somebody is just ending.
+                tries += 1;
+                if tries > TRIES || contiguous || task::is_killed() {
+                    return Err(ENOMEM);
+                }
+                drop(state);
+                fsleep(PAUSE);
+            }
+        }
+    }
+
+    /// Nothing moves any more: the device is about to go. Bounded; sleeps.
+    pub(crate) fn stop(self: &Arc<Self>) {
+        self.state.lock().closed = true;
+        workqueue::cancel(self);
+    }
+
+    /// Each member, for debugfs.
+    pub(crate) fn states(&self, mut show: impl FnMut(MemberState) -> fmt::Result) -> fmt::Result {
+        let state = self.state.lock();
+        state.members.iter().try_for_each(|member| {
+            show(MemberState {
+                pid: member.vm.group().pid(),
+                client: member.vm.client().clone(),
+                away: member.halt.is_some(),
+            })
+        })
+    }
+
+    /// Has somebody look in `ms` milliseconds. The state is locked, and not closed.
+    fn come_in(self: &Arc<Self>, ms: i64) {
+        let delay = msecs_to_jiffies(ms.clamp(0, AGAIN_MS) as u32);
+        workqueue::run_in(workqueue::background(), self.clone(), delay);
+    }
+}
+
+/// An address space takes part as long as this exists.
+pub(crate) struct Membership {
+    evictor: Arc<Evictor>,
+    vm: Arc<Vm>,
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        let mut state = self.evictor.state.lock();
+        let place = state
+            .members
+            .iter()
+            .position(|member| Arc::ptr_eq(&member.vm, &self.vm));
+        let member = place.and_then(|place| state.members.remove(place).ok());
+        // Buffers that others still have stay where they are.
+        self.vm.gpu().bos.for_each(|bo| {
+            if let Some(placement) = bo.placement() {
+                if Arc::ptr_eq(placement.client(), self.vm.client()) {
+                    placement.orphan();
+                }
+            }
+        });
+        drop(state);
+        // Lets queues run again: there are none any more.
+        drop(member);
+    }
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Where the memory of a VRAM buffer is: in VRAM, or in system memory while others have its VRAM.
+//!
+//! The buffer is *at home* in VRAM. [`super::evict`] alone moves it, between [`Placement::begin`] and [`Move::settle`];
+//! meanwhile the CPU's faults wait, and page tables do not lead to it. Whoever relies on its place holds a [`Pinned`]: it
+//! stays then, wherever it is.
+
+use crate::{
+    gpu::Gpu,
+    kern::pages::SystemPages,
+    ledger::{Hold, Kind},
+    mem::{
+        account::{Charge, Client, Region},
+        vram::VramBlocks,
+    },
+};
+use kernel::{
+    new_condvar, new_mutex, new_spinlock,
+    prelude::*,
+    sync::{Arc, CondVar, Mutex, MutexGuard, SpinLock},
+};
+
+/// System memory that a buffer is in while it is not in VRAM.
+pub(crate) struct Away {
+    pages: Arc<SystemPages>,
+    bytes: u64,
+    client: Arc<Client>,
+    _hold: Hold,
+}
+
+impl Away {
+    /// `pages`, which are paid for by the client's charge. `ENOMEM`.
+    pub(super) fn new(
+        gpu: &Gpu,
+        client: &Arc<Client>,
+        pages: Arc<SystemPages>,
+    ) -> Result<Arc<Self>> {
+        let bytes = pages.size();
+        let away = Self {
+            pages,
+            bytes,
+            client: client.clone(),
+            _hold: gpu.ledger.hold(Kind::EvictedBytes, bytes),
+        };
+        client.add(Region::Evicted, bytes as i64);
+        Ok(Arc::new(away, GFP_KERNEL)?)
+    }
+
+    /// The pages.
+    pub(crate) fn pages(&self) -> &Arc<SystemPages> {
+        &self.pages
+    }
+}
+
+impl Drop for Away {
+    fn drop(&mut self) {
+        self.client.add(Region::Evicted, -(self.bytes as i64));
+    }
+}
+
+/// A place; the memory stays as long as somebody has this, but the buffer may have gone elsewhere.
+#[derive(Clone)]
+pub(crate) enum Place {
+    /// At home.
+    Vram(Arc<VramBlocks>),
+    /// In system memory.
+    System(Arc<Away>),
+}
+
+/// Whether a buffer may move.
+pub(crate) struct Stay {
+    moving: bool,
+    pins: usize,
+    /// Nobody will ever move it: its client is gone.
+    orphan: bool,
+    /// The device must not reach its system memory any more.
+    detached: bool,
+}
+
+impl Stay {
+    fn is_stuck(&self) -> bool {
+        self.orphan || self.pins != 0
+    }
+}
+
+/// The placement of a VRAM buffer. Its mutex `stay` is held while the CPU's page tables are filled; `place` is a
+/// spinlock, for who may not sleep.
+#[pin_data(PinnedDrop)]
+pub(crate) struct Placement {
+    #[pin]
+    place: SpinLock<Place>,
+    #[pin]
+    stay: Mutex<Stay>,
+    /// A move has ended.
+    #[pin]
+    settled: CondVar,
+    contiguous: bool,
+    charge: Charge,
+}
+
+impl Placement {
+    /// A buffer in `blocks`, which `charge` allows. `ENOMEM`.
+    pub(super) fn new(
+        blocks: Arc<VramBlocks>,
+        charge: Charge,
+        contiguous: bool,
+    ) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                place <- new_spinlock!(Place::Vram(blocks), "Placement::place"),
+                stay <- new_mutex!(
+                    Stay { moving: false, pins: 0, orphan: false, detached: false },
+                    "Placement::stay"
+                ),
+                settled <- new_condvar!("Placement::settled"),
+                contiguous,
+                charge,
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Where it is now. Any context.
+    pub(crate) fn place(&self) -> Place {
+        self.place.lock().clone()
+    }
+
+    /// Whose it is.
+    pub(super) fn client(&self) -> &Arc<Client> {
+        self.charge.client()
+    }
+
+    /// The bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.charge.bytes()
+    }
+
+    /// Whether its VRAM must be in one run.
+    pub(super) fn is_contiguous(&self) -> bool {
+        self.contiguous
+    }
+
+    /// Keeps it where it is while a fault is handled, once it is anywhere. `None` when a signal came first.
+    pub(super) fn steady(&self) -> Option<MutexGuard<'_, Stay>> {
+        let mut stay = self.stay.lock();
+        while stay.moving {
+            if self.settled.wait_interruptible(&mut stay) {
+                return None;
+            }
+        }
+        Some(stay)
+    }
+
+    /// Waits until it is not being moved. Bounded by what the engines may take; sleeps.
+    pub(super) fn wait(&self) {
+        let mut stay = self.stay.lock();
+        while stay.moving {
+            self.settled.wait(&mut stay);
+        }
+    }
+
+    /// Keeps it where it is. `None` while it is being moved.
+    pub(super) fn try_pin(self: &Arc<Self>) -> Option<Pinned> {
+        let mut stay = self.stay.lock();
+        if stay.moving {
+            return None;
+        }
+        let was = stay.is_stuck();
+        stay.pins += 1;
+        if !was {
+            self.charge.stick(true);
+        }
+        Some(Pinned(self.clone()))
+    }
+
+    /// Keeps it where it is, once it is anywhere. Sleeps.
+    pub(super) fn pin(self: &Arc<Self>) -> Pinned {
+        loop {
+            match self.try_pin() {
+                Some(pin) => return pin,
+                None => self.wait(),
+            }
+        }
+    }
+
+    /// Whether it may be moved, as far as can be seen now.
+    pub(super) fn may_move(&self) -> bool {
+        let stay = self.stay.lock();
+        !stay.moving && !stay.is_stuck() && !stay.detached
+    }
+
+    /// Whether page tables may lead to it now. While that is not so, whoever moves it sees to it that they do later:
+    /// see [`super::vm::Vm::show`].
+    pub(super) fn is_mappable(&self) -> bool {
+        let stay = self.stay.lock();
+        let home = matches!(*self.place.lock(), Place::Vram(_));
+        !stay.moving && (home || stay.is_stuck())
+    }
+
+    /// Its client goes: it stays where it is from now on.
+    pub(super) fn orphan(&self) {
+        let mut stay = self.stay.lock();
+        while stay.moving {
+            self.settled.wait(&mut stay);
+        }
+        if !stay.is_stuck() {
+            self.charge.stick(true);
+        }
+        if !stay.orphan {
+            self.charge.leave(true);
+        }
+        stay.orphan = true;
+    }
+
+    /// Takes its system memory, now or later, away from the device, which is about to go. No VM maps it any more.
+    pub(super) fn detach(&self) {
+        self.stay.lock().detached = true;
+        if let Place::System(away) = self.place() {
+            away.pages.unmap_dma();
+        }
+    }
+
+    /// Begins to move it away from where it is. `None` if it has to stay, or is being moved.
+    pub(super) fn begin(self: &Arc<Self>) -> Option<Move> {
+        let mut stay = self.stay.lock();
+        if stay.moving || stay.is_stuck() || stay.detached {
+            return None;
+        }
+        stay.moving = true;
+        Some(Move(self.clone()))
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for Placement {
+    fn drop(self: Pin<&mut Self>) {
+        // Pins hold the placement.
+        if self.stay.lock().orphan {
+            self.charge.stick(false);
+            self.charge.leave(false);
+        }
+    }
+}
+
+/// A buffer stays where it is as long as this exists. Dropped where sleeping is allowed.
+pub(crate) struct Pinned(Arc<Placement>);
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        let mut stay = self.0.stay.lock();
+        stay.pins = stay.pins.saturating_sub(1);
+        if !stay.is_stuck() {
+            self.0.charge.stick(false);
+        }
+    }
+}
+
+/// A buffer that is being moved: the CPU's faults wait. When it is dropped the buffer is where it was.
+pub(super) struct Move(Arc<Placement>);
+
+impl Move {
+    /// The buffer is at `place` now, and so is its content.
+    pub(super) fn settle(self, place: Place) {
+        let old = core::mem::replace(&mut *self.0.place.lock(), place.clone());
+        if let Place::System(away) = place {
+            if self.0.stay.lock().detached {
+                away.pages.unmap_dma();
+            }
+        }
+        drop(self);
+        // Freed, when nobody looks at it any more.
+        drop(old);
+    }
+}
+
+impl Drop for Move {
+    fn drop(&mut self) {
+        self.0.stay.lock().moving = false;
+        self.0.settled.notify_all();
+    }
+}
