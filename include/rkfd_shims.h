@@ -20,6 +20,9 @@
 #include <linux/dma-resv.h>
 #include <linux/workqueue.h>
 
+/* Parameters */
+unsigned int rkfd_param_sched(void);
+
 /* I/O */
 u64 rkfd_readq(const void __iomem *addr);
 void rkfd_wmb(void);

@@ -21,6 +21,7 @@ use crate::ip::vmid::Vmids;
 use crate::kern::doorbell_map::DoorbellMap;
 use crate::kern::drm::objects::Objects;
 use crate::kern::mmio::Mmio;
+use crate::kern::params::Sched;
 use crate::kern::pci_ext;
 use crate::kern::vram_map::VramMap;
 use crate::ledger::Ledger;
@@ -124,6 +125,7 @@ impl Gpu {
         let vram_map = Arc::new(VramMap::new(pdev)?, GFP_KERNEL)?;
         let doorbells = Arc::new(DoorbellMap::new(pdev)?, GFP_KERNEL)?;
         let ledger = Ledger::new()?;
+        let sched = Sched::get();
 
         let nbio = Nbio::new(&mmio, asic.ips)?;
         let size = nbio.vram_size().inspect_err(|_| {
@@ -150,10 +152,10 @@ impl Gpu {
         let gfx = Gfx::new(&mmio, asic.ips)?;
         gfx.bring_up(doorbells.size());
         let clock = Clock::new(&mmio, asic.ips)?;
-        let vmids = Vmids::new(&ledger)?;
+        let vmids = Vmids::new(&ledger, sched)?;
         let rings = Arc::pin_init(Rings::new(), GFP_KERNEL)?;
         let slots = Slots::new()?;
-        let compute = compute::scheduler(&gfx)?;
+        let compute = compute::scheduler(sched, &gfx, &bound.into())?;
 
         let [devfn, bus] = pdev.dev_id().to_le_bytes();
         let identity = PciIdentity {
@@ -226,10 +228,11 @@ impl Gpu {
         self.smi.tell(&Happening::Reset(cause));
     }
 
-    /// Starts what needs interrupts to be handled: the driver's own rings.
+    /// Starts what runs by itself: the driver's own rings, and the scheduler of compute queues.
     pub(crate) fn start(self: &Arc<Self>) -> Result {
         self.ih.start();
-        self.rings.start(self)
+        self.rings.start(self)?;
+        self.compute.start(self)
     }
 
     /// Stops what runs by itself; the device is about to go. Nobody uses it any more.
@@ -240,6 +243,7 @@ impl Gpu {
         for engine in &self.sdma {
             engine.stop();
         }
+        self.compute.stop();
         self.gfx.stop();
         // What a queue that hung still had, the engines no longer reach.
         self.slots.close();

@@ -20,6 +20,7 @@ pub(crate) mod mm_exit;
 pub(crate) mod mmio;
 mod page_list;
 pub(crate) mod pages;
+pub(crate) mod params;
 pub(crate) mod pci_ext;
 pub(crate) mod sched;
 pub(crate) mod slot;

@@ -82,7 +82,7 @@ impl Window {
     }
 
     /// The dword of `reg` in BAR5; None in a segment that the block does not have.
-    fn dword(&self, reg: Reg) -> Option<u32> {
+    pub(crate) fn dword(&self, reg: Reg) -> Option<u32> {
         self.bases.get(reg.segment)?.checked_add(reg.offset)
     }
 

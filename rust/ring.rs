@@ -4,6 +4,7 @@
 mod batch;
 pub(crate) mod flight;
 mod job;
+mod pm4;
 mod sdma;
 
 use crate::gpu::Gpu;
@@ -19,6 +20,7 @@ use kernel::sync::{Arc, SpinLock};
 
 pub(crate) use job::Memory;
 use job::{Keep, Ring};
+pub(crate) use pm4::Pm4Ring;
 
 /// The rings of a GPU, one an engine; none before [`Rings::start`] and after [`Rings::stop`].
 #[pin_data]

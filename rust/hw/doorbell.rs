@@ -36,6 +36,10 @@ const RANGE_OFFSET: Field = Field::new(11, 2);
 pub struct Slot(u16);
 
 impl Slot {
+    /// KIQ's, in the kernel's slice.
+    pub const KIQ: Self = Self(0);
+    /// HIQ's, in the kernel's slice.
+    pub const HIQ: Self = Self(1);
     /// The IH's ring 0 read pointer, in the kernel's slice.
     pub const IH_RING0: Self = Self(0x178);
 

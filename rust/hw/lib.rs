@@ -12,6 +12,7 @@ pub mod bits;
 pub mod doorbell;
 pub mod ih;
 pub mod ip;
+pub mod kernel_queue;
 pub mod mqd;
 pub mod pm4;
 pub mod pte;

@@ -41,6 +41,14 @@ impl Athub {
         )
     }
 
+    /// The process that `vmid` is mapped to for GFXHUB's clients.
+    pub(crate) fn process(&self, vmid: Vmid) -> Option<u16> {
+        let n = u32::from(vmid.get());
+        let value = self.regs.read(regs::ATC_VMID0_PASID_MAPPING.nth(n, 1));
+        let is_mapped = mapping::VALID.is_set(value) && self.regs.is_present();
+        is_mapped.then(|| mapping::PASID.get(value) as u16)
+    }
+
     fn set(&self, reg: crate::regs::Reg, value: u32, finished: u32) -> Result {
         let status = regs::ATC_VMID_PASID_MAPPING_UPDATE_STATUS;
         self.regs.write(reg, value);

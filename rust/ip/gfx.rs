@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! GC 9.4's command processor: the compute micro engines (MECs) and their hardware queue slots (HQDs).
 
+mod firmware;
+
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex, MutexGuard};
 use kernel::time::delay::fsleep;
@@ -77,6 +79,13 @@ impl Drop for Bank<'_> {
     }
 }
 
+/// SH_MEM_CONFIG of every VMID.
+pub(crate) fn sh_mem_config() -> u32 {
+    sh_mem_config::ALIGNMENT_MODE.put(UNALIGNED)
+        | sh_mem_config::RETRY_DISABLE.flag(true)
+        | sh_mem_config::ADDRESS_MODE.put(0)
+}
+
 impl Gfx {
     /// The block of the ASIC whose blocks are `ips`; ENODEV if it has none. ENOMEM.
     pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [Ip]) -> Result<Arc<Self>> {
@@ -121,12 +130,7 @@ impl Gfx {
                 queue: 0,
                 vmid,
             });
-            r.write(
-                regs::SH_MEM_CONFIG,
-                sh_mem_config::ALIGNMENT_MODE.put(UNALIGNED)
-                    | sh_mem_config::RETRY_DISABLE.flag(true)
-                    | sh_mem_config::ADDRESS_MODE.put(0),
-            );
+            r.write(regs::SH_MEM_CONFIG, sh_mem_config());
             r.write(regs::SH_MEM_BASES, SH_MEM_BASES);
             drop(bank);
             // Nobody has any of the global data share.

@@ -180,6 +180,22 @@ impl Gmc {
         self.hubs.lock().invalidate(&self.hdp, vmid, kind)
     }
 
+    /// Drops the cached translations of process `pasid` from the VMID that the firmware has given it, if it has given it
+    /// one. Whichever it gets next is clean: the firmware flushes a VMID that it gives to a process. Sleeps. ETIMEDOUT
+    /// if a hub does not answer within a second.
+    pub(crate) fn flush_process(&self, pasid: u16, kind: Flush) -> Result {
+        let hubs = self.hubs.lock();
+        self.hdp.flush();
+        Vmid::of_firmware()
+            .filter(|&vmid| hubs.athub.process(vmid) == Some(pasid))
+            .try_for_each(|vmid| hubs.invalidate(&self.hdp, vmid, kind))
+    }
+
+    /// The process that the firmware has given `vmid` to.
+    pub(crate) fn process(&self, vmid: Vmid) -> Option<u16> {
+        self.hubs.lock().athub.process(vmid)
+    }
+
     /// The fault that `hub` has latched; it latches the next one after this. Sleeps.
     pub(crate) fn take_fault(&self, hub: hw::ih::Hub) -> Option<FaultStatus> {
         let hubs = self.hubs.lock();

@@ -11,14 +11,14 @@ mod vmid;
 pub(crate) use self::{
     kernel_mapping::KernelMapping,
     mapping::{Held, Part},
-    vmid::VmidUse,
+    vmid::{ListedUse, VmidUse},
 };
 
 use self::{
     lent::{Evicted, Lent},
     mapping::Mapping,
     table::Tree,
-    vmid::Bound,
+    vmid::{Bound, Listed},
 };
 use crate::{
     gpu::Gpu,
@@ -78,6 +78,9 @@ pub(crate) struct Vm {
     /// nothing may wait for memory.
     #[pin]
     bound: Mutex<Option<Bound>>,
+    /// The process, while the firmware may give it a VMID. As `bound`.
+    #[pin]
+    listed: Mutex<Option<Listed>>,
     /// Where the page tables begin.
     root: ContextBase,
     /// Inside a lent range's lock and outside the group's. Nothing is allocated under it.
@@ -110,6 +113,7 @@ impl Vm {
             try_pin_init!(Self {
                 state <- new_mutex!(state, "Vm::state"),
                 bound <- new_mutex!(None, "Vm::bound"),
+                listed <- new_mutex!(None, "Vm::listed"),
                 root,
                 evicted <- new_mutex!(Evicted::default(), "Vm::evicted"),
                 restore <- new_delayed_work!("Vm::restore"),
@@ -138,16 +142,23 @@ impl Vm {
         &self.group
     }
 
+    /// Where the page tables begin.
+    pub(crate) fn root(&self) -> ContextBase {
+        self.root
+    }
+
     /// Makes changed page tables known to the GPU. Without the VM's lock, too: either the VMID is seen here, or it is
     /// bound later, and the tables are read after that.
     fn flush(&self, kind: Flush) -> Result {
         // Nothing is cached without a VMID: it is flushed when it is bound.
-        let bound = self.bound.lock();
-        let Some(bound) = &*bound else {
-            return Ok(());
-        };
-        trace::tlb_flush(bound.vmid().get().into(), kind as u32);
-        self.gpu.gmc.flush(bound.vmid(), kind)
+        if let Some(bound) = &*self.bound.lock() {
+            trace::tlb_flush(bound.vmid().get().into(), kind as u32);
+            self.gpu.gmc.flush(bound.vmid(), kind)?;
+        }
+        match &*self.listed.lock() {
+            Some(listed) => self.gpu.gmc.flush_process(listed.pasid(), kind),
+            None => Ok(()),
+        }
     }
 
     /// Maps `part` of a buffer at `range`, with the coherence that the buffer was made for.

@@ -3,6 +3,8 @@
 //! show is not of one moment: no lock is held while a line is written.
 
 use crate::gpu::Gpu;
+use crate::ip::vmid::Vmid;
+use crate::kern::params::Sched;
 use crate::kern::slot::{Filled, Slot};
 use crate::mem::account::Region;
 use crate::queue::compute::{self, Place};
@@ -164,6 +166,7 @@ fn compute_queue(queue: &compute::State<'_>, f: &mut fmt::Formatter<'_>) -> fmt:
     write!(f, "{} {} {format} cp ", owner.pid, owner.queue)?;
     match queue.place {
         Place::Out => write!(f, "-")?,
+        Place::Listed => write!(f, "hws")?,
         Place::In(hqd) => write!(f, "{}.{}", hqd.pipe(), hqd.queue())?,
         Place::Leaving(hqd) => write!(f, "{}.{}-", hqd.pipe(), hqd.queue())?,
         Place::Stuck(hqd) => write!(f, "{}.{}!", hqd.pipe(), hqd.queue())?,
@@ -200,6 +203,28 @@ fn vmids(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             writeln!(f, "{vmid} {} {} {count}", owner.pasid, owner.pid)?;
         }
     }
+    match Sched::get() {
+        Sched::Direct => Ok(()),
+        Sched::Hws => firmware_vmids(gpu, f),
+    }
+}
+
+/// The VMIDs that the firmware has given to processes, and how many queues of each are on its list.
+fn firmware_vmids(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for vmid in Vmid::of_firmware() {
+        let Some(pasid) = gpu.gmc.process(vmid) else {
+            continue;
+        };
+        let (mut pid, mut count) = (0, 0);
+        gpu.compute.states(&mut |queue| {
+            if queue.owner().pasid == pasid && queue.place == Place::Listed {
+                pid = queue.owner().pid;
+                count += 1;
+            }
+            Ok(())
+        })?;
+        writeln!(f, "{} {pasid} {pid} {count}", vmid.get())?;
+    }
     Ok(())
 }
 
@@ -217,7 +242,11 @@ fn doorbells(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 /// The module's parameters: the kernel crate does not show them in sysfs yet.
 fn parameters(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let sdma_sched = u8::from(crate::queue::is_scheduled());
-    writeln!(f, "sdma_sched {sdma_sched}")
+    let sched = match Sched::get() {
+        Sched::Direct => "direct",
+        Sched::Hws => "hws",
+    };
+    writeln!(f, "sdma_sched {sdma_sched}\nsched {sched}")
 }
 
 fn rings(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {

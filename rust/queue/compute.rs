@@ -8,6 +8,7 @@
 
 mod descriptor;
 mod direct;
+mod hws;
 mod memory;
 mod queue;
 mod scheduler;
@@ -15,13 +16,23 @@ mod table;
 mod user;
 
 use crate::ip::gfx::Gfx;
+use crate::kern::params::Sched;
+use kernel::device::Device;
 use kernel::prelude::*;
+use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
 
 pub(crate) use scheduler::{Place, Scheduler, State};
 pub(super) use user::ComputeQueue;
 
-/// The scheduler that the module's parameter `sched` asks for. ENOMEM.
-pub(crate) fn scheduler(gfx: &Arc<Gfx>) -> Result<Arc<dyn Scheduler>> {
-    Ok(direct::Direct::new(gfx)?)
+/// The scheduler that `sched`, the module's parameter, asks for. ENOMEM.
+pub(crate) fn scheduler(
+    sched: Sched,
+    gfx: &Arc<Gfx>,
+    dev: &ARef<Device>,
+) -> Result<Arc<dyn Scheduler>> {
+    Ok(match sched {
+        Sched::Direct => direct::Direct::new(gfx)?,
+        Sched::Hws => hws::Hws::new(gfx, dev)?,
+    })
 }

@@ -68,6 +68,11 @@ registers! {
         /// A packet with bits that must be 0.
         RESERVED_BIT_ERROR_INT_ENABLE[27:27]
     };
+    /// How long the CP waits between tries.
+    CP_IQ_WAIT_TIME2 @ 0, 0x10b0 as cp_iq_wait_time2 {
+        /// When a queue is connected or dequeued.
+        QUE_SLEEP[7:0]
+    };
     /// Doorbells of the CP.
     CP_PQ_STATUS @ 0, 0x10b8 as cp_pq_status {
         /// They work.
@@ -88,7 +93,10 @@ registers! {
     /// The same, high part.
     CP_HQD_PQ_WPTR_POLL_ADDR_HI @ 0, 0x1253;
     /// The queue's doorbell.
-    CP_HQD_PQ_DOORBELL_CONTROL @ 0, 0x1254;
+    CP_HQD_PQ_DOORBELL_CONTROL @ 0, 0x1254 as cp_hqd_pq_doorbell_control {
+        /// Its dword in BAR2.
+        DOORBELL_OFFSET[27:2]
+    };
     /// Asks for the queue to be taken off.
     CP_HQD_DEQUEUE_REQUEST @ 0, 0x125d as cp_hqd_dequeue_request {
         /// 1 drain, 2 reset, 3 save.
@@ -110,6 +118,11 @@ registers! {
     VM_L2_CNTL @ 0, 0x840;
     /// Address swizzle.
     GB_ADDR_CONFIG @ 0, 0x63e;
+    /// Which queues are schedulers.
+    RLC_CP_SCHEDULERS @ 1, 0x4caa as rlc_cp_schedulers {
+        /// KIQ.
+        SCHEDULER0[7:0]
+    };
     /// The latched clock.
     RLC_GPU_CLOCK_COUNT_LSB @ 1, 0x4c24;
     /// Its high part.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The VMID of an address space: leased while anything runs in it.
+//! The VMID of an address space: leased while anything runs in it that the driver itself puts on the hardware, and given
+//! by the firmware while what is on its runlist has its turn. A VM can have one of each at a time.
 
 use super::Vm;
 use crate::ip::vmid::{Vmid, VmidLease};
@@ -67,6 +68,50 @@ impl Vm {
         match self.gpu.gmc.unbind(lease.vmid()) {
             Ok(()) => drop(lease),
             Err(_) => self.lose(lease, self.gpu.clone()),
+        }
+    }
+}
+
+/// The process whose VM it is, while queues of it are on a runlist.
+pub(super) struct Listed {
+    pasid: u16,
+    users: usize,
+}
+
+impl Listed {
+    pub(super) fn pasid(&self) -> u16 {
+        self.pasid
+    }
+}
+
+/// The right of the firmware to give the VM a VMID, as long as one of these lives. Dropped where sleeping is allowed,
+/// after the queue is off the runlist.
+pub(crate) struct ListedUse {
+    vm: Arc<Vm>,
+}
+
+impl Vm {
+    /// From now on the firmware may give the VM a VMID for process `pasid`: changes of page tables reach it there.
+    /// `EBUSY` when it may do so for another process. Allocates nothing.
+    pub(crate) fn list(self: &Arc<Self>, pasid: u16) -> Result<ListedUse> {
+        let mut listed = self.listed.lock();
+        let listed = listed.get_or_insert(Listed { pasid, users: 0 });
+        if listed.pasid != pasid {
+            return Err(EBUSY);
+        }
+        listed.users = listed.users.checked_add(1).ok_or(EOVERFLOW)?;
+        Ok(ListedUse { vm: self.clone() })
+    }
+}
+
+impl Drop for ListedUse {
+    fn drop(&mut self) {
+        let mut slot = self.vm.listed.lock();
+        if let Some(listed) = &mut *slot {
+            listed.users = listed.users.saturating_sub(1);
+            if listed.users == 0 {
+                *slot = None;
+            }
         }
     }
 }

@@ -35,6 +35,11 @@ impl Descriptor {
         })
     }
 
+    /// Where it is, in VMID 0.
+    pub(super) fn address(&self) -> u64 {
+        self.memory.mc_addr()
+    }
+
     /// The HQD's image.
     pub(super) fn image(&self) -> Result<HqdImage> {
         let mut dwords = [0; hqd::DWORDS];

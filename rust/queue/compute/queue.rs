@@ -11,6 +11,7 @@ use crate::ledger::{Hold, Kind};
 use crate::mem::vm::Vm;
 use hw::doorbell::Slot;
 use hw::mqd::compute::{self as mqd, ContextSave, Format};
+use hw::pm4::schedule;
 use hw::queue::QueueType;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
@@ -94,6 +95,16 @@ impl Queue {
     /// Its doorbell in the process's slice.
     pub(super) fn doorbell(&self) -> Slot {
         self.doorbell.slot()
+    }
+
+    /// How the hardware scheduler is told of it. ENODEV when the device is gone.
+    pub(super) fn map(&self) -> Result<schedule::Queue> {
+        Ok(schedule::Queue {
+            place: schedule::Place::Any,
+            doorbell: self.doorbell.doorbell(),
+            mqd: self.descriptor.address(),
+            write_pointer: self.descriptor.image()?.write_pointer_address(),
+        })
     }
 
     /// Whether it may be on the hardware.

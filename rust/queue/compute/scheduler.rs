@@ -3,6 +3,7 @@
 
 use super::super::Owner;
 use super::queue::Queue;
+use crate::gpu::Gpu;
 use core::fmt;
 use hw::doorbell::Slot;
 use kernel::prelude::*;
@@ -11,6 +12,16 @@ use kernel::sync::Arc;
 /// Decides which queues are on the hardware. Everything here may sleep, is bounded by what the hardware may take, and
 /// takes no lock under which memory is allocated, apart from [`Scheduler::add`].
 pub(crate) trait Scheduler: Send + Sync {
+    /// Sets the hardware up, once everything else of `gpu` is; queues come later. ENOMEM; ETIMEDOUT when the hardware
+    /// does not answer.
+    fn start(&self, _gpu: &Gpu) -> Result {
+        Ok(())
+    }
+
+    /// Nothing is on the hardware any more, and nothing gets there. Bounded; sleeps. For unbind, before the hardware is
+    /// stopped.
+    fn stop(&self) {}
+
     /// Takes `queue` over: it is on the hardware as soon and as long as it may and there is room. ENODEV when the
     /// device goes, ENOSPC when there are too many queues, ENOMEM.
     fn add(&self, queue: Arc<Queue>) -> Result;
@@ -47,6 +58,8 @@ pub(crate) trait Scheduler: Send + Sync {
 pub(crate) enum Place {
     /// Not on the hardware.
     Out,
+    /// On the list of the hardware's scheduler, which knows where.
+    Listed,
     /// In this HQD.
     In(hw::queue::Hqd),
     /// It was asked to leave this HQD.

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What the driver does by registers when the CP's firmware schedules queues: KIQ, and queues that hang.
+
+use kernel::prelude::*;
+use kernel::time::Delta;
+
+use hw::bits::{hi, lo};
+use hw::kernel_queue::KernelQueue;
+use hw::mqd::hqd::HqdImage;
+use hw::queue::Hqd;
+
+use super::{Bank, Gfx, Select, DRAIN};
+use crate::regs::gc::{
+    self as regs, cp_hqd_active, cp_hqd_dequeue_request, cp_hqd_pq_doorbell_control,
+    cp_iq_wait_time2, rlc_cp_schedulers, spi_compute_queue_reset,
+};
+use crate::regs::with;
+
+/// How long KIQ may take to leave.
+const LEAVE_TIMEOUT: Delta = Delta::from_millis(100);
+/// QUE_SLEEP: about as long as a read of memory takes, rather than the reset value.
+const QUE_SLEEP: u32 = 1;
+
+impl Gfx {
+    fn kernel_bank(&self, queue: KernelQueue) -> Bank<'_> {
+        self.select(Select {
+            me: queue.me(),
+            pipe: queue.pipe(),
+            queue: queue.queue(),
+            vmid: 0,
+        })
+    }
+
+    /// Says which queue is KIQ and starts it with `image`, an empty ring.
+    pub(crate) fn start_kiq(&self, image: &HqdImage) {
+        let kiq = KernelQueue::Kiq;
+        self.regs.update(
+            regs::RLC_CP_SCHEDULERS,
+            &[(rlc_cp_schedulers::SCHEDULER0, kiq.scheduler())],
+        );
+        let bank = self.kernel_bank(kiq);
+        let r = bank.regs;
+        for (n, dword) in (0..).zip(image.dwords()) {
+            r.write(regs::HQD.nth(n, 1), *dword);
+        }
+        r.write(regs::CP_HQD_PQ_DOORBELL_CONTROL, image.doorbell_enabled());
+        let pointer = image.resume_write_pointer();
+        r.write(regs::CP_HQD_PQ_WPTR_LO, lo(pointer));
+        r.write(regs::CP_HQD_PQ_WPTR_HI, hi(pointer));
+        r.write(regs::CP_HQD_EOP_RPTR, image.eop_started());
+        r.write(regs::CP_HQD_ACTIVE, cp_hqd_active::ACTIVE.flag(true));
+    }
+
+    /// Takes KIQ off. Sleeps. ETIMEDOUT when it does not leave.
+    pub(crate) fn stop_kiq(&self) -> Result {
+        let kiq = KernelQueue::Kiq;
+        self.kernel_bank(kiq).regs.write(
+            regs::CP_HQD_DEQUEUE_REQUEST,
+            cp_hqd_dequeue_request::DEQUEUE_REQ.put(DRAIN),
+        );
+        let left = kernel::io::poll::read_poll_timeout(
+            || Ok(self.kernel_bank(kiq).regs.read(regs::CP_HQD_ACTIVE)),
+            |&active| !cp_hqd_active::ACTIVE.is_set(active) || !self.is_present(),
+            Delta::from_micros(50),
+            LEAVE_TIMEOUT,
+        );
+        self.regs.update(
+            regs::RLC_CP_SCHEDULERS,
+            &[(rlc_cp_schedulers::SCHEDULER0, 0)],
+        );
+        left.map(|_| ())
+    }
+
+    /// CP_IQ_WAIT_TIME2's dword in BAR5, and what it is to be for a scheduler that connects many queues. ENODEV.
+    pub(crate) fn wait_time(&self) -> Result<(u32, u32)> {
+        let reg = regs::CP_IQ_WAIT_TIME2;
+        let value = with(self.regs.read(reg), cp_iq_wait_time2::QUE_SLEEP, QUE_SLEEP);
+        Ok((self.regs.dword(reg).ok_or(ENODEV)?, value))
+    }
+
+    /// The doorbell, a dword of BAR2, of the queue in `hqd`; None when there is no queue.
+    pub(crate) fn active_doorbell(&self, hqd: Hqd) -> Option<u32> {
+        let bank = self.bank(hqd);
+        let active = bank.regs.read(regs::CP_HQD_ACTIVE);
+        let control = bank.regs.read(regs::CP_HQD_PQ_DOORBELL_CONTROL);
+        let there = cp_hqd_active::ACTIVE.is_set(active) && bank.regs.is_present();
+        there.then(|| cp_hqd_pq_doorbell_control::DOORBELL_OFFSET.get(control))
+    }
+
+    /// Kills what the queue in `hqd` is at. The firmware has asked it to leave before: it then does.
+    pub(crate) fn reset_queue(&self, hqd: Hqd) {
+        self.bank(hqd).regs.write(
+            regs::SPI_COMPUTE_QUEUE_RESET,
+            spi_compute_queue_reset::RESET.flag(true),
+        );
+    }
+
+    /// Whether the device is there.
+    pub(crate) fn is_present(&self) -> bool {
+        self.regs.is_present()
+    }
+}

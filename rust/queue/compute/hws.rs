@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Scheduling by the hardware: the CP's firmware (HWS) gets lists of processes and their queues, gives them VMIDs and
+//! HQDs, and has them take turns when there is not enough of either.
+//!
+//! A list cannot be changed while it runs. When a queue comes or goes all queues are taken off, which saves how far they
+//! are, and a new list is run. One work item does that for all changes that there are by then; who wants one says so in
+//! the table, and waits for a change of it.
+
+mod firmware;
+mod runlist;
+
+use super::super::Owner;
+use super::queue::Queue;
+use super::scheduler::{Scheduler, State};
+use crate::gpu::Gpu;
+use crate::ip::gfx::Gfx;
+use crate::kern::workqueue;
+use core::fmt;
+use firmware::Firmware;
+use kernel::device::Device;
+use kernel::prelude::*;
+use kernel::sync::aref::ARef;
+use kernel::sync::{new_condvar, new_mutex, Arc, CondVar, Mutex, MutexGuard};
+use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
+use kernel::{dev_err, dev_warn};
+use runlist::{Entry, Table};
+
+/// The scheduler.
+pub(super) struct Hws(Arc<Shared>);
+
+/// What the scheduler and its work item share.
+#[pin_data]
+struct Shared {
+    /// What the work item talks to; None before start and after stop. Held while the hardware is waited for. Nothing is
+    /// allocated under it.
+    #[pin]
+    firmware: Mutex<Option<Firmware>>,
+    /// Inside `firmware`. Nothing is waited for or allocated under it.
+    #[pin]
+    table: Mutex<Table>,
+    /// The table changed.
+    #[pin]
+    changed: CondVar,
+    #[pin]
+    turn: DelayedWork<Self>,
+    gfx: Arc<Gfx>,
+    dev: ARef<Device>,
+}
+
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Shared { self.turn }
+}
+
+impl WorkItem for Shared {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        let mut firmware = this.firmware.lock();
+        let Some(firmware) = &mut *firmware else {
+            return;
+        };
+        while this.is_due() {
+            this.renew(firmware);
+            this.changed.notify_all();
+        }
+    }
+}
+
+impl Shared {
+    /// Whether another list is to run.
+    fn is_due(&self) -> bool {
+        self.table.lock().is_due()
+    }
+
+    /// Runs a list of the queues that may run now, in place of the one before.
+    fn renew(&self, firmware: &mut Firmware) {
+        let running = self.table.lock().is_running();
+        let left = match running {
+            true => firmware.preempt(&mut |doorbell| self.hangs(doorbell)),
+            false => Ok(()),
+        };
+        let mut table = self.table.lock();
+        let renewed = left
+            .and_then(|()| table.build(&mut |at, packet| firmware.write(at, packet)))
+            .and_then(|list| list.map_or(Ok(()), |list| firmware.run(&list)));
+        if renewed.is_err() {
+            if self.gfx.is_present() {
+                dev_err!(
+                    &*self.dev,
+                    "the hardware scheduler does not answer: no more compute queues\n"
+                );
+            }
+            // What does not run reaches no memory.
+            self.gfx.stop();
+            table.give_up();
+        }
+    }
+
+    /// The queue with this doorbell, a dword of the BAR, does not leave the hardware.
+    fn hangs(&self, doorbell: u32) {
+        let table = self.table.lock();
+        let Some(queue) = table.by_doorbell(doorbell) else {
+            return;
+        };
+        if !queue.has_failed() {
+            let owner = queue.owner;
+            dev_warn!(
+                &*self.dev,
+                "compute queue {} of process {} does not leave the hardware: it is reset\n",
+                owner.queue,
+                owner.pid
+            );
+            queue.hangs();
+        }
+    }
+
+    fn wake(self: &Arc<Self>) {
+        workqueue::run_in(workqueue::highpri(), self.clone(), 0);
+    }
+
+    /// Waits until `queue`, which may not be on a list any more, is off it.
+    fn wait_off(self: &Arc<Self>, table: &mut MutexGuard<'_, Table>, queue: &Queue) {
+        self.wake();
+        while table.find(queue).is_some_and(|entry| entry.is_listed()) {
+            self.changed.wait(table);
+        }
+    }
+
+    /// Has `queue` be off the hardware and stay off, until its `off` is counted down.
+    fn take_off(self: &Arc<Self>, queue: &Queue) {
+        let mut table = self.table.lock();
+        if let Some(entry) = table.find(queue) {
+            entry.off += 1;
+        }
+        self.wait_off(&mut table, queue);
+    }
+}
+
+impl Hws {
+    /// No queues, and none may come before the start. ENOMEM.
+    pub(super) fn new(gfx: &Arc<Gfx>, dev: &ARef<Device>) -> Result<Arc<Self>> {
+        let shared = Arc::pin_init(
+            try_pin_init!(Shared {
+                firmware <- new_mutex!(None, "Hws::firmware"),
+                table <- new_mutex!(Table::new()?, "Hws::table"),
+                changed <- new_condvar!("Hws::changed"),
+                turn <- new_delayed_work!("Hws::turn"),
+                gfx: gfx.clone(),
+                dev: dev.clone(),
+            }),
+            GFP_KERNEL,
+        )?;
+        Ok(Arc::new(Self(shared), GFP_KERNEL)?)
+    }
+}
+
+impl Scheduler for Hws {
+    fn start(&self, gpu: &Gpu) -> Result {
+        let firmware = Firmware::start(gpu)?;
+        *self.0.firmware.lock() = Some(firmware);
+        self.0.table.lock().open();
+        Ok(())
+    }
+
+    fn stop(&self) {
+        let mut slot = self.0.firmware.lock();
+        let mut firmware = slot.take();
+        let running = {
+            let mut table = self.0.table.lock();
+            table.close();
+            table.is_running()
+        };
+        if let (true, Some(firmware)) = (running, &mut firmware) {
+            // The MECs are halted next, whatever comes of it.
+            let _ = firmware.preempt(&mut |doorbell| self.0.hangs(doorbell));
+        }
+        self.0.table.lock().give_up();
+        drop(slot);
+        self.0.changed.notify_all();
+        drop(firmware);
+    }
+
+    fn add(&self, queue: Arc<Queue>) -> Result {
+        let entry = Entry::new(queue)?;
+        let added = self.0.table.lock().add(entry);
+        // An entry that there is no room for is dropped without the lock.
+        added.map_err(|(error, entry)| {
+            drop(entry);
+            error
+        })?;
+        self.0.wake();
+        Ok(())
+    }
+
+    fn remove(&self, queue: &Queue) -> Result {
+        self.0.take_off(queue);
+        let gone = self.0.table.lock().remove(queue);
+        drop(gone);
+        Ok(())
+    }
+
+    fn update(&self, queue: &Queue, change: &mut dyn FnMut() -> Result) -> Result {
+        self.0.take_off(queue);
+        let result = change();
+        if let Some(entry) = self.0.table.lock().find(queue) {
+            entry.off = entry.off.saturating_sub(1);
+        }
+        self.0.wake();
+        result
+    }
+
+    fn halt(&self, queue: &Queue) {
+        self.0.wait_off(&mut self.0.table.lock(), queue);
+    }
+
+    fn resume(&self, _queue: &Queue) {
+        self.0.wake();
+    }
+
+    fn fail(&self, which: &dyn Fn(&State<'_>) -> bool) -> Option<Owner> {
+        let owner = self.0.table.lock().fail(which);
+        self.0.wake();
+        owner
+    }
+
+    fn states(&self, show: &mut dyn FnMut(&State<'_>) -> fmt::Result) -> fmt::Result {
+        self.0.table.lock().states(show)
+    }
+
+    fn close(&self) {
+        let left = self.0.table.lock().take();
+        workqueue::cancel(&self.0);
+        if !left.is_empty() {
+            dev_warn!(&*self.0.dev, "{} compute queues are left\n", left.len());
+        }
+    }
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The CP's firmware as a scheduler: KIQ maps HIQ, HIQ takes runlists.
+
+use super::runlist::{Runlist, LIST_DWORDS};
+use crate::gpu::Gpu;
+use crate::ip::gfx::Gfx;
+use crate::ip::vmid::Vmid;
+use crate::kern::pages::SystemPages;
+use crate::mem::gart::GartBuffer;
+use crate::ring::Pm4Ring;
+use hw::kernel_queue::KernelQueue;
+use hw::pm4::memory::{release, write_register};
+use hw::pm4::schedule::{
+    map_queue, query_status, run_list, set_resources, unmap_queues, List, Resources, Unmap,
+    RUN_LIST_DWORDS,
+};
+use hw::queue::{Hqd, USER_HQDS};
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+/// How long the firmware may take for what needs no queue to leave, milliseconds.
+const ANSWER_MS: i64 = 1000;
+/// How long queues may take to end what they are at, milliseconds.
+const DRAIN_MS: i64 = 2000;
+/// How long they may take after they were reset, and after their pipes were, milliseconds.
+const RESET_MS: i64 = 500;
+
+/// The firmware with its queues and the memory for a list. Dropping it takes the queues off.
+pub(super) struct Firmware {
+    kiq: Pm4Ring,
+    hiq: Pm4Ring,
+    /// The list that runs, or the next one while none runs.
+    list: GartBuffer,
+    gfx: Arc<Gfx>,
+}
+
+/// All of MEC1's HQDs.
+fn hqds() -> impl Iterator<Item = Hqd> {
+    (0..USER_HQDS).filter_map(Hqd::new)
+}
+
+impl Firmware {
+    /// Starts KIQ and HIQ, and says what the firmware may use. ENOMEM, ENOSPC in the GART, ETIMEDOUT when it does not
+    /// answer.
+    pub(super) fn start(gpu: &Gpu) -> Result<Self> {
+        let pages = SystemPages::alloc(&gpu.dev, LIST_DWORDS * 4)?;
+        let mut firmware = Self {
+            kiq: Pm4Ring::new(gpu, KernelQueue::Kiq)?,
+            hiq: Pm4Ring::new(gpu, KernelQueue::Hiq)?,
+            list: gpu.gart.bind(pages)?,
+            gfx: gpu.gfx.clone(),
+        };
+        firmware.gfx.start_kiq(&firmware.kiq.image()?);
+        firmware.set_up().inspect_err(|_| {
+            dev_err!(
+                &*gpu.dev,
+                "the CP's firmware does not start its scheduler\n"
+            )
+        })?;
+        Ok(firmware)
+    }
+
+    fn set_up(&mut self) -> Result {
+        let map = map_queue(self.hiq.map());
+        self.ask_kiq(&map)?;
+        let resources = set_resources(Resources {
+            vmids: Vmid::of_firmware().fold(0, |mask, vmid| mask | 1 << vmid.get()),
+            // MEC1's come first.
+            queues: (1 << USER_HQDS) - 1,
+            unmap_latency: DRAIN_MS as u32,
+        });
+        let (register, value) = self.gfx.wait_time()?;
+        let wait = write_register(register, value);
+        let (address, number) = self.hiq.next_fence();
+        let fence = query_status(address, number);
+        self.hiq.submit(&[&resources, &wait, &fence])?;
+        self.hiq.wait(ANSWER_MS)
+    }
+
+    /// Has KIQ do `packet`. ETIMEDOUT when it does not.
+    fn ask_kiq(&mut self, packet: &[u32]) -> Result {
+        let (address, number) = self.kiq.next_fence();
+        self.kiq.submit(&[packet, &release(address, number)])?;
+        self.kiq.wait(ANSWER_MS)
+    }
+
+    /// Writes `packet` at dword `at` of the next list, while none runs. EINVAL beyond its end.
+    pub(super) fn write(&self, at: usize, packet: &[u32]) -> Result {
+        self.list.write32s(at as u64 * 4, packet)
+    }
+
+    /// Runs the list that was written. ENODEV when the device is gone.
+    pub(super) fn run(&mut self, list: &Runlist) -> Result {
+        let mut dwords = list.dwords;
+        if list.again {
+            dwords += RUN_LIST_DWORDS;
+        }
+        let whole = List {
+            address: self.list.mc_addr(),
+            dwords: dwords as u32,
+            processes: list.processes,
+        };
+        if list.again {
+            self.write(list.dwords, &run_list(whole, true))?;
+        }
+        self.hiq.submit(&[&run_list(whole, false)])
+    }
+
+    /// Takes all queues of the list that runs off the hardware. Queues that do not leave are reset; `hangs` is called
+    /// with the doorbell of each, a dword of the BAR, once or more. Bounded; sleeps. ETIMEDOUT when that does not help.
+    pub(super) fn preempt(&mut self, hangs: &mut dyn FnMut(u32)) -> Result {
+        let (address, number) = self.hiq.next_fence();
+        let fence = query_status(address, number);
+        self.hiq.submit(&[&unmap_queues(Unmap::All), &fence])?;
+        if self.hiq.wait(DRAIN_MS).is_ok() {
+            return Ok(());
+        }
+        // The firmware has asked all of them: who is still there has not answered.
+        let stays = |hangs: &mut dyn FnMut(u32), hqd| {
+            let doorbell = self.gfx.active_doorbell(hqd);
+            doorbell.inspect(|&doorbell| hangs(doorbell)).is_some()
+        };
+        for hqd in hqds() {
+            if stays(hangs, hqd) {
+                self.gfx.reset_queue(hqd);
+            }
+        }
+        if self.hiq.wait(RESET_MS).is_ok() {
+            return Ok(());
+        }
+        for hqd in hqds() {
+            if stays(hangs, hqd) {
+                self.gfx.reset_pipe(hqd.pipe());
+            }
+        }
+        self.hiq.wait(RESET_MS)
+    }
+}
+
+impl Drop for Firmware {
+    fn drop(&mut self) {
+        // The MECs are halted next, or have never got on.
+        let _ = self.ask_kiq(&unmap_queues(Unmap::Reset(self.hiq.doorbell())));
+        let _ = self.gfx.stop_kiq();
+    }
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Which queues there are, and the list of those that may run.
+
+use super::super::super::Owner;
+use super::super::queue::Queue;
+use super::super::scheduler::{Place, State};
+use crate::ip::gfx;
+use crate::ip::vmid::Vmid;
+use crate::mem::vm::ListedUse;
+use core::fmt;
+use hw::pm4::schedule::{
+    self, map_process, map_queue, Process, MAP_PROCESS_DWORDS, MAP_QUEUES_DWORDS, RUN_LIST_DWORDS,
+};
+use hw::queue::USER_HQDS;
+use hw::va::SH_MEM_BASES;
+use kernel::alloc::kvec::InsertError;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+/// The most queues that a GPU takes.
+const MOST_QUEUES: usize = 4096;
+/// The most processes: a process has a slice of the doorbell BAR, and there are no more.
+const MOST_PROCESSES: usize = 256;
+/// Dwords of the longest list.
+pub(super) const LIST_DWORDS: usize =
+    MOST_PROCESSES * MAP_PROCESS_DWORDS + MOST_QUEUES * MAP_QUEUES_DWORDS + RUN_LIST_DWORDS;
+const _: () = assert!(LIST_DWORDS <= schedule::MAX_LIST_DWORDS);
+/// How long processes and queues have the hardware while others wait, milliseconds.
+const QUANTUM_MS: u32 = 10;
+
+/// What a list is like that was made.
+pub(super) struct Runlist {
+    pub(super) dwords: usize,
+    /// How many of its processes can have a VMID at the same time.
+    pub(super) processes: u32,
+    /// It does not fit the hardware: it is to be run over and over.
+    pub(super) again: bool,
+}
+
+/// A queue and whether it is on the list.
+pub(super) struct Entry {
+    queue: Arc<Queue>,
+    /// Its MAP_QUEUES.
+    packet: [u32; MAP_QUEUES_DWORDS],
+    doorbell: u32,
+    listed: bool,
+    /// How many callers want it off the hardware.
+    pub(super) off: u32,
+    _use: ListedUse,
+}
+
+impl Entry {
+    /// On no list. ENODEV when the device is gone, EBUSY when the address space is another process's.
+    pub(super) fn new(queue: Arc<Queue>) -> Result<Self> {
+        let map = queue.map()?;
+        // What was saved in another life of the descriptor does not count.
+        queue.descriptor.change(|image| image.prepare(0))?;
+        Ok(Self {
+            packet: map_queue(map),
+            doorbell: map.doorbell.dword(),
+            listed: false,
+            off: 0,
+            _use: queue.vm().list(queue.owner.pasid)?,
+            queue,
+        })
+    }
+
+    /// Whether it may be on the hardware now.
+    pub(super) fn is_listed(&self) -> bool {
+        self.listed
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.off == 0 && self.queue.is_runnable()
+    }
+
+    fn pasid(&self) -> u16 {
+        self.queue.owner.pasid
+    }
+
+    fn state(&self) -> State<'_> {
+        State {
+            queue: &self.queue,
+            place: if self.listed {
+                Place::Listed
+            } else {
+                Place::Out
+            },
+            vmid: None,
+        }
+    }
+}
+
+/// The queues of a GPU.
+pub(super) struct Table {
+    /// Those of a process side by side. There is room for all from the start.
+    entries: KVVec<Entry>,
+    /// A list runs.
+    running: bool,
+    /// The hardware takes lists.
+    open: bool,
+    /// It does not any more.
+    dead: bool,
+}
+
+impl Table {
+    /// No queues. ENOMEM.
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self {
+            entries: KVVec::with_capacity(MOST_QUEUES, GFP_KERNEL)?,
+            running: false,
+            open: false,
+            dead: false,
+        })
+    }
+
+    /// Queues may come.
+    pub(super) fn open(&mut self) {
+        self.open = true;
+    }
+
+    /// No more queues come, and nothing changes any more.
+    pub(super) fn close(&mut self) {
+        self.open = false;
+    }
+
+    /// The hardware has nothing to do with any queue any more. They have all failed.
+    pub(super) fn give_up(&mut self) {
+        self.dead = true;
+        self.running = false;
+        for entry in self.entries.iter_mut() {
+            entry.listed = false;
+            entry.queue.fail();
+        }
+    }
+
+    /// Takes all queues out.
+    pub(super) fn take(&mut self) -> KVVec<Entry> {
+        self.open = false;
+        core::mem::take(&mut self.entries)
+    }
+
+    /// Whether a list runs.
+    pub(super) fn is_running(&self) -> bool {
+        self.running
+    }
+
+    /// Whether another list is to run.
+    pub(super) fn is_due(&self) -> bool {
+        let changes = |entry: &Entry| entry.listed != entry.is_wanted();
+        self.open && !self.dead && self.entries.iter().any(changes)
+    }
+
+    /// Adds a queue. ENODEV when the device goes, EIO when the hardware has failed, ENOSPC when there are too many; the
+    /// entry comes back with the error.
+    pub(super) fn add(&mut self, entry: Entry) -> Result<(), (Error, Entry)> {
+        if self.dead {
+            return Err((EIO, entry));
+        }
+        if !self.open {
+            return Err((ENODEV, entry));
+        }
+        if self.entries.len() >= MOST_QUEUES {
+            return Err((ENOSPC, entry));
+        }
+        let pasid = entry.pasid();
+        let place = self.entries.partition_point(|other| other.pasid() <= pasid);
+        self.entries
+            .insert_within_capacity(place, entry)
+            .map_err(|error| match error {
+                InsertError::IndexOutOfBounds(entry) | InsertError::OutOfCapacity(entry) => {
+                    (ENOSPC, entry)
+                }
+            })
+    }
+
+    fn position(&self, queue: &Queue) -> Option<usize> {
+        self.entries
+            .iter()
+            .position(|entry| core::ptr::eq(&*entry.queue, queue))
+    }
+
+    /// The entry of `queue`.
+    pub(super) fn find(&mut self, queue: &Queue) -> Option<&mut Entry> {
+        let index = self.position(queue)?;
+        self.entries.get_mut(index)
+    }
+
+    /// Takes `queue`, which is on no list, out.
+    pub(super) fn remove(&mut self, queue: &Queue) -> Option<Entry> {
+        let index = self.position(queue)?;
+        self.entries.remove(index).ok()
+    }
+
+    /// The queue with this doorbell, a dword of the BAR.
+    pub(super) fn by_doorbell(&self, doorbell: u32) -> Option<&Queue> {
+        let entry = self.entries.iter().find(|entry| entry.doorbell == doorbell);
+        entry.map(|entry| &*entry.queue)
+    }
+
+    /// Makes the list of all queues that may run, by `write` with the dword where each packet goes; None if there are
+    /// none. No list runs meanwhile. Errors of `write`.
+    pub(super) fn build(
+        &mut self,
+        write: &mut dyn FnMut(usize, &[u32]) -> Result,
+    ) -> Result<Option<Runlist>> {
+        let mut at = 0;
+        let (mut processes, mut queues) = (0u32, 0u32);
+        let mut put = |packet: &[u32]| {
+            write(at, packet)?;
+            at += packet.len();
+            Ok::<_, Error>(())
+        };
+        self.running = false;
+        for mine in self
+            .entries
+            .chunk_by_mut(|one, other| one.pasid() == other.pasid())
+        {
+            // Asked once: who is announced is there.
+            mine.iter_mut()
+                .for_each(|entry| entry.listed = entry.is_wanted());
+            let listed = || mine.iter().filter(|entry| entry.listed);
+            let count = listed().count() as u32;
+            let Some(first) = listed().next() else {
+                continue;
+            };
+            put(&map_process(Process {
+                pasid: first.pasid(),
+                root: first.queue.vm().root(),
+                sh_mem_bases: SH_MEM_BASES,
+                sh_mem_config: gfx::sh_mem_config(),
+                quantum: QUANTUM_MS,
+                queues: count,
+            }))?;
+            for entry in listed() {
+                put(&entry.packet)?;
+            }
+            processes += 1;
+            queues += count;
+        }
+        self.running = queues != 0;
+        if !self.running {
+            return Ok(None);
+        }
+        let vmids = Vmid::of_firmware().count() as u32;
+        Ok(Some(Runlist {
+            dwords: at,
+            processes: processes.min(vmids),
+            again: processes > vmids || queues > USER_HQDS.into(),
+        }))
+    }
+
+    /// See [`super::super::Scheduler::fail`].
+    pub(super) fn fail(&self, which: &dyn Fn(&State<'_>) -> bool) -> Option<Owner> {
+        let mut owner = None;
+        for entry in self.entries.iter().filter(|entry| which(&entry.state())) {
+            if entry.queue.fail() {
+                owner = Some(entry.queue.owner);
+            }
+        }
+        owner
+    }
+
+    /// See [`super::super::Scheduler::states`].
+    pub(super) fn states(&self, show: &mut dyn FnMut(&State<'_>) -> fmt::Result) -> fmt::Result {
+        self.entries
+            .iter()
+            .try_for_each(|entry| show(&entry.state()))
+    }
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A PM4 ring of the driver's own: KIQ's or HIQ's.
+
+use crate::gpu::Gpu;
+use crate::kern::doorbell_map::DoorbellMap;
+use crate::kern::pages::SystemPages;
+use crate::mem::gart::GartBuffer;
+use hw::doorbell::{Doorbell, SliceIndex};
+use hw::kernel_queue::KernelQueue;
+use hw::mqd::compute::{ComputeMqd, ComputeQueue, Format};
+use hw::mqd::hqd::HqdImage;
+use hw::pm4::schedule::{self, Place};
+use hw::queue::Priority;
+use hw::sdma::ring::RingSize;
+use hw::va::PAGE_SIZE;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::time::delay::fsleep;
+use kernel::time::{Delta, Instant, Monotonic};
+
+/// Bytes of the ring. Who submits waits for a fence at least once a ring, see [`Pm4Ring::submit`].
+const RING_BYTES: u64 = PAGE_SIZE;
+/// Where the descriptor is, behind the ring.
+const MQD: u64 = RING_BYTES;
+/// Where the end-of-pipe buffer is.
+const EOP: u64 = MQD + PAGE_SIZE;
+/// Where the CP writes its read pointer.
+const RPTR: u64 = EOP + PAGE_SIZE;
+/// Where the write pointer is kept for the CP.
+const WPTR: u64 = RPTR + 64;
+/// Where fences are written.
+const FENCE: u64 = RPTR + 128;
+/// Bytes of all.
+const BYTES: u64 = RPTR + PAGE_SIZE;
+
+/// The pauses between looks at a fence, microseconds: the first, and the longest.
+const PAUSE_US: (i64, i64) = (10, 1000);
+
+/// The ring with its descriptor, pointers and fence.
+pub(crate) struct Pm4Ring {
+    which: KernelQueue,
+    size: RingSize,
+    doorbell: Doorbell,
+    /// How far it is written, bytes; never wraps.
+    written: u64,
+    /// The last number given to a fence.
+    fence: u64,
+    memory: GartBuffer,
+    doorbells: Arc<DoorbellMap>,
+}
+
+impl Pm4Ring {
+    /// An empty ring, which nothing reads yet. ENOMEM; ENOSPC without room in the GART.
+    pub(crate) fn new(gpu: &Gpu, which: KernelQueue) -> Result<Self> {
+        let size = RingSize::new(RING_BYTES).map_err(|_| EINVAL)?;
+        let doorbell = SliceIndex::KERNEL.doorbell(which.doorbell());
+        let pages = SystemPages::alloc(&gpu.dev, BYTES as usize)?;
+        let memory = gpu.gart.bind(pages)?;
+        let base = memory.mc_addr();
+        let mqd = ComputeMqd::new(&ComputeQueue {
+            mqd_address: base + MQD,
+            ring_base: base,
+            ring_size: size,
+            read_pointer: base + RPTR,
+            write_pointer: base + WPTR,
+            eop_base: base + EOP,
+            eop_bytes: PAGE_SIZE as u32,
+            doorbell,
+            vmid: 0,
+            format: Format::Kernel,
+            priority: Priority::NORMAL,
+            context_save: None,
+        });
+        memory.write32s(MQD, mqd.dwords())?;
+        Ok(Self {
+            which,
+            size,
+            doorbell,
+            written: 0,
+            fence: 0,
+            memory,
+            doorbells: gpu.doorbells.clone(),
+        })
+    }
+
+    /// What its HQD is loaded with.
+    pub(crate) fn image(&self) -> Result<HqdImage> {
+        let mut dwords = [0; hw::mqd::hqd::DWORDS];
+        let byte = MQD + hw::mqd::compute::HQD.start as u64 * 4;
+        self.memory.read32s(byte, &mut dwords)?;
+        Ok(HqdImage::new(dwords))
+    }
+
+    /// How KIQ is told to map it.
+    pub(crate) fn map(&self) -> schedule::Queue {
+        let base = self.memory.mc_addr();
+        schedule::Queue {
+            place: Place::Hiq {
+                me: self.which.me(),
+                pipe: self.which.pipe(),
+                queue: self.which.queue(),
+            },
+            doorbell: self.doorbell,
+            mqd: base + MQD,
+            write_pointer: base + WPTR,
+        }
+    }
+
+    /// Its doorbell.
+    pub(crate) fn doorbell(&self) -> Doorbell {
+        self.doorbell
+    }
+
+    /// Address and number of the next fence, for a packet that the caller submits next.
+    pub(crate) fn next_fence(&mut self) -> (u64, u64) {
+        self.fence += 1;
+        (self.memory.mc_addr() + FENCE, self.fence)
+    }
+
+    /// Puts `packets` into the ring and rings the doorbell. The caller puts no more than half a ring in between two fences
+    /// that it waits for, so there is always room. ENODEV when the device is gone.
+    pub(crate) fn submit(&mut self, packets: &[&[u32]]) -> Result {
+        let mut at = self.written;
+        for packet in packets {
+            let bytes = packet.len() as u64 * 4;
+            let spans = self.size.spans(at, bytes).ok_or(EINVAL)?;
+            let (first, second) = packet.split_at(spans.first.dwords);
+            self.memory.write32s(spans.first.start as u64 * 4, first)?;
+            self.memory.write32s(0, second)?;
+            at += bytes;
+        }
+        self.written = at;
+        let dwords = at / 4;
+        self.memory.write64(WPTR, dwords)?;
+        self.doorbells.ring(self.doorbell.byte() as u32, dwords);
+        Ok(())
+    }
+
+    /// Whether the last fence has been written.
+    fn is_done(&self) -> bool {
+        // Nobody reads memory that is gone.
+        self.memory
+            .read64(FENCE)
+            .map_or(true, |value| value == self.fence)
+    }
+
+    /// Waits for the last fence. Sleeps. ETIMEDOUT after `ms` milliseconds.
+    pub(crate) fn wait(&self, ms: i64) -> Result {
+        let start = Instant::<Monotonic>::now();
+        let mut pause = PAUSE_US.0;
+        loop {
+            // Looked at after the clock: a late waiter still finds what came in time.
+            let late = start.elapsed().as_millis() >= ms;
+            if self.is_done() {
+                return Ok(());
+            }
+            if late {
+                return Err(ETIMEDOUT);
+            }
+            fsleep(Delta::from_micros(pause));
+            pause = (pause * 2).min(PAUSE_US.1);
+        }
+    }
+}
