@@ -9,6 +9,7 @@ mod sdma;
 
 use crate::gpu::Gpu;
 use crate::kern::fence::Fence;
+use crate::mem::gart::Memory;
 use crate::mem::vram::VramBlocks;
 use core::fmt;
 use hw::ip::GFX90A_SDMA_ENGINES;
@@ -18,7 +19,6 @@ use kernel::sync::aref::ARef;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{Arc, SpinLock};
 
-pub(crate) use job::Memory;
 use job::{Keep, Ring};
 pub(crate) use pm4::Pm4Ring;
 

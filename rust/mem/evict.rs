@@ -146,9 +146,13 @@ impl State {
                 order.push((class, age, index), GFP_KERNEL)?;
             }
         }
-        order.sort_unstable();
         let mut any = false;
-        for &(_, _, index) in &order {
+        loop {
+            let least = order.iter().enumerate().min_by_key(|(_, rank)| **rank);
+            let Some((place, &(_, _, index))) = least else {
+                break;
+            };
+            let _ = order.remove(place);
             let Some(member) = self.members.get_mut(index) else {
                 continue;
             };
@@ -162,7 +166,12 @@ impl State {
 
     /// Who is away and wants to run, the one that waits for longest first; else who is away at all.
     fn next(&self) -> Option<(usize, bool)> {
-        let away = || self.members.iter().enumerate().filter(|(_, m)| m.halt.is_some());
+        let away = || {
+            self.members
+                .iter()
+                .enumerate()
+                .filter(|(_, m)| m.halt.is_some())
+        };
         let age = |(_, member): &(usize, &Member)| member.since.elapsed().as_nanos();
         let wants = |(_, member): &(usize, &Member)| member.vm.group().wants_to_run();
         match away().filter(wants).max_by_key(age) {

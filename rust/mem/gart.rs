@@ -54,8 +54,9 @@ impl Table {
 
     /// Writes the entries that map `runs` from MC address `mc` on.
     fn write(&self, mc: u64, runs: impl Iterator<Item = DmaRun>) -> Result {
-        let mut pages = runs
-            .flat_map(|run| (0..run.size >> PAGE_SHIFT).map(move |page| run.address + page * PAGE_SIZE));
+        let mut pages = runs.flat_map(|run| {
+            (0..run.size >> PAGE_SHIFT).map(move |page| run.address + page * PAGE_SIZE)
+        });
         let mut at = self.entry(mc);
         loop {
             let mut batch = [0u64; BATCH];
@@ -189,6 +190,25 @@ impl Window {
         });
         self.0.table.write(self.0.mc, parts)?;
         self.0.table.gmc.flush(Vmid::KERNEL, Flush::Legacy)
+    }
+}
+
+/// Memory that jobs of the kernel rings read and write: it stays until the engines are done with it, whoever else has given it up.
+pub(crate) struct Memory {
+    _vram: Arc<VramBlocks>,
+    _system: Option<(Arc<Window>, Arc<SystemPages>)>,
+}
+
+impl Memory {
+    /// VRAM, and system memory with where VMID 0 sees it.
+    pub(crate) fn new(
+        vram: &Arc<VramBlocks>,
+        system: Option<(&Arc<Window>, &Arc<SystemPages>)>,
+    ) -> Self {
+        Self {
+            _vram: vram.clone(),
+            _system: system.map(|(window, pages)| (window.clone(), pages.clone())),
+        }
     }
 }
 

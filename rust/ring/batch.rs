@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Fills and copies by the engines, all of them at once.
 
-use super::{Keep, Memory, Set};
+use super::{Keep, Set};
 use crate::kern::fence::Fence;
+use crate::mem::gart::Memory;
 use crate::mem::vram::VramBlocks;
 use hw::sdma::copy::{Copies, Fills};
 use kernel::prelude::*;
@@ -106,11 +107,7 @@ impl<'a> Jobs<'a> {
 
 /// See [`super::Rings::fill`].
 pub(super) fn fill(set: &Set, next: &Atomic<u32>, blocks: &Arc<VramBlocks>, value: u32) -> Result {
-    let memory = Memory {
-        vram: blocks.clone(),
-        system: None,
-    };
-    let mut jobs = Jobs::new(set, next, memory, FILL_BYTES)?;
+    let mut jobs = Jobs::new(set, next, Memory::new(blocks, None), FILL_BYTES)?;
     for run in blocks.runs() {
         for (offset, bytes) in parts(run.size, FILL_BYTES) {
             let fills = Fills::new(set.vram + run.offset + offset, value, bytes).ok_or(EINVAL)?;

@@ -5,11 +5,9 @@ use super::sdma::{credits, SdmaRing, CREDITS};
 use crate::gpu::Gpu;
 use crate::kern::fence::{canceled, Fence, FenceContext, HwFence};
 use crate::kern::sched::{Backend, Entity, Job, Scheduler};
-use crate::kern::pages::SystemPages;
 use crate::kern::workqueue;
 use crate::ledger::{Hold, Kind};
-use crate::mem::gart::Window;
-use crate::mem::vram::VramBlocks;
+use crate::mem::gart::Memory;
 use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::aref::ARef;
@@ -27,14 +25,6 @@ pub(super) struct Ring {
     fences: FenceContext,
     sdma: Arc<SdmaRing>,
     gpu: Arc<Gpu>,
-}
-
-/// Memory that jobs read and write: it stays until the engines are done with it, whoever else has given it up.
-pub(crate) struct Memory {
-    /// The VRAM.
-    pub(crate) vram: Arc<VramBlocks>,
-    /// System memory, and where VMID 0 sees it.
-    pub(crate) system: Option<(Arc<Window>, Arc<SystemPages>)>,
 }
 
 /// Holds [`Memory`] for jobs. They live on for a while when they are done, so whoever has seen that they are lets it go.

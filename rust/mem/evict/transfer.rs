@@ -7,11 +7,11 @@ use crate::{
     kern::{pages::SystemPages, trace},
     mem::{
         bo::Bo,
+        gart::Memory,
         placement::{Away, Place},
         vm::Vm,
         vram::{VramBlocks, VramRun},
     },
-    ring::Memory,
 };
 use kernel::{prelude::*, sync::Arc};
 
@@ -97,10 +97,7 @@ fn copy(
                 Direction::Home => (there, here, run.size),
             }
         });
-        let memory = Memory {
-            vram: blocks.clone(),
-            system: Some((window.clone(), pages.clone())),
-        };
+        let memory = Memory::new(blocks, Some((&window, pages)));
         gpu.rings.copy(pieces, memory)?;
         at += part;
     }

@@ -2,7 +2,10 @@
 //! A buffer in an address space, and what keeps it there.
 
 use super::lent::Lent;
-use crate::{kern::user_range::Watch, mem::{bo::Bo, placement::Pinned}};
+use crate::{
+    kern::user_range::Watch,
+    mem::{bo::Bo, placement::Pinned},
+};
 use hw::{pte::Access, va::VaRange};
 use kernel::sync::{
     aref::ARef,
@@ -34,7 +37,12 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    pub(super) fn new(range: VaRange, part: Part, lent: Option<Watch<Lent>>, pinned: Option<Pinned>) -> Self {
+    pub(super) fn new(
+        range: VaRange,
+        part: Part,
+        lent: Option<Watch<Lent>>,
+        pinned: Option<Pinned>,
+    ) -> Self {
         Self {
             range,
             part,

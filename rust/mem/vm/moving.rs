@@ -11,9 +11,8 @@ impl Vm {
     pub(crate) fn hide(&self, bo: &Bo) -> Result {
         let mut state = self.state.lock();
         let State { mappings, tree, .. } = &mut *state;
-        let shown = |mapping: &&Arc<Mapping>| {
-            core::ptr::eq(&**mapping.bo(), bo) && mapping.is_shown()
-        };
+        let shown =
+            |mapping: &&Arc<Mapping>| core::ptr::eq(&**mapping.bo(), bo) && mapping.is_shown();
         let count = mappings.values().filter(shown).count();
         // Tables are freed after the flush, so the place for them comes first.
         let mut idle = KVec::with_capacity(count, GFP_KERNEL)?;
