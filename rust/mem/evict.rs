@@ -72,8 +72,8 @@ impl Member {
     }
 
     /// The buffers that may move from where `from` says.
-    fn movable(&self, from: impl Fn(&Place) -> bool) -> Result<KVec<ARef<Bo>>> {
-        let mut found = KVec::new();
+    fn movable(&self, from: impl Fn(&Place) -> bool) -> Result<KVVec<ARef<Bo>>> {
+        let mut found = KVVec::new();
         let mut result = Ok(());
         self.vm.gpu().bos.for_each(|bo| {
             let Some(placement) = bo.placement() else {

@@ -15,7 +15,7 @@ impl Vm {
             |mapping: &&Arc<Mapping>| core::ptr::eq(&**mapping.bo(), bo) && mapping.is_shown();
         let count = mappings.values().filter(shown).count();
         // Tables are freed after the flush, so the place for them comes first.
-        let mut idle = KVec::with_capacity(count, GFP_KERNEL)?;
+        let mut idle = KVVec::with_capacity(count, GFP_KERNEL)?;
         let mut written = 0;
         for mapping in mappings.values().filter(shown) {
             let tables = tree.clear(mapping.range(), &mut written);
