@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The PCI driver: which devices, and what happens when one comes and goes.
 
+mod watch;
+
 use kernel::device::{self, Core};
 use kernel::irq::{self, ThreadedRegistration};
 use kernel::pci;
@@ -14,6 +16,7 @@ use crate::kfd::{self, Plugged};
 use crate::observe::debugfs::GpuFiles;
 use crate::queue::interrupts::Dispatch;
 use crate::render;
+use watch::Watch;
 
 /// The driver.
 pub(crate) struct Driver;
@@ -63,6 +66,7 @@ pub(crate) struct Bound {
     _plugged: Plugged,
     _files: GpuFiles,
     _node: Registration<Arc<Gpu>>,
+    _watch: Watch,
     _running: Running,
     _reaching: Reaching,
     _irq: Pin<KBox<ThreadedRegistration<Handler>>>,
@@ -84,6 +88,7 @@ impl Bound {
         let running = Running(gpu);
         let gpu = &running.0;
         gpu.start()?;
+        let watch = Watch::new(gpu)?;
         let node = render::driver::register(gpu)?;
         let plugged = Plugged::new(gpu, node.device(), pci_ext::enable_atomics(pdev))?;
         let files = GpuFiles::new(gpu, pdev)?;
@@ -98,6 +103,7 @@ impl Bound {
             _plugged: plugged,
             _files: files,
             _node: node,
+            _watch: watch,
             _running: running,
             _reaching: reaching,
             _irq: irq,

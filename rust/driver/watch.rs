@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A look at the interrupt ring now and then. The GPU interrupts again only after the ring was read, so that one lost
+//! interrupt would be the last, and faults would go unseen while nobody waits for an event.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::time::msecs_to_jiffies;
+use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
+
+use crate::gpu::Gpu;
+use crate::kern::workqueue;
+
+/// How long interrupts may go unnoticed, milliseconds.
+const PERIOD_MS: u32 = 500;
+
+/// The look; there is none any more when this has been dropped, which sleeps.
+pub(super) struct Watch(Arc<Look>);
+
+#[pin_data]
+struct Look {
+    gpu: Arc<Gpu>,
+    #[pin]
+    work: DelayedWork<Self>,
+}
+
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Look { self.work }
+}
+
+impl Look {
+    fn later(self: Arc<Self>) {
+        let _ = workqueue::highpri().enqueue_delayed(self, msecs_to_jiffies(PERIOD_MS));
+    }
+}
+
+impl WorkItem for Look {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.gpu.poll_interrupts();
+        this.later();
+    }
+}
+
+impl Watch {
+    /// Begins to look after `gpu`. ENOMEM.
+    pub(super) fn new(gpu: &Arc<Gpu>) -> Result<Self> {
+        let look = Arc::pin_init(
+            pin_init!(Look {
+                gpu: gpu.clone(),
+                work <- new_delayed_work!("Look::work"),
+            }),
+            GFP_KERNEL,
+        )?;
+        look.clone().later();
+        Ok(Self(look))
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        workqueue::cancel(&self.0);
+    }
+}
