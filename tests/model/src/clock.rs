@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The GPU's reference clock.
 
+use std::sync::{Condvar, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// Ticks a second of the reference clock.
@@ -19,6 +20,21 @@ impl Clock {
     pub fn now(&self) -> u64 {
         (self.0.elapsed().as_nanos() / (1_000_000_000 / u128::from(HZ))) as u64
     }
+}
+
+/// Gives the lock up until `work` is notified or `until` is reached, without a limit for None.
+pub fn wait_until<'a, T>(
+    work: &Condvar,
+    guard: MutexGuard<'a, T>,
+    until: Option<Instant>,
+) -> MutexGuard<'a, T> {
+    let Some(until) = until else {
+        return work.wait(guard).unwrap_or_else(PoisonError::into_inner);
+    };
+    let left = until.saturating_duration_since(Instant::now());
+    work.wait_timeout(guard, left)
+        .unwrap_or_else(PoisonError::into_inner)
+        .0
 }
 
 impl Default for Clock {

@@ -46,6 +46,7 @@
 #![warn(missing_docs)]
 
 pub mod clock;
+pub mod condition;
 pub mod config;
 pub mod control;
 pub mod cp;
@@ -55,6 +56,7 @@ pub mod gpu;
 pub mod grbm;
 pub mod hub;
 pub mod ih;
+pub mod indirect;
 #[allow(unsafe_code)]
 pub mod mapping;
 pub mod memory;

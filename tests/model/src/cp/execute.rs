@@ -2,13 +2,15 @@
 //! Executes one packet of a queue: what PM4 and AQL have in common, and PM4.
 
 use super::interrupt::{self, Exception};
-use super::job::{Ib, Job};
+use super::job::Job;
 use super::kiq::{self, Role};
-use super::pm4::{self, Condition, Packet, Place, Refusal, Release};
+use super::pm4::{self, Packet, Place, Refusal, Release};
 use super::signal;
+use crate::condition::Condition;
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::hub::HubId;
+use crate::indirect::Ib;
 use crate::regs::gc::{self, cp_hqd_error as error};
 use crate::regs::Reg;
 use crate::sdma::atomic;

@@ -5,9 +5,10 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use super::eop::Eop;
-use super::job::{Ib, Job};
+use super::job::Job;
 use super::Slot;
 use crate::error::Result;
+use crate::indirect::Ib;
 use crate::regs::gc::{
     self, cp_hqd_active, cp_hqd_aql_control as aql_control, cp_hqd_dequeue_request as dequeue,
     cp_hqd_eop_control as eop_control, cp_hqd_eop_rptr as eop_rptr, cp_hqd_eop_wptr as eop_wptr,

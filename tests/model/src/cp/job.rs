@@ -5,19 +5,7 @@ use std::time::Duration;
 
 use super::eop::Eop;
 use super::Slot;
-
-/// An indirect buffer being executed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ib {
-    /// Its address.
-    pub base: u64,
-    /// Its address space.
-    pub vmid: u8,
-    /// Its length and the position in it, dwords.
-    pub dwords: u64,
-    /// See above.
-    pub at: u64,
-}
+use crate::indirect::Ib;
 
 /// What the executor needs of a queue, copied so that no lock is held.
 #[derive(Debug, Clone, Copy)]

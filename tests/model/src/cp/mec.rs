@@ -13,6 +13,7 @@ use super::kiq::{self, Role};
 use super::registers::is_stopped;
 use super::runlist::{Engine, MapQueue, Resources, Runlist, Targets, Unmap};
 use super::{mqd, Slot, SLOTS};
+use crate::clock::wait_until;
 use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::regs::gc::{self, cp_hqd_error as error, cp_pq_wptr_poll_cntl as poll_cntl};
@@ -157,20 +158,7 @@ impl Cp {
         loop {
             if let Some(until) = self.turn(gpu)? {
                 let (state, until) = until;
-                let now = Instant::now();
-                let _state = match until {
-                    None => self
-                        .work
-                        .wait(state)
-                        .unwrap_or_else(PoisonError::into_inner),
-                    Some(until) if until > now => {
-                        self.work
-                            .wait_timeout(state, until - now)
-                            .unwrap_or_else(PoisonError::into_inner)
-                            .0
-                    }
-                    Some(_) => state,
-                };
+                drop(wait_until(&self.work, state, until));
             }
         }
     }

@@ -2,6 +2,7 @@
 //! PM4 packets of compute queues: dwords to meaning.
 
 use super::interrupt::Exception;
+use crate::condition::Condition;
 use crate::regs::Field;
 
 /// Why a packet is refused: the exception code for the interrupt, and words for the log.
@@ -40,40 +41,6 @@ pub enum Place {
     Immediate(u64),
     /// The reference clock.
     Clock,
-}
-
-/// A comparison of WAIT_REG_MEM.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Condition {
-    func: u32,
-    reference: u32,
-    mask: u32,
-}
-
-impl Condition {
-    /// Whether `value` ends the wait.
-    pub fn holds(&self, value: u32) -> bool {
-        let value = value & self.mask;
-        match self.func {
-            0 => true,
-            1 => value < self.reference,
-            2 => value <= self.reference,
-            3 => value == self.reference,
-            4 => value != self.reference,
-            5 => value >= self.reference,
-            _ => value > self.reference,
-        }
-    }
-
-    /// The reference value, which operation 1 writes first.
-    pub fn reference(&self) -> u32 {
-        self.reference
-    }
-
-    /// It holds whatever the value.
-    pub fn is_always(&self) -> bool {
-        self.func == 0
-    }
 }
 
 /// A type-3 packet, its header taken apart.
@@ -300,21 +267,14 @@ fn copy_data(words: &[u32]) -> std::result::Result<Packet, Refusal> {
 }
 
 fn wait_reg_mem(words: &[u32]) -> std::result::Result<Packet, Refusal> {
-    let func = Field::new(2, 0).get(words[1]);
-    if func == 7 {
-        return Err(unsupported("WAIT_REG_MEM: the function is unknown"));
-    }
+    let until = Condition::new(Field::new(2, 0).get(words[1]), words[4], words[5])
+        .ok_or(unsupported("WAIT_REG_MEM: the function is unknown"))?;
     let operation = Field::new(7, 6).get(words[1]);
     let (what, request) = match (Field::new(5, 4).get(words[1]), operation) {
         (0, 0) => (register(words[2]), None),
         (0, 1) => (register(words[3]), Some(Field::new(17, 0).get(words[2]))),
         (1, 0 | 3) => (Place::Memory(wide(words, 2) & !3), None),
         _ => return Err(unsupported("WAIT_REG_MEM: the operation is unknown")),
-    };
-    let until = Condition {
-        func,
-        reference: words[4],
-        mask: words[5],
     };
     Ok(Packet::Wait {
         what,

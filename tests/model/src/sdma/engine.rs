@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::execute::{Executor, Step};
 use super::queue::{Exception, Job, Queue};
+use crate::clock::wait_until;
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::regs::sdma::{self, cntl, f32_cntl, status_reg};
@@ -213,20 +214,7 @@ impl Engine {
             match self.choose(gpu, state) {
                 Choice::Run(job) => self.execute(gpu, job)?,
                 Choice::Wait(state, until) => {
-                    let now = Instant::now();
-                    let _state = match until {
-                        None => self
-                            .work
-                            .wait(state)
-                            .unwrap_or_else(PoisonError::into_inner),
-                        Some(until) if until > now => {
-                            self.work
-                                .wait_timeout(state, until - now)
-                                .unwrap_or_else(PoisonError::into_inner)
-                                .0
-                        }
-                        Some(_) => state,
-                    };
+                    drop(wait_until(&self.work, state, until));
                 }
                 Choice::Doorbell(queue, vmid) => {
                     self.counts(gpu).refused.bump();

@@ -4,12 +4,13 @@
 use std::time::{Duration, Instant};
 
 use super::packet::{self, Packet, Refusal, HEAD, WRITE_HEAD};
-use super::queue::{Exception, Ib, Job};
+use super::queue::{Exception, Job};
 use super::Engine;
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::hub::HubId;
 use crate::ih::{Iv, SDMA_CLIENT};
+use crate::indirect::Ib;
 use crate::regs::sdma::{self, cntl};
 use crate::vm::Vm;
 

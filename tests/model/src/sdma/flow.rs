@@ -2,9 +2,10 @@
 //! Packets that wait, branch, or touch registers.
 
 use super::execute::{Executor, Work};
-use super::packet::{Condition, Polled, Refusal};
-use super::queue::Ib;
+use super::packet::{Polled, Refusal};
+use crate::condition::Condition;
 use crate::error::{ModelError, Result};
+use crate::indirect::Ib;
 use crate::regs::{nbio, Field, Reg, DWORDS};
 
 /// Where in a group of eight dwords INDIRECT has to begin, so that it ends with the group.

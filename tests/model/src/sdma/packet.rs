@@ -2,6 +2,7 @@
 //! SDMA v4 packets: dwords to meaning.
 
 use super::window::SubWindow;
+use crate::condition::Condition;
 use crate::regs::Field;
 
 /// Dwords that hold every packet but the data of WRITE.
@@ -16,30 +17,6 @@ const SUB_OP: Field = Field::new(15, 8);
 const ENCRYPT: Field = Field::new(16, 16);
 const TMZ: Field = Field::new(18, 18);
 const BROADCAST: Field = Field::new(27, 27);
-
-/// Comparison of POLL_REGMEM: value, reference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Condition {
-    func: u32,
-    reference: u32,
-    mask: u32,
-}
-
-impl Condition {
-    /// Whether `value` ends the poll.
-    pub fn holds(&self, value: u32) -> bool {
-        let value = value & self.mask;
-        match self.func {
-            0 => true,
-            1 => value < self.reference,
-            2 => value <= self.reference,
-            3 => value == self.reference,
-            4 => value != self.reference,
-            5 => value >= self.reference,
-            _ => value > self.reference,
-        }
-    }
-}
 
 /// What a POLL_REGMEM reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -320,18 +297,12 @@ fn poll(header: u32, words: &[u32]) -> Result<Packet, Refusal> {
     let [_, lo, hi, reference, mask, control, ..] = *words else {
         return Err("the packet is too short");
     };
-    let until = Condition {
-        func: Field::new(30, 28).get(header),
-        reference,
-        mask,
-    };
-    if until.func == 7 {
-        return Err("the comparison is unknown");
-    }
+    let until = Condition::new(Field::new(30, 28).get(header), reference, mask)
+        .ok_or("the comparison is unknown")?;
     let memory = Field::new(31, 31).is_set(header);
     let hdp = Field::new(26, 26).is_set(header);
     let address = u64::from(lo) | u64::from(hi) << 32;
-    let what = if until.func == 0 && !hdp {
+    let what = if until.is_always() && !hdp {
         Polled::Nothing
     } else if memory && hdp {
         return Err("a poll cannot be of memory and of HDP");
@@ -395,33 +366,5 @@ mod tests {
         assert!(decode(&[10 | 0x2f << 25, 4, 0, 0, 0, 0, 0, 0]).is_err());
         assert!(decode(&[10 | 0x01 << 25, 0, 0, 0, 0, 0, 0, 0]).is_err());
         assert!(decode(&[8 | 7 << 28 | 1 << 31, 0, 0, 0, 0, 0]).is_err());
-    }
-
-    #[test]
-    fn conditions() {
-        let holds = |func, value| {
-            Condition {
-                func,
-                reference: 5,
-                mask: 0xff,
-            }
-            .holds(value)
-        };
-        let table: Vec<[bool; 3]> = (0..7)
-            .map(|func| [holds(func, 0x104), holds(func, 0x105), holds(func, 0x106)])
-            .collect();
-        let (t, f) = (true, false);
-        assert_eq!(
-            table,
-            [
-                [t, t, t],
-                [t, f, f],
-                [t, t, f],
-                [f, t, f],
-                [t, f, t],
-                [f, t, t],
-                [f, f, t]
-            ]
-        );
     }
 }

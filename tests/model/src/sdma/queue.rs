@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::error::Result;
+use crate::indirect::Ib;
 use crate::regs::sdma::{
     self, gfx_context_status as status, gfx_doorbell, gfx_doorbell_offset, gfx_ib_cntl,
     gfx_minor_ptr_update, gfx_rb_aql_cntl, gfx_rb_cntl, gfx_rb_wptr_poll_cntl,
@@ -28,19 +29,6 @@ pub enum Exception {
     Fetch = 3,
     /// The doorbell's value cannot be a write pointer of this ring.
     Doorbell = 4,
-}
-
-/// An indirect buffer being executed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ib {
-    /// Its address.
-    pub base: u64,
-    /// Its address space.
-    pub vmid: u8,
-    /// Its length and the position in it, dwords.
-    pub dwords: u64,
-    /// See above.
-    pub at: u64,
 }
 
 /// A packet that waits for something.
