@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 use kernel::mm::virt::VmaNew;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
-use kernel::sync::{Arc, ArcBorrow};
+use kernel::sync::{Arc, ArcBorrow, SetOnce};
 use kernel::types::ForeignOwnable;
 
 /// What is behind a page of a mapping.
@@ -163,8 +163,21 @@ unsafe impl Send for Zapper {}
 unsafe impl Sync for Zapper {}
 
 impl Zapper {
-    /// For an object that is mapped through `vma`'s file from page `pgoff` on. ENODEV for a mapping without file.
-    pub(crate) fn new(vma: &VmaNew, pgoff: usize) -> Result<Self> {
+    /// Notes in `slot` that its object is mapped through `vma`'s file, from page `pgoff` on. An object is only mapped
+    /// through one file, so that one zapper meets all of its mappings: EBUSY for another. ENODEV for a mapping
+    /// without file.
+    pub(crate) fn claim(slot: &SetOnce<Self>, vma: &VmaNew, pgoff: usize) -> Result {
+        let zapper = Self::new(vma, pgoff)?;
+        let (inode, pgoff) = (zapper.inode, zapper.pgoff);
+        // It stays empty-handed when there is one already, also one that came this moment.
+        slot.populate(zapper);
+        match slot.as_ref() {
+            Some(first) if first.inode == inode && first.pgoff == pgoff => Ok(()),
+            _ => Err(EBUSY),
+        }
+    }
+
+    fn new(vma: &VmaNew, pgoff: usize) -> Result<Self> {
         // SAFETY: The mapping, its file and the file's address space exist during the call.
         unsafe {
             let file = (*vma.as_ptr()).vm_file;
@@ -175,11 +188,6 @@ impl Zapper {
             ffi::ihold(inode.as_ptr());
             Ok(Self { inode, pgoff })
         }
-    }
-
-    /// Whether `other` is of the same file.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.inode == other.inode && self.pgoff == other.pgoff
     }
 
     /// Takes `count` pages from `first` on out of every mapping; the next access to them faults. Stores that were

@@ -46,14 +46,7 @@ impl Registers {
         if self.closed.load(Relaxed) {
             return Err(ENODEV);
         }
-        let zapper = Zapper::new(vma, self.pgoff())?;
-        match self.zapper.as_ref() {
-            Some(first) if !first.is_same(&zapper) => return Err(EBUSY),
-            Some(_) => {}
-            None => {
-                self.zapper.populate(zapper);
-            }
-        }
+        Zapper::claim(&self.zapper, vma, self.pgoff())?;
         vma::map(vma, self.clone(), 1, self.pgoff())
     }
 

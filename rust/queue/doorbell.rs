@@ -191,14 +191,7 @@ impl Slice {
         if self.closed.load(Relaxed) {
             return Err(ENODEV);
         }
-        let zapper = Zapper::new(vma, self.pgoff())?;
-        match self.zapper.as_ref() {
-            Some(first) if !first.is_same(&zapper) => return Err(EBUSY),
-            Some(_) => {}
-            None => {
-                self.zapper.populate(zapper);
-            }
-        }
+        Zapper::claim(&self.zapper, vma, self.pgoff())?;
         vma::map(vma, self.clone(), PAGES, self.pgoff())
     }
 
