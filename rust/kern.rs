@@ -22,6 +22,7 @@ mod page_list;
 pub(crate) mod pages;
 pub(crate) mod params;
 pub(crate) mod pci_ext;
+pub(crate) mod ratelimit;
 pub(crate) mod sched;
 pub(crate) mod slot;
 pub(crate) mod task;

@@ -199,6 +199,19 @@ bool rkfd_fatal_signal_pending(void)
 	return fatal_signal_pending(current);
 }
 
+bool rkfd_current_is_reclaiming(void)
+{
+	return current->flags & PF_MEMALLOC;
+}
+
+bool rkfd_ratelimit(void)
+{
+	static struct ratelimit_state lines =
+		RATELIMIT_STATE_INIT_FLAGS(lines, HZ, 10, RATELIMIT_MSG_ON_RELEASE);
+
+	return __ratelimit(&lines);
+}
+
 void rkfd_get_process_name(char *name, size_t size)
 {
 	strscpy_pad(name, current->group_leader->comm, size);

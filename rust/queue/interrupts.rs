@@ -6,6 +6,7 @@ use super::slots::Slots;
 use super::Owner;
 use crate::gpu::Gpu;
 use crate::ip::ih::InterruptSink;
+use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::trace;
 use crate::ring::Rings;
 use crate::smi::{Happening, Smi, Who};
@@ -15,8 +16,6 @@ use kernel::device::Device;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
-use kernel::time::{Instant, Monotonic};
-use kernel::{new_spinlock, sync::SpinLock};
 
 /// Who is told what interrupts mean for processes, which it knows by PASID; an unknown one has ended. Called by the
 /// interrupt thread and by who finds a queue hanging: allocates nothing and waits for nothing.
@@ -41,11 +40,8 @@ pub(super) const END_OF_JOB: u32 = 0x0eed_0f0b;
 
 /// The kernel's address space.
 const KERNEL_VMID: u8 = 0;
-/// Messages in a second.
-const MESSAGES: u32 = 10;
 
 /// Takes interrupts to the queues and rings of a GPU.
-#[pin_data]
 pub(crate) struct Dispatch {
     slots: Arc<Slots>,
     compute: Arc<dyn Scheduler>,
@@ -54,52 +50,27 @@ pub(crate) struct Dispatch {
     smi: Arc<Smi>,
     id: GpuId,
     dev: ARef<Device>,
-    #[pin]
-    limit: SpinLock<Limit>,
-}
-
-/// Messages of the current second.
-struct Limit {
-    since: Instant<Monotonic>,
-    messages: u32,
 }
 
 impl Dispatch {
     /// For the interrupts of `gpu`, which it does not hold; `processes` are told theirs. ENOMEM.
     pub(crate) fn new(gpu: &Gpu, processes: Arc<dyn ProcessSink>) -> Result<Arc<Self>> {
-        Arc::pin_init(
-            pin_init!(Self {
-                slots: gpu.slots.clone(),
-                compute: gpu.compute.clone(),
-                rings: gpu.rings.clone(),
-                processes,
-                smi: gpu.smi.clone(),
-                id: gpu.id,
-                dev: gpu.dev.clone(),
-                limit <- new_spinlock!(
-                    Limit { since: Instant::now(), messages: 0 },
-                    "Dispatch::limit"
-                ),
-            }),
-            GFP_KERNEL,
-        )
+        let dispatch = Self {
+            slots: gpu.slots.clone(),
+            compute: gpu.compute.clone(),
+            rings: gpu.rings.clone(),
+            processes,
+            smi: gpu.smi.clone(),
+            id: gpu.id,
+            dev: gpu.dev.clone(),
+        };
+        Ok(Arc::new(dispatch, GFP_KERNEL)?)
     }
 
     /// A queue of the process `pasid` was stopped: it hung, or asked for something that is refused. Allocates
     /// nothing and waits for nothing.
     pub(crate) fn stopped(&self, pasid: u16) {
         self.processes.stopped(self.id, pasid);
-    }
-
-    /// Whether one more line may go to the log: processes cause these lines, and may cause many.
-    fn may_log(&self) -> bool {
-        let mut limit = self.limit.lock();
-        if limit.since.elapsed().as_millis() >= 1000 {
-            limit.since = Instant::now();
-            limit.messages = 0;
-        }
-        limit.messages += 1;
-        limit.messages <= MESSAGES
     }
 }
 
@@ -144,13 +115,11 @@ impl InterruptSink for Dispatch {
         }
         let owner = self.slots.fail(Some(engine), vmid, EIO);
         self.stopped(pasid);
-        if self.may_log() {
-            let pid = pid(owner);
-            dev_warn!(
-                self.dev,
-                "sdma{engine}: fault of process {pid} (PASID {pasid}): {what}; its queues there stop\n"
-            );
-        }
+        let pid = pid(owner);
+        dev_warn_ratelimited!(
+            self.dev,
+            "sdma{engine}: fault of process {pid} (PASID {pasid}): {what}; its queues there stop\n"
+        );
     }
 
     fn cp_error(&self, error: &CpError) {
@@ -162,9 +131,9 @@ impl InterruptSink for Dispatch {
         if error.vmid != KERNEL_VMID {
             self.processes.stopped(self.id, pasid);
         }
-        if owner.is_some() && self.may_log() {
+        if owner.is_some() {
             let (pid, what, code) = (pid(owner), error.name(), error.code());
-            dev_warn!(
+            dev_warn_ratelimited!(
                 self.dev,
                 "cp: fault of process {pid} (PASID {pasid}): {what}, code {code}; its queue stops\n"
             );
@@ -192,11 +161,11 @@ impl InterruptSink for Dispatch {
         trace::vm_fault(fault.pasid.into(), pid as u32, fault.address(), raw);
         // Once a process's queues are stopped, what was still under way is no news.
         let news = owner.is_some() || fault.vmid == KERNEL_VMID;
-        if news && self.may_log() {
+        if news {
             let access = if fault.write { "write to" } else { "read of" };
             let (pasid, vmid, address) = (fault.pasid, fault.vmid, fault.address());
             let client = status.map_or(0, |status| status.client);
-            dev_warn!(
+            dev_warn_ratelimited!(
                 self.dev,
                 "fault: {access} {address:#x}, process {pid} (PASID {pasid}, VMID {vmid}, \
                  client {client:#x}): its queues stop\n"

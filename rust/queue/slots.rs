@@ -7,12 +7,13 @@ use super::Owner;
 use core::fmt;
 use hw::doorbell::{Slot, SDMA_QUEUES};
 use hw::ip::GFX90A_SDMA_ENGINES;
+use kernel::dev_warn;
 use kernel::prelude::*;
 use kernel::sync::{new_condvar, new_spinlock, Arc, CondVar, SpinLock};
 use kernel::time::{msecs_to_jiffies, Instant, Monotonic};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
-use kernel::{dev_err, dev_warn};
 
+use crate::kern::ratelimit::dev_err_ratelimited;
 use crate::kern::workqueue;
 
 const SLOTS: usize = SDMA_QUEUES as usize;
@@ -258,7 +259,7 @@ impl Engine {
     /// The slot is lost until the device is taken down, and with it the queue's memory and VMID, which the engine
     /// may still use.
     fn hangs(&self, rlc: &Rlc, slot: u8, error: Error) {
-        dev_err!(
+        dev_err_ratelimited!(
             &*rlc.gpu.dev,
             "sdma{}: slot {slot} hangs with queue {} of process {}: {error:?}\n",
             self.number,

@@ -14,14 +14,15 @@ use super::queue::Queue;
 use super::scheduler::{Scheduler, State};
 use super::table::{Entry, Loaded, Seat, Step, Table};
 use crate::ip::gfx::Gfx;
+use crate::kern::ratelimit::{dev_err_ratelimited, dev_warn_ratelimited};
 use crate::kern::workqueue;
 use core::fmt;
 use hw::queue::MEC_PIPES;
+use kernel::dev_warn;
 use kernel::prelude::*;
 use kernel::sync::{new_condvar, new_mutex, Arc, CondVar, Mutex, MutexGuard};
 use kernel::time::{msecs_to_jiffies, Instant, Monotonic};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
-use kernel::{dev_err, dev_warn};
 
 /// How long a queue with work stays at least while another waits, milliseconds.
 const QUANTUM_MS: i64 = 20;
@@ -165,7 +166,7 @@ impl Shared {
             Ok(loaded) => entry.seat = Seat::In(loaded),
             Err(error) => {
                 let owner = queue.owner;
-                dev_err!(
+                dev_err_ratelimited!(
                     &*queue.gpu.dev,
                     "queue {} of process {} cannot be loaded: {error:?}\n",
                     owner.queue,
@@ -283,7 +284,7 @@ fn follow(entry: &mut Entry) {
     match step {
         Step::Drain if held >= DRAIN_MS => {
             let owner = entry.queue.owner;
-            dev_warn!(
+            dev_warn_ratelimited!(
                 &*entry.queue.gpu.dev,
                 "compute queue {} of process {} does not leave the hardware: it is reset\n",
                 owner.queue,
@@ -300,7 +301,7 @@ fn follow(entry: &mut Entry) {
         }
         Step::PipeReset if held >= RESET_MS => {
             let owner = entry.queue.owner;
-            dev_err!(
+            dev_err_ratelimited!(
                 &*entry.queue.gpu.dev,
                 "compute queue {} of process {} survives a reset of its pipe: its HQD is lost\n",
                 owner.queue,

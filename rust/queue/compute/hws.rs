@@ -14,6 +14,7 @@ use super::queue::Queue;
 use super::scheduler::{Scheduler, State};
 use crate::gpu::Gpu;
 use crate::ip::gfx::Gfx;
+use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::workqueue;
 use core::fmt;
 use firmware::Firmware;
@@ -104,7 +105,7 @@ impl Shared {
         };
         if !queue.has_failed() {
             let owner = queue.owner;
-            dev_warn!(
+            dev_warn_ratelimited!(
                 &*self.dev,
                 "compute queue {} of process {} does not leave the hardware: it is reset\n",
                 owner.queue,
