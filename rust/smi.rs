@@ -64,15 +64,27 @@ impl Happening<'_> {
     }
 }
 
-/// A line that is being written; what does not fit is cut off.
+/// A line that is being written; what does not fit, with room for its end, is cut off.
 struct Line {
     bytes: [u8; LINE],
     len: usize,
 }
 
+impl Line {
+    /// Ends the line.
+    fn end(mut self) -> Self {
+        if let Some(place) = self.bytes.get_mut(self.len) {
+            *place = b'\n';
+            self.len += 1;
+        }
+        self
+    }
+}
+
 impl Write for Line {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        for (place, byte) in self.bytes.iter_mut().skip(self.len).zip(text.bytes()) {
+        let room = self.bytes.iter_mut().take(LINE - 1).skip(self.len);
+        for (place, byte) in room.zip(text.bytes()) {
             *place = byte;
             self.len += 1;
         }
@@ -156,18 +168,18 @@ impl Smi {
         // Writing to a line does not fail.
         let _ = match what {
             Happening::VmFault(who) => {
-                writeln!(line, "{number:x} {:x}:{}", who.pid, who.name)
+                write!(line, "{number:x} {:x}:{}", who.pid, who.name)
             }
             Happening::Evicted(pid, why) => {
-                writeln!(line, "{number:x} {now} -{pid} {gpu:x} {why}")
+                write!(line, "{number:x} {now} -{pid} {gpu:x} {why}")
             }
-            Happening::Restored(pid) => writeln!(line, "{number:x} {now} -{pid} {gpu:x} 0"),
+            Happening::Restored(pid) => write!(line, "{number:x} {now} -{pid} {gpu:x} 0"),
             Happening::Resetting(cause) | Happening::Reset(cause) => {
                 let cause = cause.to_str().unwrap_or("");
-                writeln!(line, "{number:x} {resets:x} {cause}")
+                write!(line, "{number:x} {resets:x} {cause}")
             }
         };
-        line
+        line.end()
     }
 }
 

@@ -2,6 +2,7 @@
 /* SMI_EVENTS: who is told what happens to a GPU. */
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 #include "kfd_harness.h"
 #include "packets.h"
@@ -96,12 +97,17 @@ static const char *line_with(int fd, char *text, const char *start)
  * Takes memory away that the GPU has: queues are halted until it has it again,
  * for which there is time before, if it was taken away (also by a fork) already.
  */
-static void evict(struct kfd_bo *lent)
+static void evict_settled(struct kfd_bo *lent)
 {
-	usleep(SETTLED_MS * 1000);
 	*(volatile char *)lent->cpu = 1;
 	madvise(lent->cpu, lent->size, MADV_DONTNEED);
 	*(volatile char *)lent->cpu = 2;
+}
+
+static void evict(struct kfd_bo *lent)
+{
+	usleep(SETTLED_MS * 1000);
+	evict_settled(lent);
 }
 
 TEST_F(smi, nothing_unless_wanted)
@@ -172,6 +178,44 @@ TEST_F(smi, faults)
 	EXPECT_STREQ(own, name);
 }
 
+/* A process whose name looks like a line has a fault. */
+static int fault_by_forger(void)
+{
+	struct packets p = { 0 };
+	struct kfd_queue queue;
+	struct kfd_dev dev;
+
+	if (prctl(PR_SET_NAME, "a\n9 1 -1 1\\1\n") || kfd_open(&dev) ||
+	    kfd_queue_create(&dev, &queue, RING_SIZE))
+		return 1;
+	sdma_fill(&p, (uintptr_t)kfd_reserve(KFD_PAGE, KFD_PAGE), 1, 64);
+	kfd_queue_submit(&queue, p.dwords, p.count);
+	/* As long as the queue is being stopped. */
+	usleep(NOT_MS * 1000);
+	return 0;
+}
+
+TEST_F(smi, names_forge_no_lines)
+{
+	char wanted[64];
+	pid_t pid;
+	int status;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "amdkfd shows names as they are");
+	ASSERT_EQ(0, smi_want(self->fd, MASK(KFD_SMI_EVENT_VMFAULT)));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (pid == 0)
+		_exit(fault_by_forger());
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	ASSERT_TRUE(readable(self->fd, SOON_MS));
+	read_all(self->fd, self->text);
+	snprintf(wanted, sizeof(wanted), "1 %x:a\\0129 1 -1 1\\1341\\012\n", (unsigned int)pid);
+	EXPECT_STREQ(wanted, self->text);
+}
+
 /* What does not fit is left out as whole lines. */
 TEST_F(smi, backlog)
 {
@@ -185,11 +229,15 @@ TEST_F(smi, backlog)
 	ASSERT_EQ(0, smi_open(&self->dev, &other));
 	ASSERT_EQ(0, smi_want(self->fd, both));
 	ASSERT_EQ(0, smi_want(other, both));
+	usleep(SETTLED_MS * 1000);
 	/* One reader reads all the time, which tells when it is too much for the other. */
 	for (i = 0; i < MANY && told < 8192 + KFD_SMI_EVENT_MSG_SIZE; i++) {
-		evict(&self->lent);
-		if (readable(other, SOON_MS))
+		evict_settled(&self->lent);
+		/* Until the memory is there again. */
+		do {
+			ASSERT_TRUE(readable(other, SOON_MS));
 			told += read_all(other, self->text);
+		} while (self->text[0] != 'a' && !strstr(self->text, "\na"));
 	}
 	ASSERT_LT(8192, told);
 	length = read_all(self->fd, self->text);
