@@ -11,6 +11,12 @@ pub(crate) fn is_killed() -> bool {
     unsafe { ffi::rkfd_fatal_signal_pending() }
 }
 
+/// Whether the calling thread is freeing memory for the kernel: whatever process it is of, it should not be held up.
+pub(crate) fn is_reclaiming() -> bool {
+    // SAFETY: A thread may ask this of itself.
+    unsafe { ffi::rkfd_current_is_reclaiming() }
+}
+
 /// Whether the calling thread has CAP_SYS_ADMIN.
 pub(crate) fn is_admin() -> bool {
     // SAFETY: A thread may ask this of itself.
@@ -34,11 +40,15 @@ impl Name {
     }
 }
 
+/// On one line: the process chooses the name, so what is neither a letter nor a blank is shown as its number, as the
+/// kernel does it in `/proc`.
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let letters = self.0.iter().take_while(|&&letter| letter != 0);
-        letters
-            .map(|&letter| char::from(letter))
-            .try_for_each(|letter| fmt::Write::write_char(f, letter))
+        let mut letters = self.0.iter().take_while(|&&letter| letter != 0);
+        letters.try_for_each(|&letter| match letter {
+            b'\\' => f.write_str("\\134"),
+            b' '..=b'~' => fmt::Write::write_char(f, char::from(letter)),
+            _ => write!(f, "\\{letter:03o}"),
+        })
     }
 }

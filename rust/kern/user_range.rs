@@ -40,6 +40,7 @@ pub(crate) trait Watcher: Send + Sync + 'static {
 pub(crate) struct Change {
     notifier: *mut ffi::mmu_interval_notifier,
     sequence: usize,
+    own: bool,
 }
 
 impl Change {
@@ -48,6 +49,21 @@ impl Change {
         // SAFETY: The notifier and its sequence number are those of the callback that this was made in.
         unsafe { ffi::rkfd_mmu_interval_set_seq(self.notifier, self.sequence) };
     }
+
+    /// Whether the process makes the change itself, and not to free memory: nobody else is held up then by what takes
+    /// longer than it must.
+    pub(crate) fn may_be_delayed(&self) -> bool {
+        self.own && !task::is_reclaiming()
+    }
+}
+
+/// What it means when pages cannot be had which the process should have: its own memory, not a file's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// There is no memory for now.
+    Fails,
+    /// They are left out.
+    IsLeftOut,
 }
 
 /// A moment in the life of a range.
@@ -102,7 +118,16 @@ impl<T: Watcher> Operations<T> {
         }
         // SAFETY: The notifier is the first member of an `Inner<T>`, which stays until the notifier is removed.
         let inner = unsafe { &*notifier.cast::<Inner<T>>() };
-        inner.watcher.invalidate(&Change { notifier, sequence });
+        // SAFETY: The range is valid during the call.
+        let mm = unsafe { (*range).mm };
+        let own = kernel::current!()
+            .mm()
+            .is_some_and(|own| own.as_raw() == mm);
+        inner.watcher.invalidate(&Change {
+            notifier,
+            sequence,
+            own,
+        });
         true
     }
 }
@@ -160,12 +185,14 @@ impl<T: Watcher> Watch<T> {
     /// [`Watch::is_stale`] has said no, until the next change.
     ///
     /// EBUSY when the range has changed since `stamp`, ESRCH when the address space is at its end, EINTR when the
-    /// caller is killed, ENOMEM, also when the process itself would get no page; see [`DmaMap::new`] for the rest. Takes the mmap lock.
+    /// caller is killed, ENOMEM, also when the process itself would get no page, if that is what is `missing`; see
+    /// [`DmaMap::new`] for the rest. Takes the mmap lock.
     pub(crate) fn map_pages(
         &self,
         dev: &ARef<Device>,
         stamp: Stamp,
         write: bool,
+        missing: Missing,
     ) -> Result<DevicePages> {
         let mm = self.space.user().ok_or(ESRCH)?;
         let gfp = GFP_KERNEL | __GFP_NOWARN;
@@ -175,20 +202,32 @@ impl<T: Watcher> Watch<T> {
             let _lock = mm.mmap_read_lock();
             let end = self.start + self.size;
             let mut at = self.start;
+            let mut count = BATCH;
             // SAFETY: The mmap lock is held.
             while let Some(vma) = unsafe { Extent::next(&mm, at, end) } {
                 if task::is_killed() {
                     return Err(EINTR);
                 }
-                at = vma.to.min(vma.from + BATCH * PAGE_SIZE);
+                if !vma.is_readable() {
+                    at = vma.to;
+                    continue;
+                }
+                count = count.min((vma.to - vma.from) / PAGE_SIZE);
+                at = vma.from + count * PAGE_SIZE;
                 let first = (vma.from - self.start) / PAGE_SIZE;
-                let part = frames
-                    .get_mut(first..first + (at - vma.from) / PAGE_SIZE)
-                    .ok_or(EFAULT)?;
+                let part = frames.get_mut(first..first + count).ok_or(EFAULT)?;
                 match self.fault_in(stamp, vma.from, part, write)? {
-                    Some(writable) => Span::add(&mut spans, first, part.len(), writable)?,
+                    Some(writable) => {
+                        Span::add(&mut spans, first, count, writable)?;
+                        count = BATCH.min(2 * count);
+                    }
+                    // Only the pages that cannot be had are left out.
+                    None if count > 1 => {
+                        at = vma.from;
+                        count /= 2;
+                    }
                     // There is nothing that such memory can lack but pages to be had.
-                    None if vma.is_ordinary() => return Err(ENOMEM),
+                    None if vma.anonymous && missing == Missing::Fails => return Err(ENOMEM),
                     None => {}
                 }
             }
@@ -212,7 +251,7 @@ impl<T: Watcher> Watch<T> {
     }
 
     /// Faults the pages from `from` on in, which are of one VMA; whether they may be written. `None` when the process
-    /// has nothing there.
+    /// does not have one of them, or cannot get it.
     fn fault_in(
         &self,
         stamp: Stamp,
@@ -296,9 +335,9 @@ impl Extent {
         (extent.from < end).then_some(extent)
     }
 
-    /// Whether it is the process's own memory, which it may read.
-    fn is_ordinary(&self) -> bool {
-        self.anonymous && self.flags & ALLOWED == flags::READ
+    /// Whether it is memory, which the process may read.
+    fn is_readable(&self) -> bool {
+        self.flags & ALLOWED == flags::READ
     }
 }
 
@@ -317,11 +356,7 @@ pub(crate) fn is_memory(space: &AddressSpace, start: usize, size: usize, write: 
     while at < end {
         // SAFETY: The mmap lock is held.
         match unsafe { Extent::next(&mm, at, end) } {
-            Some(vma)
-                if vma.from == at
-                    && vma.flags & ALLOWED == flags::READ
-                    && vma.flags & write == write =>
-            {
+            Some(vma) if vma.from == at && vma.is_readable() && vma.flags & write == write => {
                 at = vma.to;
             }
             _ => return false,

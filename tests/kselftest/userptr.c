@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "kfd_harness.h"
+#include "lend.h"
 #include "packets.h"
 #include "trace.h"
 
@@ -44,43 +45,6 @@ FIXTURE_SETUP(userptr)
 FIXTURE_TEARDOWN(userptr)
 {
 	kfd_close(&self->dev);
-}
-
-static int lend(const struct kfd_dev *dev, void *mem, size_t size, uint32_t flags,
-		uint64_t *handle)
-{
-	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
-		.va_addr = (uintptr_t)mem,
-		.mmap_offset = (uintptr_t)mem,
-		.size = size,
-		.gpu_id = dev->gpu_id,
-		.flags = flags,
-	};
-	int err = kfd_alloc(dev->fd, &args);
-
-	if (err)
-		return err;
-	*handle = args.handle;
-	err = kfd_map(dev->fd, args.handle, dev->gpu_id);
-	if (err)
-		kfd_free(dev->fd, args.handle);
-	return err;
-}
-
-static void *anonymous(void *at, size_t size, int prot)
-{
-	return mmap(at, size, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-}
-
-static bool all(const void *p, uint8_t value, size_t size)
-{
-	const uint8_t *bytes = p;
-	size_t i;
-
-	for (i = 0; i < size; i++)
-		if (bytes[i] != value)
-			return false;
-	return true;
 }
 
 /* 0, or ETIMEDOUT when the copy does not end in time. */
@@ -210,6 +174,35 @@ TEST_F(userptr, file_shared)
 	/* The file's pages go, the mapping stays. */
 	ASSERT_EQ(0, ftruncate(file, 0));
 	EXPECT_GPU_SEES_NOTHING();
+}
+
+/* Of a file that has become shorter, what is left is still there. */
+TEST_F(userptr, file_cut)
+{
+	const size_t kept = 5 * KFD_PAGE;
+	int file = memfd_create("userptr", 0);
+	struct packets p = { 0 };
+
+	ASSERT_LE(0, file);
+	ASSERT_EQ(0, ftruncate(file, SIZE));
+	ASSERT_EQ(self->mem, mmap(self->mem, SIZE, PROT_READ | PROT_WRITE,
+				  MAP_SHARED | MAP_FIXED, file, 0));
+	memset(self->mem, 0x54, SIZE);
+	ASSERT_EQ(0, lend(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
+	EXPECT_GPU_SEES(0x54);
+	ASSERT_EQ(0, ftruncate(file, kept));
+	memset(self->vram.cpu, 0xee, SIZE);
+	sdma_copy(&p, (uintptr_t)self->vram.cpu, (uintptr_t)self->mem, kept);
+	kfd_queue_submit(&self->queue, p.dwords, p.count);
+	EXPECT_EQ(0, kfd_queue_finish(&self->queue, WAIT_MS));
+	EXPECT_TRUE(all(self->vram.cpu, 0x54, kept));
+	/* And nothing behind it. */
+	p.count = 0;
+	memset(self->vram.cpu, 0, KFD_PAGE);
+	sdma_copy(&p, (uintptr_t)self->vram.cpu, (uintptr_t)self->mem + kept, KFD_PAGE);
+	kfd_queue_submit(&self->queue, p.dwords, p.count);
+	EXPECT_QUEUE_STOPPED();
+	EXPECT_TRUE(all(self->vram.cpu, 0, KFD_PAGE));
 }
 
 TEST_F(userptr, file_private)

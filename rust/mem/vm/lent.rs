@@ -10,8 +10,9 @@ use super::{mapping::Mapping, table::Reserved, Vm};
 use crate::{
     ip::gmc::Flush,
     kern::{
+        ratelimit::{dev_err_ratelimited, dev_warn_ratelimited},
         trace,
-        user_range::{Change, DevicePages, Stamp, Watch, Watcher},
+        user_range::{Change, DevicePages, Missing, Stamp, Watch, Watcher},
         workqueue,
     },
     mem::{
@@ -45,7 +46,7 @@ const FIRST_DELAY_MS: u32 = 1;
 /// The longest time between two tries, log2 of milliseconds.
 const MOST_DELAY: u32 = 8;
 /// How long the queues may run at least before they are halted again, so that they get somewhere however fast the
-/// process changes its memory.
+/// process changes its memory. When it is others who change it (reclaim, compaction) they are not held up.
 const LEAST_RUN_MS: i64 = 10;
 /// So many runs in a row may fail before the queues go on without a range: half a minute.
 const MOST_FAILURES: u32 = 120;
@@ -144,12 +145,12 @@ impl Watcher for Lent {
         if state.now != Now::In {
             return;
         }
-        self.vm.evict();
+        self.vm.evict(change.may_be_delayed());
         state.now = Now::Invalid;
         self.invalid.store(true, Release);
         let written = state.reserved.clear(&self.vm.gpu);
         if self.vm.flush(Flush::Heavyweight).is_err() {
-            dev_err!(
+            dev_err_ratelimited!(
                 self.vm.gpu.dev,
                 "the GPU does not answer a flush: it may use memory that a process has given back\n"
             );
@@ -163,14 +164,15 @@ impl Watcher for Lent {
 }
 
 impl Vm {
-    /// One more range is invalid: the queues are off the hardware at the return. Called by the notifier.
-    fn evict(&self) {
+    /// One more range is invalid: the queues are off the hardware at the return. Who changes its own memory faster than
+    /// its queues get anywhere is slowed down by `delay`. Called by the notifier.
+    fn evict(&self, delay: bool) {
         let mut evicted = self.evicted.lock();
         evicted.invalid += 1;
         if evicted.halt.is_none() {
             let run = evicted.since.map(|since| since.elapsed().as_millis());
             let left = LEAST_RUN_MS - run.unwrap_or(LEAST_RUN_MS);
-            if left > 0 {
+            if delay && left > 0 {
                 fsleep(Delta::from_millis(left));
             }
             evicted.halt = Some(self.group.halt(Halt::Userptr));
@@ -192,7 +194,7 @@ impl Vm {
                 // It changes too fast for this call. The queues wait for it then.
                 let mut state = lent.state.lock();
                 if state.now == Now::Out {
-                    self.evict();
+                    self.evict(true);
                     state.now = Now::Invalid;
                     lent.invalid.store(true, Release);
                 }
@@ -212,7 +214,7 @@ impl Vm {
         let (bo, write) = (mapping.bo(), mapping.bo().access().write);
         for _ in 0..TRIES {
             let stamp = lent.begin();
-            let pages = match lent.map_pages(&self.gpu.dev, stamp, write) {
+            let pages = match lent.map_pages(&self.gpu.dev, stamp, write, Missing::Fails) {
                 Ok(pages) => pages,
                 Err(error) if error == EBUSY => continue,
                 Err(error) => return Err(error),
@@ -327,18 +329,22 @@ impl Vm {
         self.restore_in(delay);
     }
 
-    /// Lets the queues go on without a range whose pages cannot be had: they fault where they come to it.
+    /// Lets the queues go on without pages that cannot be had: they fault where they come to them.
     fn give_up(&self, mapping: &Arc<Mapping>, error: Error) {
         let Some(lent) = mapping.lent() else { return };
         let start = lent.range.start();
-        dev_warn!(
+        dev_warn_ratelimited!(
             self.gpu.dev,
             "memory at {start:#x} of process {} cannot be had: {error:?}\n",
             self.group.pid()
         );
-        // When it has just changed, or this fails, the next run comes here again.
         let (bo, stamp) = (mapping.bo(), lent.begin());
-        let _ = self.attach(mapping, lent, bo, stamp, DevicePages::default());
+        // What else there is of the range, or nothing.
+        let pages = lent
+            .map_pages(&self.gpu.dev, stamp, bo.access().write, Missing::IsLeftOut)
+            .unwrap_or_default();
+        // When it has just changed, or this fails, the next run comes here again.
+        let _ = self.attach(mapping, lent, bo, stamp, pages);
     }
 
     /// Nothing is lent any more, and the queues, if there are any, need not wait. Called after all mappings are taken
