@@ -75,9 +75,9 @@ impl Process {
         self.pid
     }
 
-    /// Whether the caller is in the process; a forked child is not.
+    /// Whether the caller is a thread of the process; a forked child is not, even while it shares the address space.
     pub(crate) fn is_current(&self) -> bool {
-        self.space.is_current()
+        self.space.is_current() && kernel::current!().group_leader().pid() == self.pid
     }
 
     /// Its events.

@@ -2,6 +2,7 @@
 /* Descriptors in other hands: of children, after exec, sent to strangers, used by threads, called in 32-bit manner. */
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -92,6 +93,49 @@ TEST_F(inherit, child_is_refused)
 	EXPECT_EQ(0, exit_status(pid));
 	EXPECT_EQ(0, get_version(self->dev.fd));
 	EXPECT_EQ(0x12345678, *(uint32_t *)self->bo.cpu);
+}
+
+/* What a child says that shares its parent's memory, as after vfork. */
+static struct {
+	const struct kfd_dev *dev;
+	int version, mapping, opened;
+} shared_child;
+
+static int call_in_shared_memory(void *arg)
+{
+	void *p;
+	int fd;
+
+	(void)arg;
+	shared_child.version = get_version(shared_child.dev->fd);
+	shared_child.mapping = kfd_mmap(shared_child.dev->fd, KFD_DOORBELL_SLICE,
+					KFD_OFFSET_DOORBELL |
+					KFD_OFFSET_GPU(shared_child.dev->gpu_id), &p);
+	/* Opened anew it is still the parent's address space, whose process there is. */
+	fd = open(KFD_PATH, O_RDWR | O_CLOEXEC);
+	shared_child.opened = fd < 0 ? errno : get_version(fd);
+	close(fd);
+	return 0;
+}
+
+TEST_F(inherit, child_in_the_same_memory)
+{
+	static char stack[64 * 1024] __attribute__((aligned(16)));
+	const int refused = kfd_expected(answer_file_of_other_process);
+	pid_t pid;
+
+	shared_child.dev = &self->dev;
+	pid = clone(call_in_shared_memory, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD,
+		    NULL);
+	ASSERT_LT(0, pid);
+	EXPECT_EQ(0, exit_status(pid));
+	EXPECT_EQ(refused, shared_child.version);
+	EXPECT_EQ(refused, shared_child.mapping);
+	EXPECT_EQ(refused, shared_child.opened);
+	/* Its end is not the parent's. */
+	EXPECT_EQ(0, get_version(self->dev.fd));
+	EXPECT_EQ(0, kfd_unmap(self->dev.fd, self->bo.handle, self->dev.gpu_id));
+	EXPECT_EQ(0, kfd_map(self->dev.fd, self->bo.handle, self->dev.gpu_id));
 }
 
 /* The parent goes first: the child's copies of its descriptors keep nothing of it. */
