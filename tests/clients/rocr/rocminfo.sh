@@ -23,6 +23,7 @@ result $rc "rocminfo exits 0"
 awk '/^Agent [0-9]/ { s = "" } { s = s $0 "\n" } /Device Type: *GPU/ { g = 1 } g { print s; s = "" }' $out >$out.gpu
 vram=$(($(sed -n 's/^total //p' /sys/kernel/debug/rkfd/*/vram) / 1024))
 gpu 'Name: gfx90a' "name gfx90a"
+gpu 'Marketing Name: AMD Instinct MI210' "marketing name"
 gpu 'Vendor Name: AMD' "vendor"
 gpu 'Chip ID: 29711\(0x740f\)' "chip"
 gpu 'Compute Unit: 104' "compute units"

@@ -22,7 +22,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// MI210 (1002:740f) with `vram` bytes (a power of two) behind BAR0.
+    /// MI210 (1002:740f, revision 2) with `vram` bytes (a power of two) behind BAR0.
     pub fn new(vram: u64) -> Config {
         let mut config = Config {
             bytes: Box::new([0; SIZE]),
@@ -33,7 +33,7 @@ impl Config {
         // Memory space, bus master, interrupt disable.
         config.put16(COMMAND, 0, 0x0406);
         config.put16(0x06, 0x0010, 0);
-        config.put32(0x08, 0x0380_0001, 0);
+        config.put32(0x08, 0x0380_0002, 0);
         config.put32(0x0c, 0, 0x0000_00ff);
         config.bar(0, vram, PREFETCHABLE_64);
         config.bar(2, DOORBELL_SIZE, PREFETCHABLE_64);
