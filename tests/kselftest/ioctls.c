@@ -3,6 +3,8 @@
  * Each number of the interface is answered deliberately: by an error that says
  * why it is refused, or by what it is for, whatever size the caller gives.
  */
+#include <drm/amdgpu_drm.h>
+
 #include "kfd_harness.h"
 
 #define FIRST	0x01
@@ -117,6 +119,20 @@ TEST_F(ioctls, trap_handler)
 	EXPECT_ANSWER(unknown_gpu, CALL(self, SET_TRAP_HANDLER, &args));
 }
 
+/* The layout of addresses as the render node tells it; 0 if it does not. */
+static uint32_t address_config(int drm_fd)
+{
+	uint32_t value = 0;
+	struct drm_amdgpu_info info = {
+		.query = AMDGPU_INFO_READ_MMR_REG,
+		.return_pointer = (uintptr_t)&value,
+		.return_size = sizeof(value),
+		.read_mmr_reg = { .dword_offset = 0x263e, .count = 1, .instance = UINT32_MAX },
+	};
+
+	return kfd_ioctl(drm_fd, DRM_IOCTL_AMDGPU_INFO, &info) ? 0 : value;
+}
+
 TEST_F(ioctls, tile_config)
 {
 	uint32_t tiles[64], macro_tiles[64];
@@ -131,6 +147,7 @@ TEST_F(ioctls, tile_config)
 	memset(tiles, 0xff, sizeof(tiles));
 	memset(macro_tiles, 0xff, sizeof(macro_tiles));
 	ASSERT_EQ(0, CALL(self, GET_TILE_CONFIG, &args));
+	EXPECT_EQ(address_config(self->dev.drm_fd), args.gb_addr_config);
 	EXPECT_EQ(32, args.num_tile_configs);
 	EXPECT_EQ(3, args.num_macro_tile_configs);
 	/* Nothing beyond the counts is written. */
