@@ -53,6 +53,10 @@ pub(crate) struct Gfx {
     /// Held while a bank is selected. Nothing else is taken, waited for or allocated under it.
     #[pin]
     selection: Mutex<()>,
+    /// Held while MEC_CNTL changes, also while a pipe is in reset: so that a pipe that leaves its reset does not let MECs
+    /// run that were halted meanwhile. Nothing is taken or allocated under it.
+    #[pin]
+    control: Mutex<()>,
 }
 
 /// A selected bank; what there is one of is selected again when this is dropped.
@@ -94,6 +98,7 @@ impl Gfx {
             pin_init!(Self {
                 regs,
                 selection <- new_mutex!((), "Gfx::selection"),
+                control <- new_mutex!((), "Gfx::control"),
             }),
             GFP_KERNEL,
         )
@@ -175,6 +180,7 @@ impl Gfx {
     }
 
     fn halt(&self, halt: bool) {
+        let _control = self.control.lock();
         self.regs.write(
             regs::CP_MEC_CNTL,
             cp_mec_cntl::MEC_ME1_HALT.flag(halt) | cp_mec_cntl::MEC_ME2_HALT.flag(halt),
@@ -211,9 +217,9 @@ impl Gfx {
         self.bank(hqd).regs.read(reg)
     }
 
-    /// Resets a pipe of MEC1: the queues on it are gone. Sleeps.
+    /// Resets a pipe of MEC1: the queues on it are gone. Sleeps; banks can be selected meanwhile.
     pub(crate) fn reset_pipe(&self, pipe: u8) {
-        let _lock = self.selection.lock();
+        let _control = self.control.lock();
         let pipes = cp_mec_cntl::MEC_ME1_PIPE_RESET;
         let control = self.regs.read(regs::CP_MEC_CNTL);
         self.regs.write(
