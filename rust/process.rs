@@ -21,20 +21,25 @@ use kernel::sync::{Arc, Mutex};
 use crate::gpu::Gpu;
 use crate::kern::mm_exit::{AddressSpace, Subscription};
 use crate::mem::account::Client;
-use crate::queue::{CreateQueue, UserQueue};
+use crate::queue::{self, CreateQueue, Owner, UserQueue};
 use context::Context;
 use events::{Events, Item};
 use pasid::Pasid;
 use queues::Queues;
 use table::Table;
 
-/// A process. Locks, outermost first: `life` (while things are taken from it), `queues`, a context's memory, the mmap lock, `contexts`, a context's doorbells.
+/// A process. Locks, outermost first: `life` (while things are taken from it), `creating`, `queues`, a context's memory,
+/// the mmap lock, `contexts`, a context's doorbells.
 #[pin_data]
 pub(crate) struct Process {
     space: AddressSpace,
     pid: i32,
     pasid: Pasid,
     events: Arc<Events>,
+    /// Held while a queue is made, for which memory of the process's may have to be waited for.
+    #[pin]
+    creating: Mutex<()>,
+    /// Nothing is waited for under it.
     #[pin]
     queues: Mutex<Queues>,
     #[pin]
@@ -57,6 +62,7 @@ impl Process {
                 pid: kernel::current!().group_leader().pid(),
                 pasid,
                 events,
+                creating <- kernel::new_mutex!((), "Process::creating"),
                 queues <- kernel::new_mutex!(Queues::new(), "Process::queues"),
                 contexts <- kernel::new_mutex!(Contexts::default(), "Process::contexts"),
                 life <- kernel::new_mutex!(Some(subscription), "Process::life"),
@@ -144,14 +150,24 @@ impl Process {
         }
     }
 
-    /// Makes a queue; its id and its doorbell. See [`crate::queue::create`].
+    /// Makes a queue; its id and its doorbell. ENODEV without an address space or at the end, and what
+    /// [`queue::create`] says.
     pub(crate) fn create_queue(
         &self,
         context: &Arc<Context>,
         create: CreateQueue,
     ) -> Result<(u32, Slot)> {
-        let mut queues = self.queues.lock();
-        queues.create(context, self.pid, self.pasid.get(), create)
+        let _creating = self.creating.lock();
+        let (vm, slice) = (context.vm()?, context.slice()?);
+        let id = self.queues.lock().reserve()?;
+        let owner = Owner {
+            pid: self.pid,
+            pasid: self.pasid.get(),
+            queue: id,
+        };
+        let queue = queue::create(context.gpu(), &vm, &slice, owner, create);
+        let slot = self.queues.lock().made(id, context, queue)?;
+        Ok((id, slot))
     }
 
     /// Runs `f` on queue `id`. EINVAL.
@@ -160,12 +176,18 @@ impl Process {
         id: u32,
         f: impl FnOnce(&dyn UserQueue) -> Result<T>,
     ) -> Result<T> {
-        f(self.queues.lock().get(id)?)
+        // Without the lock: only calls for this queue wait for it.
+        let (queue, _) = self.queues.lock().get(id)?;
+        f(&*queue)
     }
 
     /// Destroys queue `id`. EINVAL.
     pub(crate) fn destroy_queue(&self, id: u32) -> Result {
-        self.queues.lock().destroy(id)
+        let (queue, context) = self.queues.lock().get(id)?;
+        queue.destroy();
+        // What it has done wrong does not count against the next queue.
+        context.gpu().poll_interrupts();
+        self.queues.lock().forget(id, &queue)
     }
 
     /// The ROCm runtime announces itself. EBUSY if it has done so already, EEXIST if there are queues.
@@ -207,6 +229,18 @@ impl Process {
         drop(life.take());
     }
 
+    /// Destroys the queues on `context`, to which none come any more once those that are being made are there.
+    fn destroy_on(&self, context: &Arc<Context>) {
+        drop(self.creating.lock());
+        loop {
+            let queue = self.queues.lock().take_on(context);
+            let Some(queue) = queue else { break };
+            queue.destroy();
+        }
+        // Its number may be another process's next.
+        context.gpu().poll_interrupts();
+    }
+
     /// Ends the contexts that `which` says. They stay in the list meanwhile; who finds one there can add nothing to
     /// it. The caller holds `life`.
     fn end_contexts(&self, which: impl Fn(&Arc<Context>) -> bool) {
@@ -220,7 +254,7 @@ impl Process {
                 .cloned();
             let Some(context) = found else { return };
             context.close();
-            self.queues.lock().destroy_on(&context);
+            self.destroy_on(&context);
             context.release();
             self.contexts
                 .lock()

@@ -112,8 +112,8 @@ pub(crate) trait UserQueue: Send + Sync {
         Err(EINVAL)
     }
 
-    /// Takes it off the hardware, whatever it is doing. Nothing happens the second time. When the hardware does not let
-    /// go of it, its memory is kept until the device goes.
+    /// Takes it off the hardware, whatever it is doing. Nothing happens the second time, but for waiting for the first.
+    /// When the hardware does not let go of it, its memory is kept until the device goes.
     fn destroy(&self);
 }
 

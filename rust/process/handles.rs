@@ -33,11 +33,30 @@ impl<T> Handles<T> {
 
     /// Puts an object in and gives its number. ENOMEM, ENOSPC.
     pub(super) fn insert(&mut self, object: T) -> Result<u32> {
+        let number = self.reserve()?;
+        self.fill(number, object);
+        Ok(number)
+    }
+
+    /// Takes a number for an object that comes later, by [`Handles::fill`], or does not: [`Handles::give_back`]. Nobody
+    /// finds anything under it meanwhile. ENOMEM, ENOSPC.
+    pub(super) fn reserve(&mut self) -> Result<u32> {
         let number = self.next()?;
-        let place = self.place(number).ok_or(EINVAL)?;
-        *place = Some(object);
         self.free.pop();
         Ok(number)
+    }
+
+    /// Puts the object in for which `number` was taken.
+    pub(super) fn fill(&mut self, number: u32, object: T) {
+        if let Some(place) = self.place(number) {
+            *place = Some(object);
+        }
+    }
+
+    /// The object for which `number` was taken does not come.
+    pub(super) fn give_back(&mut self, number: u32) {
+        // Cannot fail: see `next`.
+        let _ = self.free.push_within_capacity(number);
     }
 
     /// Whether there are none.
@@ -58,8 +77,7 @@ impl<T> Handles<T> {
     /// Takes the object of a number out.
     pub(super) fn take(&mut self, number: u32) -> Option<T> {
         let object = self.place(number)?.take()?;
-        // Cannot fail: see `next`.
-        let _ = self.free.push_within_capacity(number);
+        self.give_back(number);
         Some(object)
     }
 

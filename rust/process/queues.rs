@@ -7,7 +7,7 @@ use kernel::sync::Arc;
 
 use super::context::Context;
 use super::handles::Handles;
-use crate::queue::{self, CreateQueue, Owner, UserQueue};
+use crate::queue::UserQueue;
 
 /// A queue, and what it is on.
 struct Entry {
@@ -31,39 +31,36 @@ impl Queues {
         }
     }
 
-    /// Makes a queue of the process `pid`, `pasid`, and gives its id and
-    /// doorbell. ENODEV without an address space or at the end,
-    /// and what [`queue::create`] says.
-    pub(super) fn create(
-        &mut self,
-        context: &Arc<Context>,
-        pid: i32,
-        pasid: u16,
-        create: CreateQueue,
-    ) -> Result<(u32, Slot)> {
-        let id = self.entries.next()?;
-        let owner = Owner {
-            pid,
-            pasid,
-            queue: id,
-        };
-        let (vm, slice) = (context.vm()?, context.slice()?);
-        let queue = queue::create(context.gpu(), &vm, &slice, owner, create)?;
-        let slot = queue.doorbell();
-        let entry = Entry {
-            queue,
-            context: context.clone(),
-        };
-        self.entries.insert(entry)?;
-        Ok((id, slot))
+    /// A number for a queue that is about to be made. ENOMEM, ENOSPC.
+    pub(super) fn reserve(&mut self) -> Result<u32> {
+        self.entries.reserve()
     }
 
-    /// The queue `id`. EINVAL.
-    pub(super) fn get(&mut self, id: u32) -> Result<&dyn UserQueue> {
-        self.entries
-            .get_mut(id)
-            .map(|entry| &*entry.queue)
-            .ok_or(EINVAL)
+    /// The queue of number `id` was made on `context`, or was not; how that went.
+    pub(super) fn made(
+        &mut self,
+        id: u32,
+        context: &Arc<Context>,
+        queue: Result<Arc<dyn UserQueue>>,
+    ) -> Result<Slot> {
+        match queue {
+            Ok(queue) => {
+                let slot = queue.doorbell();
+                let context = context.clone();
+                self.entries.fill(id, Entry { queue, context });
+                Ok(slot)
+            }
+            Err(error) => {
+                self.entries.give_back(id);
+                Err(error)
+            }
+        }
+    }
+
+    /// The queue `id`, and what it is on. EINVAL.
+    pub(super) fn get(&mut self, id: u32) -> Result<(Arc<dyn UserQueue>, Arc<Context>)> {
+        let entry = self.entries.get_mut(id).ok_or(EINVAL)?;
+        Ok((entry.queue.clone(), entry.context.clone()))
     }
 
     /// Whether there are none.
@@ -88,20 +85,21 @@ impl Queues {
         self.runtime = false;
     }
 
-    /// Destroys queue `id`. EINVAL.
-    pub(super) fn destroy(&mut self, id: u32) -> Result {
-        let entry = self.entries.take(id).ok_or(EINVAL)?;
-        entry.queue.destroy();
+    /// Forgets queue `id`, which is `queue`. EINVAL if it is not any more.
+    pub(super) fn forget(&mut self, id: u32, queue: &Arc<dyn UserQueue>) -> Result {
+        let entry = self.entries.get_mut(id).ok_or(EINVAL)?;
+        if !Arc::ptr_eq(&entry.queue, queue) {
+            return Err(EINVAL);
+        }
+        drop(self.entries.take(id));
         Ok(())
     }
 
-    /// Destroys the queues on `context`.
-    pub(super) fn destroy_on(&mut self, context: &Arc<Context>) {
-        while let Some(entry) = self
+    /// Takes a queue on `context` out, if there is one.
+    pub(super) fn take_on(&mut self, context: &Arc<Context>) -> Option<Arc<dyn UserQueue>> {
+        let entry = self
             .entries
-            .take_if(|entry| Arc::ptr_eq(&entry.context, context))
-        {
-            entry.queue.destroy();
-        }
+            .take_if(|entry| Arc::ptr_eq(&entry.context, context))?;
+        Some(entry.queue)
     }
 }

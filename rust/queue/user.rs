@@ -109,8 +109,8 @@ impl UserQueue for SdmaQueue {
     /// Takes the queue off the hardware, whatever it is doing; jobs that are not done fail. Nothing happens the second
     /// time. When the engine hangs, the queue's memory is kept until the device goes. Bounded; sleeps.
     fn destroy(&self) {
-        let inner = self.inner.lock().take();
-        if let Some(inner) = inner {
+        let mut held = self.inner.lock();
+        if let Some(inner) = held.take() {
             trace::queue_destroy(self.owner.pid as u32, self.owner.queue);
             let gone = inner.rlc.gone();
             drop(inner);

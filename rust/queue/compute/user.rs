@@ -114,8 +114,8 @@ impl UserQueue for ComputeQueue {
     }
 
     fn destroy(&self) {
-        let queue = self.queue.lock().take();
-        if let Some(queue) = queue {
+        let mut held = self.queue.lock();
+        if let Some(queue) = held.take() {
             trace::queue_destroy(self.owner.pid as u32, self.owner.queue);
             // One that cannot be got off was reported, and stays with the scheduler.
             let _ = queue.gpu.compute.remove(&queue);
