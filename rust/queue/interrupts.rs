@@ -10,6 +10,7 @@ use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::trace;
 use crate::ring::Rings;
 use crate::smi::{Happening, Smi, Who};
+use core::cell::Cell;
 use hw::ih::{CpEop, CpError, FaultStatus, SdmaErrorKind, ShaderMessage, VmFault};
 use hw::topology::gpu_id::GpuId;
 use kernel::device::Device;
@@ -113,7 +114,7 @@ impl InterruptSink for Dispatch {
             self.rings.refused(engine);
             return;
         }
-        let owner = self.slots.fail(Some(engine), vmid, EIO);
+        let owner = self.slots.fail(Some(engine), pasid, EIO);
         self.stopped(pasid);
         let pid = pid(owner);
         dev_warn_ratelimited!(
@@ -124,31 +125,41 @@ impl InterruptSink for Dispatch {
 
     fn cp_error(&self, error: &CpError) {
         let (pasid, doorbell) = (error.pasid, error.doorbell());
+        // The CP itself tells the owner of an AQL queue, by its queue_inactive_signal, and for a runtime that goes on
+        // from there, the event of a hang would be the end. A queue of PM4 packets has no such signal.
+        let told = Cell::new(true);
         // Without a doorbell there is no telling which of the process's queues it was.
         let owner = self.compute.fail(&|queue| {
-            queue.owner().pasid == pasid && doorbell.is_none_or(|slot| queue.doorbell() == slot)
+            let meant = queue.owner().pasid == pasid
+                && doorbell.is_none_or(|slot| queue.doorbell() == slot);
+            if meant {
+                told.set(told.get() && queue.is_aql() && doorbell.is_some());
+            }
+            meant
         });
-        if error.vmid != KERNEL_VMID {
+        // One that was stopped before is no news.
+        let Some(Owner { pid, queue, .. }) = owner else {
+            return;
+        };
+        if !told.get() {
             self.processes.stopped(self.id, pasid);
         }
-        if owner.is_some() {
-            let (pid, what, code) = (pid(owner), error.name(), error.code());
-            dev_warn_ratelimited!(
-                self.dev,
-                "cp: fault of process {pid} (PASID {pasid}): {what}, code {code}; its queue stops\n"
-            );
-        }
+        let (what, code) = (error.name(), error.code());
+        dev_warn_ratelimited!(
+            self.dev,
+            "cp: fault of queue {queue} of process {pid} (PASID {pasid}): {what}, code {code}; it stops\n"
+        );
     }
 
     fn vm_fault(&self, fault: &VmFault, status: Option<FaultStatus>) {
         let owner = if fault.vmid == KERNEL_VMID {
             None
         } else {
-            // By process: its VMID may be another's by now.
+            // All queues of the process, as amdkfd does. By PASID: its VMID may be another's by now, and it may have two.
             let compute = self
                 .compute
                 .fail(&|queue| queue.owner().pasid == fault.pasid);
-            self.slots.fail(None, fault.vmid, EFAULT).or(compute)
+            self.slots.fail(None, fault.pasid, EFAULT).or(compute)
         };
         if fault.vmid != KERNEL_VMID {
             let who = self.processes.fault(self.id, fault.pasid, fault);

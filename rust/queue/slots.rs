@@ -507,8 +507,9 @@ impl Slots {
         }
     }
 
-    /// Stops the queues of VMID `vmid` on `engine`, or on all engines; their jobs fail with `error`. Gives the owner of one of them. Allocates nothing; the hardware lets go of them later.
-    pub(super) fn fail(&self, engine: Option<u8>, vmid: u8, error: Error) -> Option<Owner> {
+    /// Stops the queues of the process `pasid` on `engine`, or on all engines; their jobs fail with `error`. Gives the
+    /// owner of one of them. Allocates nothing; the hardware lets go of them later.
+    pub(super) fn fail(&self, engine: Option<u8>, pasid: u16, error: Error) -> Option<Owner> {
         let mut owner = None;
         for one in &self.engines {
             if engine.is_some_and(|number| number != one.number) {
@@ -516,7 +517,8 @@ impl Slots {
             }
             // Ends, since who has failed is not meant any more.
             loop {
-                let meant = one.some(|entry| entry.rlc.vmid() == vmid && !entry.rlc.has_failed());
+                let meant =
+                    one.some(|entry| entry.rlc.owner.pasid == pasid && !entry.rlc.has_failed());
                 let Some(Some(first)) = meant.first() else {
                     break;
                 };
