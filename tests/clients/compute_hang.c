@@ -1,112 +1,56 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A compute queue that hangs, on the word of the test: its process gets rid of
- * it in bounded time, and a neighbour's queue does all of its work meanwhile.
- * Only with the model.
+ * it in bounded time and is told, who watches the GPU is told, and a neighbour's
+ * queue does all of its work meanwhile. Only with the model.
  */
+#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/model.h"
+#include "common/neighbour.h"
 #include "common/tap.h"
 #include "kfd_compute.h"
+#include "kfd_event.h"
 
 #define RING		(16u << 10)
 #define TIMEOUT_MS	20000u
+#define SOON_MS		5000u
 /* Two seconds to drain, half a second each for the resets; and a slow machine. */
 #define BOUND_MS	10000u
-
-/* One line to a process and one back. */
-struct neighbour {
-	pid_t pid;
-	int to, from;
-};
 
 struct owner {
 	struct kfd_dev dev;
 	struct kfd_save save;
 	struct kfd_compute queue;
+	uint32_t exception, fault;
+	int watch;			/* lines about resets */
 };
 
-static void own(struct owner *owner, bool aql)
+static bool watch(struct owner *owner)
+{
+	struct kfd_ioctl_smi_events_args args = { .gpuid = owner->dev.gpu_id };
+	const uint64_t resets = KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_GPU_PRE_RESET) |
+				KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_GPU_POST_RESET);
+
+	if (kfd_ioctl(owner->dev.fd, AMDKFD_IOC_SMI_EVENTS, &args))
+		return false;
+	owner->watch = (int)args.anon_fd;
+	return write(owner->watch, &resets, sizeof(resets)) == sizeof(resets);
+}
+
+static void own(struct owner *owner)
 {
 	if (kfd_open(&owner->dev) || kfd_save_create(&owner->dev, &owner->save) ||
-	    kfd_compute_create(&owner->dev, &owner->queue, &owner->save, aql, RING))
-		die("a queue cannot be made");
-}
-
-/* Works until it is told to stop, whenever it has been told to go; ends where any work is lost. */
-static int neighbour_main(int from, int to)
-{
-	struct owner owner;
-	char word;
-
-	own(&owner, true);
-	if (!kfd_compute_works(&owner.queue, TIMEOUT_MS) || write(to, "r", 1) != 1)
-		return 1;
-	while (read(from, &word, 1) == 1 && word == 'g') {
-		for (;;) {
-			fd_set set;
-			struct timeval now = { 0 };
-
-			if (!kfd_compute_works(&owner.queue, TIMEOUT_MS))
-				return 1;
-			FD_ZERO(&set);
-			FD_SET(from, &set);
-			if (select(from + 1, &set, NULL, NULL, &now) == 1)
-				break;
-		}
-		if (read(from, &word, 1) != 1 || write(to, "y", 1) != 1)
-			return 1;
-	}
-	return kfd_compute_destroy(&owner.dev, &owner.queue) != 0;
-}
-
-static void start(struct neighbour *n)
-{
-	int to[2], from[2];
-	char word;
-
-	fflush(stdout);
-	if (pipe(to) || pipe(from))
-		die("no pipe");
-	n->pid = fork();
-	if (n->pid == 0) {
-		close(to[1]);
-		close(from[0]);
-		exit(neighbour_main(to[0], from[1]));
-	}
-	close(to[0]);
-	close(from[1]);
-	n->to = to[1];
-	n->from = from[0];
-	if (n->pid < 0 || read(n->from, &word, 1) != 1)
-		die("the neighbour does not start");
-}
-
-static void go(const struct neighbour *n)
-{
-	if (write(n->to, "g", 1) != 1)
-		die("the neighbour is gone");
-}
-
-/* Whether it has done work since it was told to go, and none was lost. */
-static bool worked(const struct neighbour *n)
-{
-	char word;
-
-	return write(n->to, "s", 1) == 1 && read(n->from, &word, 1) == 1 && word == 'y';
-}
-
-static bool ended(struct neighbour *n)
-{
-	int status;
-
-	close(n->to);
-	return waitpid(n->pid, &status, 0) == n->pid && WIFEXITED(status) &&
-	       WEXITSTATUS(status) == 0;
+	    event_create(&owner->dev, KFD_IOC_EVENT_HW_EXCEPTION, true, &owner->exception) ||
+	    event_create(&owner->dev, KFD_IOC_EVENT_MEMORY, true, &owner->fault) ||
+	    !watch(owner))
+		die("the device does not open");
 }
 
 /* The next queue that has something to do hangs: nobody else has, by now. */
@@ -120,8 +64,60 @@ static unsigned long long since_ms(unsigned long long begin)
 	return (now_ns() - begin) / 1000000;
 }
 
+/* The lines of one reset, the @number-th of this GPU as far as this program knows. */
+static bool watcher_told(const struct owner *owner, unsigned int *number)
+{
+	unsigned int event[2], seq[2];
+	char text[512], cause[2][64];
+	size_t length = 0;
+	bool ok;
+
+	memset(text, 0, sizeof(text));
+	while (length < sizeof(text) - 1) {
+		struct pollfd p = { .fd = owner->watch, .events = POLLIN };
+		ssize_t n;
+
+		if (poll(&p, 1, length ? 200 : (int)SOON_MS) != 1)
+			break;
+		n = read(owner->watch, text + length, sizeof(text) - 1 - length);
+		if (n <= 0)
+			break;
+		length += (size_t)n;
+	}
+	ok = sscanf(text, "%x %x %63[^\n]\n%x %x %63[^\n]\n", &event[0], &seq[0], cause[0],
+		    &event[1], &seq[1], cause[1]) == 6 &&
+	     event[0] == KFD_SMI_EVENT_GPU_PRE_RESET &&
+	     event[1] == KFD_SMI_EVENT_GPU_POST_RESET &&
+	     seq[0] == seq[1] && seq[0] > *number &&
+	     !strcmp(cause[0], "compute queue hang") && !strcmp(cause[0], cause[1]) &&
+	     strchr(strchr(text, '\n') + 1, '\n') == text + length - 1;
+	if (ok)
+		*number = seq[0];
+	else
+		tap_note("lines: '%s'", text);
+	return ok;
+}
+
+/* The event of the exception says what it was, once, and there was no fault. */
+static bool process_told(const struct owner *owner)
+{
+	struct kfd_event_data data = { .event_id = owner->exception };
+	const struct kfd_hsa_hw_exception_data *what = &data.hw_exception_data;
+	const int err = event_wait_many(&owner->dev, &data, 1, true, SOON_MS);
+
+	if (!err && what->gpu_id == owner->dev.gpu_id && !what->memory_lost &&
+	    what->reset_type == KFD_HW_EXCEPTION_PER_ENGINE_RESET &&
+	    what->reset_cause == KFD_HW_EXCEPTION_GPU_HANG)
+		return event_wait(&owner->dev, owner->exception, 0) == ETIMEDOUT &&
+		       event_wait(&owner->dev, owner->fault, 0) == ETIMEDOUT;
+	tap_note("wait: %d; type %u, cause %u, lost %u, gpu %u", err, what->reset_type,
+		 what->reset_cause, what->memory_lost, what->gpu_id);
+	return false;
+}
+
 static void destroyed(struct owner *owner, const struct neighbour *n, bool aql)
 {
+	static unsigned int resets;
 	const char *kind = aql ? "AQL" : "PM4";
 	unsigned long long begin, took;
 	struct kfd_compute other;
@@ -130,12 +126,15 @@ static void destroyed(struct owner *owner, const struct neighbour *n, bool aql)
 	ok = !kfd_compute_create(&owner->dev, &owner->queue, &owner->save, aql, RING);
 	tap_ok(ok && kfd_compute_works(&owner->queue, TIMEOUT_MS) && hang(owner),
 	       "a queue of %s packets hangs", kind);
-	go(n);
+	neighbour_go(n);
 	begin = now_ns();
 	ok = !kfd_compute_destroy(&owner->dev, &owner->queue);
 	took = since_ms(begin);
 	tap_ok(ok && took < BOUND_MS, "it is taken off in bounded time (%llu ms)", took);
-	tap_ok(worked(n), "the neighbour's queue goes on with no lost work");
+	tap_ok(process_told(owner), "its process is told of the exception");
+	tap_ok(watcher_told(owner, &resets), "who watches the GPU is told of the reset");
+	tap_ok(neighbour_worked(n),
+	       "the neighbour's queue goes on with no lost work, and hears of nothing");
 	ok = !kfd_compute_create(&owner->dev, &other, &owner->save, aql, RING) &&
 	     kfd_compute_works(&other, TIMEOUT_MS);
 	tap_ok(ok && !kfd_compute_destroy(&owner->dev, &other),
@@ -157,19 +156,20 @@ static void left_behind(const struct neighbour *n)
 		die("no pipe");
 	pid = fork();
 	if (pid == 0) {
-		own(&owner, false);
-		word = hang(&owner) ? 'y' : 'n';
+		own(&owner);
+		ok = !kfd_compute_create(&owner.dev, &owner.queue, &owner.save, false, RING);
+		word = ok && hang(&owner) ? 'y' : 'n';
 		_exit(write(hangs[1], &word, 1) != 1);
 	}
 	close(hangs[1]);
 	tap_ok(pid > 0 && read(hangs[0], &word, 1) == 1 && word == 'y',
 	       "a queue hangs that is not destroyed");
-	go(n);
+	neighbour_go(n);
 	begin = now_ns();
 	ok = waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 	took = since_ms(begin);
 	tap_ok(ok && took < BOUND_MS, "its process ends in bounded time (%llu ms)", took);
-	tap_ok(worked(n), "the neighbour's queue goes on with no lost work");
+	tap_ok(neighbour_worked(n), "the neighbour's queue goes on with no lost work");
 	close(hangs[0]);
 }
 
@@ -183,12 +183,11 @@ int main(void)
 		tap_skip("hung queues", "no model");
 		return tap_end();
 	}
-	start(&n);
-	if (kfd_open(&owner.dev) || kfd_save_create(&owner.dev, &owner.save))
-		die("the device does not open");
+	neighbour_start(&n);
+	own(&owner);
 	destroyed(&owner, &n, false);
 	destroyed(&owner, &n, true);
 	left_behind(&n);
-	tap_ok(ended(&n), "the neighbour never missed anything");
+	tap_ok(neighbour_ended(&n), "the neighbour never missed anything");
 	return tap_end();
 }

@@ -17,6 +17,7 @@ enum pm4_op {
 	PM4_WRITE_DATA = 0x37,
 	PM4_WAIT_REG_MEM = 0x3c,
 	PM4_INDIRECT_BUFFER = 0x3f,
+	PM4_COPY_DATA = 0x40,
 	PM4_RELEASE_MEM = 0x49,
 };
 
@@ -44,6 +45,17 @@ static inline void pm4_write(struct packets *p, uint64_t address, uint32_t value
 	sdma_emit(p, memory | confirm);
 	sdma_emit64(p, address);
 	sdma_emit(p, value);
+}
+
+/* One dword from memory to memory. */
+static inline void pm4_copy(struct packets *p, uint64_t to, uint64_t from)
+{
+	const uint32_t from_memory = 1, to_memory = 5u << 8, confirm = 1u << 20;
+
+	pm4_header(p, PM4_COPY_DATA, 5);
+	sdma_emit(p, from_memory | to_memory | confirm);
+	sdma_emit64(p, from);
+	sdma_emit64(p, to);
 }
 
 /* Adds to 64 bits of memory. */

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Events that compute queues set: RELEASE_MEM with an interrupt, and completion
+ * signals of AQL packets with an event mailbox. Interrupts wake the process that
+ * they are for, and one that is lost costs time only.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/model.h"
+#include "common/tap.h"
+#include "kfd_compute.h"
+#include "kfd_event.h"
+
+#define RING		(16u << 10)
+#define EVENTS		3u
+#define SOON_MS		5000u
+#define NOT_MS		300u
+#define ROUNDS		100u
+#define LOST		5u
+/* What a lost interrupt may cost: waiters look again ten times in a second. */
+#define LOST_MS		3000u
+
+struct client {
+	struct kfd_dev dev;
+	struct kfd_save save;
+	struct kfd_bo page;
+	struct kfd_compute queue;
+	volatile uint64_t *slots;
+	uint32_t id[EVENTS];
+};
+
+static bool client_open(struct client *c, bool aql)
+{
+	unsigned int i;
+
+	memset(c, 0, sizeof(*c));
+	if (kfd_open(&c->dev) || kfd_save_create(&c->dev, &c->save) ||
+	    event_page_user(&c->dev, &c->page, &c->id[0]) ||
+	    kfd_compute_create(&c->dev, &c->queue, &c->save, aql, RING))
+		return false;
+	c->slots = c->page.cpu;
+	for (i = 1; i < EVENTS; i++)
+		if (event_create(&c->dev, KFD_IOC_EVENT_SIGNAL, true, &c->id[i]))
+			return false;
+	return true;
+}
+
+static void client_close(struct client *c)
+{
+	kfd_compute_destroy(&c->dev, &c->queue);
+	kfd_save_destroy(&c->dev, &c->save);
+	kfd_close(&c->dev);
+}
+
+static uint64_t slot_address(const struct client *c, uint32_t id)
+{
+	return (uintptr_t)c->page.cpu + 8 * id;
+}
+
+static struct aql_signal *completion(const struct client *c)
+{
+	return (struct aql_signal *)((char *)c->queue.control.cpu + KFD_COMPUTE_SIGNAL);
+}
+
+/* Has the queue write to the slot of event @id and interrupt with @context. */
+static bool submit(struct client *c, uint32_t id, uint32_t context)
+{
+	struct aql_signal *signal = completion(c);
+	struct aql_packet packet;
+	struct packets p = { 0 };
+
+	if (!c->queue.aql) {
+		pm4_release(&p, slot_address(c, id), id, EVENT_SLOTS);
+		p.dwords[p.count - 1] = context;
+		return kfd_compute_pm4(&c->queue, &p);
+	}
+	memset(signal, 0, sizeof(*signal));
+	signal->value = 1;
+	signal->mailbox = slot_address(c, id);
+	signal->event = context;
+	aql_barrier(&packet, AQL_BARRIER_AND, NULL, 0,
+		    kfd_compute_address(&c->queue, KFD_COMPUTE_SIGNAL));
+	return kfd_compute_aql(&c->queue, &packet, 1);
+}
+
+static bool is_quiet(const struct client *c, unsigned int event)
+{
+	return event_wait(&c->dev, c->id[event], 0) == ETIMEDOUT;
+}
+
+/*
+ * Once the queue has done what it was given: whether the driver takes note of a
+ * slot. Nobody waits who could look into it.
+ */
+static bool noted(struct client *c, uint32_t id)
+{
+	const uint64_t end = kfd_now_ms() + SOON_MS;
+
+	if (!kfd_compute_works(&c->queue, SOON_MS))
+		return false;
+	while (c->slots[id] != EVENT_UNSIGNALED) {
+		if (kfd_now_ms() > end)
+			return false;
+		usleep(1000);
+	}
+	return true;
+}
+
+static bool wakes(struct client *c, unsigned int rounds, unsigned int ms)
+{
+	unsigned int i;
+
+	for (i = 0; i < rounds; i++) {
+		const uint32_t id = c->id[i % EVENTS];
+
+		if (!submit(c, id, id) || event_wait(&c->dev, id, ms)) {
+			tap_note("round %u", i);
+			return false;
+		}
+		/* The work is done before anybody is told. */
+		if (c->queue.aql && completion(c)->value != 0)
+			return false;
+	}
+	return true;
+}
+
+static bool names_one(struct client *c)
+{
+	const uint32_t id = c->id[1];
+
+	return submit(c, id, id) && noted(c, id) && is_quiet(c, 0) && is_quiet(c, 2) &&
+	       !event_wait(&c->dev, id, 0) && is_quiet(c, 1);
+}
+
+/* A number that is no event's: all slots are looked into. */
+static bool scans(struct client *c)
+{
+	const uint32_t contexts[] = { EVENT_SLOTS - 1, EVENT_SLOTS, 4000, 0x0fffffff, UINT32_MAX };
+	unsigned int i;
+
+	for (i = 0; i < sizeof(contexts) / sizeof(contexts[0]); i++) {
+		const uint32_t context = contexts[i];
+
+		/* One slot that the queue has written to, and one that somebody else has. */
+		c->slots[c->id[2]] = 1;
+		if (!submit(c, c->id[0], context) || !noted(c, c->id[0]) ||
+		    !noted(c, c->id[2]) || !is_quiet(c, 1) ||
+		    event_wait(&c->dev, c->id[0], 0) || event_wait(&c->dev, c->id[2], 0)) {
+			tap_note("context 0x%x", context);
+			return false;
+		}
+	}
+	return true;
+}
+
+/*
+ * Number 0 is in interrupts that mean nothing, which this GPU's firmware never
+ * sends for an event: who waits looks for itself.
+ */
+static bool without_number(struct client *c)
+{
+	return submit(c, c->id[1], 0) && !event_wait(&c->dev, c->id[1], SOON_MS) &&
+	       is_quiet(c, 0) && is_quiet(c, 2);
+}
+
+/* An interrupt that names an event whose slot was not written to is an old one. */
+static bool ignores_old(struct client *c)
+{
+	struct packets p = { 0 };
+	struct aql_packet packet;
+
+	pm4_release(&p, kfd_compute_address(&c->queue, KFD_COMPUTE_FENCE), ++c->queue.fence,
+		    c->id[1]);
+	if (c->queue.aql) {
+		memcpy((char *)c->queue.control.cpu + KFD_COMPUTE_IB, p.dwords, p.count * 4);
+		aql_pm4(&packet, kfd_compute_address(&c->queue, KFD_COMPUTE_IB), p.count, 0);
+		if (!kfd_compute_aql(&c->queue, &packet, 1))
+			return false;
+	} else if (!kfd_compute_pm4(&c->queue, &p)) {
+		return false;
+	}
+	return kfd_compute_wait(&c->queue, KFD_COMPUTE_FENCE, c->queue.fence, SOON_MS) &&
+	       event_wait(&c->dev, c->id[1], NOT_MS) == ETIMEDOUT;
+}
+
+/* A process with events of the same numbers: interrupts of the other's are not for it. */
+static int bystander(bool aql, int ready, int go)
+{
+	struct client c;
+	char word = 'r';
+
+	if (!client_open(&c, aql))
+		return 1;
+	c.slots[c.id[1]] = 1;
+	if (write(ready, &word, 1) != 1 || read(go, &word, 1) != 1)
+		return 2;
+	if (c.slots[c.id[1]] != 1)
+		return 3;
+	c.slots[c.id[1]] = EVENT_UNSIGNALED;
+	if (!wakes(&c, EVENTS, SOON_MS))
+		return 4;
+	client_close(&c);
+	return 0;
+}
+
+static bool have_an_owner(struct client *c)
+{
+	int ready[2], go[2], status = -1;
+	char word = 'g';
+	pid_t pid;
+	bool ok;
+
+	fflush(stdout);
+	if (pipe(ready) || pipe(go))
+		die("no pipe");
+	pid = fork();
+	if (pid == 0)
+		_exit(bystander(c->queue.aql, ready[1], go[0]));
+	close(ready[1]);
+	ok = pid > 0 && read(ready[0], &word, 1) == 1 && names_one(c) && scans(c);
+	usleep(NOT_MS * 1000);
+	ok &= write(go[1], &word, 1) == 1 && waitpid(pid, &status, 0) == pid && status == 0;
+	if (status)
+		tap_note("status of the other process: 0x%x", status);
+	close(ready[0]);
+	close(go[0]);
+	close(go[1]);
+	return ok;
+}
+
+/* The device's message to the CPU is lost; what it wrote to memory is not. */
+static bool survives_loss(struct client *c)
+{
+	unsigned int i;
+
+	for (i = 0; i < LOST; i++)
+		if (!model_command("drop-interrupt 1") || !wakes(c, 1, LOST_MS))
+			return false;
+	return wakes(c, ROUNDS, SOON_MS);
+}
+
+static void run(bool aql)
+{
+	const char *kind = aql ? "AQL signals" : "RELEASE_MEM";
+	struct client c;
+
+	if (!client_open(&c, aql))
+		die("a queue cannot be made");
+	tap_ok(wakes(&c, ROUNDS, SOON_MS), "%s: %u waits end by an interrupt", kind, ROUNDS);
+	tap_ok(names_one(&c), "%s: the event that is named is set, and no other", kind);
+	tap_ok(scans(&c), "%s: with a number of no event, the slots are looked into", kind);
+	tap_ok(without_number(&c), "%s: without a number, a wait ends too", kind);
+	tap_ok(ignores_old(&c), "%s: an interrupt without a written slot sets nothing", kind);
+	tap_ok(have_an_owner(&c), "%s: another process is not told", kind);
+	if (model_present())
+		tap_ok(survives_loss(&c), "%s: a wait ends though its interrupt is lost", kind);
+	else
+		tap_skip("lost interrupts", "no model that could lose them");
+	client_close(&c);
+}
+
+int main(void)
+{
+	tap_start();
+	run(false);
+	run(true);
+	return tap_end();
+}
