@@ -8,7 +8,7 @@ use kernel::sync::{new_mutex, Arc, Mutex, MutexGuard};
 use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 
-use hw::bits::{hi, lo};
+use hw::bits::lo;
 use hw::ip::{Block, Ip};
 use hw::mqd::hqd::HqdImage;
 use hw::queue::{Hqd, MEC1, MEC_PIPES};
@@ -193,17 +193,10 @@ impl Gfx {
     pub(crate) fn load(self: &Arc<Self>, hqd: Hqd, image: &HqdImage) -> HqdGuard {
         let bank = self.bank(hqd);
         let r = bank.regs;
-        for (n, dword) in (0..).zip(image.dwords()) {
+        // With the doorbell enabled before the write pointer is polled: none falls in between.
+        for (n, dword) in (0..).zip(image.started().dwords()) {
             r.write(regs::HQD.nth(n, 1), *dword);
         }
-        // Doorbells work before the write pointer is polled: none falls in between.
-        r.write(regs::CP_HQD_PQ_DOORBELL_CONTROL, image.doorbell_enabled());
-        let pointer = image.resume_write_pointer();
-        r.write(regs::CP_HQD_PQ_WPTR_LO, lo(pointer));
-        r.write(regs::CP_HQD_PQ_WPTR_HI, hi(pointer));
-        let address = image.write_pointer_address();
-        r.write(regs::CP_HQD_PQ_WPTR_POLL_ADDR, lo(address));
-        r.write(regs::CP_HQD_PQ_WPTR_POLL_ADDR_HI, hi(address));
         r.write(regs::CP_PQ_WPTR_POLL_CNTL1, bit(hqd.poll_bit()));
         r.write(regs::CP_HQD_EOP_RPTR, image.eop_started());
         r.write(regs::CP_HQD_ACTIVE, cp_hqd_active::ACTIVE.flag(true));

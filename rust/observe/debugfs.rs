@@ -132,7 +132,7 @@ fn clients(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 fn queues(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(
         f,
-        "pid queue mode engine slot vmid rptr wptr hw_rptr hw_wptr"
+        "pid queue mode engine slot vmid rptr wptr hw_rptr hw_wptr turns"
     )?;
     gpu.slots.states(|queue| {
         let QueueState {
@@ -154,7 +154,7 @@ fn queues(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             Seat::Stuck(slot) => write!(f, "{slot}!")?,
         }
         let (rptr, wptr) = pointers;
-        writeln!(f, " {vmid} {rptr} {wptr} {} {}", hardware.0, hardware.1)
+        writeln!(f, " {vmid} {rptr} {wptr} {} {} -", hardware.0, hardware.1)
     })?;
     gpu.compute.states(&mut |queue| compute_queue(queue, f))
 }
@@ -176,7 +176,11 @@ fn compute_queue(queue: &compute::State<'_>, f: &mut fmt::Formatter<'_>) -> fmt:
         Some(vmid) => write!(f, " {vmid}")?,
         None => write!(f, " -")?,
     }
-    writeln!(f, " {rptr} {wptr} - -")
+    write!(f, " {rptr} {wptr} - -")?;
+    match queue.turns {
+        Some(turns) => writeln!(f, " {turns}"),
+        None => writeln!(f, " -"),
+    }
 }
 
 /// The VMIDs that queues use, with their process: one line a VMID.

@@ -88,10 +88,6 @@ registers! {
         /// It does.
         ACTIVE[0:0]
     };
-    /// Where the CP polls the write pointer.
-    CP_HQD_PQ_WPTR_POLL_ADDR @ 0, 0x1252;
-    /// The same, high part.
-    CP_HQD_PQ_WPTR_POLL_ADDR_HI @ 0, 0x1253;
     /// The queue's doorbell.
     CP_HQD_PQ_DOORBELL_CONTROL @ 0, 0x1254 as cp_hqd_pq_doorbell_control {
         /// Its dword in BAR2.

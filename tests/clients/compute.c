@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/fair.h"
 #include "common/queue.h"
 #include "common/tap.h"
 #include "kfd_compute.h"
@@ -22,17 +22,8 @@
 #define TIMEOUT_MS	60000u
 #define ROUNDS		8u
 
-/* Of the fairness test: packets in an indirect buffer, and its bytes. */
-#define BATCH		128u
-#define BATCH_BYTES	(8u << 10)
 #define FAIR_MS		2000u
 #define FAIR_MOST_MS	40000u
-
-/* Shared by all processes. */
-static volatile struct {
-	unsigned int ready, go, stop, ms;
-	uint64_t done[QUEUES_MAX];
-} *shared;
 
 static void hsakmt_queue(const struct gpu *gpu, bool aql)
 {
@@ -230,123 +221,22 @@ static void many(unsigned int queues, unsigned int processes)
 }
 
 /*
- * Has a queue wait for the dword at @gate, and then count for ever: its buffer
- * of packets goes on where it began.
- */
-static bool count_on(struct kfd_compute *queue, const struct kfd_bo *batch, uint64_t gate)
-{
-	const uint64_t start = (uintptr_t)batch->cpu;
-	struct aql_packet packet;
-	uint32_t *to = batch->cpu;
-	struct packets p = { 0 };
-	unsigned int i, dwords, loop;
-
-	pm4_wait_memory(&p, gate, 1);
-	loop = p.count;
-	memcpy(to, p.dwords, p.count * 4);
-	dwords = p.count;
-	for (i = 0; i < BATCH; i++) {
-		p.count = 0;
-		pm4_atomic_add64(&p, kfd_compute_address(queue, KFD_COMPUTE_FENCE), 1);
-		memcpy(to + dwords, p.dwords, p.count * 4);
-		dwords += p.count;
-	}
-	p.count = 0;
-	/* Its own length is part of the buffer's. */
-	pm4_chain(&p, start + loop * 4, dwords - loop + 4);
-	memcpy(to + dwords, p.dwords, p.count * 4);
-	dwords += p.count;
-	p.count = 0;
-	pm4_indirect(&p, start, dwords);
-	aql_pm4(&packet, start, dwords, 0);
-	return queue->aql ? kfd_compute_aql(queue, &packet, 1) : kfd_compute_pm4(queue, &p);
-}
-
-static void await(volatile unsigned int *what, unsigned int value)
-{
-	while (*what < value)
-		usleep(1000);
-}
-
-static int counts(unsigned int first, unsigned int count)
-{
-	static struct kfd_bo batch[QUEUES_MAX];
-	struct kfd_bo gate;
-	struct part part;
-	unsigned int i;
-
-	if (!part_open(&part, count, RING_SIZE) ||
-	    kfd_bo_create(&part.dev, &gate, KFD_PAGE, KFD_ALLOC_GTT))
-		return 1;
-	for (i = 0; i < count; i++) {
-		if (kfd_bo_create(&part.dev, &batch[i], BATCH_BYTES, KFD_ALLOC_GTT))
-			return 2;
-		if (!count_on(&part.queue[i], &batch[i], (uintptr_t)gate.cpu))
-			return 3;
-	}
-	__atomic_add_fetch(&shared->ready, 1, __ATOMIC_SEQ_CST);
-	await(&shared->go, 1);
-	*(volatile uint32_t *)gate.cpu = 1;
-	while (!shared->stop) {
-		usleep(5000);
-		for (i = 0; i < count; i++)
-			shared->done[first + i] =
-				*kfd_compute_qword(&part.queue[i], KFD_COMPUTE_FENCE);
-	}
-	for (i = 0; i < count; i++)
-		if (kfd_destroy_queue(part.dev.fd, part.queue[i].id))
-			return 4;
-	return 0;
-}
-
-/* The least that a queue did over the most; what all did goes to @all. 0 if one did nothing. */
-static double share(unsigned int queues, uint64_t *all)
-{
-	uint64_t least = UINT64_MAX, most = 1;
-	unsigned int i;
-
-	for (i = 0, *all = 0; i < queues; i++) {
-		const uint64_t done = shared->done[i];
-
-		least = done < least ? done : least;
-		most = done > most ? done : most;
-		*all += done;
-	}
-	return (double)least / (double)most;
-}
-
-/*
  * Queues that have work all the time: none of them starves. They are looked at
  * for two seconds, and for longer where the machine is so slow that not each
  * had its turn by then.
  */
 static void fairness(unsigned int queues, unsigned int processes)
 {
-	uint64_t all;
-	double fair;
-	pid_t clock;
-	bool good;
+	struct fair fair;
+	const bool good = fair_measure(queues, processes, FAIR_MS, FAIR_MOST_MS, &fair);
 
-	memset((void *)shared, 0, sizeof(*shared));
-	fflush(stdout);
-	clock = fork();
-	if (clock == 0) {
-		await(&shared->ready, processes);
-		shared->go = 1;
-		do {
-			usleep(FAIR_MS * 1000);
-			shared->ms += FAIR_MS;
-		} while (share(queues, &all) <= 0 && shared->ms < FAIR_MOST_MS);
-		shared->stop = 1;
-		exit(0);
-	}
-	good = together(processes, queues, counts) && clock > 0 &&
-	       waitpid(clock, NULL, 0) == clock;
-	fair = share(queues, &all);
-	tap_ok(good && fair > 0, "each of %u busy queues of %u processes gets on", queues,
+	tap_ok(good && fair.share > 0, "each of %u busy queues of %u processes gets on", queues,
 	       processes);
-	tap_note("least over most %.2f in %u ms, all together did %llu", fair, shared->ms,
-		 (unsigned long long)all);
+	tap_note("least over most %.2f in %u ms, all together did %llu", fair.share, fair.ms,
+		 (unsigned long long)fair.done);
+	if (fair.counted)
+		tap_ok(fair.most <= fair.fewest + 1, "all had as many turns: %u to %u",
+		       fair.fewest, fair.most);
 }
 
 int main(void)
@@ -354,10 +244,6 @@ int main(void)
 	struct gpu gpu;
 
 	tap_start();
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
-		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (shared == MAP_FAILED)
-		die("no shared memory");
 	many(1, 1);
 	many(32, work(PROCESSES, 4));
 	many(work(QUEUES_MAX, 40), work(PROCESSES, 14));

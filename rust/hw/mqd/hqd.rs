@@ -93,6 +93,18 @@ impl HqdImage {
         self.0[DOORBELL_CONTROL] | DOORBELL_EN.flag(true)
     }
 
+    /// What the registers are to hold when the queue is activated: its doorbell enabled, and the write pointer where
+    /// [`HqdImage::resume_write_pointer`] says.
+    #[inline]
+    pub fn started(&self) -> Self {
+        let mut started = *self;
+        let pointer = self.resume_write_pointer();
+        started.0[DOORBELL_CONTROL] = self.doorbell_enabled();
+        started.0[PQ_WPTR_LO] = lo(pointer);
+        started.0[PQ_WPTR_HI] = hi(pointer);
+        started
+    }
+
     /// CP_HQD_EOP_RPTR with the bit that starts the fetcher.
     #[inline]
     pub const fn eop_started(&self) -> u32 {

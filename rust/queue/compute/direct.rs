@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Scheduling by the driver: it loads queues into the HQDs of MEC1 itself and gives their processes VMIDs.
 //!
-//! When there are more queues with work than HQDs, or more of their processes than VMIDs, they take turns: the one that
-//! has waited longest comes next, and the one that has been on the hardware longest goes. A queue without work goes at
-//! once, and does not push anybody out. Doorbells of a queue that is not on the hardware find nobody, so the write
-//! pointers of such queues are looked at.
+//! When there are more queues with work than HQDs, or more of their processes than VMIDs, they take turns of equal length:
+//! they come round and round in one order, and the one that has been on the hardware longest goes. A queue without work
+//! goes at once, and does not push anybody out. Doorbells of a queue that is not on the hardware find nobody, so the
+//! write pointers of such queues are looked at.
 //!
 //! One work item does everything to the hardware; who wants something says so in the table, and waits for a change of
 //! it.
@@ -17,22 +17,23 @@ use crate::ip::gfx::Gfx;
 use crate::kern::ratelimit::{dev_err_ratelimited, dev_warn_ratelimited};
 use crate::kern::workqueue;
 use core::fmt;
-use hw::queue::MEC_PIPES;
+use hw::queue::{MEC_PIPES, USER_HQDS};
 use kernel::dev_warn;
 use kernel::prelude::*;
 use kernel::sync::{new_condvar, new_mutex, Arc, CondVar, Mutex, MutexGuard};
-use kernel::time::{msecs_to_jiffies, Instant, Monotonic};
+use kernel::time::delay::fsleep;
+use kernel::time::{msecs_to_jiffies, Delta, Instant};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 
-/// How long a queue with work stays at least while another waits, milliseconds.
-const QUANTUM_MS: i64 = 20;
-/// How many times as long as it takes to load those who come in one turn, they stay: so most of the time is theirs,
-/// however slow the hardware's registers are.
-const QUANTUM_LOADS: i64 = 2;
-/// The longest that a queue with work stays because of that, milliseconds.
-const QUANTUM_MOST_MS: i64 = 1000;
 /// How often a queue that was asked to leave is looked at, milliseconds.
 const LEAVE_POLL_MS: i64 = 1;
+/// How long to wait before queues that were asked just now are looked at: most are gone at once.
+const PROMPT_PAUSE: Delta = Delta::from_micros(200);
+/// How many times one run of the work item does that.
+const PROMPT: u32 = 20;
+/// How many queues with work are on their way out at a time: the others have the hardware meanwhile, so nobody's turn is
+/// to be one among few.
+const LEAVE_AT_ONCE: usize = USER_HQDS as usize / 8;
 /// How often the write pointers of queues that are out are looked at, milliseconds.
 const WORK_POLL_MS: i64 = 5;
 /// How long a queue may take to end what it is at, milliseconds.
@@ -67,14 +68,21 @@ impl WorkItem for Shared {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        let mut table = this.table.lock();
-        let next = this.take_turn(&mut table);
-        if let (Some(ms), false) = (next, table.closed) {
-            let delay = msecs_to_jiffies(ms.max(1) as u32);
-            let _ = workqueue::highpri().enqueue_delayed(this.clone(), delay);
+        for left in (0..PROMPT).rev() {
+            let mut table = this.table.lock();
+            let next = this.take_turn(&mut table);
+            let soon = left != 0 && table.leaving() != 0;
+            if let (Some(ms), false, false) = (next, soon, table.closed) {
+                let delay = msecs_to_jiffies(ms.max(1) as u32);
+                let _ = workqueue::highpri().enqueue_delayed(this.clone(), delay);
+            }
+            drop(table);
+            this.changed.notify_all();
+            if !soon {
+                break;
+            }
+            fsleep(PROMPT_PAUSE);
         }
-        drop(table);
-        this.changed.notify_all();
     }
 }
 
@@ -110,13 +118,7 @@ impl Shared {
     /// Loads who waits, as far as there is room, and asks others to leave for them. In how many milliseconds one who
     /// has not had its turn will have had it.
     fn fill(&self, table: &mut Table) -> Option<i64> {
-        let begin = Instant::<Monotonic>::now();
-        let result = self.load_all(table);
-        let took = begin.elapsed().as_millis();
-        if took > 0 {
-            table.quantum = (took * QUANTUM_LOADS).clamp(QUANTUM_MS, QUANTUM_MOST_MS);
-        }
-        match result {
+        match self.load_all(table) {
             Ok(()) => None,
             Err(Full::Hqds) => make_room(table),
             Err(Full::Vmids) => make_process_leave(table),
@@ -125,16 +127,12 @@ impl Shared {
 
     /// Loads who waits with work, and who does without if there is still room.
     fn load_all(&self, table: &mut Table) -> Result<(), Full> {
-        let mut last = None;
-        while let Some(index) = table.next_to_come(true, last) {
-            last = table
-                .entries
-                .get(index)
-                .map(|entry| entry.queue.owner.pasid);
+        while let Some(index) = table.next_to_come(true) {
             self.load(table, index)?;
+            table.begin_turn(index);
         }
         // Doorbells of those that have no work yet find them, where that is free.
-        while let Some(index) = table.next_to_come(false, None) {
+        while let Some(index) = table.next_to_come(false) {
             if self.load(table, index).is_err() {
                 break;
             }
@@ -242,9 +240,10 @@ enum Full {
     Vmids,
 }
 
-/// Asks as many queues to leave as there are others that wait. In how many milliseconds the next will have had its turn.
+/// Asks as many queues to leave as there are others that wait, some at a time. In how many milliseconds the next will
+/// have had its turn.
 fn make_room(table: &mut Table) -> Option<i64> {
-    let waiting = table.waiting();
+    let waiting = table.waiting().min(LEAVE_AT_ONCE);
     while table.leaving() < waiting {
         match table.next_to_leave() {
             Some((index, left)) if left <= 0 => {

@@ -163,4 +163,10 @@ impl Member for Queue {
         self.halted.store(false, Release);
         self.gpu.compute.resume(self);
     }
+
+    /// Exact while it is off the hardware. When it is on it, a buffer that was left midway counts until it is off again.
+    fn wants_to_run(&self) -> bool {
+        let midway = || self.descriptor.image().is_ok_and(|image| image.is_midway());
+        self.is_active() && !self.has_failed() && (self.memory.has_work() || midway())
+    }
 }

@@ -75,6 +75,8 @@ pub(crate) struct State<'a> {
     pub(crate) place: Place,
     /// Its address space's VMID, while it has one.
     pub(crate) vmid: Option<u8>,
+    /// How often it has come to the hardware with work, if the driver knows.
+    pub(crate) turns: Option<u64>,
 }
 
 impl State<'_> {

@@ -10,6 +10,11 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::{Instant, Monotonic};
 
+/// How long a queue with work stays at least while another waits, milliseconds. Always the same, so that one turn is
+/// worth as much as another; loads, which may take longer, come one by one.
+const QUANTUM_MS: i64 = 40;
+/// How long a queue that does not hang takes to leave, milliseconds.
+const LEAVE_MS: i64 = 100;
 /// A queue on the hardware. It leaves its HQD before its VMID.
 pub(super) struct Loaded {
     pub(super) hqd: HqdGuard,
@@ -47,6 +52,8 @@ pub(super) struct Entry {
     pub(super) since: Instant<Monotonic>,
     /// How many callers want it off the hardware.
     pub(super) off: u32,
+    /// How many turns it has had.
+    turns: u64,
     /// Whether it had work at the beginning of this turn.
     has_work: bool,
     /// Whether it left in the middle of something that its pointers do not show.
@@ -60,6 +67,7 @@ impl Entry {
             seat: Seat::Out,
             since: Instant::now(),
             off: 0,
+            turns: 0,
             has_work: false,
             midway: false,
         }
@@ -83,6 +91,11 @@ impl Entry {
         });
         let image = self.queue.descriptor.image();
         self.midway = image.is_ok_and(|image| image.is_midway());
+    }
+
+    /// Its place among those that take turns: by process, then by number.
+    fn rank(&self) -> (u16, u32) {
+        (self.queue.owner.pasid, self.queue.owner.queue)
     }
 
     fn waits(&self, work: bool) -> bool {
@@ -150,6 +163,7 @@ impl Entry {
                 Seat::Stuck(loaded) => Place::Stuck(loaded.hqd.hqd()),
             },
             vmid: self.loaded().map(|loaded| loaded.vmid.vmid().get()),
+            turns: Some(self.turns),
         }
     }
 }
@@ -158,8 +172,8 @@ impl Entry {
 pub(super) struct Table {
     pub(super) entries: KVec<Entry>,
     pub(super) closed: bool,
-    /// How long a queue with work stays while another waits, milliseconds.
-    pub(super) quantum: i64,
+    /// The rank of the queue that has come in last for a turn.
+    last: (u16, u32),
 }
 
 impl Table {
@@ -167,7 +181,7 @@ impl Table {
         Self {
             entries: KVec::new(),
             closed: false,
-            quantum: 0,
+            last: (0, 0),
         }
     }
 
@@ -197,22 +211,23 @@ impl Table {
             .find(|hqd| taken >> hqd.index() & 1 == 0)
     }
 
-    /// The queue that comes in next of those that may, with work or without: of the process of the one that has waited
-    /// longest. Queues of a process come and go together, so that few VMIDs change hands.
-    pub(super) fn next_to_come(&self, work: bool, last: Option<u16>) -> Option<usize> {
-        let mut found: Option<(usize, &Entry)> = None;
-        for (index, entry) in self.entries.iter().enumerate() {
-            if !entry.waits(work) {
-                continue;
-            }
-            if Some(entry.queue.owner.pasid) == last {
-                return Some(index);
-            }
-            if found.is_none_or(|(_, longest)| entry.since.elapsed() > longest.since.elapsed()) {
-                found = Some((index, entry));
-            }
+    /// The queue that comes in next of those that may, with work or without. They come round and round in the order of
+    /// their processes, then of their numbers: none has a second turn before each that wants one has had its first, and
+    /// those of a process come and go together, so that few VMIDs change hands.
+    pub(super) fn next_to_come(&self, work: bool) -> Option<usize> {
+        let waiting = self.entries.iter().enumerate();
+        waiting
+            .filter(|(_, entry)| entry.waits(work))
+            .min_by_key(|(_, entry)| (entry.rank() <= self.last, entry.rank()))
+            .map(|(index, _)| index)
+    }
+
+    /// Entry `index` has come in for a turn.
+    pub(super) fn begin_turn(&mut self, index: usize) {
+        if let Some(entry) = self.entries.get_mut(index) {
+            entry.turns += 1;
+            self.last = entry.rank();
         }
-        found.map(|(index, _)| index)
     }
 
     /// How many queues with work are out.
@@ -223,12 +238,10 @@ impl Table {
             .count()
     }
 
-    /// How many are on their way out.
+    /// How many are on their way out, and were asked so lately that they are about to be.
     pub(super) fn leaving(&self) -> usize {
-        self.entries
-            .iter()
-            .filter(|entry| entry.is_leaving())
-            .count()
+        let soon = |entry: &&Entry| entry.is_leaving() && entry.held_ms() < LEAVE_MS;
+        self.entries.iter().filter(soon).count()
     }
 
     /// The queue that is to give up its HQD next, and after how many milliseconds it has had its turn: one without
@@ -239,7 +252,7 @@ impl Table {
             let left = if idle {
                 i64::MIN
             } else {
-                self.quantum - entry.held_ms()
+                QUANTUM_MS - entry.held_ms()
             };
             (index, left)
         };
@@ -268,7 +281,7 @@ impl Table {
             }
             let left = mine()
                 .filter(|other| other.is_in() && other.has_work)
-                .map(|other| self.quantum - other.held_ms())
+                .map(|other| QUANTUM_MS - other.held_ms())
                 .max()
                 .unwrap_or(i64::MIN);
             if best.is_none_or(|(_, least)| left < least) {

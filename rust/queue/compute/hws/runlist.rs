@@ -87,6 +87,7 @@ impl Entry {
                 Place::Out
             },
             vmid: None,
+            turns: None,
         }
     }
 }
