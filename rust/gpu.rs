@@ -34,6 +34,7 @@ use crate::queue::compute::{self, Scheduler};
 use crate::queue::doorbell::Slices;
 use crate::queue::interrupts::Dispatch;
 use crate::queue::slots::Slots;
+use crate::queue::turns::Turns;
 use crate::regs::{gc::GB_ADDR_CONFIG, Window};
 use crate::ring::Rings;
 use crate::smi::{Happening, Smi};
@@ -154,7 +155,7 @@ impl Gpu {
         let clock = Clock::new(&mmio, asic.ips)?;
         let vmids = Vmids::new(&ledger, sched)?;
         let rings = Arc::pin_init(Rings::new(), GFP_KERNEL)?;
-        let slots = Slots::new()?;
+        let slots = Slots::new(&vmids)?;
         let compute = compute::scheduler(sched, &gfx, &bound.into())?;
 
         let [devfn, bus] = pdev.dev_id().to_le_bytes();
@@ -232,6 +233,7 @@ impl Gpu {
     pub(crate) fn start(self: &Arc<Self>) -> Result {
         self.ih.start();
         self.rings.start(self)?;
+        self.vmids.watch(Turns::new(self)?);
         self.compute.start(self)
     }
 

@@ -6,7 +6,7 @@
 //! the doorbell is a page of memory, a pump takes the packets that it announces, and each batch is a job of a
 //! `drm_gpu_scheduler` of the queue's own.
 //!
-//! Locks, outermost first: `Slice::queues`, `Engine::state`, `Feed::state`; an engine's `state` is never held while
+//! Locks, outermost first: `Slice::queues`, `Engine::state`, `Feed::state` or `Vmids::state`; an engine's `state` is never held while
 //! the hardware is waited for.
 
 pub(crate) mod compute;
@@ -20,6 +20,7 @@ mod pump;
 mod rlc;
 mod scheduled;
 pub(crate) mod slots;
+pub(crate) mod turns;
 mod user;
 
 use crate::gpu::Gpu;

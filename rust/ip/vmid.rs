@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-//! VMIDs: the sixteen address spaces that the hubs know at a time.
+//! VMIDs: the sixteen address spaces that the hubs know at a time, and how processes take turns on those that the driver
+//! gives away.
+//!
+//! Who wants one and finds none waits in a line. As long as the line is not served, VMIDs are *wanted*: queues without work
+//! are to leave the hardware, and the lease that is oldest is *recalled* once its process has had its turn: all queues
+//! of that process are to leave. A VMID that comes free is for the first of the line.
+
+use core::iter;
 
 use kernel::prelude::*;
-use kernel::sync::{new_spinlock, Arc, SpinLock};
+use kernel::sync::{new_spinlock, Arc, SetOnce, SpinLock};
+use kernel::time::{Instant, Monotonic};
 
 use crate::kern::params::Sched;
 use crate::ledger::{Hold, Kind, Ledger};
@@ -11,10 +19,14 @@ use crate::ledger::{Hold, Kind, Ledger};
 const FIRST: u8 = 3;
 /// The last VMID.
 const LAST: u8 = 15;
-/// The first of those that the firmware gives to processes, where it schedules. The driver's are more: a process keeps
-/// one as long as it has an SDMA queue, and there is no other way than to refuse the next process; those of the firmware
-/// go round.
+/// The first of those that the firmware gives to processes, where it schedules.
 const FIRST_OF_FIRMWARE: u8 = 10;
+
+/// The most processes that wait: each has a slice of the doorbell BAR, and there are no more.
+const MOST_WAITING: usize = 256;
+/// How often who waits has to ask at least, to keep the place in the line, and how long a process is expected to take to
+/// give a VMID up, milliseconds.
+const PATIENCE_MS: i64 = 100;
 
 /// A VMID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,13 +47,100 @@ impl Vmid {
     }
 }
 
-/// Which of the driver's compute VMIDs are leased.
+/// Whether it is a process's turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// It has a VMID, or gets one.
+    Now,
+    /// It is to ask again in so many milliseconds, or when [`Watch::changed`] is called.
+    In(i64),
+}
+
+/// Who has queues on the hardware, or wants to have some there.
+pub(crate) trait Watch: Send + Sync {
+    /// A VMID is free, wanted or recalled: looks anew at its queues. Any context; waits for nothing.
+    fn changed(&self);
+}
+
+/// A VMID that a process has.
+struct Lease {
+    pasid: u16,
+    since: Instant<Monotonic>,
+    recalled: Option<Instant<Monotonic>>,
+}
+
+impl Lease {
+    /// Whether it can be counted on to end soon.
+    fn is_ending(&self) -> bool {
+        self.recalled
+            .is_some_and(|when| when.elapsed().as_millis() < PATIENCE_MS)
+    }
+}
+
+/// A process that waits.
+struct Waiter {
+    pasid: u16,
+    /// When it has last asked.
+    seen: Instant<Monotonic>,
+}
+
+struct State {
+    leases: [Option<Lease>; LAST as usize + 1],
+    last: u8,
+    /// The line: the first has waited longest.
+    line: KVec<Waiter>,
+}
+
+impl State {
+    fn leases(&self) -> impl Iterator<Item = &Option<Lease>> {
+        self.leases
+            .get(FIRST.into()..=self.last.into())
+            .into_iter()
+            .flatten()
+    }
+
+    fn free(&self) -> usize {
+        self.leases().filter(|lease| lease.is_none()).count()
+    }
+
+    /// How many are free now, or are expected to be soon.
+    fn expected(&self) -> usize {
+        let is_expected = |lease: &&Option<Lease>| lease.as_ref().is_none_or(Lease::is_ending);
+        self.leases().filter(is_expected).count()
+    }
+
+    fn has(&self, pasid: u16) -> Option<&Lease> {
+        self.leases().flatten().find(|lease| lease.pasid == pasid)
+    }
+
+    /// Forgets who has not asked for long: it has nothing to do any more, or is gone.
+    fn tidy(&mut self) {
+        self.line
+            .retain(|waiter| waiter.seen.elapsed().as_millis() < PATIENCE_MS);
+    }
+
+    fn place(&self, pasid: u16) -> Option<usize> {
+        self.line.iter().position(|waiter| waiter.pasid == pasid)
+    }
+
+    /// The lease that is to be recalled next.
+    fn oldest(&mut self) -> Option<&mut Lease> {
+        self.leases
+            .get_mut(FIRST.into()..=self.last.into())?
+            .iter_mut()
+            .flatten()
+            .filter(|lease| lease.recalled.is_none())
+            .max_by_key(|lease| lease.since.elapsed().as_nanos())
+    }
+}
+
+/// Who has which of the driver's VMIDs, and who waits.
 #[pin_data]
 pub(crate) struct Vmids {
-    last: u8,
     ledger: Arc<Ledger>,
+    watch: SetOnce<Arc<dyn Watch>>,
     #[pin]
-    leased: SpinLock<[bool; LAST as usize + 1]>,
+    state: SpinLock<State>,
 }
 
 impl Vmids {
@@ -52,32 +151,133 @@ impl Vmids {
             Sched::Direct => LAST,
             Sched::Hws => FIRST_OF_FIRMWARE - 1,
         };
+        let state = State {
+            leases: [const { None }; LAST as usize + 1],
+            last,
+            line: KVec::with_capacity(MOST_WAITING, GFP_KERNEL)?,
+        };
         Arc::pin_init(
             pin_init!(Self {
-                last,
                 ledger,
-                leased <- new_spinlock!([false; LAST as usize + 1]),
+                watch: SetOnce::new(),
+                state <- new_spinlock!(state, "Vmids::state"),
             }),
             GFP_KERNEL,
         )
     }
 
-    /// Leases a VMID. ENOSPC when all are leased.
-    pub(crate) fn lease(self: &Arc<Self>) -> Result<VmidLease> {
-        let mut leased = self.leased.lock();
-        for n in FIRST..=self.last {
-            let taken = &mut leased[usize::from(n)];
-            if !*taken {
-                *taken = true;
-                drop(leased);
-                return Ok(VmidLease {
-                    vmid: Vmid(n),
-                    _held: self.ledger.hold(Kind::Vmids, 1),
-                    vmids: self.clone(),
-                });
+    /// Says who has queues; once.
+    pub(crate) fn watch(&self, watch: Arc<dyn Watch>) {
+        self.watch.populate(watch);
+    }
+
+    fn changed(&self) {
+        if let Some(watch) = self.watch.as_ref() {
+            watch.changed();
+        }
+    }
+
+    /// Whether a queue of process `pasid` that has work can be put on the hardware, as far as VMIDs go. If not, the process
+    /// waits in the line, and who has had a VMID for `quantum` milliseconds yields it for that. Allocates nothing, waits for
+    /// nothing.
+    pub(crate) fn turn(&self, pasid: u16, quantum: i64) -> Turn {
+        let mut state = self.state.lock();
+        state.tidy();
+        let held = state.has(pasid);
+        if held.is_some_and(|lease| lease.recalled.is_none()) {
+            return Turn::Now;
+        }
+        let mut is_news = false;
+        let place = match state.place(pasid) {
+            Some(place) => place,
+            None if held.is_none() && state.free() > state.line.len() => return Turn::Now,
+            None => {
+                is_news = true;
+                state.line.len()
+            }
+        };
+        let now = Instant::now();
+        match state.line.get_mut(place) {
+            Some(waiter) => waiter.seen = now,
+            None => {
+                let waiter = Waiter { pasid, seen: now };
+                // One that finds no room asks again.
+                let _ = state.line.push_within_capacity(waiter);
             }
         }
-        Err(ENOSPC)
+        if place < state.free() && state.has(pasid).is_none() {
+            return Turn::Now;
+        }
+        let mut wait = PATIENCE_MS;
+        let mut short = (place + 1).saturating_sub(state.expected());
+        while let (1.., Some(lease)) = (short, state.oldest()) {
+            let left = quantum - lease.since.elapsed().as_millis();
+            if left > 0 {
+                wait = left;
+                break;
+            }
+            lease.recalled = Some(now);
+            is_news = true;
+            short -= 1;
+        }
+        drop(state);
+        if is_news {
+            self.changed();
+        }
+        // Well before it is forgotten.
+        Turn::In(wait.min(PATIENCE_MS / 4))
+    }
+
+    /// Whether more processes wait than VMIDs are free or coming: queues that have no work are to leave.
+    pub(crate) fn is_wanted(&self) -> bool {
+        let mut state = self.state.lock();
+        state.tidy();
+        state.line.len() > state.expected()
+    }
+
+    /// Whether a queue that has no work may be put on the hardware, as far as VMIDs go: nobody waits for what it takes.
+    pub(crate) fn has_room(&self, pasid: u16) -> bool {
+        let mut state = self.state.lock();
+        state.tidy();
+        let mine = state.has(pasid).is_some() || state.free() > 0;
+        state.line.is_empty() && mine
+    }
+
+    /// Whether the process that has `vmid` is to give it up.
+    pub(crate) fn is_recalled(&self, vmid: Vmid) -> bool {
+        let state = self.state.lock();
+        let lease = state.leases.get(usize::from(vmid.0));
+        lease.is_some_and(|lease| lease.as_ref().is_some_and(|lease| lease.recalled.is_some()))
+    }
+
+    /// Leases a VMID to process `pasid`. ENOSPC when all are leased, or what is free is for others who have waited longer.
+    pub(crate) fn lease(self: &Arc<Self>, pasid: u16) -> Result<VmidLease> {
+        let mut state = self.state.lock();
+        state.tidy();
+        let place = state.place(pasid);
+        if state.free() <= place.unwrap_or(state.line.len()) {
+            return Err(ENOSPC);
+        }
+        let free = iter::zip(0.., state.leases.iter_mut())
+            .skip(FIRST.into())
+            .find(|(_, lease)| lease.is_none());
+        let Some((number, lease)) = free else {
+            return Err(ENOSPC);
+        };
+        *lease = Some(Lease {
+            pasid,
+            since: Instant::now(),
+            recalled: None,
+        });
+        if let Some(place) = place {
+            let _ = state.line.remove(place);
+        }
+        drop(state);
+        Ok(VmidLease {
+            vmid: Vmid(number),
+            _held: self.ledger.hold(Kind::Vmids, 1),
+            vmids: self.clone(),
+        })
     }
 }
 
@@ -97,6 +297,15 @@ impl VmidLease {
 
 impl Drop for VmidLease {
     fn drop(&mut self) {
-        self.vmids.leased.lock()[usize::from(self.vmid.0)] = false;
+        let awaited = {
+            let mut state = self.vmids.state.lock();
+            if let Some(lease) = state.leases.get_mut(usize::from(self.vmid.0)) {
+                *lease = None;
+            }
+            !state.line.is_empty()
+        };
+        if awaited {
+            self.vmids.changed();
+        }
     }
 }

@@ -154,7 +154,8 @@ fn queues(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             Seat::Stuck(slot) => write!(f, "{slot}!")?,
         }
         let (rptr, wptr) = pointers;
-        writeln!(f, " {vmid} {rptr} {wptr} {} {} -", hardware.0, hardware.1)
+        vmid_of_queue(vmid, f)?;
+        writeln!(f, " {rptr} {wptr} {} {} -", hardware.0, hardware.1)
     })?;
     gpu.compute.states(&mut |queue| compute_queue(queue, f))
 }
@@ -172,14 +173,18 @@ fn compute_queue(queue: &compute::State<'_>, f: &mut fmt::Formatter<'_>) -> fmt:
         Place::Stuck(hqd) => write!(f, "{}.{}!", hqd.pipe(), hqd.queue())?,
     }
     let (rptr, wptr) = queue.pointers();
-    match queue.vmid {
-        Some(vmid) => write!(f, " {vmid}")?,
-        None => write!(f, " -")?,
-    }
+    vmid_of_queue(queue.vmid, f)?;
     write!(f, " {rptr} {wptr} - -")?;
     match queue.turns {
         Some(turns) => writeln!(f, " {turns}"),
         None => writeln!(f, " -"),
+    }
+}
+
+fn vmid_of_queue(vmid: Option<u8>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match vmid {
+        Some(vmid) => write!(f, " {vmid}"),
+        None => write!(f, " -"),
     }
 }
 
@@ -190,7 +195,7 @@ fn vmids(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut found = None;
         let mut count = 0;
         gpu.slots.states(|queue| {
-            if queue.vmid == vmid {
+            if queue.vmid == Some(vmid) {
                 found = Some(queue.owner);
                 count += 1;
             }

@@ -26,6 +26,17 @@ impl Direct {
         (rptr, self.pointers.furthest(rptr, rptr, [wptr, rptr]))
     }
 
+    /// Whether there are packets that were not read; `out` says that no engine has the queue. While one has it, only the
+    /// process's memory tells: a value that makes no sense may be taken for work.
+    pub(super) fn has_work(&self, out: bool) -> bool {
+        if out {
+            let (rptr, wptr) = self.position();
+            rptr != wptr
+        } else {
+            self.pointers.read_pointer() != self.pointers.write_pointer()
+        }
+    }
+
     /// The hardware has come to `rptr`.
     pub(super) fn save(&self, rptr: u64) {
         self.rptr.store(rptr, Relaxed);

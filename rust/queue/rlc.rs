@@ -7,8 +7,9 @@ use super::feed::Feed;
 use super::group::Member;
 use super::Owner;
 use crate::gpu::Gpu;
+use crate::ip::vmid::Vmid;
 use crate::ledger::Hold;
-use crate::mem::vm::VmidUse;
+use crate::mem::vm::Vm;
 use hw::doorbell::{Doorbell, SliceIndex, Slot};
 use hw::mqd::sdma::{RlcImage, SdmaMqd, SdmaQueue};
 use kernel::prelude::*;
@@ -18,7 +19,7 @@ use kernel::sync::Arc;
 /// The slice of hardware doorbells that only the kernel rings: those of scheduled queues.
 pub(super) const SCHEDULED_SLICE: u16 = 1;
 
-/// A user queue of SDMA. Whoever holds it keeps its memory mapped and its VMID bound.
+/// A user queue of SDMA. Whoever holds it keeps its memory mapped.
 pub(super) struct Rlc {
     pub(super) owner: Owner,
     pub(super) engine: u8,
@@ -30,7 +31,7 @@ pub(super) struct Rlc {
     /// It has failed, or is about to go.
     failed: Atomic<bool>,
     pub(super) slice: Arc<Slice>,
-    vmid: VmidUse,
+    vm: Arc<Vm>,
     pub(super) gpu: Arc<Gpu>,
     _hold: Hold,
     // Last: everything above is released by then.
@@ -62,7 +63,7 @@ impl Rlc {
         engine: u8,
         source: Source,
         slice: &Arc<Slice>,
-        vmid: VmidUse,
+        vm: &Arc<Vm>,
         active: bool,
     ) -> Result<Arc<Self>> {
         let hold = gpu.ledger.hold(crate::ledger::Kind::Queues, 1);
@@ -76,7 +77,7 @@ impl Rlc {
                 halted: Atomic::new(false),
                 failed: Atomic::new(false),
                 slice: slice.clone(),
-                vmid,
+                vm: vm.clone(),
                 gpu: gpu.clone(),
                 _hold: hold,
                 gone,
@@ -91,9 +92,9 @@ impl Rlc {
         self.gone.0.clone()
     }
 
-    /// The address space.
-    pub(super) fn vmid(&self) -> u8 {
-        self.vmid.vmid().get()
+    /// The address space that it runs in.
+    pub(super) fn vm(&self) -> &Arc<Vm> {
+        &self.vm
     }
 
     /// The feed of a scheduled queue.
@@ -119,14 +120,18 @@ impl Rlc {
         self.active.xchg(on, Full)
     }
 
-    /// Whether it wants to be loaded: a direct queue always, since its doorbell must find it there.
-    pub(super) fn wants(&self) -> bool {
-        self.is_runnable() && self.feed().is_none_or(Feed::is_loaded)
+    /// Whether there is something for an engine to do. `out` says that no engine has the queue: then it is known how far it
+    /// is, and else the process's memory tells.
+    pub(super) fn has_work(&self, out: bool) -> bool {
+        match &self.source {
+            Source::Direct(direct) => direct.has_work(out),
+            Source::Feed(feed) => feed.is_loaded(),
+        }
     }
 
-    /// Whether it has nothing to do where it is, so that it may be unloaded for another.
-    pub(super) fn is_idle(&self) -> bool {
-        self.feed().is_some_and(|feed| !feed.is_loaded())
+    /// Whether its doorbell is the hardware's own, which finds it only in a slot.
+    pub(super) fn is_direct(&self) -> bool {
+        self.feed().is_none()
     }
 
     /// The hardware doorbell that goes with RLC slot `queue` of the engine.
@@ -141,8 +146,8 @@ impl Rlc {
         Ok(slice.doorbell(slot))
     }
 
-    /// What RLC slot `queue` is loaded with, and the read and write pointer to go on from.
-    pub(super) fn image(&self, queue: u8) -> Result<(RlcImage, u64, u64)> {
+    /// What RLC slot `queue` is loaded with, for the VM's VMID, and the read and write pointer to go on from.
+    pub(super) fn image(&self, queue: u8, vmid: Vmid) -> Result<(RlcImage, u64, u64)> {
         let (ring_base, ring_size, read_pointer, (rptr, wptr)) = match &self.source {
             Source::Direct(direct) => (
                 direct.pointers.ring_address(),
@@ -162,7 +167,7 @@ impl Rlc {
             ring_size,
             read_pointer,
             doorbell: self.doorbell(queue)?,
-            vmid: self.vmid(),
+            vmid: vmid.get(),
             engine: self.engine,
             queue,
         });
@@ -217,10 +222,7 @@ impl Member for Rlc {
 
     fn wants_to_run(&self) -> bool {
         let more = || match &self.source {
-            Source::Direct(direct) => {
-                let (rptr, wptr) = direct.position();
-                rptr != wptr
-            }
+            Source::Direct(direct) => direct.has_work(false),
             Source::Feed(feed) => feed.wants_to_run(),
         };
         self.active.load(Acquire) && !self.has_failed() && more()

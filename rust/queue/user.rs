@@ -46,8 +46,7 @@ struct Inner {
 
 impl SdmaQueue {
     /// Makes a queue of `owner` in `vm`, with a doorbell in `slice`. EOPNOTSUPP for compute; EFAULT and EINVAL for its
-    /// memory, see [`CreateQueue`]; EINVAL for an engine that does not exist; ENOSPC without a VMID, a doorbell or,
-    /// for direct queues, a slot; ENOMEM.
+    /// memory, see [`CreateQueue`]; EINVAL for an engine that does not exist; ENOSPC without a doorbell; ENOMEM.
     pub(crate) fn create(
         gpu: &Arc<Gpu>,
         vm: &Arc<Vm>,
@@ -55,16 +54,17 @@ impl SdmaQueue {
         owner: Owner,
         create: CreateQueue,
     ) -> Result<Arc<Self>> {
-        let engine = gpu.slots.quietest(engines(create.kind, create.engine)?)?;
+        let engine = gpu
+            .slots
+            .quietest(engines(create.kind, create.engine)?, slice)?;
         let pointers = Pointers::new(vm, &create)?;
-        let vmid = vm.use_vmid(owner.pasid)?;
         let source = if slice.page.is_some() {
             Source::Feed(KBox::pin_init(Feed::new(gpu, vm, pointers)?, GFP_KERNEL)?)
         } else {
             Source::Direct(Direct::new(pointers))
         };
         let active = create.percentage.is_active();
-        let rlc = Rlc::new(gpu, owner, engine, source, slice, vmid, active)?;
+        let rlc = Rlc::new(gpu, owner, engine, source, slice, vm, active)?;
         // Leaves again, and is removed, when anything below fails.
         let inner = Inner {
             rlc: rlc.clone(),

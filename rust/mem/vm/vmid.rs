@@ -31,19 +31,25 @@ impl VmidUse {
     pub(crate) fn vmid(&self) -> Vmid {
         self.vmid
     }
+
+    /// Whether others wait for it, who have a right to it by now: what runs is to be stopped, and this dropped.
+    pub(crate) fn is_recalled(&self) -> bool {
+        self.vm.gpu.vmids.is_recalled(self.vmid)
+    }
 }
 
 impl Vm {
-    /// Makes sure that the VM has a VMID, which is process `pasid`'s for interrupts. `ENOSPC` when all VMIDs
-    /// are taken, `EBUSY` when the VM has one for another process, `ETIMEDOUT` when the hardware does not
-    /// answer. Allocates nothing.
+    /// Makes sure that the VM has a VMID, which is process `pasid`'s for interrupts. `ENOSPC` when it is not its turn, see
+    /// [`Vmids::turn`](crate::ip::vmid::Vmids::turn); `EBUSY` when the VM has one for another process, `ETIMEDOUT` when
+    /// the hardware does not answer. Allocates nothing.
     pub(crate) fn use_vmid(self: &Arc<Self>, pasid: u16) -> Result<VmidUse> {
         let mut bound = self.bound.lock();
         let bound = match &mut *bound {
             Some(bound) if bound.pasid != pasid => return Err(EBUSY),
+            Some(bound) if self.gpu.vmids.is_recalled(bound.vmid()) => return Err(ENOSPC),
             Some(bound) => bound,
             none => {
-                let lease = self.gpu.vmids.lease()?;
+                let lease = self.gpu.vmids.lease(pasid)?;
                 if let Err(error) = self.gpu.gmc.bind(lease.vmid(), pasid, self.root) {
                     self.unbind(lease);
                     return Err(error);

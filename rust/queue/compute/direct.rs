@@ -12,8 +12,9 @@
 use super::super::Owner;
 use super::queue::Queue;
 use super::scheduler::{Scheduler, State};
-use super::table::{Entry, Loaded, Seat, Step, Table};
+use super::table::{Entry, Loaded, Seat, Step, Table, QUANTUM_MS};
 use crate::ip::gfx::Gfx;
+use crate::ip::vmid::Turn;
 use crate::kern::ratelimit::{dev_err_ratelimited, dev_warn_ratelimited};
 use crate::kern::workqueue;
 use core::fmt;
@@ -96,10 +97,10 @@ impl Shared {
     fn take_turn(&self, table: &mut Table) -> Option<i64> {
         for entry in table.entries.iter_mut() {
             follow(entry);
-            if !entry.is_wanted() {
+            entry.look();
+            if !entry.is_wanted() || entry.yields_vmid() {
                 entry.leave();
             }
-            entry.look();
         }
         for pipe in 0..MEC_PIPES {
             self.reset_pipe(table, pipe);
@@ -121,7 +122,7 @@ impl Shared {
         match self.load_all(table) {
             Ok(()) => None,
             Err(Full::Hqds) => make_room(table),
-            Err(Full::Vmids) => make_process_leave(table),
+            Err(Full::Vmids(ms)) => Some(ms),
         }
     }
 
@@ -147,8 +148,16 @@ impl Shared {
             return Ok(());
         };
         let queue = &entry.queue;
-        let vmid = match queue.vm().use_vmid(queue.owner.pasid) {
-            Err(ENOSPC) => return Err(Full::Vmids),
+        let (vmids, pasid) = (&queue.gpu.vmids, queue.owner.pasid);
+        if entry.has_work() {
+            if let Turn::In(ms) = vmids.turn(pasid, QUANTUM_MS) {
+                return Err(Full::Vmids(ms));
+            }
+        } else if !vmids.has_room(pasid) {
+            return Err(Full::Vmids(WORK_POLL_MS));
+        }
+        let vmid = match queue.vm().use_vmid(pasid) {
+            Err(ENOSPC) => return Err(Full::Vmids(WORK_POLL_MS)),
             other => other,
         };
         let loaded = vmid.and_then(|vmid| {
@@ -236,8 +245,8 @@ impl Shared {
 enum Full {
     /// There is no free HQD.
     Hqds,
-    /// There is no free VMID.
-    Vmids,
+    /// It is not its process's turn to have a VMID. It may be in so many milliseconds.
+    Vmids(i64),
 }
 
 /// Asks as many queues to leave as there are others that wait, some at a time. In how many milliseconds the next will
@@ -255,18 +264,6 @@ fn make_room(table: &mut Table) -> Option<i64> {
             None => return None,
         }
     }
-    None
-}
-
-/// Asks all queues of one process to leave. In how many milliseconds they will have had their turn.
-fn make_process_leave(table: &mut Table) -> Option<i64> {
-    let (pasid, left) = table.next_process_to_leave()?;
-    if left > 0 {
-        return Some(left);
-    }
-    let all = table.entries.iter_mut();
-    all.filter(|entry| entry.queue.owner.pasid == pasid)
-        .for_each(Entry::leave);
     None
 }
 
@@ -392,6 +389,10 @@ impl Scheduler for Direct {
     }
 
     fn resume(&self, _queue: &Queue) {
+        self.0.wake();
+    }
+
+    fn vmids_changed(&self) {
         self.0.wake();
     }
 

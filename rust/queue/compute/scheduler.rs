@@ -41,6 +41,9 @@ pub(crate) trait Scheduler: Send + Sync {
     /// The queue may run again if its process wants it to. Waits for nothing.
     fn resume(&self, queue: &Queue);
 
+    /// VMIDs are free, wanted or recalled, see [`crate::ip::vmid`]. Any context; waits for nothing.
+    fn vmids_changed(&self) {}
+
     /// Stops the queues that `which` says. They are taken off soon, and not run again. Gives the owner of one of them that
     /// had not failed before. Does not wait for the hardware.
     fn fail(&self, which: &dyn Fn(&State<'_>) -> bool) -> Option<Owner>;

@@ -12,7 +12,7 @@ use kernel::time::{Instant, Monotonic};
 
 /// How long a queue with work stays at least while another waits, milliseconds. Always the same, so that one turn is
 /// worth as much as another; loads, which may take longer, come one by one.
-const QUANTUM_MS: i64 = 40;
+pub(super) const QUANTUM_MS: i64 = 40;
 /// How long a queue that does not hang takes to leave, milliseconds.
 const LEAVE_MS: i64 = 100;
 /// A queue on the hardware. It leaves its HQD before its VMID.
@@ -96,6 +96,18 @@ impl Entry {
     /// Its place among those that take turns: by process, then by number.
     fn rank(&self) -> (u16, u32) {
         (self.queue.owner.pasid, self.queue.owner.queue)
+    }
+
+    /// Whether it had work at the beginning of this turn.
+    pub(super) fn has_work(&self) -> bool {
+        self.has_work
+    }
+
+    /// Whether it is on the hardware and others are to have its VMID: its process has had its turn, or it has no work.
+    pub(super) fn yields_vmid(&self) -> bool {
+        self.loaded().is_some_and(|loaded| {
+            loaded.vmid.is_recalled() || !self.has_work && self.queue.gpu.vmids.is_wanted()
+        })
     }
 
     fn waits(&self, work: bool) -> bool {
@@ -261,34 +273,6 @@ impl Table {
             .filter(|(_, entry)| entry.is_in())
             .map(turn)
             .min_by_key(|&(_, left)| left)
-    }
-
-    /// The process that is to give up its VMID next, and after how many milliseconds all of its queues have had their
-    /// turn. None while one is on its way out already.
-    pub(super) fn next_process_to_leave(&self) -> Option<(u16, i64)> {
-        let mut best: Option<(u16, i64)> = None;
-        for entry in self.entries.iter().filter(|entry| !entry.is_out()) {
-            let pasid = entry.queue.owner.pasid;
-            let mine = || {
-                let all = self.entries.iter();
-                all.filter(move |other| other.queue.owner.pasid == pasid && !other.is_out())
-            };
-            if mine().any(|other| matches!(other.seat, Seat::Stuck(_))) {
-                continue;
-            }
-            if mine().all(Entry::is_leaving) {
-                return None;
-            }
-            let left = mine()
-                .filter(|other| other.is_in() && other.has_work)
-                .map(|other| QUANTUM_MS - other.held_ms())
-                .max()
-                .unwrap_or(i64::MIN);
-            if best.is_none_or(|(_, least)| left < least) {
-                best = Some((pasid, left));
-            }
-        }
-        best
     }
 }
 

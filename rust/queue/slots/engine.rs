@@ -1,0 +1,564 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The slots of one engine. One work item loads and unloads; who halts a queue unloads it, too.
+
+use super::super::doorbell::Slice;
+use super::super::rlc::Rlc;
+use super::Seat;
+use crate::ip::vmid::{Turn, Vmid, Vmids};
+use crate::kern::ratelimit::dev_err_ratelimited;
+use crate::kern::workqueue;
+use crate::mem::vm::VmidUse;
+use hw::doorbell::SDMA_QUEUES;
+use kernel::prelude::*;
+use kernel::sync::{new_condvar, new_spinlock, Arc, CondVar, SpinLock};
+use kernel::time::{msecs_to_jiffies, Instant, Monotonic};
+use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
+
+pub(super) const SLOTS: usize = SDMA_QUEUES as usize;
+/// How long a working queue keeps its slot while another waits, milliseconds.
+const QUANTUM_MS: i64 = 10;
+/// How long the working queues of a process keep its VMID while another process waits, milliseconds.
+const VMID_QUANTUM_MS: i64 = 20;
+/// How often the write pointers of direct queues are looked at that are in no slot, where doorbells find nobody,
+/// milliseconds.
+const WORK_POLL_MS: i64 = 5;
+
+/// A queue of an engine.
+struct Entry {
+    rlc: Arc<Rlc>,
+    seat: Seat,
+    /// Its VMID, unless it is out.
+    vmid: Option<VmidUse>,
+    /// When it got the slot, or began to wait for one.
+    since: Instant<Monotonic>,
+    /// It is to be out, and stay out.
+    leaving: bool,
+    /// The only slot that a direct queue can be in: the one that its doorbell goes to.
+    own: Option<u8>,
+}
+
+impl Entry {
+    fn is_runnable(&self) -> bool {
+        !self.leaving && self.rlc.is_runnable()
+    }
+
+    fn has_work(&self) -> bool {
+        self.rlc.has_work(self.seat == Seat::Out)
+    }
+
+    /// Whether it is not on the hardware, and may be.
+    fn waits(&self) -> bool {
+        self.seat == Seat::Out && self.is_runnable()
+    }
+
+    fn pasid(&self) -> u16 {
+        self.rlc.owner.pasid
+    }
+}
+
+struct State {
+    entries: KVec<Entry>,
+    closed: bool,
+}
+
+impl State {
+    fn position(&self, rlc: &Rlc) -> Option<usize> {
+        self.entries
+            .iter()
+            .position(|entry| core::ptr::eq(&*entry.rlc, rlc))
+    }
+
+    fn find(&mut self, rlc: &Rlc) -> Option<&mut Entry> {
+        self.entries
+            .iter_mut()
+            .find(|entry| core::ptr::eq(&*entry.rlc, rlc))
+    }
+
+    /// Which slots somebody is in, a bit each.
+    fn taken(&self) -> u32 {
+        let seats = self.entries.iter().filter_map(|entry| entry.seat.slot());
+        seats.fold(0, |mask, slot| mask | 1 << slot)
+    }
+
+    /// The slot for one more direct queue with doorbells in `slice`: one that no other queue with doorbells there has,
+    /// and that the fewest have.
+    fn own_slot(&self, slice: &Arc<Slice>) -> Option<u8> {
+        let have = |slot| {
+            let all = self.entries.iter();
+            all.filter(move |entry| entry.own == Some(slot))
+        };
+        (0..SDMA_QUEUES)
+            .filter(|&slot| !have(slot).any(|entry| Arc::ptr_eq(&entry.rlc.slice, slice)))
+            .min_by_key(|&slot| have(slot).count())
+    }
+}
+
+/// What the hardware is to do next.
+enum Action {
+    Load(Arc<Rlc>, u8),
+    Unload(Arc<Rlc>, u8),
+    /// Nothing until so many milliseconds have passed.
+    Later(i64),
+    Nothing,
+}
+
+/// The sooner of two times in milliseconds, of which one may be never.
+fn sooner(one: Option<i64>, other: i64) -> Option<i64> {
+    Some(one.map_or(other, |one| one.min(other)))
+}
+
+/// Of the entries whose indices and times are `one` and `other`, the one that has waited longer.
+fn longer(
+    one: Option<(usize, Instant<Monotonic>)>,
+    other: (usize, Instant<Monotonic>),
+) -> Option<(usize, Instant<Monotonic>)> {
+    Some(
+        one.filter(|one| one.1.elapsed() >= other.1.elapsed())
+            .unwrap_or(other),
+    )
+}
+
+/// A queue as debugfs sees it.
+pub(super) struct View {
+    pub(super) rlc: Arc<Rlc>,
+    pub(super) seat: Seat,
+    pub(super) vmid: Option<Vmid>,
+}
+
+/// An engine's slots.
+#[pin_data]
+pub(super) struct Engine {
+    pub(super) number: u8,
+    vmids: Arc<Vmids>,
+    #[pin]
+    state: SpinLock<State>,
+    /// A seat changed.
+    #[pin]
+    changed: CondVar,
+    #[pin]
+    turn: DelayedWork<Self>,
+}
+
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Engine { self.turn }
+}
+
+impl WorkItem for Engine {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        loop {
+            match this.next() {
+                Action::Load(rlc, slot) => this.load(&rlc, slot),
+                Action::Unload(rlc, slot) => this.unload(&rlc, slot),
+                Action::Later(ms) => {
+                    let state = this.state.lock();
+                    if !state.closed {
+                        let delay = msecs_to_jiffies(ms.max(1) as u32);
+                        let _ = workqueue::highpri().enqueue_delayed(this.clone(), delay);
+                    }
+                    return;
+                }
+                Action::Nothing => return,
+            }
+        }
+    }
+}
+
+impl Engine {
+    pub(super) fn new(number: u8, vmids: &Arc<Vmids>) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                number,
+                vmids: vmids.clone(),
+                state <- new_spinlock!(
+                    State { entries: KVec::new(), closed: false },
+                    "Engine::state"
+                ),
+                changed <- new_condvar!("Engine::changed"),
+                turn <- new_delayed_work!("Engine::turn"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Has the work item look. Any context.
+    pub(super) fn wake(self: &Arc<Self>) {
+        workqueue::run_in(workqueue::highpri(), self.clone(), 0);
+    }
+
+    /// Decides what comes next, and marks the seat.
+    fn next(&self) -> Action {
+        let mut state = self.state.lock();
+        if state.entries.is_empty() {
+            return Action::Nothing;
+        }
+        if let Some(action) = self.leave(&mut state) {
+            return action;
+        }
+        let taken = state.taken();
+        let mut later = None;
+        // Who has work and all that it needs, and who has work and no slot.
+        let (mut best, mut crowded) = (None, None);
+        for (index, entry) in state.entries.iter().enumerate() {
+            if !entry.waits() {
+                continue;
+            }
+            if entry.rlc.is_direct() {
+                later = sooner(later, WORK_POLL_MS);
+            }
+            if !entry.has_work() {
+                continue;
+            }
+            if slot_for(entry, taken).is_none() {
+                crowded = longer(crowded, (index, entry.since));
+                continue;
+            }
+            match self.vmids.turn(entry.pasid(), VMID_QUANTUM_MS) {
+                Turn::Now => best = longer(best, (index, entry.since)),
+                Turn::In(ms) => later = sooner(later, ms),
+            }
+        }
+        if let Some((index, _)) = best {
+            return enter(&mut state, index, taken);
+        }
+        if let Some((index, _)) = crowded {
+            match make_room(&mut state, index) {
+                Action::Later(ms) => later = sooner(later, ms),
+                // Only leaving or stuck queues: one of them will say when it is gone.
+                Action::Nothing => {}
+                action => return action,
+            }
+        }
+        // Doorbells of direct queues that have no work yet find them, where that is free.
+        let idle = state.entries.iter().position(|entry| {
+            entry.waits()
+                && entry.rlc.is_direct()
+                && slot_for(entry, taken).is_some()
+                && self.vmids.has_room(entry.pasid())
+        });
+        match (idle, later) {
+            (Some(index), _) => enter(&mut state, index, taken),
+            (None, Some(ms)) => Action::Later(ms),
+            (None, None) => Action::Nothing,
+        }
+    }
+
+    /// One who is not to run any more leaves, or has no work while others want its VMID, or has had its turn.
+    fn leave(&self, state: &mut State) -> Option<Action> {
+        let wanted = self.vmids.is_wanted();
+        let leaves = |entry: &Entry| {
+            !entry.is_runnable()
+                || wanted && !entry.has_work()
+                || entry.vmid.as_ref().is_some_and(VmidUse::is_recalled)
+        };
+        for entry in state.entries.iter_mut() {
+            if let Seat::In(slot) = entry.seat {
+                if leaves(entry) {
+                    entry.seat = Seat::Leaving(slot);
+                    return Some(Action::Unload(entry.rlc.clone(), slot));
+                }
+            }
+        }
+        None
+    }
+
+    /// Loads a queue whose seat is `Loading(slot)`.
+    fn load(&self, rlc: &Arc<Rlc>, slot: u8) {
+        let mut vmid = match rlc.vm().use_vmid(rlc.owner.pasid) {
+            Ok(vmid) => Some(vmid),
+            Err(error) => {
+                // Unless others were faster than `turn` said, there is none.
+                if error != ENOSPC {
+                    rlc.fail(error);
+                }
+                self.seat(rlc, Seat::Out);
+                return;
+            }
+        };
+        let mut loaded = 0;
+        let result = vmid.as_ref().ok_or(EINVAL).and_then(|vmid| {
+            let (image, rptr, wptr) = rlc.image(slot, vmid.vmid())?;
+            loaded = wptr;
+            rlc.gpu.sdma[usize::from(self.number)].load(slot, &image, rptr, wptr)
+        });
+        let mut state = self.state.lock();
+        if let Some(entry) = state.find(rlc) {
+            entry.since = Instant::now();
+            entry.vmid = vmid.take();
+            entry.seat = match result {
+                Ok(()) => Seat::In(slot),
+                Err(_) => Seat::Stuck(slot),
+            };
+        }
+        match result {
+            // A job that came meanwhile found nobody to ring for.
+            Ok(()) if rlc.target() != loaded => ring(rlc, slot),
+            Ok(()) => {}
+            Err(error) => {
+                drop(state);
+                self.hangs(rlc, slot, error);
+            }
+        }
+        self.changed.notify_all();
+    }
+
+    /// Unloads a queue whose seat is `Leaving(slot)`.
+    fn unload(&self, rlc: &Arc<Rlc>, slot: u8) {
+        match rlc.gpu.sdma[usize::from(self.number)].unload(slot) {
+            Ok(rptr) => {
+                rlc.save(rptr);
+                rlc.check();
+                self.seat(rlc, Seat::Out);
+            }
+            Err(error) => {
+                self.seat(rlc, Seat::Stuck(slot));
+                self.hangs(rlc, slot, error);
+            }
+        }
+    }
+
+    /// Changes a seat. Who is out gives its VMID up. Sleeps.
+    fn seat(&self, rlc: &Rlc, seat: Seat) {
+        let mut vmid = None;
+        let mut state = self.state.lock();
+        if let Some(entry) = state.find(rlc) {
+            entry.since = Instant::now();
+            entry.seat = seat;
+            if seat == Seat::Out {
+                vmid = entry.vmid.take();
+            }
+        }
+        drop(state);
+        drop(vmid);
+        self.changed.notify_all();
+    }
+
+    /// The slot is lost until the device is taken down, and with it the queue's memory and VMID, which the engine
+    /// may still use.
+    fn hangs(&self, rlc: &Rlc, slot: u8, error: Error) {
+        dev_err_ratelimited!(
+            &*rlc.gpu.dev,
+            "sdma{}: slot {slot} hangs with queue {} of process {}: {error:?}\n",
+            self.number,
+            rlc.owner.queue,
+            rlc.owner.pid
+        );
+        rlc.gpu
+            .queue_hung(rlc.owner.pasid, c"SDMA queue hang", || rlc.fail(EIO));
+    }
+
+    /// See [`super::Slots::submit`].
+    pub(super) fn submit(self: &Arc<Self>, rlc: &Rlc) {
+        let mut state = self.state.lock();
+        match state.find(rlc) {
+            Some(Entry {
+                seat: Seat::In(slot),
+                leaving: false,
+                ..
+            }) => ring(rlc, *slot),
+            // `load` looks again when it is through, and so does `unload`.
+            Some(Entry {
+                seat: Seat::Loading(_) | Seat::Leaving(_),
+                ..
+            }) => {}
+            Some(_) => {
+                drop(state);
+                self.wake();
+            }
+            None => {}
+        }
+    }
+
+    /// Takes the queue out of its slot and has it stay out, and waits for that: bounded by what the hardware may
+    /// take. `forget` removes it altogether.
+    pub(super) fn evict(self: &Arc<Self>, rlc: &Rlc, forget: bool) -> Result {
+        let mut state = self.state.lock();
+        loop {
+            let Some(entry) = state.find(rlc) else {
+                return Ok(());
+            };
+            entry.leaving = true;
+            match entry.seat {
+                Seat::Out => break,
+                // Kept, with all that the engine may still reach.
+                Seat::Stuck(_) => return Err(ETIMEDOUT),
+                Seat::Loading(_) | Seat::Leaving(_) => self.changed.wait(&mut state),
+                Seat::In(slot) => {
+                    entry.seat = Seat::Leaving(slot);
+                    let rlc = entry.rlc.clone();
+                    drop(state);
+                    self.unload(&rlc, slot);
+                    state = self.state.lock();
+                }
+            }
+        }
+        let gone = match state.position(rlc) {
+            Some(place) if forget => state.entries.remove(place).ok(),
+            _ => None,
+        };
+        drop(state);
+        drop(gone);
+        // The slot is free for who waits.
+        self.wake();
+        Ok(())
+    }
+
+    /// The queue may be loaded again after [`Engine::evict`].
+    pub(super) fn admit(self: &Arc<Self>, rlc: &Rlc) {
+        let mut state = self.state.lock();
+        if let Some(entry) = state.find(rlc) {
+            // It keeps its place among those that wait: it may be halted again before its turn.
+            entry.leaving = false;
+        }
+        drop(state);
+        self.wake();
+    }
+
+    /// Adds a queue; a direct one with its slot. ENOSPC for a direct one whose process has one in every slot; ENODEV,
+    /// ENOMEM.
+    pub(super) fn add(self: &Arc<Self>, rlc: Arc<Rlc>) -> Result<Option<u8>> {
+        let mut more = KVec::new();
+        loop {
+            let mut state = self.state.lock();
+            if state.closed {
+                return Err(ENODEV);
+            }
+            let count = state.entries.len();
+            // No allocation under the lock: what is too small is replaced by what was made without it.
+            if count == state.entries.capacity() {
+                if more.capacity() <= count {
+                    drop(state);
+                    more = KVec::with_capacity(count.saturating_mul(2).max(SLOTS), GFP_KERNEL)?;
+                    continue;
+                }
+                let mut old = core::mem::replace(&mut state.entries, core::mem::take(&mut more));
+                for entry in old.drain_all() {
+                    let _ = state.entries.push_within_capacity(entry);
+                }
+                drop(state);
+                drop(old);
+                continue;
+            }
+            let own = if rlc.is_direct() {
+                Some(state.own_slot(&rlc.slice).ok_or(ENOSPC)?)
+            } else {
+                None
+            };
+            let entry = Entry {
+                leaving: !rlc.is_runnable(),
+                rlc,
+                seat: Seat::Out,
+                vmid: None,
+                since: Instant::now(),
+                own,
+            };
+            let pushed = state.entries.push_within_capacity(entry);
+            drop(state);
+            if pushed.is_err() {
+                return Err(ENOMEM);
+            }
+            if own.is_some() {
+                self.wake();
+            }
+            return Ok(own);
+        }
+    }
+
+    /// How many queues there are, and whether one more direct one with doorbells in `slice` finds a slot.
+    pub(super) fn load_of(&self, slice: &Arc<Slice>) -> (bool, usize) {
+        let state = self.state.lock();
+        (state.own_slot(slice).is_none(), state.entries.len())
+    }
+
+    /// The queue at place `at` of those there are.
+    pub(super) fn nth(&self, at: usize) -> Option<View> {
+        let state = self.state.lock();
+        state.entries.get(at).map(|entry| View {
+            rlc: entry.rlc.clone(),
+            seat: entry.seat,
+            vmid: entry.vmid.as_ref().map(VmidUse::vmid),
+        })
+    }
+
+    /// The first queues that are meant, at most as many as there are slots.
+    pub(super) fn some(&self, which: impl Fn(&Rlc, Seat) -> bool) -> [Option<Arc<Rlc>>; SLOTS] {
+        let mut found = [const { None }; SLOTS];
+        let state = self.state.lock();
+        let meant = state
+            .entries
+            .iter()
+            .filter(|entry| which(&entry.rlc, entry.seat));
+        for (place, entry) in found.iter_mut().zip(meant) {
+            *place = Some(entry.rlc.clone());
+        }
+        found
+    }
+
+    /// Nothing is loaded any more. Gives one of the queues that are left, and how many there are. Sleeps.
+    pub(super) fn close(self: &Arc<Self>) -> Option<(Arc<Rlc>, usize)> {
+        let left = {
+            let mut state = self.state.lock();
+            state.closed = true;
+            core::mem::take(&mut state.entries)
+        };
+        workqueue::cancel(self);
+        left.first().map(|entry| (entry.rlc.clone(), left.len()))
+    }
+}
+
+/// The slot that a queue can be put into now.
+fn slot_for(entry: &Entry, taken: u32) -> Option<u8> {
+    let is_free = |&slot: &u8| taken >> slot & 1 == 0;
+    match entry.own {
+        Some(slot) => Some(slot).filter(is_free),
+        None => (0..SDMA_QUEUES).find(is_free),
+    }
+}
+
+/// Entry `index`, for which there is a slot, comes.
+fn enter(state: &mut State, index: usize, taken: u32) -> Action {
+    let Some(entry) = state.entries.get_mut(index) else {
+        return Action::Nothing;
+    };
+    match slot_for(entry, taken) {
+        Some(slot) => {
+            entry.seat = Seat::Loading(slot);
+            Action::Load(entry.rlc.clone(), slot)
+        }
+        None => Action::Nothing,
+    }
+}
+
+/// Has a queue leave a slot that entry `index` could have: one without work, or else the one that has been in longest, once
+/// it has had its turn.
+fn make_room(state: &mut State, index: usize) -> Action {
+    let own = state.entries.get(index).and_then(|entry| entry.own);
+    let inside = |entry: &&mut Entry| match entry.seat {
+        Seat::In(slot) => own.is_none_or(|own| own == slot),
+        _ => false,
+    };
+    let left = |entry: &Entry| match entry.has_work() {
+        true => QUANTUM_MS - entry.since.elapsed().as_millis(),
+        false => i64::MIN,
+    };
+    let victim = state.entries.iter_mut().filter(inside);
+    let Some(entry) = victim.min_by_key(|entry| left(entry)) else {
+        return Action::Nothing;
+    };
+    match (left(entry), entry.seat) {
+        (left @ 1.., _) => Action::Later(left),
+        (_, Seat::In(slot)) => {
+            entry.seat = Seat::Leaving(slot);
+            Action::Unload(entry.rlc.clone(), slot)
+        }
+        _ => Action::Nothing,
+    }
+}
+
+/// Rings the doorbell of a queue in `slot`.
+fn ring(rlc: &Rlc, slot: u8) {
+    if let Ok(doorbell) = rlc.doorbell(slot) {
+        rlc.gpu.doorbells.ring(doorbell.byte() as u32, rlc.target());
+    }
+}
