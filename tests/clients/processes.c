@@ -1,18 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Processes at once, each with a VM, memory and queues of its own. */
+/*
+ * Processes at once, each with a VM, memory and queues of its own, and more of
+ * them than the hardware has VMIDs: those with work take turns, and none is
+ * refused.
+ */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/pattern.h"
 #include "common/queue.h"
 #include "common/tap.h"
+#include "kfd_compute.h"
 
 #define RING_SIZE	(16u << 10)
 #define QUEUES		2u
 #define BYTES		(256u << 10)
+/* More than there are VMIDs, and slots of the engines for copies with the host. */
+#define PROCESSES	20u
+#define FAIR_MS		2000u
+#define FAIR_BYTES	(1u << 20)
+
+/* Shared by all processes. */
+static volatile struct {
+	unsigned int ready, stop;
+	uint64_t done[PROCESSES];
+} *shared;
 
 /* What one process does; the exit status says whether all was right. */
 static int copies(unsigned int who)
@@ -61,6 +78,184 @@ static int copies(unsigned int who)
 	return 0;
 }
 
+/* Whether the other processes come as far as this one. */
+static bool meet(unsigned int count)
+{
+	const unsigned long long end = now_ns() + 3 * timeout_ms() * 1000000ull;
+
+	__atomic_add_fetch(&shared->ready, 1, __ATOMIC_SEQ_CST);
+	while (shared->ready < count) {
+		if (now_ns() > end)
+			return false;
+		usleep(1000);
+	}
+	return true;
+}
+
+static uint64_t fence_of(const struct kfd_queue *queue)
+{
+	return (uintptr_t)queue->pointers.cpu + KFD_QUEUE_FENCE;
+}
+
+/* Submits a copy and a fence. */
+static void copy(struct kfd_queue *queue, struct packets *p, uint64_t dst, uint64_t src,
+		 uint64_t bytes)
+{
+	sdma_copy(p, dst, src, bytes);
+	sdma_fence(p, fence_of(queue), ++queue->fence);
+	kfd_queue_submit(queue, p->dwords, p->count);
+}
+
+static bool finished(const struct kfd_queue *queue)
+{
+	const unsigned long long end = now_ns() + timeout_ms() * 1000000ull;
+
+	while (*(volatile uint32_t *)(uintptr_t)fence_of(queue) != queue->fence) {
+		if (now_ns() > end)
+			return false;
+		usleep(100);
+	}
+	return true;
+}
+
+/*
+ * Copies that wait for a compute queue that waits for copies: all three queues
+ * get on, whoever else wants to. No queue is there before all processes have
+ * theirs, nor goes before all are through.
+ */
+static int waits(unsigned int who, unsigned int count)
+{
+	const unsigned int turns = work(30, 6);
+	struct kfd_queue there, back;
+	struct kfd_compute compute;
+	struct kfd_bo src, dst;
+	struct kfd_save save;
+	struct kfd_dev dev;
+	unsigned int t;
+
+	if (kfd_open(&dev) || kfd_save_create(&dev, &save) ||
+	    kfd_bo_create(&dev, &src, BYTES, KFD_ALLOC_GTT) ||
+	    kfd_bo_create(&dev, &dst, BYTES, KFD_ALLOC_VRAM))
+		return 1;
+	if (kfd_queue_create(&dev, &there, RING_SIZE) ||
+	    kfd_queue_create(&dev, &back, RING_SIZE) ||
+	    kfd_compute_create(&dev, &compute, &save, false, RING_SIZE))
+		return 2;
+	if (!meet(count))
+		return 3;
+	for (t = 1; t <= turns; t++) {
+		const uint64_t seed = who * 100000 + t;
+		struct packets p = { 0 };
+
+		pattern_fill(src.cpu, BYTES, seed, 0);
+		/* The one that waits for the others first. */
+		sdma_wait_memory(&p, kfd_compute_address(&compute, KFD_COMPUTE_FENCE), t);
+		copy(&back, &p, (uintptr_t)src.cpu + BYTES / 2, (uintptr_t)dst.cpu, BYTES / 2);
+		p.count = 0;
+		pm4_wait_memory(&p, fence_of(&there), t);
+		pm4_release(&p, kfd_compute_address(&compute, KFD_COMPUTE_FENCE), t, 0);
+		if (!kfd_compute_pm4(&compute, &p))
+			return 4;
+		p.count = 0;
+		copy(&there, &p, (uintptr_t)dst.cpu, (uintptr_t)src.cpu, BYTES);
+		if (!finished(&back))
+			return 5;
+		if (pattern_check(dst.cpu, BYTES, seed, 0) != BYTES ||
+		    pattern_check((uint8_t *)src.cpu + BYTES / 2, BYTES / 2, seed, 0) != BYTES / 2)
+			return 6;
+	}
+	if (!meet(2 * count))
+		return 7;
+	if (kfd_queue_destroy(&dev, &there) || kfd_queue_destroy(&dev, &back) ||
+	    kfd_compute_destroy(&dev, &compute))
+		return 8;
+	return 0;
+}
+
+/* Copies without a pause, a few at a time under way. */
+static int streams(unsigned int who, unsigned int count)
+{
+	struct kfd_queue queue;
+	struct kfd_bo src, dst;
+	struct kfd_dev dev;
+
+	if (kfd_open(&dev) || kfd_bo_create(&dev, &src, FAIR_BYTES, KFD_ALLOC_GTT) ||
+	    kfd_bo_create(&dev, &dst, FAIR_BYTES, KFD_ALLOC_VRAM) ||
+	    kfd_queue_create(&dev, &queue, RING_SIZE))
+		return 1;
+	if (!meet(count))
+		return 2;
+	while (!shared->stop) {
+		volatile uint32_t *fence = (volatile uint32_t *)(uintptr_t)fence_of(&queue);
+
+		while (queue.fence - *fence < 64) {
+			struct packets p = { 0 };
+
+			copy(&queue, &p, (uintptr_t)dst.cpu, (uintptr_t)src.cpu, FAIR_BYTES);
+		}
+		shared->done[who] = *fence;
+		usleep(1000);
+	}
+	return finished(&queue) ? 0 : 3;
+}
+
+/* Runs @what in @count processes; whether all say 0. */
+static bool together(unsigned int count, int (*what)(unsigned int who, unsigned int count))
+{
+	pid_t pid[PROCESSES + 1];
+	bool good = true;
+	unsigned int i;
+	int status;
+
+	memset((void *)shared, 0, sizeof(*shared));
+	fflush(stdout);
+	for (i = 0; i <= count; i++) {
+		pid[i] = fork();
+		if (pid[i] < 0)
+			die("fork failed");
+		if (pid[i])
+			continue;
+		if (i < count)
+			exit(what(i, count));
+		/* The last is the clock. */
+		while (shared->ready < count)
+			usleep(1000);
+		usleep(FAIR_MS * 1000);
+		shared->stop = 1;
+		exit(0);
+	}
+	for (i = 0; i < count; i++) {
+		if (waitpid(pid[i], &status, 0) > 0 && WIFEXITED(status) &&
+		    WEXITSTATUS(status) == 0)
+			continue;
+		tap_note("process %u ended with status %#x", i, status);
+		good = false;
+	}
+	if (!good)
+		kill(pid[count], SIGKILL);
+	waitpid(pid[count], &status, 0);
+	return good;
+}
+
+static void fairness(unsigned int count)
+{
+	const bool good = together(count, streams);
+	uint64_t least = UINT64_MAX, most = 1, all = 0;
+	unsigned int i;
+
+	for (i = 0; i < count; i++) {
+		const uint64_t done = shared->done[i];
+
+		least = done < least ? done : least;
+		most = done > most ? done : most;
+		all += done;
+	}
+	/* Whoever starves does next to nothing; how even it is else, the machine says. */
+	tap_ok(good && least * 5 >= most,
+	       "%u processes that copy for 2 s: the least does %.2f of the most (%llu copies in all)",
+	       count, (double)least / (double)most, (unsigned long long)all);
+}
+
 static void at_once(unsigned int count)
 {
 	unsigned int i, good = 0;
@@ -84,8 +279,16 @@ static void at_once(unsigned int count)
 int main(void)
 {
 	tap_start();
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED)
+		die("no shared memory");
 	at_once(2);
-	/* Directly driven queues need a slot each. */
-	at_once(work(gpu_scheduled() ? 12 : 6, 4));
+	at_once(work(PROCESSES, 14));
+	tap_ok(together(PROCESSES, waits),
+	       "%u processes whose copies wait for compute queues and the other way round",
+	       PROCESSES);
+	fairness(4);
+	fairness(PROCESSES);
 	return tap_end();
 }
