@@ -16,6 +16,7 @@ use super::hub::{FbLocation, GartAperture, Hub, ScratchPages};
 use super::vmid::Vmid;
 use crate::kern::dma_words::DmaWords;
 use crate::kern::mmio::Mmio;
+use crate::kern::trace;
 use crate::regs::{osssys, Window};
 
 /// Bytes at the start of VRAM that are the memory controller's: its scratch page. Nobody else may have them.
@@ -62,6 +63,7 @@ impl Hubs {
     }
 
     fn invalidate(&self, hdp: &Hdp, vmid: Vmid, kind: Flush) -> Result {
+        trace::tlb_flush(vmid.get().into(), kind as u32);
         hdp.flush();
         for hub in self.each() {
             hub.invalidate(vmid, kind)?;

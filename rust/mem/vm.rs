@@ -152,7 +152,6 @@ impl Vm {
     fn flush(&self, kind: Flush) -> Result {
         // Nothing is cached without a VMID: it is flushed when it is bound.
         if let Some(bound) = &*self.bound.lock() {
-            trace::tlb_flush(bound.vmid().get().into(), kind as u32);
             self.gpu.gmc.flush(bound.vmid(), kind)?;
         }
         match &*self.listed.lock() {
