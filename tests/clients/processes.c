@@ -34,7 +34,7 @@ static volatile struct {
 /* What one process does; the exit status says whether all was right. */
 static int copies(unsigned int who)
 {
-	const unsigned int turns = work(100, 10);
+	const unsigned int turns = work(100, 5);
 	struct buffer src, dst[QUEUES];
 	struct queue queue[QUEUES];
 	struct gpu gpu;
@@ -125,7 +125,7 @@ static bool finished(const struct kfd_queue *queue)
  */
 static int waits(unsigned int who, unsigned int count)
 {
-	const unsigned int turns = work(30, 6);
+	const unsigned int turns = work(30, 3);
 	struct kfd_queue there, back;
 	struct kfd_compute compute;
 	struct kfd_bo src, dst;
@@ -278,17 +278,18 @@ static void at_once(unsigned int count)
 
 int main(void)
 {
+	const unsigned int most = work(PROCESSES, 14);
+
 	tap_start();
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)
 		die("no shared memory");
 	at_once(2);
-	at_once(work(PROCESSES, 14));
-	tap_ok(together(PROCESSES, waits),
-	       "%u processes whose copies wait for compute queues and the other way round",
-	       PROCESSES);
+	at_once(work(PROCESSES, 9));
+	tap_ok(together(most, waits),
+	       "%u processes whose copies wait for compute queues and the other way round", most);
 	fairness(4);
-	fairness(PROCESSES);
+	fairness(most);
 	return tap_end();
 }

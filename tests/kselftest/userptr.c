@@ -575,6 +575,8 @@ TEST_F(userptr, traced)
 	if (!trace_open("userptr") || !trace_enable("rkfd"))
 		SKIP(return, "no trace of rkfd");
 	LEND(0x39, KFD_ALLOC_USERPTR);
+	/* Without a turn on the hardware there is nothing to flush. */
+	EXPECT_GPU_SEES(0x39);
 	trace_clear();
 	ASSERT_EQ(0, madvise(self->mem, SIZE, MADV_DONTNEED));
 	/* All of it before the call that takes the pages has returned. */
