@@ -1,20 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Memory that is lent to the GPU and swapped out: to a disk in memory, which has to be there as a module.
-
-skip() {
-	echo "TAP version 13"
-	echo "1..1"
-	echo "ok 1 # SKIP $1"
-	exit 0
-}
+# swap.sh COMMAND...: runs a command with swap, on a disk in memory, which has to be there as a module; without it
+# where there is none.
 
 [ -e /dev/kfd ] || exit 4
-[ -e /proc/swaps ] || skip "the kernel does not swap"
-modprobe brd rd_nr=1 rd_size=131072 2>/dev/null || skip "no disk in memory"
-mkswap /dev/ram0 >/dev/null && swapon /dev/ram0 || skip "no swap on /dev/ram0"
-RKFD_SWAP=1 /rkfd/kselftest/userptr -t swapped
+modprobe brd rd_nr=1 rd_size=131072 2>/dev/null
+mkswap /dev/ram0 >/dev/null 2>&1 && swapon /dev/ram0 && export RKFD_SWAP=1
+"$@"
 status=$?
-swapoff /dev/ram0
-rmmod brd
+if [ -n "$RKFD_SWAP" ]; then
+	echo "# pages swapped out: $(sed -n 's/^pswpout //p' /proc/vmstat), in: $(sed -n 's/^pswpin //p' /proc/vmstat)"
+	swapoff /dev/ram0
+fi
+rmmod brd 2>/dev/null
 exit $status

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * userptr_stress [SECONDS]: threads map over, discard, move, unmap and fork memory that the GPU has been lent, while copies
- * from it and to it run. Where a copy begins after the change, its data is checked; where both happen at once, nobody can
+ * userptr_stress [SECONDS]: threads map over, discard, move, unmap, swap out and fork memory that the GPU has been lent,
+ * while copies from it and to it run. Where a copy begins after the change, its data is checked; where both happen at once, nobody can
  * say which data it is, but the device must not touch a page that was given back: with an IOMMU the device model
  * ends the run for that.
  */
@@ -69,15 +69,23 @@ static void renew(void *at, size_t size)
 		die("mmap: %s", strerror(errno));
 }
 
-/* Copies between buffers that only forks disturb; every byte is checked. */
+/* Memory that changes while copies from it and to it run. */
+static struct {
+	struct buffer from, to;
+} wild;
+
+/* Memory whose content stays, wherever its pages go. */
+static struct {
+	struct buffer src, dst;
+} calm;
+
+/* Copies between buffers that only forks and swapping disturb; every byte is checked. */
 static void *steady(void *arg)
 {
+	const struct buffer src = calm.src, dst = calm.dst;
 	struct worker *w = arg;
-	struct buffer src, dst;
 	struct queue queue;
 
-	buffer_create(&gpu, &src, BUFFER_REGISTERED, AREA);
-	buffer_create(&gpu, &dst, BUFFER_USERPTR, AREA);
 	queue_create(&gpu, &queue, RING_SIZE, BUFFER_USERPTR);
 	while (!is_over(w)) {
 		pattern_fill(src.cpu, AREA, w->done, 0);
@@ -88,8 +96,23 @@ static void *steady(void *arg)
 		w->done++;
 	}
 	queue_destroy(&queue);
-	buffer_destroy(&src);
-	buffer_destroy(&dst);
+	return NULL;
+}
+
+/* Has pages go to swap, if there is any: see swap.sh. */
+static void *paging_out(void *arg)
+{
+	struct worker *w = arg;
+
+	while (!is_over(w)) {
+		struct buffer *const some[] = { &calm.src, &calm.dst, &wild.from, &wild.to };
+		const struct buffer *b = some[below(w, 4)];
+
+		if (madvise(b->cpu, b->size, MADV_PAGEOUT) && errno != EINVAL)
+			fail(w, "paging out failed");
+		w->done++;
+		usleep(below(w, 400000));
+	}
 	return NULL;
 }
 
@@ -158,11 +181,6 @@ static void *changing(void *arg)
 	buffer_destroy(&other);
 	return NULL;
 }
-
-/* Memory that changes while copies from it and to it run. */
-static struct {
-	struct buffer from, to;
-} wild;
 
 static void *copying_wildly(void *arg)
 {
@@ -289,7 +307,7 @@ static void wild_create(struct buffer *b)
 }
 
 enum role { STEADY, CHANGER, LAST_CHANGER = CHANGER + CHANGERS - 1, WILD_COPIES, WILD_CHANGES,
-	    UNMAPS, FORKS, WORKERS };
+	    UNMAPS, FORKS, PAGE_OUTS, WORKERS };
 
 int main(int argc, char **argv)
 {
@@ -300,6 +318,7 @@ int main(int argc, char **argv)
 		[WILD_CHANGES] = changing_wildly,
 		[UNMAPS] = unmapping,
 		[FORKS] = forking,
+		[PAGE_OUTS] = paging_out,
 	};
 	static const char *const what[WORKERS] = {
 		[STEADY] = "copies of steady memory",
@@ -308,6 +327,7 @@ int main(int argc, char **argv)
 		[WILD_CHANGES] = "changes of memory that is copied meanwhile",
 		[UNMAPS] = "buffers unmapped while they are lent",
 		[FORKS] = "forks",
+		[PAGE_OUTS] = "calls that page out",
 	};
 	const char *const given = argc > 1 ? argv[1] : getenv("RKFD_SECONDS");
 	const unsigned int seconds = given ? (unsigned int)atoi(given) : work(120, 6);
@@ -318,6 +338,8 @@ int main(int argc, char **argv)
 	gpu_open(&gpu);
 	wild_create(&wild.from);
 	wild_create(&wild.to);
+	buffer_create(&gpu, &calm.src, BUFFER_REGISTERED, AREA);
+	buffer_create(&gpu, &calm.dst, BUFFER_USERPTR, AREA);
 	for (i = 0; i < WORKERS; i++) {
 		workers[i].number = i;
 		workers[i].seed = random_below(1u << 30);
@@ -333,6 +355,8 @@ int main(int argc, char **argv)
 	}
 	buffer_destroy(&wild.from);
 	buffer_destroy(&wild.to);
+	buffer_destroy(&calm.src);
+	buffer_destroy(&calm.dst);
 	tap_ok(check_copies(&gpu), "a copy afterwards");
 	gpu_close();
 	return tap_end();
