@@ -3,6 +3,7 @@
  * Processes that together want more VRAM than there is: each has 40 % of it and
  * copies in turn. Wants a device with little VRAM.
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include "common/queue.h"
 #include "common/tap.h"
 #include "common/trace.h"
+#include "kfd.h"
 
 #define MIB		(1u << 20)
 #define PAGE		4096u
@@ -182,10 +184,56 @@ static pid_t child(int (*f)(unsigned int), unsigned int who)
 	return pid;
 }
 
+/* A file that tells of the queues of all processes. */
+static int watch(void)
+{
+	const uint64_t wanted = KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_EVICTION) |
+				KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_RESTORE);
+	struct kfd_ioctl_smi_events_args args = { 0 };
+	struct kfd_dev dev;
+	int fd, err;
+
+	if (kfd_find_gpu(&dev))
+		die("no GPU");
+	fd = open(KFD_PATH, O_RDWR | O_CLOEXEC);
+	args.gpuid = dev.gpu_id;
+	err = kfd_ioctl(fd, AMDKFD_IOC_SMI_EVENTS, &args);
+	close(fd);
+	if (err || write((int)args.anon_fd, &wanted, sizeof(wanted)) != sizeof(wanted))
+		die("no SMI events");
+	return (int)args.anon_fd;
+}
+
+/* What is told of evictions of buffers, and of the queues' return. */
+static void check_told(int fd)
+{
+	unsigned int id, gpu, evicted = 0, restored = 0;
+	char text[16384], end;
+	long long ns;
+	size_t n = 0;
+	ssize_t got;
+	char *line;
+	int pid;
+
+	while (n < sizeof(text) - 1 && (got = read(fd, text + n, sizeof(text) - 1 - n)) > 0)
+		n += (size_t)got;
+	text[n] = '\0';
+	for (line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+		if (sscanf(line, "%x %lld -%d %x %c", &id, &ns, &pid, &gpu, &end) != 5)
+			continue;
+		evicted += id == KFD_SMI_EVENT_QUEUE_EVICTION &&
+			   end == '0' + KFD_QUEUE_EVICTION_TRIGGER_TTM;
+		restored += id == KFD_SMI_EVENT_QUEUE_RESTORE;
+	}
+	tap_note("SMI events: %u evictions of buffers, %u restores", evicted, restored);
+	tap_ok(evicted > 0 && restored > 0, "SMI events tell of both");
+	close(fd);
+}
+
 static void in_turn(void)
 {
 	unsigned int i, good = 0;
-	int status;
+	int status, told = watch();
 
 	trace_clear();
 	for (i = 0; i < PROCESSES; i++)
@@ -204,6 +252,7 @@ static void in_turn(void)
 	       "queues were halted for it");
 	tap_ok(trace_count("rkfd_queue_restore", "reason=eviction") > 0,
 	       "and let run again");
+	check_told(told);
 }
 
 static int copies_for_ever(unsigned int who)
