@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* CREATE, UPDATE and DESTROY of compute queues, and what else there is for them. */
+#include <sys/mman.h>
+
 #include "kfd_compute.h"
 #include "kfd_harness.h"
 
@@ -109,7 +111,11 @@ TEST_F(compute, bad_eop)
 	EXPECT_ANSWER(eop_size, create(&self->dev, &args));
 	args.eop_buffer_size = 1ull << 40;
 	EXPECT_ANSWER(eop_size, create(&self->dev, &args));
+	args.eop_buffer_size = 3 * KFD_PAGE;
+	EXPECT_ANSWER(eop_size, create(&self->dev, &args));
 	args = self->args;
+	args.eop_buffer_address += 256;
+	EXPECT_ANSWER(eop_inside_page, create(&self->dev, &args));
 	args.eop_buffer_address = 1ull << 40;
 	EXPECT_ANSWER(eop_unmapped, create(&self->dev, &args));
 	args.eop_buffer_address = UINT64_MAX - 4095;
@@ -142,8 +148,18 @@ TEST_F(compute, bad_ring_and_pointers)
 
 	args.ring_size = 3 * KFD_PAGE;
 	EXPECT_ANSWER(ring_not_power_of_two, create(&self->dev, &args));
+	args.ring_size = RING - 1;
+	EXPECT_ANSWER(ring_not_power_of_two, create(&self->dev, &args));
 	args.ring_size = RING / 2;
 	EXPECT_ANSWER(ring_other_size, create(&self->dev, &args));
+	args.ring_size = 1u << 31;
+	EXPECT_ANSWER(ring_other_size, create(&self->dev, &args));
+	args.ring_size = RING / 2;
+	args.ring_base_address += RING / 2;
+	EXPECT_ANSWER(ring_inside_buffer, create(&self->dev, &args));
+	args = self->args;
+	args.ring_base_address = UINT64_MAX - RING + 1;
+	EXPECT_ANSWER(pointer_in_kernel, create(&self->dev, &args));
 	args = self->args;
 	args.ring_base_address = 1ull << 40;
 	EXPECT_ANSWER(ring_unmapped, create(&self->dev, &args));
@@ -151,14 +167,102 @@ TEST_F(compute, bad_ring_and_pointers)
 	args.read_pointer_address = 1ull << 40;
 	EXPECT_ANSWER(pointer_unmapped, create(&self->dev, &args));
 	args = self->args;
+	args.read_pointer_address = 1ull << 63;
+	EXPECT_ANSWER(pointer_in_kernel, create(&self->dev, &args));
+	args = self->args;
 	args.write_pointer_address = 1ull << 40;
 	EXPECT_ANSWER(pointer_unmapped, create(&self->dev, &args));
+	args = self->args;
+	args.write_pointer_address += 4;
+	EXPECT_ANSWER(pointer_unaligned, create(&self->dev, &args));
 	args = self->args;
 	args.queue_percentage = KFD_MAX_QUEUE_PERCENTAGE + 1;
 	EXPECT_ANSWER(queue_percentage, create(&self->dev, &args));
 	args = self->args;
 	args.queue_priority = KFD_MAX_QUEUE_PRIORITY + 1;
 	EXPECT_ANSWER(queue_priority, create(&self->dev, &args));
+}
+
+/* What UPDATE refuses changes nothing. */
+TEST_F(compute, bad_update)
+{
+	struct kfd_compute queue;
+	struct kfd_bo other;
+	const struct kfd_bo odd = { .cpu = self->queue.ring.cpu, .size = 3 * KFD_PAGE };
+	const struct kfd_bo half = { .cpu = self->queue.ring.cpu, .size = RING / 2 };
+	const struct kfd_bo nothing = { .cpu = kfd_reserve(RING, KFD_PAGE), .size = RING };
+	const struct kfd_bo kernels = { .cpu = (void *)(UINTPTR_MAX - RING + 1), .size = RING };
+	struct kfd_ioctl_update_queue_args args = { .queue_percentage = 100 };
+
+	ASSERT_EQ(0, kfd_compute_create(&self->dev, &queue, &self->save, variant->aql, RING));
+	EXPECT_ANSWER(ring_not_power_of_two, update(&self->dev, queue.id, &odd, 100));
+	EXPECT_ANSWER(update_ring_unmapped, update(&self->dev, queue.id, &half, 100));
+	EXPECT_ANSWER(update_ring_unmapped, update(&self->dev, queue.id, &nothing, 100));
+	EXPECT_ANSWER(pointer_in_kernel, update(&self->dev, queue.id, &kernels, 100));
+	EXPECT_ANSWER(queue_percentage, update(&self->dev, queue.id, NULL, 101));
+	args.queue_id = queue.id;
+	args.queue_priority = KFD_MAX_QUEUE_PRIORITY + 1;
+	EXPECT_ANSWER(queue_priority,
+		      kfd_ioctl(self->dev.fd, AMDKFD_IOC_UPDATE_QUEUE, &args));
+	EXPECT_ANSWER(queue_unknown_update, update(&self->dev, queue.id + 100, NULL, 100));
+	EXPECT_TRUE(kfd_compute_works(&queue, TIMEOUT_MS));
+	/* A buffer that is no ring can be freed, the one that is cannot. */
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &other, RING, KFD_ALLOC_GTT));
+	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &other));
+	EXPECT_ANSWER(ring_in_use, kfd_unmap(self->dev.fd, queue.ring.handle, self->dev.gpu_id));
+	EXPECT_EQ(0, kfd_compute_destroy(&self->dev, &queue));
+}
+
+/* Another process has neither the memory nor the queue, though it knows address and number. */
+TEST_F(compute, of_another_process)
+{
+	struct kfd_compute queue;
+	int status;
+	pid_t pid;
+
+	ASSERT_EQ(0, kfd_compute_create(&self->dev, &queue, &self->save, variant->aql, RING));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (pid == 0) {
+		struct kfd_ioctl_create_queue_args args, own;
+		struct kfd_compute mine;
+		struct kfd_save save;
+		struct kfd_dev dev;
+		__u64 *const fields[] = {
+			&args.ring_base_address, &args.read_pointer_address,
+			&args.write_pointer_address, &args.eop_buffer_address,
+			&args.ctx_save_restore_address,
+		};
+		const struct kfd_bo *const foreign[] = {
+			&queue.ring, &queue.control, &queue.control, &queue.eop, &self->save.bo,
+		};
+		unsigned int i;
+
+		/* Nothing of the child's comes to lie there; a mapping for two is made once. */
+		for (i = 0; i < 5; i++)
+			mmap(foreign[i]->cpu, foreign[i]->size, PROT_NONE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+		if (kfd_open(&dev) || kfd_save_create(&dev, &save) ||
+		    kfd_compute_prepare(&dev, &mine, &save, variant->aql, RING, &own))
+			_exit(1);
+		for (i = 0; i < 5; i++) {
+			args = own;
+			*fields[i] = (uintptr_t)foreign[i]->cpu;
+			if (create(&dev, &args) != EINVAL)
+				_exit(10 + i);
+		}
+		if (update(&dev, queue.id, NULL, 0) != kfd_expected(answer_queue_unknown_update))
+			_exit(2);
+		if (kfd_destroy_queue(dev.fd, queue.id) !=
+		    kfd_expected(answer_queue_unknown_destroy))
+			_exit(3);
+		_exit(0);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_TRUE(WIFEXITED(status));
+	EXPECT_EQ(0, WEXITSTATUS(status));
+	EXPECT_TRUE(kfd_compute_works(&queue, TIMEOUT_MS));
+	EXPECT_EQ(0, kfd_compute_destroy(&self->dev, &queue));
 }
 
 /* What a queue is made of stays as long as the queue does. */
@@ -172,7 +276,12 @@ TEST_F(compute, buffers_in_use_are_not_freed)
 	EXPECT_ANSWER(ring_in_use, kfd_unmap(fd, self->queue.control.handle, gpu));
 	EXPECT_ANSWER(ring_in_use, kfd_unmap(fd, self->queue.eop.handle, gpu));
 	EXPECT_ANSWER(ring_in_use, kfd_unmap(fd, self->save.bo.handle, gpu));
+	EXPECT_ANSWER(free_while_mapped, kfd_free(fd, self->queue.ring.handle));
+	EXPECT_ANSWER(free_while_mapped, kfd_free(fd, self->queue.control.handle));
+	EXPECT_ANSWER(free_while_mapped, kfd_free(fd, self->queue.eop.handle));
+	EXPECT_ANSWER(free_while_mapped, kfd_free(fd, self->save.bo.handle));
 	EXPECT_EQ(0, kfd_destroy_queue(fd, self->args.queue_id));
+	EXPECT_ANSWER(queue_unknown_destroy, kfd_destroy_queue(fd, self->args.queue_id));
 }
 
 /* A queue of percentage 0 does nothing until it gets more. */
@@ -227,8 +336,19 @@ TEST_F(compute, cu_mask)
 	EXPECT_ANSWER(cu_mask_empty, kfd_ioctl(self->dev.fd, AMDKFD_IOC_SET_CU_MASK, &args));
 	args.num_cu_mask = 0;
 	EXPECT_ANSWER(cu_mask_size, kfd_ioctl(self->dev.fd, AMDKFD_IOC_SET_CU_MASK, &args));
+	args.num_cu_mask = 16;
+	EXPECT_ANSWER(cu_mask_size, kfd_ioctl(self->dev.fd, AMDKFD_IOC_SET_CU_MASK, &args));
 	args.num_cu_mask = 33;
 	EXPECT_ANSWER(cu_mask_size, kfd_ioctl(self->dev.fd, AMDKFD_IOC_SET_CU_MASK, &args));
+	/* Bits beyond the most that there can be are not looked at, and need not be there. */
+	mask[0] = 1;
+	args.num_cu_mask = UINT32_MAX - 31;
+	EXPECT_EQ(0, kfd_ioctl(self->dev.fd, AMDKFD_IOC_SET_CU_MASK, &args));
+	args.num_cu_mask = 32;
+	args.queue_id += 100;
+	EXPECT_ANSWER(cu_mask_unknown_queue,
+		      kfd_ioctl(self->dev.fd, AMDKFD_IOC_SET_CU_MASK, &args));
+	args.queue_id = queue.id;
 	args.num_cu_mask = 32;
 	args.cu_mask_ptr = 8;
 	EXPECT_EQ(EFAULT, kfd_ioctl(self->dev.fd, AMDKFD_IOC_SET_CU_MASK, &args));
@@ -259,6 +379,12 @@ TEST_F(compute, wave_state)
 	EXPECT_EQ(0, header[1]);
 	EXPECT_EQ(self->save.control_stack, header[2]);
 	EXPECT_EQ(0, header[3]);
+	args.ctl_stack_address = 8;
+	EXPECT_EQ(EFAULT, kfd_ioctl(self->dev.fd, AMDKFD_IOC_GET_QUEUE_WAVE_STATE, &args));
+	args.ctl_stack_address = (uintptr_t)self->save.bo.cpu;
+	args.queue_id += 100;
+	EXPECT_ANSWER(wave_state_unknown_queue,
+		      kfd_ioctl(self->dev.fd, AMDKFD_IOC_GET_QUEUE_WAVE_STATE, &args));
 	EXPECT_EQ(0, kfd_compute_destroy(&self->dev, &queue));
 }
 

@@ -66,6 +66,9 @@ static const struct kfd_expect answer_ring_inside_buffer = SAME(EINVAL);
 static const struct kfd_expect answer_ring_other_size = SAME(EINVAL);
 static const struct kfd_expect answer_pointer_unmapped = SAME(EINVAL);
 static const struct kfd_expect answer_pointer_in_kernel = SAME(EFAULT);
+/* amdkfd looks at the page only. */
+static const struct kfd_expect answer_pointer_unaligned = DIFFERS(EINVAL, 0);
+static const struct kfd_expect answer_update_ring_unmapped = DIFFERS(EINVAL, EFAULT);
 static const struct kfd_expect answer_queue_unknown_destroy = SAME(EINVAL);
 static const struct kfd_expect answer_queue_unknown_update = DIFFERS(EINVAL, EFAULT);
 
@@ -79,12 +82,15 @@ static const struct kfd_expect answer_runtime_twice = SAME(EBUSY);
 static const struct kfd_expect answer_runtime_with_queues = SAME(EEXIST);
 static const struct kfd_expect answer_eop_size = SAME(EINVAL);
 static const struct kfd_expect answer_eop_unmapped = SAME(EINVAL);
+static const struct kfd_expect answer_eop_inside_page = DIFFERS(EINVAL, 0);
 static const struct kfd_expect answer_save_size = SAME(EINVAL);
 static const struct kfd_expect answer_save_unmapped = SAME(EINVAL);
 static const struct kfd_expect answer_cu_mask_size = SAME(EINVAL);
 /* amdkfd lets the waves wait for ever. */
 static const struct kfd_expect answer_cu_mask_empty = DIFFERS(EINVAL, 0);
+static const struct kfd_expect answer_cu_mask_unknown_queue = DIFFERS(EINVAL, EFAULT);
 static const struct kfd_expect answer_wave_state_active = SAME(EINVAL);
+static const struct kfd_expect answer_wave_state_unknown_queue = DIFFERS(EINVAL, EFAULT);
 static const struct kfd_expect answer_gws_none = SAME(ENODEV);
 static const struct kfd_expect answer_gws_unknown_queue = SAME(EINVAL);
 static const struct kfd_expect answer_queues_too_many = SAME(ENOSPC);
