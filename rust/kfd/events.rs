@@ -98,7 +98,8 @@ fn tell(array: u64, index: u32, told: &Told) -> Result {
             let data = uapi::HwException {
                 reset_type: uapi::KFD_HW_EXCEPTION_PER_ENGINE_RESET,
                 reset_cause: uapi::KFD_HW_EXCEPTION_GPU_HANG,
-                memory_lost: 0,
+                // The queue's work is. As amdkfd says of any reset: ROCr does not look at exceptions without.
+                memory_lost: 1,
                 gpu_id: gpu.get().into(),
             };
             uaccess_ext::write_head::<Data, _>(array, index, &data)

@@ -129,7 +129,7 @@ static bool told_of_refusal(struct trouble *t, const struct scenario *s)
 			tap_note("wait: %d; signal: %lld", err,
 				 (long long)inactive_signal(t)->value);
 	} else {
-		ok &= what->gpu_id == t->dev.gpu_id && !what->memory_lost &&
+		ok &= what->gpu_id == t->dev.gpu_id && what->memory_lost &&
 		      what->reset_type == KFD_HW_EXCEPTION_PER_ENGINE_RESET &&
 		      what->reset_cause == KFD_HW_EXCEPTION_GPU_HANG && is_quiet(t, t->inactive);
 		if (!ok)

@@ -105,7 +105,7 @@ static bool process_told(const struct owner *owner)
 	const struct kfd_hsa_hw_exception_data *what = &data.hw_exception_data;
 	const int err = event_wait_many(&owner->dev, &data, 1, true, SOON_MS);
 
-	if (!err && what->gpu_id == owner->dev.gpu_id && !what->memory_lost &&
+	if (!err && what->gpu_id == owner->dev.gpu_id && what->memory_lost &&
 	    what->reset_type == KFD_HW_EXCEPTION_PER_ENGINE_RESET &&
 	    what->reset_cause == KFD_HW_EXCEPTION_GPU_HANG)
 		return event_wait(&owner->dev, owner->exception, 0) == ETIMEDOUT &&

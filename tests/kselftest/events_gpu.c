@@ -284,7 +284,7 @@ TEST_F(events_gpu, refused_packet)
 	EXPECT_EQ(self->dev.gpu_id, data.hw_exception_data.gpu_id);
 	EXPECT_EQ(KFD_HW_EXCEPTION_PER_ENGINE_RESET, data.hw_exception_data.reset_type);
 	EXPECT_EQ(KFD_HW_EXCEPTION_GPU_HANG, data.hw_exception_data.reset_cause);
-	EXPECT_EQ(0, data.hw_exception_data.memory_lost);
+	EXPECT_EQ(1, data.hw_exception_data.memory_lost);
 }
 
 KFD_HARNESS_MAIN

@@ -2,17 +2,22 @@
 /*
  * What ROCr makes of queues that go wrong: a packet that is refused reaches the
  * queue's error handler, a fault the one for system events, and the program goes
- * on with other queues.
+ * on with other queues. A queue that hangs ends the program.
  */
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/model.h"
 #include "common/tap.h"
 #include "hsa.h"
 
 #define PACKETS		64u
 #define PACKET_BYTES	64u
+#define HANG_MS		200u
 
 #define HEADER(type)	((uint16_t)((type) << HSA_PACKET_HEADER_TYPE |			\
 			 1u << HSA_PACKET_HEADER_BARRIER |				\
@@ -108,6 +113,39 @@ static void refused(const char *what, const void *packet)
 	       hsa_queue_destroy(other) == HSA_STATUS_SUCCESS, "%s: both can be destroyed", what);
 }
 
+/* In a process of its own, before this one has the runtime. */
+static void hang(void)
+{
+	int status = 0;
+	pid_t pid;
+
+	if (!model_present()) {
+		tap_skip("a queue that hangs", "no model");
+		return;
+	}
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		const hsa_barrier_and_packet_t packet = {
+			.header = HEADER(HSA_PACKET_TYPE_BARRIER_AND),
+		};
+		hsa_queue_t *queue;
+
+		hsa_open();
+		queue = queue_new();
+		if (!model_command("hang-queue 1"))
+			_exit(1);
+		submit(queue, &packet);
+		usleep(HANG_MS * 1000);
+		hsa_queue_destroy(queue);
+		sleep(timeout_ms() / 1000);
+		_exit(0);
+	}
+	tap_ok(pid > 0 && waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) &&
+	       WTERMSIG(status) == SIGABRT, "a queue that hangs: the runtime ends the program");
+	tap_note("status 0x%x", status);
+}
+
 static void fault(void)
 {
 	void *nothing = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -117,6 +155,9 @@ static void fault(void)
 	};
 	hsa_queue_t *queue = queue_new();
 
+	/* Not before: without it, any event of the system ends the program. */
+	must(hsa_amd_register_system_event_handler(system_event, NULL),
+	     "hsa_amd_register_system_event_handler");
 	memset((void *)&told, 0, sizeof(told));
 	submit(queue, &packet);
 	tap_ok(is_told() && told.address == (uintptr_t)nothing,
@@ -147,9 +188,8 @@ int main(void)
 	};
 
 	tap_start();
+	hang();
 	hsa_open();
-	must(hsa_amd_register_system_event_handler(system_event, NULL),
-	     "hsa_amd_register_system_event_handler");
 	refused("a kernel without shaders", &dispatch);
 	refused("a reserved type of packet", &reserved);
 	refused("an unknown vendor packet", &vendor);
