@@ -3,8 +3,9 @@
  * Measurements of one module load, one line each:
  *	bench <name> <size> <value> <unit>
  * where size is in bytes, 0 where it means nothing. `bench copies` measures only
- * what differs between scheduled and direct queues, `bench calls` what RKFD_INSTRUCTIONS=1
- * is for: a guest whose clock counts instructions. bench.sh makes the table.
+ * what differs between scheduled and direct queues, `bench compute` what differs with
+ * who schedules compute queues, `bench calls` what RKFD_INSTRUCTIONS=1 is for: a guest
+ * whose clock counts instructions. bench.sh makes the table.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -364,6 +365,10 @@ int main(int argc, char **argv)
 	}
 	if (argc > 1 && !strcmp(argv[1], "calls")) {
 		calls();
+		return EXIT_SUCCESS;
+	}
+	if (argc > 1 && !strcmp(argv[1], "compute")) {
+		bench_compute();
 		return EXIT_SUCCESS;
 	}
 	for (i = 0; i < COUNT(sizes); i++)

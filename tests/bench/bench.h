@@ -24,4 +24,7 @@ void must(int err, const char *what);
 /* Making, setting and destroying events, and how long it takes to wake a waiter. */
 void bench_events(const struct kfd_dev *dev);
 
+/* Compute queues: round trips, calls, and how they share the hardware. */
+void bench_compute(void);
+
 #endif /* RKFD_BENCH_H */

@@ -1,24 +1,24 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Measures with scheduled and with direct queues, reloading the module between
-# them, and prints one table. RKFD_MODULE names the module file.
+# Measures with scheduled and with direct SDMA queues, then compute queues with
+# both schedulers, reloading the module between them, and prints three tables.
+# RKFD_MODULE names the module file; the argument "compute" leaves out all but
+# compute queues.
 
 module=${RKFD_MODULE:-/rkfd/rkfd.ko}
 here=$(dirname "$0")
 out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 
-load() { # sdma_sched
-	rmmod rkfd && insmod "$module" sdma_sched="$1" || {
-		echo "bench: the module does not load with sdma_sched=$1"
+# The letter that names the results, the module's parameter, what to measure.
+measure() {
+	rmmod rkfd && insmod "$module" "$2" || {
+		echo "bench: the module does not load with $2"
 		exit 1
 	}
-}
-
-measure() { # sdma_sched, argument
-	echo "bench: measuring with sdma_sched=$1" >&2
+	echo "bench: measuring with $2" >&2
 	# shellcheck disable=SC2086
-	"$here/bench" $2 >"$out/$1.$round" || {
+	"$here/bench" $3 >"$out/$1.$round" || {
 		cat "$out/$1.$round"
 		exit 1
 	}
@@ -27,20 +27,34 @@ measure() { # sdma_sched, argument
 [ -e /dev/kfd ] || exit 4
 # Each mode twice, in turn, so that a busy moment of the host hits both.
 for round in 1 2; do
-	load 0
-	measure 0 copies
-	load 1
-	measure 1 "$([ $round = 1 ] && echo copies)"
+	if [ "$1" != compute ]; then
+		measure u sdma_sched=0 copies
+		measure s sdma_sched=1 "$([ $round = 1 ] && echo copies)"
+	fi
+	measure d sched=direct compute
+	measure h sched=hws compute
 done
 
-awk '
+awk -v copies="$([ -e "$out/s.1" ] && echo 1)" '
 function size_name(n) {
 	if (n >= 1073741824) return n / 1073741824 " GiB"
 	if (n >= 1048576) return n / 1048576 " MiB"
 	if (n >= 1024) return n / 1024 " KiB"
 	return n ? n " B" : "-"
 }
-# Of the two rounds the better one: least time, most throughput.
+# Rows that both modes have, with their ratio.
+function table(title, one, other, one_name, other_name,    i, key, part, a, b) {
+	printf "%-17s %9s %12s %12s %8s  %s\n", title, "size", one_name, other_name, "ratio", "unit"
+	for (i = 1; i <= n; i++) {
+		key = order[i]
+		if (!((one " " key) in value) || !((other " " key) in value)) continue
+		split(key, part, " ")
+		a = value[one " " key]
+		b = value[other " " key]
+		printf "%-17s %9s %12s %12s %8.2f  %s\n", part[1], size_name(part[2]), a, b, b ? a / b : 0, unit[key]
+	}
+}
+# Of the two rounds the better one: least time, most of anything else.
 $1 == "bench" {
 	key = $2 " " $3
 	mode = FILENAME
@@ -53,19 +67,16 @@ $1 == "bench" {
 		value[id] = $4
 }
 END {
-	printf "%-16s %9s %12s %12s %8s  %s\n", "copy", "size", "scheduled", "direct", "ratio", "unit"
-	for (i = 1; i <= n; i++) {
-		key = order[i]
-		if (!(("0 " key) in value) || !(("1 " key) in value)) continue
-		split(key, part, " ")
-		s = value["1 " key]; d = value["0 " key]
-		printf "%-16s %9s %12.1f %12.1f %8.2f  %s\n", part[1], size_name(part[2]), s, d, d ? s / d : 0, unit[key]
+	if (copies) {
+		table("copy", "s", "u", "scheduled", "direct")
+		printf "\n%-17s %9s %12s  %s\n", "operation", "size", "value", "unit"
+		for (i = 1; i <= n; i++) {
+			key = order[i]
+			if (("u " key) in value || !(("s " key) in value)) continue
+			split(key, part, " ")
+			printf "%-17s %9s %12s  %s\n", part[1], size_name(part[2]), value["s " key], unit[key]
+		}
+		print ""
 	}
-	printf "\n%-16s %9s %12s  %s\n", "operation", "size", "value", "unit"
-	for (i = 1; i <= n; i++) {
-		key = order[i]
-		if (("0 " key) in value) continue
-		split(key, part, " ")
-		printf "%-16s %9s %12.1f  %s\n", part[1], size_name(part[2]), value["1 " key], unit[key]
-	}
-}' "$out"/1.* "$out"/0.*
+	table("compute", "d", "h", "direct", "hws")
+}' "$out"/*
