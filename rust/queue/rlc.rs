@@ -207,6 +207,12 @@ impl Rlc {
 }
 
 impl Member for Rlc {
+    fn begin_halt(&self) {
+        self.halted.store(true, Release);
+        // Engines do not wait for each other's packets to end.
+        self.gpu.slots.look(self);
+    }
+
     fn halt(&self) {
         // Before the engine is told: from then on nobody loads it.
         self.halted.store(true, Release);

@@ -108,6 +108,13 @@ impl Slots {
         self.engine(rlc.engine).ok_or(EINVAL)?.evict(rlc, true)
     }
 
+    /// Has the engine take a queue off that may not run any more. Allocates nothing, waits for nothing.
+    pub(super) fn look(&self, rlc: &Rlc) {
+        if let Some(engine) = self.engine(rlc.engine) {
+            engine.wake();
+        }
+    }
+
     /// Takes a queue off the hardware until [`Slots::admit`]. ETIMEDOUT when it hangs. Bounded; sleeps.
     pub(super) fn suspend(&self, rlc: &Rlc) -> Result {
         self.engine(rlc.engine).ok_or(EINVAL)?.evict(rlc, false)
