@@ -62,6 +62,8 @@ int kfd_compute_prepare(const struct kfd_dev *dev, struct kfd_compute *queue,
 		return err;
 	}
 	memset(queue->control.cpu, 0, KFD_PAGE);
+	queue->write = kfd_compute_qword(queue, KFD_COMPUTE_WPTR);
+	queue->read = kfd_compute_qword(queue, KFD_COMPUTE_RPTR);
 	if (aql) {
 		struct aql_packet *ring = queue->ring.cpu;
 
@@ -138,7 +140,7 @@ int kfd_compute_destroy(const struct kfd_dev *dev, struct kfd_compute *queue)
 
 uint64_t kfd_compute_read_pointer(const struct kfd_compute *queue)
 {
-	const uint64_t value = *kfd_compute_qword(queue, KFD_COMPUTE_RPTR);
+	const uint64_t value = *queue->read;
 
 	return queue->aql ? value : (uint32_t)value;
 }
@@ -178,7 +180,7 @@ bool kfd_compute_pm4(struct kfd_compute *queue, const struct packets *packets)
 	for (i = 0; i < packets->count; i++)
 		ring[queue->wptr++ & mask] = packets->dwords[i];
 	__sync_synchronize();
-	*kfd_compute_qword(queue, KFD_COMPUTE_WPTR) = queue->wptr;
+	*queue->write = queue->wptr;
 	__sync_synchronize();
 	*queue->doorbell = queue->wptr;
 	return true;
@@ -198,7 +200,7 @@ bool kfd_compute_aql(struct kfd_compute *queue, const struct aql_packet *packets
 		while (!aql_has_room(queue))
 			if (!in_time(end))
 				return false;
-		*kfd_compute_qword(queue, KFD_COMPUTE_WPTR) = ++queue->wptr;
+		*queue->write = ++queue->wptr;
 		/* All of it is there before the header says so. */
 		memcpy((char *)at + 4, (const char *)&packets[i] + 4, sizeof(*at) - 4);
 		__sync_synchronize();

@@ -26,6 +26,7 @@ struct kfd_compute {
 	struct kfd_bo eop;
 	void *slice;
 	volatile uint64_t *doorbell;
+	volatile uint64_t *write, *read;	/* the pointers in memory */
 	uint64_t wptr;		/* dwords or packets, ever growing */
 	uint64_t fence;		/* the last value asked for */
 	uint32_t id;
