@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,8 @@
 #define SOON_MS		5000u
 /* Two seconds to drain, half a second each for the resets; and a slow machine. */
 #define BOUND_MS	10000u
+/* Well below the least of these. */
+#define ANSWER_MS	1500u
 
 struct owner {
 	struct kfd_dev dev;
@@ -115,26 +118,67 @@ static bool process_told(const struct owner *owner)
 	return false;
 }
 
+struct destruction {
+	struct owner *owner;
+	bool ok;
+	volatile bool over;
+};
+
+static void *destroy(void *data)
+{
+	struct destruction *d = data;
+
+	d->ok = !kfd_compute_destroy(&d->owner->dev, &d->owner->queue);
+	d->over = true;
+	return NULL;
+}
+
+/* Calls for a queue beside the one that is being taken off are answered meanwhile. */
+static bool answered(const struct owner *owner, const struct kfd_compute *other,
+		     const struct destruction *d)
+{
+	struct kfd_ioctl_get_queue_wave_state_args args = { .queue_id = other->id };
+	const unsigned long long begin = now_ns();
+	unsigned long long took;
+	bool ok, over;
+
+	usleep(100000);
+	ok = kfd_ioctl(owner->dev.fd, AMDKFD_IOC_GET_QUEUE_WAVE_STATE, &args) == EINVAL;
+	over = d->over;
+	took = since_ms(begin);
+	if (!ok || over || took > ANSWER_MS)
+		tap_note("%llu ms, ok %d, over %d", took, ok, over);
+	return ok && !over && took <= ANSWER_MS;
+}
+
 static void destroyed(struct owner *owner, const struct neighbour *n, bool aql)
 {
 	static unsigned int resets;
 	const char *kind = aql ? "AQL" : "PM4";
+	struct destruction d = { .owner = owner };
 	unsigned long long begin, took;
 	struct kfd_compute other;
+	pthread_t thread;
 	bool ok;
 
-	ok = !kfd_compute_create(&owner->dev, &owner->queue, &owner->save, aql, RING);
+	ok = !kfd_compute_create(&owner->dev, &owner->queue, &owner->save, aql, RING) &&
+	     !kfd_compute_create(&owner->dev, &other, &owner->save, aql, RING);
 	tap_ok(ok && kfd_compute_works(&owner->queue, TIMEOUT_MS) && hang(owner),
 	       "a queue of %s packets hangs", kind);
 	neighbour_go(n);
 	begin = now_ns();
-	ok = !kfd_compute_destroy(&owner->dev, &owner->queue);
+	if (pthread_create(&thread, NULL, destroy, &d))
+		die("no thread");
+	tap_ok(answered(owner, &other, &d), "calls for another queue do not wait for it");
+	pthread_join(thread, NULL);
 	took = since_ms(begin);
-	tap_ok(ok && took < BOUND_MS, "it is taken off in bounded time (%llu ms)", took);
+	tap_ok(d.ok && took < BOUND_MS, "it is taken off in bounded time (%llu ms)", took);
 	tap_ok(process_told(owner), "its process is told of the exception");
 	tap_ok(watcher_told(owner, &resets), "who watches the GPU is told of the reset");
 	tap_ok(neighbour_worked(n),
 	       "the neighbour's queue goes on with no lost work, and hears of nothing");
+	tap_ok(kfd_compute_works(&other, TIMEOUT_MS) && !kfd_compute_destroy(&owner->dev, &other),
+	       "its process's other queue works");
 	ok = !kfd_compute_create(&owner->dev, &other, &owner->save, aql, RING) &&
 	     kfd_compute_works(&other, TIMEOUT_MS);
 	tap_ok(ok && !kfd_compute_destroy(&owner->dev, &other),
