@@ -43,6 +43,8 @@ const TRIES: u32 = 8;
 const RUN: u32 = 256;
 /// How long after a change it is looked what there is now, milliseconds: others may follow.
 const FIRST_DELAY_MS: u32 = 1;
+/// The same when there were changes during a try.
+const NEXT_DELAY_MS: u32 = 4;
 /// The longest time between two tries, log2 of milliseconds.
 const MOST_DELAY: u32 = 8;
 /// How long the queues may run at least before they are halted again, so that they get somewhere however fast the
@@ -88,7 +90,7 @@ pub(super) struct Evicted {
     halt: Option<HaltGuard>,
     /// When the queues were let on again.
     since: Option<Instant<Monotonic>>,
-    /// Runs of the work item in a row that could not restore everything.
+    /// Runs of the work item, since the queues last ran, that did not get the pages they wanted.
     failures: u32,
 }
 
@@ -299,9 +301,10 @@ impl Vm {
         mappings.find(is).cloned()
     }
 
-    /// Restores what is invalid, and lets the queues go on when nothing is left. Otherwise it is tried again, later
-    /// and later.
+    /// Restores what is invalid, and lets the queues go on when nothing is left. Otherwise it is tried again: soon when
+    /// the process has changed something meanwhile, later and later when pages cannot be had.
     fn restore(self: &Arc<Self>) {
+        let mut failed = false;
         for _ in 0..RUN {
             let Some(mapping) = self.first_invalid() else {
                 break;
@@ -313,7 +316,10 @@ impl Vm {
                 Err(error) if error != EAGAIN && self.evicted.lock().failures >= MOST_FAILURES => {
                     self.give_up(&mapping, error);
                 }
-                Err(_) => break,
+                Err(error) => {
+                    failed = error != EAGAIN;
+                    break;
+                }
             }
         }
         let mut evicted = self.evicted.lock();
@@ -323,8 +329,11 @@ impl Vm {
             evicted.since = Some(Instant::now());
             return;
         }
-        let delay = FIRST_DELAY_MS << evicted.failures.min(MOST_DELAY);
-        evicted.failures = evicted.failures.saturating_add(1);
+        let mut delay = NEXT_DELAY_MS;
+        if failed {
+            delay = FIRST_DELAY_MS << evicted.failures.min(MOST_DELAY);
+            evicted.failures = evicted.failures.saturating_add(1);
+        }
         drop(evicted);
         self.restore_in(delay);
     }
