@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Processes killed in the middle of copies leave nothing behind: after 100 of
- * them, what debugfs counts is back where it was.
+ * Processes killed in the middle of copies, or with busy compute queues, leave
+ * nothing behind: after 100 of them, what debugfs counts is back where it was.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/busy.h"
 #include "common/check.h"
 #include "common/debugfs.h"
 #include "common/queue.h"
@@ -50,7 +51,7 @@ static void copy_for_ever(int ready, unsigned int round)
 }
 
 /* False if the child did not get as far as its first copies. */
-static bool kill_one(unsigned int round)
+static bool kill_copies(unsigned int round)
 {
 	int pipes[2], status;
 	char byte;
@@ -76,11 +77,21 @@ static bool kill_one(unsigned int round)
 	return ready && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 }
 
+/* The same with compute queues. */
+static bool kill_compute(unsigned int round)
+{
+	const pid_t pid = busy_start(2 + round % 4);
+
+	usleep(random_below(20000));
+	return busy_kill(pid);
+}
+
 int main(void)
 {
 	const unsigned int rounds = work(100, 10);
 	char base[OBJECTS_SIZE];
 	unsigned int i, killed = 0;
+	pid_t other;
 
 	tap_start();
 	/* The first use may make things that stay; the base line is what follows. */
@@ -88,10 +99,12 @@ int main(void)
 	usleep(200000);
 	if (!debugfs_read("objects", base, sizeof(base)))
 		die("no objects in debugfs");
+	other = busy_start(4);
 	for (i = 0; i < rounds; i++)
-		killed += kill_one(i);
-	tap_ok(killed == rounds, "%u of %u processes killed in the middle of copies",
+		killed += i % 3 == 2 ? kill_compute(i) : kill_copies(i);
+	tap_ok(killed == rounds, "%u of %u processes killed in the middle of copies and counts",
 	       killed, rounds);
+	tap_ok(busy_kill(other), "and one that had compute queues all the time");
 	tap_ok(debugfs_objects_return_to(base, RETURN_MS),
 	       "VRAM, GTT, VMIDs, doorbells, queues are back at the base line");
 	tap_ok(check_process_copies(), "a copy afterwards");

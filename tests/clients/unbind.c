@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The GPU is taken away while memory of it is shared all over, and comes back. */
+/*
+ * The GPU is taken away while memory of it is shared all over and compute queues
+ * are busy, and comes back.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -11,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/busy.h"
 #include "common/check.h"
 #include "common/tap.h"
 #include "kfd_share.h"
@@ -98,6 +102,7 @@ int main(void)
 	int memfd, udmabuf, fd, err;
 	struct kfd_dev dev;
 	uint64_t handle;
+	pid_t busy;
 
 	tap_start();
 	objects_read(base, sizeof(base));
@@ -109,6 +114,7 @@ int main(void)
 	if (err != ENOENT && (err || kfd_bo_import(&dev, &foreign, udmabuf, SIZE)))
 		die("nothing imported");
 
+	busy = busy_start(4);
 	tap_ok(write_file(DRIVER "/unbind", name), "the GPU is taken away");
 	tap_ok(kfd_export(&dev, gtt.bo.handle, 0, &fd) != 0, "its buffers have no handles any more");
 	tap_ok(kfd_import(&dev, gtt.fd, 0, &handle) != 0, "nothing is imported");
@@ -121,6 +127,9 @@ int main(void)
 		tap_skip("what another exporter has still can", "no /dev/udmabuf");
 	tap_ok(write_file(DRIVER "/bind", name), "the GPU comes back");
 	tap_ok(check_process_copies(), "and copies, while old files and buffers are open");
+	tap_ok(busy_kill(busy), "who had busy compute queues is still there");
+	busy = busy_start(4);
+	tap_ok(busy_kill(busy), "others have such queues now");
 
 	drop(&vram);
 	drop(&gtt);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * userptr_stress [SECONDS]: threads map over, discard, move, unmap, swap out and fork memory that the GPU has been lent,
- * while copies from it and to it run. Where a copy begins after the change, its data is checked; where both happen at once, nobody can
+ * while copies from it and to it run, and a compute queue writes to it. Where a copy begins after the change, its data is checked; where both happen at once, nobody can
  * say which data it is, but the device must not touch a page that was given back: with an IOMMU the device model
  * ends the run for that.
  */
@@ -19,6 +19,7 @@
 #include "common/check.h"
 #include "common/debugfs.h"
 #include "common/pattern.h"
+#include "common/pm4.h"
 #include "common/queue.h"
 #include "common/tap.h"
 
@@ -263,6 +264,49 @@ static void *unmapping(void *arg)
 	return NULL;
 }
 
+/* A compute queue writes to memory that is discarded in between, and so comes and goes as the copies' queues do. */
+static void *computing(void *arg)
+{
+	struct worker *w = arg;
+	struct buffer ring, area;
+	HsaQueueResource resource = { 0 };
+	volatile uint64_t *wptr, *doorbell, *value;
+	uint64_t at = 0;
+
+	buffer_create(&gpu, &ring, BUFFER_GTT, RING_SIZE);
+	buffer_create(&gpu, &area, BUFFER_REGISTERED, AREA);
+	if (hsaKmtCreateQueue(gpu.node, HSA_QUEUE_COMPUTE, 100, HSA_QUEUE_PRIORITY_NORMAL,
+			      ring.cpu, RING_SIZE, NULL, &resource) != HSAKMT_STATUS_SUCCESS)
+		die("no compute queue");
+	wptr = (volatile uint64_t *)resource.Queue_write_ptr_aql;
+	doorbell = (volatile uint64_t *)resource.Queue_DoorBell_aql;
+	while (!is_over(w)) {
+		const unsigned int place = below(w, AREA / 8) * 8;
+		unsigned long long end;
+		struct packets p = { 0 };
+		unsigned int i;
+
+		madvise(area.cpu, AREA, MADV_DONTNEED);
+		value = (volatile uint64_t *)(area.cpu + place);
+		pm4_release(&p, area.gpu + place, ++w->done, 0);
+		for (i = 0; i < p.count; i++)
+			((volatile uint32_t *)ring.cpu)[at++ % (RING_SIZE / 4)] = p.dwords[i];
+		__sync_synchronize();
+		*wptr = at;
+		__sync_synchronize();
+		*doorbell = at;
+		end = now_ns() + timeout_ms() * 1000000ull;
+		while (*value != w->done && now_ns() < end)
+			usleep(100);
+		if (*value != w->done)
+			fail(w, "a compute queue does not write");
+	}
+	hsaKmtDestroyQueue(resource.QueueId);
+	buffer_destroy(&area);
+	buffer_destroy(&ring);
+	return NULL;
+}
+
 static void *forking(void *arg)
 {
 	struct worker *w = arg;
@@ -307,7 +351,7 @@ static void wild_create(struct buffer *b)
 }
 
 enum role { STEADY, CHANGER, LAST_CHANGER = CHANGER + CHANGERS - 1, WILD_COPIES, WILD_CHANGES,
-	    UNMAPS, FORKS, PAGE_OUTS, WORKERS };
+	    UNMAPS, COMPUTES, FORKS, PAGE_OUTS, WORKERS };
 
 int main(int argc, char **argv)
 {
@@ -317,6 +361,7 @@ int main(int argc, char **argv)
 		[WILD_COPIES] = copying_wildly,
 		[WILD_CHANGES] = changing_wildly,
 		[UNMAPS] = unmapping,
+		[COMPUTES] = computing,
 		[FORKS] = forking,
 		[PAGE_OUTS] = paging_out,
 	};
@@ -326,6 +371,7 @@ int main(int argc, char **argv)
 		[WILD_COPIES] = "copies of memory that changes meanwhile",
 		[WILD_CHANGES] = "changes of memory that is copied meanwhile",
 		[UNMAPS] = "buffers unmapped while they are lent",
+		[COMPUTES] = "writes by a compute queue",
 		[FORKS] = "forks",
 		[PAGE_OUTS] = "calls that page out",
 	};
