@@ -7,7 +7,7 @@
 #include "rkfd_shims.h"
 
 static const char * const scheds[] = { "direct", "hws" };
-static unsigned int sched;
+static unsigned int sched = 1;
 
 static int sched_set(const char *value, const struct kernel_param *param)
 {
@@ -30,7 +30,7 @@ static const struct kernel_param_ops sched_ops = {
 };
 
 module_param_cb(sched, &sched_ops, NULL, 0444);
-MODULE_PARM_DESC(sched, "direct: the driver puts compute queues on the hardware; hws: the hardware's scheduler does");
+MODULE_PARM_DESC(sched, "hws (default): the hardware's scheduler puts compute queues on the hardware; direct: the driver does");
 
 unsigned int rkfd_param_sched(void)
 {
