@@ -155,7 +155,7 @@ impl Gpu {
         let clock = Clock::new(&mmio, asic.ips)?;
         let vmids = Vmids::new(&ledger, sched)?;
         let rings = Arc::pin_init(Rings::new(), GFP_KERNEL)?;
-        let slots = Slots::new(&vmids)?;
+        let slots = Slots::new()?;
         let compute = compute::scheduler(sched, &gfx, &bound.into())?;
 
         let [devfn, bus] = pdev.dev_id().to_le_bytes();

@@ -7,7 +7,7 @@ mod engine;
 use super::doorbell::Slice;
 use super::rlc::{Rlc, Source};
 use super::Owner;
-use crate::ip::vmid::{Vmid, Vmids};
+use crate::ip::vmid::Vmid;
 use core::fmt;
 use engine::{Engine, View};
 use hw::doorbell::Slot;
@@ -66,14 +66,14 @@ pub(crate) struct QueueState {
 }
 
 impl Slots {
-    /// All slots free; who gets one gets one of `vmids`. ENOMEM.
-    pub(crate) fn new(vmids: &Arc<Vmids>) -> Result<Arc<Self>> {
+    /// All slots free. ENOMEM.
+    pub(crate) fn new() -> Result<Arc<Self>> {
         let engines = [
-            Engine::new(0, vmids)?,
-            Engine::new(1, vmids)?,
-            Engine::new(2, vmids)?,
-            Engine::new(3, vmids)?,
-            Engine::new(4, vmids)?,
+            Engine::new(0)?,
+            Engine::new(1)?,
+            Engine::new(2)?,
+            Engine::new(3)?,
+            Engine::new(4)?,
         ];
         Ok(Arc::new(Self { engines }, GFP_KERNEL)?)
     }

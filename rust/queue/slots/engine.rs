@@ -129,7 +129,6 @@ pub(super) struct View {
 #[pin_data]
 pub(super) struct Engine {
     pub(super) number: u8,
-    vmids: Arc<Vmids>,
     #[pin]
     state: SpinLock<State>,
     /// A seat changed.
@@ -166,11 +165,10 @@ impl WorkItem for Engine {
 }
 
 impl Engine {
-    pub(super) fn new(number: u8, vmids: &Arc<Vmids>) -> Result<Arc<Self>> {
+    pub(super) fn new(number: u8) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 number,
-                vmids: vmids.clone(),
                 state <- new_spinlock!(
                     State { entries: KVec::new(), closed: false },
                     "Engine::state"
@@ -190,10 +188,11 @@ impl Engine {
     /// Decides what comes next, and marks the seat.
     fn next(&self) -> Action {
         let mut state = self.state.lock();
-        if state.entries.is_empty() {
+        let Some(gpu) = state.entries.first().map(|entry| entry.rlc.gpu.clone()) else {
             return Action::Nothing;
-        }
-        if let Some(action) = self.leave(&mut state) {
+        };
+        let vmids = &*gpu.vmids;
+        if let Some(action) = leave(&mut state, vmids) {
             return action;
         }
         let taken = state.taken();
@@ -214,7 +213,7 @@ impl Engine {
                 crowded = longer(crowded, (index, entry.since));
                 continue;
             }
-            match self.vmids.turn(entry.pasid(), VMID_QUANTUM_MS) {
+            match vmids.turn(entry.pasid(), VMID_QUANTUM_MS) {
                 Turn::Now => best = longer(best, (index, entry.since)),
                 Turn::In(ms) => later = sooner(later, ms),
             }
@@ -235,32 +234,13 @@ impl Engine {
             entry.waits()
                 && entry.rlc.is_direct()
                 && slot_for(entry, taken).is_some()
-                && self.vmids.has_room(entry.pasid())
+                && vmids.has_room(entry.pasid())
         });
         match (idle, later) {
             (Some(index), _) => enter(&mut state, index, taken),
             (None, Some(ms)) => Action::Later(ms),
             (None, None) => Action::Nothing,
         }
-    }
-
-    /// One who is not to run any more leaves, or has no work while others want its VMID, or has had its turn.
-    fn leave(&self, state: &mut State) -> Option<Action> {
-        let wanted = self.vmids.is_wanted();
-        let leaves = |entry: &Entry| {
-            !entry.is_runnable()
-                || wanted && !entry.has_work()
-                || entry.vmid.as_ref().is_some_and(VmidUse::is_recalled)
-        };
-        for entry in state.entries.iter_mut() {
-            if let Seat::In(slot) = entry.seat {
-                if leaves(entry) {
-                    entry.seat = Seat::Leaving(slot);
-                    return Some(Action::Unload(entry.rlc.clone(), slot));
-                }
-            }
-        }
-        None
     }
 
     /// Loads a queue whose seat is `Loading(slot)`.
@@ -505,6 +485,25 @@ impl Engine {
         workqueue::cancel(self);
         left.first().map(|entry| (entry.rlc.clone(), left.len()))
     }
+}
+
+/// One who is not to run any more leaves, or has no work while others want its VMID, or has had its turn.
+fn leave(state: &mut State, vmids: &Vmids) -> Option<Action> {
+    let wanted = vmids.is_wanted();
+    let leaves = |entry: &Entry| {
+        !entry.is_runnable()
+            || wanted && !entry.has_work()
+            || entry.vmid.as_ref().is_some_and(VmidUse::is_recalled)
+    };
+    for entry in state.entries.iter_mut() {
+        if let Seat::In(slot) = entry.seat {
+            if leaves(entry) {
+                entry.seat = Seat::Leaving(slot);
+                return Some(Action::Unload(entry.rlc.clone(), slot));
+            }
+        }
+    }
+    None
 }
 
 /// The slot that a queue can be put into now.
