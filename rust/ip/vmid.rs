@@ -24,9 +24,13 @@ const FIRST_OF_FIRMWARE: u8 = 10;
 
 /// The most processes that wait: each has a slice of the doorbell BAR, and there are no more.
 const MOST_WAITING: usize = 256;
-/// How often who waits has to ask at least, to keep the place in the line, and how long a process is expected to take to
-/// give a VMID up, milliseconds.
-const PATIENCE_MS: i64 = 100;
+/// How often who waits has to ask at least, to keep the place in the line, milliseconds: longer than a work item is kept
+/// from running.
+const PATIENCE_MS: i64 = 500;
+/// How often it is told to, milliseconds.
+const ASK_MS: i64 = 25;
+/// How long a process is expected to take to give a VMID up, milliseconds.
+const LEAVE_MS: i64 = 100;
 
 /// A VMID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +77,7 @@ impl Lease {
     /// Whether it can be counted on to end soon.
     fn is_ending(&self) -> bool {
         self.recalled
-            .is_some_and(|when| when.elapsed().as_millis() < PATIENCE_MS)
+            .is_some_and(|when| when.elapsed().as_millis() < LEAVE_MS)
     }
 }
 
@@ -208,12 +212,12 @@ impl Vmids {
         if place < state.free() && state.has(pasid).is_none() {
             return Turn::Now;
         }
-        let mut wait = PATIENCE_MS;
+        let mut wait = ASK_MS;
         let mut short = (place + 1).saturating_sub(state.expected());
         while let (1.., Some(lease)) = (short, state.oldest()) {
             let left = quantum - lease.since.elapsed().as_millis();
             if left > 0 {
-                wait = left;
+                wait = left.min(ASK_MS);
                 break;
             }
             lease.recalled = Some(now);
@@ -224,8 +228,7 @@ impl Vmids {
         if is_news {
             self.changed();
         }
-        // Well before it is forgotten.
-        Turn::In(wait.min(PATIENCE_MS / 4))
+        Turn::In(wait)
     }
 
     /// Whether more processes wait than VMIDs are free or coming: queues that have no work are to leave.

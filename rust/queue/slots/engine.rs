@@ -74,10 +74,11 @@ impl State {
             .find(|entry| core::ptr::eq(&*entry.rlc, rlc))
     }
 
-    /// Which slots somebody is in, a bit each.
-    fn taken(&self) -> u32 {
-        let seats = self.entries.iter().filter_map(|entry| entry.seat.slot());
-        seats.fold(0, |mask, slot| mask | 1 << slot)
+    /// Which slots somebody is in whose seat is meant, a bit each.
+    fn slots(&self, which: impl Fn(Seat) -> bool) -> u32 {
+        let seats = self.entries.iter().map(|entry| entry.seat);
+        let slots = seats.filter(|&seat| which(seat)).filter_map(Seat::slot);
+        slots.fold(0, |mask, slot| mask | 1 << slot)
     }
 
     /// The slot for one more direct queue with doorbells in `slice`: one that no other queue with doorbells there has,
@@ -195,9 +196,10 @@ impl Engine {
         if let Some(action) = leave(&mut state, vmids) {
             return action;
         }
-        let taken = state.taken();
+        let taken = state.slots(|_| true);
+        let lost = state.slots(|seat| matches!(seat, Seat::Stuck(_)));
         let mut later = None;
-        // Who has work and all that it needs, and who has work and no slot.
+        // Who has work and all that it needs, and who only needs a slot.
         let (mut best, mut crowded) = (None, None);
         for (index, entry) in state.entries.iter().enumerate() {
             if !entry.waits() {
@@ -206,16 +208,15 @@ impl Engine {
             if entry.rlc.is_direct() {
                 later = sooner(later, WORK_POLL_MS);
             }
-            if !entry.has_work() {
+            // Who cannot get a slot at all keeps no VMID from others.
+            if !entry.has_work() || slot_for(entry, lost).is_none() {
                 continue;
             }
-            if slot_for(entry, taken).is_none() {
-                crowded = longer(crowded, (index, entry.since));
-                continue;
-            }
+            let this = (index, entry.since);
             match vmids.turn(entry.pasid(), VMID_QUANTUM_MS) {
-                Turn::Now => best = longer(best, (index, entry.since)),
                 Turn::In(ms) => later = sooner(later, ms),
+                Turn::Now if slot_for(entry, taken).is_some() => best = longer(best, this),
+                Turn::Now => crowded = longer(crowded, this),
             }
         }
         if let Some((index, _)) = best {
