@@ -245,7 +245,7 @@ TEST_F(events, wakes_all_waiters)
 }
 
 /* More waiters in an event's list than pages in a row hold: each thread names the event as often as it may. */
-TEST_F(events, many_waiters)
+TEST_F_TIMEOUT(events, many_waiters, 120)
 {
 	static struct kfd_event_data data[EVENT_SLOTS];
 	struct waiter w[40];
