@@ -184,8 +184,9 @@ impl Process {
     /// Destroys queue `id`. EINVAL.
     pub(crate) fn destroy_queue(&self, id: u32) -> Result {
         let (queue, context) = self.queues.lock().get(id)?;
+        // What it has done wrong is told while it is there, and does not count against the next queue.
+        context.gpu().poll_interrupts();
         queue.destroy();
-        // What it has done wrong does not count against the next queue.
         context.gpu().poll_interrupts();
         self.queues.lock().forget(id, &queue)
     }
