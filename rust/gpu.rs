@@ -233,8 +233,10 @@ impl Gpu {
     pub(crate) fn start(self: &Arc<Self>) -> Result {
         self.ih.start();
         self.rings.start(self)?;
-        self.vmids.watch(Turns::new(self)?);
-        self.compute.start(self)
+        let turns = Turns::new(self)?;
+        self.compute.start(self)?;
+        self.vmids.watch(Some(turns));
+        Ok(())
     }
 
     /// Stops what runs by itself; the device is about to go. Nobody uses it any more.
@@ -250,6 +252,7 @@ impl Gpu {
         // What a queue that hung still had, the engines no longer reach.
         self.slots.close();
         self.compute.close();
+        self.vmids.watch(None);
         self.gmc.stop();
     }
 }

@@ -9,7 +9,7 @@
 use core::iter;
 
 use kernel::prelude::*;
-use kernel::sync::{new_spinlock, Arc, SetOnce, SpinLock};
+use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::time::{Instant, Monotonic};
 
 use crate::kern::params::Sched;
@@ -142,7 +142,8 @@ impl State {
 #[pin_data]
 pub(crate) struct Vmids {
     ledger: Arc<Ledger>,
-    watch: SetOnce<Arc<dyn Watch>>,
+    #[pin]
+    watch: SpinLock<Option<Arc<dyn Watch>>>,
     #[pin]
     state: SpinLock<State>,
 }
@@ -163,20 +164,22 @@ impl Vmids {
         Arc::pin_init(
             pin_init!(Self {
                 ledger,
-                watch: SetOnce::new(),
+                watch <- new_spinlock!(None, "Vmids::watch"),
                 state <- new_spinlock!(state, "Vmids::state"),
             }),
             GFP_KERNEL,
         )
     }
 
-    /// Says who has queues; once.
-    pub(crate) fn watch(&self, watch: Arc<dyn Watch>) {
-        self.watch.populate(watch);
+    /// Says who has queues, or that nobody has any more: who has some holds the VMIDs in turn.
+    pub(crate) fn watch(&self, watch: Option<Arc<dyn Watch>>) {
+        let before = core::mem::replace(&mut *self.watch.lock(), watch);
+        drop(before);
     }
 
     fn changed(&self) {
-        if let Some(watch) = self.watch.as_ref() {
+        let watch = self.watch.lock().clone();
+        if let Some(watch) = watch {
             watch.changed();
         }
     }
