@@ -9,6 +9,7 @@
 #include <linux/io.h>
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
+#include <linux/mutex.h>
 #include <linux/pci.h>
 #include <linux/sched/signal.h>
 #include <linux/types.h>
@@ -36,6 +37,9 @@ unsigned long rkfd_totalram_pages(void);
 void *rkfd_page_address(const struct page *page);
 unsigned long rkfd_page_to_pfn(const struct page *page);
 unsigned long rkfd_virt_to_pfn(const void *address);
+
+/* Locks */
+int rkfd_mutex_lock_killable(struct mutex *lock);
 
 /* Memory of processes */
 void rkfd_mmu_interval_set_seq(struct mmu_interval_notifier *notifier, unsigned long seq);

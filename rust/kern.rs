@@ -14,6 +14,7 @@ pub(crate) mod drm;
 pub(crate) mod errno;
 pub(crate) mod fence;
 pub(crate) mod host;
+pub(crate) mod killable;
 pub(crate) mod kobject;
 pub(crate) mod memory;
 pub(crate) mod mm_exit;

@@ -55,6 +55,13 @@ unsigned long rkfd_virt_to_pfn(const void *address)
 	return page_to_pfn(virt_to_page(address));
 }
 
+/* Locks */
+
+int rkfd_mutex_lock_killable(struct mutex *lock)
+{
+	return mutex_lock_killable(lock);
+}
+
 /* Memory of processes */
 
 void rkfd_mmu_interval_set_seq(struct mmu_interval_notifier *notifier,

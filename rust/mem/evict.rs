@@ -12,28 +12,33 @@
 //! moved. System memory for all of this is set aside when buffers are made (see [`super::account`]): no turn fails
 //! for want of the right to it.
 //!
-//! One buffer moves at a time: the state's lock is held meanwhile. It is outside the locks of VMs and allocators, and
+//! Buffers move in steps, under the state's lock: one buffer, or small ones together, as many as take some [`STEP_MS`]. In
+//! between others have their chance, and who is killed goes. The lock is outside the locks of VMs and allocators, and
 //! inside that of a context's memory.
 
 mod transfer;
 
 use crate::{
     gpu::Gpu,
-    kern::{task, workqueue},
+    kern::{killable::KillableMutex, task, workqueue},
     mem::{
         account::{Client, Region, PAUSE, TRIES},
         bo::Bo,
         group::{Halt, HaltGuard},
-        placement::Place,
+        placement::{Place, Placement},
         vm::Vm,
         vram::VramBlocks,
     },
 };
 use hw::va::PAGE_SIZE;
 use kernel::{
-    fmt, new_mutex,
+    fmt,
     prelude::*,
-    sync::{aref::ARef, Arc, Mutex},
+    sync::{
+        aref::ARef,
+        atomic::{Atomic, Relaxed},
+        Arc,
+    },
     time::{delay::fsleep, msecs_to_jiffies, Instant, Monotonic},
     workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem},
 };
@@ -42,8 +47,28 @@ use kernel::{
 const TURN_MS: i64 = 250;
 /// How often somebody looks whether a process that is away has something to do, milliseconds.
 const LOOK_MS: i64 = 50;
+/// When to go on with what is done in steps, milliseconds: at once, when others had their chance.
+const SOON_MS: i64 = 0;
 /// When to try again what failed, milliseconds.
 const AGAIN_MS: i64 = 500;
+
+/// How long a step goes on with more buffers, milliseconds.
+const STEP_MS: i64 = 20;
+/// How many buffers move together, at most.
+const TOGETHER: usize = 256;
+
+/// The time that a step may take.
+struct Step(Instant<Monotonic>);
+
+impl Step {
+    fn begin() -> Self {
+        Self(Instant::now())
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.elapsed().as_millis() >= STEP_MS
+    }
+}
 
 /// An address space that takes part.
 struct Member {
@@ -52,11 +77,25 @@ struct Member {
     halt: Option<HaltGuard>,
     /// Since when it is there, or away.
     since: Instant<Monotonic>,
-    /// What it took to bring it home the last time, milliseconds.
+    /// What it took to bring it home the last time, or takes this time, milliseconds.
     took: i64,
+    /// Where in the GPU's list to look for the next buffer to move out, and to bring home.
+    next_out: usize,
+    next_home: usize,
 }
 
 impl Member {
+    fn new(vm: &Arc<Vm>) -> Self {
+        Self {
+            vm: vm.clone(),
+            halt: None,
+            since: Instant::now(),
+            took: 0,
+            next_out: 0,
+            next_home: 0,
+        }
+    }
+
     /// Whether it may be asked to yield, for how long not yet (milliseconds, not more than 0 if at once), and its rank:
     /// who has the lowest yields first.
     fn rank(&self) -> (u8, i64, i64) {
@@ -71,57 +110,92 @@ impl Member {
         }
     }
 
-    /// The buffers that may move from where `from` says.
-    fn movable(&self, from: impl Fn(&Place) -> bool) -> Result<KVVec<ARef<Bo>>> {
+    /// The next buffers that may move from where `from` says, from `next` on: as many as move together, none at the end
+    /// of the list.
+    fn some(&self, next: &mut usize, from: impl Fn(&Place) -> bool) -> Result<KVVec<ARef<Bo>>> {
         let mut found = KVVec::new();
-        let mut result = Ok(());
-        self.vm.gpu().bos.for_each(|bo| {
-            let Some(placement) = bo.placement() else {
-                return;
+        let mut bytes = 0;
+        while let Some((key, bo)) = self.vm.gpu().bos.at_or_after(*next) {
+            let is = |placement: &&Arc<Placement>| {
+                Arc::ptr_eq(placement.client(), self.vm.client())
+                    && placement.may_move()
+                    && from(&placement.place())
             };
-            let own = Arc::ptr_eq(placement.client(), self.vm.client());
-            if own && placement.may_move() && from(&placement.place()) {
-                if let Err(error) = found.push(bo.clone(), GFP_KERNEL) {
-                    result = Err(error.into());
+            if let Some(placement) = bo.placement().filter(is) {
+                bytes += placement.bytes();
+                let many = bytes > transfer::WINDOW || found.len() == TOGETHER;
+                if many && !found.is_empty() {
+                    break;
                 }
+                found.push(bo.clone(), GFP_KERNEL)?;
             }
-        });
-        result.map(|()| found)
+            *next = key + 1;
+        }
+        Ok(found)
     }
 
-    /// Moves buffers out until `enough`; the bytes that have become free.
-    fn yield_vram(&mut self, enough: impl Fn() -> bool) -> Result<u64> {
+    /// Moves buffers out until `enough` or the end of the step; the bytes that have become free.
+    fn yield_vram(&mut self, step: &Step, enough: &impl Fn() -> bool) -> Result<u64> {
         let mut freed = 0;
-        let bos = self.movable(|place| matches!(place, Place::Vram(_)))?;
-        if !bos.is_empty() && self.halt.is_none() {
-            self.halt = Some(self.vm.group().halt(Halt::Eviction));
-            self.since = Instant::now();
-        }
-        for bo in &bos {
-            if freed != 0 && enough() {
+        // What is left may be before the place where it was last looked.
+        let mut again = self.next_out != 0;
+        while freed == 0 || !(step.is_over() || enough()) {
+            if self.vm.client().movable_home() == 0 {
                 break;
             }
-            if transfer::out(self.vm.gpu(), &self.vm, bo)? {
-                freed += bo.size() as u64;
+            let mut next = self.next_out;
+            let bos = self.some(&mut next, |place| matches!(place, Place::Vram(_)))?;
+            self.next_out = next;
+            if bos.is_empty() {
+                self.next_out = 0;
+                if core::mem::replace(&mut again, false) {
+                    continue;
+                }
+                break;
             }
+            if self.halt.is_none() {
+                self.halt = Some(self.vm.group().halt(Halt::Eviction));
+                self.since = Instant::now();
+            }
+            self.next_home = 0;
+            freed += transfer::out(self.vm.gpu(), &self.vm, &bos)?;
         }
         Ok(freed)
     }
 
-    /// Brings everything home, for which there is room, and lets the queues run. `ENOMEM` if there is not after all.
-    fn restore(&mut self) -> Result {
+    /// Brings something home, for which there is room; whether that was all, and the queues run. `ENOMEM` if there is no
+    /// room after all.
+    fn restore(&mut self, step: &Step) -> Result<bool> {
         let begun = Instant::<Monotonic>::now();
-        let gpu = self.vm.gpu();
-        for bo in &self.movable(|place| matches!(place, Place::System(_)))? {
-            let contiguous = bo.placement().is_some_and(|p| p.is_contiguous());
-            let blocks = gpu.vram.alloc(bo.size() as u64, PAGE_SIZE, contiguous)?;
-            transfer::home(gpu, &self.vm, bo, blocks)?;
+        let gpu = self.vm.gpu().clone();
+        if self.next_home == 0 {
+            self.took = 0;
+        }
+        loop {
+            let mut next = self.next_home;
+            let bos = self.some(&mut next, |place| matches!(place, Place::System(_)))?;
+            if bos.is_empty() {
+                break;
+            }
+            let mut homes = KVVec::with_capacity(bos.len(), GFP_KERNEL)?;
+            for bo in bos {
+                let contiguous = bo.placement().is_some_and(|p| p.is_contiguous());
+                let blocks = gpu.vram.alloc(bo.size() as u64, PAGE_SIZE, contiguous)?;
+                homes.push((bo, Arc::new(blocks, GFP_KERNEL)?), GFP_KERNEL)?;
+            }
+            transfer::home(&gpu, &self.vm, &homes)?;
+            self.next_home = next;
+            if step.is_over() {
+                self.took += begun.elapsed().as_millis();
+                return Ok(false);
+            }
         }
         self.vm.show()?;
         self.halt = None;
         self.since = Instant::now();
-        self.took = begun.elapsed().as_millis();
-        Ok(())
+        self.took += begun.elapsed().as_millis();
+        (self.next_out, self.next_home) = (0, 0);
+        Ok(true)
     }
 }
 
@@ -131,12 +205,13 @@ struct State {
 }
 
 impl State {
-    /// Makes room by moving buffers of others than `client` out: at least one, and until `enough`. False when nobody has
-    /// anything that may move. `patient`: those whose turn lasts keep theirs.
+    /// Makes some room by moving buffers of others than `client` out: at least one, and until `enough` or the end of the
+    /// step. False when nobody has anything that may move. `patient`: those whose turn lasts keep theirs.
     fn make_room(
         &mut self,
         client: &Arc<Client>,
         patient: bool,
+        step: &Step,
         enough: impl Fn() -> bool,
     ) -> Result<bool> {
         let mut order = KVec::new();
@@ -156,8 +231,8 @@ impl State {
             let Some(member) = self.members.get_mut(index) else {
                 continue;
             };
-            any |= member.yield_vram(&enough)? != 0;
-            if any && enough() {
+            any |= member.yield_vram(step, &enough)? != 0;
+            if any && (step.is_over() || enough()) {
                 break;
             }
         }
@@ -183,6 +258,7 @@ impl State {
     /// Gives the next one its turn, if it can be; in how many milliseconds to come again.
     fn turn(&mut self) -> Option<i64> {
         let (index, wants) = self.next()?;
+        let step = Step::begin();
         let member = self.members.get(index)?;
         let (gpu, client) = (member.vm.gpu().clone(), member.vm.client().clone());
         let need = client.bytes(Region::Evicted);
@@ -206,17 +282,23 @@ impl State {
             if room < need {
                 return Some(wait);
             }
-            if self.make_room(&client, true, fits).is_err() {
-                return Some(AGAIN_MS);
+            match self.make_room(&client, true, &step, fits) {
+                // Others first have their chance.
+                Ok(true) if !fits() => return Some(SOON_MS),
+                Ok(_) if fits() => (),
+                _ => return Some(AGAIN_MS),
             }
         }
         let member = self.members.get_mut(index)?;
-        if member.restore().is_err() {
-            // The others first.
-            member.since = Instant::now();
-            return Some(AGAIN_MS);
+        match member.restore(&step) {
+            Err(_) => {
+                // The others first.
+                member.since = Instant::now();
+                Some(AGAIN_MS)
+            }
+            Ok(false) => Some(SOON_MS),
+            Ok(true) => self.next().map(|_| SOON_MS),
         }
-        self.next().map(|_| 0)
     }
 }
 
@@ -224,7 +306,9 @@ impl State {
 #[pin_data]
 pub(crate) struct Evictor {
     #[pin]
-    state: Mutex<State>,
+    state: KillableMutex<State>,
+    /// How many look for room. Nobody is brought home meanwhile, into the room that is made for them.
+    asking: Atomic<i32>,
     #[pin]
     turn: DelayedWork<Self>,
 }
@@ -241,9 +325,30 @@ impl WorkItem for Evictor {
         if state.closed {
             return;
         }
-        if let Some(ms) = state.turn() {
+        let again = if this.asking.load(Relaxed) != 0 {
+            Some(LOOK_MS)
+        } else {
+            state.turn()
+        };
+        if let Some(ms) = again {
             this.come_in(ms);
         }
+    }
+}
+
+/// Somebody looks for room as long as this exists.
+struct Asking<'a>(&'a Evictor);
+
+impl<'a> Asking<'a> {
+    fn new(evictor: &'a Evictor) -> Self {
+        evictor.asking.add(1, Relaxed);
+        Self(evictor)
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.asking.add(-1, Relaxed);
     }
 }
 
@@ -262,31 +367,26 @@ impl Evictor {
     pub(crate) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
-                state <- new_mutex!(
+                state <- KillableMutex::new(
                     State { members: KVec::new(), closed: false },
-                    "Evictor::state"
+                    c"Evictor::state",
+                    kernel::static_lock_class!(),
                 ),
+                asking: Atomic::new(0),
                 turn <- new_delayed_work!("Evictor::turn"),
             }),
             GFP_KERNEL,
         )
     }
 
-    /// `vm` takes part until what is returned is dropped. `ENODEV` when the device goes, `ENOMEM`.
+    /// `vm` takes part until what is returned is dropped. `ENODEV` when the device goes, `ENOMEM`, `EINTR` when the
+    /// caller is killed.
     pub(crate) fn join(self: &Arc<Self>, vm: &Arc<Vm>) -> Result<Membership> {
-        let mut state = self.state.lock();
+        let mut state = self.state.lock_killable()?;
         if state.closed {
             return Err(ENODEV);
         }
-        state.members.push(
-            Member {
-                vm: vm.clone(),
-                halt: None,
-                since: Instant::now(),
-                took: 0,
-            },
-            GFP_KERNEL,
-        )?;
+        state.members.push(Member::new(vm), GFP_KERNEL)?;
         Ok(Membership {
             evictor: self.clone(),
             vm: vm.clone(),
@@ -311,24 +411,30 @@ impl Evictor {
             return Ok(blocks);
         }
         let mut tries = 0;
+        let mut asking = Asking::new(self);
         loop {
-            let mut state = self.state.lock();
+            let mut state = self.state.lock_killable()?;
             if let Some(blocks) = alloc()? {
                 return Ok(blocks);
             }
-            let made = state.make_room(client, false, || gpu.vram.free() >= size);
+            if task::is_killed() {
+                return Err(EINTR);
+            }
+            let made = state.make_room(client, false, &Step::begin(), || gpu.vram.free() >= size);
             // Whoever was halted comes back, whatever became of this.
             if !state.closed {
                 self.come_in(LOOK_MS);
             }
+            drop(state);
             if !made? {
                 // The client may have it, so it is on its way: somebody is just ending.
                 tries += 1;
-                if tries > TRIES || contiguous || task::is_killed() {
+                if tries > TRIES || contiguous {
                     return Err(ENOMEM);
                 }
-                drop(state);
+                drop(asking);
                 fsleep(PAUSE);
+                asking = Asking::new(self);
             }
         }
     }

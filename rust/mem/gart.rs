@@ -172,13 +172,13 @@ impl Window {
 
     /// Puts the `size` bytes at byte `at` of `runs` behind the addresses; nobody uses what was there before. `EINVAL`
     /// for more than there is room for, `ENODEV`, `ETIMEDOUT`. Sleeps.
-    pub(crate) fn show(&self, runs: &[DmaRun], at: u64, size: u64) -> Result {
+    pub(crate) fn show(&self, runs: impl Iterator<Item = DmaRun>, at: u64, size: u64) -> Result {
         if size > self.0.size {
             return Err(EINVAL);
         }
         let mut skip = at;
         let mut left = size;
-        let parts = runs.iter().filter_map(|run| {
+        let parts = runs.filter_map(|run| {
             let skipped = skip.min(run.size);
             skip -= skipped;
             let size = left.min(run.size - skipped);
@@ -194,20 +194,37 @@ impl Window {
 }
 
 /// Memory that jobs of the kernel rings read and write: it stays until the engines are done with it, whoever else has given it up.
-pub(crate) struct Memory {
-    _vram: Arc<VramBlocks>,
-    _system: Option<(Arc<Window>, Arc<SystemPages>)>,
+pub(crate) enum Memory {
+    /// VRAM alone.
+    Vram { _blocks: Arc<VramBlocks> },
+    /// VRAM and system memory, with where VMID 0 sees that.
+    Pairs {
+        _window: Arc<Window>,
+        _pairs: Arc<KVVec<Pair>>,
+    },
+}
+
+/// The VRAM and the system memory of a buffer, of the same size.
+pub(crate) struct Pair {
+    /// The VRAM.
+    pub(crate) blocks: Arc<VramBlocks>,
+    /// The system memory.
+    pub(crate) pages: Arc<SystemPages>,
 }
 
 impl Memory {
-    /// VRAM, and system memory with where VMID 0 sees it.
-    pub(crate) fn new(
-        vram: &Arc<VramBlocks>,
-        system: Option<(&Arc<Window>, &Arc<SystemPages>)>,
-    ) -> Self {
-        Self {
-            _vram: vram.clone(),
-            _system: system.map(|(window, pages)| (window.clone(), pages.clone())),
+    /// VRAM.
+    pub(crate) fn vram(blocks: &Arc<VramBlocks>) -> Self {
+        Self::Vram {
+            _blocks: blocks.clone(),
+        }
+    }
+
+    /// VRAM and system memory, some of which is to be seen in the window.
+    pub(crate) fn pairs(pairs: &Arc<KVVec<Pair>>, window: &Arc<Window>) -> Self {
+        Self::Pairs {
+            _window: window.clone(),
+            _pairs: pairs.clone(),
         }
     }
 }

@@ -16,7 +16,7 @@ pub(crate) use self::{
 
 use self::{
     lent::{Evicted, Lent},
-    mapping::Mapping,
+    mapping::{Key, Mapping},
     table::Tree,
     vmid::{Bound, Listed},
 };
@@ -35,7 +35,7 @@ use kernel::{
     new_mutex,
     prelude::*,
     rbtree::{RBTree, RBTreeNode},
-    sync::{aref::ARef, Arc, Mutex},
+    sync::{aref::ARef, atomic::AtomicFlag, Arc, Mutex, MutexGuard},
     workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork},
 };
 
@@ -43,6 +43,8 @@ use kernel::{
 struct State {
     /// User space's mappings by their last address.
     mappings: RBTree<u64, Arc<Mapping>>,
+    /// The same by buffer, see [`Mapping::key`].
+    by_buffer: RBTree<Key, Arc<Mapping>>,
     /// The driver's own mappings, above user space's half.
     upper: Spans,
     tree: Tree,
@@ -61,10 +63,32 @@ impl State {
             .filter(|mapping| mapping.range().covers(range))
     }
 
+    /// Puts a mapping in where nothing is mapped.
+    fn insert(&mut self, nodes: Nodes) {
+        self.mappings.insert(nodes.by_address);
+        self.by_buffer.insert(nodes.by_buffer);
+    }
+
     /// Whether `mapping` is still in the address space.
     fn has(&self, mapping: &Arc<Mapping>) -> bool {
         let there = self.at_or_above(mapping.range().start());
         there.is_some_and(|there| Arc::ptr_eq(&there, mapping))
+    }
+}
+
+/// The places of a mapping in a [`State`].
+struct Nodes {
+    by_address: RBTreeNode<u64, Arc<Mapping>>,
+    by_buffer: RBTreeNode<Key, Arc<Mapping>>,
+}
+
+impl Nodes {
+    fn new(mapping: &Arc<Mapping>) -> Result<Self> {
+        let last = mapping.range().end() - 1;
+        Ok(Self {
+            by_address: RBTreeNode::new(last, mapping.clone(), GFP_KERNEL)?,
+            by_buffer: RBTreeNode::new(mapping.key(), mapping.clone(), GFP_KERNEL)?,
+        })
     }
 }
 
@@ -86,6 +110,8 @@ pub(crate) struct Vm {
     /// Inside a lent range's lock and outside the group's. Nothing is allocated under it.
     #[pin]
     evicted: Mutex<Evicted>,
+    /// Something that is to go is held no more.
+    left: AtomicFlag,
     #[pin]
     restore: DelayedWork<Self>,
     client: Arc<Client>,
@@ -105,6 +131,7 @@ impl Vm {
     pub(crate) fn new(gpu: &Arc<Gpu>, drm: ARef<DrmDevice>) -> Result<Arc<Self>> {
         let state = State {
             mappings: RBTree::new(),
+            by_buffer: RBTree::new(),
             upper: kernel_mapping::addresses(),
             tree: Tree::new(gpu)?,
         };
@@ -116,6 +143,7 @@ impl Vm {
                 listed <- new_mutex!(None, "Vm::listed"),
                 root,
                 evicted <- new_mutex!(Evicted::default(), "Vm::evicted"),
+                left: AtomicFlag::new(false),
                 restore <- new_delayed_work!("Vm::restore"),
                 client: Client::new()?,
                 group: Group::new(gpu.id.get().into(), &gpu.smi)?,
@@ -164,8 +192,8 @@ impl Vm {
     /// When it returns `Ok` the GPU sees it. Doorbells and registers only take their place: the GPU does not
     /// reach them there.
     ///
-    /// `EEXIST` when something in the range is mapped, `EINVAL` when it is larger than what there is of the buffer from there on, or
-    /// the buffer is another GPU's, `EFAULT` when the process no longer has the memory that it lends, `ENOMEM`,
+    /// `EEXIST` when something in the range is mapped, `EINVAL` when it is larger than what there is of the buffer from
+    /// there on, or the buffer is another GPU's, `EFAULT` when the process no longer has the memory that it lends, `ENOMEM`,
     /// `ENODEV` when the device is gone, `ETIMEDOUT` when it does not answer a flush. Nothing is mapped then.
     pub(crate) fn map(self: &Arc<Self>, range: VaRange, part: Part) -> Result {
         let end = part.offset.checked_add(range.size()).ok_or(EINVAL)?;
@@ -183,14 +211,14 @@ impl Vm {
             None => None,
         };
         let mapping = Arc::new(Mapping::new(range, part, lent, pinned), GFP_KERNEL)?;
-        let node = RBTreeNode::new(range.end() - 1, mapping.clone(), GFP_KERNEL)?;
+        let nodes = Nodes::new(&mapping)?;
         let mut state = self.state.lock();
         let next = state.at_or_above(range.start());
         if next.is_some_and(|next| next.range().overlaps(range)) {
             return Err(EEXIST);
         }
         if mapping.lent().is_some() {
-            state.mappings.insert(node);
+            state.insert(nodes);
             drop(state);
             return self.map_lent(&mapping).inspect_err(|_| {
                 // Whatever there is of it, the GPU has not used it.
@@ -214,7 +242,7 @@ impl Vm {
             }
             return Err(error);
         }
-        state.mappings.insert(node);
+        state.insert(nodes);
         trace::map(current_pid(), range.start(), range.size(), written);
         Ok(())
     }
@@ -225,7 +253,7 @@ impl Vm {
     /// `EINVAL` when there is none, `EBUSY` while it is held, `ETIMEDOUT` when the device does not answer a
     /// flush; the buffer is then kept, and another try may succeed.
     pub(crate) fn unmap(&self, range: VaRange) -> Result {
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         let mapping = state
             .covering(range)
             .filter(|mapping| mapping.range() == range)
@@ -233,8 +261,26 @@ impl Vm {
         if mapping.is_held() {
             return Err(EBUSY);
         }
+        self.take_out(state, &mapping)
+    }
+
+    /// As [`Vm::unmap`], but what is held goes when nothing holds it any more: that is not waited for.
+    pub(crate) fn abandon(&self, range: VaRange) -> Result {
+        let state = self.state.lock();
+        let mapping = state
+            .covering(range)
+            .filter(|mapping| mapping.range() == range && !mapping.is_leaving())
+            .ok_or(EINVAL)?;
+        if !mapping.leave() {
+            return Ok(());
+        }
+        self.take_out(state, &mapping)
+    }
+
+    /// Takes out a mapping that nothing holds.
+    fn take_out(&self, mut state: MutexGuard<'_, State>, mapping: &Arc<Mapping>) -> Result {
         let lent = mapping.lent().map(|lent| lent.detach());
-        let removed = self.remove(&mut state, range);
+        let removed = self.remove(&mut state, mapping);
         drop(state);
         if removed.is_err() {
             // The GPU may still use it.
@@ -245,10 +291,9 @@ impl Vm {
         Ok(())
     }
 
-    /// Takes out the mapping of `range`, which exists and is not held. What it returns is dropped without the
-    /// lock.
-    fn remove(&self, state: &mut State, range: VaRange) -> Result<Option<Arc<Mapping>>> {
-        let mut written = 0;
+    /// Takes out a mapping that is there and not held. What it returns is dropped without the lock.
+    fn remove(&self, state: &mut State, mapping: &Arc<Mapping>) -> Result<impl Sized> {
+        let (range, mut written) = (mapping.range(), 0);
         let idle = state.tree.clear(range, &mut written);
         let flushed = self.flush(Flush::Heavyweight);
         trace::unmap(current_pid(), range.start(), range.size(), written);
@@ -256,7 +301,8 @@ impl Vm {
             core::mem::forget(idle);
             return Err(error);
         }
-        Ok(state.mappings.remove(&(range.end() - 1)))
+        let by_buffer = state.by_buffer.remove_node(&mapping.key());
+        Ok((state.mappings.remove_node(&(range.end() - 1)), by_buffer))
     }
 
     /// Keeps for good what the GPU may still reach: it has not answered a flush.
@@ -271,16 +317,16 @@ impl Vm {
 
     /// Keeps the mapping that covers `range` in place, and its buffer where it is, until what is returned is dropped.
     /// `EFAULT` when no single mapping covers it.
-    pub(crate) fn hold(&self, range: VaRange) -> Result<Held> {
+    pub(crate) fn hold(self: &Arc<Self>, range: VaRange) -> Result<Held> {
         loop {
             let mapping = {
                 let state = self.state.lock();
                 let mapping = state
                     .covering(range)
-                    .filter(|mapping| mapping.is_made())
+                    .filter(|mapping| mapping.is_made() && !mapping.is_leaving())
                     .ok_or(EFAULT)?;
                 if let Ok(pinned) = mapping.bo().try_pin() {
-                    return Ok(Held::new(&mapping, range, pinned));
+                    return Ok(Held::new(self, &mapping, range, pinned));
                 }
                 mapping
             };

@@ -112,8 +112,8 @@ impl Memory {
         Ok(())
     }
 
-    /// Places a new buffer, made by `make` for whom it is given, at `range`, without mapping it, and gives its handle and the offset at
-    /// which the render file maps it. ENODEV without an address space, ENOMEM, and what `make` says.
+    /// Places a new buffer, made by `make` for whom it is given, at `range`, without mapping it, and gives its handle and
+    /// the offset at which the render file maps it. ENODEV without an address space, ENOMEM, and what `make` says.
     pub(crate) fn insert(
         &mut self,
         range: VaRange,

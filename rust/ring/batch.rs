@@ -107,7 +107,7 @@ impl<'a> Jobs<'a> {
 
 /// See [`super::Rings::fill`].
 pub(super) fn fill(set: &Set, next: &Atomic<u32>, blocks: &Arc<VramBlocks>, value: u32) -> Result {
-    let mut jobs = Jobs::new(set, next, Memory::new(blocks, None), FILL_BYTES)?;
+    let mut jobs = Jobs::new(set, next, Memory::vram(blocks), FILL_BYTES)?;
     for run in blocks.runs() {
         for (offset, bytes) in parts(run.size, FILL_BYTES) {
             let fills = Fills::new(set.vram + run.offset + offset, value, bytes).ok_or(EINVAL)?;

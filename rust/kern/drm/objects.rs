@@ -58,8 +58,8 @@ impl<T: DriverObject> Objects<T> {
         }
     }
 
-    /// The first object at address `key` or above that is not about to be freed.
-    fn at_or_after(&self, mut key: usize) -> Option<(usize, ARef<Object<T>>)> {
+    /// The first object at address `key` or above that is not about to be freed, and its address.
+    pub(crate) fn at_or_after(&self, mut key: usize) -> Option<(usize, ARef<Object<T>>)> {
         let entries = self.entries.lock();
         loop {
             let cursor = entries.cursor_lower_bound(&key)?;

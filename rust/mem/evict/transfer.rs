@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The content of a buffer, on its way between VRAM and system memory by the engines. What is in system memory they
+//! The content of buffers, on its way between VRAM and system memory by the engines. What is in system memory they
 //! see through a window in the GART, one part after the other.
 
 use crate::{
@@ -7,16 +7,19 @@ use crate::{
     kern::{pages::SystemPages, trace},
     mem::{
         bo::Bo,
-        gart::Memory,
-        placement::{Away, Place},
+        gart::{Memory, Pair},
+        placement::{Away, Move, Place, Placement},
         vm::Vm,
         vram::{VramBlocks, VramRun},
     },
 };
-use kernel::{prelude::*, sync::Arc};
+use kernel::{
+    prelude::*,
+    sync::{aref::ARef, Arc},
+};
 
-/// Bytes of the window.
-const WINDOW: u64 = 64 << 20;
+/// Bytes of the window: of buffers that move together, if they are more than one.
+pub(super) const WINDOW: u64 = 64 << 20;
 
 /// Which way.
 #[derive(Clone, Copy, PartialEq)]
@@ -25,71 +28,118 @@ enum Direction {
     Home,
 }
 
-/// Moves `bo`, a VRAM buffer that only `vm` maps, to system memory; false if it has to stay. No queue of `vm` is on the
-/// hardware. `ENOMEM`; `EINTR` when the caller is killed; errors of the engines. After an error the buffer is where it
-/// was, and not mapped.
-pub(super) fn out(gpu: &Arc<Gpu>, vm: &Vm, bo: &Bo) -> Result<bool> {
-    let Some(placement) = bo.placement() else {
-        return Ok(false);
-    };
-    let Some(moving) = placement.begin() else {
-        return Ok(false);
-    };
-    let Place::Vram(blocks) = placement.place() else {
-        return Ok(false);
-    };
-    // From here on nobody else writes to it, and what was written is there.
-    bo.zap();
-    gpu.hdp.flush();
-    vm.hide(bo)?;
-    let pages = Arc::new(SystemPages::alloc_dirty(&gpu.dev, bo.size())?, GFP_KERNEL)?;
-    let away = Away::new(gpu, placement.client(), pages)?;
-    copy(gpu, &blocks, away.pages(), Direction::Out)?;
-    trace::evict(vm.group().pid(), placement.bytes());
-    moving.settle(Place::System(away));
-    Ok(true)
+/// A buffer that is being moved.
+struct Moving<'a> {
+    bo: &'a Bo,
+    placement: &'a Placement,
+    moving: Move,
 }
 
-/// Moves `bo`, which is in system memory, home to `blocks`; false if it has to stay. The rest as [`out`].
-pub(super) fn home(gpu: &Arc<Gpu>, vm: &Vm, bo: &Bo, blocks: VramBlocks) -> Result<bool> {
-    let Some(placement) = bo.placement() else {
-        return Ok(false);
+/// Begins to move `bo`, whose place is `Some` by `from`; `None` if it has to stay or is not there.
+fn begin<P>(bo: &Bo, from: impl FnOnce(Place) -> Option<P>) -> Option<(Moving<'_>, P)> {
+    let placement = bo.placement()?;
+    let moving = placement.begin()?;
+    let place = from(placement.place())?;
+    let begun = Moving {
+        bo,
+        placement,
+        moving,
     };
-    let Some(moving) = placement.begin() else {
-        return Ok(false);
-    };
-    let Place::System(away) = placement.place() else {
-        return Ok(false);
-    };
-    let blocks = Arc::new(blocks, GFP_KERNEL)?;
-    bo.zap();
-    vm.hide(bo)?;
-    copy(gpu, &blocks, away.pages(), Direction::Home)?;
+    Some((begun, place))
+}
+
+/// Moves VRAM buffers that only `vm` maps to system memory, apart from those that have to stay; the bytes that moved. No queue
+/// of `vm` is on the hardware. `ENOMEM`; errors of the engines. After an error the buffers are where they were, and not mapped.
+pub(super) fn out(gpu: &Arc<Gpu>, vm: &Vm, bos: &[ARef<Bo>]) -> Result<u64> {
+    let mut begun = KVVec::with_capacity(bos.len(), GFP_KERNEL)?;
+    for bo in bos {
+        let of_vram = |place| match place {
+            Place::Vram(blocks) => Some(blocks),
+            Place::System(_) => None,
+        };
+        if let Some(one) = begin(bo, of_vram) {
+            begun.push(one, GFP_KERNEL)?;
+        }
+    }
+    if begun.is_empty() {
+        return Ok(0);
+    }
+    // From here on nobody else writes to them, and what was written is there.
+    begun.iter().for_each(|(one, _)| one.bo.zap());
+    gpu.hdp.flush();
+    vm.hide(begun.iter().map(|(one, _)| one.bo))?;
+    let mut aways = KVVec::with_capacity(begun.len(), GFP_KERNEL)?;
+    let mut pairs = KVVec::with_capacity(begun.len(), GFP_KERNEL)?;
+    for (one, blocks) in &begun {
+        let pages = SystemPages::alloc_dirty(&gpu.dev, one.bo.size())?;
+        let away = Away::new(gpu, one.placement.client(), Arc::new(pages, GFP_KERNEL)?)?;
+        let pair = Pair {
+            blocks: blocks.clone(),
+            pages: away.pages().clone(),
+        };
+        pairs.push(pair, GFP_KERNEL)?;
+        aways.push(away, GFP_KERNEL)?;
+    }
+    copy(gpu, pairs, Direction::Out)?;
+    let mut bytes = 0;
+    for ((one, _), away) in begun.into_iter().zip(aways) {
+        bytes += one.placement.bytes();
+        trace::evict(vm.group().pid(), one.placement.bytes());
+        one.moving.settle(Place::System(away));
+    }
+    Ok(bytes)
+}
+
+/// Moves buffers, which are in system memory, home to the VRAM with each, apart from those that have to stay. They are mapped
+/// then. The rest as [`out`].
+pub(super) fn home(gpu: &Arc<Gpu>, vm: &Vm, bos: &[(ARef<Bo>, Arc<VramBlocks>)]) -> Result {
+    let mut begun = KVVec::with_capacity(bos.len(), GFP_KERNEL)?;
+    let mut pairs = KVVec::with_capacity(bos.len(), GFP_KERNEL)?;
+    for (bo, blocks) in bos {
+        let of_system = |place| match place {
+            Place::System(away) => Some(away),
+            Place::Vram(_) => None,
+        };
+        if let Some((one, away)) = begin(bo, of_system) {
+            let pair = Pair {
+                blocks: blocks.clone(),
+                pages: away.pages().clone(),
+            };
+            pairs.push(pair, GFP_KERNEL)?;
+            begun.push((one, blocks), GFP_KERNEL)?;
+        }
+    }
+    if begun.is_empty() {
+        return Ok(());
+    }
+    begun.iter().for_each(|(one, _)| one.bo.zap());
+    vm.hide(begun.iter().map(|(one, _)| one.bo))?;
+    copy(gpu, pairs, Direction::Home)?;
     // What the CPU has read there before is another's.
     gpu.hdp.invalidate();
-    trace::restore(vm.group().pid(), placement.bytes());
-    moving.settle(Place::Vram(blocks));
-    Ok(true)
+    for (one, blocks) in begun {
+        trace::restore(vm.group().pid(), one.placement.bytes());
+        one.moving.settle(Place::Vram(blocks.clone()));
+        vm.reveal(one.bo)?;
+    }
+    Ok(())
 }
 
-/// Copies all of `pages` to or from `blocks`, which has as many bytes.
-fn copy(
-    gpu: &Arc<Gpu>,
-    blocks: &Arc<VramBlocks>,
-    pages: &Arc<SystemPages>,
-    direction: Direction,
-) -> Result {
-    if !pages.is_mapped() {
+/// Copies all of the pairs, one way. Together they are not more than the window, if they are more than one.
+fn copy(gpu: &Arc<Gpu>, pairs: KVVec<Pair>, direction: Direction) -> Result {
+    if !pairs.iter().all(|pair| pair.pages.is_mapped()) {
         return Err(ENODEV);
     }
-    let size = pages.size();
+    let pairs = Arc::new(pairs, GFP_KERNEL)?;
+    let size = pairs.iter().map(|pair| pair.pages.size()).sum();
     let window = gpu.gart.window(WINDOW.min(size))?;
     let vram = gpu.gmc.fb_base();
     let mut at = 0;
     while at < size {
         let part = WINDOW.min(size - at);
-        window.show(pages.dma_runs(), at, part)?;
-        let pieces = within(blocks, at, part).map(|run| {
+        let system = pairs.iter().flat_map(|pair| pair.pages.dma_runs()).copied();
+        window.show(system, at, part)?;
+        let pieces = within(&pairs, at, part).map(|run| {
             let here = vram + run.offset;
             let there = window.mc_addr() + (run.at - at);
             match direction {
@@ -97,21 +147,29 @@ fn copy(
                 Direction::Home => (there, here, run.size),
             }
         });
-        let memory = Memory::new(blocks, Some((&window, pages)));
-        gpu.rings.copy(pieces, memory)?;
+        gpu.rings.copy(pieces, Memory::pairs(&pairs, &window))?;
         at += part;
     }
     Ok(())
 }
 
-/// The runs of VRAM behind the `size` bytes at byte `at` of a buffer.
-fn within(blocks: &VramBlocks, at: u64, size: u64) -> impl Iterator<Item = VramRun> + '_ {
+/// The runs of VRAM behind the `size` bytes at byte `at` of all pairs.
+fn within(pairs: &[Pair], at: u64, size: u64) -> impl Iterator<Item = VramRun> + '_ {
     let end = at + size;
-    blocks.runs().iter().filter_map(move |run| {
-        let from = run.at.max(at);
-        let to = (run.at + run.size).min(end);
+    let starts = pairs.iter().scan(0, |next, pair| {
+        let start = *next;
+        *next += pair.pages.size();
+        Some((start, pair))
+    });
+    let runs = starts.flat_map(|(start, pair)| {
+        let runs = pair.blocks.runs().iter();
+        runs.map(move |run| (start + run.at, *run))
+    });
+    runs.filter_map(move |(start, run)| {
+        let from = start.max(at);
+        let to = (start + run.size).min(end);
         (from < to).then(|| VramRun {
-            offset: run.offset + (from - run.at),
+            offset: run.offset + (from - start),
             at: from,
             size: to - from,
         })

@@ -369,6 +369,7 @@ impl WorkItem for Vm {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
+        this.take_out_left();
         this.restore();
     }
 }

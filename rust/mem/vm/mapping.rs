@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A buffer in an address space, and what keeps it there.
 
-use super::lent::Lent;
+use super::{lent::Lent, Vm};
 use crate::{
     kern::user_range::Watch,
     mem::{bo::Bo, placement::Pinned},
@@ -9,9 +9,12 @@ use crate::{
 use hw::{pte::Access, va::VaRange};
 use kernel::sync::{
     aref::ARef,
-    atomic::{Acquire, Atomic, Relaxed, Release},
+    atomic::{Acquire, Atomic, Full, Relaxed},
     Arc,
 };
+
+/// In the count of what holds a mapping: it is to go.
+const LEAVING: i32 = 1 << 30;
 
 /// What of a buffer is mapped, and for what.
 pub(crate) struct Part {
@@ -23,13 +26,21 @@ pub(crate) struct Part {
     pub(crate) access: Access,
 }
 
+/// A buffer, by its address, and the first address of a mapping of it.
+pub(super) type Key = (usize, u64);
+
+/// The key of the mapping of `bo` at `start`.
+pub(super) fn key(bo: &Bo, start: u64) -> Key {
+    (core::ptr::from_ref(bo) as usize, start)
+}
+
 /// A buffer mapped at a range.
 pub(super) struct Mapping {
     range: VaRange,
     part: Part,
     /// For memory of the process.
     lent: Option<Watch<Lent>>,
-    /// How many [`Held`] there are. It grows under the VM's lock only.
+    /// How many [`Held`] there are, and [`LEAVING`]. It grows under the VM's lock only.
     holds: Atomic<i32>,
     /// The page tables lead to the buffer. The VM's lock guards it.
     shown: Atomic<bool>,
@@ -55,6 +66,11 @@ impl Mapping {
 
     pub(super) fn range(&self) -> VaRange {
         self.range
+    }
+
+    /// Its place among the mappings of an address space by buffer: those of one are in a row.
+    pub(super) fn key(&self) -> Key {
+        key(&self.part.bo, self.range.start())
     }
 
     pub(super) fn bo(&self) -> &ARef<Bo> {
@@ -88,13 +104,30 @@ impl Mapping {
 
     /// Whether it must stay. The VM's lock is held, so that a no stays true.
     pub(super) fn is_held(&self) -> bool {
-        self.holds.load(Acquire) != 0
+        self.holds.load(Acquire) & !LEAVING != 0
+    }
+
+    /// It goes when nothing holds it any more; whether that is now. Who lets go of it last sees to it otherwise. The VM's
+    /// lock is held, and this called once.
+    pub(super) fn leave(&self) -> bool {
+        self.holds.fetch_add(LEAVING, Full) == 0
+    }
+
+    /// Whether it is to go, and nothing holds it. The VM's lock is held.
+    pub(super) fn is_left(&self) -> bool {
+        self.holds.load(Acquire) == LEAVING
+    }
+
+    /// Whether it goes when nothing holds it any more.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.holds.load(Relaxed) & LEAVING != 0
     }
 }
 
 /// A part of a mapping that is in use: the mapping stays until this is dropped, in any context that may
 /// sleep.
 pub(crate) struct Held {
+    vm: Arc<Vm>,
     mapping: Arc<Mapping>,
     part: VaRange,
     _pinned: Option<Pinned>,
@@ -102,9 +135,15 @@ pub(crate) struct Held {
 
 impl Held {
     /// Holds `mapping`, whose buffer is pinned, for the sake of `part` of it. The VM's lock is held.
-    pub(super) fn new(mapping: &Arc<Mapping>, part: VaRange, pinned: Option<Pinned>) -> Self {
+    pub(super) fn new(
+        vm: &Arc<Vm>,
+        mapping: &Arc<Mapping>,
+        part: VaRange,
+        pinned: Option<Pinned>,
+    ) -> Self {
         mapping.holds.add(1, Relaxed);
         Self {
+            vm: vm.clone(),
             mapping: mapping.clone(),
             part,
             _pinned: pinned,
@@ -129,6 +168,8 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let _ = self.mapping.holds.fetch_sub(1, Release);
+        if self.mapping.holds.fetch_sub(1, Full) == LEAVING + 1 {
+            self.vm.clean_up();
+        }
     }
 }

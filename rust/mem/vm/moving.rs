@@ -1,27 +1,55 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Mappings of buffers that move: out of the page tables and back.
+//! Mappings of buffers that move: out of the page tables and back. And those that go once nothing holds them.
 
-use super::{current_pid, mapping::Mapping, write, State, Vm};
-use crate::{ip::gmc::Flush, kern::trace, mem::bo::Bo};
-use kernel::{prelude::*, sync::Arc};
+use super::{
+    current_pid,
+    mapping::{key, Key, Mapping},
+    table::{IdleTables, Tree},
+    write, State, Vm,
+};
+use crate::{
+    ip::gmc::Flush,
+    kern::{trace, workqueue},
+    mem::bo::Bo,
+};
+use kernel::{
+    prelude::*,
+    rbtree::RBTree,
+    sync::{
+        atomic::{Full, Release},
+        Arc,
+    },
+};
+
+/// The mappings of a buffer.
+fn mappings_of<'a>(
+    by_buffer: &'a RBTree<Key, Arc<Mapping>>,
+    bo: &Bo,
+) -> impl Iterator<Item = Arc<Mapping>> + 'a {
+    let mut from = key(bo, 0);
+    core::iter::from_fn(move || {
+        let cursor = by_buffer.cursor_lower_bound(&from)?;
+        let (&(buffer, start), mapping) = cursor.current();
+        let mapping = (buffer == from.0).then(|| mapping.clone())?;
+        from.1 = start + 1;
+        Some(mapping)
+    })
+}
 
 impl Vm {
-    /// Takes every mapping of `bo` out of the page tables, until [`Vm::show`]. No queue of the VM is on the hardware.
-    /// `ETIMEDOUT` when the device does not answer a flush: it may still reach the buffer. `ENOMEM`.
-    pub(crate) fn hide(&self, bo: &Bo) -> Result {
+    /// Takes every mapping of `bos` out of the page tables, until [`Vm::reveal`] or [`Vm::show`]. No queue of the VM is on
+    /// the hardware. `ETIMEDOUT` when the device does not answer a flush: it may still reach the buffers. Allocates nothing.
+    pub(crate) fn hide<'a>(&self, bos: impl Iterator<Item = &'a Bo>) -> Result {
         let mut state = self.state.lock();
-        let State { mappings, tree, .. } = &mut *state;
-        let shown =
-            |mapping: &&Arc<Mapping>| core::ptr::eq(&**mapping.bo(), bo) && mapping.is_shown();
-        let count = mappings.values().filter(shown).count();
-        // Tables are freed after the flush, so the place for them comes first.
-        let mut idle = KVVec::with_capacity(count, GFP_KERNEL)?;
+        let State {
+            by_buffer, tree, ..
+        } = &mut *state;
+        let mut idle = IdleTables::default();
         let mut written = 0;
-        for mapping in mappings.values().filter(shown) {
-            let tables = tree.clear(mapping.range(), &mut written);
-            mapping.set_shown(false);
-            if idle.push_within_capacity(tables).is_err() {
-                return Err(ENOMEM);
+        for bo in bos {
+            for mapping in mappings_of(by_buffer, bo).filter(|mapping| mapping.is_shown()) {
+                idle.append(tree.clear(mapping.range(), &mut written));
+                mapping.set_shown(false);
             }
         }
         let flushed = self.flush(Flush::Heavyweight);
@@ -32,29 +60,68 @@ impl Vm {
         flushed
     }
 
+    /// Puts every mapping of `bo` into the page tables that is not in them and can be, without telling the GPU:
+    /// [`Vm::show`] does that. The rest as there.
+    pub(crate) fn reveal(&self, bo: &Bo) -> Result {
+        let mut state = self.state.lock();
+        let State {
+            by_buffer, tree, ..
+        } = &mut *state;
+        let mut mappings = mappings_of(by_buffer, bo);
+        mappings.try_for_each(|mapping| mapping.show(tree))
+    }
+
     /// Puts every mapping into the page tables that is not in them and can be. `ENOMEM`, `ENODEV`, `ETIMEDOUT`: some
     /// are still missing then.
     pub(crate) fn show(&self) -> Result {
         let mut state = self.state.lock();
         let State { mappings, tree, .. } = &mut *state;
-        let mut result = Ok(());
-        for mapping in mappings.values() {
-            // Lent memory has its own ways.
-            let left = mapping.is_shown() || mapping.lent().is_some();
-            if left || !mapping.bo().is_mappable() {
-                continue;
-            }
-            let range = mapping.range();
-            let mut written = 0;
-            result = write(tree, mapping, &mut written);
-            if result.is_err() {
-                // Nothing has used these tables.
-                drop(tree.clear(range, &mut written));
-                break;
-            }
-            mapping.set_shown(true);
-            trace::map(current_pid(), range.start(), range.size(), written);
-        }
+        let result = mappings.values().try_for_each(|mapping| mapping.show(tree));
         result.and(self.flush(Flush::Lightweight))
+    }
+
+    /// What is mapped and left by all is taken out soon. Any context that may sleep.
+    pub(super) fn clean_up(self: &Arc<Self>) {
+        self.left.store(true, Release);
+        workqueue::run_in(workqueue::background(), self.clone(), 0);
+    }
+
+    /// Takes out what is to go and what nothing holds any more.
+    pub(super) fn take_out_left(&self) {
+        if !self.left.xchg(false, Full) {
+            return;
+        }
+        loop {
+            let state = self.state.lock();
+            let mut mappings = state.mappings.values();
+            let Some(mapping) = mappings.find(|mapping| mapping.is_left()).cloned() else {
+                return;
+            };
+            drop(mappings);
+            if self.take_out(state, &mapping).is_err() {
+                // The GPU does not answer. It stays until the address space goes.
+                return;
+            }
+        }
+    }
+}
+
+impl Mapping {
+    /// Writes the entries if they are not there and can be. After an error none are. The VM's lock is held.
+    fn show(&self, tree: &mut Tree) -> Result {
+        // Lent memory has its own ways.
+        if self.is_shown() || self.lent().is_some() || !self.bo().is_mappable() {
+            return Ok(());
+        }
+        let range = self.range();
+        let mut written = 0;
+        if let Err(error) = write(tree, self, &mut written) {
+            // Nothing has used these tables.
+            drop(tree.clear(range, &mut written));
+            return Err(error);
+        }
+        self.set_shown(true);
+        trace::map(current_pid(), range.start(), range.size(), written);
+        Ok(())
     }
 }

@@ -277,6 +277,7 @@ impl Drop for Table {
 
 /// Tables that no longer lead anywhere. They are free when this is dropped, which must be after the TLBs
 /// have been flushed: the GPU may walk them until then.
+#[derive(Default)]
 pub(super) struct IdleTables {
     first: Option<KBox<Table>>,
 }
@@ -285,6 +286,15 @@ impl IdleTables {
     /// Whether there are none, so that nothing needs a flush.
     pub(super) fn is_empty(&self) -> bool {
         self.first.is_none()
+    }
+
+    /// Adds others.
+    pub(super) fn append(&mut self, mut others: Self) {
+        while let Some(mut table) = others.first.take() {
+            others.first = table.next.take();
+            table.next = self.first.take();
+            self.first = Some(table);
+        }
     }
 }
 

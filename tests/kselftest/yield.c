@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A process with very many small buffers makes room for another one: in a time
+ * that is proportional to what goes, and who is killed meanwhile does not wait.
+ * Wants a device with little VRAM.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include "kfd_harness.h"
+#include "kfd_share.h"
+#include "packets.h"
+
+#define RING		(64u * 1024)
+#define TIMEOUT_MS	60000u
+/* Addresses that only the GPU uses. */
+#define GPU_VA		(1ull << 40)
+#define OTHER_VA	(2ull << 40)
+/* Packets of one submission. */
+#define TOGETHER	32u
+/* The most that a process that is killed may take to go. */
+#define KILL_MS		5000u
+
+FIXTURE(yield)
+{
+	struct kfd_dev dev;
+	struct kfd_queue queue;
+	struct kfd_bo host;
+	uint64_t *handles;
+	unsigned int count;
+};
+
+static int alloc(const struct kfd_dev *dev, uint64_t va, uint64_t size, uint64_t *handle)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
+		.va_addr = va,
+		.size = size,
+		.gpu_id = dev->gpu_id,
+		.flags = KFD_ALLOC_VRAM,
+	};
+	int err = kfd_alloc(dev->fd, &args);
+
+	*handle = args.handle;
+	return err;
+}
+
+static uint64_t small(unsigned int i)
+{
+	return GPU_VA + (uint64_t)i * KFD_PAGE;
+}
+
+FIXTURE_SETUP(yield)
+{
+	unsigned int i, j;
+
+	self->count = getenv("RKFD_QUICK") ? 2000 : 8000;
+	self->handles = calloc(self->count, sizeof(*self->handles));
+	ASSERT_NE(NULL, self->handles);
+	ASSERT_EQ(0, kfd_open(&self->dev));
+	ASSERT_EQ(0, kfd_queue_create(&self->dev, &self->queue, RING));
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &self->host, TOGETHER * KFD_PAGE, KFD_ALLOC_GTT));
+	for (i = 0; i < self->count; i++) {
+		ASSERT_EQ(0, alloc(&self->dev, small(i), KFD_PAGE, &self->handles[i]));
+		ASSERT_EQ(0, kfd_map(self->dev.fd, self->handles[i], self->dev.gpu_id));
+	}
+	for (i = 0; i < self->count; i += j) {
+		struct packets p = { 0 };
+
+		for (j = 0; j < TOGETHER && i + j < self->count; j++)
+			sdma_fill(&p, small(i + j), ~(i + j), KFD_PAGE / 4);
+		kfd_queue_submit(&self->queue, p.dwords, p.count);
+		ASSERT_EQ(0, kfd_queue_finish(&self->queue, TIMEOUT_MS));
+	}
+}
+
+FIXTURE_TEARDOWN(yield)
+{
+	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &self->queue));
+	kfd_close(&self->dev);
+	free(self->handles);
+}
+
+/* How many dwords of the small buffers are not what the engine put there. */
+static long wrong(FIXTURE_DATA(yield) *self)
+{
+	const uint32_t *host = self->host.cpu;
+	unsigned int i, j, k;
+	long bad = 0;
+
+	for (i = 0; i < self->count; i += j) {
+		struct packets p = { 0 };
+
+		for (j = 0; j < TOGETHER && i + j < self->count; j++)
+			sdma_copy(&p, (uintptr_t)host + j * KFD_PAGE, small(i + j), KFD_PAGE);
+		kfd_queue_submit(&self->queue, p.dwords, p.count);
+		if (kfd_queue_finish(&self->queue, TIMEOUT_MS))
+			return -1;
+		for (j = 0; j < TOGETHER && i + j < self->count; j++)
+			for (k = 0; k < KFD_PAGE / 4; k++)
+				bad += host[j * KFD_PAGE / 4 + k] != ~(i + j);
+	}
+	return bad;
+}
+
+/* In a child: all VRAM that it may have; the errno of that. */
+static int take_all(void)
+{
+	struct kfd_ioctl_get_available_memory_args args = { 0 };
+	struct kfd_dev dev;
+	uint64_t handle;
+	int err;
+
+	err = kfd_open(&dev);
+	if (err)
+		return err;
+	args.gpu_id = dev.gpu_id;
+	err = kfd_ioctl(dev.fd, AMDKFD_IOC_AVAILABLE_MEMORY, &args);
+	return err ? err : alloc(&dev, OTHER_VA, args.available, &handle);
+}
+
+static pid_t taker(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(take_all());
+	return pid;
+}
+
+TEST_F_TIMEOUT(yield, makes_room, 300)
+{
+	uint64_t start = kfd_now_ms(), taken, back;
+	pid_t pid = taker();
+	int status;
+
+	ASSERT_LT(0, pid);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_TRUE(WIFEXITED(status));
+	EXPECT_EQ(0, WEXITSTATUS(status));
+	taken = kfd_now_ms() - start;
+	EXPECT_EQ(0, wrong(self));
+	back = kfd_now_ms() - start - taken;
+	TH_LOG("%u buffers: out within %llu ms, home and read within %llu ms", self->count,
+	       (unsigned long long)taken, (unsigned long long)back);
+	/* A millisecond each, and what the buffer takes that is made instead of them. */
+	EXPECT_GT(self->count + 5000, taken);
+	EXPECT_GT(2 * self->count + 5000, back);
+}
+
+/* Killed at any moment of that, it goes at once, and nothing is lost. */
+TEST_F_TIMEOUT(yield, killed, 300)
+{
+	unsigned int i;
+
+	for (i = 0; i < 6; i++) {
+		uint64_t start;
+		pid_t pid = taker();
+		int status;
+
+		ASSERT_LT(0, pid);
+		usleep(60000 + i * 50000);
+		start = kfd_now_ms();
+		kill(pid, SIGKILL);
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		EXPECT_GT(KILL_MS, kfd_now_ms() - start);
+	}
+	EXPECT_EQ(0, wrong(self));
+}
+
+/* Two that want room at a time both get it: one after the other, as much as there is. */
+TEST_F_TIMEOUT(yield, two_at_once, 300)
+{
+	int status, i;
+
+	for (i = 0; i < 2; i++)
+		ASSERT_LT(0, taker());
+	for (i = 0; i < 2; i++) {
+		ASSERT_LT(0, wait(&status));
+		EXPECT_TRUE(WIFEXITED(status));
+		EXPECT_EQ(0, WEXITSTATUS(status));
+	}
+	EXPECT_EQ(0, wrong(self));
+}
+
+KFD_HARNESS_MAIN
