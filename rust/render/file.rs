@@ -88,8 +88,8 @@ impl File {
         Ok(())
     }
 
-    /// Takes out what GEM_VA has mapped of `bo`, to which the file has no handle any more. What a queue uses stays in
-    /// the address space until that goes.
+    /// Takes out what GEM_VA has mapped of `bo`, to which the file has no handle any more. What a queue uses goes with
+    /// that.
     pub(super) fn unmap_all(&self, bo: &Bo) {
         loop {
             let mut placed = self.placed.lock();
@@ -104,7 +104,8 @@ impl File {
             let gone = placed.remove(&key);
             drop(placed);
             if let Some(gone) = gone {
-                let _ = self.vm.unmap(gone.range);
+                // After an error the GPU may still use it: it stays in the address space until that goes.
+                let _ = self.vm.abandon(gone.range);
             }
         }
     }

@@ -249,6 +249,54 @@ TEST_F(gem, description)
 	EXPECT_EQ(0, drm_gem_close(fd, handle));
 }
 
+/* What a queue uses stays where it is when its handle goes, and goes with the queue. */
+TEST_F(gem, handle_of_a_ring)
+{
+	const uint64_t va = (uintptr_t)kfd_reserve(RING, RING);
+	const int fd = self->dev.drm_fd;
+	struct kfd_queue other = self->queue;
+	struct kfd_ioctl_create_queue_args args;
+	const uint64_t end = kfd_now_ms() + 2 * TIMEOUT_MS;
+	struct kfd_bo pointers;
+	long long bos;
+	uint32_t handle;
+	int err;
+
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &pointers, KFD_PAGE, KFD_ALLOC_GTT));
+	memset(pointers.cpu, 0, KFD_PAGE);
+	bos = objects_count("bos");
+	ASSERT_EQ(0, create(fd, RING, variant->domain, 0, &handle));
+	ASSERT_EQ(0, map_cpu(fd, handle, RING, &other.ring.cpu));
+	ASSERT_EQ(0, map(fd, handle, va, 0, RING));
+	other.pointers = pointers;
+	other.wptr = 0;
+	other.fence = 0;
+	kfd_queue_args(&self->dev, &other.ring, &pointers, &args);
+	args.ring_base_address = va;
+	ASSERT_EQ(0, kfd_ioctl(self->dev.fd, AMDKFD_IOC_CREATE_QUEUE, &args));
+	other.doorbell = (volatile uint64_t *)((char *)self->queue.slice +
+			 (args.doorbell_offset & (KFD_DOORBELL_SLICE - 1)));
+	EXPECT_EQ(EBUSY, unmap(fd, handle, va, RING));
+	EXPECT_EQ(0, drm_gem_close(fd, handle));
+	/* It works on, and nothing else has its place. */
+	EXPECT_EQ(0, kfd_queue_finish(&other, TIMEOUT_MS));
+	ASSERT_EQ(0, create(fd, RING, variant->domain, 0, &handle));
+	EXPECT_EQ(EEXIST, map(fd, handle, va, 0, RING));
+	EXPECT_EQ(0, kfd_queue_finish(&other, TIMEOUT_MS));
+	EXPECT_EQ(0, kfd_destroy_queue(self->dev.fd, args.queue_id));
+	munmap(other.ring.cpu, RING);
+	do {
+		err = map(fd, handle, va, 0, RING);
+	} while (err == EEXIST && kfd_now_ms() < end);
+	EXPECT_EQ(0, err);
+	EXPECT_EQ(0, drm_gem_close(fd, handle));
+	/* What the queue had goes a moment after its place. */
+	while (objects_count("bos") != bos && kfd_now_ms() < end)
+		usleep(1000);
+	EXPECT_EQ(bos, objects_count("bos"));
+	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &pointers));
+}
+
 TEST_F(gem, bad_input)
 {
 	const uint64_t va = 0x100000000;
