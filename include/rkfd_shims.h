@@ -63,7 +63,9 @@ void rkfd_drm_vma_node_unmap(struct drm_vma_offset_node *node, struct address_sp
 /* dma-buf */
 void rkfd_get_dma_buf(struct dma_buf *buf);
 void rkfd_dma_resv_lock(struct dma_resv *resv);
+bool rkfd_dma_resv_trylock(struct dma_resv *resv);
 void rkfd_dma_resv_unlock(struct dma_resv *resv);
+bool rkfd_dma_buf_writable(const struct dma_buf *buf);
 
 /* Fences */
 struct dma_fence *rkfd_dma_fence_get(struct dma_fence *fence);

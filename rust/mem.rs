@@ -9,6 +9,7 @@ pub(crate) mod bo;
 pub(crate) mod evict;
 pub(crate) mod gart;
 pub(crate) mod group;
+mod import;
 pub(crate) mod note;
 pub(crate) mod placement;
 mod spans;

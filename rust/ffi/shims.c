@@ -147,9 +147,19 @@ void rkfd_dma_resv_lock(struct dma_resv *resv)
 	dma_resv_lock(resv, NULL);
 }
 
+bool rkfd_dma_resv_trylock(struct dma_resv *resv)
+{
+	return dma_resv_trylock(resv);
+}
+
 void rkfd_dma_resv_unlock(struct dma_resv *resv)
 {
 	dma_resv_unlock(resv);
+}
+
+bool rkfd_dma_buf_writable(const struct dma_buf *buf)
+{
+	return buf->file->f_mode & FMODE_WRITE;
 }
 
 /* Fences */

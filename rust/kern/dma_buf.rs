@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 //! dma-bufs: memory that devices and processes share as an open file.
 
-use core::ptr::NonNull;
+use core::{ops::Deref, ptr::NonNull};
 
 use kernel::{
-    error::{from_err_ptr, to_result},
+    error::from_err_ptr,
+    new_spinlock,
     prelude::*,
-    sync::aref::{ARef, AlwaysRefCounted},
-    sync::atomic::{ordering::Full, AtomicFlag},
+    sync::{
+        aref::{ARef, AlwaysRefCounted},
+        atomic::{Acquire, AtomicFlag, Release},
+        Arc, SpinLock,
+    },
     types::Opaque,
 };
 
@@ -70,6 +74,36 @@ impl DmaBuf {
         unsafe { (*self.as_raw()).size }
     }
 
+    /// Whether who has a descriptor may write: it was exported for that.
+    pub(crate) fn is_writable(&self) -> bool {
+        // SAFETY: Valid by the type invariant, and so is its file, whose mode does not change.
+        unsafe { ffi::rkfd_dma_buf_writable(self.as_raw()) }
+    }
+
+    /// What a device may do that imports it: read, and write if it is exported for that.
+    fn direction(&self) -> ffi::dma_data_direction {
+        if self.is_writable() {
+            ffi::dma_data_direction_DMA_BIDIRECTIONAL
+        } else {
+            ffi::dma_data_direction_DMA_TO_DEVICE
+        }
+    }
+
+    /// Has all importers that can be told give up what they have mapped, and waits until their work with it is done. The
+    /// reservation's lock is held.
+    pub(super) fn invalidate_locked(&self) {
+        // SAFETY: The dma-buf and its reservation are valid, and the lock is held.
+        unsafe {
+            ffi::dma_buf_invalidate_mappings(self.as_raw());
+            ffi::dma_resv_wait_timeout(
+                (*self.as_raw()).resv,
+                ffi::dma_resv_usage_DMA_RESV_USAGE_BOOKKEEP,
+                false,
+                WAIT_JIFFIES,
+            );
+        }
+    }
+
     /// The `dma_buf` inside.
     pub(super) fn as_raw(&self) -> *mut ffi::dma_buf {
         self.0.get()
@@ -107,164 +141,233 @@ impl DmaBuf {
     }
 }
 
-/// `dma_buf_attach_ops`, in a static that may be shared.
-struct ImportOperations(ffi::dma_buf_attach_ops);
+/// Who has a dma-buf mapped for a device.
+pub(crate) trait Importer: Send + Sync + 'static {
+    /// The exporter is about to move the memory: from the return on nothing on the device uses the addresses. Whoever wants to go on
+    /// maps it again later. The reservation's lock is held; bounded; sleeps.
+    fn invalidate(&self);
+}
 
-// SAFETY: The structure is never written.
-unsafe impl Sync for ImportOperations {}
+/// Where the memory is for the device, as long as it is mapped.
+struct Mapped {
+    table: NonNull<ffi::sg_table>,
+    runs: KVVec<DmaRun>,
+}
 
-/// The GPU has no page faults to wait in, so what it is given is pinned; that is what an attachment without a
-/// way to be told of moves does. It takes addresses without pages behind them: another device's memory.
-static IMPORT: ImportOperations = ImportOperations(ffi::dma_buf_attach_ops {
-    allow_peer2peer: true,
-    invalidate_mappings: None,
-});
+// SAFETY: The table is only named; who has taken the structure out of its place gives it back.
+unsafe impl Send for Mapped {}
+// SAFETY: As above.
+unsafe impl Sync for Mapped {}
 
-/// Somebody else's memory, mapped for a device. Dropping it gives it back.
+/// The DMA addresses of an [`Attachment`]; they may lead nowhere by now, but who relies on them was asked before.
+pub(crate) struct Runs(Arc<Mapped>);
+
+impl Deref for Runs {
+    type Target = [DmaRun];
+
+    /// Adjacent ones merged, in the order of the memory.
+    fn deref(&self) -> &[DmaRun] {
+        &self.0.runs
+    }
+}
+
+/// What the callback needs of an [`Attachment`].
+#[pin_data]
+struct Inner<I> {
+    #[pin]
+    importer: I,
+    /// Changed under the reservation's lock only.
+    #[pin]
+    mapped: SpinLock<Option<Arc<Mapped>>>,
+    /// The device must not be given any addresses any more.
+    closed: AtomicFlag,
+}
+
+/// Somebody else's memory, for a device. The GPU has no page faults to wait in, so it is halted when the memory moves, and goes on when
+/// it has the new addresses: nothing is pinned. Dropping it gives the memory back.
 ///
 /// # Invariants
 ///
-/// `raw` is an attachment of `buf`, `table` what mapping it gave as long as `mapped` says so.
-pub(crate) struct Attachment {
-    runs: KVVec<DmaRun>,
-    mapped: AtomicFlag,
-    table: NonNull<ffi::sg_table>,
-    attached: Attached,
-}
-
-/// An attachment, mapped or not.
-struct Attached {
+/// `raw` is an attachment of `buf` with `inner` as its private data. What `inner` has mapped was mapped by `raw`.
+pub(crate) struct Attachment<I: Importer> {
     raw: NonNull<ffi::dma_buf_attachment>,
+    inner: Arc<Inner<I>>,
     buf: ARef<DmaBuf>,
     _dev: ARef<kernel::device::Device>,
 }
 
 // SAFETY: The attachment may be used from any thread, under the reservation's lock.
-unsafe impl Send for Attachment {}
-// SAFETY: As above; what is not under that lock does not change after `new`.
-unsafe impl Sync for Attachment {}
+unsafe impl<I: Importer> Send for Attachment<I> {}
+// SAFETY: As above.
+unsafe impl<I: Importer> Sync for Attachment<I> {}
 
-impl Attached {
-    fn new(dev: &ARef<kernel::device::Device>, buf: &DmaBuf) -> Result<Self> {
-        // SAFETY: Both are valid and are held; the operations are a static.
+impl<I: Importer> Attachment<I> {
+    /// It takes addresses without pages behind them: another device's memory.
+    const OPERATIONS: ffi::dma_buf_attach_ops = ffi::dma_buf_attach_ops {
+        allow_peer2peer: true,
+        invalidate_mappings: Some(Self::invalidate_callback),
+    };
+
+    /// Attaches `dev`, which must be bound. Nothing is mapped. What the exporter says, ENOMEM.
+    pub(crate) fn new(
+        dev: &ARef<kernel::device::Device>,
+        buf: &DmaBuf,
+        importer: impl PinInit<I>,
+    ) -> Result<Self> {
+        let inner = Arc::pin_init(
+            pin_init!(Inner {
+                importer <- importer,
+                mapped <- new_spinlock!(None, "Attachment::mapped"),
+                closed: AtomicFlag::new(false),
+            }),
+            GFP_KERNEL,
+        )?;
+        // SAFETY: All are valid and are held; the operations are a constant that lives for good.
         let raw = from_err_ptr(unsafe {
             ffi::dma_buf_dynamic_attach(
                 buf.as_raw(),
                 device::as_raw(dev),
-                &IMPORT.0,
-                core::ptr::null_mut(),
+                const { &Self::OPERATIONS },
+                Arc::as_ptr(&inner).cast_mut().cast(),
             )
         })?;
         Ok(Self {
             raw: NonNull::new(raw).ok_or(EINVAL)?,
+            inner,
             buf: buf.into(),
             _dev: dev.clone(),
         })
     }
 
-    /// Pins and maps. The reservation's lock is held.
-    fn map(&self) -> Result<NonNull<ffi::sg_table>> {
-        let raw = self.raw.as_ptr();
-        // SAFETY: The attachment is valid, and the lock is held.
-        to_result(unsafe { ffi::dma_buf_pin(raw) })?;
-        let unpin = |error| {
-            // SAFETY: As above; it was just pinned.
-            unsafe { ffi::dma_buf_unpin(raw) };
-            error
-        };
+    /// `dma_buf_attach_ops::invalidate_mappings`.
+    ///
+    /// # Safety
+    ///
+    /// The exporter calls it with an attachment of this type, and with the reservation's lock.
+    unsafe extern "C" fn invalidate_callback(raw: *mut ffi::dma_buf_attachment) {
+        // SAFETY: The private data is an `Inner`, which lives as long as the attachment.
+        let inner = unsafe { &*(*raw).importer_priv.cast::<Inner<I>>() };
+        let mapped = inner.mapped.lock().take();
+        if let Some(mapped) = mapped {
+            inner.importer.invalidate();
+            // SAFETY: It was mapped by this attachment and has been taken out; the lock is held.
+            unsafe { unmap(raw, mapped.table) };
+        }
+    }
+
+    /// Who has it.
+    pub(crate) fn importer(&self) -> &I {
+        &self.inner.importer
+    }
+
+    /// The dma-buf.
+    pub(crate) fn dma_buf(&self) -> &ARef<DmaBuf> {
+        &self.buf
+    }
+
+    /// The DMA addresses, while it is mapped.
+    pub(crate) fn runs(&self) -> Option<Runs> {
+        self.inner.mapped.lock().clone().map(Runs)
+    }
+
+    /// The attachment inside.
+    pub(super) fn as_raw(&self) -> *mut ffi::dma_buf_attachment {
+        self.raw.as_ptr()
+    }
+
+    /// With the reservation's lock: nobody moves the memory meanwhile. Sleeps.
+    pub(crate) fn locked<R>(&self, f: impl FnOnce(&Locked<'_, I>) -> R) -> R {
+        self.buf.locked(|| f(&Locked(self)))
+    }
+
+    /// Takes the memory away from the device for good. The caller has seen to it that nothing on the device uses it any more, and
+    /// that the device is still bound.
+    pub(crate) fn close(&self) {
+        self.inner.closed.store(true, Release);
+        self.locked(|this| this.unmap());
+    }
+}
+
+impl<I: Importer> Drop for Attachment<I> {
+    fn drop(&mut self) {
+        self.locked(|this| this.unmap());
+        // SAFETY: The attachment is that of the dma-buf, and nothing is mapped by it any more.
+        unsafe { ffi::dma_buf_detach(self.buf.as_raw(), self.raw.as_ptr()) };
+    }
+}
+
+/// An attachment with its reservation's lock held.
+pub(crate) struct Locked<'a, I: Importer>(&'a Attachment<I>);
+
+impl<I: Importer> Locked<'_, I> {
+    /// Maps it, if it is not.
+    ///
+    /// What the exporter says, ETIMEDOUT if it does not come to an end with the memory, EINTR on a signal, EIO if
+    /// it gives something else than its pages, ENODEV after [`Attachment::close`].
+    pub(crate) fn map(&self) -> Result {
+        let Self(Attachment {
+            raw, inner, buf, ..
+        }) = self;
+        if inner.closed.load(Acquire) {
+            return Err(ENODEV);
+        }
+        if inner.mapped.lock().is_some() {
+            return Ok(());
+        }
         // SAFETY: The dma-buf and its reservation are valid.
         let waited = unsafe {
             ffi::dma_resv_wait_timeout(
-                (*self.buf.as_raw()).resv,
+                (*buf.as_raw()).resv,
                 ffi::dma_resv_usage_DMA_RESV_USAGE_KERNEL,
                 true,
                 WAIT_JIFFIES,
             )
         };
         match waited {
-            0 => return Err(unpin(ETIMEDOUT)),
-            ..0 => return Err(unpin(EINTR)),
+            0 => return Err(ETIMEDOUT),
+            ..0 => return Err(EINTR),
             1.. => (),
         }
-        // SAFETY: The attachment is valid, pinned, and the lock is held.
-        let table = from_err_ptr(unsafe {
-            ffi::dma_buf_map_attachment(raw, ffi::dma_data_direction_DMA_BIDIRECTIONAL)
-        })
-        .map_err(unpin)?;
-        NonNull::new(table).ok_or_else(|| unpin(ENOMEM))
-    }
-}
-
-impl Drop for Attached {
-    fn drop(&mut self) {
-        // SAFETY: The attachment is that of the dma-buf, and nothing is mapped by it any more.
-        unsafe { ffi::dma_buf_detach(self.buf.as_raw(), self.raw.as_ptr()) };
-    }
-}
-
-impl Attachment {
-    /// Maps all of `buf` for `dev`, which must be bound, and pins it there.
-    ///
-    /// What the exporter says, ETIMEDOUT if it does not come to an end with the memory, EINTR on a signal, EIO if
-    /// it gives something else than its pages.
-    pub(crate) fn new(dev: &ARef<kernel::device::Device>, buf: &DmaBuf) -> Result<Self> {
-        let attached = Attached::new(dev, buf)?;
-        let table = buf.locked(|| attached.map())?;
-        // From here on a failure unmaps.
-        let mut this = Self {
-            runs: KVVec::new(),
-            mapped: AtomicFlag::new(true),
-            table,
-            attached,
+        // SAFETY: The attachment is valid, and the lock is held.
+        let table = unsafe { ffi::dma_buf_map_attachment(raw.as_ptr(), buf.direction()) };
+        let table = NonNull::new(from_err_ptr(table)?).ok_or(ENOMEM)?;
+        let collect = || {
+            // SAFETY: The table is mapped.
+            let runs = unsafe { DmaRun::collect(table.as_ptr(), buf.size() as u64)? };
+            Ok(Arc::new(Mapped { table, runs }, GFP_KERNEL)?)
         };
-        // SAFETY: The table is mapped.
-        this.runs = unsafe { DmaRun::collect(table.as_ptr(), buf.size() as u64)? };
-        Ok(this)
-    }
-
-    /// The dma-buf.
-    pub(crate) fn dma_buf(&self) -> &ARef<DmaBuf> {
-        &self.attached.buf
-    }
-
-    /// The DMA addresses, adjacent ones merged, in the order of the memory.
-    pub(crate) fn runs(&self) -> &[DmaRun] {
-        &self.runs
-    }
-
-    /// Whether the addresses still lead to the memory.
-    pub(crate) fn is_mapped(&self) -> bool {
-        self.mapped.load(kernel::sync::atomic::Relaxed)
-    }
-
-    /// The attachment inside.
-    pub(super) fn as_raw(&self) -> *mut ffi::dma_buf_attachment {
-        self.attached.raw.as_ptr()
-    }
-
-    /// Takes the memory away from the device, once. The caller has seen to it that nothing on the device uses it any
-    /// more, and that the device is still bound.
-    pub(crate) fn unmap(&self) {
-        if !self.mapped.xchg(false, Full) {
-            return;
-        }
-        let raw = self.attached.raw.as_ptr();
-        self.attached.buf.locked(|| {
-            // SAFETY: It was mapped and pinned by `new`, the exchange lets one caller through, and the lock is held.
-            unsafe {
-                ffi::dma_buf_unmap_attachment(
-                    raw,
-                    self.table.as_ptr(),
-                    ffi::dma_data_direction_DMA_BIDIRECTIONAL,
-                );
-                ffi::dma_buf_unpin(raw);
+        match collect() {
+            Ok(mapped) => {
+                *inner.mapped.lock() = Some(mapped);
+                Ok(())
             }
-        });
+            Err(error) => {
+                // SAFETY: It was just mapped, and nobody knows it; the lock is held.
+                unsafe { unmap(raw.as_ptr(), table) };
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives it back, if it is mapped. The caller has seen to it that nothing on the device uses it any more.
+    pub(crate) fn unmap(&self) {
+        let mapped = self.0.inner.mapped.lock().take();
+        if let Some(mapped) = mapped {
+            // SAFETY: It was mapped by this attachment and has been taken out; the lock is held.
+            unsafe { unmap(self.0.raw.as_ptr(), mapped.table) };
+        }
     }
 }
 
-impl Drop for Attachment {
-    fn drop(&mut self) {
-        self.unmap();
+/// Gives back what is mapped.
+///
+/// # Safety
+///
+/// `table` must have been mapped by `raw` and not be given back yet; the reservation's lock is held.
+unsafe fn unmap(raw: *mut ffi::dma_buf_attachment, table: NonNull<ffi::sg_table>) {
+    // SAFETY: By this function's contract; an attachment holds its dma-buf.
+    unsafe {
+        let direction = DmaBuf::from_raw((*raw).dmabuf).direction();
+        ffi::dma_buf_unmap_attachment(raw, table.as_ptr(), direction);
     }
 }

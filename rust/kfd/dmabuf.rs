@@ -30,7 +30,7 @@ pub(super) fn get_info(_caller: &Caller<'_>, args: &mut uapi::GetDmabufInfo) -> 
     Ok(())
 }
 
-/// IMPORT_DMABUF: at an address, or without one a handle only.
+/// IMPORT_DMABUF: at an address, or without one a handle only. Written by the GPU if it was exported for writing.
 pub(super) fn import(caller: &Caller<'_>, args: &mut uapi::ImportDmabuf) -> Result {
     let id = args::gpu_id(args.gpu_id)?;
     let context = caller.context(args.gpu_id)?;
@@ -40,8 +40,8 @@ pub(super) fn import(caller: &Caller<'_>, args: &mut uapi::ImportDmabuf) -> Resu
         0 => None,
         start => Some(args::place(start, buf.size() as u64)?),
     };
-    let number =
-        context.with_memory(|memory| memory.import(|| Ok((Bo::import(&drm, &buf)?, range))))?;
+    let import = || Ok((Bo::import(&drm, &buf)?, range));
+    let number = context.with_memory(|memory| memory.import(buf.is_writable(), import))?;
     args.handle = Handle { gpu: id, number }.encode();
     Ok(())
 }

@@ -13,7 +13,7 @@ use kernel::{
     fmt, new_spinlock,
     prelude::*,
     sync::{
-        atomic::{Atomic, Relaxed},
+        atomic::{Acquire, Atomic, AtomicFlag, Relaxed, Release},
         Arc, SpinLock,
     },
     time::{delay::fsleep, Delta},
@@ -69,18 +69,24 @@ pub(crate) enum Region {
     User,
     /// Of its VRAM, what is in system memory now.
     Evicted,
-    /// Of its VRAM, what has to stay where it is.
+    /// Of its VRAM, what is there and has to stay.
     Stuck,
+    /// Of its VRAM, what is in system memory and has to stay.
+    Kept,
 }
 
 impl Region {
-    const COUNT: usize = Self::Stuck as usize + 1;
+    const COUNT: usize = Self::Kept as usize + 1;
 }
 
 /// The memory of one address space on one GPU. Counts only; no locks.
 pub(crate) struct Client {
     bytes: [Atomic<i64>; Region::COUNT],
     pasid: Atomic<u32>,
+    /// Its queues are halted, since something of it is in system memory that is not to be used there.
+    away: AtomicFlag,
+    /// Something that other devices had in system memory can come home.
+    recalled: AtomicFlag,
 }
 
 impl Client {
@@ -89,6 +95,8 @@ impl Client {
         let client = Self {
             bytes: [const { Atomic::new(0) }; Region::COUNT],
             pasid: Atomic::new(0),
+            away: AtomicFlag::new(false),
+            recalled: AtomicFlag::new(false),
         };
         Ok(Arc::new(client, GFP_KERNEL)?)
     }
@@ -105,6 +113,32 @@ impl Client {
 
     pub(super) fn add(&self, region: Region, bytes: i64) {
         self.bytes[region as usize].add(bytes, Relaxed);
+    }
+
+    /// Whether its queues are halted until it is home.
+    pub(super) fn is_away(&self) -> bool {
+        self.away.load(Acquire)
+    }
+
+    /// Says whether its queues are halted until it is home: while they are.
+    pub(super) fn set_away(&self, away: bool) {
+        self.away.store(away, Release);
+    }
+
+    /// Something of it that is in system memory can come home, or that is seen to.
+    pub(super) fn recall(&self, on: bool) {
+        self.recalled.store(on, Release);
+    }
+
+    /// Whether something of it that is in system memory can come home.
+    pub(super) fn is_recalled(&self) -> bool {
+        self.recalled.load(Acquire)
+    }
+
+    /// Bytes of its VRAM that are in system memory and are to come home.
+    pub(super) fn to_come_home(&self) -> u64 {
+        let kept = self.bytes(Region::Kept);
+        self.bytes(Region::Evicted).saturating_sub(kept)
     }
 
     /// Bytes of its VRAM that are there and may be moved away.
@@ -154,6 +188,23 @@ impl Drop for SystemShare {
     fn drop(&mut self) {
         self.client.add(self.region, -(self.bytes as i64));
         give(self.bytes);
+    }
+}
+
+/// System memory that is taken for a while; given back when dropped.
+pub(super) struct Taken(u64);
+
+impl Taken {
+    /// Takes `bytes`. `ENOMEM` when that passes the limit. Any context.
+    pub(super) fn new(bytes: u64) -> Result<Self> {
+        take(bytes)?;
+        Ok(Self(bytes))
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        give(self.0);
     }
 }
 
@@ -289,7 +340,14 @@ impl Charge {
         self.bytes
     }
 
-    /// It has to stay where it is from now on, or no longer.
+    /// It is in system memory and has to stay there from now on, or no longer.
+    pub(super) fn keep(&self, on: bool) {
+        let bytes = self.bytes as i64;
+        self.client
+            .add(Region::Kept, if on { bytes } else { -bytes });
+    }
+
+    /// It is in VRAM and has to stay there from now on, or no longer.
     pub(super) fn stick(&self, on: bool) {
         let mut sums = self.budget.sums.lock();
         let bytes = self.bytes as i64;

@@ -4,7 +4,7 @@
 use crate::{
     gpu::Gpu,
     kern::{
-        dma_buf::Attachment,
+        dma_buf::{DmaBuf, Runs},
         drm::{
             self,
             gem::{DriverObject, FaultPage, Object},
@@ -15,6 +15,7 @@ use crate::{
     ledger::{Hold, Kind},
     mem::{
         account::{Client, Region, SystemShare},
+        import::Import,
         note::NotePlace,
         placement::{Pinned, Place, Placement, Stay},
         user::UserMemory,
@@ -46,7 +47,7 @@ enum Backing {
     /// Memory of the process itself, which changes as the process likes.
     User(UserMemory),
     /// Memory that somebody else has exported.
-    Imported(Attachment),
+    Imported(Import),
     /// The process's doorbells, mapped through /dev/kfd.
     Doorbell,
     /// The page of HDP flush registers, mapped through /dev/kfd.
@@ -151,7 +152,7 @@ impl Buffer {
                 Place::System(away) => away.pages().is_mapped(),
             },
             Backing::Gtt(pages) => pages.is_mapped(),
-            Backing::Imported(attachment) => attachment.is_mapped(),
+            Backing::Imported(import) => import.is_mapped(),
             Backing::User(_) | Backing::Doorbell | Backing::MmioRemap => false,
         }
     }
@@ -159,21 +160,36 @@ impl Buffer {
     /// The runs of addresses for page tables with their bytes, in order: VRAM offsets or DMA addresses. None for memory
     /// of a process, which has others from time to time.
     pub(crate) fn runs(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let (moving, dma) = match &self.backing {
-            Backing::Vram(placement) => (Some(placement.place()), [].as_slice()),
-            Backing::Gtt(pages) => (None, pages.dma_runs()),
-            Backing::Imported(attachment) => (None, attachment.runs()),
-            Backing::User(_) | Backing::Doorbell | Backing::MmioRemap => (None, [].as_slice()),
+        /// Who keeps the runs.
+        enum Keeper<'a> {
+            Moving(Place),
+            Imported(Runs),
+            Fixed(&'a [DmaRun]),
+        }
+        let keeper = match &self.backing {
+            Backing::Vram(placement) => Keeper::Moving(placement.place()),
+            Backing::Gtt(pages) => Keeper::Fixed(pages.dma_runs()),
+            Backing::Imported(import) => import.runs().map_or(Keeper::Fixed(&[]), Keeper::Imported),
+            Backing::User(_) | Backing::Doorbell | Backing::MmioRemap => Keeper::Fixed(&[]),
         };
         let run = |run: &DmaRun| (run.address, run.size);
-        (0..).map_while(move |index| match &moving {
-            Some(Place::Vram(blocks)) => {
+        (0..).map_while(move |index| match &keeper {
+            Keeper::Moving(Place::Vram(blocks)) => {
                 let run: &VramRun = blocks.runs().get(index)?;
                 Some((run.offset, run.size))
             }
-            Some(Place::System(away)) => away.pages().dma_runs().get(index).map(run),
-            None => dma.get(index).map(run),
+            Keeper::Moving(Place::System(away)) => away.pages().dma_runs().get(index).map(run),
+            Keeper::Imported(runs) => runs.get(index).map(run),
+            Keeper::Fixed(runs) => runs.get(index).map(run),
         })
+    }
+
+    /// What is imported.
+    pub(super) fn import(&self) -> Option<&Import> {
+        match &self.backing {
+            Backing::Imported(import) => Some(import),
+            _ => None,
+        }
     }
 
     /// The placement of a VRAM buffer.
@@ -186,7 +202,11 @@ impl Buffer {
 
     /// Whether page tables may lead to the memory now: it is not on its way.
     pub(super) fn is_mappable(&self) -> bool {
-        self.placement().is_none_or(|p| p.is_mappable())
+        match &self.backing {
+            Backing::Vram(placement) => placement.is_mappable(),
+            Backing::Imported(import) => import.is_mapped(),
+            _ => true,
+        }
     }
 
     /// Keeps the memory where it is: `None` if it never moves. `EBUSY` while it is on its way.
@@ -221,7 +241,7 @@ impl Buffer {
     pub(crate) fn unmap_dma(&self) {
         match &self.backing {
             Backing::Gtt(pages) => pages.unmap_dma(),
-            Backing::Imported(attachment) => attachment.unmap(),
+            Backing::Imported(import) => import.close(),
             Backing::Vram(placement) => placement.detach(),
             Backing::User(_) | Backing::Doorbell | Backing::MmioRemap => (),
         }
@@ -303,6 +323,13 @@ impl Buffer {
     }
 }
 
+impl Bo {
+    /// What tells it apart from all others that exist.
+    pub(crate) fn address(&self) -> usize {
+        core::ptr::from_ref(self) as usize
+    }
+}
+
 impl DriverObject for Buffer {
     type Data = Arc<Gpu>;
 
@@ -350,20 +377,31 @@ impl DriverObject for Buffer {
     fn attach(bo: &Bo) -> Result {
         match &bo.backing {
             Backing::Gtt(_) => Ok(()),
+            Backing::Vram(placement) if placement.may_be_lent() => Ok(()),
             _ => Err(EBUSY),
         }
     }
 
-    fn pin(_bo: &Bo) -> Result {
-        // What others may attach to does not move.
-        Ok(())
+    fn lend(bo: &Bo, stays: bool) -> Result {
+        match bo.placement() {
+            Some(_) => bo.gpu.evictor.lend(bo, stays),
+            None => Ok(()),
+        }
     }
 
-    fn unpin(_bo: &Bo) {}
+    fn unlend(bo: &Bo, stays: bool) {
+        if let Some(placement) = bo.placement() {
+            bo.gpu.evictor.unlend(placement, stays);
+        }
+    }
 
-    fn pages(bo: &Bo) -> Option<&PageList> {
+    fn with_pages<R>(bo: &Bo, f: impl FnOnce(&PageList) -> R) -> Option<R> {
         match &bo.backing {
-            Backing::Gtt(pages) => Some(pages),
+            Backing::Gtt(pages) => Some(f(pages)),
+            Backing::Vram(placement) => match placement.place() {
+                Place::System(away) => Some(f(away.pages())),
+                Place::Vram(_) => None,
+            },
             _ => None,
         }
     }
@@ -376,16 +414,20 @@ impl DriverObject for Buffer {
         }
     }
 
-    fn import(drm: &ARef<DrmDevice>, attachment: Attachment) -> Result<ARef<Bo>> {
+    fn import(drm: &ARef<DrmDevice>, buf: &DmaBuf) -> Result<ARef<Bo>> {
         let usage = Usage {
-            access: Access::READ_WRITE.executable(),
+            access: Access {
+                write: buf.is_writable(),
+                ..Access::READ_WRITE.executable()
+            },
             coherence: Coherence {
                 coherent: true,
                 uncached: false,
             },
         };
+        let attachment = Import::attach(&drm.dev, buf)?;
         Bo::imported(drm, attachment, |attachment| {
-            Buffer::new(drm, Backing::Imported(attachment), usage)
+            Buffer::new(drm, Backing::Imported(Import::new(attachment)), usage)
         })
     }
 }

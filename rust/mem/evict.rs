@@ -22,7 +22,7 @@ use crate::{
     gpu::Gpu,
     kern::{killable::KillableMutex, task, workqueue},
     mem::{
-        account::{Client, Region, PAUSE, TRIES},
+        account::{Client, PAUSE, TRIES},
         bo::Bo,
         group::{Halt, HaltGuard},
         placement::{Place, Placement},
@@ -36,7 +36,7 @@ use kernel::{
     prelude::*,
     sync::{
         aref::ARef,
-        atomic::{Atomic, Relaxed},
+        atomic::{Atomic, AtomicFlag, Relaxed},
         Arc,
     },
     time::{delay::fsleep, msecs_to_jiffies, Instant, Monotonic},
@@ -123,11 +123,17 @@ impl Member {
             };
             if let Some(placement) = bo.placement().filter(is) {
                 bytes += placement.bytes();
-                let many = bytes > transfer::WINDOW || found.len() == TOGETHER;
+                // For one that is lent others must be asked.
+                let apart = placement.is_lent();
+                let many = bytes > transfer::WINDOW || found.len() == TOGETHER || apart;
                 if many && !found.is_empty() {
                     break;
                 }
                 found.push(bo.clone(), GFP_KERNEL)?;
+                *next = key + 1;
+                if apart {
+                    break;
+                }
             }
             *next = key + 1;
         }
@@ -153,14 +159,33 @@ impl Member {
                 }
                 break;
             }
-            if self.halt.is_none() {
-                self.halt = Some(self.vm.group().halt(Halt::Eviction));
-                self.since = Instant::now();
-            }
+            self.leave();
             self.next_home = 0;
             freed += transfer::out(self.vm.gpu(), &self.vm, &bos)?;
         }
         Ok(freed)
+    }
+
+    /// Its queues are halted until all of it is home. What is in system memory is not used there.
+    fn leave(&mut self) {
+        if self.halt.is_none() {
+            self.halt = Some(self.vm.group().halt(Halt::Eviction));
+            self.vm.client().set_away(true);
+            self.since = Instant::now();
+        }
+    }
+
+    /// Moves a buffer of it to where other devices reach it; it runs on with it there.
+    fn lend(&mut self, bo: &Bo) -> Result {
+        let halt = match self.halt {
+            None => Some(self.vm.group().halt(Halt::Eviction)),
+            Some(_) => None,
+        };
+        let moved = transfer::lend(self.vm.gpu(), Some(&self.vm), bo);
+        // Whatever became of it, it is mapped where it is.
+        let shown = self.vm.reveal(bo).and(self.vm.show());
+        drop(halt);
+        moved.and(shown)
     }
 
     /// Brings something home, for which there is room; whether that was all, and the queues run. `ENOMEM` if there is no
@@ -171,6 +196,7 @@ impl Member {
         if self.next_home == 0 {
             self.took = 0;
         }
+        self.vm.client().recall(false);
         loop {
             let mut next = self.next_home;
             let bos = self.some(&mut next, |place| matches!(place, Place::System(_)))?;
@@ -183,14 +209,31 @@ impl Member {
                 let blocks = gpu.vram.alloc(bo.size() as u64, PAGE_SIZE, contiguous)?;
                 homes.push((bo, Arc::new(blocks, GFP_KERNEL)?), GFP_KERNEL)?;
             }
-            transfer::home(&gpu, &self.vm, &homes)?;
+            let mut moved = Ok(());
+            let mut go = || moved = transfer::home(&gpu, &self.vm, &homes);
+            match homes.first() {
+                // When it is not given back it stays where it is.
+                Some((bo, _)) if bo.placement().is_some_and(|p| p.is_lent()) => {
+                    bo.reclaim(|| {
+                        if bo.placement().is_some_and(|p| !p.is_lent()) {
+                            go();
+                        }
+                    });
+                }
+                _ => go(),
+            }
+            moved?;
             self.next_home = next;
             if step.is_over() {
                 self.took += begun.elapsed().as_millis();
                 return Ok(false);
             }
         }
-        self.vm.show()?;
+        self.vm.client().set_away(false);
+        if let Err(error) = self.vm.show() {
+            self.vm.client().set_away(true);
+            return Err(error);
+        }
         self.halt = None;
         self.since = Instant::now();
         self.took += begun.elapsed().as_millis();
@@ -239,6 +282,36 @@ impl State {
         Ok(any)
     }
 
+    /// Moves `bo` to where other devices reach it. EBUSY when it has to stay where it is; the rest as [`transfer::out`].
+    fn lend(&mut self, bo: &Bo, placement: &Placement) -> Result {
+        let own = |m: &&mut Member| Arc::ptr_eq(m.vm.client(), placement.client());
+        match self.members.iter_mut().find(own) {
+            Some(member) => member.lend(bo),
+            // It may be mapped by who does not take part.
+            None if !placement.is_orphan() => Err(EBUSY),
+            None => transfer::lend(bo.gpu(), None, bo).map(|_| ()),
+        }
+    }
+
+    /// Lets those leave of which something can come home that other devices had; whether there are any others, for which there is no
+    /// room.
+    fn recall(&mut self) -> bool {
+        let mut later = false;
+        for member in &mut self.members {
+            let client = member.vm.client();
+            if member.halt.is_some() || !client.is_recalled() {
+                continue;
+            }
+            if member.vm.gpu().vram.free() < client.to_come_home() {
+                later = true;
+                continue;
+            }
+            member.leave();
+            member.next_home = 0;
+        }
+        later
+    }
+
     /// Who is away and wants to run, the one that waits for longest first; else who is away at all.
     fn next(&self) -> Option<(usize, bool)> {
         let away = || {
@@ -261,7 +334,7 @@ impl State {
         let step = Step::begin();
         let member = self.members.get(index)?;
         let (gpu, client) = (member.vm.gpu().clone(), member.vm.client().clone());
-        let need = client.bytes(Region::Evicted);
+        let need = client.to_come_home();
         let fits = || gpu.vram.free() >= need;
         if !fits() {
             if !wants {
@@ -309,6 +382,8 @@ pub(crate) struct Evictor {
     state: KillableMutex<State>,
     /// How many look for room. Nobody is brought home meanwhile, into the room that is made for them.
     asking: Atomic<i32>,
+    /// As the state says, for who does not look at that.
+    stopped: AtomicFlag,
     #[pin]
     turn: DelayedWork<Self>,
 }
@@ -328,7 +403,8 @@ impl WorkItem for Evictor {
         let again = if this.asking.load(Relaxed) != 0 {
             Some(LOOK_MS)
         } else {
-            state.turn()
+            let later = state.recall().then_some(AGAIN_MS);
+            state.turn().or(later)
         };
         if let Some(ms) = again {
             this.come_in(ms);
@@ -373,6 +449,7 @@ impl Evictor {
                     kernel::static_lock_class!(),
                 ),
                 asking: Atomic::new(0),
+                stopped: AtomicFlag::new(false),
                 turn <- new_delayed_work!("Evictor::turn"),
             }),
             GFP_KERNEL,
@@ -439,8 +516,40 @@ impl Evictor {
         }
     }
 
+    /// Lends `bo`, a VRAM buffer whose reservation is locked, to another device: it is in system memory then, and `stays` there
+    /// until it is given back, or is asked for before. `EBUSY` when it has to be in VRAM, `EINTR` when the caller is killed, `ENODEV`
+    /// when the GPU is gone, `ENOMEM`; errors of the engines. Sleeps.
+    pub(crate) fn lend(self: &Arc<Self>, bo: &Bo, stays: bool) -> Result {
+        let placement = bo.placement().ok_or(EINVAL)?;
+        if placement.lend(stays) {
+            return Ok(());
+        }
+        let mut state = self.state.lock_killable()?;
+        // It may have gone meanwhile.
+        if placement.lend(stays) {
+            return Ok(());
+        }
+        if state.closed {
+            return Err(ENODEV);
+        }
+        state.lend(bo, placement)?;
+        placement.lend(stays).then_some(()).ok_or(EBUSY)
+    }
+
+    /// Takes one [`Evictor::lend`] back: the buffer goes home when there is room.
+    pub(crate) fn unlend(self: &Arc<Self>, placement: &Placement, stays: bool) {
+        if placement.unlend(stays) {
+            placement.client().recall(true);
+            // Without the lock: who has it may just be asking for the buffer.
+            if !self.stopped.load(Relaxed) {
+                self.come_in(LOOK_MS);
+            }
+        }
+    }
+
     /// Nothing moves any more: the device is about to go. Bounded; sleeps.
     pub(crate) fn stop(self: &Arc<Self>) {
+        self.stopped.store(true, Relaxed);
         self.state.lock().closed = true;
         workqueue::cancel(self);
     }
@@ -457,7 +566,7 @@ impl Evictor {
         })
     }
 
-    /// Has somebody look in `ms` milliseconds. The state is locked, and not closed.
+    /// Has somebody look in `ms` milliseconds, unless the state says by then that it is closed.
     fn come_in(self: &Arc<Self>, ms: i64) {
         let delay = msecs_to_jiffies(ms.clamp(0, AGAIN_MS) as u32);
         workqueue::run_in(workqueue::background(), self.clone(), delay);

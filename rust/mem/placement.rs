@@ -10,7 +10,7 @@ use crate::{
     kern::pages::SystemPages,
     ledger::{Hold, Kind},
     mem::{
-        account::{Charge, Client, Region},
+        account::{Charge, Client, Region, Taken},
         vram::VramBlocks,
     },
 };
@@ -25,21 +25,24 @@ pub(crate) struct Away {
     pages: Arc<SystemPages>,
     bytes: u64,
     client: Arc<Client>,
+    _taken: Option<Taken>,
     _hold: Hold,
 }
 
 impl Away {
-    /// `pages`, which are paid for by the client's charge. `ENOMEM`.
+    /// `pages`, which `taken` pays for, or else the client's charge. `ENOMEM`.
     pub(super) fn new(
         gpu: &Gpu,
         client: &Arc<Client>,
         pages: Arc<SystemPages>,
+        taken: Option<Taken>,
     ) -> Result<Arc<Self>> {
         let bytes = pages.size();
         let away = Self {
             pages,
             bytes,
             client: client.clone(),
+            _taken: taken,
             _hold: gpu.ledger.hold(Kind::EvictedBytes, bytes),
         };
         client.add(Region::Evicted, bytes as i64);
@@ -71,15 +74,56 @@ pub(crate) enum Place {
 pub(crate) struct Stay {
     moving: bool,
     pins: usize,
+    /// How many devices have it in system memory that give it back when asked.
+    lent: usize,
+    /// As what it is counted of what has to stay.
+    counted: Counted,
     /// Nobody will ever move it: its client is gone.
     orphan: bool,
     /// The device must not reach its system memory any more.
     detached: bool,
 }
 
+/// Of what has to stay where it is.
+#[derive(Clone, Copy, PartialEq)]
+enum Counted {
+    No,
+    InVram,
+    InSystem,
+}
+
 impl Stay {
     fn is_stuck(&self) -> bool {
         self.orphan || self.pins != 0
+    }
+
+    /// The count of those that have it so.
+    fn lent_as(&mut self, stays: bool) -> &mut usize {
+        if stays {
+            &mut self.pins
+        } else {
+            &mut self.lent
+        }
+    }
+
+    /// Counts it as what it is after a change.
+    fn count(&mut self, charge: &Charge, home: bool) {
+        let now = match (self.is_stuck(), home) {
+            (false, _) => Counted::No,
+            (true, true) => Counted::InVram,
+            (true, false) => Counted::InSystem,
+        };
+        let was = core::mem::replace(&mut self.counted, now);
+        if was == now {
+            return;
+        }
+        for (counted, on) in [(was, false), (now, true)] {
+            match counted {
+                Counted::No => (),
+                Counted::InVram => charge.stick(on),
+                Counted::InSystem => charge.keep(on),
+            }
+        }
     }
 }
 
@@ -109,7 +153,14 @@ impl Placement {
             pin_init!(Self {
                 place <- new_spinlock!(Place::Vram(blocks), "Placement::place"),
                 stay <- new_mutex!(
-                    Stay { moving: false, pins: 0, orphan: false, detached: false },
+                    Stay {
+                        moving: false,
+                        pins: 0,
+                        lent: 0,
+                        counted: Counted::No,
+                        orphan: false,
+                        detached: false,
+                    },
                     "Placement::stay"
                 ),
                 settled <- new_condvar!("Placement::settled"),
@@ -165,11 +216,8 @@ impl Placement {
         if stay.moving {
             return None;
         }
-        let was = stay.is_stuck();
         stay.pins += 1;
-        if !was {
-            self.charge.stick(true);
-        }
+        stay.count(&self.charge, self.is_home());
         Some(Pinned(self.clone()))
     }
 
@@ -193,8 +241,49 @@ impl Placement {
     /// see [`super::vm::Vm::show`].
     pub(super) fn is_mappable(&self) -> bool {
         let stay = self.stay.lock();
-        let home = matches!(*self.place.lock(), Place::Vram(_));
-        !stay.moving && (home || stay.is_stuck())
+        let used_here = self.is_home() || stay.is_stuck() || stay.lent != 0;
+        !stay.moving && (used_here || !self.client().is_away())
+    }
+
+    /// Whether it is in VRAM.
+    fn is_home(&self) -> bool {
+        matches!(*self.place.lock(), Place::Vram(_))
+    }
+
+    /// Whether it may be brought to where other devices reach it, as far as can be seen now.
+    pub(super) fn may_be_lent(&self) -> bool {
+        let stay = self.stay.lock();
+        !stay.detached && (stay.pins == 0 || !self.is_home())
+    }
+
+    /// Lends it to another device; it `stays` then, until [`Placement::unlend`]. False unless it is in system memory.
+    pub(super) fn lend(&self, stays: bool) -> bool {
+        let mut stay = self.stay.lock();
+        if stay.moving || self.is_home() {
+            return false;
+        }
+        *stay.lent_as(stays) += 1;
+        stay.count(&self.charge, false);
+        true
+    }
+
+    /// Takes a [`Placement::lend`] back; whether it may come home now.
+    pub(super) fn unlend(&self, stays: bool) -> bool {
+        let mut stay = self.stay.lock();
+        let count = stay.lent_as(stays);
+        *count = count.saturating_sub(1);
+        stay.count(&self.charge, self.is_home());
+        stay.lent == 0 && !stay.is_stuck()
+    }
+
+    /// Whether its client is gone.
+    pub(super) fn is_orphan(&self) -> bool {
+        self.stay.lock().orphan
+    }
+
+    /// Whether other devices have it that give it back when asked.
+    pub(super) fn is_lent(&self) -> bool {
+        self.stay.lock().lent != 0
     }
 
     /// Its client goes: it stays where it is from now on.
@@ -203,13 +292,11 @@ impl Placement {
         while stay.moving {
             self.settled.wait(&mut stay);
         }
-        if !stay.is_stuck() {
-            self.charge.stick(true);
-        }
         if !stay.orphan {
             self.charge.leave(true);
         }
         stay.orphan = true;
+        stay.count(&self.charge, self.is_home());
     }
 
     /// Takes its system memory, now or later, away from the device, which is about to go. No VM maps it any more.
@@ -220,10 +307,12 @@ impl Placement {
         }
     }
 
-    /// Begins to move it away from where it is. `None` if it has to stay, or is being moved.
-    pub(super) fn begin(self: &Arc<Self>) -> Option<Move> {
+    /// Begins to move it away from where it is. `None` if it has to stay, or is being moved. One that nobody's client has may
+    /// only be moved to be lent.
+    pub(super) fn begin(self: &Arc<Self>, to_be_lent: bool) -> Option<Move> {
         let mut stay = self.stay.lock();
-        if stay.moving || stay.is_stuck() || stay.detached {
+        let stuck = stay.pins != 0 || (stay.orphan && !to_be_lent);
+        if stay.moving || stuck || stay.detached {
             return None;
         }
         stay.moving = true;
@@ -235,10 +324,11 @@ impl Placement {
 impl PinnedDrop for Placement {
     fn drop(self: Pin<&mut Self>) {
         // Pins hold the placement.
-        if self.stay.lock().orphan {
-            self.charge.stick(false);
+        let mut stay = self.stay.lock();
+        if core::mem::replace(&mut stay.orphan, false) {
             self.charge.leave(false);
         }
+        stay.count(&self.charge, true);
     }
 }
 
@@ -249,9 +339,7 @@ impl Drop for Pinned {
     fn drop(&mut self) {
         let mut stay = self.0.stay.lock();
         stay.pins = stay.pins.saturating_sub(1);
-        if !stay.is_stuck() {
-            self.0.charge.stick(false);
-        }
+        stay.count(&self.0.charge, self.0.is_home());
     }
 }
 
@@ -262,6 +350,8 @@ impl Move {
     /// The buffer is at `place` now, and so is its content.
     pub(super) fn settle(self, place: Place) {
         let old = core::mem::replace(&mut *self.0.place.lock(), place.clone());
+        let home = matches!(place, Place::Vram(_));
+        self.0.stay.lock().count(&self.0.charge, home);
         if let Place::System(away) = place {
             if self.0.stay.lock().detached {
                 away.pages.unmap_dma();

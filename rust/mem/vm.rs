@@ -4,6 +4,7 @@
 mod kernel_mapping;
 mod lent;
 mod mapping;
+mod moved;
 mod moving;
 mod table;
 mod vmid;
@@ -17,6 +18,7 @@ pub(crate) use self::{
 use self::{
     lent::{Evicted, Lent},
     mapping::{Key, Mapping},
+    moved::Moved,
     table::Tree,
     vmid::{Bound, Listed},
 };
@@ -25,7 +27,7 @@ use crate::{
     ip::gmc::Flush,
     kern::trace,
     ledger::{Hold, Kind},
-    mem::{account::Client, bo::DrmDevice, group::Group, spans::Spans},
+    mem::{account::Client, bo::DrmDevice, group::Group, import::ImportUse, spans::Spans},
 };
 use hw::{
     pte::{ContextBase, Flags, Residence},
@@ -110,6 +112,9 @@ pub(crate) struct Vm {
     /// Inside a lent range's lock and outside the group's. Nothing is allocated under it.
     #[pin]
     evicted: Mutex<Evicted>,
+    /// As `evicted`.
+    #[pin]
+    moved: Mutex<Moved>,
     /// Something that is to go is held no more.
     left: AtomicFlag,
     #[pin]
@@ -143,6 +148,7 @@ impl Vm {
                 listed <- new_mutex!(None, "Vm::listed"),
                 root,
                 evicted <- new_mutex!(Evicted::default(), "Vm::evicted"),
+                moved <- new_mutex!(Moved::default(), "Vm::moved"),
                 left: AtomicFlag::new(false),
                 restore <- new_delayed_work!("Vm::restore"),
                 client: Client::new()?,
@@ -210,7 +216,10 @@ impl Vm {
             Some(memory) => Some(Lent::watch(self, range, memory)?),
             None => None,
         };
-        let mapping = Arc::new(Mapping::new(range, part, lent, pinned), GFP_KERNEL)?;
+        let import = ImportUse::new(self, &part.bo)?;
+        let is_import = import.is_some();
+        let mapping = Mapping::new(range, part, lent, pinned, import);
+        let mapping = Arc::new(mapping, GFP_KERNEL)?;
         let nodes = Nodes::new(&mapping)?;
         let mut state = self.state.lock();
         let next = state.at_or_above(range.start());
@@ -227,8 +236,9 @@ impl Vm {
         }
         let mut written = 0;
         // A buffer that is away is mapped when it comes home, before any queue runs here.
-        mapping.set_shown(mapping.bo().is_mappable());
-        let done = if mapping.is_shown() {
+        let shown = mapping.bo().is_mappable();
+        mapping.set_shown(shown);
+        let done = if shown {
             write(&mut state.tree, &mapping, &mut written)
                 .and_then(|()| self.flush(Flush::Lightweight))
         } else {
@@ -243,7 +253,12 @@ impl Vm {
             return Err(error);
         }
         state.insert(nodes);
+        drop(state);
         trace::map(current_pid(), range.start(), range.size(), written);
+        if is_import && !shown {
+            // It has just moved.
+            self.await_moved();
+        }
         Ok(())
     }
 
@@ -343,7 +358,8 @@ fn write(tree: &mut Tree, mapping: &Mapping, written: &mut u64) -> Result {
         return Ok(());
     };
     if !bo.is_reachable() {
-        return Err(ENODEV);
+        // Imported memory that is about to move: who is told takes the mapping out again.
+        return bo.import().map(|_| ()).ok_or(ENODEV);
     }
     let flags = Flags::gfx90a(residence, mapping.part().access, bo.coherence());
     let base = match residence {

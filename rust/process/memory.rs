@@ -127,14 +127,19 @@ impl Memory {
     }
 
     /// Adds what `import` gives: a buffer that may be another process's too, and its place, if it is to have one. The
-    /// process may do anything with it. The rest as [`Memory::insert`].
+    /// process may read and execute it, and write if `writable` and the buffer is. The rest as [`Memory::insert`].
     pub(crate) fn import(
         &mut self,
+        writable: bool,
         import: impl FnOnce() -> Result<(ARef<Bo>, Option<VaRange>)>,
     ) -> Result<u32> {
         let added = self.add(|_| {
             let (bo, range) = import()?;
-            Ok((bo, range, Access::READ_WRITE.executable()))
+            let access = Access {
+                write: writable && bo.access().write,
+                ..Access::READ_WRITE.executable()
+            };
+            Ok((bo, range, access))
         });
         added.map(|(handle, _)| handle)
     }

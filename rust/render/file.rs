@@ -28,7 +28,7 @@ struct Placed {
 }
 
 fn place(bo: &Bo, start: u64) -> Place {
-    (core::ptr::from_ref(bo) as usize, start)
+    (bo.address(), start)
 }
 
 /// An open file.

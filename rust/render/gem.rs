@@ -220,7 +220,7 @@ const VA_FLAGS: u32 = va_flag::DELAY_UPDATE
 ///
 /// ENOENT for an unknown handle, or for nothing of the buffer at the address; EINVAL for a range that is not whole
 /// pages of the GPU's aperture or not in the buffer, and for flags that there are not; EEXIST where something is
-/// mapped, EBUSY while a queue uses it, EOPNOTSUPP for other operations, ENOMEM.
+/// mapped, EACCES for writing what may only be read, EBUSY while a queue uses it, EOPNOTSUPP for other operations, ENOMEM.
 pub(super) struct Va;
 
 impl<D: Driver<Data = Arc<Gpu>, File = File, Object = Buffer>> Ioctl<D> for Va {
@@ -243,6 +243,9 @@ impl<D: Driver<Data = Arc<Gpu>, File = File, Object = Buffer>> Ioctl<D> for Va {
         match args.operation {
             uapi::VA_MAP => {
                 let bo = file.object(args.handle)?;
+                if has(va_flag::WRITEABLE) && !bo.access().write {
+                    return Err(EACCES);
+                }
                 let range = VaRange::new(args.va_address, args.map_size)
                     .ok()
                     .filter(|range| range.start() >= GPUVM_BASE)

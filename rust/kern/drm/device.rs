@@ -183,12 +183,6 @@ impl<T> Device<T> {
         unsafe { &*Self::container(drm) }
     }
 
-    /// The device that it is a part of.
-    pub(super) fn parent(&self) -> ARef<device::Device> {
-        // SAFETY: The DRM device holds its parent.
-        unsafe { device::Device::get_device((*self.as_raw()).dev) }
-    }
-
     /// The number of the render node (`/dev/dri/renderD<n>`), once the device is registered.
     pub(crate) fn render_minor(&self) -> Option<u32> {
         // SAFETY: `render` is set when the device is made, and stays; it is null without a render node.

@@ -20,7 +20,7 @@ use kernel::{
 use crate::{
     ffi,
     kern::{
-        dma_buf::Attachment,
+        dma_buf::{Attachment, DmaBuf, Importer},
         drm::{
             file::{self, FileRef},
             objects::Objects,
@@ -77,21 +77,22 @@ pub(crate) trait DriverObject: Send + Sync + Sized + 'static {
     /// Another device wants to use the object. EBUSY when it is where that cannot reach it, and has to stay there.
     fn attach(obj: &Object<Self>) -> Result;
 
-    /// Keeps the object where other devices reach it. Counted. The reservation's lock is held.
-    fn pin(obj: &Object<Self>) -> Result;
+    /// Brings the object to where other devices reach it, if it is not there, and lends it to one. Counted. One that `stays`
+    /// is not moved until it is given back; before the others are moved, [`Object::reclaim`] is called. EBUSY when it has to
+    /// be elsewhere. The reservation's lock is held.
+    fn lend(obj: &Object<Self>, stays: bool) -> Result;
 
-    /// Takes one [`DriverObject::pin`] back. The reservation's lock is held.
-    fn unpin(obj: &Object<Self>);
+    /// Takes one [`DriverObject::lend`] back. The reservation's lock is held.
+    fn unlend(obj: &Object<Self>, stays: bool);
 
-    /// The pages, for another device to map. The reservation's lock is held.
-    fn pages(obj: &Object<Self>) -> Option<&PageList>;
+    /// Calls `f` with the pages of an object that is lent. The reservation's lock is held.
+    fn with_pages<R>(obj: &Object<Self>, f: impl FnOnce(&PageList) -> R) -> Option<R>;
 
     /// The CPU begins to access the object through its dma-buf, or has ended.
     fn cpu_access(obj: &Object<Self>, begins: bool);
 
     /// Makes an object of another exporter's memory, by [`Object::imported`].
-    fn import(dev: &ARef<Device<Self::Data>>, attachment: Attachment)
-        -> Result<ARef<Object<Self>>>;
+    fn import(dev: &ARef<Device<Self::Data>>, buf: &DmaBuf) -> Result<ARef<Object<Self>>>;
 }
 
 /// Pages beside the one that faulted that are mapped with it, if the mapping covers them: a fault costs
@@ -144,10 +145,10 @@ impl<T: DriverObject> Object<T> {
     }
 
     /// Makes an object of memory that is imported by `attachment`, which `inner` keeps.
-    pub(crate) fn imported(
+    pub(crate) fn imported<I: Importer>(
         dev: &ARef<Device<T::Data>>,
-        attachment: Attachment,
-        inner: impl FnOnce(Attachment) -> T,
+        attachment: Attachment<I>,
+        inner: impl FnOnce(Attachment<I>) -> T,
     ) -> Result<ARef<Self>> {
         let (raw, size) = (attachment.as_raw(), attachment.dma_buf().size());
         Self::make(dev, size, raw, Ok(inner(attachment)))

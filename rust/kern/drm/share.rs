@@ -14,7 +14,7 @@ use kernel::{
 use crate::{
     ffi,
     kern::{
-        dma_buf::{Attachment, DmaBuf},
+        dma_buf::DmaBuf,
         drm::{
             gem::{DriverObject, Object},
             Device, Driver,
@@ -29,6 +29,8 @@ pub(super) struct Functions {
     pub(super) gem: ffi::drm_gem_object_funcs,
     of: fn() -> TypeId,
     attach: unsafe fn(*mut ffi::drm_gem_object) -> Result,
+    lend: unsafe fn(*mut ffi::drm_gem_object, bool) -> Result,
+    unlend: unsafe fn(*mut ffi::drm_gem_object, bool),
     cpu_access: unsafe fn(*mut ffi::drm_gem_object, bool),
     release: unsafe fn(*mut ffi::drm_gem_object, *mut ffi::dma_buf),
 }
@@ -42,6 +44,18 @@ unsafe impl Send for Exported {}
 impl Exported {
     /// None.
     pub(super) const NONE: Self = Self(core::ptr::null_mut());
+
+    /// It, unless it is being freed.
+    fn get(&self) -> Option<ARef<DmaBuf>> {
+        // SAFETY: A dma-buf that is being freed must take itself out first, for which it needs the lock.
+        let buf = unsafe { self.0.as_mut() }?;
+        // SAFETY: As above; the file exists longer than the dma-buf, though its count may be zero.
+        if unsafe { ffi::get_file_active(&mut buf.file) }.is_null() {
+            return None;
+        }
+        // SAFETY: The file's reference, which is the dma-buf's, was just taken.
+        unsafe { DmaBuf::owned(buf) }.ok()
+    }
 }
 
 /// `dma_buf_ops`, in a static that may be shared.
@@ -55,8 +69,8 @@ static OPERATIONS: Operations = Operations(ffi::dma_buf_ops {
     attach: Some(attach),
     pin: Some(pin),
     unpin: Some(unpin),
-    map_dma_buf: Some(ffi::drm_gem_map_dma_buf),
-    unmap_dma_buf: Some(ffi::drm_gem_unmap_dma_buf),
+    map_dma_buf: Some(map),
+    unmap_dma_buf: Some(unmap),
     release: Some(release),
     begin_cpu_access: Some(begin_cpu_access),
     end_cpu_access: Some(end_cpu_access),
@@ -107,7 +121,7 @@ unsafe extern "C" fn pin(attachment: *mut ffi::dma_buf_attachment) -> c_int {
     // SAFETY: By this function's contract.
     unsafe {
         let (obj, functions) = object((*attachment).dmabuf);
-        functions.gem.pin.map_or(0, |pin| pin(obj))
+        status((functions.lend)(obj, true))
     }
 }
 
@@ -120,9 +134,49 @@ unsafe extern "C" fn unpin(attachment: *mut ffi::dma_buf_attachment) {
     // SAFETY: By this function's contract.
     unsafe {
         let (obj, functions) = object((*attachment).dmabuf);
-        if let Some(unpin) = functions.gem.unpin {
-            unpin(obj);
+        (functions.unlend)(obj, true);
+    }
+}
+
+/// `dma_buf_ops::map_dma_buf`. An importer that can be told of moves has not pinned the memory, but what is mapped is lent in
+/// any case.
+///
+/// # Safety
+///
+/// As [`pin`].
+unsafe extern "C" fn map(
+    attachment: *mut ffi::dma_buf_attachment,
+    direction: ffi::dma_data_direction,
+) -> *mut ffi::sg_table {
+    // SAFETY: By this function's contract.
+    unsafe {
+        let (obj, functions) = object((*attachment).dmabuf);
+        if let Err(error) = (functions.lend)(obj, false) {
+            return error.to_ptr();
         }
+        let table = ffi::drm_gem_map_dma_buf(attachment, direction);
+        if from_err_ptr(table).is_err() {
+            (functions.unlend)(obj, false);
+        }
+        table
+    }
+}
+
+/// `dma_buf_ops::unmap_dma_buf`.
+///
+/// # Safety
+///
+/// As [`pin`], with what [`map`] gave, once.
+unsafe extern "C" fn unmap(
+    attachment: *mut ffi::dma_buf_attachment,
+    table: *mut ffi::sg_table,
+    direction: ffi::dma_data_direction,
+) {
+    // SAFETY: By this function's contract.
+    unsafe {
+        let (obj, functions) = object((*attachment).dmabuf);
+        ffi::drm_gem_unmap_dma_buf(attachment, table, direction);
+        (functions.unlend)(obj, false);
     }
 }
 
@@ -180,13 +234,13 @@ impl<T: DriverObject> Object<T> {
         Functions {
             gem: ffi::drm_gem_object_funcs {
                 export: Some(Self::export_callback),
-                pin: Some(Self::pin_callback),
-                unpin: Some(Self::unpin_callback),
                 get_sg_table: Some(Self::pages_callback),
                 ..gem
             },
             of: TypeId::of::<T>,
             attach: Self::attach_callback,
+            lend: Self::lend_callback,
+            unlend: Self::unlend_callback,
             cpu_access: Self::cpu_access_callback,
             release: Self::release_callback,
         }
@@ -206,13 +260,8 @@ impl<T: DriverObject> Object<T> {
         // A mapping of the dma-buf is found by the offset of the object's, so it must not come later.
         self.mmap_offset()?;
         let mut exported = self.exported().lock();
-        // SAFETY: A dma-buf that is being freed must take itself out first, for which it needs the lock.
-        if let Some(buf) = unsafe { exported.0.as_mut() } {
-            // SAFETY: As above; the file exists longer than the dma-buf, though its count may be zero.
-            if !unsafe { ffi::get_file_active(&mut buf.file) }.is_null() {
-                // SAFETY: The file's reference, which is the dma-buf's, was just taken.
-                return unsafe { DmaBuf::owned(buf) };
-            }
+        if let Some(buf) = exported.get() {
+            return Ok(buf);
         }
         // SAFETY: Valid by the type invariant.
         let (dev, resv) = unsafe { ((*self.as_gem()).dev, (*self.as_gem()).resv) };
@@ -249,12 +298,12 @@ impl<T: DriverObject> Object<T> {
 
     /// The memory of `buf` as an object of `dev`: that whose it is, or a new one.
     ///
-    /// What [`Attachment::new`] and [`DriverObject::import`] say.
+    /// What [`DriverObject::import`] says.
     pub(crate) fn import(dev: &ARef<Device<T::Data>>, buf: &DmaBuf) -> Result<ARef<Self>> {
         if let Some(own) = Self::of_dma_buf(buf).filter(|own| own.is_of(dev)) {
             return Ok(own);
         }
-        T::import(dev, Attachment::new(&dev.parent(), buf)?)
+        T::import(dev, buf)
     }
 
     /// `drm_gem_object_funcs::export`.
@@ -304,44 +353,59 @@ impl<T: DriverObject> Object<T> {
         }
     }
 
-    /// `drm_gem_object_funcs::pin`.
-    ///
     /// # Safety
     ///
     /// As [`Object::export_callback`]; the reservation's lock is held.
-    unsafe extern "C" fn pin_callback(obj: *mut ffi::drm_gem_object) -> c_int {
+    unsafe fn lend_callback(obj: *mut ffi::drm_gem_object, stays: bool) -> Result {
         // SAFETY: By this function's contract.
-        status(T::pin(unsafe { &*Self::container(obj) }))
+        T::lend(unsafe { &*Self::container(obj) }, stays)
     }
 
-    /// `drm_gem_object_funcs::unpin`.
-    ///
     /// # Safety
     ///
-    /// As [`Object::pin_callback`].
-    unsafe extern "C" fn unpin_callback(obj: *mut ffi::drm_gem_object) {
+    /// As [`Object::lend_callback`], which was called before.
+    unsafe fn unlend_callback(obj: *mut ffi::drm_gem_object, stays: bool) {
         // SAFETY: By this function's contract.
-        T::unpin(unsafe { &*Self::container(obj) });
+        T::unlend(unsafe { &*Self::container(obj) }, stays);
     }
 
     /// `drm_gem_object_funcs::get_sg_table`.
     ///
     /// # Safety
     ///
-    /// As [`Object::pin_callback`].
+    /// As [`Object::lend_callback`].
     unsafe extern "C" fn pages_callback(obj: *mut ffi::drm_gem_object) -> *mut ffi::sg_table {
         // SAFETY: By this function's contract.
         let this = unsafe { &*Self::container(obj) };
-        let Some(list) = T::pages(this) else {
-            return EBUSY.to_ptr();
-        };
-        let pages = list.pages();
-        let Ok(count) = u32::try_from(pages.len()) else {
-            return E2BIG.to_ptr();
-        };
-        let first = pages.as_ptr().cast::<*mut ffi::page>().cast_mut();
-        // SAFETY: `first` is an array of `count` pages, which is only read.
-        unsafe { ffi::drm_prime_pages_to_sg(core::ptr::null_mut(), first, count) }
+        let table = T::with_pages(this, |list| {
+            let pages = list.pages();
+            let count = u32::try_from(pages.len()).map_err(|_| E2BIG)?;
+            let first = pages.as_ptr().cast::<*mut ffi::page>().cast_mut();
+            // SAFETY: `first` is an array of `count` pages, which is only read.
+            Ok(unsafe { ffi::drm_prime_pages_to_sg(core::ptr::null_mut(), first, count) })
+        });
+        table
+            .unwrap_or(Err(EBUSY))
+            .unwrap_or_else(|error: Error| error.to_ptr())
+    }
+
+    /// Asks all who have the object mapped for themselves to give it back, and calls `f` while none may have it again. False when
+    /// somebody else is at it. Sleeps; called with locks that lending takes, so it does not wait for the reservation's.
+    pub(crate) fn reclaim(&self, f: impl FnOnce()) -> bool {
+        let buf = self.exported().lock().get();
+        // SAFETY: Valid by the type invariant.
+        let resv = unsafe { (*self.as_gem()).resv };
+        // SAFETY: The object has a reservation as long as it lives.
+        if !unsafe { ffi::rkfd_dma_resv_trylock(resv) } {
+            return false;
+        }
+        if let Some(buf) = &buf {
+            buf.invalidate_locked();
+        }
+        f();
+        // SAFETY: It was just locked.
+        unsafe { ffi::rkfd_dma_resv_unlock(resv) };
+        true
     }
 }
 
@@ -384,6 +448,15 @@ pub(super) unsafe fn mmap_imported(
     // DRM has taken a reference for the mapping, which the exporter's own mapping does not need.
     unsafe {
         let buf = (*(*obj).import_attach).dmabuf;
+        if !DmaBuf::from_raw(buf).is_writable() {
+            // The file of the mapping may be written, but not the dma-buf's.
+            if ffi::rkfd_vma_flags(vma) & (ffi::VM_SHARED | ffi::VM_WRITE)
+                == ffi::VM_SHARED | ffi::VM_WRITE
+            {
+                return Err(EACCES);
+            }
+            ffi::rkfd_vm_flags_clear(vma, ffi::VM_MAYWRITE);
+        }
         (*vma).vm_private_data = core::ptr::null_mut();
         (*vma).vm_ops = core::ptr::null();
         to_result(ffi::dma_buf_mmap(buf, vma, 0))?;

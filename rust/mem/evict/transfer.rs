@@ -6,6 +6,7 @@ use crate::{
     gpu::Gpu,
     kern::{pages::SystemPages, trace},
     mem::{
+        account::Taken,
         bo::Bo,
         gart::{Memory, Pair},
         placement::{Away, Move, Place, Placement},
@@ -36,9 +37,13 @@ struct Moving<'a> {
 }
 
 /// Begins to move `bo`, whose place is `Some` by `from`; `None` if it has to stay or is not there.
-fn begin<P>(bo: &Bo, from: impl FnOnce(Place) -> Option<P>) -> Option<(Moving<'_>, P)> {
+fn begin<P>(
+    bo: &Bo,
+    to_be_lent: bool,
+    from: impl FnOnce(Place) -> Option<P>,
+) -> Option<(Moving<'_>, P)> {
     let placement = bo.placement()?;
-    let moving = placement.begin()?;
+    let moving = placement.begin(to_be_lent)?;
     let place = from(placement.place())?;
     let begun = Moving {
         bo,
@@ -51,13 +56,27 @@ fn begin<P>(bo: &Bo, from: impl FnOnce(Place) -> Option<P>) -> Option<(Moving<'_
 /// Moves VRAM buffers that only `vm` maps to system memory, apart from those that have to stay; the bytes that moved. No queue
 /// of `vm` is on the hardware. `ENOMEM`; errors of the engines. After an error the buffers are where they were, and not mapped.
 pub(super) fn out(gpu: &Arc<Gpu>, vm: &Vm, bos: &[ARef<Bo>]) -> Result<u64> {
+    to_system(gpu, Some(vm), bos.iter().map(|bo| &**bo), false)
+}
+
+/// As [`out`] with one buffer that other devices want, which pays for itself. Its client may be gone, and with it `vm`.
+pub(super) fn lend(gpu: &Arc<Gpu>, vm: Option<&Vm>, bo: &Bo) -> Result<u64> {
+    to_system(gpu, vm, core::iter::once(bo), true)
+}
+
+fn to_system<'a>(
+    gpu: &Arc<Gpu>,
+    vm: Option<&Vm>,
+    bos: impl ExactSizeIterator<Item = &'a Bo>,
+    to_be_lent: bool,
+) -> Result<u64> {
     let mut begun = KVVec::with_capacity(bos.len(), GFP_KERNEL)?;
     for bo in bos {
         let of_vram = |place| match place {
             Place::Vram(blocks) => Some(blocks),
             Place::System(_) => None,
         };
-        if let Some(one) = begin(bo, of_vram) {
+        if let Some(one) = begin(bo, to_be_lent, of_vram) {
             begun.push(one, GFP_KERNEL)?;
         }
     }
@@ -67,12 +86,21 @@ pub(super) fn out(gpu: &Arc<Gpu>, vm: &Vm, bos: &[ARef<Bo>]) -> Result<u64> {
     // From here on nobody else writes to them, and what was written is there.
     begun.iter().for_each(|(one, _)| one.bo.zap());
     gpu.hdp.flush();
-    vm.hide(begun.iter().map(|(one, _)| one.bo))?;
+    if let Some(vm) = vm {
+        vm.hide(begun.iter().map(|(one, _)| one.bo.address()))?;
+    }
     let mut aways = KVVec::with_capacity(begun.len(), GFP_KERNEL)?;
     let mut pairs = KVVec::with_capacity(begun.len(), GFP_KERNEL)?;
     for (one, blocks) in &begun {
-        let pages = SystemPages::alloc_dirty(&gpu.dev, one.bo.size())?;
-        let away = Away::new(gpu, one.placement.client(), Arc::new(pages, GFP_KERNEL)?)?;
+        let taken = match to_be_lent {
+            true => Some(Taken::new(one.placement.bytes())?),
+            false => None,
+        };
+        let pages = Arc::new(
+            SystemPages::alloc_dirty(&gpu.dev, one.bo.size())?,
+            GFP_KERNEL,
+        )?;
+        let away = Away::new(gpu, one.placement.client(), pages, taken)?;
         let pair = Pair {
             blocks: blocks.clone(),
             pages: away.pages().clone(),
@@ -84,7 +112,7 @@ pub(super) fn out(gpu: &Arc<Gpu>, vm: &Vm, bos: &[ARef<Bo>]) -> Result<u64> {
     let mut bytes = 0;
     for ((one, _), away) in begun.into_iter().zip(aways) {
         bytes += one.placement.bytes();
-        trace::evict(vm.group().pid(), one.placement.bytes());
+        trace::evict(vm.map_or(0, |vm| vm.group().pid()), one.placement.bytes());
         one.moving.settle(Place::System(away));
     }
     Ok(bytes)
@@ -100,7 +128,7 @@ pub(super) fn home(gpu: &Arc<Gpu>, vm: &Vm, bos: &[(ARef<Bo>, Arc<VramBlocks>)])
             Place::System(away) => Some(away),
             Place::Vram(_) => None,
         };
-        if let Some((one, away)) = begin(bo, of_system) {
+        if let Some((one, away)) = begin(bo, false, of_system) {
             let pair = Pair {
                 blocks: blocks.clone(),
                 pages: away.pages().clone(),
@@ -113,7 +141,7 @@ pub(super) fn home(gpu: &Arc<Gpu>, vm: &Vm, bos: &[(ARef<Bo>, Arc<VramBlocks>)])
         return Ok(());
     }
     begun.iter().for_each(|(one, _)| one.bo.zap());
-    vm.hide(begun.iter().map(|(one, _)| one.bo))?;
+    vm.hide(begun.iter().map(|(one, _)| one.bo.address()))?;
     copy(gpu, pairs, Direction::Home)?;
     // What the CPU has read there before is another's.
     gpu.hdp.invalidate();

@@ -182,7 +182,7 @@ impl Vm {
     }
 
     /// Has the work item run after `delay`, if it is not due already. Any context.
-    fn restore_in(self: &Arc<Self>, delay_ms: u32) {
+    pub(super) fn restore_in(self: &Arc<Self>, delay_ms: u32) {
         let delay = msecs_to_jiffies(delay_ms);
         let _ = workqueue::background().enqueue_delayed(self.clone(), delay);
     }
@@ -360,6 +360,7 @@ impl Vm {
     /// out. Sleeps.
     pub(crate) fn settle(self: &Arc<Self>) {
         workqueue::cancel(self);
+        self.settle_moved();
         let mut evicted = self.evicted.lock();
         evicted.halt = None;
     }
@@ -370,6 +371,7 @@ impl WorkItem for Vm {
 
     fn run(this: Arc<Self>) {
         this.take_out_left();
+        this.restore_moved();
         this.restore();
     }
 }

@@ -4,7 +4,7 @@
 use super::{lent::Lent, Vm};
 use crate::{
     kern::user_range::Watch,
-    mem::{bo::Bo, placement::Pinned},
+    mem::{bo::Bo, import::ImportUse, placement::Pinned},
 };
 use hw::{pte::Access, va::VaRange};
 use kernel::sync::{
@@ -29,11 +29,6 @@ pub(crate) struct Part {
 /// A buffer, by its address, and the first address of a mapping of it.
 pub(super) type Key = (usize, u64);
 
-/// The key of the mapping of `bo` at `start`.
-pub(super) fn key(bo: &Bo, start: u64) -> Key {
-    (core::ptr::from_ref(bo) as usize, start)
-}
-
 /// A buffer mapped at a range.
 pub(super) struct Mapping {
     range: VaRange,
@@ -45,6 +40,7 @@ pub(super) struct Mapping {
     /// The page tables lead to the buffer. The VM's lock guards it.
     shown: Atomic<bool>,
     _pinned: Option<Pinned>,
+    _import: Option<ImportUse>,
 }
 
 impl Mapping {
@@ -53,6 +49,7 @@ impl Mapping {
         part: Part,
         lent: Option<Watch<Lent>>,
         pinned: Option<Pinned>,
+        import: Option<ImportUse>,
     ) -> Self {
         Self {
             range,
@@ -61,6 +58,7 @@ impl Mapping {
             holds: Atomic::new(0),
             shown: Atomic::new(false),
             _pinned: pinned,
+            _import: import,
         }
     }
 
@@ -70,7 +68,7 @@ impl Mapping {
 
     /// Its place among the mappings of an address space by buffer: those of one are in a row.
     pub(super) fn key(&self) -> Key {
-        key(&self.part.bo, self.range.start())
+        (self.part.bo.address(), self.range.start())
     }
 
     pub(super) fn bo(&self) -> &ARef<Bo> {

@@ -2,8 +2,7 @@
 //! Mappings of buffers that move: out of the page tables and back. And those that go once nothing holds them.
 
 use super::{
-    current_pid,
-    mapping::{key, Key, Mapping},
+    mapping::{Key, Mapping},
     table::{IdleTables, Tree},
     write, State, Vm,
 };
@@ -24,32 +23,33 @@ use kernel::{
 /// The mappings of a buffer.
 fn mappings_of<'a>(
     by_buffer: &'a RBTree<Key, Arc<Mapping>>,
-    bo: &Bo,
+    buffer: usize,
 ) -> impl Iterator<Item = Arc<Mapping>> + 'a {
-    let mut from = key(bo, 0);
+    let mut from = (buffer, 0);
     core::iter::from_fn(move || {
         let cursor = by_buffer.cursor_lower_bound(&from)?;
-        let (&(buffer, start), mapping) = cursor.current();
-        let mapping = (buffer == from.0).then(|| mapping.clone())?;
+        let (&(found, start), mapping) = cursor.current();
+        let mapping = (found == from.0).then(|| mapping.clone())?;
         from.1 = start + 1;
         Some(mapping)
     })
 }
 
 impl Vm {
-    /// Takes every mapping of `bos` out of the page tables, until [`Vm::reveal`] or [`Vm::show`]. No queue of the VM is on
+    /// Takes every mapping of the buffers at these addresses out of the page tables, until [`Vm::reveal`] or [`Vm::show`]. No queue of the VM is on
     /// the hardware. `ETIMEDOUT` when the device does not answer a flush: it may still reach the buffers. Allocates nothing.
-    pub(crate) fn hide<'a>(&self, bos: impl Iterator<Item = &'a Bo>) -> Result {
+    pub(crate) fn hide(&self, buffers: impl Iterator<Item = usize>) -> Result {
         let mut state = self.state.lock();
         let State {
             by_buffer, tree, ..
         } = &mut *state;
         let mut idle = IdleTables::default();
-        let mut written = 0;
-        for bo in bos {
-            for mapping in mappings_of(by_buffer, bo).filter(|mapping| mapping.is_shown()) {
-                idle.append(tree.clear(mapping.range(), &mut written));
+        for buffer in buffers {
+            for mapping in mappings_of(by_buffer, buffer).filter(|mapping| mapping.is_shown()) {
+                let (range, mut written) = (mapping.range(), 0);
+                idle.append(tree.clear(range, &mut written));
                 mapping.set_shown(false);
+                trace::unmap(self.group.pid(), range.start(), range.size(), written);
             }
         }
         let flushed = self.flush(Flush::Heavyweight);
@@ -67,8 +67,8 @@ impl Vm {
         let State {
             by_buffer, tree, ..
         } = &mut *state;
-        let mut mappings = mappings_of(by_buffer, bo);
-        mappings.try_for_each(|mapping| mapping.show(tree))
+        let mut mappings = mappings_of(by_buffer, bo.address());
+        mappings.try_for_each(|mapping| mapping.show(tree, self.group.pid()))
     }
 
     /// Puts every mapping into the page tables that is not in them and can be. `ENOMEM`, `ENODEV`, `ETIMEDOUT`: some
@@ -76,7 +76,9 @@ impl Vm {
     pub(crate) fn show(&self) -> Result {
         let mut state = self.state.lock();
         let State { mappings, tree, .. } = &mut *state;
-        let result = mappings.values().try_for_each(|mapping| mapping.show(tree));
+        let result = mappings
+            .values()
+            .try_for_each(|mapping| mapping.show(tree, self.group.pid()));
         result.and(self.flush(Flush::Lightweight))
     }
 
@@ -108,7 +110,7 @@ impl Vm {
 
 impl Mapping {
     /// Writes the entries if they are not there and can be. After an error none are. The VM's lock is held.
-    fn show(&self, tree: &mut Tree) -> Result {
+    fn show(&self, tree: &mut Tree, pid: u32) -> Result {
         // Lent memory has its own ways.
         if self.is_shown() || self.lent().is_some() || !self.bo().is_mappable() {
             return Ok(());
@@ -121,7 +123,7 @@ impl Mapping {
             return Err(error);
         }
         self.set_shown(true);
-        trace::map(current_pid(), range.start(), range.size(), written);
+        trace::map(pid, range.start(), range.size(), written);
         Ok(())
     }
 }

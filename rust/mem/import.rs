@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Memory that somebody else has exported, and may move.
+//!
+//! It is mapped for the GPU as long as any address space maps it. When the exporter moves it the queues of those are halted and their
+//! entries cleared before; they go on when it is mapped again, where it is then: see [`super::vm`].
+
+use super::{bo::Bo, vm::Vm};
+use crate::kern::dma_buf::{Attachment, DmaBuf, Importer, Runs};
+use kernel::{
+    device::Device,
+    new_mutex,
+    prelude::*,
+    sync::{
+        aref::ARef,
+        atomic::{AtomicFlag, Relaxed},
+        Arc, Mutex,
+    },
+};
+
+/// An address space that maps it.
+struct User {
+    vm: Arc<Vm>,
+    /// The buffer's address, which tells it apart from others there.
+    buffer: usize,
+    mappings: usize,
+}
+
+/// All that map it.
+#[pin_data]
+pub(crate) struct Users {
+    /// Inside the reservation's lock; outside those of the address spaces.
+    #[pin]
+    list: Mutex<KVec<User>>,
+    /// It could not be had any more.
+    lost: AtomicFlag,
+}
+
+impl Importer for Users {
+    fn invalidate(&self) {
+        self.lost.store(false, Relaxed);
+        for user in &*self.list.lock() {
+            user.vm.lose_import(user.buffer);
+        }
+    }
+}
+
+/// Imported memory.
+pub(crate) struct Import(Attachment<Users>);
+
+impl Import {
+    /// Attaches `dev` to `buf`; see [`Attachment::new`].
+    pub(super) fn attach(dev: &ARef<Device>, buf: &DmaBuf) -> Result<Attachment<Users>> {
+        let users = pin_init!(Users {
+            list <- new_mutex!(KVec::new(), "Import::users"),
+            lost: AtomicFlag::new(false),
+        });
+        Attachment::new(dev, buf, users)
+    }
+
+    /// What is attached.
+    pub(super) fn new(attachment: Attachment<Users>) -> Self {
+        Self(attachment)
+    }
+
+    /// The DMA addresses, while it is mapped.
+    pub(super) fn runs(&self) -> Option<Runs> {
+        self.0.runs()
+    }
+
+    /// Whether the GPU may be given its addresses.
+    pub(super) fn is_mapped(&self) -> bool {
+        self.0.runs().is_some()
+    }
+
+    /// Whether it could not be had any more.
+    pub(super) fn is_lost(&self) -> bool {
+        self.0.importer().lost.load(Relaxed)
+    }
+
+    /// It cannot be had any more, until the exporter moves it again.
+    pub(super) fn lose(&self) {
+        self.0.importer().lost.store(true, Relaxed);
+    }
+
+    /// Maps it again where it is now, and calls `show` while it stays there. See [`crate::kern::dma_buf::Locked::map`].
+    pub(super) fn validate(&self, show: impl FnOnce() -> Result) -> Result {
+        self.0.locked(|this| {
+            this.map()?;
+            show()
+        })
+    }
+
+    /// Takes it away from the device, which is about to go. No address space maps it any more.
+    pub(super) fn close(&self) {
+        self.0.close();
+    }
+}
+
+/// An address space maps imported memory, once, as long as this exists. Made and dropped without locks of it.
+pub(super) struct ImportUse {
+    vm: Arc<Vm>,
+    bo: ARef<Bo>,
+}
+
+impl ImportUse {
+    /// `vm` is about to map `bo`; `None` if that is not imported. It is mapped for the GPU, and if it moves `vm` is told. See
+    /// [`crate::kern::dma_buf::Locked::map`]; ENOMEM.
+    pub(super) fn new(vm: &Arc<Vm>, bo: &ARef<Bo>) -> Result<Option<Self>> {
+        let Some(Import(attachment)) = bo.import() else {
+            return Ok(None);
+        };
+        let buffer = bo.address();
+        attachment.locked(|this| {
+            this.map()?;
+            let mut list = attachment.importer().list.lock();
+            let known = list.iter_mut().find(|user| user.is(vm, buffer));
+            let done = match known {
+                Some(user) => {
+                    user.mappings += 1;
+                    Ok(())
+                }
+                None => {
+                    let user = User {
+                        vm: vm.clone(),
+                        buffer,
+                        mappings: 1,
+                    };
+                    list.push(user, GFP_KERNEL)
+                }
+            };
+            if done.is_err() && list.is_empty() {
+                this.unmap();
+            }
+            Ok::<_, Error>(done?)
+        })?;
+        Ok(Some(Self {
+            vm: vm.clone(),
+            bo: bo.clone(),
+        }))
+    }
+}
+
+impl Drop for ImportUse {
+    fn drop(&mut self) {
+        let Some(Import(attachment)) = self.bo.import() else {
+            return;
+        };
+        let buffer = self.bo.address();
+        attachment.locked(|this| {
+            let mut list = attachment.importer().list.lock();
+            let Some(place) = list.iter().position(|user| user.is(&self.vm, buffer)) else {
+                return;
+            };
+            if let Some(user) = list.get_mut(place) {
+                user.mappings -= 1;
+                if user.mappings != 0 {
+                    return;
+                }
+            }
+            // Not the last reference to the address space.
+            let _ = list.remove(place);
+            if list.is_empty() {
+                this.unmap();
+            }
+        });
+    }
+}
+
+impl User {
+    fn is(&self, vm: &Arc<Vm>, buffer: usize) -> bool {
+        Arc::ptr_eq(&self.vm, vm) && self.buffer == buffer
+    }
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Imported memory that its exporter moves, in an address space that maps it: as with lent memory the queues are halted and the entries
+//! cleared before it goes, and a work item maps what there is then.
+
+use super::Vm;
+use crate::{
+    ip::gmc::Flush,
+    mem::{
+        bo::Bo,
+        group::{Halt, HaltGuard},
+        import::Import,
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::{aref::ARef, Arc},
+};
+
+/// When it is looked for what has moved, milliseconds.
+const SOON_MS: u32 = 1;
+/// The longest time between two tries, log2 of milliseconds.
+const MOST_DELAY: u32 = 8;
+/// So many runs may fail in a row before the queues go on without it: half a minute.
+const MOST_FAILURES: u32 = 120;
+/// Buffers that one run of the work item restores, at most.
+const RUN: u32 = 256;
+
+/// What keeps the queues off while imported memory moves.
+#[derive(Default)]
+pub(super) struct Moved {
+    halt: Option<HaltGuard>,
+    /// How often something has moved.
+    count: u64,
+    /// Runs of the work item in a row that could not restore everything.
+    failures: u32,
+}
+
+impl Vm {
+    /// The imported buffer at address `buffer` is about to move: from the return on the GPU does not reach it here. Bounded; sleeps.
+    pub(in crate::mem) fn lose_import(self: &Arc<Self>, buffer: usize) {
+        self.await_moved();
+        if self.hide(core::iter::once(buffer)).is_err() {
+            dev_err!(
+                self.gpu.dev,
+                "the GPU does not answer a flush: it may use memory that another device has moved\n"
+            );
+        }
+    }
+
+    /// The queues are off from the return on until every import is mapped again.
+    pub(super) fn await_moved(self: &Arc<Self>) {
+        let mut moved = self.moved.lock();
+        moved.count += 1;
+        if moved.halt.is_none() {
+            moved.halt = Some(self.group.halt(Halt::Eviction));
+        }
+        drop(moved);
+        self.restore_in(SOON_MS);
+    }
+
+    /// Maps imports that have moved, and lets the queues go on when none is left. Otherwise it is tried again, later and later.
+    pub(super) fn restore_moved(self: &Arc<Self>) {
+        let (count, failures) = {
+            let moved = self.moved.lock();
+            if moved.halt.is_none() {
+                return;
+            }
+            (moved.count, moved.failures)
+        };
+        let mut done = false;
+        for _ in 0..RUN {
+            let Some(bo) = self.first_moved() else {
+                done = true;
+                break;
+            };
+            let Some(import) = bo.import() else { break };
+            let Err(error) = import.validate(|| self.reveal(&bo)) else {
+                continue;
+            };
+            let passing = [ENOMEM, EINTR, EAGAIN, EBUSY, ETIMEDOUT].contains(&error);
+            if passing && failures < MOST_FAILURES {
+                break;
+            }
+            let pid = self.group.pid();
+            dev_warn!(
+                self.gpu.dev,
+                "memory that process {pid} imports cannot be had: {error:?}\n"
+            );
+            import.lose();
+        }
+        let done = done && self.flush(Flush::Lightweight).is_ok();
+        let mut moved = self.moved.lock();
+        if done && moved.count == count {
+            moved.halt = None;
+            moved.failures = 0;
+            return;
+        }
+        if !done {
+            moved.failures = moved.failures.saturating_add(1);
+        }
+        let delay = SOON_MS << moved.failures.min(MOST_DELAY);
+        drop(moved);
+        self.restore_in(delay);
+    }
+
+    /// Imported memory that is mapped and not in the page tables, and may be had.
+    fn first_moved(&self) -> Option<ARef<Bo>> {
+        let state = self.state.lock();
+        let mut mappings = state.mappings.values();
+        let waits = |import: &Import| !import.is_lost();
+        let found = mappings
+            .find(|mapping| !mapping.is_shown() && mapping.bo().import().is_some_and(waits))?;
+        Some(found.bo().clone())
+    }
+
+    /// The queues, if there are any, need not wait for imports.
+    pub(super) fn settle_moved(&self) {
+        self.moved.lock().halt = None;
+    }
+}

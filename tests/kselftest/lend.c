@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * VRAM that another device wants: it moves to where that reaches it, is used by
+ * all from there, and comes home. The other device is vivid's camera, which maps
+ * the buffers that it is to write to for DMA, and cannot be told of moves.
+ */
+#include <fcntl.h>
+#include <glob.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <drm/drm.h>
+#include <linux/videodev2.h>
+
+#include "kfd_harness.h"
+#include "kfd_share.h"
+#include "packets.h"
+
+#define SIZE		(3u << 20)
+#define RING		(64u * 1024)
+#define TIMEOUT_MS	20000u
+
+/* More than one of vivid's pictures, and so little that it is in one piece wherever it is. */
+#define PICTURE		(1u << 20)
+
+/* A new file of vivid's capture device that takes buffers by dma-buf, or -1. */
+static int vivid_open(void)
+{
+	struct v4l2_requestbuffers buffers = {
+		.count = 1,
+		.type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
+		.memory = V4L2_MEMORY_DMABUF,
+	};
+	int fd;
+
+	if (access("/dev/video0", F_OK) != 0 &&
+	    system("modprobe -q vivid n_devs=1 node_types=1 allocators=1") != 0)
+		return -1;
+	fd = open("/dev/video0", O_RDWR | O_CLOEXEC);
+	if (fd >= 0 && kfd_ioctl(fd, VIDIOC_REQBUFS, &buffers) != 0) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+/* Has the device attach to @fd and map it. What it has mapped before it gives back. */
+static int vivid_take(int video, int fd)
+{
+	struct v4l2_buffer buffer = {
+		.type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
+		.memory = V4L2_MEMORY_DMABUF,
+		.m.fd = fd,
+		.length = PICTURE,
+	};
+
+	return kfd_ioctl(video, VIDIOC_QBUF, &buffer);
+}
+
+/* A file that is closed has given back what it had. */
+static void vivid_give_back(int *video)
+{
+	close(*video);
+	*video = vivid_open();
+}
+
+FIXTURE(lend)
+{
+	struct kfd_dev dev;
+	struct kfd_queue queue;
+	char base[1024];
+	int video;
+};
+
+FIXTURE_SETUP(lend)
+{
+	self->video = vivid_open();
+	if (self->video < 0)
+		SKIP(return, "no vivid");
+	objects_read(self->base, sizeof(self->base));
+	ASSERT_EQ(0, kfd_open(&self->dev));
+	ASSERT_EQ(0, kfd_queue_create(&self->dev, &self->queue, RING));
+}
+
+FIXTURE_TEARDOWN(lend)
+{
+	if (self->video < 0)
+		return;
+	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &self->queue));
+	kfd_close(&self->dev);
+	close(self->video);
+	EXPECT_TRUE(objects_return_to(self->base));
+}
+
+static int gpu_fill(struct kfd_queue *queue, const void *dst, uint32_t value, size_t bytes)
+{
+	struct packets p = { 0 };
+
+	sdma_fill(&p, (uintptr_t)dst, value, (uint32_t)(bytes / 4));
+	kfd_queue_submit(queue, p.dwords, p.count);
+	return kfd_queue_finish(queue, TIMEOUT_MS);
+}
+
+static int gpu_copy(struct kfd_queue *queue, const void *dst, const void *src, size_t bytes)
+{
+	struct packets p = { 0 };
+
+	sdma_copy(&p, (uintptr_t)dst, (uintptr_t)src, bytes);
+	kfd_queue_submit(queue, p.dwords, p.count);
+	return kfd_queue_finish(queue, TIMEOUT_MS);
+}
+
+static size_t unequal(const void *memory, uint32_t value, size_t bytes)
+{
+	const uint32_t *dwords = memory;
+	size_t i, n = 0;
+
+	for (i = 0; i < bytes / 4; i++)
+		n += dwords[i] != value;
+	return n;
+}
+
+/* Whether so many bytes are away from VRAM, within some time. */
+static bool away(long long bytes)
+{
+	const uint64_t end = kfd_now_ms() + TIMEOUT_MS;
+
+	while (objects_count("evicted_bytes") != bytes) {
+		if (kfd_now_ms() > end)
+			return false;
+		usleep(10000);
+	}
+	return true;
+}
+
+/* Out with its content, used there by engine and CPU, and home again with that. */
+TEST_F(lend, there_and_back)
+{
+	struct kfd_bo bo, host, more;
+	void *p;
+	int fd, round;
+
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &bo, SIZE, KFD_ALLOC_VRAM));
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &host, SIZE, KFD_ALLOC_GTT));
+	ASSERT_EQ(0, kfd_export(&self->dev, bo.handle, O_CLOEXEC, &fd));
+	p = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ASSERT_NE(MAP_FAILED, p);
+	for (round = 1; round <= 3; round++) {
+		EXPECT_EQ(0, gpu_fill(&self->queue, bo.cpu, 0x1000 + round, SIZE));
+		/* Both CPU mappings have seen VRAM when it goes. */
+		EXPECT_EQ(0, unequal(p, 0x1000 + round, SIZE));
+		EXPECT_EQ(0, unequal(bo.cpu, 0x1000 + round, KFD_PAGE));
+		ASSERT_EQ(0, vivid_take(self->video, fd));
+		EXPECT_EQ(SIZE, objects_count("evicted_bytes"));
+		EXPECT_EQ(0, unequal(p, 0x1000 + round, SIZE));
+		EXPECT_EQ(0, gpu_copy(&self->queue, host.cpu, bo.cpu, SIZE));
+		EXPECT_EQ(0, unequal(host.cpu, 0x1000 + round, SIZE));
+		EXPECT_EQ(0, gpu_fill(&self->queue, bo.cpu, 0x2000 + round, SIZE));
+		EXPECT_EQ(0, unequal(p, 0x2000 + round, SIZE));
+		EXPECT_EQ(0, unequal(bo.cpu, 0x2000 + round, SIZE));
+		/* It is mapped where it is by who comes then, too. */
+		ASSERT_EQ(0, kfd_bo_import(&self->dev, &more, fd, SIZE));
+		EXPECT_EQ(0, gpu_fill(&self->queue, more.cpu, 0x3000 + round, SIZE));
+		EXPECT_EQ(0, unequal(bo.cpu, 0x3000 + round, SIZE));
+		EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &more));
+		vivid_give_back(&self->video);
+		EXPECT_TRUE(away(0));
+		EXPECT_EQ(0, unequal(p, 0x3000 + round, SIZE));
+		EXPECT_EQ(0, gpu_copy(&self->queue, host.cpu, bo.cpu, SIZE));
+		EXPECT_EQ(0, unequal(host.cpu, 0x3000 + round, SIZE));
+	}
+	munmap(p, SIZE);
+	close(fd);
+	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &host));
+	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
+}
+
+/* A queue in a buffer that is lent keeps that where it is. */
+TEST_F(lend, ring)
+{
+	struct kfd_bo ring, pointers;
+	struct kfd_ioctl_create_queue_args args;
+	int fd;
+
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &ring, PICTURE, KFD_ALLOC_VRAM));
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &pointers, KFD_PAGE, KFD_ALLOC_GTT));
+	memset(pointers.cpu, 0, KFD_PAGE);
+	kfd_queue_args(&self->dev, &ring, &pointers, &args);
+	ASSERT_EQ(0, kfd_export(&self->dev, ring.handle, O_CLOEXEC, &fd));
+	EXPECT_EQ(0, vivid_take(self->video, fd));
+	EXPECT_EQ(PICTURE, objects_count("evicted_bytes"));
+	ASSERT_EQ(0, kfd_ioctl(self->dev.fd, AMDKFD_IOC_CREATE_QUEUE, &args));
+	vivid_give_back(&self->video);
+	usleep(200000);
+	EXPECT_EQ(PICTURE, objects_count("evicted_bytes"));
+	EXPECT_EQ(0, kfd_destroy_queue(self->dev.fd, args.queue_id));
+	close(fd);
+	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &pointers));
+	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &ring));
+}
+
+static int child_exports(int socket)
+{
+	struct kfd_queue queue;
+	struct kfd_dev dev;
+	struct kfd_bo bo;
+	int err, fd;
+
+	err = kfd_open(&dev);
+	if (!err)
+		err = kfd_queue_create(&dev, &queue, RING);
+	if (!err)
+		err = kfd_bo_create(&dev, &bo, SIZE, KFD_ALLOC_VRAM);
+	if (!err)
+		err = gpu_fill(&queue, bo.cpu, 0x44444444, SIZE);
+	if (!err)
+		err = kfd_export(&dev, bo.handle, O_CLOEXEC, &fd);
+	return err ? err : send_fd(socket, fd);
+}
+
+/* Its process has gone before it is lent. Another process has it then, from where it is. */
+TEST_F(lend, nobodys)
+{
+	int sockets[2], fd, status;
+	struct kfd_bo bo;
+	pid_t pid;
+	void *p;
+
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, sockets));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (pid == 0)
+		_exit(child_exports(sockets[1]));
+	close(sockets[1]);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_TRUE(WIFEXITED(status));
+	ASSERT_EQ(0, WEXITSTATUS(status));
+	ASSERT_EQ(0, receive_fd(sockets[0], &fd));
+	close(sockets[0]);
+	ASSERT_EQ(0, vivid_take(self->video, fd));
+	EXPECT_EQ(SIZE, objects_count("evicted_bytes"));
+	p = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ASSERT_NE(MAP_FAILED, p);
+	EXPECT_EQ(0, unequal(p, 0x44444444, SIZE));
+	ASSERT_EQ(0, kfd_bo_import(&self->dev, &bo, fd, SIZE));
+	EXPECT_EQ(0, gpu_fill(&self->queue, bo.cpu, 0x55555555, SIZE));
+	vivid_give_back(&self->video);
+	EXPECT_EQ(0, unequal(p, 0x55555555, SIZE));
+	EXPECT_EQ(0, gpu_fill(&self->queue, bo.cpu, 0x66666666, SIZE));
+	EXPECT_EQ(0, unequal(p, 0x66666666, SIZE));
+	munmap(p, SIZE);
+	close(fd);
+	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
+}
+
+/* Lent and given back while engines copy. */
+TEST_F_TIMEOUT(lend, while_copies_run, 120)
+{
+	const unsigned int rounds = getenv("RKFD_QUICK") ? 20 : 60;
+	struct kfd_bo bo, host;
+	unsigned int i;
+	pid_t pid;
+	int fd, status;
+
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &bo, SIZE, KFD_ALLOC_VRAM));
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &host, SIZE, KFD_ALLOC_GTT));
+	ASSERT_EQ(0, kfd_export(&self->dev, bo.handle, O_CLOEXEC, &fd));
+	close(self->video);
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (pid == 0) {
+		for (;;) {
+			int video = vivid_open();
+
+			if (video < 0 || vivid_take(video, fd))
+				_exit(1);
+			usleep(rand() % 20000);
+			close(video);
+			usleep(rand() % 100000);
+		}
+	}
+	for (i = 0; i < rounds; i++) {
+		ASSERT_EQ(0, gpu_fill(&self->queue, bo.cpu, i, SIZE));
+		ASSERT_EQ(0, gpu_copy(&self->queue, host.cpu, bo.cpu, SIZE));
+		EXPECT_EQ(0, unequal(host.cpu, i, SIZE));
+		EXPECT_EQ(0, unequal(bo.cpu, i, SIZE));
+	}
+	self->video = open("/dev/null", O_RDWR);
+	EXPECT_EQ(0, waitpid(pid, &status, WNOHANG));
+	kill(pid, SIGKILL);
+	EXPECT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_TRUE(away(0));
+	close(fd);
+	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &host));
+	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
+}
+
+/* A file of vgem's render node, or -1. That device attaches to what it imports, and never maps it. */
+static int vgem_open(void)
+{
+	glob_t found;
+	size_t i;
+	int fd = -1;
+
+	if (system("modprobe -q vgem") != 0 || glob("/dev/dri/renderD*", 0, NULL, &found) != 0)
+		return -1;
+	for (i = 0; i < found.gl_pathc && fd < 0; i++) {
+		char name[16] = "";
+		struct drm_version version = { .name = name, .name_len = sizeof(name) - 1 };
+
+		fd = open(found.gl_pathv[i], O_RDWR | O_CLOEXEC);
+		if (fd >= 0 && (kfd_ioctl(fd, DRM_IOCTL_VERSION, &version) ||
+				strcmp(name, "vgem") != 0)) {
+			close(fd);
+			fd = -1;
+		}
+	}
+	globfree(&found);
+	return fd;
+}
+
+KFD_FIXTURE(attach)
+
+/* What has to be in VRAM is not lent, and what nobody has mapped has not moved. */
+TEST_F(attach, refused)
+{
+	const int vgem = vgem_open();
+	struct kfd_ioctl_create_queue_args args;
+	struct kfd_bo ring, pointers;
+	uint32_t handle;
+	int fd;
+
+	if (vgem < 0)
+		SKIP(return, "no vgem");
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &ring, RING, KFD_ALLOC_VRAM));
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &pointers, KFD_PAGE, KFD_ALLOC_GTT));
+	memset(pointers.cpu, 0, KFD_PAGE);
+	kfd_queue_args(&self->dev, &ring, &pointers, &args);
+	ASSERT_EQ(0, kfd_export(&self->dev, ring.handle, O_CLOEXEC, &fd));
+	ASSERT_EQ(0, kfd_ioctl(self->dev.fd, AMDKFD_IOC_CREATE_QUEUE, &args));
+	EXPECT_EQ(EBUSY, drm_fd_to_handle(vgem, fd, &handle));
+	EXPECT_EQ(0, kfd_destroy_queue(self->dev.fd, args.queue_id));
+	EXPECT_EQ(0, drm_fd_to_handle(vgem, fd, &handle));
+	EXPECT_EQ(0, objects_count("evicted_bytes"));
+	EXPECT_EQ(0, drm_gem_close(vgem, handle));
+	close(fd);
+	close(vgem);
+	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &pointers));
+	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &ring));
+}
+
+KFD_HARNESS_MAIN

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Memory of one GPU in another, both of this driver: one lends VRAM, the other
+ * imports it without pinning, and is told when it moves. Wants little VRAM.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "kfd_harness.h"
+#include "kfd_share.h"
+#include "packets.h"
+#include "trace.h"
+
+#define SIZE		(3u << 20)
+#define RING		(64u * 1024)
+#define TIMEOUT_MS	60000u
+/* Addresses that only the GPU uses. */
+#define GPU_VA		(1ull << 40)
+
+FIXTURE(two)
+{
+	struct kfd_dev one, other;
+	struct kfd_queue of_one, of_other;
+	struct kfd_bo host;		/* of the one */
+	struct kfd_bo other_host;
+	char base[1024];
+};
+
+/* The GPU after @one, opened by the same process; ENODEV if there is none. */
+static int open_other(const struct kfd_dev *one, struct kfd_dev *other)
+{
+	char file[256];
+	uint64_t minor;
+	FILE *f;
+	int err;
+
+	*other = *one;
+	other->node = one->node + 1;
+	snprintf(file, sizeof(file), KFD_TOPOLOGY "/nodes/%u/gpu_id", other->node);
+	f = fopen(file, "r");
+	if (!f)
+		return ENODEV;
+	err = fscanf(f, "%u", &other->gpu_id) != 1 || other->gpu_id == 0;
+	fclose(f);
+	snprintf(file, sizeof(file), KFD_TOPOLOGY "/nodes/%u/properties", other->node);
+	if (err || !kfd_property(file, "drm_render_minor", &minor))
+		return ENODEV;
+	other->drm_minor = (uint32_t)minor;
+	err = kfd_open_render(other, &other->drm_fd);
+	return err ? err : kfd_acquire_vm(other->fd, other->drm_fd, other->gpu_id);
+}
+
+FIXTURE_SETUP(two)
+{
+	int err;
+
+	objects_read(self->base, sizeof(self->base));
+	ASSERT_EQ(0, kfd_open(&self->one));
+	err = open_other(&self->one, &self->other);
+	if (err == ENODEV)
+		SKIP(return, "one GPU only");
+	ASSERT_EQ(0, err);
+	ASSERT_EQ(0, kfd_queue_create(&self->one, &self->of_one, RING));
+	ASSERT_EQ(0, kfd_queue_create(&self->other, &self->of_other, RING));
+	ASSERT_EQ(0, kfd_bo_create(&self->one, &self->host, SIZE, KFD_ALLOC_GTT));
+	ASSERT_EQ(0, kfd_bo_create(&self->other, &self->other_host, SIZE, KFD_ALLOC_GTT));
+}
+
+FIXTURE_TEARDOWN(two)
+{
+	if (self->host.cpu) {
+		EXPECT_EQ(0, kfd_bo_destroy(&self->one, &self->host));
+		EXPECT_EQ(0, kfd_bo_destroy(&self->other, &self->other_host));
+		EXPECT_EQ(0, kfd_queue_destroy(&self->one, &self->of_one));
+		EXPECT_EQ(0, kfd_queue_destroy(&self->other, &self->of_other));
+		close(self->other.drm_fd);
+	}
+	kfd_close(&self->one);
+	EXPECT_TRUE(objects_return_to(self->base));
+}
+
+static int gpu_fill(struct kfd_queue *queue, const void *dst, uint32_t value)
+{
+	struct packets p = { 0 };
+
+	sdma_fill(&p, (uintptr_t)dst, value, SIZE / 4);
+	kfd_queue_submit(queue, p.dwords, p.count);
+	return kfd_queue_finish(queue, TIMEOUT_MS);
+}
+
+/* How many dwords of @src, as the engine copies it to @host, are not @value; or -1. */
+static long gpu_unequal(struct kfd_queue *queue, struct kfd_bo *host, const void *src,
+			uint32_t value)
+{
+	const uint32_t *dwords = host->cpu;
+	struct packets p = { 0 };
+	unsigned int i;
+	long n = 0;
+
+	memset(host->cpu, 0xee, SIZE);
+	sdma_copy(&p, (uintptr_t)host->cpu, (uintptr_t)src, SIZE);
+	kfd_queue_submit(queue, p.dwords, p.count);
+	if (kfd_queue_finish(queue, TIMEOUT_MS))
+		return -1;
+	for (i = 0; i < SIZE / 4; i++)
+		n += dwords[i] != value;
+	return n;
+}
+
+static bool away(long long bytes)
+{
+	const uint64_t end = kfd_now_ms() + TIMEOUT_MS;
+
+	while (objects_count("evicted_bytes") != bytes) {
+		if (kfd_now_ms() > end)
+			return false;
+		usleep(10000);
+	}
+	return true;
+}
+
+TEST_F(two, lent_and_given_back)
+{
+	struct kfd_bo bo, import;
+	unsigned int round;
+	int fd;
+
+	ASSERT_EQ(0, kfd_bo_create(&self->one, &bo, SIZE, KFD_ALLOC_VRAM));
+	ASSERT_EQ(0, kfd_export(&self->one, bo.handle, O_CLOEXEC, &fd));
+	for (round = 1; round <= 3; round++) {
+		EXPECT_EQ(0, gpu_fill(&self->of_one, bo.cpu, 0x1000 + round));
+		ASSERT_EQ(0, kfd_bo_import(&self->other, &import, fd, SIZE));
+		EXPECT_EQ(SIZE, objects_count("evicted_bytes"));
+		EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import.cpu,
+					 0x1000 + round));
+		EXPECT_EQ(0, gpu_fill(&self->of_other, import.cpu, 0x2000 + round));
+		EXPECT_EQ(0, gpu_unequal(&self->of_one, &self->host, bo.cpu, 0x2000 + round));
+		/* What is not mapped is not lent, though there is a handle. */
+		EXPECT_EQ(0, kfd_unmap(self->other.fd, import.handle, self->other.gpu_id));
+		EXPECT_TRUE(away(0));
+		EXPECT_EQ(0, kfd_map(self->other.fd, import.handle, self->other.gpu_id));
+		EXPECT_EQ(SIZE, objects_count("evicted_bytes"));
+		EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import.cpu,
+					 0x2000 + round));
+		EXPECT_EQ(0, kfd_bo_destroy(&self->other, &import));
+		EXPECT_TRUE(away(0));
+		EXPECT_EQ(0, gpu_unequal(&self->of_one, &self->host, bo.cpu, 0x2000 + round));
+	}
+	close(fd);
+	EXPECT_EQ(0, kfd_bo_destroy(&self->one, &bo));
+}
+
+/* In a child: has all of the first GPU's VRAM for a while. */
+static int take_all(void)
+{
+	struct kfd_ioctl_get_available_memory_args args = { 0 };
+	struct kfd_ioctl_alloc_memory_of_gpu_args alloc = { .flags = KFD_ALLOC_VRAM };
+	struct kfd_dev dev;
+	int err;
+
+	err = kfd_open(&dev);
+	if (err)
+		return err;
+	args.gpu_id = dev.gpu_id;
+	err = kfd_ioctl(dev.fd, AMDKFD_IOC_AVAILABLE_MEMORY, &args);
+	alloc.va_addr = GPU_VA;
+	alloc.size = args.available;
+	alloc.gpu_id = dev.gpu_id;
+	if (!err)
+		err = kfd_alloc(dev.fd, &alloc);
+	usleep(300000);
+	return err;
+}
+
+/*
+ * The exporter's process is moved out for another one, and home again: then it takes back what it has lent, the importer's
+ * queues wait, and it is lent again. Nothing of that shows in what either of them finds.
+ */
+TEST_F_TIMEOUT(two, told_of_moves, 400)
+{
+	const unsigned int rounds = getenv("RKFD_QUICK") ? 2 : 4;
+	char own[32], text[64];
+	struct kfd_bo bo, import, large;
+	unsigned int round, i = 0;
+	int fd, status;
+
+	ASSERT_TRUE(trace_open("two_gpus"));
+	ASSERT_TRUE(trace_enable("rkfd"));
+	ASSERT_EQ(0, kfd_bo_create(&self->one, &bo, SIZE, KFD_ALLOC_VRAM));
+	ASSERT_EQ(0, kfd_bo_create(&self->one, &large, 100u << 20, KFD_ALLOC_VRAM));
+	ASSERT_EQ(0, kfd_export(&self->one, bo.handle, O_CLOEXEC, &fd));
+	ASSERT_EQ(0, kfd_bo_import(&self->other, &import, fd, SIZE));
+	snprintf(own, sizeof(own), "pid=%d ", getpid());
+	snprintf(text, sizeof(text), "gpu=%u reason=eviction", self->other.gpu_id);
+	for (round = 0; round < rounds; round++) {
+		pid_t pid = fork();
+
+		ASSERT_LE(0, pid);
+		if (pid == 0)
+			_exit(take_all());
+		do {
+			i++;
+			ASSERT_EQ(0, gpu_fill(&self->of_other, import.cpu, i));
+			ASSERT_EQ(0, gpu_unequal(&self->of_one, &self->host, bo.cpu, i));
+			ASSERT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import.cpu, i));
+		} while (waitpid(pid, &status, WNOHANG) == 0);
+		EXPECT_TRUE(WIFEXITED(status));
+		EXPECT_EQ(0, WEXITSTATUS(status));
+		/* All is home again but for what is lent. */
+		EXPECT_TRUE(away(SIZE));
+	}
+	TH_LOG("%u copies; the importer was halted %u times", i,
+	       trace_count("rkfd_queue_evict", text));
+	EXPECT_LE(rounds, trace_count("rkfd_queue_evict", text));
+	EXPECT_EQ(trace_count("rkfd_queue_evict", text), trace_count("rkfd_queue_restore", text));
+	/* The lent buffer and the large one each time. */
+	EXPECT_LE(2 * rounds, trace_count("rkfd_restore", own));
+	EXPECT_EQ(0, kfd_bo_destroy(&self->other, &import));
+	EXPECT_EQ(0, kfd_bo_destroy(&self->one, &large));
+	close(fd);
+	EXPECT_EQ(0, kfd_bo_destroy(&self->one, &bo));
+	trace_close();
+}
+
+static int child_exports(int socket, uint32_t flags)
+{
+	struct kfd_queue queue;
+	struct kfd_dev dev;
+	struct kfd_bo bo;
+	char byte;
+	int err, fd;
+
+	err = kfd_open(&dev);
+	if (!err)
+		err = kfd_queue_create(&dev, &queue, RING);
+	if (!err)
+		err = kfd_bo_create(&dev, &bo, SIZE, flags);
+	if (!err)
+		err = gpu_fill(&queue, bo.cpu, 0x44444444);
+	if (!err)
+		err = kfd_export(&dev, bo.handle, O_CLOEXEC, &fd);
+	if (!err)
+		err = send_fd(socket, fd);
+	return err ? err : read(socket, &byte, 1) < 0;
+}
+
+/* The exporter's process goes while another GPU has its memory. */
+TEST_F(two, exporter_goes)
+{
+	const uint32_t flags[] = { KFD_ALLOC_VRAM, KFD_ALLOC_GTT };
+	int sockets[2], fd, status;
+	struct kfd_bo import;
+	unsigned int i;
+	pid_t pid;
+
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, sockets));
+		pid = fork();
+		ASSERT_LE(0, pid);
+		if (pid == 0)
+			_exit(child_exports(sockets[1], flags[i]));
+		close(sockets[1]);
+		ASSERT_EQ(0, receive_fd(sockets[0], &fd));
+		ASSERT_EQ(0, kfd_bo_import(&self->other, &import, fd, SIZE));
+		close(fd);
+		kill(pid, SIGKILL);
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		close(sockets[0]);
+		EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import.cpu, 0x44444444));
+		EXPECT_EQ(0, gpu_fill(&self->of_other, import.cpu, 0x55555555));
+		EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import.cpu, 0x55555555));
+		EXPECT_EQ(0, kfd_bo_destroy(&self->other, &import));
+	}
+}
+
+/* In a child: imports on the other GPU, and copies for ever. */
+static int child_imports(int fd)
+{
+	struct kfd_dev one, other;
+	struct kfd_queue queue;
+	struct kfd_bo import;
+	unsigned int i;
+	int err;
+
+	err = kfd_open(&one);
+	if (!err)
+		err = open_other(&one, &other);
+	if (!err)
+		err = kfd_queue_create(&other, &queue, RING);
+	if (!err)
+		err = kfd_bo_import(&other, &import, fd, SIZE);
+	for (i = 0; !err; i++)
+		err = gpu_fill(&queue, import.cpu, i);
+	return err;
+}
+
+/* The importer's process is killed, at any moment; the memory goes home. */
+TEST_F_TIMEOUT(two, importer_goes, 120)
+{
+	struct kfd_bo bo;
+	int fd, status, i;
+
+	ASSERT_EQ(0, kfd_bo_create(&self->one, &bo, SIZE, KFD_ALLOC_VRAM));
+	ASSERT_EQ(0, kfd_export(&self->one, bo.handle, O_CLOEXEC, &fd));
+	for (i = 0; i < 5; i++) {
+		pid_t pid = fork();
+
+		ASSERT_LE(0, pid);
+		if (pid == 0)
+			_exit(child_imports(fd));
+		usleep(100000 + i * 50000);
+		kill(pid, SIGKILL);
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		EXPECT_TRUE(WIFSIGNALED(status));
+		EXPECT_TRUE(away(0));
+		EXPECT_EQ(0, gpu_fill(&self->of_one, bo.cpu, 0x77777777));
+		EXPECT_EQ(0, gpu_unequal(&self->of_one, &self->host, bo.cpu, 0x77777777));
+	}
+	close(fd);
+	EXPECT_EQ(0, kfd_bo_destroy(&self->one, &bo));
+}
+
+KFD_HARNESS_MAIN
