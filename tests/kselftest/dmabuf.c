@@ -4,6 +4,9 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include <drm/amdgpu_drm.h>
+#include <drm/drm.h>
+
 #include "kfd_harness.h"
 #include "kfd_share.h"
 #include "packets.h"
@@ -497,6 +500,70 @@ TEST_F(sharing, memory_of_dma_heap)
 	ASSERT_NE(MAP_FAILED, own);
 	check_foreign(_metadata, &self->dev, &self->queue, fd, own);
 	munmap(own, SIZE);
+}
+
+/* The engine reads the zeros that are imported by @fd for reading only, and cannot write it, nor can the CPU. */
+static void check_read_only(struct __test_metadata *_metadata, const struct kfd_dev *dev,
+			    struct kfd_queue *queue, int fd)
+{
+	struct kfd_queue writer;
+	uint64_t handle;
+	struct kfd_bo vram;
+	void *va, *p;
+
+	p = mmap(NULL, SIZE, PROT_READ, MAP_SHARED, fd, 0);
+	ASSERT_NE(MAP_FAILED, p);
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+	EXPECT_EQ(EACCES, errno);
+	va = kfd_reserve(SIZE, KFD_PAGE);
+	ASSERT_NE(NULL, va);
+	ASSERT_EQ(0, kfd_bo_create(dev, &vram, SIZE, KFD_ALLOC_VRAM));
+	memset(vram.cpu, 0xff, SIZE);
+	ASSERT_EQ(0, kfd_import(dev, fd, (uintptr_t)va, &handle));
+	ASSERT_EQ(0, kfd_map(dev->fd, handle, dev->gpu_id));
+	EXPECT_EQ(0, gpu_copy(queue, vram.cpu, va, SIZE));
+	EXPECT_EQ(0, unequal(vram.cpu, 0, SIZE));
+	/* What becomes of a queue that tries is another matter. */
+	ASSERT_EQ(0, kfd_queue_create(dev, &writer, RING));
+	gpu_fill(&writer, va, 0x1234, KFD_PAGE);
+	EXPECT_EQ(0, kfd_queue_destroy(dev, &writer));
+	EXPECT_EQ(0, unequal(p, 0, SIZE));
+	EXPECT_EQ(0, kfd_unmap(dev->fd, handle, dev->gpu_id));
+	EXPECT_EQ(0, kfd_free(dev->fd, handle));
+	munmap(va, SIZE);
+	munmap(p, SIZE);
+	EXPECT_EQ(0, kfd_bo_destroy(dev, &vram));
+	close(fd);
+}
+
+/* A process that has tried has no queues any more, so each of these is a test of its own. */
+TEST_F(sharing, read_only)
+{
+	union drm_amdgpu_gem_create create = {
+		.in = { .bo_size = SIZE, .domains = AMDGPU_GEM_DOMAIN_VRAM },
+	};
+	const int drm_fd = self->dev.drm_fd;
+	int fd;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "amdkfd does not look at it");
+	ASSERT_EQ(0, kfd_ioctl(drm_fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &create));
+	ASSERT_EQ(0, drm_handle_to_read_only_fd(drm_fd, create.out.handle, &fd));
+	check_read_only(_metadata, &self->dev, &self->queue, fd);
+	EXPECT_EQ(0, drm_gem_close(drm_fd, create.out.handle));
+}
+
+TEST_F(sharing, read_only_of_dma_heap)
+{
+	int fd, err;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "amdkfd does not look at it");
+	err = dma_heap_alloc_for(SIZE, O_RDONLY, &fd);
+	if (err == ENOENT)
+		SKIP(return, "no /dev/dma_heap/system");
+	ASSERT_EQ(0, err);
+	check_read_only(_metadata, &self->dev, &self->queue, fd);
 }
 
 KFD_HARNESS_MAIN

@@ -84,13 +84,23 @@ int drm_fd_to_handle(int drm_fd, int fd, uint32_t *handle)
 	return err;
 }
 
-int drm_handle_to_fd(int drm_fd, uint32_t handle, int *fd)
+static int to_fd(int drm_fd, uint32_t handle, uint32_t flags, int *fd)
 {
-	struct drm_prime_handle args = { .handle = handle, .flags = DRM_CLOEXEC | DRM_RDWR };
+	struct drm_prime_handle args = { .handle = handle, .flags = flags };
 	int err = kfd_ioctl(drm_fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &args);
 
 	*fd = err ? -1 : args.fd;
 	return err;
+}
+
+int drm_handle_to_fd(int drm_fd, uint32_t handle, int *fd)
+{
+	return to_fd(drm_fd, handle, DRM_CLOEXEC | DRM_RDWR, fd);
+}
+
+int drm_handle_to_read_only_fd(int drm_fd, uint32_t handle, int *fd)
+{
+	return to_fd(drm_fd, handle, DRM_CLOEXEC, fd);
 }
 
 int drm_gem_close(int drm_fd, uint32_t handle)
@@ -123,7 +133,12 @@ int udmabuf_create(size_t size, int *memfd, int *fd)
 
 int dma_heap_alloc(size_t size, int *fd)
 {
-	struct dma_heap_allocation_data args = { .len = size, .fd_flags = O_RDWR | O_CLOEXEC };
+	return dma_heap_alloc_for(size, O_RDWR, fd);
+}
+
+int dma_heap_alloc_for(size_t size, uint32_t mode, int *fd)
+{
+	struct dma_heap_allocation_data args = { .len = size, .fd_flags = mode | O_CLOEXEC };
 	int dev = open("/dev/dma_heap/system", O_RDWR | O_CLOEXEC), err;
 
 	if (dev < 0)

@@ -18,11 +18,15 @@ int kfd_bo_import(const struct kfd_dev *dev, struct kfd_bo *bo, int fd, size_t s
 /* Handles of an open render file. */
 int drm_fd_to_handle(int drm_fd, int fd, uint32_t *handle);
 int drm_handle_to_fd(int drm_fd, uint32_t handle, int *fd);
+/* The same for reading only. */
+int drm_handle_to_read_only_fd(int drm_fd, uint32_t handle, int *fd);
 int drm_gem_close(int drm_fd, uint32_t handle);
 
 /* A dma-buf of pages of the kernel's, with another exporter: by /dev/udmabuf, or of /dev/dma_heap/system. */
 int udmabuf_create(size_t size, int *memfd, int *fd);
 int dma_heap_alloc(size_t size, int *fd);
+/* The same, with a descriptor for O_RDONLY or O_RDWR. */
+int dma_heap_alloc_for(size_t size, uint32_t mode, int *fd);
 
 /* Brackets the CPU's accesses to a mapping of @fd. */
 int dmabuf_sync(int fd, bool end);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -143,6 +144,62 @@ TEST_F(limits, available_in_pieces)
 	EXPECT_EQ(0, kfd_free(dev->fd, big));
 	for (i = 1; i < 64; i += 2)
 		EXPECT_EQ(0, kfd_free(dev->fd, handles[i]));
+}
+
+/* Whether exactly what AVAILABLE_MEMORY says can be had in one buffer, and not more; where it went wrong else. */
+static int takes_what_is_available(const struct kfd_dev *dev, uint64_t va, uint64_t *handle)
+{
+	const uint64_t size = available(dev);
+
+	if (size == 0 || size == UINT64_MAX)
+		return 1;
+	if (alloc(dev, KFD_ALLOC_VRAM, va, size + GRANULE, handle) != ENOMEM)
+		return 2;
+	if (alloc(dev, KFD_ALLOC_VRAM, va, size, handle) != 0)
+		return 3;
+	if (kfd_map(dev->fd, *handle, dev->gpu_id) != 0)
+		return 4;
+	return available(dev) == 0 ? 0 : 5;
+}
+
+/* Of two processes each gets what it is told, though that is more than there is: they make room for each other. */
+TEST_F_TIMEOUT(limits, available_to_two_processes, 120)
+{
+	const struct kfd_dev *dev = &self->dev;
+	const uint64_t all = available(dev);
+	uint64_t first, rest;
+	int sockets[2], status;
+	char byte = 0;
+	pid_t pid;
+
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, sockets));
+	ASSERT_EQ(0, alloc(dev, KFD_ALLOC_VRAM, GPU_VA, all / 3 / GRANULE * GRANULE, &first));
+	ASSERT_EQ(0, kfd_map(dev->fd, first, dev->gpu_id));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (pid == 0) {
+		struct kfd_dev other;
+		uint64_t handle;
+		int err;
+
+		close(sockets[0]);
+		err = kfd_open(&other) ? 10 : takes_what_is_available(&other, GPU_VA, &handle);
+		if (write(sockets[1], &byte, 1) != 1 || read(sockets[1], &byte, 1) < 0)
+			err = 11;
+		_exit(err);
+	}
+	close(sockets[1]);
+	ASSERT_EQ(1, read(sockets[0], &byte, 1));
+	EXPECT_EQ(0, takes_what_is_available(dev, 2 * GPU_VA, &rest));
+	close(sockets[0]);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_TRUE(WIFEXITED(status));
+	EXPECT_EQ(0, WEXITSTATUS(status));
+	EXPECT_EQ(0, kfd_unmap(dev->fd, rest, dev->gpu_id));
+	EXPECT_EQ(0, kfd_free(dev->fd, rest));
+	EXPECT_EQ(0, kfd_unmap(dev->fd, first, dev->gpu_id));
+	EXPECT_EQ(0, kfd_free(dev->fd, first));
+	EXPECT_EQ(all, available(dev));
 }
 
 /* Asking for more system memory than may be had is answered, and nobody dies of it. */
