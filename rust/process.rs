@@ -10,7 +10,6 @@ mod memory;
 mod pasid;
 mod queues;
 mod registers;
-pub(crate) mod settings;
 pub(crate) mod table;
 
 use hw::doorbell::Slot;

@@ -15,8 +15,6 @@ pub mod op {
     pub const WRITE_DATA: u32 = 0x37;
     /// Writes memory after all that came before.
     pub const RELEASE_MEM: u32 = 0x49;
-    /// Drops cached translations.
-    pub const INVALIDATE_TLBS: u32 = 0x98;
     /// Says what the scheduler may use.
     pub const SET_RESOURCES: u32 = 0xa0;
     /// A process of a runlist.

@@ -6,33 +6,31 @@ use kernel::prelude::*;
 use super::args;
 use super::ioctl::Caller;
 use crate::kern::{uaccess_ext, uapi};
-use crate::process::settings::TrapHandler;
+use hw::pm4::schedule::TrapHandler;
 
 /// Entries that there would be of GB_TILE_MODE, which gfx9 does not have any more.
 const TILE_MODES: u32 = 32;
 /// Entries that there would be of GB_MACROTILE_MODE.
 const MACROTILE_MODES: u32 = 16;
 
-/// SET_SCRATCH_BACKING_VA: the GPU address behind the scratch aperture, in units of 64 KiB. ENODEV before ACQUIRE_VM.
+/// SET_SCRATCH_BACKING_VA: the GPU address behind the scratch aperture. gfx9's shaders bring it along themselves
+/// (FLAT_SCRATCH), so there is nothing to set. ENODEV before ACQUIRE_VM.
 pub(super) fn set_scratch_backing_va(
     caller: &Caller<'_>,
     args: &mut uapi::SetScratchBackingVa,
 ) -> Result {
-    let context = caller.context(args.gpu_id)?;
-    context.vm()?;
-    context.set_shaders(|shaders| shaders.scratch = args.va_addr);
+    caller.context(args.gpu_id)?.vm()?;
     Ok(())
 }
 
 /// SET_TRAP_HANDLER. EFAULT for what is not the user's, ENODEV before ACQUIRE_VM.
 pub(super) fn set_trap_handler(caller: &Caller<'_>, args: &mut uapi::SetTrapHandler) -> Result {
-    let context = caller.context(args.gpu_id)?;
-    context.vm()?;
+    let vm = caller.context(args.gpu_id)?.vm()?;
     let trap = TrapHandler {
         code: args::user_address(args.tba_addr)?,
         memory: args::user_address(args.tma_addr)?,
     };
-    context.set_shaders(|shaders| shaders.trap = trap);
+    vm.set_trap_handler(trap);
     Ok(())
 }
 

@@ -30,14 +30,15 @@ use crate::{
     mem::{account::Client, bo::DrmDevice, group::Group, import::ImportUse, spans::Spans},
 };
 use hw::{
+    pm4::schedule::TrapHandler,
     pte::{ContextBase, Flags, Residence},
     va::{VaRange, PAGE_SIZE},
 };
 use kernel::{
-    new_mutex,
+    new_mutex, new_spinlock,
     prelude::*,
     rbtree::{RBTree, RBTreeNode},
-    sync::{aref::ARef, atomic::AtomicFlag, Arc, Mutex, MutexGuard},
+    sync::{aref::ARef, atomic::AtomicFlag, Arc, Mutex, MutexGuard, SpinLock},
     workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork},
 };
 
@@ -119,6 +120,9 @@ pub(crate) struct Vm {
     left: AtomicFlag,
     #[pin]
     restore: DelayedWork<Self>,
+    /// Innermost.
+    #[pin]
+    trap: SpinLock<TrapHandler>,
     client: Arc<Client>,
     group: Arc<Group>,
     gpu: Arc<Gpu>,
@@ -151,6 +155,7 @@ impl Vm {
                 moved <- new_mutex!(Moved::default(), "Vm::moved"),
                 left: AtomicFlag::new(false),
                 restore <- new_delayed_work!("Vm::restore"),
+                trap <- new_spinlock!(TrapHandler::default(), "Vm::trap"),
                 client: Client::new()?,
                 group: Group::new(gpu.id.get().into(), &gpu.smi)?,
                 gpu: gpu.clone(),
@@ -174,6 +179,16 @@ impl Vm {
     /// The queues that run in it.
     pub(crate) fn group(&self) -> &Arc<Group> {
         &self.group
+    }
+
+    /// What the hardware's scheduler is to give shaders for a trap handler, from the next runlist on.
+    pub(crate) fn set_trap_handler(&self, trap: TrapHandler) {
+        *self.trap.lock() = trap;
+    }
+
+    /// The trap handler.
+    pub(crate) fn trap_handler(&self) -> TrapHandler {
+        *self.trap.lock()
     }
 
     /// Where the page tables begin.

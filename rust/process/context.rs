@@ -7,7 +7,6 @@ use kernel::sync::{Arc, Mutex};
 
 use super::memory::Memory;
 use super::registers::Registers;
-use super::settings::ShaderSettings;
 use crate::gpu::Gpu;
 use crate::kern::drm::file::FileRef;
 use crate::mem::vm::Vm;
@@ -27,9 +26,6 @@ pub(crate) struct Context {
     #[pin]
     doorbells: Mutex<Doorbells>,
     registers: Arc<Registers>,
-    /// Innermost.
-    #[pin]
-    shaders: Mutex<ShaderSettings>,
 }
 
 /// The process's slice of doorbells.
@@ -53,7 +49,6 @@ impl Context {
                 memory <- kernel::new_mutex!(Memory::new(gpu), "Context::memory"),
                 doorbells <- kernel::new_mutex!(Doorbells::None, "Context::doorbells"),
                 registers,
-                shaders <- kernel::new_mutex!(ShaderSettings::default(), "Context::shaders"),
             }),
             GFP_KERNEL,
         )
@@ -107,17 +102,6 @@ impl Context {
                 Ok(slice)
             }
         }
-    }
-
-    /// Changes what the process's shaders find. Queues that are loaded keep what they have.
-    pub(crate) fn set_shaders(&self, change: impl FnOnce(&mut ShaderSettings)) {
-        change(&mut self.shaders.lock());
-    }
-
-    /// What the process's shaders find.
-    #[allow(dead_code, reason = "compute queues are what loads it")]
-    pub(crate) fn shaders(&self) -> ShaderSettings {
-        *self.shaders.lock()
     }
 
     /// Maps the page of flush registers at `vma`, see [`Registers::mmap`].

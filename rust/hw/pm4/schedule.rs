@@ -45,11 +45,6 @@ const CHAIN_IDLE_DISABLE: Field = Field::bit(22);
 const VALID: Field = Field::bit(23);
 const PROCESS_COUNT: Field = Field::new(27, 24);
 
-const TLB_BY_PASID: Field = Field::bit(0);
-const TLB_ALL_HUBS: Field = Field::bit(4);
-const TLB_PASID: Field = Field::new(20, 5);
-const TLB_FLUSH_TYPE: Field = Field::new(31, 29);
-
 /// Dwords of [`map_process`].
 pub const MAP_PROCESS_DWORDS: usize = 21;
 /// Dwords of [`map_queue`].
@@ -98,13 +93,24 @@ pub struct Process {
     pub sh_mem_bases: u32,
     /// SH_MEM_CONFIG: how shaders reach memory.
     pub sh_mem_config: u32,
+    /// Its trap handler.
+    pub trap: TrapHandler,
     /// How long it has the hardware while others wait, milliseconds, at most 127.
     pub quantum: u32,
     /// How many queues of it follow, at most 1023.
     pub queues: u32,
 }
 
-/// MAP_PROCESS in gfx90a's form. No trap handler, no debugger.
+/// The trap handler of a process's shaders: GPU addresses of multiples of 256, or 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrapHandler {
+    /// Its code, SQ_SHADER_TBA.
+    pub code: u64,
+    /// Its memory, SQ_SHADER_TMA.
+    pub memory: u64,
+}
+
+/// MAP_PROCESS in gfx90a's form. No debugger.
 #[inline]
 pub const fn map_process(process: Process) -> [u32; MAP_PROCESS_DWORDS] {
     let mut packet = [0; MAP_PROCESS_DWORDS];
@@ -114,6 +120,10 @@ pub const fn map_process(process: Process) -> [u32; MAP_PROCESS_DWORDS] {
     packet[3] = process.root.hi();
     packet[4] = process.sh_mem_bases;
     packet[5] = process.sh_mem_config;
+    packet[6] = lo(process.trap.code >> 8);
+    packet[7] = hi(process.trap.code >> 8);
+    packet[8] = lo(process.trap.memory >> 8);
+    packet[9] = hi(process.trap.memory >> 8);
     packet[13] = SDMA_ENABLE.flag(true) | NUM_QUEUES.put(process.queues);
     packet
 }
@@ -245,18 +255,5 @@ pub const fn run_list(list: List, again: bool) -> [u32; RUN_LIST_DWORDS] {
             | CHAIN_IDLE_DISABLE.flag(again)
             | VALID.flag(true)
             | PROCESS_COUNT.put(list.processes),
-    ]
-}
-
-/// INVALIDATE_TLBS: drops what both hubs have cached of process `pasid`, whatever VMID it has, with `flush_type` as in
-/// VM_INVALIDATE_ENG_REQ.
-#[inline]
-pub const fn invalidate_tlbs(pasid: u16, flush_type: u32) -> [u32; 2] {
-    [
-        header::<2>(op::INVALIDATE_TLBS),
-        TLB_BY_PASID.flag(true)
-            | TLB_ALL_HUBS.flag(true)
-            | TLB_PASID.put(pasid as u32)
-            | TLB_FLUSH_TYPE.put(flush_type),
     ]
 }

@@ -3,7 +3,7 @@
 
 use hw::doorbell::{Doorbell, SliceIndex, Slot};
 use hw::pm4::memory::{release, write_register};
-use hw::pm4::schedule::{self as s, List, Place, Process, Queue, Resources, Unmap};
+use hw::pm4::schedule::{self as s, List, Place, Process, Queue, Resources, TrapHandler, Unmap};
 use hw::pte::ContextBase;
 use proptest::prelude::*;
 
@@ -63,6 +63,10 @@ fn a_runlist() {
         root: ContextBase::new(0x12_3456_7000),
         sh_mem_bases: 0x0001_0002,
         sh_mem_config: 0x1018,
+        trap: TrapHandler {
+            code: 0x0012_3456_7800,
+            memory: 0x0fed_cba9_8700,
+        },
         quantum: 10,
         queues: 3,
     };
@@ -73,6 +77,9 @@ fn a_runlist() {
     expected[3] = 0x12;
     expected[4] = 0x0001_0002;
     expected[5] = 0x1018;
+    expected[6] = 0x1234_5678;
+    expected[8] = 0xedcb_a987;
+    expected[9] = 0xf;
     expected[13] = 3 << 22 | 1 << 7;
     assert_eq!(s::map_process(process), expected);
 
@@ -151,10 +158,6 @@ fn pre_emption() {
             1
         ]
     );
-    assert_eq!(
-        s::invalidate_tlbs(0x8001, 2),
-        [0xc000_9800, 2 << 29 | 0x8001 << 5 | 1 << 4 | 1]
-    );
 }
 
 #[test]
@@ -164,6 +167,7 @@ fn headers_tell_the_length() {
         root: ContextBase::NONE,
         sh_mem_bases: 0,
         sh_mem_config: 0,
+        trap: TrapHandler::default(),
         quantum: 1,
         queues: 0,
     };
@@ -171,8 +175,6 @@ fn headers_tell_the_length() {
     assert_eq!(parse(packet[0]), (0xa1, packet.len()));
     let packet = release(0, 0);
     assert_eq!(parse(packet[0]), (0x49, packet.len()));
-    let packet = s::invalidate_tlbs(0, 0);
-    assert_eq!(parse(packet[0]), (0x98, packet.len()));
 }
 
 proptest! {
@@ -184,6 +186,7 @@ proptest! {
             root: ContextBase::NONE,
             sh_mem_bases: 0,
             sh_mem_config: 0,
+            trap: TrapHandler::default(),
             quantum,
             queues,
         };

@@ -230,6 +230,7 @@ impl Table {
                 root: first.queue.vm().root(),
                 sh_mem_bases: SH_MEM_BASES,
                 sh_mem_config: gfx::sh_mem_config(),
+                trap: first.queue.vm().trap_handler(),
                 quantum: QUANTUM_MS,
                 queues: count,
             }))?;
