@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * userptr_stress [SECONDS]: threads map over, discard, move, unmap, swap out and fork memory that the GPU has been lent,
- * while copies from it and to it run, and a compute queue writes to it. Where a copy begins after the change, its data is checked; where both happen at once, nobody can
- * say which data it is, but the device must not touch a page that was given back: with an IOMMU the device model
- * ends the run for that.
+ * while copies from it and to it run, and a compute queue writes to it. Where a copy begins after the change, its data
+ * is checked; where both happen at once, nobody can say which data it is, but the device must not touch a page that was
+ * given back: with an IOMMU the device model ends the run for that.
  */
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -264,6 +265,25 @@ static void *unmapping(void *arg)
 	return NULL;
 }
 
+/*
+ * Keeps large areas to this process: what libhsakmt lends the GPU for a compute queue's waves is 61 MiB of ordinary memory,
+ * each page of which has to be copied after each fork. The queues would do little but wait for that.
+ */
+static void keep_from_children(size_t least)
+{
+	unsigned long start, end, inode;
+	char line[512], flags[8];
+	FILE *maps = fopen("/proc/self/maps", "r");
+
+	if (!maps)
+		die("/proc/self/maps: %s", strerror(errno));
+	while (fgets(line, sizeof(line), maps))
+		if (sscanf(line, "%lx-%lx %7s %*x %*s %lu", &start, &end, flags, &inode) == 4 &&
+		    !inode && flags[1] == 'w' && end - start >= least)
+			madvise((void *)start, end - start, MADV_DONTFORK);
+	fclose(maps);
+}
+
 /* A compute queue writes to memory that is discarded in between, and so comes and goes as the copies' queues do. */
 static void *computing(void *arg)
 {
@@ -278,6 +298,7 @@ static void *computing(void *arg)
 	if (hsaKmtCreateQueue(gpu.node, HSA_QUEUE_COMPUTE, 100, HSA_QUEUE_PRIORITY_NORMAL,
 			      ring.cpu, RING_SIZE, NULL, &resource) != HSAKMT_STATUS_SUCCESS)
 		die("no compute queue");
+	keep_from_children(32 * MIB);
 	wptr = (volatile uint64_t *)resource.Queue_write_ptr_aql;
 	doorbell = (volatile uint64_t *)resource.Queue_DoorBell_aql;
 	while (!is_over(w)) {
