@@ -18,7 +18,6 @@
 #include "common/pattern.h"
 #include "common/tap.h"
 #include "kfd.h"
-#include "packets.h"
 
 #define RING_SIZE	(16u << 10)
 #define BYTES		(1u << 20)
@@ -122,17 +121,14 @@ static void intrude(struct shared *s)
 /* The owner's things work and hold what they held. */
 static bool unharmed(struct shared *s)
 {
-	struct packets p = { 0 };
 	unsigned int q;
 
 	if (pattern_check(s->vram.cpu, BYTES, 21, 0) != BYTES)
 		return false;
 	for (q = 0; q < 2; q++) {
 		memset(s->gtt.cpu, 0, BYTES);
-		p.count = 0;
-		sdma_copy(&p, (uintptr_t)s->gtt.cpu, (uintptr_t)s->vram.cpu, BYTES);
-		kfd_queue_submit(&s->queues[q], p.dwords, p.count);
-		if (kfd_queue_finish(&s->queues[q], timeout_ms()) ||
+		if (kfd_queue_copy(&s->queues[q], (uintptr_t)s->gtt.cpu, (uintptr_t)s->vram.cpu,
+				   BYTES, timeout_ms()) ||
 		    pattern_check(s->gtt.cpu, BYTES, 21, 0) != BYTES)
 			return false;
 	}

@@ -7,7 +7,6 @@
 
 #include "kfd_harness.h"
 #include "kfd_share.h"
-#include "packets.h"
 
 #define SIZE		(256u * 1024)
 #define RING		(64u * 1024)
@@ -100,21 +99,7 @@ static int unmap(int drm_fd, uint32_t handle, uint64_t va, uint64_t size)
 
 static int gpu_fill(struct kfd_queue *queue, uint64_t dst, uint32_t value, size_t bytes)
 {
-	struct packets p = { 0 };
-
-	sdma_fill(&p, dst, value, (uint32_t)(bytes / 4));
-	kfd_queue_submit(queue, p.dwords, p.count);
-	return kfd_queue_finish(queue, TIMEOUT_MS);
-}
-
-static size_t unequal(const void *memory, uint32_t value, size_t bytes)
-{
-	const uint32_t *dwords = memory;
-	size_t i, n = 0;
-
-	for (i = 0; i < bytes / 4; i++)
-		n += dwords[i] != value;
-	return n;
+	return kfd_queue_fill(queue, dst, value, bytes, TIMEOUT_MS);
 }
 
 TEST_F(gem, cpu_and_gpu)

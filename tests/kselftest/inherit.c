@@ -12,7 +12,6 @@
 
 #include "kfd_harness.h"
 #include "kfd_share.h"
-#include "packets.h"
 
 #define RING		(64u * 1024)
 #define TIMEOUT_MS	10000u
@@ -303,17 +302,14 @@ static void *work(void *arg)
 	int round;
 
 	for (round = 0; round < 4 && !err; round++) {
-		struct packets p = { 0 };
-
 		err = kfd_queue_create(dev, &queue, RING);
 		if (err)
 			break;
 		err = kfd_bo_create(dev, &bo, 16 * KFD_PAGE, round % 2 ? KFD_ALLOC_VRAM : KFD_ALLOC_GTT);
 		if (err)
 			break;
-		sdma_fill(&p, (uintptr_t)bo.cpu, 0xfeed0000u + (uint32_t)round, 16 * KFD_PAGE / 4);
-		kfd_queue_submit(&queue, p.dwords, p.count);
-		err = kfd_queue_finish(&queue, TIMEOUT_MS);
+		err = kfd_queue_fill(&queue, (uintptr_t)bo.cpu, 0xfeed0000u + (uint32_t)round,
+				     16 * KFD_PAGE, TIMEOUT_MS);
 		if (!err && ((uint32_t *)bo.cpu)[KFD_PAGE] != 0xfeed0000u + (uint32_t)round)
 			err = EIO;
 		if (!err)

@@ -122,6 +122,11 @@ void kfd_queue_submit(struct kfd_queue *queue, const uint32_t *dwords,
 		      unsigned int count);
 /* Submits a fence and waits for it: 0 or ETIMEDOUT. */
 int kfd_queue_finish(struct kfd_queue *queue, unsigned int timeout_ms);
+/* Fills with dwords of @value, or copies, and waits for that. Addresses are the GPU's. */
+int kfd_queue_fill(struct kfd_queue *queue, uint64_t dst, uint32_t value, size_t bytes,
+		   unsigned int timeout_ms);
+int kfd_queue_copy(struct kfd_queue *queue, uint64_t dst, uint64_t src, size_t bytes,
+		   unsigned int timeout_ms);
 
 /* Milliseconds of a monotonic clock. */
 uint64_t kfd_now_ms(void);

@@ -117,3 +117,23 @@ int kfd_queue_finish(struct kfd_queue *queue, unsigned int timeout_ms)
 	}
 	return 0;
 }
+
+int kfd_queue_fill(struct kfd_queue *queue, uint64_t dst, uint32_t value, size_t bytes,
+		   unsigned int timeout_ms)
+{
+	struct packets p = { 0 };
+
+	sdma_fill(&p, dst, value, (uint32_t)(bytes / 4));
+	kfd_queue_submit(queue, p.dwords, p.count);
+	return kfd_queue_finish(queue, timeout_ms);
+}
+
+int kfd_queue_copy(struct kfd_queue *queue, uint64_t dst, uint64_t src, size_t bytes,
+		   unsigned int timeout_ms)
+{
+	struct packets p = { 0 };
+
+	sdma_copy(&p, dst, src, bytes);
+	kfd_queue_submit(queue, p.dwords, p.count);
+	return kfd_queue_finish(queue, timeout_ms);
+}

@@ -149,6 +149,16 @@ int dma_heap_alloc_for(size_t size, uint32_t mode, int *fd)
 	return err;
 }
 
+size_t unequal(const void *memory, uint32_t value, size_t bytes)
+{
+	const uint32_t *dwords = memory;
+	size_t i, n = 0;
+
+	for (i = 0; i < bytes / 4; i++)
+		n += dwords[i] != value;
+	return n;
+}
+
 int dmabuf_sync(int fd, bool end)
 {
 	struct dma_buf_sync args = {

@@ -28,6 +28,9 @@ int dma_heap_alloc(size_t size, int *fd);
 /* The same, with a descriptor for O_RDONLY or O_RDWR. */
 int dma_heap_alloc_for(size_t size, uint32_t mode, int *fd);
 
+/* How many dwords of the memory are not @value. */
+size_t unequal(const void *memory, uint32_t value, size_t bytes);
+
 /* Brackets the CPU's accesses to a mapping of @fd. */
 int dmabuf_sync(int fd, bool end);
 

@@ -17,7 +17,6 @@
 
 #include "kfd_harness.h"
 #include "kfd_share.h"
-#include "packets.h"
 
 #define SIZE		(3u << 20)
 #define RING		(64u * 1024)
@@ -97,30 +96,12 @@ FIXTURE_TEARDOWN(lend)
 
 static int gpu_fill(struct kfd_queue *queue, const void *dst, uint32_t value, size_t bytes)
 {
-	struct packets p = { 0 };
-
-	sdma_fill(&p, (uintptr_t)dst, value, (uint32_t)(bytes / 4));
-	kfd_queue_submit(queue, p.dwords, p.count);
-	return kfd_queue_finish(queue, TIMEOUT_MS);
+	return kfd_queue_fill(queue, (uintptr_t)dst, value, bytes, TIMEOUT_MS);
 }
 
 static int gpu_copy(struct kfd_queue *queue, const void *dst, const void *src, size_t bytes)
 {
-	struct packets p = { 0 };
-
-	sdma_copy(&p, (uintptr_t)dst, (uintptr_t)src, bytes);
-	kfd_queue_submit(queue, p.dwords, p.count);
-	return kfd_queue_finish(queue, TIMEOUT_MS);
-}
-
-static size_t unequal(const void *memory, uint32_t value, size_t bytes)
-{
-	const uint32_t *dwords = memory;
-	size_t i, n = 0;
-
-	for (i = 0; i < bytes / 4; i++)
-		n += dwords[i] != value;
-	return n;
+	return kfd_queue_copy(queue, (uintptr_t)dst, (uintptr_t)src, bytes, TIMEOUT_MS);
 }
 
 /* Whether so many bytes are away from VRAM, within some time. */

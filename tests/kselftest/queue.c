@@ -84,16 +84,14 @@ TEST_F(queue, copies)
 {
 	struct kfd_queue queue;
 	struct kfd_bo bo;
-	struct packets p = { 0 };
 	uint32_t *data;
 
 	ASSERT_EQ(0, kfd_queue_create(&self->dev, &queue, RING));
 	ASSERT_EQ(0, kfd_bo_create(&self->dev, &bo, 2 * KFD_PAGE, KFD_ALLOC_VRAM));
 	data = bo.cpu;
 	data[0] = 0xc0ffee;
-	sdma_copy(&p, (uintptr_t)&data[KFD_PAGE / 4], (uintptr_t)&data[0], 4);
-	kfd_queue_submit(&queue, p.dwords, p.count);
-	EXPECT_EQ(0, kfd_queue_finish(&queue, TIMEOUT_MS));
+	EXPECT_EQ(0, kfd_queue_copy(&queue, (uintptr_t)&data[KFD_PAGE / 4], (uintptr_t)&data[0],
+				    4, TIMEOUT_MS));
 	EXPECT_EQ(0xc0ffee, data[KFD_PAGE / 4]);
 	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &queue));
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));

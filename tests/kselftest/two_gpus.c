@@ -14,7 +14,6 @@
 
 #include "kfd_harness.h"
 #include "kfd_share.h"
-#include "packets.h"
 #include "trace.h"
 
 #define SIZE		(3u << 20)
@@ -87,30 +86,17 @@ FIXTURE_TEARDOWN(two)
 
 static int gpu_fill(struct kfd_queue *queue, const void *dst, uint32_t value)
 {
-	struct packets p = { 0 };
-
-	sdma_fill(&p, (uintptr_t)dst, value, SIZE / 4);
-	kfd_queue_submit(queue, p.dwords, p.count);
-	return kfd_queue_finish(queue, TIMEOUT_MS);
+	return kfd_queue_fill(queue, (uintptr_t)dst, value, SIZE, TIMEOUT_MS);
 }
 
 /* How many dwords of @src, as the engine copies it to @host, are not @value; or -1. */
 static long gpu_unequal(struct kfd_queue *queue, struct kfd_bo *host, const void *src,
 			uint32_t value)
 {
-	const uint32_t *dwords = host->cpu;
-	struct packets p = { 0 };
-	unsigned int i;
-	long n = 0;
-
 	memset(host->cpu, 0xee, SIZE);
-	sdma_copy(&p, (uintptr_t)host->cpu, (uintptr_t)src, SIZE);
-	kfd_queue_submit(queue, p.dwords, p.count);
-	if (kfd_queue_finish(queue, TIMEOUT_MS))
+	if (kfd_queue_copy(queue, (uintptr_t)host->cpu, (uintptr_t)src, SIZE, TIMEOUT_MS))
 		return -1;
-	for (i = 0; i < SIZE / 4; i++)
-		n += dwords[i] != value;
-	return n;
+	return (long)unequal(host->cpu, value, SIZE);
 }
 
 static bool away(long long bytes)

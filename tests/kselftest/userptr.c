@@ -51,11 +51,7 @@ FIXTURE_TEARDOWN(userptr)
 static int copy(struct kfd_queue *queue, const void *dst, const void *src,
 		unsigned int ms)
 {
-	struct packets p = { 0 };
-
-	sdma_copy(&p, (uintptr_t)dst, (uintptr_t)src, SIZE);
-	kfd_queue_submit(queue, p.dwords, p.count);
-	return kfd_queue_finish(queue, ms);
+	return kfd_queue_copy(queue, (uintptr_t)dst, (uintptr_t)src, SIZE, ms);
 }
 
 /* A copy from lent memory gives @value everywhere. */
@@ -192,12 +188,10 @@ TEST_F(userptr, file_cut)
 	EXPECT_GPU_SEES(0x54);
 	ASSERT_EQ(0, ftruncate(file, kept));
 	memset(self->vram.cpu, 0xee, SIZE);
-	sdma_copy(&p, (uintptr_t)self->vram.cpu, (uintptr_t)self->mem, kept);
-	kfd_queue_submit(&self->queue, p.dwords, p.count);
-	EXPECT_EQ(0, kfd_queue_finish(&self->queue, WAIT_MS));
+	EXPECT_EQ(0, kfd_queue_copy(&self->queue, (uintptr_t)self->vram.cpu,
+				    (uintptr_t)self->mem, kept, WAIT_MS));
 	EXPECT_TRUE(all(self->vram.cpu, 0x54, kept));
 	/* And nothing behind it. */
-	p.count = 0;
 	memset(self->vram.cpu, 0, KFD_PAGE);
 	sdma_copy(&p, (uintptr_t)self->vram.cpu, (uintptr_t)self->mem + kept, KFD_PAGE);
 	kfd_queue_submit(&self->queue, p.dwords, p.count);
