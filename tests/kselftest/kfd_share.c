@@ -271,3 +271,15 @@ long long objects_count(const char *kind)
 	}
 	return -1;
 }
+
+bool objects_become(const char *kind, long long count, unsigned int timeout_ms)
+{
+	const uint64_t end = kfd_now_ms() + timeout_ms;
+
+	while (objects_count(kind) != count) {
+		if (kfd_now_ms() > end)
+			return false;
+		usleep(10000);
+	}
+	return true;
+}

@@ -47,5 +47,7 @@ void objects_read(char *text, size_t size);
 bool objects_return_to(const char *base);
 /* The count of one kind, or -1. */
 long long objects_count(const char *kind);
+/* Whether it becomes @count in time. */
+bool objects_become(const char *kind, long long count, unsigned int timeout_ms);
 
 #endif /* RKFD_TEST_KFD_SHARE_H */

@@ -107,14 +107,7 @@ static int gpu_copy(struct kfd_queue *queue, const void *dst, const void *src, s
 /* Whether so many bytes are away from VRAM, within some time. */
 static bool away(long long bytes)
 {
-	const uint64_t end = kfd_now_ms() + TIMEOUT_MS;
-
-	while (objects_count("evicted_bytes") != bytes) {
-		if (kfd_now_ms() > end)
-			return false;
-		usleep(10000);
-	}
-	return true;
+	return objects_become("evicted_bytes", bytes, TIMEOUT_MS);
 }
 
 /* Out with its content, used there by engine and CPU, and home again with that. */

@@ -101,14 +101,7 @@ static long gpu_unequal(struct kfd_queue *queue, struct kfd_bo *host, const void
 
 static bool away(long long bytes)
 {
-	const uint64_t end = kfd_now_ms() + TIMEOUT_MS;
-
-	while (objects_count("evicted_bytes") != bytes) {
-		if (kfd_now_ms() > end)
-			return false;
-		usleep(10000);
-	}
-	return true;
+	return objects_become("evicted_bytes", bytes, TIMEOUT_MS);
 }
 
 TEST_F(two, lent_and_given_back)
