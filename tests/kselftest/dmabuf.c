@@ -292,25 +292,6 @@ TEST_F(dmabuf, exporter_goes_first)
 	EXPECT_EQ(0, WEXITSTATUS(status));
 }
 
-static int child_exports(int socket, uint32_t flags)
-{
-	struct kfd_queue queue;
-	struct kfd_dev dev;
-	struct kfd_bo bo;
-	int err, fd;
-
-	err = kfd_open(&dev);
-	if (!err)
-		err = kfd_queue_create(&dev, &queue, RING);
-	if (!err)
-		err = kfd_bo_create(&dev, &bo, SIZE, flags);
-	if (!err)
-		err = gpu_fill(&queue, bo.cpu, 0x44444444, SIZE);
-	if (!err)
-		err = kfd_export(&dev, bo.handle, O_CLOEXEC, &fd);
-	return err ? err : send_fd(socket, fd);
-}
-
 /* The process that made the buffer is gone with all that it had, but for the buffer. */
 TEST_F(dmabuf, buffer_outlives_its_process)
 {
@@ -322,7 +303,7 @@ TEST_F(dmabuf, buffer_outlives_its_process)
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (pid == 0)
-		_exit(child_exports(sockets[1], variant->flags));
+		_exit(kfd_export_filled(sockets[1], SIZE, variant->flags, 0x44444444, TIMEOUT_MS));
 	close(sockets[1]);
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	ASSERT_TRUE(WIFEXITED(status));

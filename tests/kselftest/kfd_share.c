@@ -19,6 +19,8 @@
 
 #include "kfd_share.h"
 
+#define RING	(64u * 1024)
+
 int kfd_export(const struct kfd_dev *dev, uint64_t handle, uint32_t flags, int *fd)
 {
 	struct kfd_ioctl_export_dmabuf_args args = { .handle = handle, .flags = flags };
@@ -224,6 +226,26 @@ int receive_fd(int socket, int *fd)
 		return EPROTO;
 	memcpy(fd, CMSG_DATA(c), sizeof(*fd));
 	return 0;
+}
+
+int kfd_export_filled(int socket, size_t size, uint32_t flags, uint32_t value,
+		      unsigned int timeout_ms)
+{
+	struct kfd_queue queue;
+	struct kfd_dev dev;
+	struct kfd_bo bo;
+	int err, fd;
+
+	err = kfd_open(&dev);
+	if (!err)
+		err = kfd_queue_create(&dev, &queue, RING);
+	if (!err)
+		err = kfd_bo_create(&dev, &bo, size, flags);
+	if (!err)
+		err = kfd_queue_fill(&queue, (uintptr_t)bo.cpu, value, size, timeout_ms);
+	if (!err)
+		err = kfd_export(&dev, bo.handle, O_CLOEXEC, &fd);
+	return err ? err : send_fd(socket, fd);
 }
 
 void objects_read(char *text, size_t size)

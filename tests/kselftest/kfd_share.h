@@ -41,6 +41,13 @@ uint64_t fd_inode(int fd);
 int send_fd(int socket, int fd);
 int receive_fd(int socket, int *fd);
 
+/*
+ * In a child: a buffer that the engine has filled with @value goes over the
+ * socket, and nothing is cleaned up.
+ */
+int kfd_export_filled(int socket, size_t size, uint32_t flags, uint32_t value,
+		      unsigned int timeout_ms);
+
 /* What rkfd counts of its objects; an empty text where it cannot be read. */
 void objects_read(char *text, size_t size);
 /* Whether the counts are @base within some seconds; true where they cannot be read. */

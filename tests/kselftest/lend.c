@@ -176,25 +176,6 @@ TEST_F(lend, ring)
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &ring));
 }
 
-static int child_exports(int socket)
-{
-	struct kfd_queue queue;
-	struct kfd_dev dev;
-	struct kfd_bo bo;
-	int err, fd;
-
-	err = kfd_open(&dev);
-	if (!err)
-		err = kfd_queue_create(&dev, &queue, RING);
-	if (!err)
-		err = kfd_bo_create(&dev, &bo, SIZE, KFD_ALLOC_VRAM);
-	if (!err)
-		err = gpu_fill(&queue, bo.cpu, 0x44444444, SIZE);
-	if (!err)
-		err = kfd_export(&dev, bo.handle, O_CLOEXEC, &fd);
-	return err ? err : send_fd(socket, fd);
-}
-
 /* Its process has gone before it is lent. Another process has it then, from where it is. */
 TEST_F(lend, nobodys)
 {
@@ -207,7 +188,7 @@ TEST_F(lend, nobodys)
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (pid == 0)
-		_exit(child_exports(sockets[1]));
+		_exit(kfd_export_filled(sockets[1], SIZE, KFD_ALLOC_VRAM, 0x44444444, TIMEOUT_MS));
 	close(sockets[1]);
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	ASSERT_TRUE(WIFEXITED(status));

@@ -207,25 +207,12 @@ TEST_F_TIMEOUT(two, told_of_moves, 400)
 	trace_close();
 }
 
+/* In a child, which stays. */
 static int child_exports(int socket, uint32_t flags)
 {
-	struct kfd_queue queue;
-	struct kfd_dev dev;
-	struct kfd_bo bo;
+	int err = kfd_export_filled(socket, SIZE, flags, 0x44444444, TIMEOUT_MS);
 	char byte;
-	int err, fd;
 
-	err = kfd_open(&dev);
-	if (!err)
-		err = kfd_queue_create(&dev, &queue, RING);
-	if (!err)
-		err = kfd_bo_create(&dev, &bo, SIZE, flags);
-	if (!err)
-		err = gpu_fill(&queue, bo.cpu, 0x44444444);
-	if (!err)
-		err = kfd_export(&dev, bo.handle, O_CLOEXEC, &fd);
-	if (!err)
-		err = send_fd(socket, fd);
 	return err ? err : read(socket, &byte, 1) < 0;
 }
 
