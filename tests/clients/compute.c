@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/child.h"
 #include "common/fair.h"
 #include "common/queue.h"
 #include "common/tap.h"
@@ -232,28 +232,17 @@ static void many(unsigned int queues, unsigned int processes, bool aql)
 	const bool library = is_roomy(queues);
 	unsigned int i, first = aql;
 	pid_t pid[PROCESSES];
-	bool good = true;
-	int status;
 
-	fflush(stdout);
 	for (i = 0; i < processes; i++) {
 		const unsigned int count = queues / processes + (i < queues % processes);
 
-		pid[i] = fork();
-		if (pid[i] < 0)
-			die("fork failed");
+		pid[i] = child_fork();
 		if (pid[i] == 0)
 			exit(rounds(library, first, count));
 		first += count;
 	}
-	for (i = 0; i < processes; i++) {
-		if (waitpid(pid[i], &status, 0) > 0 && WIFEXITED(status) &&
-		    WEXITSTATUS(status) == 0)
-			continue;
-		tap_note("a process ended with status %#x", status);
-		good = false;
-	}
-	tap_ok(good, "%u queues of %u processes write, wait for each other, interrupt",
+	tap_ok(children_succeed(pid, processes),
+	       "%u queues of %u processes write, wait for each other, interrupt",
 	       queues, processes);
 	tap_note("made by %s, %llu ms", library ? "libhsakmt" : "ioctls, for want of memory",
 		 (now_ns() - begin) / 1000000);

@@ -5,12 +5,11 @@
  * they are for, and one that is lost costs time only.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/child.h"
 #include "common/model.h"
 #include "common/tap.h"
 #include "kfd_compute.h"
@@ -215,22 +214,22 @@ static bool have_an_owner(struct client *c)
 	pid_t pid;
 	bool ok;
 
-	fflush(stdout);
 	if (pipe(ready) || pipe(go))
 		die("no pipe");
-	pid = fork();
+	pid = child_fork();
 	if (pid == 0)
 		_exit(bystander(c->queue.aql, ready[1], go[0]));
 	close(ready[1]);
-	ok = pid > 0 && read(ready[0], &word, 1) == 1 && names_one(c) && scans(c);
+	ok = read(ready[0], &word, 1) == 1 && names_one(c) && scans(c);
 	usleep(NOT_MS * 1000);
-	ok &= write(go[1], &word, 1) == 1 && waitpid(pid, &status, 0) == pid && status == 0;
+	if (write(go[1], &word, 1) == 1)
+		status = child_status(pid);
 	if (status)
-		tap_note("status of the other process: 0x%x", status);
+		tap_note("status of the other process: %d", status);
 	close(ready[0]);
 	close(go[0]);
 	close(go[1]);
-	return ok;
+	return ok && status == 0;
 }
 
 /* The device's message to the CPU is lost; what it wrote to memory is not. */

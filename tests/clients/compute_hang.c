@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/child.h"
 #include "common/model.h"
 #include "common/neighbour.h"
 #include "common/tap.h"
@@ -190,15 +190,14 @@ static void left_behind(const struct neighbour *n)
 {
 	unsigned long long begin, took;
 	struct owner owner;
-	int hangs[2], status;
+	int hangs[2];
 	char word;
 	pid_t pid;
 	bool ok;
 
-	fflush(stdout);
 	if (pipe(hangs))
 		die("no pipe");
-	pid = fork();
+	pid = child_fork();
 	if (pid == 0) {
 		own(&owner);
 		ok = !kfd_compute_create(&owner.dev, &owner.queue, &owner.save, false, RING);
@@ -206,11 +205,11 @@ static void left_behind(const struct neighbour *n)
 		_exit(write(hangs[1], &word, 1) != 1);
 	}
 	close(hangs[1]);
-	tap_ok(pid > 0 && read(hangs[0], &word, 1) == 1 && word == 'y',
+	tap_ok(read(hangs[0], &word, 1) == 1 && word == 'y',
 	       "a queue hangs that is not destroyed");
 	neighbour_go(n);
 	begin = now_ns();
-	ok = waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	ok = child_status(pid) == 0;
 	took = since_ms(begin);
 	tap_ok(ok && took < BOUND_MS, "its process ends in bounded time (%llu ms)", took);
 	tap_ok(neighbour_worked(n), "the neighbour's queue goes on with no lost work");

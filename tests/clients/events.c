@@ -4,14 +4,13 @@
  * and traps, as ROCr has it do at the end of a copy. Also interrupts that are
  * lost on their way, and faults of two processes.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/check.h"
+#include "common/child.h"
 #include "common/model.h"
 #include "common/queue.h"
 #include "common/tap.h"
@@ -149,7 +148,7 @@ static int in_child(bool fault)
 	return !(fault ? told_of_fault(&gpu, &queue, &dst) : told_of_refusal(&gpu, &queue));
 }
 
-static pid_t child_start(bool fault, int *go)
+static pid_t start(bool fault, int *go)
 {
 	int ends[2];
 	pid_t pid;
@@ -157,8 +156,7 @@ static pid_t child_start(bool fault, int *go)
 
 	if (pipe(ends))
 		die("no pipe");
-	fflush(stdout);
-	pid = fork();
+	pid = child_fork();
 	if (pid == 0) {
 		close(ends[1]);
 		/* Until the parent says so, or is gone. */
@@ -171,14 +169,9 @@ static pid_t child_start(bool fault, int *go)
 	return pid;
 }
 
-static bool child_succeeds(pid_t pid, int go)
+static bool succeeds(pid_t pid, int go)
 {
-	int status = -1;
-
-	if (write(go, "", 1) != 1)
-		return false;
-	waitpid(pid, &status, 0);
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	return write(go, "", 1) == 1 && child_status(pid) == 0;
 }
 
 int main(void)
@@ -192,8 +185,8 @@ int main(void)
 
 	tap_start();
 	/* Before libhsakmt is opened here. */
-	pid[0] = child_start(true, &go[0]);
-	pid[1] = child_start(false, &go[1]);
+	pid[0] = start(true, &go[0]);
+	pid[1] = start(false, &go[1]);
 
 	gpu_open(&gpu);
 	buffer_create(&gpu, &src, BUFFER_GTT, BYTES);
@@ -208,8 +201,8 @@ int main(void)
 
 	fault = event_new(&gpu, HSA_EVENTTYPE_MEMORY, true);
 	exception = event_new(&gpu, HSA_EVENTTYPE_HW_EXCEPTION, true);
-	tap_ok(child_succeeds(pid[0], go[0]), "a process is told of its fault");
-	tap_ok(child_succeeds(pid[1], go[1]), "a process is told of a refused packet");
+	tap_ok(succeeds(pid[0], go[0]), "a process is told of its fault");
+	tap_ok(succeeds(pid[1], go[1]), "a process is told of a refused packet");
 	tap_ok(!comes(fault, 0) && !comes(exception, 0), "and no other process");
 	tap_ok(copies(&queue, &dst, &src, event, MANY, timeout_ms()), "which goes on");
 

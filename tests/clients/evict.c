@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/check.h"
+#include "common/child.h"
 #include "common/debugfs.h"
 #include "common/pattern.h"
 #include "common/queue.h"
@@ -173,12 +174,8 @@ static int copies(unsigned int who)
 
 static pid_t child(int (*f)(unsigned int), unsigned int who)
 {
-	pid_t pid;
+	const pid_t pid = child_fork();
 
-	fflush(stdout);
-	pid = fork();
-	if (pid < 0)
-		die("fork failed");
 	if (pid == 0)
 		exit(f(who));
 	return pid;
@@ -232,17 +229,15 @@ static void check_told(int fd)
 
 static void in_turn(void)
 {
-	unsigned int i, good = 0;
-	int status, told = watch();
+	const int told = watch();
+	pid_t pid[PROCESSES];
+	unsigned int i;
 
 	trace_clear();
 	for (i = 0; i < PROCESSES; i++)
-		child(copies, i);
-	for (i = 0; i < PROCESSES; i++)
-		if (wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
-			good++;
-	tap_ok(good == PROCESSES, "%u processes with %u %% of VRAM each, all data right",
-	       PROCESSES, PERCENT);
+		pid[i] = child(copies, i);
+	tap_ok(children_succeed(pid, PROCESSES),
+	       "%u processes with %u %% of VRAM each, all data right", PROCESSES, PERCENT);
 	tap_note("%u buffers out, %u home; queues halted %u times",
 		 trace_count("rkfd_evict", NULL), trace_count("rkfd_restore", NULL),
 		 trace_count("rkfd_queue_evict", "reason=eviction"));
@@ -369,21 +364,17 @@ static int writes_by_cpu(unsigned int who)
 
 static void by_cpu(void)
 {
-	unsigned int i, good = 0;
-	int status;
+	pid_t pid[2];
 
 	if (pipe(back) != 0 || pipe(forth) != 0)
 		die("pipe failed");
-	child(takes_much, 1);
-	child(writes_by_cpu, 2);
+	pid[0] = child(takes_much, 1);
+	pid[1] = child(writes_by_cpu, 2);
 	close(back[0]);
 	close(back[1]);
 	close(forth[0]);
 	close(forth[1]);
-	for (i = 0; i < 2; i++)
-		if (wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
-			good++;
-	tap_ok(good == 2, "CPU mappings follow the buffer");
+	tap_ok(children_succeed(pid, 2), "CPU mappings follow the buffer");
 }
 
 int main(void)

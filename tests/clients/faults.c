@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/check.h"
+#include "common/child.h"
 #include "common/debugfs.h"
 #include "common/pattern.h"
 #include "common/queue.h"
@@ -262,17 +262,14 @@ static int in_trouble(const struct scenario *s)
 
 static void run(const struct scenario *s)
 {
-	int status = -1;
-	pid_t pid;
+	const pid_t pid = child_fork();
+	int status;
 
-	fflush(stdout);
-	pid = fork();
 	if (pid == 0)
 		exit(in_trouble(s));
-	waitpid(pid, &status, 0);
-	tap_ok(WIFEXITED(status) && WEXITSTATUS(status) != NO_FAULT,
-	       "%s is seen", s->name);
-	tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == AS_IT_SHOULD,
+	status = child_status(pid);
+	tap_ok(status >= 0 && status != NO_FAULT, "%s is seen", s->name);
+	tap_ok(status == AS_IT_SHOULD,
 	       "%s: the queue can be destroyed, a new one works", s->name);
 	tap_ok(bystander_goes_on(10), "%s: another process goes on", s->name);
 }
@@ -282,7 +279,6 @@ int main(void)
 	const unsigned int count = sizeof(scenarios) / sizeof(scenarios[0]);
 	char base[OBJECTS_SIZE];
 	unsigned int i;
-	int status = -1;
 	pid_t pid;
 
 	tap_start();
@@ -294,16 +290,14 @@ int main(void)
 			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (bystander == MAP_FAILED)
 		die("no shared memory");
-	fflush(stdout);
-	pid = fork();
+	pid = child_fork();
 	if (pid == 0)
 		copy_beside();
 	tap_ok(bystander_goes_on(3), "a bystander copies");
 	for (i = 0; i < count; i++)
 		run(&scenarios[i]);
 	bystander->stop = 1;
-	waitpid(pid, &status, 0);
-	tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+	tap_ok(child_status(pid) == 0,
 	       "the bystander made %u copies without a fault", bystander->copies);
 	tap_ok(debugfs_objects_return_to(base, RETURN_MS), "nothing is left behind");
 	trace_close();

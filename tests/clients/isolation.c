@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/child.h"
 #include "common/debugfs.h"
 #include "common/pattern.h"
 #include "common/tap.h"
@@ -135,15 +135,6 @@ static bool unharmed(struct shared *s)
 	return true;
 }
 
-static int wait_for(pid_t pid)
-{
-	int status;
-
-	if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
-		return -1;
-	return WEXITSTATUS(status);
-}
-
 static void own(struct shared *s, int ready)
 {
 	struct kfd_dev dev;
@@ -172,15 +163,14 @@ static void names(void)
 
 	if (s == MAP_FAILED || pipe(pipes) != 0)
 		die("no shared memory");
-	fflush(stdout);
-	pid = fork();
+	pid = child_fork();
 	if (pid == 0) {
 		if (read(pipes[0], &byte, 1) != 1)
 			exit(1);
 		intrude(s);
 	}
 	own(s, pipes[1]);
-	tap_ok(wait_for(pid) == 0, "an intruder has tried");
+	tap_ok(child_status(pid) == 0, "an intruder has tried");
 	for (i = 0; i < ATTEMPTS; i++)
 		tap_ok(s->attempts & 1 << i, "%s", attempt_name[i]);
 	tap_ok(unharmed(s), "the owner's queues and memory are unharmed");
@@ -236,13 +226,11 @@ static int take_vram(uint64_t bytes, uint64_t piece, bool mark)
 
 static int in_process(uint64_t bytes, uint64_t piece, bool mark)
 {
-	pid_t pid;
+	const pid_t pid = child_fork();
 
-	fflush(stdout);
-	pid = fork();
 	if (pid == 0)
 		_exit(take_vram(bytes, piece, mark));
-	return wait_for(pid);
+	return child_status(pid);
 }
 
 /*

@@ -3,14 +3,12 @@
  * Processes killed in the middle of copies, or with busy compute queues, leave
  * nothing behind: after 100 of them, what debugfs counts is back where it was.
  */
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/busy.h"
 #include "common/check.h"
+#include "common/child.h"
 #include "common/debugfs.h"
 #include "common/queue.h"
 #include "common/tap.h"
@@ -50,40 +48,14 @@ static void copy_for_ever(int ready, unsigned int round)
 	}
 }
 
-/* False if the child did not get as far as its first copies. */
-static bool kill_copies(unsigned int round)
+/* False if the child did not get as far as its first copies, or counts. */
+static bool kill_one(unsigned int round)
 {
-	int pipes[2], status;
-	char byte;
-	bool ready;
-	pid_t pid;
-
-	if (pipe(pipes) != 0)
-		die("pipe failed");
-	fflush(stdout);
-	pid = fork();
-	if (pid < 0)
-		die("fork failed");
-	if (pid == 0) {
-		close(pipes[0]);
-		copy_for_ever(pipes[1], round);
-	}
-	close(pipes[1]);
-	ready = read(pipes[0], &byte, 1) == 1;
-	usleep(random_below(20000));
-	kill(pid, SIGKILL);
-	waitpid(pid, &status, 0);
-	close(pipes[0]);
-	return ready && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-}
-
-/* The same with compute queues. */
-static bool kill_compute(unsigned int round)
-{
-	const pid_t pid = busy_start(2 + round % 4);
+	const pid_t pid = round % 3 == 2 ? busy_start(2 + round % 4) :
+			  child_start(copy_for_ever, round);
 
 	usleep(random_below(20000));
-	return busy_kill(pid);
+	return child_kill(pid);
 }
 
 int main(void)
@@ -101,10 +73,10 @@ int main(void)
 		die("no objects in debugfs");
 	other = busy_start(4);
 	for (i = 0; i < rounds; i++)
-		killed += i % 3 == 2 ? kill_compute(i) : kill_copies(i);
+		killed += kill_one(i);
 	tap_ok(killed == rounds, "%u of %u processes killed in the middle of copies and counts",
 	       killed, rounds);
-	tap_ok(busy_kill(other), "and one that had compute queues all the time");
+	tap_ok(child_kill(other), "and one that had compute queues all the time");
 	tap_ok(debugfs_objects_return_to(base, RETURN_MS),
 	       "VRAM, GTT, VMIDs, doorbells, queues are back at the base line");
 	tap_ok(check_process_copies(), "a copy afterwards");

@@ -4,14 +4,12 @@
  * them than the hardware has VMIDs: those with work take turns, and none is
  * refused.
  */
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/child.h"
 #include "common/pattern.h"
 #include "common/queue.h"
 #include "common/tap.h"
@@ -219,16 +217,12 @@ static void tick(unsigned int count)
 static bool together(unsigned int count, int (*what)(unsigned int who, unsigned int count))
 {
 	pid_t pid[PROCESSES + 1];
-	bool good = true;
 	unsigned int i;
-	int status;
+	bool good;
 
 	memset((void *)shared, 0, sizeof(*shared));
-	fflush(stdout);
 	for (i = 0; i <= count; i++) {
-		pid[i] = fork();
-		if (pid[i] < 0)
-			die("fork failed");
+		pid[i] = child_fork();
 		if (pid[i])
 			continue;
 		if (i < count)
@@ -239,15 +233,8 @@ static bool together(unsigned int count, int (*what)(unsigned int who, unsigned 
 		tick(count);
 		exit(0);
 	}
-	for (i = 0; i < count; i++) {
-		if (waitpid(pid[i], &status, 0) > 0 && WIFEXITED(status) &&
-		    WEXITSTATUS(status) == 0)
-			continue;
-		tap_note("process %u ended with status %#x", i, status);
-		good = false;
-	}
-	kill(pid[count], SIGKILL);
-	waitpid(pid[count], &status, 0);
+	good = children_succeed(pid, count);
+	child_kill(pid[count]);
 	return good;
 }
 
@@ -273,22 +260,15 @@ static void fairness(unsigned int count)
 
 static void at_once(unsigned int count)
 {
-	unsigned int i, good = 0;
-	int status;
+	pid_t pid[PROCESSES];
+	unsigned int i;
 
-	fflush(stdout);
 	for (i = 0; i < count; i++) {
-		const pid_t pid = fork();
-
-		if (pid < 0)
-			die("fork failed");
-		if (pid == 0)
+		pid[i] = child_fork();
+		if (pid[i] == 0)
 			exit(copies(i));
 	}
-	for (i = 0; i < count; i++)
-		if (wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
-			good++;
-	tap_ok(good == count, "%u processes at once", count);
+	tap_ok(children_succeed(pid, count), "%u processes at once", count);
 }
 
 int main(void)

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <amdgpu.h>
 #include <hsakmt/hsakmt.h>
 
+#include "common/child.h"
 #include "common/queue.h"
 #include "common/tap.h"
 #include "kfd_share.h"
@@ -161,16 +161,16 @@ static int exporter(int socket, enum buffer_kind kind)
 
 static void share(enum buffer_kind kind)
 {
-	int out[2], in[2], fd, status = -1, found = -1;
+	int out[2], in[2], fd, status, found;
 	pid_t from, to;
 	char done = 0;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, out) || socketpair(AF_UNIX, SOCK_STREAM, 0, in))
 		die("no sockets");
-	from = fork();
+	from = child_fork();
 	if (from == 0)
 		_exit(exporter(out[1], kind));
-	to = fork();
+	to = child_fork();
 	if (to == 0)
 		_exit((int)importer(in[1]));
 	close(out[1]);
@@ -180,12 +180,12 @@ static void share(enum buffer_kind kind)
 		close(fd);
 	}
 	close(in[0]);
-	waitpid(to, &found, 0);
-	found = WIFEXITED(found) ? WEXITSTATUS(found) : 0;
+	found = child_status(to);
+	if (found < 0)
+		found = 0;
 	if (write(out[0], &done, 1) != 1)
 		tap_note("the exporter is gone");
-	waitpid(from, &status, 0);
-	status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	status = child_status(from);
 	close(out[0]);
 	tap_ok(found & FOUND_REGISTERED, "another process registers %s", buffer_kind_name[kind]);
 	tap_ok(found & FOUND_CONTENT, "its GPU address shows what was in it");

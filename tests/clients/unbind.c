@@ -16,6 +16,7 @@
 
 #include "common/busy.h"
 #include "common/check.h"
+#include "common/child.h"
 #include "common/tap.h"
 #include "kfd_share.h"
 
@@ -127,9 +128,9 @@ int main(void)
 		tap_skip("what another exporter has still can", "no /dev/udmabuf");
 	tap_ok(write_file(DRIVER "/bind", name), "the GPU comes back");
 	tap_ok(check_process_copies(), "and copies, while old files and buffers are open");
-	tap_ok(busy_kill(busy), "who had busy compute queues is still there");
+	tap_ok(child_kill(busy), "who had busy compute queues is still there");
 	busy = busy_start(4);
-	tap_ok(busy_kill(busy), "others have such queues now");
+	tap_ok(child_kill(busy), "others have such queues now");
 
 	drop(&vram);
 	drop(&gtt);

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "busy.h"
+#include "child.h"
 #include "kfd_compute.h"
 #include "tap.h"
 
@@ -92,38 +90,5 @@ static void run(int ready, unsigned int queues)
 
 pid_t busy_start(unsigned int queues)
 {
-	int pipes[2], status;
-	bool ready;
-	char byte;
-	pid_t pid;
-
-	if (pipe(pipes) != 0)
-		die("pipe failed");
-	fflush(stdout);
-	pid = fork();
-	if (pid < 0)
-		die("fork failed");
-	if (pid == 0) {
-		close(pipes[0]);
-		run(pipes[1], queues);
-	}
-	close(pipes[1]);
-	ready = read(pipes[0], &byte, 1) == 1;
-	close(pipes[0]);
-	if (ready)
-		return pid;
-	waitpid(pid, &status, 0);
-	tap_note("a process with compute queues ended with status %#x", status);
-	return 0;
-}
-
-bool busy_kill(pid_t pid)
-{
-	int status;
-
-	if (pid <= 0)
-		return false;
-	kill(pid, SIGKILL);
-	return waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) &&
-	       WTERMSIG(status) == SIGKILL;
+	return child_start(run, queues);
 }

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "check.h"
+#include "child.h"
 #include "pattern.h"
 #include "queue.h"
 #include "tap.h"
@@ -37,11 +35,8 @@ bool check_copies(const struct gpu *gpu)
 
 bool check_process_copies(void)
 {
-	int status;
-	pid_t pid;
+	const pid_t pid = child_fork();
 
-	fflush(stdout);
-	pid = fork();
 	if (pid == 0) {
 		struct gpu gpu;
 		bool ok;
@@ -51,6 +46,5 @@ bool check_process_copies(void)
 		gpu_close();
 		exit(ok ? EXIT_SUCCESS : EXIT_FAILURE);
 	}
-	return pid > 0 && waitpid(pid, &status, 0) == pid &&
-	       WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS;
+	return child_status(pid) == EXIT_SUCCESS;
 }

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "debugfs.h"
 #include "fair.h"
 #include "kfd_compute.h"
@@ -192,20 +192,16 @@ bool fair_measure(unsigned int queues, unsigned int processes, unsigned int ms,
 	unsigned long long end = now_ns() + SETUP_MS * 1000000ull;
 	pid_t pid[FAIR_PROCESSES_MAX];
 	unsigned int i, first = 0;
-	bool good = true;
-	int status;
+	bool good;
 
 	memset(fair, 0, sizeof(*fair));
 	shared = mmap(NULL, PAGES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)
 		die("no shared memory");
-	fflush(stdout);
 	for (i = 0; i < processes; i++) {
 		const unsigned int mine = queues / processes + (i < queues % processes);
 
-		pid[i] = fork();
-		if (pid[i] < 0)
-			die("fork failed");
+		pid[i] = child_fork();
 		if (pid[i] == 0)
 			exit(count(first, mine));
 		first += mine;
@@ -216,13 +212,7 @@ bool fair_measure(unsigned int queues, unsigned int processes, unsigned int ms,
 	if (shared->ready == processes)
 		watch(queues, ms, limit, fair);
 	shared->stop = 1;
-	for (i = 0; i < processes; i++) {
-		if (waitpid(pid[i], &status, 0) > 0 && WIFEXITED(status) &&
-		    WEXITSTATUS(status) == 0)
-			continue;
-		tap_note("a process ended with status %#x", status);
-		good = false;
-	}
+	good = children_succeed(pid, processes);
 	munmap((void *)shared, PAGES);
 	return good && fair->ms;
 }

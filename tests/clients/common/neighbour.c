@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/select.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "kfd_compute.h"
 #include "kfd_event.h"
 #include "neighbour.h"
@@ -71,10 +70,9 @@ void neighbour_start(struct neighbour *n)
 	int to[2], from[2];
 	char word;
 
-	fflush(stdout);
 	if (pipe(to) || pipe(from))
 		die("no pipe");
-	n->pid = fork();
+	n->pid = child_fork();
 	if (n->pid == 0) {
 		close(to[1]);
 		close(from[0]);
@@ -84,7 +82,7 @@ void neighbour_start(struct neighbour *n)
 	close(from[1]);
 	n->to = to[1];
 	n->from = from[0];
-	if (n->pid < 0 || read(n->from, &word, 1) != 1)
+	if (read(n->from, &word, 1) != 1)
 		die("the neighbour does not start");
 }
 
@@ -103,9 +101,6 @@ bool neighbour_worked(const struct neighbour *n)
 
 bool neighbour_ended(struct neighbour *n)
 {
-	int status;
-
 	close(n->to);
-	return waitpid(n->pid, &status, 0) == n->pid && WIFEXITED(status) &&
-	       WEXITSTATUS(status) == 0;
+	return child_status(n->pid) == 0;
 }
