@@ -440,4 +440,4 @@ TEST_F(compute, too_many)
 	EXPECT_EQ(0, kfd_destroy_queue(self->dev.fd, self->args.queue_id));
 }
 
-TEST_HARNESS_MAIN
+KFD_HARNESS_MAIN
