@@ -171,19 +171,11 @@ static bool without_number(struct client *c)
 static bool ignores_old(struct client *c)
 {
 	struct packets p = { 0 };
-	struct aql_packet packet;
 
 	pm4_release(&p, kfd_compute_address(&c->queue, KFD_COMPUTE_FENCE), ++c->queue.fence,
 		    c->id[1]);
-	if (c->queue.aql) {
-		memcpy((char *)c->queue.control.cpu + KFD_COMPUTE_IB, p.dwords, p.count * 4);
-		aql_pm4(&packet, kfd_compute_address(&c->queue, KFD_COMPUTE_IB), p.count, 0);
-		if (!kfd_compute_aql(&c->queue, &packet, 1))
-			return false;
-	} else if (!kfd_compute_pm4(&c->queue, &p)) {
-		return false;
-	}
-	return kfd_compute_wait(&c->queue, KFD_COMPUTE_FENCE, c->queue.fence, SOON_MS) &&
+	return kfd_compute_submit(&c->queue, &p) &&
+	       kfd_compute_wait(&c->queue, KFD_COMPUTE_FENCE, c->queue.fence, SOON_MS) &&
 	       event_wait(&c->dev, c->id[1], NOT_MS) == ETIMEDOUT;
 }
 

@@ -212,6 +212,56 @@ bool kfd_compute_aql(struct kfd_compute *queue, const struct aql_packet *packets
 	return true;
 }
 
+bool kfd_compute_run(struct kfd_compute *queue, uint64_t address, unsigned int dwords)
+{
+	struct aql_packet packet;
+	struct packets p = { 0 };
+
+	if (queue->aql) {
+		aql_pm4(&packet, address, dwords, 0);
+		return kfd_compute_aql(queue, &packet, 1);
+	}
+	pm4_indirect(&p, address, dwords);
+	return kfd_compute_pm4(queue, &p);
+}
+
+bool kfd_compute_submit(struct kfd_compute *queue, const struct packets *packets)
+{
+	if (!queue->aql)
+		return kfd_compute_pm4(queue, packets);
+	memcpy((char *)queue->control.cpu + KFD_COMPUTE_IB, packets->dwords, packets->count * 4);
+	return kfd_compute_run(queue, kfd_compute_address(queue, KFD_COMPUTE_IB), packets->count);
+}
+
+/* Moves packets to @at; gives the place behind them. */
+static uint32_t *put(uint32_t *at, struct packets *packets)
+{
+	memcpy(at, packets->dwords, packets->count * 4);
+	at += packets->count;
+	packets->count = 0;
+	return at;
+}
+
+bool kfd_compute_count(struct kfd_compute *queue, const struct kfd_bo *buffer,
+		       unsigned int packets, uint64_t count, uint64_t gate)
+{
+	uint32_t *const start = buffer->cpu, *loop = start, *at;
+	struct packets p = { 0 };
+
+	if (gate) {
+		pm4_wait_memory(&p, gate, 1);
+		loop = put(start, &p);
+	}
+	for (at = loop; packets; packets--) {
+		pm4_atomic_add64(&p, count, 1);
+		at = put(at, &p);
+	}
+	/* Its own length is part of the loop's. */
+	pm4_chain(&p, (uintptr_t)loop, (unsigned int)(at - loop) + 4);
+	at = put(at, &p);
+	return kfd_compute_run(queue, (uintptr_t)start, (unsigned int)(at - start));
+}
+
 bool kfd_compute_wait(const struct kfd_compute *queue, size_t at, uint64_t value,
 		      unsigned int ms)
 {
@@ -229,15 +279,6 @@ bool kfd_compute_works(struct kfd_compute *queue, unsigned int ms)
 	struct packets p = { 0 };
 
 	pm4_release(&p, kfd_compute_address(queue, KFD_COMPUTE_FENCE), value, 0);
-	if (queue->aql) {
-		struct aql_packet packet;
-
-		memcpy((char *)queue->control.cpu + KFD_COMPUTE_IB, p.dwords, p.count * 4);
-		aql_pm4(&packet, kfd_compute_address(queue, KFD_COMPUTE_IB), p.count, 0);
-		if (!kfd_compute_aql(queue, &packet, 1))
-			return false;
-	} else if (!kfd_compute_pm4(queue, &p)) {
-		return false;
-	}
-	return kfd_compute_wait(queue, KFD_COMPUTE_FENCE, value, ms);
+	return kfd_compute_submit(queue, &p) &&
+	       kfd_compute_wait(queue, KFD_COMPUTE_FENCE, value, ms);
 }

@@ -60,6 +60,17 @@ bool kfd_compute_pm4(struct kfd_compute *queue, const struct packets *packets);
 /* Appends packets to an AQL queue, waiting for room, and rings. */
 bool kfd_compute_aql(struct kfd_compute *queue, const struct aql_packet *packets,
 		     unsigned int count);
+/* Has a queue of either kind run @dwords dwords of PM4 packets at @address, as those do. */
+bool kfd_compute_run(struct kfd_compute *queue, uint64_t address, unsigned int dwords);
+/* Has a queue of either kind run @packets; those of an AQL queue are in its room for packets. */
+bool kfd_compute_submit(struct kfd_compute *queue, const struct packets *packets);
+/*
+ * Has a queue of either kind add 1 to the qword at @count for ever, by a loop of
+ * @packets packets in @buffer. Unless @gate is 0, it waits before that until the
+ * dword there is 1 or more.
+ */
+bool kfd_compute_count(struct kfd_compute *queue, const struct kfd_bo *buffer,
+		       unsigned int packets, uint64_t count, uint64_t gate);
 /* Whether the qword at @at of the page of control becomes @value. */
 bool kfd_compute_wait(const struct kfd_compute *queue, size_t at, uint64_t value,
 		      unsigned int ms);

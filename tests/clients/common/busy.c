@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "busy.h"
@@ -11,32 +10,6 @@
 #define RING_SIZE	(4u << 10)
 /* Packets of a loop. */
 #define LOOP		32u
-
-/* Has a queue count without end. */
-static bool count_on(struct kfd_compute *queue, const struct kfd_bo *loop)
-{
-	const uint64_t start = (uintptr_t)loop->cpu;
-	struct aql_packet packet;
-	struct packets p = { 0 };
-	uint32_t *to = loop->cpu;
-	unsigned int i, dwords = 0;
-
-	for (i = 0; i < LOOP; i++) {
-		p.count = 0;
-		pm4_atomic_add64(&p, kfd_compute_address(queue, KFD_COMPUTE_FENCE), 1);
-		memcpy(to + dwords, p.dwords, p.count * 4);
-		dwords += p.count;
-	}
-	p.count = 0;
-	/* Its own length is part of the buffer's. */
-	pm4_chain(&p, start, dwords + 4);
-	memcpy(to + dwords, p.dwords, p.count * 4);
-	dwords += p.count;
-	p.count = 0;
-	pm4_indirect(&p, start, dwords);
-	aql_pm4(&packet, start, dwords, 0);
-	return queue->aql ? kfd_compute_aql(queue, &packet, 1) : kfd_compute_pm4(queue, &p);
-}
 
 static bool counts(const struct kfd_compute *queue)
 {
@@ -65,20 +38,13 @@ static void run(int ready, unsigned int queues)
 		if (kfd_compute_create(&dev, &queue[i], &save, i & 1, RING_SIZE) ||
 		    kfd_bo_create(&dev, &loop[i], KFD_PAGE, KFD_ALLOC_GTT))
 			exit(2);
-		if (i + 1 < queues && !count_on(&queue[i], &loop[i]))
+		if (i + 1 < queues &&
+		    !kfd_compute_count(&queue[i], &loop[i], LOOP,
+				       kfd_compute_address(&queue[i], KFD_COMPUTE_FENCE), 0))
 			exit(3);
 	}
-	/* In a buffer, so that both kinds can wait for it. */
 	pm4_wait_memory(&p, kfd_compute_address(&queue[queues - 1], KFD_COMPUTE_FENCE), 1);
-	if (queue[queues - 1].aql) {
-		struct aql_packet packet;
-
-		memcpy(loop[queues - 1].cpu, p.dwords, p.count * 4);
-		aql_pm4(&packet, (uintptr_t)loop[queues - 1].cpu, p.count, 0);
-		kfd_compute_aql(&queue[queues - 1], &packet, 1);
-	} else {
-		kfd_compute_pm4(&queue[queues - 1], &p);
-	}
+	kfd_compute_submit(&queue[queues - 1], &p);
 	for (i = 0; i + 1 < queues; i++)
 		if (!counts(&queue[i]))
 			exit(4);

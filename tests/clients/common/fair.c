@@ -52,40 +52,6 @@ static int lend(const struct kfd_dev *dev)
 	return err ? err : kfd_map(dev->fd, args.handle, dev->gpu_id);
 }
 
-/*
- * Has a queue wait for the gate, and then count for ever: its buffer of packets
- * goes on behind its wait.
- */
-static bool count_on(struct kfd_compute *queue, const struct kfd_bo *batch,
-		     volatile uint64_t *count)
-{
-	const uint64_t start = (uintptr_t)batch->cpu;
-	struct aql_packet packet;
-	uint32_t *to = batch->cpu;
-	struct packets p = { 0 };
-	unsigned int i, dwords, loop;
-
-	pm4_wait_memory(&p, (uintptr_t)&shared->gate, 1);
-	loop = p.count;
-	memcpy(to, p.dwords, p.count * 4);
-	dwords = p.count;
-	for (i = 0; i < BATCH; i++) {
-		p.count = 0;
-		pm4_atomic_add64(&p, (uintptr_t)count, 1);
-		memcpy(to + dwords, p.dwords, p.count * 4);
-		dwords += p.count;
-	}
-	p.count = 0;
-	/* Its own length is part of the buffer's. */
-	pm4_chain(&p, start + loop * 4, dwords - loop + 4);
-	memcpy(to + dwords, p.dwords, p.count * 4);
-	dwords += p.count;
-	p.count = 0;
-	pm4_indirect(&p, start, dwords);
-	aql_pm4(&packet, start, dwords, 0);
-	return queue->aql ? kfd_compute_aql(queue, &packet, 1) : kfd_compute_pm4(queue, &p);
-}
-
 /* A process with queues @first to @first + @count. */
 static int count(unsigned int first, unsigned int count)
 {
@@ -100,7 +66,9 @@ static int count(unsigned int first, unsigned int count)
 	for (i = 0; i < count; i++) {
 		if (kfd_compute_create(&dev, &queue[i], &save, i & 1, RING_SIZE) ||
 		    kfd_bo_create(&dev, &batch[i], BATCH_BYTES, KFD_ALLOC_GTT) ||
-		    !count_on(&queue[i], &batch[i], &shared->done[first + i]))
+		    !kfd_compute_count(&queue[i], &batch[i], BATCH,
+				       (uintptr_t)&shared->done[first + i],
+				       (uintptr_t)&shared->gate))
 			return 2;
 		shared->queue[first + i].pid = getpid();
 		shared->queue[first + i].id = queue[i].id;
