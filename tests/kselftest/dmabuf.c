@@ -7,8 +7,10 @@
 #include <drm/amdgpu_drm.h>
 #include <drm/drm.h>
 
+#include "kfd_event.h"
 #include "kfd_harness.h"
 #include "kfd_share.h"
+#include "packets.h"
 
 #define SIZE		(256u * 1024)
 #define RING		(64u * 1024)
@@ -468,6 +470,8 @@ TEST_F(sharing, memory_of_dma_heap)
 static void check_read_only(struct __test_metadata *_metadata, const struct kfd_dev *dev,
 			    struct kfd_queue *queue, int fd)
 {
+	struct kfd_event_data fault = { 0 };
+	struct packets write = { 0 };
 	struct kfd_queue writer;
 	uint64_t handle;
 	struct kfd_bo vram;
@@ -486,8 +490,13 @@ static void check_read_only(struct __test_metadata *_metadata, const struct kfd_
 	EXPECT_EQ(0, gpu_copy(queue, vram.cpu, va, SIZE));
 	EXPECT_EQ(0, unequal(vram.cpu, 0, SIZE));
 	/* What becomes of a queue that tries is another matter. */
+	ASSERT_EQ(0, event_create(dev, KFD_IOC_EVENT_MEMORY, false, &fault.event_id));
 	ASSERT_EQ(0, kfd_queue_create(dev, &writer, RING));
-	gpu_fill(&writer, va, 0x1234, KFD_PAGE);
+	sdma_fill(&write, (uintptr_t)va, 0x1234, KFD_PAGE / 4);
+	kfd_queue_submit(&writer, write.dwords, write.count);
+	EXPECT_EQ(0, event_wait_many(dev, &fault, 1, true, TIMEOUT_MS));
+	EXPECT_EQ((uintptr_t)va, fault.memory_exception_data.va);
+	EXPECT_EQ(1, fault.memory_exception_data.failure.ReadOnly);
 	EXPECT_EQ(0, kfd_queue_destroy(dev, &writer));
 	EXPECT_EQ(0, unequal(p, 0, SIZE));
 	EXPECT_EQ(0, kfd_unmap(dev->fd, handle, dev->gpu_id));
