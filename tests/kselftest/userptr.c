@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include "kfd_event.h"
 #include "kfd_harness.h"
 #include "lend.h"
 #include "packets.h"
@@ -18,7 +19,7 @@
 #define SIZE		(64u << 10)
 #define WAIT_MS		60000u
 /* For what must not come. */
-#define STOPPED_MS	500u
+#define STOPPED_MS	200u
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE	25
@@ -31,11 +32,13 @@ FIXTURE(userptr)
 	struct kfd_bo vram;	/* the other end of copies */
 	uint8_t *mem;		/* the lent memory; also its address on the GPU */
 	uint64_t handle;
+	uint32_t fault;		/* the event */
 };
 
 FIXTURE_SETUP(userptr)
 {
 	ASSERT_EQ(0, kfd_open(&self->dev));
+	ASSERT_EQ(0, event_create(&self->dev, KFD_IOC_EVENT_MEMORY, true, &self->fault));
 	ASSERT_EQ(0, kfd_queue_create(&self->dev, &self->queue, RING_SIZE));
 	ASSERT_EQ(0, kfd_bo_create(&self->dev, &self->vram, SIZE, KFD_ALLOC_VRAM));
 	self->mem = kfd_reserve(SIZE, HUGE);
@@ -54,6 +57,14 @@ static int copy(struct kfd_queue *queue, const void *dst, const void *src,
 	return kfd_queue_copy(queue, (uintptr_t)dst, (uintptr_t)src, SIZE, ms);
 }
 
+static void start_copy(struct kfd_queue *queue, const void *dst, const void *src, size_t bytes)
+{
+	struct packets p = { 0 };
+
+	sdma_copy(&p, (uintptr_t)dst, (uintptr_t)src, bytes);
+	kfd_queue_submit(queue, p.dwords, p.count);
+}
+
 /* A copy from lent memory gives @value everywhere. */
 #define EXPECT_GPU_SEES(value)							\
 	do {									\
@@ -70,9 +81,10 @@ static int copy(struct kfd_queue *queue, const void *dst, const void *src,
 		EXPECT_TRUE(all(self->mem, value, SIZE));			\
 	} while (0)
 
-/* A queue that has come to an address with nothing behind it does no more. */
+/* A queue that has come to an address that it may not use faults, and a moment later does no more. */
 #define EXPECT_QUEUE_STOPPED()							\
 	do {									\
+		EXPECT_EQ(0, event_wait(&self->dev, self->fault, WAIT_MS));	\
 		usleep(100000);							\
 		EXPECT_EQ(ETIMEDOUT, kfd_queue_finish(&self->queue, STOPPED_MS)); \
 	} while (0)
@@ -81,18 +93,18 @@ static int copy(struct kfd_queue *queue, const void *dst, const void *src,
 #define EXPECT_GPU_SEES_NOTHING()						\
 	do {									\
 		memset(self->vram.cpu, 0, SIZE);				\
-		copy(&self->queue, self->vram.cpu, self->mem, STOPPED_MS);	\
-		EXPECT_TRUE(all(self->vram.cpu, 0, SIZE));			\
+		start_copy(&self->queue, self->vram.cpu, self->mem, SIZE);	\
 		EXPECT_QUEUE_STOPPED();						\
+		EXPECT_TRUE(all(self->vram.cpu, 0, SIZE));			\
 	} while (0)
 
 /* A copy to memory that the process may not write faults, and changes nothing. */
 #define EXPECT_GPU_DOES_NOT_WRITE(value)					\
 	do {									\
 		memset(self->vram.cpu, 0xee, SIZE);				\
-		copy(&self->queue, self->mem, self->vram.cpu, STOPPED_MS);	\
-		EXPECT_TRUE(all(self->mem, value, SIZE));			\
+		start_copy(&self->queue, self->mem, self->vram.cpu, SIZE);	\
 		EXPECT_QUEUE_STOPPED();						\
+		EXPECT_TRUE(all(self->mem, value, SIZE));			\
 	} while (0)
 
 /* Ordinary memory of the process, filled with @value and lent. */
@@ -177,7 +189,6 @@ TEST_F(userptr, file_cut)
 {
 	const size_t kept = 5 * KFD_PAGE;
 	int file = memfd_create("userptr", 0);
-	struct packets p = { 0 };
 
 	ASSERT_LE(0, file);
 	ASSERT_EQ(0, ftruncate(file, SIZE));
@@ -193,8 +204,7 @@ TEST_F(userptr, file_cut)
 	EXPECT_TRUE(all(self->vram.cpu, 0x54, kept));
 	/* And nothing behind it. */
 	memset(self->vram.cpu, 0, KFD_PAGE);
-	sdma_copy(&p, (uintptr_t)self->vram.cpu, (uintptr_t)self->mem + kept, KFD_PAGE);
-	kfd_queue_submit(&self->queue, p.dwords, p.count);
+	start_copy(&self->queue, self->vram.cpu, self->mem + kept, KFD_PAGE);
 	EXPECT_QUEUE_STOPPED();
 	EXPECT_TRUE(all(self->vram.cpu, 0, KFD_PAGE));
 }
