@@ -25,7 +25,7 @@
 /* A queue that does not hang leaves at once, however slow the machine. */
 #define DESTROY_MS	1500u
 #define RETURN_MS	10000u
-#define PACE_MS		100u
+#define PACE_MS		130u
 
 static struct aql_signal *inactive_signal(const struct trouble *t)
 {
@@ -233,14 +233,24 @@ static unsigned int logged(const struct trouble *t)
 	return lines;
 }
 
+/* The driver writes ten lines in a second at most: from one start to the next passes some time. */
+static void pace(void)
+{
+	static uint64_t next;
+	const uint64_t now = kfd_now_ms();
+
+	if (now < next)
+		usleep((useconds_t)(next - now) * 1000);
+	next = kfd_now_ms() + PACE_MS;
+}
+
 static void run(struct trouble *t, const struct neighbour *n, const struct scenario *s)
 {
 	const char *kind = s->aql ? "AQL" : "PM4";
 	const unsigned int wanted = s->outcome == WAITS ? 0 : 1;
 	unsigned int lines;
 
-	/* The driver writes ten lines in a second at most. */
-	usleep(PACE_MS * 1000);
+	pace();
 	logged(t);
 	if (!begin(t, s->aql))
 		die("%s: no queues", s->name);

@@ -55,9 +55,9 @@ while [ $cycle -lt $cycles ]; do
 	[ "$now" = "$base" ] || { bad="another base line in cycle $cycle"; break; }
 	"$here/one_copy" || { bad="no copy in cycle $cycle"; break; }
 	waited=0
-	while [ "$(objects)" != "$base" ] && [ $waited -lt 50 ]; do
+	while [ "$(objects)" != "$base" ] && [ $waited -lt 250 ]; do
 		waited=$((waited + 1))
-		sleep 0.1
+		sleep 0.02
 	done
 	[ "$(objects)" = "$base" ] || { bad="left behind in cycle $cycle"; break; }
 done
