@@ -359,9 +359,7 @@ impl Charge {
             self.client.add(Region::Stuck, -bytes);
         }
     }
-}
 
-impl Charge {
     /// Its client is gone, or it goes itself after that.
     pub(super) fn leave(&self, on: bool) {
         let mut sums = self.budget.sums.lock();

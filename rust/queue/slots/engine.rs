@@ -69,9 +69,8 @@ impl State {
     }
 
     fn find(&mut self, rlc: &Rlc) -> Option<&mut Entry> {
-        self.entries
-            .iter_mut()
-            .find(|entry| core::ptr::eq(&*entry.rlc, rlc))
+        let index = self.position(rlc)?;
+        self.entries.get_mut(index)
     }
 
     /// Which slots somebody is in whose seat is meant, a bit each.
