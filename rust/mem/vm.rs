@@ -6,6 +6,7 @@ mod lent;
 mod mapping;
 mod moved;
 mod moving;
+mod retry;
 mod table;
 mod vmid;
 

@@ -6,7 +6,12 @@
 //! Two things write these entries: [`Vm::attach`] with [`Vm`]'s lock, which may change the tables' shape, and the
 //! notifier, which may not take that lock, since memory is allocated under it. Between them is [`Lent`]'s own lock.
 
-use super::{mapping::Mapping, table::Reserved, Vm};
+use super::{
+    mapping::Mapping,
+    retry::{Retry, RUN, SOON_MS},
+    table::Reserved,
+    Vm,
+};
 use crate::{
     ip::gmc::Flush,
     kern::{
@@ -39,19 +44,11 @@ use kernel::{
 
 /// How often a range that changes under the hand is tried at once.
 const TRIES: u32 = 8;
-/// Ranges that one run of the work item restores, at most.
-const RUN: u32 = 256;
-/// How long after a change it is looked what there is now, milliseconds: others may follow.
-const FIRST_DELAY_MS: u32 = 1;
-/// The same when there were changes during a try.
-const NEXT_DELAY_MS: u32 = 4;
-/// The longest time between two tries, log2 of milliseconds.
-const MOST_DELAY: u32 = 8;
+/// How long after a try during which there were changes it is looked what there is now, milliseconds.
+const CHANGED_MS: u32 = 4;
 /// How long the queues may run at least before they are halted again, so that they get somewhere however fast the
 /// process changes its memory. When it is others who change it (reclaim, compaction) they are not held up.
 const LEAST_RUN_MS: i64 = 10;
-/// So many runs in a row may fail before the queues go on without a range: half a minute.
-const MOST_FAILURES: u32 = 120;
 
 /// What the GPU has of the range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +88,7 @@ pub(super) struct Evicted {
     /// When the queues were let on again.
     since: Option<Instant<Monotonic>>,
     /// Runs of the work item, since the queues last ran, that did not get the pages they wanted.
-    failures: u32,
+    retry: Retry,
 }
 
 impl Lent {
@@ -161,7 +158,7 @@ impl Watcher for Lent {
         let (start, size) = (self.range.start(), self.range.size());
         trace::unmap(self.vm.group.pid(), start, size, written);
         drop(state);
-        self.vm.restore_in(FIRST_DELAY_MS);
+        self.vm.restore_in(SOON_MS);
     }
 }
 
@@ -201,7 +198,7 @@ impl Vm {
                     lent.invalid.store(true, Release);
                 }
                 drop(state);
-                self.restore_in(FIRST_DELAY_MS);
+                self.restore_in(SOON_MS);
                 Ok(())
             }
             done => done,
@@ -313,7 +310,7 @@ impl Vm {
                 Ok(()) => {}
                 // The process is being ended, which destroys its queues: they stay off until then.
                 Err(error) if error == ESRCH => return,
-                Err(error) if error != EAGAIN && self.evicted.lock().failures >= MOST_FAILURES => {
+                Err(error) if error != EAGAIN && self.evicted.lock().retry.is_enough() => {
                     self.give_up(&mapping, error);
                 }
                 Err(error) => {
@@ -324,16 +321,16 @@ impl Vm {
         }
         let mut evicted = self.evicted.lock();
         if evicted.invalid == 0 {
-            evicted.failures = 0;
+            evicted.retry = Retry::default();
             evicted.halt = None;
             evicted.since = Some(Instant::now());
             return;
         }
-        let mut delay = NEXT_DELAY_MS;
-        if failed {
-            delay = FIRST_DELAY_MS << evicted.failures.min(MOST_DELAY);
-            evicted.failures = evicted.failures.saturating_add(1);
-        }
+        let delay = if failed {
+            evicted.retry.fail()
+        } else {
+            CHANGED_MS
+        };
         drop(evicted);
         self.restore_in(delay);
     }

@@ -2,9 +2,13 @@
 //! Imported memory that its exporter moves, in an address space that maps it: as with lent memory the queues are halted and the entries
 //! cleared before it goes, and a work item maps what there is then.
 
-use super::Vm;
+use super::{
+    retry::{Retry, RUN, SOON_MS},
+    Vm,
+};
 use crate::{
     ip::gmc::Flush,
+    kern::ratelimit::dev_warn_ratelimited,
     mem::{
         bo::Bo,
         group::{Halt, HaltGuard},
@@ -16,15 +20,6 @@ use kernel::{
     sync::{aref::ARef, Arc},
 };
 
-/// When it is looked for what has moved, milliseconds.
-const SOON_MS: u32 = 1;
-/// The longest time between two tries, log2 of milliseconds.
-const MOST_DELAY: u32 = 8;
-/// So many runs may fail in a row before the queues go on without it: half a minute.
-const MOST_FAILURES: u32 = 120;
-/// Buffers that one run of the work item restores, at most.
-const RUN: u32 = 256;
-
 /// What keeps the queues off while imported memory moves.
 #[derive(Default)]
 pub(super) struct Moved {
@@ -32,7 +27,7 @@ pub(super) struct Moved {
     /// How often something has moved.
     count: u64,
     /// Runs of the work item in a row that could not restore everything.
-    failures: u32,
+    retry: Retry,
 }
 
 impl Vm {
@@ -60,12 +55,12 @@ impl Vm {
 
     /// Maps imports that have moved, and lets the queues go on when none is left. Otherwise it is tried again, later and later.
     pub(super) fn restore_moved(self: &Arc<Self>) {
-        let (count, failures) = {
+        let (count, is_enough) = {
             let moved = self.moved.lock();
             if moved.halt.is_none() {
                 return;
             }
-            (moved.count, moved.failures)
+            (moved.count, moved.retry.is_enough())
         };
         let mut done = false;
         for _ in 0..RUN {
@@ -78,11 +73,11 @@ impl Vm {
                 continue;
             };
             let passing = [ENOMEM, EINTR, EAGAIN, EBUSY, ETIMEDOUT].contains(&error);
-            if passing && failures < MOST_FAILURES {
+            if passing && !is_enough {
                 break;
             }
             let pid = self.group.pid();
-            dev_warn!(
+            dev_warn_ratelimited!(
                 self.gpu.dev,
                 "memory that process {pid} imports cannot be had: {error:?}\n"
             );
@@ -92,13 +87,10 @@ impl Vm {
         let mut moved = self.moved.lock();
         if done && moved.count == count {
             moved.halt = None;
-            moved.failures = 0;
+            moved.retry = Retry::default();
             return;
         }
-        if !done {
-            moved.failures = moved.failures.saturating_add(1);
-        }
-        let delay = SOON_MS << moved.failures.min(MOST_DELAY);
+        let delay = if done { SOON_MS } else { moved.retry.fail() };
         drop(moved);
         self.restore_in(delay);
     }
