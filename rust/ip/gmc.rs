@@ -160,11 +160,13 @@ impl Gmc {
         for hub in hubs.each() {
             hub.set_base(vmid, root);
         }
-        hubs.invalidate(&self.hdp, vmid, Flush::Heavyweight)
+        // Who had the VMID before has left no translation in it, see `unbind`.
+        self.hdp.flush();
+        Ok(())
     }
 
-    /// Takes the tables from `vmid`; when it returns Ok no access through them is under way. Its queues have
-    /// been stopped before. Sleeps.
+    /// Takes the tables from `vmid`; when it returns Ok no access through them is under way, and no translation is left.
+    /// Its queues have been stopped before. Sleeps.
     pub(crate) fn unbind(&self, vmid: Vmid) -> Result {
         let hubs = self.hubs.lock();
         for hub in hubs.each() {

@@ -200,7 +200,7 @@ impl Vm {
     /// Makes changed page tables known to the GPU. Without the VM's lock, too: either the VMID is seen here, or it is
     /// bound later, and the tables are read after that.
     fn flush(&self, kind: Flush) -> Result {
-        // Nothing is cached without a VMID: it is flushed when it is bound.
+        // Nothing is cached without a VMID: it was flushed when it was taken from who had it before.
         if let Some(bound) = &*self.bound.lock() {
             self.gpu.gmc.flush(bound.vmid(), kind)?;
         }
