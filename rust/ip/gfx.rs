@@ -11,7 +11,7 @@ use kernel::time::Delta;
 use hw::bits::lo;
 use hw::ip::{Block, Ip};
 use hw::mqd::hqd::HqdImage;
-use hw::queue::{Hqd, MEC1, MEC_PIPES};
+use hw::queue::{Hqd, MEC1, MEC_PIPES, USER_HQDS};
 use hw::va::SH_MEM_BASES;
 
 use crate::kern::mmio::Mmio;
@@ -52,17 +52,34 @@ pub(crate) struct Gfx {
     regs: Window,
     /// Held while a bank is selected. Nothing else is taken, waited for or allocated under it.
     #[pin]
-    selection: Mutex<()>,
+    banks: Mutex<Banks>,
     /// Held while MEC_CNTL changes, also while a pipe is in reset: so that a pipe that leaves its reset does not let MECs
-    /// run that were halted meanwhile. Nothing is taken or allocated under it.
+    /// run that were halted meanwhile. Nothing is allocated under it.
     #[pin]
     control: Mutex<()>,
+}
+
+/// What the registers of MEC1's HQDs without a queue hold, by the HQD's index, where that is known.
+struct Banks {
+    held: KVec<Option<HqdImage>>,
+}
+
+impl Banks {
+    fn hold(&mut self, hqd: Hqd, image: Option<HqdImage>) {
+        if let Some(held) = self.held.get_mut(usize::from(hqd.index())) {
+            *held = image;
+        }
+    }
+
+    fn take(&mut self, hqd: Hqd) -> Option<HqdImage> {
+        self.held.get_mut(usize::from(hqd.index()))?.take()
+    }
 }
 
 /// A selected bank; what there is one of is selected again when this is dropped.
 struct Bank<'a> {
     regs: &'a Window,
-    _lock: MutexGuard<'a, ()>,
+    banks: MutexGuard<'a, Banks>,
 }
 
 impl Bank<'_> {
@@ -94,10 +111,13 @@ impl Gfx {
     /// The block of the ASIC whose blocks are `ips`; ENODEV if it has none. ENOMEM.
     pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [Ip]) -> Result<Arc<Self>> {
         let regs = Window::new(mmio, ips, Block::Gc, 0)?;
+        let banks = Banks {
+            held: KVec::from_elem(None, USER_HQDS.into(), GFP_KERNEL)?,
+        };
         Arc::pin_init(
             pin_init!(Self {
                 regs,
-                selection <- new_mutex!((), "Gfx::selection"),
+                banks <- new_mutex!(banks, "Gfx::banks"),
                 control <- new_mutex!((), "Gfx::control"),
             }),
             GFP_KERNEL,
@@ -106,7 +126,7 @@ impl Gfx {
 
     fn select(&self, select: Select) -> Bank<'_> {
         let bank = Bank {
-            _lock: self.selection.lock(),
+            banks: self.banks.lock(),
             regs: &self.regs,
         };
         bank.set(select);
@@ -191,11 +211,12 @@ impl Gfx {
     /// Loads a queue into `hqd`, which is free, and has it go on where it was. A doorbell that rings from now on finds
     /// it, and one that has rung before is found by polling the write pointer once.
     pub(crate) fn load(self: &Arc<Self>, hqd: Hqd, image: &HqdImage) -> HqdGuard {
-        let bank = self.bank(hqd);
+        let mut bank = self.bank(hqd);
         let r = bank.regs;
         // With the doorbell enabled before the write pointer is polled: none falls in between.
-        for (n, dword) in (0..).zip(image.started().dwords()) {
-            r.write(regs::HQD.nth(n, 1), *dword);
+        let held = bank.banks.take(hqd);
+        for (n, value) in image.started().writes(held.as_ref()) {
+            r.write(regs::HQD.nth(n, 1), value);
         }
         r.write(regs::CP_PQ_WPTR_POLL_CNTL1, bit(hqd.poll_bit()));
         r.write(regs::CP_HQD_EOP_RPTR, image.eop_started());
@@ -203,6 +224,7 @@ impl Gfx {
         HqdGuard {
             gfx: self.clone(),
             hqd,
+            has_left: false,
         }
     }
 
@@ -221,14 +243,20 @@ impl Gfx {
         );
         fsleep(RESET_PAUSE);
         self.regs.write(regs::CP_MEC_CNTL, with(control, pipes, 0));
+        let mut banks = self.banks.lock();
+        for hqd in (0..USER_HQDS).filter_map(Hqd::new) {
+            if hqd.pipe() == pipe {
+                banks.hold(hqd, None);
+            }
+        }
     }
 }
 
-/// A queue in an HQD. Who drops it has seen that the HQD is not active, or else it is reset, and nobody looks whether
-/// that helped.
+/// A queue in an HQD. Unless it has left when this is dropped it is reset, and nobody looks whether that helped.
 pub(crate) struct HqdGuard {
     gfx: Arc<Gfx>,
     hqd: Hqd,
+    has_left: bool,
 }
 
 impl HqdGuard {
@@ -252,6 +280,12 @@ impl HqdGuard {
         );
     }
 
+    /// The HQD is not active any more. The CP has saved its registers in `image`, unless it was reset.
+    pub(crate) fn left(mut self, image: Option<HqdImage>) {
+        self.has_left = true;
+        self.gfx.banks.lock().hold(self.hqd, image);
+    }
+
     fn dequeue(&self, bank: &Bank<'_>, how: u32) {
         bank.regs.write(
             regs::CP_HQD_DEQUEUE_REQUEST,
@@ -268,7 +302,7 @@ impl HqdGuard {
 
 impl Drop for HqdGuard {
     fn drop(&mut self) {
-        if self.is_active() {
+        if !self.has_left && self.is_active() {
             self.reset();
         }
     }

@@ -29,6 +29,13 @@ const WG_STATE_OFFSET: usize = 176 - HQD.start;
 const PQ_WPTR_LO: usize = 182 - HQD.start;
 const PQ_WPTR_HI: usize = 183 - HQD.start;
 
+/// Dwords of a descriptor whose registers do something when they are written, or have bits that the CP sets and does not
+/// save: CP_HQD_ACTIVE, PERSISTENT_STATE, QUANTUM, PQ_RPTR, PQ_DOORBELL_CONTROL, PQ_CONTROL, DEQUEUE_REQUEST,
+/// HQ_STATUS0, CP_MQD_CONTROL, EOP_CONTROL, EOP_RPTR and WPTR, PQ_WPTR.
+const LIVE: [usize; 14] = [
+    130, 132, 135, 138, 143, 145, 152, 160, 162, 167, 168, 169, 182, 183,
+];
+
 const DOORBELL_EN: Field = Field::bit(30);
 const QUEUE_SIZE: Field = Field::new(5, 0);
 const INIT_FETCHER: Field = Field::bit(31);
@@ -103,6 +110,19 @@ impl HqdImage {
         started.0[PQ_WPTR_LO] = lo(pointer);
         started.0[PQ_WPTR_HI] = hi(pointer);
         started
+    }
+
+    /// What is to be written to the registers of an HQD without a queue, by place and value. If the last queue there has
+    /// left by itself, `before` is its image as the CP has saved it: what the registers hold. What is the same is left
+    /// out then: a write may take long, and queues may change often.
+    #[inline]
+    pub fn writes<'a>(&'a self, before: Option<&'a Self>) -> impl Iterator<Item = (u32, u32)> + 'a {
+        let is_held = move |&(n, value): &(usize, u32)| {
+            before.is_some_and(|before| before.0[n] == value) && !LIVE.contains(&(HQD.start + n))
+        };
+        let all = self.0.iter().copied().enumerate();
+        all.filter(move |dword| !is_held(dword))
+            .map(|(n, value)| (n as u32, value))
     }
 
     /// CP_HQD_EOP_RPTR with the bit that starts the fetcher.

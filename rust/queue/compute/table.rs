@@ -85,12 +85,13 @@ impl Entry {
 
     /// It has left the hardware.
     pub(super) fn left(&mut self) {
+        let image = self.queue.descriptor.image().ok();
+        self.midway = image.is_some_and(|image| image.is_midway());
+        let is_saved = matches!(self.seat, Seat::Leaving(_, Step::Drain));
         self.reseat(|loaded| {
-            drop(loaded);
+            loaded.hqd.left(image.filter(|_| is_saved));
             Seat::Out
         });
-        let image = self.queue.descriptor.image();
-        self.midway = image.is_ok_and(|image| image.is_midway());
     }
 
     /// Its place among those that take turns: by process, then by number.

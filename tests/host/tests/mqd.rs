@@ -208,6 +208,38 @@ fn saved(read: u32, write: u64) -> HqdImage {
 }
 
 #[test]
+fn registers_that_hold_what_they_are_to_hold_are_not_written() {
+    let mut before = *ComputeMqd::new(&compute_queue(Format::Aql)).hqd().dwords();
+    let all = HqdImage::new(before);
+    assert_eq!(all.writes(None).count(), before.len());
+    for (n, value) in all.writes(None) {
+        assert_eq!(before[n as usize], value);
+    }
+    // It has left in an indirect buffer.
+    before[146 - 128] = 0x1000;
+    let mut queue = compute_queue(Format::Pm4);
+    queue.mqd_address += 0x1000;
+    let after = ComputeMqd::new(&queue).hqd();
+    let writes: Vec<_> = after.writes(Some(&HqdImage::new(before))).collect();
+    let is_written = |dword: u32| writes.iter().any(|&(n, _)| n == dword - 128);
+    for (n, value) in &writes {
+        assert_eq!(after.dwords()[*n as usize], *value);
+    }
+    // What differs.
+    for dword in [128, 146, 181] {
+        assert!(is_written(dword), "{dword}");
+    }
+    // What does something: states, pointers, the doorbell.
+    for dword in [
+        130, 132, 135, 138, 143, 145, 152, 160, 162, 167, 168, 169, 182, 183,
+    ] {
+        assert!(is_written(dword), "{dword}");
+    }
+    // The rest is the same.
+    assert_eq!(writes.len(), 17);
+}
+
+#[test]
 fn a_saved_image_can_be_loaded_elsewhere() {
     let mut image = saved(0, 0);
     image.prepare(12);
