@@ -35,6 +35,17 @@ static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
 /// DEQUEUE_REQ: waves are killed.
 const RESET_WAVES: u32 = 2;
 
+/// What the front end does for a queue between packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Errand {
+    /// Reads the AQL read index from its MQD.
+    Restore,
+    /// Takes it off.
+    Dequeue,
+    /// Reads its write pointer from memory.
+    Poll,
+}
+
 /// How a queue hangs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hang {
@@ -250,19 +261,18 @@ impl Hqd {
         self.dequeue = true;
     }
 
-    /// Whether a dequeue request can be taken now.
-    pub fn wants_off(&self) -> bool {
-        self.active && self.dequeue && !self.executing && !self.is_hung()
-    }
-
-    /// Whether the write pointer is to be read from memory now.
-    pub fn wants_poll(&self) -> bool {
-        self.poll && self.is_free()
-    }
-
-    /// Whether the AQL read index is to be read from the MQD now.
-    pub fn wants_index(&self) -> bool {
-        self.restore && self.active && !self.executing
+    /// What the front end can do for it now, before its next packet.
+    pub fn errand(&self) -> Option<Errand> {
+        let between = self.active && !self.executing;
+        if between && self.restore {
+            Some(Errand::Restore)
+        } else if between && self.dequeue && !self.is_hung() {
+            Some(Errand::Dequeue)
+        } else if self.poll && self.is_free() {
+            Some(Errand::Poll)
+        } else {
+            None
+        }
     }
 
     /// The AQL read index in the MQD is `index`: a ring that is full looks as if it were empty in PQ_RPTR.

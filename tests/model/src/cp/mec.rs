@@ -2,11 +2,13 @@
 //! Both MECs: their HQDs, and the thread that gives them turns. Packets are short, so one thread does for all.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::execute::{address_space, Executor, Outcome, Step, Work};
-use super::hqd::{Hang, Hqd};
+use super::hqd::{Errand, Hang, Hqd};
 use super::interrupt::Exception;
 use super::job::Job;
 use super::kiq::{self, Role};
@@ -48,15 +50,29 @@ pub(super) struct State {
     pub(super) list: Option<Runlist>,
     /// A queue that hangs was reported in the MQD of the HIQ.
     reported: bool,
+    /// A queue may want something that comes before all packets.
+    pub(super) errands: bool,
 }
 
 /// The compute front end.
 pub struct Cp {
     state: Mutex<State>,
+    /// How many accesses to registers and doorbells are under way: the next packet waits for them, as the lock alone
+    /// would let the thread that executes packets have it again and again.
+    accesses: AtomicUsize,
     /// Something changed that may give work.
     pub(super) work: Condvar,
     /// A packet ended.
     quiet: Condvar,
+}
+
+/// An access to registers or doorbells, until it is dropped.
+pub(super) struct Access<'a>(&'a AtomicUsize);
+
+impl Drop for Access<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
 }
 
 /// What the front end does next.
@@ -73,6 +89,16 @@ enum Choice<'a> {
     Poll(MutexGuard<'a, State>, Slot),
     /// Nothing until then, or until something changes.
     Wait(MutexGuard<'a, State>, Option<Instant>),
+}
+
+impl Errand {
+    fn choice(self, state: MutexGuard<'_, State>, slot: Slot) -> Choice<'_> {
+        match self {
+            Errand::Restore => Choice::Restore(state, slot),
+            Errand::Dequeue => Choice::Dequeue(state, slot),
+            Errand::Poll => Choice::Poll(state, slot),
+        }
+    }
 }
 
 impl Cp {
@@ -94,7 +120,9 @@ impl Cp {
                 vmids_used: 0,
                 list: None,
                 reported: false,
+                errands: false,
             }),
+            accesses: AtomicUsize::new(0),
             work: Condvar::new(),
             quiet: Condvar::new(),
         }
@@ -102,6 +130,12 @@ impl Cp {
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An access begins.
+    pub(super) fn access(&self) -> Access<'_> {
+        self.accesses.fetch_add(1, Ordering::Acquire);
+        Access(&self.accesses)
     }
 
     /// The state when no user packet of these queues is being executed. The kernel's may be what asks for this.
@@ -156,6 +190,9 @@ impl Cp {
     /// The front end's thread: executes packets until one is a model error.
     pub fn run(&self, gpu: &Gpu) -> Result<()> {
         loop {
+            while self.accesses.load(Ordering::Relaxed) > 0 {
+                thread::yield_now();
+            }
             if let Some(until) = self.turn(gpu)? {
                 let (state, until) = until;
                 drop(wait_until(&self.work, state, until));
@@ -210,6 +247,17 @@ impl Cp {
             Some(at) => next = Some(next.map_or(at, |next| next.min(at))),
             None => {}
         }
+        if state.errands {
+            // Without waiting for the turn of the queue.
+            let slots = Slot::all().filter(|&slot| !is_stopped(control, slot));
+            let errand = slots
+                .filter_map(|slot| Some((slot, state.hqds[slot.index()].errand()?)))
+                .next();
+            if let Some((slot, errand)) = errand {
+                return errand.choice(state, slot);
+            }
+            state.errands = false;
+        }
         let stay = state.slice_end.is_some_and(|end| now < end);
         let first = state.current + usize::from(!stay);
         for n in 0..SLOTS {
@@ -219,14 +267,8 @@ impl Cp {
             if !hqd.is_active() || is_stopped(control, slot) {
                 continue;
             }
-            if hqd.wants_index() {
-                return Choice::Restore(state, slot);
-            }
-            if hqd.wants_off() {
-                return Choice::Dequeue(state, slot);
-            }
-            if hqd.wants_poll() {
-                return Choice::Poll(state, slot);
+            if let Some(errand) = hqd.errand() {
+                return errand.choice(state, slot);
             }
             if paused && hqd.vmid() != 0 {
                 continue;

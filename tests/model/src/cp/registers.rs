@@ -45,6 +45,7 @@ impl Cp {
             return None;
         }
         let slot = selected(&gpu.regs);
+        let _access = self.access();
         Some(slot.map_or(0, |slot| self.state().hqds[slot.index()].read(reg)))
     }
 
@@ -52,6 +53,7 @@ impl Cp {
     /// off takes effect when the packet at hand has ended.
     pub fn write(&self, gpu: &Gpu, reg: Reg, value: u32) -> Result<bool> {
         let regs = &gpu.regs;
+        let _access = self.access();
         match reg {
             gc::CP_MEC_CNTL => {
                 let mut state = self.quiesce(|slot| is_stopped(value, slot));
@@ -84,6 +86,7 @@ impl Cp {
                         state.hqds[slot.index()].request_poll();
                     }
                 }
+                state.errands = true;
             }
             gc::CP_PQ_WPTR_POLL_CNTL => {}
             _ if hqd::owns(reg) => {
@@ -112,6 +115,7 @@ impl Cp {
         }
         // Most writes are of a load, which only the last of them starts.
         if hqd.is_active() {
+            state.errands = true;
             self.work.notify_all();
         }
         Ok(())
@@ -122,6 +126,7 @@ impl Cp {
         if !cp_pq_status::DOORBELL_ENABLE.is_set(gpu.regs.get(gc::CP_PQ_STATUS)) {
             return Ok(false);
         }
+        let _access = self.access();
         let mut state = self.state();
         let owner = Slot::all().find(|slot| state.hqds[slot.index()].owns_doorbell(index));
         let known = match owner {

@@ -368,6 +368,31 @@ fn doorbells_need_to_be_enabled() {
 }
 
 #[test]
+fn a_dequeue_request_does_not_wait_for_turns() {
+    let mut rig = Rig::new();
+    let mut queues: Vec<_> = (0..4)
+        .map(|pipe| rig.running([1, pipe, 0], 8, false))
+        .collect();
+    for queue in &mut queues {
+        for n in 0..8 {
+            let packet = write(queue.data(), n);
+            rig.put(queue, &packet);
+        }
+        rig.knock(queue);
+    }
+    assert!(rig.gpu.cp.step(&rig.gpu).unwrap());
+    // The last in the order of turns.
+    let last = &queues[3];
+    rig.set_hqd(last, gc::CP_HQD_DEQUEUE_REQUEST, 1);
+    assert!(rig.gpu.cp.step(&rig.gpu).unwrap());
+    assert!(!rig.is_active(last));
+    rig.settle().unwrap();
+    for queue in &queues[..3] {
+        assert_eq!(rig.reported(queue), queue.wptr);
+    }
+}
+
+#[test]
 fn state_goes_to_the_mqd_and_back() {
     let mut rig = Rig::new();
     let mut queue = rig.running([1, 3, 7], 8, false);
