@@ -76,7 +76,8 @@ impl Banks {
     }
 }
 
-/// A selected bank; what there is one of is selected again when this is dropped.
+/// A selected bank, until this is dropped. It then stays selected, as whoever accesses registers of a bank selects one
+/// first.
 struct Bank<'a> {
     regs: &'a Window,
     banks: MutexGuard<'a, Banks>,
@@ -91,12 +92,6 @@ impl Bank<'_> {
                 | grbm_gfx_cntl::QUEUEID.put(select.queue.into())
                 | grbm_gfx_cntl::VMID.put(select.vmid),
         );
-    }
-}
-
-impl Drop for Bank<'_> {
-    fn drop(&mut self) {
-        self.regs.write(regs::GRBM_GFX_CNTL, 0);
     }
 }
 
@@ -192,11 +187,17 @@ impl Gfx {
         self.halt(false);
     }
 
-    /// Halts the MECs, whatever they are doing. Sleeps.
+    /// Halts the MECs, whatever they are doing, and selects the bank that is selected out of reset. Sleeps.
     pub(crate) fn stop(&self) {
         self.regs
             .update(regs::CP_PQ_STATUS, &[(cp_pq_status::DOORBELL_ENABLE, 0)]);
         self.halt(true);
+        drop(self.select(Select {
+            me: 0,
+            pipe: 0,
+            queue: 0,
+            vmid: 0,
+        }));
     }
 
     fn halt(&self, halt: bool) {

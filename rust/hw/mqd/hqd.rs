@@ -30,11 +30,9 @@ const PQ_WPTR_LO: usize = 182 - HQD.start;
 const PQ_WPTR_HI: usize = 183 - HQD.start;
 
 /// Dwords of a descriptor whose registers do something when they are written, or have bits that the CP sets and does not
-/// save: CP_HQD_ACTIVE, PERSISTENT_STATE, QUANTUM, PQ_RPTR, PQ_DOORBELL_CONTROL, PQ_CONTROL, DEQUEUE_REQUEST,
-/// HQ_STATUS0, CP_MQD_CONTROL, EOP_CONTROL, EOP_RPTR and WPTR, PQ_WPTR.
-const LIVE: [usize; 14] = [
-    130, 132, 135, 138, 143, 145, 152, 160, 162, 167, 168, 169, 182, 183,
-];
+/// save: CP_HQD_PERSISTENT_STATE, QUANTUM, PQ_RPTR, PQ_DOORBELL_CONTROL, PQ_CONTROL, HQ_STATUS0, CP_MQD_CONTROL,
+/// EOP_CONTROL, EOP_RPTR, EOP_WPTR, PQ_WPTR. ACTIVE and DEQUEUE_REQUEST are 0 when a queue has left.
+const LIVE: [usize; 12] = [132, 135, 138, 143, 145, 160, 162, 167, 168, 169, 182, 183];
 
 const DOORBELL_EN: Field = Field::bit(30);
 const QUEUE_SIZE: Field = Field::new(5, 0);
