@@ -120,8 +120,14 @@ impl Shared {
     /// has not had its turn will have had it.
     fn fill(&self, table: &mut Table) -> Option<i64> {
         match self.load_all(table) {
-            Ok(()) => None,
-            Err(Full::Hqds) => make_room(table),
+            Ok(()) => {
+                table.set_crowded(false);
+                None
+            }
+            Err(Full::Hqds) => {
+                table.set_crowded(true);
+                make_room(table)
+            }
             Err(Full::Vmids(ms)) => Some(ms),
         }
     }
@@ -255,11 +261,7 @@ fn make_room(table: &mut Table) -> Option<i64> {
     let waiting = table.waiting().min(LEAVE_AT_ONCE);
     while table.leaving() < waiting {
         match table.next_to_leave() {
-            Some((index, left)) if left <= 0 => {
-                if let Some(entry) = table.entries.get_mut(index) {
-                    entry.leave();
-                }
-            }
+            Some((index, left)) if left <= 0 => table.end_turn(index),
             Some((_, left)) => return Some(left),
             None => return None,
         }

@@ -10,9 +10,15 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::{Instant, Monotonic};
 
-/// How long a queue with work stays at least while another waits, milliseconds. Always the same, so that one turn is
-/// worth as much as another; loads, which may take longer, come one by one.
-pub(super) const QUANTUM_MS: i64 = 40;
+/// How long a queue with work stays while another waits, milliseconds; longer where loads, which come one by one, take
+/// that long.
+pub(super) const QUANTUM_MS: i64 = 20;
+/// How many of the last turns, about, say how long a turn usually is.
+const USUAL_TURNS: i64 = 64;
+/// The most that a queue is to make up for, or is owed, because its turns were not as long as usual, milliseconds.
+const MOST_AHEAD_MS: i64 = 2 * QUANTUM_MS;
+/// The most of that in one turn.
+const MOST_REPAID_MS: i64 = QUANTUM_MS * 3 / 4;
 /// How long a queue that does not hang takes to leave, milliseconds.
 const LEAVE_MS: i64 = 100;
 /// A queue on the hardware. It leaves its HQD before its VMID.
@@ -54,6 +60,8 @@ pub(super) struct Entry {
     pub(super) off: u32,
     /// How many turns it has had.
     turns: u64,
+    /// By how many milliseconds its turns were longer than usual: that is taken off those to come.
+    ahead: i64,
     /// Whether it had work at the beginning of this turn.
     has_work: bool,
     /// Whether it left in the middle of something that its pointers do not show.
@@ -68,6 +76,7 @@ impl Entry {
             since: Instant::now(),
             off: 0,
             turns: 0,
+            ahead: 0,
             has_work: false,
             midway: false,
         }
@@ -97,6 +106,11 @@ impl Entry {
     /// Its place among those that take turns: by process, then by number.
     fn rank(&self) -> (u16, u32) {
         (self.queue.owner.pasid, self.queue.owner.queue)
+    }
+
+    /// How long its turn is to be, milliseconds.
+    fn quantum(&self) -> i64 {
+        QUANTUM_MS - self.ahead.clamp(-MOST_REPAID_MS, MOST_REPAID_MS)
     }
 
     /// Whether it had work at the beginning of this turn.
@@ -187,6 +201,10 @@ pub(super) struct Table {
     pub(super) closed: bool,
     /// The rank of the queue that has come in last for a turn.
     last: (u16, u32),
+    /// How long a turn usually is, microseconds.
+    usual: i64,
+    /// Somebody waits for an HQD.
+    crowded: bool,
 }
 
 impl Table {
@@ -195,6 +213,8 @@ impl Table {
             entries: KVec::new(),
             closed: false,
             last: (0, 0),
+            usual: QUANTUM_MS * 1000,
+            crowded: false,
         }
     }
 
@@ -257,15 +277,37 @@ impl Table {
         self.entries.iter().filter(soon).count()
     }
 
+    /// Says whether somebody waits for an HQD. The turns of those that are in begin with that.
+    pub(super) fn set_crowded(&mut self, crowded: bool) {
+        if crowded && !self.crowded {
+            let inside = self.entries.iter_mut().filter(|entry| entry.is_in());
+            inside.for_each(|entry| entry.since = Instant::now());
+        }
+        self.crowded = crowded;
+    }
+
+    /// Asks the queue at `index`, which has had its turn, to leave.
+    pub(super) fn end_turn(&mut self, index: usize) {
+        if let Some(entry) = self.entries.get_mut(index) {
+            if entry.has_work {
+                let held = entry.held_ms();
+                self.usual += (held * 1000 - self.usual) / USUAL_TURNS;
+                let ahead = entry.ahead + held - self.usual / 1000;
+                entry.ahead = ahead.clamp(-MOST_AHEAD_MS, MOST_AHEAD_MS);
+            }
+            entry.leave();
+        }
+    }
+
     /// The queue that is to give up its HQD next, and after how many milliseconds it has had its turn: one without
-    /// work, or else the one that has been in longest.
+    /// work, or else the one whose turn has been over for longest.
     pub(super) fn next_to_leave(&self) -> Option<(usize, i64)> {
         let turn = |(index, entry): (usize, &Entry)| {
             let idle = !entry.has_work;
             let left = if idle {
                 i64::MIN
             } else {
-                QUANTUM_MS - entry.held_ms()
+                entry.quantum() - entry.held_ms()
             };
             (index, left)
         };
