@@ -30,7 +30,7 @@ use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, Wo
 const LEAVE_POLL_MS: i64 = 1;
 /// How long to wait before queues that were asked just now are looked at: most are gone at once.
 const PROMPT_PAUSE: Delta = Delta::from_micros(200);
-/// How many times one run of the work item does that.
+/// How many times in a row one run of the work item does that when nobody comes in for those that leave.
 const PROMPT: u32 = 20;
 /// How many queues with work are on their way out at a time: the others have the hardware meanwhile, so nobody's turn is
 /// to be one among few.
@@ -69,9 +69,16 @@ impl WorkItem for Shared {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        for left in (0..PROMPT).rev() {
+        let mut left = PROMPT;
+        loop {
             let mut table = this.table.lock();
+            let last = table.last();
             let next = this.take_turn(&mut table);
+            left = if table.last() == last {
+                left - 1
+            } else {
+                PROMPT
+            };
             let soon = left != 0 && table.leaving() != 0;
             if let (Some(ms), false, false) = (next, soon, table.closed) {
                 let delay = msecs_to_jiffies(ms.max(1) as u32);

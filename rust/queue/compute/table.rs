@@ -108,6 +108,14 @@ impl Entry {
         (self.queue.owner.pasid, self.queue.owner.queue)
     }
 
+    /// Its turn is over. `usual` is how long turns usually are, microseconds.
+    fn account(&mut self, usual: &mut i64) {
+        let held = self.held_ms();
+        *usual += (held * 1000 - *usual) / USUAL_TURNS;
+        let ahead = self.ahead + held - *usual / 1000;
+        self.ahead = ahead.clamp(-MOST_AHEAD_MS, MOST_AHEAD_MS);
+    }
+
     /// How long its turn is to be, milliseconds.
     fn quantum(&self) -> i64 {
         QUANTUM_MS - self.ahead.clamp(-MOST_REPAID_MS, MOST_REPAID_MS)
@@ -255,11 +263,32 @@ impl Table {
             .map(|(index, _)| index)
     }
 
-    /// Entry `index` has come in for a turn.
+    /// Who has come in last for a turn.
+    pub(super) fn last(&self) -> impl PartialEq {
+        self.last
+    }
+
+    /// Entry `index` has come in for a turn. Those that would have come before it, and are still in, begin another.
     pub(super) fn begin_turn(&mut self, index: usize) {
-        if let Some(entry) = self.entries.get_mut(index) {
-            entry.turns += 1;
-            self.last = entry.rank();
+        let Some(rank) = self.entries.get(index).map(Entry::rank) else {
+            return;
+        };
+        let last = core::mem::replace(&mut self.last, rank);
+        let is_passed = |this| {
+            if last < rank {
+                last < this && this < rank
+            } else {
+                last < this || this < rank
+            }
+        };
+        for (n, entry) in self.entries.iter_mut().enumerate() {
+            if n == index {
+                entry.turns += 1;
+            } else if entry.is_in() && entry.has_work && is_passed(entry.rank()) {
+                entry.account(&mut self.usual);
+                entry.since = Instant::now();
+                entry.turns += 1;
+            }
         }
     }
 
@@ -290,10 +319,7 @@ impl Table {
     pub(super) fn end_turn(&mut self, index: usize) {
         if let Some(entry) = self.entries.get_mut(index) {
             if entry.has_work {
-                let held = entry.held_ms();
-                self.usual += (held * 1000 - self.usual) / USUAL_TURNS;
-                let ahead = entry.ahead + held - self.usual / 1000;
-                entry.ahead = ahead.clamp(-MOST_AHEAD_MS, MOST_AHEAD_MS);
+                entry.account(&mut self.usual);
             }
             entry.leave();
         }
