@@ -21,6 +21,7 @@ const MOST_AHEAD_MS: i64 = 2 * QUANTUM_MS;
 const MOST_REPAID_MS: i64 = QUANTUM_MS * 3 / 4;
 /// How long a queue that does not hang takes to leave, milliseconds.
 const LEAVE_MS: i64 = 100;
+
 /// A queue on the hardware. It leaves its HQD before its VMID.
 pub(super) struct Loaded {
     pub(super) hqd: HqdGuard,
@@ -54,7 +55,7 @@ pub(super) enum Seat {
 pub(super) struct Entry {
     pub(super) queue: Arc<Queue>,
     pub(super) seat: Seat,
-    /// When the seat became what it is, or the last step of leaving was made.
+    /// When the seat became what it is, its turn began, or the last step of leaving was made.
     pub(super) since: Instant<Monotonic>,
     /// How many callers want it off the hardware.
     pub(super) off: u32,
