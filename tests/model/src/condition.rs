@@ -20,6 +20,15 @@ impl Condition {
         })
     }
 
+    /// The same with what the mask leaves of the reference: that of a wait which writes its reference to a register
+    /// first, where the mask only says which bits of the answer count.
+    pub fn masked(&self) -> Condition {
+        Condition {
+            reference: self.reference & self.mask,
+            ..*self
+        }
+    }
+
     /// Whether `value` ends the wait.
     pub fn holds(&self, value: u32) -> bool {
         let value = value & self.mask;
@@ -68,5 +77,15 @@ mod tests {
             ]
         );
         assert_eq!(Condition::new(7, 5, 0xff), None);
+    }
+
+    #[test]
+    fn masked_references() {
+        // A flush request and the bit of its acknowledge.
+        let wait = Condition::new(3, 0x7c_0001, 1).unwrap();
+        assert!(!wait.holds(1));
+        assert!(wait.masked().holds(0xf1));
+        assert!(!wait.masked().holds(0xf0));
+        assert_eq!(wait.masked().masked(), wait.masked());
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::board::{Board, Rom};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::cp::Cp;
@@ -15,7 +16,7 @@ use crate::memory::{Access, Bus};
 use crate::msi::Msi;
 use crate::nbio::{self as bif, Nbio, Window};
 use crate::regs::gc::{self, cp_mec_cntl, rlc_safe_mode};
-use crate::regs::{athub, mmhub, mp0, mp1, nbio, osssys, sdma};
+use crate::regs::{athub, df, mmhub, mp0, mp1, nbio, osssys, sdma, smuio};
 use crate::regs::{Reg, Store, SDMA_BASE, SDMA_ENGINES, SDMA_QUEUE_STRIDE, SDMA_RLC0};
 use crate::sdma::Engine;
 use crate::summary::Summary;
@@ -43,7 +44,36 @@ const READ_ONLY: &[Reg] = &[
     gc::RLC_GPU_CLOCK_COUNT_LSB,
     gc::RLC_GPU_CLOCK_COUNT_MSB,
     gc::SPI_CSQ_WF_ACTIVE_STATUS,
+    gc::RLC_SERDES_CU_MASTER_BUSY,
+    gc::RLC_SERDES_NONCU_MASTER_BUSY,
+    nbio::RCC_IOV_FUNC_IDENTIFIER,
+    nbio::UNASSIGNED_7,
+    smuio::SMUIO_MCM_CONFIG,
+    smuio::IP_DISCOVERY_VERSION,
+    df::GCM_AON0_DRAM_MEGA_BASE_ADDRESS0,
 ];
+
+/// What registers hold out of reset that only the kernel's own header of the generation (GFX 9.0) says; it is taken to
+/// hold for gfx90a.
+const OUT_OF_RESET: &[(Reg, u32)] = &[
+    (gc::CP_MEM_SLP_CNTL, 0x0002_0200),
+    (gc::RLC_MEM_SLP_CNTL, 0x0002_0200),
+    (gc::RLC_CGTT_MGCG_OVERRIDE, 0xffff_ffff),
+    (gc::SPI_WCL_PIPE_PERCENT_GFX, 0x07ff_ffff),
+    (gc::SPI_WCL_PIPE_PERCENT_CS1, 0x7f),
+    (gc::SPI_WCL_PIPE_PERCENT_CS2, 0x7f),
+    (gc::SPI_WCL_PIPE_PERCENT_CS3, 0x7f),
+    (gc::TCP_ADDR_CONFIG, 0xff),
+    (gc::TCP_UTCL1_CNTL1, 0x0080_0400),
+];
+/// The same for each SDMA engine.
+const SDMA_OUT_OF_RESET: &[(Reg, u32)] = &[
+    (sdma::F32_CNTL, sdma::f32_cntl::HALT.of(1)),
+    (sdma::CLK_CTRL, 0xff00_0100),
+    (sdma::POWER_CNTL, 0x0003_c000),
+];
+/// BIOS_SCRATCH_7 after the board's power-up: ASIC_INIT_COMPLETE.
+const POSTED: u32 = 1 << 9;
 
 /// The whole device.
 pub struct Gpu {
@@ -69,6 +99,8 @@ pub struct Gpu {
     pub summary: Summary,
     /// Reference clock.
     pub clock: Clock,
+    rom: Rom,
+    without_secure_os: bool,
     gfxhub: Hub,
     mmhub: Hub,
     fail_copy: AtomicBool,
@@ -76,16 +108,16 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// A device out of reset with `vram` bytes of VRAM (a power of two). `fatal` is called, on whatever
-    /// thread it happens, with the error that ends the run.
+    /// A device out of reset on `board`. `fatal` is called, on whatever thread it happens, with the error that ends
+    /// the run.
     pub fn new(
-        vram: u64,
+        board: Board,
         fatal: impl Fn(&ModelError) + Send + Sync + 'static,
     ) -> std::io::Result<Gpu> {
         let gpu = Gpu {
-            bus: Bus::new(vram)?,
+            bus: Bus::new(board.vram)?,
             regs: Store::new(),
-            config: Mutex::new(Config::new(vram)),
+            config: Mutex::new(Config::new(board.vram)),
             msi: Msi::default(),
             nbio: Nbio::default(),
             grbm: Grbm::default(),
@@ -94,6 +126,8 @@ impl Gpu {
             cp: Cp::new(),
             summary: Summary::default(),
             clock: Clock::new(),
+            rom: Rom::new(board.rom),
+            without_secure_os: board.without_secure_os,
             gfxhub: Hub::new(HubId::Gfx),
             mmhub: Hub::new(HubId::Mm),
             fail_copy: AtomicBool::new(false),
@@ -152,6 +186,7 @@ impl Gpu {
         }
         self.cp.reset();
         self.ih.reset();
+        self.rom.set_index(0);
         self.nbio.reset();
         self.grbm.reset();
         for id in [HubId::Gfx, HubId::Mm] {
@@ -189,18 +224,23 @@ impl Gpu {
             (mp0::MP0_SMN_C2PMSG_33, READY),
             (mp0::MP0_SMN_C2PMSG_35, READY),
             (mp0::MP0_SMN_C2PMSG_64, READY),
-            (mp0::MP0_SMN_C2PMSG_81, 1),
+            (mp0::MP0_SMN_C2PMSG_81, (!self.without_secure_os).into()),
             (mp1::MP1_SMN_C2PMSG_90, 1),
             (
                 gc::CP_MEC_CNTL,
                 cp_mec_cntl::MEC_ME1_HALT.of(1) | cp_mec_cntl::MEC_ME2_HALT.of(1),
             ),
+            (nbio::BIOS_SCRATCH_7, POSTED),
         ] {
             regs.set(reg, value);
         }
+        for &(reg, value) in OUT_OF_RESET {
+            regs.set(reg, value);
+        }
         for base in SDMA_BASE {
-            let control = Reg(base + (sdma::F32_CNTL.0 - SDMA_BASE[0]));
-            regs.set(control, sdma::f32_cntl::HALT.of(1));
+            for &(reg, value) in SDMA_OUT_OF_RESET {
+                regs.set(Reg(base + (reg.0 - SDMA_BASE[0])), value);
+            }
         }
     }
 
@@ -215,6 +255,11 @@ impl Gpu {
                 return Ok(u32::from_le_bytes(data));
             }
             None => {}
+        }
+        match reg {
+            smuio::ROM_INDEX => return Ok(self.rom.index()),
+            smuio::ROM_DATA => return Ok(self.rom.read()),
+            _ => {}
         }
         if let Some(value) = self.ih.read(reg) {
             return Ok(value);
@@ -271,7 +316,8 @@ impl Gpu {
         let regs = &self.regs;
         let stored = match reg {
             nbio::GPU_HDP_FLUSH_REQ => {
-                regs.set(nbio::GPU_HDP_FLUSH_DONE, value);
+                // Each client has a bit; one's request does not take away what another waits for.
+                regs.or(nbio::GPU_HDP_FLUSH_DONE, value);
                 value
             }
             athub::ATC_VMID_PASID_MAPPING_UPDATE_STATUS => regs.get(reg) & !value,
@@ -280,6 +326,13 @@ impl Gpu {
                 regs.set(gc::RLC_GPU_CLOCK_COUNT_LSB, now as u32);
                 regs.set(gc::RLC_GPU_CLOCK_COUNT_MSB, (now >> 32) as u32);
                 0
+            }
+            smuio::ROM_INDEX => {
+                self.rom.set_index(value);
+                0
+            }
+            smuio::ROM_DATA => {
+                return Err(regs.refuse(reg, value, "the flash chip is not written"))
             }
             // The request is taken at once.
             gc::RLC_SAFE_MODE => rlc_safe_mode::CMD.put(value, 0),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Registers of which there is one for each VMID, pipe or shader array. GRBM_GFX_CNTL and GRBM_GFX_INDEX
-//! choose which of them an access hits. Those of queues are the command processor's.
+//! choose which of them an access hits, GC_CAC_IND_INDEX which of those behind GC_CAC_IND_DATA. Those of queues are the command processor's.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -29,11 +29,13 @@ fn bank(regs: &Store, reg: Reg) -> Option<u32> {
             Some(pipe(select::MEID.get(control), select::PIPEID.get(control)))
         }
         n if (gc::SH_MEM_BASES.0..=gc::SH_MEM_CONFIG.0).contains(&n)
-            || (gc::SQ_SHADER_TBA_LO.0..=gc::SQ_SHADER_TMA_HI.0).contains(&n) =>
+            || (gc::SQ_SHADER_TBA_LO.0..=gc::SQ_SHADER_TMA_HI.0).contains(&n)
+            || n == gc::SPI_GDBG_PER_VMID_CNTL.0 =>
         {
             Some(select::VMID.get(control))
         }
-        n if n == gc::GC_USER_SHADER_ARRAY_CONFIG.0 => {
+        n if n == gc::GC_CAC_IND_DATA.0 => Some(regs.get(gc::GC_CAC_IND_INDEX)),
+        n if n == gc::GC_USER_SHADER_ARRAY_CONFIG.0 || n == gc::SQ_TIMEOUT_CONFIG.0 => {
             Some(index::SE_INDEX.get(regs.get(gc::GRBM_GFX_INDEX)) % SHADER_ENGINES)
         }
         _ => None,

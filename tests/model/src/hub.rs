@@ -442,15 +442,23 @@ impl Hub {
         let range = self
             .id
             .reg(gc::VM_INVALIDATE_ENG0_ADDR_RANGE_LO32.nth(engine, 2));
-        if regs.get64(range) & WHOLE_RANGE != WHOLE_RANGE {
-            return Err(regs.refuse(
-                self.id.reg(gc::VM_INVALIDATE_ENG0_REQ.nth(engine, 1)),
-                value,
-                "VM_INVALIDATE_ENG_ADDR_RANGE of the engine is not the whole address space",
-            ));
-        }
         let vmids = req::PER_VMID_INVALIDATE_REQ.get(value);
         let ack = self.id.reg(gc::VM_INVALIDATE_ENG0_ACK.nth(engine, 1));
+        match regs.get64(range) & WHOLE_RANGE {
+            WHOLE_RANGE => {}
+            // Out of reset: it is acknowledged, but nobody may rely on what it leaves.
+            0 => {
+                regs.or(ack, vmids);
+                return Ok(());
+            }
+            _ => {
+                return Err(regs.refuse(
+                    self.id.reg(gc::VM_INVALIDATE_ENG0_REQ.nth(engine, 1)),
+                    value,
+                    "VM_INVALIDATE_ENG_ADDR_RANGE of the engine is not the whole address space",
+                ));
+            }
+        }
         regs.clear(ack, vmids);
         let scope = Scope {
             leaves: req::INVALIDATE_L1_PTES.is_set(value) && req::INVALIDATE_L2_PTES.is_set(value),

@@ -37,14 +37,19 @@
 //!   (0 PTB), and the PDE0 enable bit stands for all of these; PERMISSION_FAULTS is bit 0 not valid, 1 read,
 //!   2 write. STATUS and ADDR keep the first fault until cleared.
 //! - *TLB*: leaves go when a request has both L1_PTES and L2_PTES, directory entries of level n with PDE n.
-//!   A request's range registers must say the whole address space. A fragment is believed: its first
+//!   A request's range registers must say the whole address space; out of reset they say nothing, and the request is
+//!   acknowledged and flushes nothing. A fragment is believed: its first
 //!   page used decides for all. The acknowledge waits for accesses that use older translations.
 //! - *Interrupt ring*: see [`ih`]. With MC_SPACE = 1 IH_CHICKEN.MC_SPACE_GPA_ENABLE has to be set.
-//! - *Firmware* is up: C2PMSG_81 reads 1; its mailboxes cannot be written.
+//! - *Firmware* is up: its mailboxes cannot be written. C2PMSG_81 reads 1 if the PSP's secure OS runs, 0 on a board
+//!   where nobody has started it. See [`board`] for that and the BIOS ROM.
+//! - *HDP flushes* are done at once: a bit of GPU_HDP_FLUSH_DONE stays set from its first request on, whatever others
+//!   request.
 //! - *Command processor*: see [`cp`].
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod board;
 pub mod clock;
 pub mod condition;
 pub mod config;

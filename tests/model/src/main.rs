@@ -6,14 +6,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use rkfd_model::board::Board;
 use rkfd_model::gpu::Gpu;
 use rkfd_model::{control, server};
 
 const USAGE: &str = "\
-rkfd-model --socket PATH --control PATH [--vram SIZE] [--summary FILE]
+rkfd-model --socket PATH --control PATH [--vram SIZE] [--summary FILE] [--rom FILE] [--without-secure-os]
 
 Serves a gfx90a GPU over vfio-user at --socket until the client goes away, then prints a summary.
 --vram takes a power of two of bytes with an optional suffix K, M or G (default 4G).
+--rom is what the board's flash chip holds (default: blank). --without-secure-os: nobody has started the PSP's secure OS.
 Exit status: 0 when the client went away, 2 when the driver did what the hardware does not define.";
 
 /// Exit status of a model error.
@@ -22,7 +24,7 @@ const MODEL_ERROR: i32 = 2;
 struct Options {
     socket: PathBuf,
     control: PathBuf,
-    vram: u64,
+    board: Board,
     summary: Option<PathBuf>,
 }
 
@@ -52,14 +54,20 @@ fn size(text: &str) -> Result<u64, String> {
 fn parse() -> Result<Command, lexopt::Error> {
     use lexopt::prelude::*;
     let (mut socket, mut control, mut summary) = (None, None, None);
-    let mut vram = 4 << 30;
+    let mut board = Board::new(4 << 30);
     let mut parser = lexopt::Parser::from_env();
     while let Some(arg) = parser.next()? {
         match arg {
             Long("socket") => socket = Some(PathBuf::from(parser.value()?)),
             Long("control") => control = Some(PathBuf::from(parser.value()?)),
             Long("summary") => summary = Some(PathBuf::from(parser.value()?)),
-            Long("vram") => vram = size(&parser.value()?.string()?)?,
+            Long("vram") => board.vram = size(&parser.value()?.string()?)?,
+            Long("rom") => {
+                let path = PathBuf::from(parser.value()?);
+                board.rom =
+                    std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            }
+            Long("without-secure-os") => board.without_secure_os = true,
             Long("help") | Short('h') => return Ok(Command::Help),
             _ => return Err(arg.unexpected()),
         }
@@ -67,7 +75,7 @@ fn parse() -> Result<Command, lexopt::Error> {
     Ok(Command::Serve(Options {
         socket: socket.ok_or("--socket is missing")?,
         control: control.ok_or("--control is missing")?,
-        vram,
+        board,
         summary,
     }))
 }
@@ -85,8 +93,8 @@ impl log::Log for Log {
     fn flush(&self) {}
 }
 
-fn serve(options: &Options) -> Result<(), String> {
-    let gpu = Gpu::new(options.vram, |error| {
+fn serve(options: Options) -> Result<(), String> {
+    let gpu = Gpu::new(options.board, |error| {
         eprintln!("rkfd-model: error: {error}");
         std::process::exit(MODEL_ERROR);
     })
@@ -119,7 +127,7 @@ fn main() -> ExitCode {
         std::process::exit(MODEL_ERROR);
     }));
     let result = match parse() {
-        Ok(Command::Serve(options)) => serve(&options),
+        Ok(Command::Serve(options)) => serve(options),
         Ok(Command::Help) => {
             println!("{USAGE}");
             Ok(())

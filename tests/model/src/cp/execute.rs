@@ -380,6 +380,7 @@ impl<'a> Executor<'a> {
             Place::Memory(addr) => self.vm.load32(addr)?,
             Place::Immediate(_) | Place::Clock => 0,
         };
+        let until = request.map_or(until, |_| until.masked());
         Ok(Ok(if self.vm.faults() != before {
             Work::Stuck
         } else if until.holds(value) {

@@ -264,6 +264,18 @@ fn context_that_is_not_enabled() {
 }
 
 #[test]
+fn an_invalidation_out_of_reset_is_acknowledged() {
+    let rig = Rig::new();
+    let range = gc::VM_INVALIDATE_ENG0_ADDR_RANGE_LO32.nth(17, 2);
+    rig.set(range, 0);
+    rig.set(range.nth(1, 1), 0);
+    let before = rig.gpu.summary.tlb_flushes.get();
+    rig.set(gc::VM_INVALIDATE_ENG17_REQ, 1);
+    assert_eq!(rig.get(gc::VM_INVALIDATE_ENG17_ACK), 1);
+    assert_eq!(rig.gpu.summary.tlb_flushes.get(), before);
+}
+
+#[test]
 fn an_invalidation_needs_its_range() {
     let rig = Rig::new();
     let range = gc::VM_INVALIDATE_ENG0_ADDR_RANGE_LO32.nth(3, 2);

@@ -210,6 +210,33 @@ fn wait_reg_mem() {
 }
 
 #[test]
+fn a_wait_that_requests_first() {
+    let (mut rig, _) = rig();
+    let mut queue = rig.running([2, 1, 0], 0, false);
+    let range = gc::VM_INVALIDATE_ENG0_ADDR_RANGE_LO32.nth(5, 2);
+    rig.set(range, !0);
+    // A flush of VMID 2: the reference is the request, of which only the VMID's bit comes back.
+    let (request, ack) = (
+        gc::VM_INVALIDATE_ENG0_REQ.nth(5, 1),
+        gc::VM_INVALIDATE_ENG0_ACK.nth(5, 1),
+    );
+    let words = [
+        0xc005_3c00,
+        3 | 1 << 6,
+        request.0,
+        ack.0,
+        0x7c_0004,
+        4,
+        0x20,
+    ];
+    rig.put(&mut queue, &words);
+    rig.knock(&queue);
+    rig.settle().unwrap();
+    assert_eq!(rig.get(request), 0x7c_0004);
+    assert_eq!(rig.reported(&queue), queue.wptr % DWORDS);
+}
+
+#[test]
 fn a_wait_for_memory_that_is_not_there() {
     let (rig, mut queue) = rig();
     rig.put(&mut queue, &wait(0x1000, 5));

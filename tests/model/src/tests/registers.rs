@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 use super::rig::*;
+use crate::board::Board;
 use crate::error::ModelError;
-use crate::regs::{athub, gc, mmhub, mp0, nbio, sdma, Reg};
+use crate::regs::{athub, gc, mmhub, mp0, nbio, sdma, smuio, Reg};
 
 #[test]
 fn reset_values() {
@@ -56,6 +57,70 @@ fn hdp_flush() {
     rig.set(page, 0);
     rig.set(nbio::GPU_HDP_FLUSH_REQ, 1 << 10);
     assert_eq!(rig.get(nbio::GPU_HDP_FLUSH_DONE), 1 << 10);
+    // Another engine's request does not take away what the first still looks for.
+    rig.set(nbio::GPU_HDP_FLUSH_REQ, 1 << 12);
+    assert_eq!(rig.get(nbio::GPU_HDP_FLUSH_DONE), 1 << 10 | 1 << 12);
+}
+
+#[test]
+fn the_flash_chip() {
+    let rig = Rig::on(Board {
+        rom: vec![0x55, 0xaa, 4, 0xcb, 1, 2, 3, 4],
+        ..Board::new(VRAM)
+    });
+    rig.set(smuio::ROM_INDEX, 0);
+    assert_eq!(rig.get(smuio::ROM_DATA), 0xcb04_aa55);
+    assert_eq!(rig.get(smuio::ROM_DATA), 0x0403_0201);
+    assert_eq!(rig.get(smuio::ROM_INDEX), 8);
+    assert_eq!(rig.get(smuio::ROM_DATA), !0);
+    assert!(rig.gpu.write(smuio::ROM_DATA, 0).is_err());
+    rig.gpu.reset();
+    assert_eq!(rig.get(smuio::ROM_DATA), 0xcb04_aa55);
+}
+
+#[test]
+fn what_the_board_did_at_power_up() {
+    let rig = Rig::new();
+    assert_eq!(rig.get(nbio::BIOS_SCRATCH_7), 1 << 9);
+    assert_eq!(rig.get(mp0::MP0_SMN_C2PMSG_81), 1);
+    assert_eq!(rig.get(smuio::SMUIO_MCM_CONFIG), 0);
+    let rig = Rig::on(Board {
+        without_secure_os: true,
+        ..Board::new(VRAM)
+    });
+    assert_eq!(rig.get(mp0::MP0_SMN_C2PMSG_81), 0);
+    assert_eq!(rig.get(mp0::MP0_SMN_C2PMSG_33), 1 << 31);
+}
+
+#[test]
+fn registers_that_only_store() {
+    let rig = Rig::new();
+    for (reg, reset) in [
+        (gc::TCP_UTCL1_CNTL1, 0x0080_0400),
+        (gc::TA_CNTL_AUX, 0),
+        (gc::SPI_WCL_PIPE_PERCENT_CS3, 0x7f),
+        (gc::RLC_CGTT_MGCG_OVERRIDE, !0),
+        (nbio::DRIVER_SCRATCH_2, 0),
+        (sdma::CLK_CTRL, 0xff00_0100),
+    ] {
+        assert_eq!(rig.get(reg), reset, "{}", rig.gpu.regs.name(reg));
+        rig.set(reg, 0x1234);
+        assert_eq!(rig.get(reg), 0x1234);
+        rig.gpu.reset();
+        assert_eq!(rig.get(reg), reset);
+    }
+    assert!(rig.gpu.write(gc::RLC_SERDES_CU_MASTER_BUSY, 1).is_err());
+    // What lies behind GC_CAC_IND_INDEX, and one register for each VMID.
+    for (index, value) in [(5, 1), (6, 2)] {
+        rig.set(gc::GC_CAC_IND_INDEX, index);
+        rig.set(gc::GC_CAC_IND_DATA, value);
+        rig.set(gc::GRBM_GFX_CNTL, index << 4);
+        rig.set(gc::SPI_GDBG_PER_VMID_CNTL, value);
+    }
+    rig.set(gc::GC_CAC_IND_INDEX, 5);
+    assert_eq!(rig.get(gc::GC_CAC_IND_DATA), 1);
+    rig.set(gc::GRBM_GFX_CNTL, 5 << 4);
+    assert_eq!(rig.get(gc::SPI_GDBG_PER_VMID_CNTL), 1);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::MemfdFlags;
 
+use crate::board::Board;
 use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::ih::ENTRY;
@@ -81,7 +82,11 @@ pub fn system(addr: u64) -> Phys {
 
 impl Rig {
     pub fn new() -> Rig {
-        let gpu = Arc::new(Gpu::new(VRAM, |error| panic!("{error}")).unwrap());
+        Rig::on(Board::new(VRAM))
+    }
+
+    pub fn on(board: Board) -> Rig {
+        let gpu = Arc::new(Gpu::new(board, |error| panic!("{error}")).unwrap());
         let ram = rustix::fs::memfd_create("ram", MemfdFlags::CLOEXEC).unwrap();
         rustix::fs::ftruncate(&ram, RAM_SIZE).unwrap();
         let ram_file = File::from(ram);

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What the board gives its GPU: memory, the flash chip with the BIOS, and how far its firmware has come.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// ROM_INDEX: byte offset in the flash chip.
+const OFFSET: u32 = 0x1ff_ffff;
+/// What a flash chip reads where nothing was written to it.
+const BLANK: u8 = 0xff;
+
+/// A board.
+#[derive(Debug, Clone, Default)]
+pub struct Board {
+    /// Bytes of VRAM, a power of two.
+    pub vram: u64,
+    /// Contents of the flash chip; blank behind its end.
+    pub rom: Vec<u8>,
+    /// Nobody has started the PSP's secure OS.
+    pub without_secure_os: bool,
+}
+
+impl Board {
+    /// A board with `vram` bytes of VRAM, a blank flash chip, and its firmware up.
+    pub fn new(vram: u64) -> Board {
+        Board {
+            vram,
+            ..Board::default()
+        }
+    }
+}
+
+/// ROM_INDEX and ROM_DATA: the flash chip, dword by dword.
+#[derive(Debug)]
+pub struct Rom {
+    image: Vec<u8>,
+    at: AtomicU32,
+}
+
+impl Rom {
+    /// The chip with `image` in it.
+    pub fn new(image: Vec<u8>) -> Rom {
+        Rom {
+            image,
+            at: AtomicU32::new(0),
+        }
+    }
+
+    /// ROM_INDEX.
+    pub fn index(&self) -> u32 {
+        self.at.load(Ordering::Relaxed)
+    }
+
+    /// Writes ROM_INDEX.
+    pub fn set_index(&self, value: u32) {
+        self.at.store(value & OFFSET & !3, Ordering::Relaxed);
+    }
+
+    /// ROM_DATA: the dword at the index, which moves on to the next.
+    pub fn read(&self) -> u32 {
+        let at = self.index();
+        self.set_index(at.wrapping_add(4));
+        let byte = |n: u32| self.image.get((at + n) as usize).copied();
+        u32::from_le_bytes([0, 1, 2, 3].map(|n| byte(n).unwrap_or(BLANK)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_index_moves_on() {
+        let rom = Rom::new(vec![0x55, 0xaa, 4, 0, 1, 2]);
+        rom.set_index(0);
+        assert_eq!(rom.read(), 0x0004_aa55);
+        assert_eq!(rom.index(), 4);
+        assert_eq!(rom.read(), 0xffff_0201);
+        assert_eq!(rom.read(), 0xffff_ffff);
+        rom.set_index(3);
+        assert_eq!(rom.read(), 0x0004_aa55);
+        rom.set_index(OFFSET);
+        rom.read();
+        assert_eq!(rom.index(), 0);
+    }
+}
