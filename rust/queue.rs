@@ -84,12 +84,19 @@ pub(crate) struct ComputeBuffers {
 /// What UPDATE_QUEUE asks for, each number checked on its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UpdateQueue {
-    /// Another ring; none leaves it.
+    /// Its ring. Without one it is not to run, until it is updated again; what it has stays held.
     pub(crate) ring: Option<(u64, RingSize)>,
     /// Whether it is to run.
     pub(crate) percentage: Percentage,
     /// Its rank.
     pub(crate) priority: Priority,
+}
+
+impl UpdateQueue {
+    /// Whether the queue is to run.
+    pub(crate) fn is_active(&self) -> bool {
+        self.ring.is_some() && self.percentage.is_active()
+    }
 }
 
 /// A process's queue. Everything here may sleep and is bounded; it is off the hardware when it is dropped.

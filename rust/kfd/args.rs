@@ -4,7 +4,7 @@
 use hw::doorbell::SLICE_BYTES;
 use hw::pte::{Access, Coherence};
 use hw::queue::{Percentage, Priority, QueueType};
-use hw::sdma::ring::RingSize;
+use hw::sdma::ring::{RingSize, MIN_BYTES as MIN_RING};
 use hw::topology::gpu_id::GpuId;
 use hw::va::{VaRange, GPUVM_BASE, PAGE_SIZE, USER_VA_END};
 use kernel::prelude::*;
@@ -31,10 +31,12 @@ pub(super) fn user_address(address: u64) -> Result<u64> {
     }
 }
 
-/// A ring at `base` of `size` bytes. EFAULT for an address that is not the user's, EINVAL for a bad size.
-fn ring(base: u64, size: u32) -> Result<(u64, RingSize)> {
-    let size = RingSize::new(size.into()).map_err(|_| EINVAL)?;
-    Ok((user_address(base)?, size))
+/// The size of a ring of `size` bytes: below the smallest it is that. EINVAL for what is no power of two.
+fn ring_size(size: u32) -> Result<RingSize> {
+    if size != 0 && !size.is_power_of_two() {
+        return Err(EINVAL);
+    }
+    RingSize::new(u64::from(size).max(MIN_RING)).map_err(|_| EINVAL)
 }
 
 /// Share and rank of a queue. EINVAL.
@@ -54,11 +56,10 @@ pub(super) fn create_queue(args: &uapi::CreateQueue) -> Result<CreateQueue> {
         save_size: args.ctx_save_restore_size,
         control_stack: args.ctl_stack_size,
     };
-    let (ring, size) = ring(args.ring_base_address, args.ring_size)?;
     Ok(CreateQueue {
         kind,
-        ring,
-        size,
+        ring: user_address(args.ring_base_address)?,
+        size: ring_size(args.ring_size)?,
         read_pointer: user_address(args.read_pointer_address)?,
         write_pointer: user_address(args.write_pointer_address)?,
         percentage,
@@ -68,13 +69,13 @@ pub(super) fn create_queue(args: &uapi::CreateQueue) -> Result<CreateQueue> {
     })
 }
 
-/// UPDATE_QUEUE. A ring of nothing is how clients stop a queue and leave its ring.
+/// UPDATE_QUEUE. A ring at address 0 is none.
 pub(super) fn update_queue(args: &uapi::UpdateQueue) -> Result<UpdateQueue> {
     let (percentage, priority) = share(args.queue_percentage, args.queue_priority)?;
-    let ring = if args.ring_base_address == 0 && args.ring_size == 0 {
-        None
-    } else {
-        Some(ring(args.ring_base_address, args.ring_size)?)
+    let size = ring_size(args.ring_size)?;
+    let ring = match args.ring_base_address {
+        0 => None,
+        base => Some((user_address(base)?, size)),
     };
     Ok(UpdateQueue {
         ring,

@@ -93,7 +93,7 @@ impl UserQueue for SdmaQueue {
         }
         let inner = self.inner.lock();
         let rlc = &inner.as_ref().ok_or(EINVAL)?.rlc;
-        let active = update.percentage.is_active();
+        let active = update.is_active();
         if rlc.set_active(active) == active {
             return Ok(());
         }

@@ -292,7 +292,25 @@ TEST_F(compute, inactive)
 	ASSERT_EQ(0, kfd_compute_create(&self->dev, &queue, &self->save, variant->aql, RING));
 	ASSERT_EQ(0, update(&self->dev, queue.id, NULL, 0));
 	EXPECT_FALSE(kfd_compute_works(&queue, 200));
+	ASSERT_EQ(0, update(&self->dev, queue.id, &queue.ring, 50));
+	EXPECT_TRUE(kfd_compute_wait(&queue, KFD_COMPUTE_FENCE, queue.fence, TIMEOUT_MS));
+	EXPECT_TRUE(kfd_compute_works(&queue, TIMEOUT_MS));
+	EXPECT_EQ(0, kfd_compute_destroy(&self->dev, &queue));
+}
+
+/* Nor does one without a ring, whatever its percentage, until it gets one. */
+TEST_F(compute, without_ring)
+{
+	struct kfd_compute queue;
+
+	ASSERT_EQ(0, kfd_compute_create(&self->dev, &queue, &self->save, variant->aql, RING));
+	EXPECT_TRUE(kfd_compute_works(&queue, TIMEOUT_MS));
+	ASSERT_EQ(0, update(&self->dev, queue.id, NULL, 100));
+	EXPECT_FALSE(kfd_compute_works(&queue, 200));
 	ASSERT_EQ(0, update(&self->dev, queue.id, NULL, 50));
+	EXPECT_FALSE(kfd_compute_wait(&queue, KFD_COMPUTE_FENCE, queue.fence, 200));
+	EXPECT_ANSWER(ring_in_use, kfd_unmap(self->dev.fd, queue.ring.handle, self->dev.gpu_id));
+	ASSERT_EQ(0, update(&self->dev, queue.id, &queue.ring, 100));
 	EXPECT_TRUE(kfd_compute_wait(&queue, KFD_COMPUTE_FENCE, queue.fence, TIMEOUT_MS));
 	EXPECT_TRUE(kfd_compute_works(&queue, TIMEOUT_MS));
 	EXPECT_EQ(0, kfd_compute_destroy(&self->dev, &queue));

@@ -59,8 +59,6 @@ static const struct kfd_expect answer_queue_type_unknown = DIFFERS(EOPNOTSUPP, K
 static const struct kfd_expect answer_queue_percentage = SAME(EINVAL);
 static const struct kfd_expect answer_queue_priority = SAME(EINVAL);
 static const struct kfd_expect answer_ring_not_power_of_two = SAME(EINVAL);
-/* amdkfd rounds a small ring up to 1024 bytes. */
-static const struct kfd_expect answer_ring_too_small = DIFFERS(EINVAL, 0);
 static const struct kfd_expect answer_ring_unmapped = SAME(EINVAL);
 static const struct kfd_expect answer_ring_inside_buffer = SAME(EINVAL);
 static const struct kfd_expect answer_ring_other_size = SAME(EINVAL);

@@ -119,7 +119,6 @@ TEST_F(queue, bad_scalars)
 TEST_F(queue, bad_rings)
 {
 	struct kfd_ioctl_create_queue_args args = self->args;
-	struct kfd_bo small;
 
 	args.ring_size = 3 * KFD_PAGE;
 	EXPECT_ANSWER(ring_not_power_of_two, create(&self->dev, &args));
@@ -140,17 +139,26 @@ TEST_F(queue, bad_rings)
 	EXPECT_ANSWER(ring_unmapped, create(&self->dev, &args));
 	args.ring_base_address = 0xffff800000000000;
 	EXPECT_ANSWER(pointer_in_kernel, create(&self->dev, &args));
+}
+
+/* A ring has 1024 bytes at least, whatever is asked for. */
+TEST_F(queue, small_rings)
+{
+	static const uint32_t sizes[] = { 0, 1, 512, 1024 };
+	struct kfd_ioctl_create_queue_args args = self->args;
+	struct kfd_bo small;
+	unsigned int i;
 
 	ASSERT_EQ(0, kfd_bo_create(&self->dev, &small, KFD_PAGE, KFD_ALLOC_GTT));
-	args = self->args;
 	args.ring_base_address = (uintptr_t)small.cpu;
-	args.ring_size = 512;
-	EXPECT_ANSWER(ring_too_small, create(&self->dev, &args));
-	if (kfd_is_rkfd()) {
-		args.ring_size = 0;
-		EXPECT_ANSWER(ring_too_small, create(&self->dev, &args));
-		EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &small));
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		args.ring_size = sizes[i];
+		EXPECT_EQ(0, create(&self->dev, &args));
+		EXPECT_EQ(0, kfd_destroy_queue(self->dev.fd, args.queue_id));
 	}
+	args.ring_size = 3;
+	EXPECT_ANSWER(ring_not_power_of_two, create(&self->dev, &args));
+	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &small));
 }
 
 TEST_F(queue, bad_pointers)
@@ -237,6 +245,28 @@ TEST_F(queue, deactivated_queue_waits)
 	EXPECT_EQ(ETIMEDOUT, kfd_queue_finish(&queue, 200));
 	ASSERT_EQ(0, update(&self->dev, queue.id, (uintptr_t)queue.ring.cpu, RING, 100, 7));
 	EXPECT_EQ(0, kfd_queue_finish(&queue, TIMEOUT_MS));
+	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &queue));
+}
+
+/* So does an update without a ring, whatever the percentage, and one with it brings the queue back. */
+TEST_F(queue, queue_without_ring_waits)
+{
+	static const uint32_t sizes[] = { 0, RING };
+	struct kfd_queue queue;
+	unsigned int i;
+
+	ASSERT_EQ(0, kfd_queue_create(&self->dev, &queue, RING));
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		ASSERT_EQ(0, kfd_queue_finish(&queue, TIMEOUT_MS));
+		ASSERT_EQ(0, update(&self->dev, queue.id, 0, sizes[i], 100, 7));
+		EXPECT_EQ(ETIMEDOUT, kfd_queue_finish(&queue, 200));
+		ASSERT_EQ(0, update(&self->dev, queue.id, 0, sizes[i], 50, 7));
+		EXPECT_EQ(ETIMEDOUT, kfd_queue_finish(&queue, 200));
+		ASSERT_EQ(0, update(&self->dev, queue.id, (uintptr_t)queue.ring.cpu, RING, 0, 7));
+		EXPECT_EQ(ETIMEDOUT, kfd_queue_finish(&queue, 200));
+		ASSERT_EQ(0, update(&self->dev, queue.id, (uintptr_t)queue.ring.cpu, RING, 100, 7));
+		EXPECT_EQ(0, kfd_queue_finish(&queue, TIMEOUT_MS));
+	}
 	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &queue));
 }
 

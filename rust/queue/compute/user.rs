@@ -85,7 +85,7 @@ impl UserQueue for ComputeQueue {
                 if let Some((_, ring)) = ring.take() {
                     queue.memory.set_ring(ring);
                 }
-                queue.set_active(update.percentage.is_active());
+                queue.set_active(update.is_active());
                 Ok(())
             })
         })
