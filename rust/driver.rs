@@ -3,8 +3,7 @@
 
 mod watch;
 
-use kernel::device::{self, Core};
-use kernel::irq::{self, ThreadedRegistration};
+use kernel::device::Core;
 use kernel::pci;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -12,6 +11,7 @@ use kernel::sync::Arc;
 use crate::gpu::Gpu;
 use crate::kern::drm::Registration;
 use crate::kern::pci_ext;
+use crate::kern::series::{pci_table, Handler, IdInfo, Interrupt};
 use crate::kfd::{self, Plugged};
 use crate::observe::debugfs::GpuFiles;
 use crate::queue::interrupts::Dispatch;
@@ -21,9 +21,8 @@ use watch::Watch;
 /// The driver.
 pub(crate) struct Driver;
 
-kernel::pci_device_table!(
+pci_table!(
     PCI_TABLE,
-    MODULE_PCI_TABLE,
     (),
     [
         (pci::DeviceId::from_id(pci::Vendor::ATI, 0x7408), ()),
@@ -32,13 +31,12 @@ kernel::pci_device_table!(
     ]
 );
 
-/// Takes the GPU's interrupts, in a thread.
-struct Handler(Arc<Gpu>);
+/// Takes the GPU's interrupts.
+struct Poll(Arc<Gpu>);
 
-impl irq::ThreadedHandler for Handler {
-    fn handle_threaded(&self, _dev: &device::Device<device::Bound>) -> irq::IrqReturn {
+impl Handler for Poll {
+    fn handle(&self) {
         self.0.poll_interrupts();
-        irq::IrqReturn::Handled
     }
 }
 
@@ -69,7 +67,7 @@ pub(crate) struct Bound {
     _watch: Watch,
     _running: Running,
     _reaching: Reaching,
-    _irq: Pin<KBox<ThreadedRegistration<Handler>>>,
+    _irq: Interrupt<Poll>,
 }
 
 impl Bound {
@@ -77,13 +75,7 @@ impl Bound {
         let gpu = Gpu::new(pdev)?;
         gpu.interrupts
             .populate(Dispatch::new(&gpu, kfd::process_sink()?)?);
-        let bound: &pci::Device<device::Bound> = pdev;
-        let vector = *bound.alloc_irq_vectors(1, 1, pci::IrqTypes::all())?.start();
-        let handler = Handler(gpu.clone());
-        let irq = KBox::pin_init(
-            bound.request_threaded_irq(vector, irq::Flags::ONESHOT, c"rkfd", Ok(handler)),
-            GFP_KERNEL,
-        )?;
+        let irq = Interrupt::new(pdev, c"rkfd", Poll(gpu.clone()))?;
         let reaching = Reaching(gpu.clone());
         let running = Running(gpu);
         let gpu = &running.0;
@@ -119,7 +111,7 @@ impl pci::Driver for Driver {
 
     fn probe<'bound>(
         pdev: &'bound pci::Device<Core<'_>>,
-        _info: &'bound Self::IdInfo,
+        _info: IdInfo<'bound, Self::IdInfo>,
     ) -> impl PinInit<Bound, Error> + 'bound {
         Bound::new(pdev).inspect_err(|error| {
             dev_err!(pdev, "the GPU cannot be used: {error:?}\n");

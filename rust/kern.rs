@@ -25,6 +25,7 @@ pub(crate) mod params;
 pub(crate) mod pci_ext;
 pub(crate) mod ratelimit;
 pub(crate) mod sched;
+pub(crate) mod series;
 pub(crate) mod slot;
 pub(crate) mod task;
 pub(crate) mod trace;

@@ -40,7 +40,8 @@ pub(crate) use crate::mem::group;
 
 /// Whether new user queues are scheduled: the module's parameter `sdma_sched`.
 pub(crate) fn is_scheduled() -> bool {
-    *crate::module_parameters::sdma_sched.value() != 0
+    // The value on Linux 7.3, a reference to it on 7.2.
+    crate::module_parameters::sdma_sched.value().ne(&0)
 }
 
 /// What CREATE_QUEUE asks for, each number checked on its own.

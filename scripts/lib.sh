@@ -6,7 +6,9 @@ set -euo pipefail
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 CACHE=${RKFD_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rkfd}
 BASE=trixie
-SERIES=7.2
+# The kernel's series that rkfd is for, newest first: the first that the archive has in full is taken. SERIES=7.2 in
+# the environment asks for that one.
+SERIES=${SERIES:-7.3 7.2}
 JOBS=${JOBS:-$(nproc)}
 
 # Scripts cannot end in a sentence of a tool: every known failure gets one line of ours.
@@ -62,8 +64,17 @@ digest() {
 	sha256sum | cut -c 1-12
 }
 
-# The sysroot is a function of the package list alone; what it is made with may change freely.
-SYSROOT=$CACHE/sysroot-$({ echo "$BASE $SERIES"; cat "$TOP/scripts/packages"; } | digest)
+# sysroot_of SERIES...: a function of the package list and of the kernel's series; what it is made with may change freely.
+# Of several series it is a link to the sysroot of the one that was taken, and belongs to how that is chosen, too.
+sysroot_of() {
+	echo "$CACHE/sysroot-$({
+		echo "$BASE $*"
+		cat "$TOP/scripts/packages"
+		[ $# -eq 1 ] || cat "$TOP/scripts/kernel-packages"
+	} | digest)"
+}
+# shellcheck disable=SC2086
+SYSROOT=$(sysroot_of $SERIES)
 # This checkout's places inside the sysroot: copies of the sources, and what is built.
 CHECKOUT=$(basename "$TOP")-$(printf %s "$TOP" | digest | cut -c 1-6)
 SRC=/src/$CHECKOUT
@@ -119,6 +130,11 @@ sync_sources() {
 
 kernel_release() {
 	cat "$SYSROOT/k/release"
+}
+
+# What a series is called in Debian's package names, as 7.3.
+kernel_series() {
+	kernel_release | cut -d. -f1-2
 }
 
 # Debian's suffix of the release, which the build of the kernel appends by LOCALVERSION.

@@ -4,6 +4,7 @@
 use core::{ops::Deref, ptr::NonNull};
 
 use kernel::{
+    dma::DataDirection,
     error::from_err_ptr,
     new_spinlock,
     prelude::*,
@@ -83,9 +84,9 @@ impl DmaBuf {
     /// What a device may do that imports it: read, and write if it is exported for that.
     fn direction(&self) -> ffi::dma_data_direction {
         if self.is_writable() {
-            ffi::dma_data_direction_DMA_BIDIRECTIONAL
+            DataDirection::Bidirectional.into()
         } else {
-            ffi::dma_data_direction_DMA_TO_DEVICE
+            DataDirection::ToDevice.into()
         }
     }
 

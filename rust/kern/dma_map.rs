@@ -6,6 +6,7 @@ use crate::ffi;
 use core::{cell::UnsafeCell, ptr::NonNull};
 use kernel::{
     device::Device,
+    dma::DataDirection,
     error::to_result,
     page::PAGE_SIZE,
     prelude::*,
@@ -136,7 +137,7 @@ impl DmaMap {
             ffi::dma_map_sgtable(
                 device::as_raw(dev),
                 map.table.0.get(),
-                ffi::dma_data_direction_DMA_BIDIRECTIONAL,
+                DataDirection::Bidirectional.into(),
                 ffi::DMA_ATTR_REQUIRE_COHERENT as usize,
             )
         })?;
@@ -168,7 +169,7 @@ impl DmaMap {
             ffi::dma_unmap_sgtable(
                 device::as_raw(&self.dev),
                 self.table.0.get(),
-                ffi::dma_data_direction_DMA_BIDIRECTIONAL,
+                DataDirection::Bidirectional.into(),
                 ffi::DMA_ATTR_REQUIRE_COHERENT as usize,
             )
         };

@@ -6,6 +6,8 @@ use kernel::devres::Devres;
 use kernel::dma::Coherent;
 use kernel::prelude::*;
 
+use super::series;
+
 /// Dwords that CPU and device share. After unbind they read as 0 and writes are dropped. Any context.
 pub(crate) struct DmaWords {
     memory: Devres<Coherent<[u32]>>,
@@ -17,7 +19,7 @@ impl DmaWords {
     /// `len` dwords, zero. ENOMEM.
     pub(crate) fn new(dev: &Device<Bound>, len: usize) -> Result<Self> {
         let memory = Coherent::<u32>::zeroed_slice(dev, len, GFP_KERNEL)?;
-        let address = memory.dma_handle();
+        let address = series::dma_address(&memory);
         Ok(Self {
             memory: Devres::new(dev, memory)?,
             address,

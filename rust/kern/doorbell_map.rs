@@ -2,17 +2,18 @@
 //! The doorbell BAR (BAR2).
 
 use kernel::device::{Bound, Core};
-use kernel::devres::Devres;
 use kernel::io::Io;
 use kernel::pci;
 use kernel::prelude::*;
+
+use super::series::DevresBar;
 
 /// The BAR of the doorbells.
 const BAR: u32 = 2;
 
 /// The doorbells, mapped uncached. After unbind a doorbell that rings is dropped. Any context.
 pub(crate) struct DoorbellMap {
-    bar: Devres<pci::Bar<'static>>,
+    bar: DevresBar,
     start: u64,
     size: u64,
 }

@@ -2,10 +2,11 @@
 //! The register BAR (BAR5): 32-bit accesses by dword index.
 
 use kernel::device::{Bound, Core};
-use kernel::devres::Devres;
 use kernel::io::Io;
 use kernel::pci;
 use kernel::prelude::*;
+
+use super::series::DevresBar;
 
 /// The BAR of the registers.
 const BAR: u32 = 5;
@@ -16,7 +17,7 @@ pub(crate) const GONE: u32 = u32::MAX;
 /// The registers, mapped uncached. After unbind, and outside the BAR, reads give [`GONE`] and writes are
 /// dropped, as the bus does it for a device that was pulled out. Any context.
 pub(crate) struct Mmio {
-    bar: Devres<pci::Bar<'static>>,
+    bar: DevresBar,
     start: u64,
     size: u64,
 }

@@ -7,7 +7,6 @@ use core::mem::MaybeUninit;
 use kernel::prelude::*;
 use kernel::sync::atomic::{ordering, Atomic};
 use kernel::sync::{Arc, Mutex};
-use pin_init::PinInit;
 
 const UNINIT: i32 = 0;
 const BUSY: i32 = 1;
@@ -36,14 +35,9 @@ impl<T: Send + Sync> Slot<T> {
     fn mutex(&'static self) -> &'static Mutex<Option<Arc<T>>> {
         if self.state.load(ordering::Acquire) != READY {
             if self.state.cmpxchg(UNINIT, BUSY, ordering::Full).is_ok() {
-                let place = self.value.get().cast::<Mutex<Option<Arc<T>>>>();
-                // SAFETY: Nobody else has seen UNINIT, the place is static, and the initialiser cannot fail.
-                let _ = unsafe {
-                    PinInit::<_, core::convert::Infallible>::__pinned_init(
-                        kernel::new_mutex!(None, "Slot"),
-                        place,
-                    )
-                };
+                // SAFETY: The place is static, and nobody else has it: only one caller has seen UNINIT.
+                let place: &'static mut MaybeUninit<_> = unsafe { &mut *self.value.get() };
+                let Ok(_) = place.write_pin_init(kernel::new_mutex!(None, "Slot"));
                 self.state.store(READY, ordering::Release);
             }
             while self.state.load(ordering::Acquire) != READY {

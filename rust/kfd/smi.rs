@@ -10,7 +10,7 @@ use super::args;
 use super::ioctl::Caller;
 use crate::gpu::Gpu;
 use crate::kern::anon_file::{self, AnonFile};
-use crate::kern::{task, uapi};
+use crate::kern::{series, task, uapi};
 use crate::smi::{Smi, Watcher};
 
 /// Bytes that one read gives at most.
@@ -48,7 +48,7 @@ impl Drop for SmiFile {
 
 impl AnonFile for SmiFile {
     type Data = Arc<Self>;
-    const MODULE: &'static ThisModule = &crate::THIS_MODULE;
+    const MODULE: &'static ThisModule = &series::THIS_MODULE;
 
     /// EAGAIN when there is nothing, also for files that may wait, as clients expect: they poll.
     fn read(file: ArcBorrow<'_, Self>, to: &mut UserSliceWriter) -> Result<usize> {

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A DRM device: its private data, and its registration with user space.
 
-use core::{alloc::Layout, mem::offset_of, ops::Deref, ptr::NonNull};
+use core::{
+    alloc::Layout,
+    mem::{offset_of, MaybeUninit},
+    ops::Deref,
+    ptr::NonNull,
+};
 
 use kernel::{
     alloc::allocator::Kmalloc,
@@ -134,9 +139,11 @@ impl<T: Send + Sync + 'static> Device<T> {
         // SAFETY: `this` points to the new allocation.
         let drm = unsafe { &raw mut (*this.as_ptr()).dev }.cast::<ffi::drm_device>();
 
-        // SAFETY: `data` is uninitialized memory of this type, nobody else has it, and it never moves.
-        let done = unsafe { data.__pinned_init(&raw mut (*this.as_ptr()).data) };
-        if let Err(e) = done {
+        // SAFETY: `data` is uninitialized memory of this type, which nobody else has. The reference is gone after the
+        // statement below, and what that makes neither moves nor is freed before it is dropped, by `release_callback`.
+        let place: &'static mut MaybeUninit<T> =
+            unsafe { &mut *(&raw mut (*this.as_ptr()).data).cast() };
+        if let Err(e) = place.write_pin_init(data) {
             // SAFETY: This is the only reference; without `release`, the private data is not looked at.
             unsafe { ffi::drm_dev_put(drm) };
             return Err(e);

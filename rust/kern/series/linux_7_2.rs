@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Linux 7.2.
+
+use kernel::device::{Bound, Device};
+use kernel::devres::Devres;
+use kernel::dma::Coherent;
+use kernel::irq::{Flags, IrqReturn, ThreadedHandler, ThreadedRegistration};
+use kernel::pci;
+use kernel::prelude::*;
+
+use super::Handler;
+
+pub(crate) use crate::THIS_MODULE;
+
+/// `pci_table!(NAME, INFO, [(DeviceId, info), ...])`: the devices that a driver is for, with `INFO` about each.
+macro_rules! pci_table {
+    ($name:ident, $info:ty, [$($entry:tt)*]) => {
+        kernel::pci_device_table!($name, MODULE_PCI_TABLE, $info, [$($entry)*]);
+    };
+}
+pub(crate) use pci_table;
+
+/// What `probe` gets of the table: the entry's.
+pub(crate) type IdInfo<'a, T> = &'a T;
+
+/// A BAR that is mapped until the device is unbound.
+pub(crate) type DevresBar = Devres<pci::Bar<'static>>;
+
+/// Where the device finds the first dword.
+pub(crate) fn dma_address(memory: &Coherent<[u32]>) -> u64 {
+    memory.dma_handle()
+}
+
+/// An interrupt line of a device, and who takes it. Freed when this is dropped or the device is unbound, whichever is
+/// first, after a handler that runs has returned.
+pub(crate) struct Interrupt<H: Handler> {
+    _line: Pin<KBox<ThreadedRegistration<Thread<H>>>>,
+}
+
+impl<H: Handler> Interrupt<H> {
+    /// Has `handler` take the first vector of `pdev`. ENOSPC without a vector, ENOMEM, or what the line says.
+    pub(crate) fn new(pdev: &pci::Device<Bound>, name: &'static CStr, handler: H) -> Result<Self> {
+        // devres frees it.
+        let vector = *pdev.alloc_irq_vectors(1, 1, pci::IrqTypes::all())?.start();
+        let line = pdev.request_threaded_irq(vector, Flags::ONESHOT, name, Ok(Thread(handler)));
+        Ok(Self {
+            _line: KBox::pin_init(line, GFP_KERNEL)?,
+        })
+    }
+}
+
+/// The handler as the kernel crate knows it.
+struct Thread<H>(H);
+
+impl<H: Handler> ThreadedHandler for Thread<H> {
+    fn handle_threaded(&self, _dev: &Device<Bound>) -> IrqReturn {
+        self.0.handle();
+        IrqReturn::Handled
+    }
+}

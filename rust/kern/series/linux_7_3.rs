@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Linux 7.3.
+
+use kernel::device::Bound;
+use kernel::devres::Devres;
+use kernel::dma::Coherent;
+use kernel::irq::{Flags, IrqReturn, ThreadedHandler, ThreadedRegistration};
+use kernel::module::ModuleMetadata;
+use kernel::pci::{self, IrqVectorRegistration};
+use kernel::prelude::*;
+
+use super::Handler;
+
+pub(crate) use kernel::pci::DevresBar;
+
+/// This module.
+pub(crate) static THIS_MODULE: ThisModule = <crate::LocalModule as ModuleMetadata>::THIS_MODULE;
+
+/// `pci_table!(NAME, INFO, [(DeviceId, info), ...])`: the devices that a driver is for, with `INFO` about each.
+macro_rules! pci_table {
+    ($name:ident, $info:ty, [$($entry:tt)*]) => {
+        kernel::pci_device_table!($name, $info, [$($entry)*]);
+    };
+}
+pub(crate) use pci_table;
+
+/// What `probe` gets of the table: the entry's, or nothing where an administrator gave the driver a device by name.
+pub(crate) type IdInfo<'a, T> = Option<&'a T>;
+
+/// Where the device finds the first dword.
+pub(crate) fn dma_address(memory: &Coherent<[u32]>) -> u64 {
+    memory.dma_address()
+}
+
+/// An interrupt line of a device, and who takes it. Freed when this is dropped or the device is unbound, whichever is
+/// first, after a handler that runs has returned.
+pub(crate) struct Interrupt<H: Handler> {
+    _line: Devres<Line<H>>,
+}
+
+/// A line, and the vectors that it borrows. Dropped in this order.
+struct Line<H: Handler> {
+    _registration: Pin<KBox<ThreadedRegistration<'static, Thread<H>>>>,
+    _vectors: KBox<IrqVectorRegistration<'static>>,
+}
+
+impl<H: Handler> Interrupt<H> {
+    /// Has `handler` take the first vector of `pdev`. ENOSPC without a vector, ENOMEM, or what the line says.
+    pub(crate) fn new(pdev: &pci::Device<Bound>, name: &'static CStr, handler: H) -> Result<Self> {
+        // SAFETY: What borrows the device is dropped while it is bound: on an error below before this returns, else by
+        // devres, which `line` is handed to, at the latest when the device is unbound. Nothing gives the borrow away.
+        let bound: &'static pci::Device<Bound> = unsafe { &*core::ptr::from_ref(pdev) };
+        let vectors = KBox::new(
+            bound.alloc_irq_vectors(1, 1, pci::IrqTypes::all())?,
+            GFP_KERNEL,
+        )?;
+        // SAFETY: The vectors stay where they are when their box is moved, nobody changes them, and they are dropped
+        // after what borrows them: on an error below since they were made first, else by the order of `Line`.
+        let borrowed: &'static IrqVectorRegistration<'static> =
+            unsafe { &*core::ptr::from_ref(&*vectors) };
+        let request = borrowed.index(0)?.into();
+        // SAFETY: The registration is dropped in any case: on an error below with `registration`, else by devres, which
+        // needs nobody to drop what stands for it.
+        let registration = unsafe {
+            ThreadedRegistration::new(request, Flags::ONESHOT, name, Ok(Thread(handler)))
+        };
+        let line = Line {
+            _registration: KBox::pin_init(registration, GFP_KERNEL)?,
+            _vectors: vectors,
+        };
+        Ok(Self {
+            _line: Devres::new(pdev.as_ref(), line)?,
+        })
+    }
+}
+
+/// The handler as the kernel crate knows it.
+struct Thread<H>(H);
+
+impl<H: Handler> ThreadedHandler for Thread<H> {
+    fn handle_threaded(&self) -> IrqReturn {
+        self.0.handle();
+        IrqReturn::Handled
+    }
+}
