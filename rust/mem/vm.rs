@@ -308,32 +308,25 @@ impl Vm {
         self.take_out(state, &mapping)
     }
 
-    /// Takes out a mapping that nothing holds.
+    /// Takes out a mapping that nothing holds. Its notifier is in effect until the GPU has lost the pages.
     fn take_out(&self, mut state: MutexGuard<'_, State>, mapping: &Arc<Mapping>) -> Result {
-        let lent = mapping.lent().map(|lent| lent.detach());
-        let removed = self.remove(&mut state, mapping);
-        drop(state);
-        if removed.is_err() {
-            // The GPU may still use it.
-            core::mem::forget(lent);
-        }
-        // Frees the buffer, maybe.
-        drop(removed?);
-        Ok(())
-    }
-
-    /// Takes out a mapping that is there and not held. What it returns is dropped without the lock.
-    fn remove(&self, state: &mut State, mapping: &Arc<Mapping>) -> Result<impl Sized> {
         let (range, mut written) = (mapping.range(), 0);
         let idle = state.tree.clear(range, &mut written);
         let flushed = self.flush(Flush::Heavyweight);
         trace::unmap(current_pid(), range.start(), range.size(), written);
         if let Err(error) = flushed {
-            core::mem::forget(idle);
+            drop(state);
+            self.lose(idle, ());
             return Err(error);
         }
+        // Before the addresses may be another mapping's.
+        let gone = mapping.lent().map(|lent| lent.detach());
         let by_buffer = state.by_buffer.remove_node(&mapping.key());
-        Ok((state.mappings.remove_node(&(range.end() - 1)), by_buffer))
+        let by_address = state.mappings.remove_node(&(range.end() - 1));
+        drop(state);
+        // Frees the buffer, maybe; the notifier has no use for the tables any more.
+        drop((gone, by_buffer, by_address, idle));
+        Ok(())
     }
 
     /// Keeps for good what the GPU may still reach: it has not answered a flush.

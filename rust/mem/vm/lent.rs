@@ -120,11 +120,12 @@ impl Lent {
         self.state.lock().now != Now::Out
     }
 
-    /// From the return on the notifier leaves the entries alone. What is returned is dropped after the GPU has lost
-    /// them; it is never waited for.
+    /// The GPU has lost the entries: from the return on the notifier leaves them alone, and nothing of the range is the
+    /// GPU's. The VM's lock is held. What is returned is dropped without it.
     pub(super) fn detach(&self) -> impl Sized {
         let mut state = self.state.lock();
         let was = core::mem::replace(&mut state.now, Now::Out);
+        state.pages.unmap();
         let gone = (
             core::mem::take(&mut state.pages),
             core::mem::take(&mut state.reserved),
