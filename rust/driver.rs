@@ -13,6 +13,7 @@ use crate::kern::drm::Registration;
 use crate::kern::pci_ext;
 use crate::kern::series::{pci_table, Handler, IdInfo, Interrupt};
 use crate::kfd::{self, Plugged};
+use crate::mem::Memory;
 use crate::observe::debugfs::GpuFiles;
 use crate::queue::interrupts::Dispatch;
 use crate::render;
@@ -63,7 +64,7 @@ impl Drop for Reaching {
 pub(crate) struct Bound {
     _plugged: Plugged,
     _files: GpuFiles,
-    _node: Registration<Arc<Gpu>>,
+    _node: Registration<Arc<Memory>>,
     _watch: Watch,
     _running: Running,
     _reaching: Reaching,
@@ -81,7 +82,7 @@ impl Bound {
         let gpu = &running.0;
         gpu.start()?;
         let watch = Watch::new(gpu)?;
-        let node = render::driver::register(gpu)?;
+        let node = render::driver::register(&gpu.memory)?;
         let plugged = Plugged::new(gpu, node.device(), pci_ext::enable_atomics(pdev))?;
         let files = GpuFiles::new(gpu, pdev)?;
         dev_info!(

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The hardware's blocks, a file each: what they are told and in which order. Registers are in [`crate::regs`].
+//!
+//! [`Hardware`] is all of them together. What is above knows the hardware by it, and it knows nothing of what is above.
 
 pub(crate) mod athub;
 pub(crate) mod clock;
@@ -11,3 +13,163 @@ pub(crate) mod ih;
 pub(crate) mod nbio;
 pub(crate) mod sdma;
 pub(crate) mod vmid;
+
+use hw::ip::{Block, GFX90A_SDMA_ENGINES};
+use hw::topology::asic::Asic;
+use hw::topology::gpu_id::{GpuId, PciIdentity};
+use kernel::device::{self, Bound, Core};
+use kernel::pci;
+use kernel::prelude::*;
+use kernel::sync::aref::ARef;
+use kernel::sync::Arc;
+
+use crate::kern::doorbell_map::DoorbellMap;
+use crate::kern::mmio::Mmio;
+use crate::kern::params::Sched;
+use crate::kern::pci_ext;
+use crate::kern::vram_map::VramMap;
+use crate::ledger::Ledger;
+use crate::regs::{gc::GB_ADDR_CONFIG, Window};
+use crate::smi::Smi;
+use clock::Clock;
+use gfx::Gfx;
+use gmc::Gmc;
+use hdp::Hdp;
+use ih::Ih;
+use nbio::Nbio;
+use sdma::Sdma;
+use vmid::Vmids;
+
+/// Bits of a bus address that the GPU can put out.
+const DMA_BITS: u32 = 48;
+
+/// The blocks of a GPU, what the CPU reaches of it, and what it is. Fields are dropped in this order: each only uses
+/// what is below it.
+#[pin_data]
+pub(crate) struct Hardware {
+    /// Who has which VMID.
+    pub(crate) vmids: Arc<Vmids>,
+    /// The SDMA engines.
+    pub(crate) sdma: [Arc<Sdma>; GFX90A_SDMA_ENGINES],
+    /// The command processor.
+    pub(crate) gfx: Arc<Gfx>,
+    /// The interrupt ring.
+    pub(crate) ih: Arc<Ih>,
+    /// The reference clock.
+    #[pin]
+    pub(crate) clock: Clock,
+    /// Page tables and translations.
+    pub(crate) gmc: Arc<Gmc>,
+    /// The CPU's path to VRAM.
+    pub(crate) hdp: Arc<Hdp>,
+    /// The doorbell BAR.
+    pub(crate) doorbells: Arc<DoorbellMap>,
+    /// The VRAM BAR.
+    pub(crate) vram_map: Arc<VramMap>,
+    /// The registers.
+    pub(crate) mmio: Arc<Mmio>,
+    /// Who watches what happens to it.
+    pub(crate) smi: Arc<Smi>,
+    /// What there is on this GPU, counted.
+    pub(crate) ledger: Arc<Ledger>,
+    /// What kind of GPU it is.
+    pub(crate) asic: &'static Asic,
+    /// The number by which user space names it.
+    pub(crate) id: GpuId,
+    /// PCI domain.
+    pub(crate) domain: u32,
+    /// PCI bus in 15:8, device and function in 7:0.
+    pub(crate) location: u32,
+    /// Bytes of VRAM.
+    pub(crate) vram_size: u64,
+    /// Revision of the silicon (ATI_REV_ID).
+    pub(crate) revision: u32,
+    /// Revision in PCI's configuration space.
+    pub(crate) pci_revision: u8,
+    /// The device, for messages and DMA.
+    pub(crate) dev: ARef<device::Device>,
+}
+
+impl Hardware {
+    /// Brings the blocks of the GPU at `pdev` up, as far as they need neither memory nor interrupts. ENODEV for one that
+    /// the driver does not know or whose firmware is not up; errors of the blocks.
+    pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Result<Arc<Self>> {
+        let asic = Asic::find(pdev.device_id()).ok_or(ENODEV)?;
+        pdev.enable_device_mem()?;
+        pci_ext::set_dma_mask::<DMA_BITS>(pdev)?;
+        pdev.set_master();
+        let bound: &device::Device<Bound> = pdev.as_ref();
+        let mmio = Arc::new(Mmio::new(pdev)?, GFP_KERNEL)?;
+        let vram_map = Arc::new(VramMap::new(pdev)?, GFP_KERNEL)?;
+        let doorbells = Arc::new(DoorbellMap::new(pdev)?, GFP_KERNEL)?;
+        let ledger = Ledger::new()?;
+
+        let nbio = Nbio::new(&mmio, asic.ips)?;
+        let size = nbio.vram_size().inspect_err(|_| {
+            dev_err!(
+                bound,
+                "the GPU tells no VRAM size: its firmware is not up\n"
+            );
+        })?;
+        nbio.bring_up();
+        let revision = nbio.revision();
+        let hdp = Arc::new(Hdp::new(&mmio, asic.ips)?, GFP_KERNEL)?;
+        let gmc = Gmc::new(bound, &mmio, asic.ips, &hdp, size)?;
+        nbio.setup_interrupts(gmc.dummy_page());
+        let ih = Ih::new(bound, &mmio, asic.ips, &doorbells)?;
+        let engine = |n| Sdma::new(&mmio, asic.ips, n);
+        let sdma = [engine(0)?, engine(1)?, engine(2)?, engine(3)?, engine(4)?];
+        let gfx = Gfx::new(&mmio, asic.ips)?;
+        let clock = Clock::new(&mmio, asic.ips)?;
+        let vmids = Vmids::new(&ledger, Sched::get())?;
+
+        let [devfn, bus] = pdev.dev_id().to_le_bytes();
+        let identity = PciIdentity {
+            domain: pci_ext::domain(pdev),
+            bus,
+            devfn,
+            device: pdev.device_id(),
+            subsystem_vendor: pdev.subsystem_vendor_id(),
+            subsystem: pdev.subsystem_device_id(),
+            vram: size,
+        };
+        let id = GpuId::new(&identity);
+        Arc::pin_init(
+            try_pin_init!(Self {
+                vmids,
+                sdma,
+                gfx,
+                ih,
+                clock <- clock,
+                gmc,
+                hdp,
+                doorbells,
+                vram_map,
+                mmio,
+                smi: Smi::new(id.get())?,
+                ledger,
+                asic,
+                id,
+                domain: identity.domain,
+                location: identity.location(),
+                vram_size: size,
+                revision,
+                pci_revision: pdev.revision_id(),
+                dev: bound.into(),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Lets the engines run, which have nothing to do yet. The GART is on: they may look at it.
+    pub(crate) fn bring_up_engines(&self) {
+        self.sdma.iter().for_each(|engine| engine.bring_up());
+        self.gfx.bring_up(self.doorbells.size());
+    }
+
+    /// The value of GB_ADDR_CONFIG, which user space asks for. ENODEV if the ASIC has none.
+    pub(crate) fn address_config(&self) -> Result<u32> {
+        let gc = Window::new(&self.mmio, self.asic.ips, Block::Gc, 0)?;
+        Ok(gc.read(GB_ADDR_CONFIG))
+    }
+}

@@ -3,9 +3,12 @@
 //!
 //! Locks: a [`vm::Vm`]'s, and below it those of the allocators. Nothing here may be called where fences are
 //! waited for by others: memory is allocated under these locks.
+//!
+//! [`Memory`] is all of it for one GPU. It knows the hardware, and of what is above only that somebody copies for it.
 
 pub(crate) mod account;
 pub(crate) mod bo;
+pub(crate) mod copy_engine;
 pub(crate) mod evict;
 pub(crate) mod gart;
 pub(crate) mod group;
@@ -17,3 +20,83 @@ mod user;
 pub(crate) mod view;
 pub(crate) mod vm;
 pub(crate) mod vram;
+
+use core::ops::Deref;
+
+use kernel::prelude::*;
+use kernel::sync::{Arc, SetOnce};
+
+use crate::ip::{gmc::VRAM_RESERVED, Hardware};
+use crate::kern::drm::objects::Objects;
+use account::Budget;
+use bo::Buffer;
+use copy_engine::CopyEngine;
+use evict::Evictor;
+use gart::Gart;
+use vram::Vram;
+
+/// MC address of the GART: VRAM is placed far above.
+const GART_START: u64 = 0;
+/// Bytes of the GART.
+const GART_BYTES: u64 = 512 << 20;
+
+/// The memory of a GPU, kept by every buffer and address space: what there is of the hardware lives as long. Fields are
+/// dropped in this order: each only uses what is below it.
+#[pin_data]
+pub(crate) struct Memory {
+    /// Who clears and copies VRAM, once somebody does.
+    copy_engine: SetOnce<Arc<dyn CopyEngine>>,
+    /// The window of system memory that VMID 0 sees.
+    pub(crate) gart: Gart,
+    /// Who yields VRAM to whom.
+    pub(crate) evictor: Arc<Evictor>,
+    /// Who may have how much VRAM.
+    pub(crate) budget: Arc<Budget>,
+    /// Who has which VRAM.
+    pub(crate) vram: Vram,
+    /// The buffers.
+    #[pin]
+    pub(crate) bos: Objects<Buffer>,
+    /// The hardware.
+    pub(crate) hw: Arc<Hardware>,
+}
+
+impl Memory {
+    /// All memory of `hw` free, and its GART on. ENOMEM; errors of the hardware.
+    pub(crate) fn new(hw: &Arc<Hardware>) -> Result<Arc<Self>> {
+        let (map, gmc, ledger) = (&hw.vram_map, &hw.gmc, &hw.ledger);
+        let vram = Vram::new(hw.vram_size, VRAM_RESERVED, map.size(), ledger.clone())?;
+        let gart = Gart::new(&vram, map, gmc, ledger, GART_START, GART_BYTES)?;
+        gmc.enable_gart(gart.table(), GART_START, GART_BYTES)?;
+        Arc::pin_init(
+            try_pin_init!(Self {
+                copy_engine: SetOnce::new(),
+                gart,
+                evictor: Evictor::new()?,
+                budget: Budget::new()?,
+                vram,
+                bos <- Objects::new(),
+                hw: hw.clone(),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// From now on `engine` clears and copies. What it is given must not hold the memory any more once it is stopped.
+    pub(crate) fn set_copy_engine(&self, engine: Arc<dyn CopyEngine>) {
+        self.copy_engine.populate(engine);
+    }
+
+    /// Who clears and copies. ENODEV when nobody does.
+    fn copy_engine(&self) -> Result<&dyn CopyEngine> {
+        Ok(&**self.copy_engine.as_ref().ok_or(ENODEV)?)
+    }
+}
+
+impl Deref for Memory {
+    type Target = Hardware;
+
+    fn deref(&self) -> &Hardware {
+        &self.hw
+    }
+}

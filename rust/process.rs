@@ -164,7 +164,7 @@ impl Process {
             pasid: self.pasid.get(),
             queue: id,
         };
-        let queue = queue::create(context.gpu(), &vm, &slice, owner, create);
+        let queue = queue::create(&context.gpu().queues, &vm, &slice, owner, create);
         let slot = self.queues.lock().made(id, context, queue)?;
         Ok((id, slot))
     }

@@ -23,16 +23,22 @@ pub(crate) mod slots;
 pub(crate) mod turns;
 mod user;
 
-use crate::gpu::Gpu;
+use crate::kern::params::Sched;
 use crate::mem::vm::Vm;
-use compute::ComputeQueue;
-use doorbell::Slice;
+use crate::ring::Rings;
+use crate::smi::Happening;
+use compute::{ComputeQueue, Scheduler};
+use core::ops::Deref;
+use doorbell::{Slice, Slices};
 use hw::doorbell::Slot;
 use hw::mqd::hqd::WaveState;
 use hw::queue::{Percentage, Priority, QueueType};
 use hw::sdma::ring::RingSize;
+use interrupts::Dispatch;
 use kernel::prelude::*;
-use kernel::sync::Arc;
+use kernel::sync::{Arc, SetOnce};
+use slots::Slots;
+use turns::Turns;
 use user::SdmaQueue;
 
 // How all queues of a process are halted; buffers need it too, so it lies below.
@@ -42,6 +48,72 @@ pub(crate) use crate::mem::group;
 pub(crate) fn is_scheduled() -> bool {
     // The value on Linux 7.3, a reference to it on 7.2.
     crate::module_parameters::sdma_sched.value().ne(&0)
+}
+
+/// The queues of a GPU, kept by each of them. Fields are dropped in this order: each only uses what is below it.
+#[pin_data]
+pub(crate) struct Queues {
+    /// Who takes the GPU's interrupts, once it does.
+    pub(crate) interrupts: SetOnce<Arc<Dispatch>>,
+    /// Who has which slot of an SDMA engine.
+    pub(crate) slots: Arc<Slots>,
+    /// Which compute queues are on the hardware.
+    pub(crate) compute: Arc<dyn Scheduler>,
+    /// Who has which doorbells.
+    #[pin]
+    pub(crate) slices: Slices,
+    /// The driver's own rings.
+    pub(crate) rings: Arc<Rings>,
+}
+
+impl Queues {
+    /// No queues. ENOMEM.
+    pub(crate) fn new(rings: &Arc<Rings>) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            try_pin_init!(Self {
+                interrupts: SetOnce::new(),
+                slots: Slots::new()?,
+                compute: compute::scheduler(Sched::get(), &rings.gfx, &rings.dev)?,
+                slices <- Slices::new(),
+                rings: rings.clone(),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Starts the scheduler of compute queues, once the rings have started.
+    pub(crate) fn start(&self) -> Result {
+        let turns = Turns::new(self)?;
+        self.compute.start(self)?;
+        self.vmids.watch(Some(turns));
+        Ok(())
+    }
+
+    /// Handles the interrupts that there are, whether or not the CPU was told. Sleeps; called without locks.
+    pub(crate) fn poll_interrupts(&self) {
+        if let Some(dispatch) = self.interrupts.as_ref() {
+            self.ih.drain(&self.gmc, &**dispatch);
+        }
+    }
+
+    /// Runs `stop`, which takes a queue of the process `pasid` off the hardware that hung, as `cause` says: the process
+    /// is told, and who watches the GPU. Itself allocates nothing and waits for nothing.
+    fn queue_hung(&self, pasid: u16, cause: &CStr, stop: impl FnOnce()) {
+        self.smi.tell(&Happening::Resetting(cause));
+        stop();
+        if let Some(dispatch) = self.interrupts.as_ref() {
+            dispatch.stopped(pasid);
+        }
+        self.smi.tell(&Happening::Reset(cause));
+    }
+}
+
+impl Deref for Queues {
+    type Target = Rings;
+
+    fn deref(&self) -> &Rings {
+        &self.rings
+    }
 }
 
 /// What CREATE_QUEUE asks for, each number checked on its own.
@@ -129,7 +201,7 @@ pub(crate) trait UserQueue: Send + Sync {
 /// Makes a queue of `owner` in `vm`, with a doorbell in `slice`. EFAULT and EINVAL for what `create` asks for, see
 /// there; ENOSPC without a doorbell, a slot of the hardware that it needs at once, or with too many queues; ENOMEM.
 pub(crate) fn create(
-    gpu: &Arc<Gpu>,
+    gpu: &Arc<Queues>,
     vm: &Arc<Vm>,
     slice: &Arc<Slice>,
     owner: Owner,

@@ -7,10 +7,13 @@ mod job;
 mod pm4;
 mod sdma;
 
-use crate::gpu::Gpu;
+use core::ops::Deref;
+
 use crate::kern::fence::Fence;
-use crate::mem::gart::Memory;
+use crate::mem::copy_engine::CopyEngine;
+use crate::mem::gart::JobMemory;
 use crate::mem::vram::VramBlocks;
+use crate::mem::Memory;
 use core::fmt;
 use hw::ip::GFX90A_SDMA_ENGINES;
 use kernel::new_spinlock;
@@ -22,9 +25,16 @@ use kernel::sync::{Arc, SpinLock};
 use job::{Keep, Ring};
 pub(crate) use pm4::Pm4Ring;
 
-/// The rings of a GPU, one an engine; none before [`Rings::start`] and after [`Rings::stop`].
-#[pin_data]
+/// The rings of a GPU, one an engine, and the memory that they are in and work on.
 pub(crate) struct Rings {
+    running: Arc<Running>,
+    /// The memory.
+    pub(crate) memory: Arc<Memory>,
+}
+
+/// The rings as memory knows them: none before [`Rings::start`] and after [`Rings::stop`], so that neither keeps the other.
+#[pin_data]
+struct Running {
     #[pin]
     set: SpinLock<Option<Arc<Set>>>,
     next: Atomic<u32>,
@@ -52,17 +62,27 @@ pub(crate) struct RingState {
 }
 
 impl Rings {
-    /// No rings yet.
-    pub(crate) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
-            set <- new_spinlock!(None, "Rings::set"),
-            next: Atomic::new(0),
-        })
+    /// No rings yet; `memory` is cleared and copied by them once there are. ENOMEM.
+    pub(crate) fn new(memory: &Arc<Memory>) -> Result<Arc<Self>> {
+        let running = Arc::pin_init(
+            pin_init!(Running {
+                set <- new_spinlock!(None, "Rings::set"),
+                next: Atomic::new(0),
+            }),
+            GFP_KERNEL,
+        )?;
+        memory.set_copy_engine(running.clone());
+        let rings = Self {
+            running,
+            memory: memory.clone(),
+        };
+        Ok(Arc::new(rings, GFP_KERNEL)?)
     }
 
-    /// Starts the ring of every engine of `gpu`, whose GART and engines are up. ENOMEM; ENOSPC without room in the
-    /// GART; errors of the engine.
-    pub(crate) fn start(&self, gpu: &Arc<Gpu>) -> Result {
+    /// Starts the ring of every engine; they and the GART are up. ENOMEM; ENOSPC without room in the GART; errors of the
+    /// engine.
+    pub(crate) fn start(&self) -> Result {
+        let gpu = &self.memory;
         let mut rings = KVec::with_capacity(GFX90A_SDMA_ENGINES, GFP_KERNEL)?;
         for engine in 0..GFX90A_SDMA_ENGINES as u8 {
             rings.push(Ring::start(gpu, engine)?, GFP_KERNEL)?;
@@ -74,26 +94,21 @@ impl Rings {
             },
             GFP_KERNEL,
         )?;
-        *self.set.lock() = Some(set);
+        *self.running.set.lock() = Some(set);
         Ok(())
     }
 
     /// Stops the rings; what is under way fails with ENODEV. Bounded; sleeps.
     pub(crate) fn stop(&self) {
-        let set = self.set.lock().take();
+        let set = self.running.set.lock().take();
         if let Some(set) = set {
             set.rings.iter().for_each(|ring| ring.sdma().stop(ENODEV));
         }
     }
 
-    /// The rings; ENODEV when they are stopped.
-    fn set(&self) -> Result<Arc<Set>> {
-        self.set.lock().clone().ok_or(ENODEV)
-    }
-
     /// A TRAP of `engine`'s ring arrived, or one may have been lost: jobs that are done end.
     pub(crate) fn check(&self, engine: u8) {
-        if let Ok(set) = self.set() {
+        if let Ok(set) = self.running.set() {
             if let Some(ring) = set.rings.get(usize::from(engine)) {
                 ring.sdma().check();
             }
@@ -102,38 +117,46 @@ impl Rings {
 
     /// `engine` refused a packet of its ring.
     pub(crate) fn refused(&self, engine: u8) {
-        if let Ok(set) = self.set() {
+        if let Ok(set) = self.running.set() {
             if let Some(ring) = set.rings.get(usize::from(engine)) {
                 ring.sdma().stop(EIO);
             }
         }
     }
 
-    /// Fills `blocks` with `value`, and waits for the end. The blocks are kept as long as an engine writes to them.
-    /// ENOMEM, ENODEV, EIO; ETIMEDOUT when an engine hangs; ERESTARTSYS on a signal, with the fill still under way.
-    /// Sleeps.
-    pub(crate) fn fill(&self, blocks: &Arc<VramBlocks>, value: u32) -> Result {
-        batch::fill(&*self.set()?, &self.next, blocks, value)
-    }
-
-    /// Copies each of `pieces` (MC addresses of source and destination, bytes), which lie in `memory`, and
-    /// waits for the end, whatever signals come. ENOMEM, ENODEV, EIO; ETIMEDOUT when an engine hangs. Sleeps.
-    pub(crate) fn copy(
-        &self,
-        pieces: impl Iterator<Item = (u64, u64, u64)>,
-        memory: Memory,
-    ) -> Result {
-        batch::copy(&*self.set()?, &self.next, pieces, memory)
-    }
-
     /// The state of each ring, for debugfs.
     pub(crate) fn states(&self, mut show: impl FnMut(RingState) -> fmt::Result) -> fmt::Result {
-        let Ok(set) = self.set() else {
+        let Ok(set) = self.running.set() else {
             return Ok(());
         };
         set.rings
             .iter()
             .try_for_each(|ring| show(ring.sdma().state()))
+    }
+}
+
+impl Deref for Rings {
+    type Target = Memory;
+
+    fn deref(&self) -> &Memory {
+        &self.memory
+    }
+}
+
+impl Running {
+    /// The rings; ENODEV when they are stopped.
+    fn set(&self) -> Result<Arc<Set>> {
+        self.set.lock().clone().ok_or(ENODEV)
+    }
+}
+
+impl CopyEngine for Running {
+    fn fill(&self, blocks: &Arc<VramBlocks>, value: u32) -> Result {
+        batch::fill(&*self.set()?, &self.next, blocks, value)
+    }
+
+    fn copy(&self, pieces: &mut dyn Iterator<Item = (u64, u64, u64)>, memory: JobMemory) -> Result {
+        batch::copy(&*self.set()?, &self.next, pieces, memory)
     }
 }
 

@@ -2,7 +2,6 @@
 //! Buffer objects: memory that a process has asked for, whatever is behind it.
 
 use crate::{
-    gpu::Gpu,
     kern::{
         dma_buf::{DmaBuf, Runs},
         drm::{
@@ -20,6 +19,7 @@ use crate::{
         placement::{Pinned, Place, Placement, Stay},
         user::UserMemory,
         vram::{VramBlocks, VramRun},
+        Memory,
     },
 };
 use hw::{
@@ -33,7 +33,7 @@ use kernel::{
 };
 
 /// The DRM device of a GPU.
-pub(crate) type DrmDevice = drm::Device<Arc<Gpu>>;
+pub(crate) type DrmDevice = drm::Device<Arc<Memory>>;
 
 /// A buffer object.
 pub(crate) type Bo = Object<Buffer>;
@@ -68,14 +68,14 @@ pub(crate) struct Buffer {
     backing: Backing,
     usage: Usage,
     note: NotePlace,
-    gpu: Arc<Gpu>,
+    gpu: Arc<Memory>,
     _bytes: Option<Hold>,
     _share: Option<SystemShare>,
     _hold: Hold,
 }
 
 impl Buffer {
-    fn new(gpu: &Arc<Gpu>, backing: Backing, usage: Usage) -> Self {
+    fn new(gpu: &Arc<Memory>, backing: Backing, usage: Usage) -> Self {
         Self {
             backing,
             usage,
@@ -96,7 +96,7 @@ impl Buffer {
     }
 
     /// The GPU that it was made for.
-    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
+    pub(crate) fn gpu(&self) -> &Arc<Memory> {
         &self.gpu
     }
 
@@ -331,7 +331,7 @@ impl Bo {
 }
 
 impl DriverObject for Buffer {
-    type Data = Arc<Gpu>;
+    type Data = Arc<Memory>;
 
     type Steady<'a> = Option<MutexGuard<'a, Stay>>;
 
@@ -361,7 +361,7 @@ impl DriverObject for Buffer {
         pfn.unwrap_or(FaultPage::Sigbus)
     }
 
-    fn objects(gpu: &Arc<Gpu>) -> &Objects<Self> {
+    fn objects(gpu: &Arc<Memory>) -> &Objects<Self> {
         &gpu.bos
     }
 
@@ -453,12 +453,12 @@ pub(crate) fn create_vram(
     contiguous: bool,
 ) -> Result<ARef<Bo>> {
     let bytes = checked(size)?;
-    let gpu: &Arc<Gpu> = drm;
+    let gpu: &Arc<Memory> = drm;
     let charge = gpu.budget.charge(&gpu.vram, client, size)?;
     let blocks = gpu.evictor.alloc(gpu, client, size, contiguous)?;
     let blocks = Arc::new(blocks, GFP_KERNEL)?;
     // What somebody else has left there is nobody's business.
-    gpu.rings.fill(&blocks, 0)?;
+    gpu.copy_engine()?.fill(&blocks, 0)?;
     let placement = Placement::new(blocks, charge, contiguous)?;
     let buffer = Buffer::new(gpu, Backing::Vram(placement), usage);
     Bo::new(drm, bytes, Ok(buffer))
@@ -473,7 +473,7 @@ pub(crate) fn create_gtt(
     usage: Usage,
 ) -> Result<ARef<Bo>> {
     let bytes = checked(size)?;
-    let gpu: &Arc<Gpu> = drm;
+    let gpu: &Arc<Memory> = drm;
     let share = SystemShare::take(client, Region::Gtt, size)?;
     let pages = SystemPages::alloc(&gpu.dev, bytes)?;
     let buffer = Buffer::new(gpu, Backing::Gtt(pages), usage);
@@ -491,7 +491,7 @@ pub(crate) fn create_user(
     usage: Usage,
 ) -> Result<ARef<Bo>> {
     let bytes = checked(size)?;
-    let gpu: &Arc<Gpu> = drm;
+    let gpu: &Arc<Memory> = drm;
     let share = SystemShare::take(client, Region::User, size)?;
     let memory = UserMemory::new(start, bytes, usage.access.write)?;
     let buffer = Buffer::new(gpu, Backing::User(memory), usage);

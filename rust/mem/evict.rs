@@ -19,7 +19,6 @@
 mod transfer;
 
 use crate::{
-    gpu::Gpu,
     kern::{killable::KillableMutex, task, workqueue},
     mem::{
         account::{Client, PAUSE, TRIES},
@@ -28,6 +27,7 @@ use crate::{
         placement::{Place, Placement},
         vm::Vm,
         vram::VramBlocks,
+        Memory,
     },
 };
 use hw::va::PAGE_SIZE;
@@ -474,7 +474,7 @@ impl Evictor {
     /// is no such memory for it, `EINTR` when the caller is killed; errors of the engines. Sleeps until there is room.
     pub(crate) fn alloc(
         self: &Arc<Self>,
-        gpu: &Gpu,
+        gpu: &Memory,
         client: &Arc<Client>,
         size: u64,
         contiguous: bool,

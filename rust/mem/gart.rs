@@ -194,7 +194,7 @@ impl Window {
 }
 
 /// Memory that jobs of the kernel rings read and write: it stays until the engines are done with it, whoever else has given it up.
-pub(crate) enum Memory {
+pub(crate) enum JobMemory {
     /// VRAM alone.
     Vram { _blocks: Arc<VramBlocks> },
     /// VRAM and system memory, with where VMID 0 sees that.
@@ -212,7 +212,7 @@ pub(crate) struct Pair {
     pub(crate) pages: Arc<SystemPages>,
 }
 
-impl Memory {
+impl JobMemory {
     /// VRAM.
     pub(crate) fn vram(blocks: &Arc<VramBlocks>) -> Self {
         Self::Vram {

@@ -6,12 +6,12 @@
 //! stays then, wherever it is.
 
 use crate::{
-    gpu::Gpu,
     kern::pages::SystemPages,
     ledger::{Hold, Kind},
     mem::{
         account::{Charge, Client, Region, Taken},
         vram::VramBlocks,
+        Memory,
     },
 };
 use kernel::{
@@ -32,7 +32,7 @@ pub(crate) struct Away {
 impl Away {
     /// `pages`, which `taken` pays for, or else the client's charge. `ENOMEM`.
     pub(super) fn new(
-        gpu: &Gpu,
+        gpu: &Memory,
         client: &Arc<Client>,
         pages: Arc<SystemPages>,
         taken: Option<Taken>,

@@ -24,11 +24,10 @@ use self::{
     vmid::{Bound, Listed},
 };
 use crate::{
-    gpu::Gpu,
     ip::gmc::Flush,
     kern::trace,
     ledger::{Hold, Kind},
-    mem::{account::Client, bo::DrmDevice, group::Group, import::ImportUse, spans::Spans},
+    mem::{account::Client, bo::DrmDevice, group::Group, import::ImportUse, spans::Spans, Memory},
 };
 use hw::{
     pm4::schedule::TrapHandler,
@@ -126,7 +125,7 @@ pub(crate) struct Vm {
     trap: SpinLock<TrapHandler>,
     client: Arc<Client>,
     group: Arc<Group>,
-    gpu: Arc<Gpu>,
+    gpu: Arc<Memory>,
     _hold: Hold,
     // The device outlives what user space has of it.
     _drm: ARef<DrmDevice>,
@@ -138,7 +137,7 @@ impl_has_delayed_work! {
 
 impl Vm {
     /// An empty address space. `ENOMEM`; `ENODEV` when the device is gone.
-    pub(crate) fn new(gpu: &Arc<Gpu>, drm: ARef<DrmDevice>) -> Result<Arc<Self>> {
+    pub(crate) fn new(gpu: &Arc<Memory>, drm: ARef<DrmDevice>) -> Result<Arc<Self>> {
         let state = State {
             mappings: RBTree::new(),
             by_buffer: RBTree::new(),
@@ -168,7 +167,7 @@ impl Vm {
     }
 
     /// The GPU.
-    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
+    pub(crate) fn gpu(&self) -> &Arc<Memory> {
         &self.gpu
     }
 

@@ -75,7 +75,7 @@ impl Context {
 
     /// ACQUIRE_VM: see [`Memory::acquire`]. EINVAL for a file of another GPU.
     pub(crate) fn acquire(&self, file: FileRef<File>) -> Result {
-        if !Arc::ptr_eq(file.data().vm().gpu(), &self.gpu) {
+        if !Arc::ptr_eq(file.data().vm().gpu(), &self.gpu.memory) {
             return Err(EINVAL);
         }
         let vm = file.data().vm().clone();
@@ -97,7 +97,7 @@ impl Context {
             Doorbells::Leased(slice) => Ok(slice.clone()),
             Doorbells::Ended => Err(ENODEV),
             Doorbells::None => {
-                let slice = Slices::lease(&self.gpu, self.pid, self.pasid)?;
+                let slice = Slices::lease(&self.gpu.queues, self.pid, self.pasid)?;
                 *doorbells = Doorbells::Leased(slice.clone());
                 Ok(slice)
             }

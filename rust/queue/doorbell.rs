@@ -7,10 +7,10 @@
 use super::cp_doorbell::CpSlots;
 use super::rlc::SCHEDULED_SLICE;
 use super::scheduled::Scheduled;
-use crate::gpu::Gpu;
 use crate::kern::vma::{self, Mappable, Page, SharedPage, Zapper};
 use crate::kern::workqueue;
 use crate::ledger::{Hold, Kind};
+use crate::queue::Queues;
 use core::fmt;
 use hw::doorbell::{MmapKind, MmapOffset, SliceIndex, Slot, SLICE_BYTES};
 use kernel::mm::virt::VmaNew;
@@ -55,7 +55,7 @@ impl Slices {
     }
 
     /// Leases a slice of `gpu` to a process. ENOSPC when all are leased, ENOMEM.
-    pub(crate) fn lease(gpu: &Arc<Gpu>, pid: i32, pasid: u16) -> Result<Arc<Slice>> {
+    pub(crate) fn lease(gpu: &Arc<Queues>, pid: i32, pasid: u16) -> Result<Arc<Slice>> {
         let index = gpu.slices.take(gpu.doorbells.size(), pid, pasid)?;
         // From here on the slice goes back when the guard is dropped.
         let leased = Leased {
@@ -106,7 +106,7 @@ impl Slices {
 /// A slice that is taken; free again when dropped.
 struct Leased {
     index: SliceIndex,
-    gpu: Arc<Gpu>,
+    gpu: Arc<Queues>,
 }
 
 impl Drop for Leased {

@@ -4,10 +4,10 @@
 
 use super::interrupts::END_OF_JOB;
 use super::pointers::Pointers;
-use crate::gpu::Gpu;
 use crate::kern::fence::{Fence, HwFence};
 use crate::kern::pages::SystemPages;
 use crate::mem::vm::{KernelMapping, Vm};
+use crate::mem::Memory;
 use crate::ring::flight::{self, Flight};
 use hw::sdma::packet;
 use hw::sdma::ring::{phase, RingSize};
@@ -80,7 +80,7 @@ impl Batch {
 impl Feed {
     /// The rings for a process's queue. EINVAL for a ring too large to be copied, ENOMEM.
     pub(super) fn new(
-        gpu: &Arc<Gpu>,
+        gpu: &Memory,
         vm: &Arc<Vm>,
         pointers: Pointers,
     ) -> Result<impl PinInit<Self>> {

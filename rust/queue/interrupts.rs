@@ -4,10 +4,10 @@
 use super::compute::Scheduler;
 use super::slots::Slots;
 use super::Owner;
-use crate::gpu::Gpu;
 use crate::ip::ih::InterruptSink;
 use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::trace;
+use crate::queue::Queues;
 use crate::ring::Rings;
 use crate::smi::{Happening, Smi, Who};
 use core::cell::Cell;
@@ -55,7 +55,7 @@ pub(crate) struct Dispatch {
 
 impl Dispatch {
     /// For the interrupts of `gpu`, which it does not hold; `processes` are told theirs. ENOMEM.
-    pub(crate) fn new(gpu: &Gpu, processes: Arc<dyn ProcessSink>) -> Result<Arc<Self>> {
+    pub(crate) fn new(gpu: &Queues, processes: Arc<dyn ProcessSink>) -> Result<Arc<Self>> {
         let dispatch = Self {
             slots: gpu.slots.clone(),
             compute: gpu.compute.clone(),

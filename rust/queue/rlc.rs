@@ -6,10 +6,10 @@ use super::doorbell::Slice;
 use super::feed::Feed;
 use super::group::Member;
 use super::Owner;
-use crate::gpu::Gpu;
 use crate::ip::vmid::Vmid;
 use crate::ledger::Hold;
 use crate::mem::vm::Vm;
+use crate::queue::Queues;
 use hw::doorbell::{Doorbell, SliceIndex, Slot};
 use hw::mqd::sdma::{RlcImage, SdmaMqd, SdmaQueue};
 use kernel::prelude::*;
@@ -32,7 +32,7 @@ pub(super) struct Rlc {
     failed: Atomic<bool>,
     pub(super) slice: Arc<Slice>,
     vm: Arc<Vm>,
-    pub(super) gpu: Arc<Gpu>,
+    pub(super) gpu: Arc<Queues>,
     _hold: Hold,
     // Last: everything above is released by then.
     gone: Gone,
@@ -58,7 +58,7 @@ pub(super) enum Source {
 impl Rlc {
     /// A queue that no engine knows yet, allowed to run if `active`. ENOMEM.
     pub(super) fn new(
-        gpu: &Arc<Gpu>,
+        gpu: &Arc<Queues>,
         owner: Owner,
         engine: u8,
         source: Source,

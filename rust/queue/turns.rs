@@ -3,8 +3,8 @@
 
 use super::compute::Scheduler;
 use super::slots::Slots;
-use crate::gpu::Gpu;
 use crate::ip::vmid::Watch;
+use crate::queue::Queues;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(crate) struct Turns {
 
 impl Turns {
     /// What `gpu` has, which it does not hold. ENOMEM.
-    pub(crate) fn new(gpu: &Gpu) -> Result<Arc<Self>> {
+    pub(crate) fn new(gpu: &Queues) -> Result<Arc<Self>> {
         let turns = Self {
             slots: gpu.slots.clone(),
             compute: gpu.compute.clone(),

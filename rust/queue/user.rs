@@ -9,11 +9,11 @@ use super::pointers::Pointers;
 use super::rlc::{Rlc, Source};
 use super::scheduled::Scheduled;
 use super::{engines, CreateQueue, Owner, UpdateQueue, UserQueue};
-use crate::gpu::Gpu;
 use crate::kern::errno::not_supported;
 use crate::kern::fence::canceled;
 use crate::kern::trace;
 use crate::mem::vm::Vm;
+use crate::queue::Queues;
 use hw::doorbell::Slot;
 use hw::sdma::ring::RingSize;
 use kernel::prelude::*;
@@ -48,7 +48,7 @@ impl SdmaQueue {
     /// Makes a queue of `owner` in `vm`, with a doorbell in `slice`. EOPNOTSUPP for compute; EFAULT and EINVAL for its
     /// memory, see [`CreateQueue`]; EINVAL for an engine that does not exist; ENOSPC without a doorbell; ENOMEM.
     pub(crate) fn create(
-        gpu: &Arc<Gpu>,
+        gpu: &Arc<Queues>,
         vm: &Arc<Vm>,
         slice: &Arc<Slice>,
         owner: Owner,

@@ -8,7 +8,6 @@ use kernel::{
 
 use super::{file::File, gem, info::Query};
 use crate::{
-    gpu::Gpu,
     kern::drm::{
         fdinfo::Printer,
         ioctl::Descriptor,
@@ -21,6 +20,7 @@ use crate::{
     mem::{
         bo::{Bo, Buffer},
         vm::Vm,
+        Memory,
     },
 };
 
@@ -41,7 +41,7 @@ const IOCTLS: [Descriptor; GEM_OP_NR as usize + 1] = {
 };
 
 impl Driver for Render {
-    type Data = Arc<Gpu>;
+    type Data = Arc<Memory>;
     type File = File;
     type Object = Buffer;
 
@@ -55,7 +55,7 @@ impl Driver for Render {
 
     const IOCTLS: &'static [Descriptor] = &IOCTLS;
 
-    fn open(dev: &Device<Arc<Gpu>>) -> Result<Arc<File>> {
+    fn open(dev: &Device<Arc<Memory>>) -> Result<Arc<File>> {
         let drm = ARef::from(dev);
         File::new(Vm::new(dev, drm)?)
     }
@@ -70,7 +70,7 @@ impl Driver for Render {
 }
 
 /// Makes the device files of `gpu` appear. They go when the answer is dropped.
-pub(crate) fn register(gpu: &Arc<Gpu>) -> Result<Registration<Arc<Gpu>>> {
+pub(crate) fn register(gpu: &Arc<Memory>) -> Result<Registration<Arc<Memory>>> {
     let device = Device::new::<Render>(&gpu.dev, Ok::<_, Error>(gpu.clone()))?;
     Registration::new(device)
 }

@@ -10,7 +10,6 @@ use hw::{
 
 use super::file::File;
 use crate::{
-    gpu::Gpu,
     kern::{
         drm::{
             file::OpenFile,
@@ -24,6 +23,7 @@ use crate::{
         bo::{self, Bo, Buffer, Usage},
         note::Note,
         vm::Part,
+        Memory,
     },
 };
 
@@ -52,7 +52,7 @@ const CREATE_FLAGS: u64 = create_flag::CPU_ACCESS_REQUIRED
 /// EINVAL for a place or a wish that there is not, ENOMEM.
 pub(super) struct Create;
 
-impl<D: Driver<Data = Arc<Gpu>, File = File, Object = Buffer>> Ioctl<D> for Create {
+impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for Create {
     type Args = uapi::GemCreate;
 
     const COMMAND: u32 = read_write::<Self::Args>(uapi::GEM_CREATE_NR);
@@ -99,7 +99,7 @@ impl<D: Driver<Data = Arc<Gpu>, File = File, Object = Buffer>> Ioctl<D> for Crea
 /// GEM_MMAP: the offset at which the file maps a buffer. ENOENT, EPERM for one that the CPU has no business with.
 pub(super) struct Mmap;
 
-impl<D: Driver<Data = Arc<Gpu>, File = File, Object = Buffer>> Ioctl<D> for Mmap {
+impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for Mmap {
     type Args = uapi::GemMmap;
 
     const COMMAND: u32 = read_write::<Self::Args>(uapi::GEM_MMAP_NR);
@@ -116,7 +116,7 @@ impl<D: Driver<Data = Arc<Gpu>, File = File, Object = Buffer>> Ioctl<D> for Mmap
 /// GEM_METADATA: reads or writes what user space notes of a buffer. ENOENT, EINVAL for too long a note.
 pub(super) struct Metadata;
 
-impl<D: Driver<Data = Arc<Gpu>, File = File, Object = Buffer>> Ioctl<D> for Metadata {
+impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for Metadata {
     type Args = uapi::GemMetadata;
 
     const COMMAND: u32 = read_write::<Self::Args>(uapi::GEM_METADATA_NR);
@@ -149,7 +149,7 @@ impl<D: Driver<Data = Arc<Gpu>, File = File, Object = Buffer>> Ioctl<D> for Meta
 /// GEM_WAIT_IDLE: no buffer is ever busy in DRM's sense, since queues are the process's own. ENOENT.
 pub(super) struct WaitIdle;
 
-impl<D: Driver<Data = Arc<Gpu>, File = File, Object = Buffer>> Ioctl<D> for WaitIdle {
+impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for WaitIdle {
     type Args = uapi::GemWaitIdle;
 
     const COMMAND: u32 = read_write::<Self::Args>(uapi::GEM_WAIT_IDLE_NR);
@@ -166,7 +166,7 @@ impl<D: Driver<Data = Arc<Gpu>, File = File, Object = Buffer>> Ioctl<D> for Wait
 /// GEM_OP: as what a buffer was made. ENOENT, EFAULT; EOPNOTSUPP for moving it, and for lists of its mappings.
 pub(super) struct Op;
 
-impl<D: Driver<Data = Arc<Gpu>, File = File, Object = Buffer>> Ioctl<D> for Op {
+impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for Op {
     type Args = uapi::GemOp;
 
     const COMMAND: u32 = read_write::<Self::Args>(uapi::GEM_OP_NR);
@@ -223,7 +223,7 @@ const VA_FLAGS: u32 = va_flag::DELAY_UPDATE
 /// mapped, EACCES for writing what may only be read, EBUSY while a queue uses it, EOPNOTSUPP for other operations, ENOMEM.
 pub(super) struct Va;
 
-impl<D: Driver<Data = Arc<Gpu>, File = File, Object = Buffer>> Ioctl<D> for Va {
+impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for Va {
     type Args = uapi::GemVa;
 
     const COMMAND: u32 =

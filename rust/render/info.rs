@@ -7,7 +7,6 @@ use kernel::{prelude::*, sync::Arc};
 
 use super::file::File;
 use crate::{
-    gpu::Gpu,
     kern::drm::{
         file::OpenFile,
         ioctl::Ioctl,
@@ -15,7 +14,7 @@ use crate::{
         Driver,
     },
     ledger::Kind,
-    mem::account,
+    mem::{account, Memory},
 };
 
 /// The dword of GB_ADDR_CONFIG in BAR5 by which libdrm asks for it.
@@ -32,7 +31,7 @@ const FIRST_ADDRESS: u64 = 0x20_0000;
 /// The ioctl.
 pub(super) struct Query;
 
-impl<D: Driver<Data = Arc<Gpu>, File = File>> Ioctl<D> for Query {
+impl<D: Driver<Data = Arc<Memory>, File = File>> Ioctl<D> for Query {
     type Args = Info;
 
     const COMMAND: u32 =
@@ -62,13 +61,13 @@ impl<D: Driver<Data = Arc<Gpu>, File = File>> Ioctl<D> for Query {
 }
 
 /// Bytes of system memory that clients of the GPU have.
-fn system_usage(gpu: &Gpu) -> u64 {
+fn system_usage(gpu: &Memory) -> u64 {
     let bytes = gpu.ledger.count(Kind::GttBytes);
     u64::try_from(bytes).unwrap_or(0)
 }
 
 /// The value of a register that user space may see. EFAULT for others, EINVAL for too many.
-fn register(gpu: &Gpu, info: &Info) -> Result<u32> {
+fn register(gpu: &Memory, info: &Info) -> Result<u32> {
     let query = info.register();
     if query.count > MAX_REGISTERS {
         return Err(EINVAL);
@@ -80,7 +79,7 @@ fn register(gpu: &Gpu, info: &Info) -> Result<u32> {
 }
 
 /// The answer to DEV_INFO.
-fn device(gpu: &Gpu) -> DeviceInfo {
+fn device(gpu: &Memory) -> DeviceInfo {
     let asic = gpu.asic;
     DeviceInfo {
         device_id: asic.device_id.into(),
@@ -112,7 +111,7 @@ fn device(gpu: &Gpu) -> DeviceInfo {
 }
 
 /// The answer to MEMORY.
-fn memory(gpu: &Gpu) -> MemoryInfo {
+fn memory(gpu: &Memory) -> MemoryInfo {
     let heap = |total: u64, used: u64| HeapInfo {
         total_heap_size: total,
         usable_heap_size: total,

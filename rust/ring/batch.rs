@@ -3,7 +3,7 @@
 
 use super::{Keep, Set};
 use crate::kern::fence::Fence;
-use crate::mem::gart::Memory;
+use crate::mem::gart::JobMemory;
 use crate::mem::vram::VramBlocks;
 use hw::sdma::copy::{Copies, Fills};
 use kernel::prelude::*;
@@ -34,7 +34,7 @@ struct Jobs<'a> {
 }
 
 impl<'a> Jobs<'a> {
-    fn new(set: &'a Set, next: &'a Atomic<u32>, memory: Memory, limit: u64) -> Result<Self> {
+    fn new(set: &'a Set, next: &'a Atomic<u32>, memory: JobMemory, limit: u64) -> Result<Self> {
         Ok(Self {
             set,
             next,
@@ -105,9 +105,9 @@ impl<'a> Jobs<'a> {
     }
 }
 
-/// See [`super::Rings::fill`].
+/// See [`crate::mem::copy_engine::CopyEngine::fill`].
 pub(super) fn fill(set: &Set, next: &Atomic<u32>, blocks: &Arc<VramBlocks>, value: u32) -> Result {
-    let mut jobs = Jobs::new(set, next, Memory::vram(blocks), FILL_BYTES)?;
+    let mut jobs = Jobs::new(set, next, JobMemory::vram(blocks), FILL_BYTES)?;
     for run in blocks.runs() {
         for (offset, bytes) in parts(run.size, FILL_BYTES) {
             let fills = Fills::new(set.vram + run.offset + offset, value, bytes).ok_or(EINVAL)?;
@@ -120,12 +120,12 @@ pub(super) fn fill(set: &Set, next: &Atomic<u32>, blocks: &Arc<VramBlocks>, valu
     jobs.wait_interruptible()
 }
 
-/// See [`super::Rings::copy`].
+/// See [`crate::mem::copy_engine::CopyEngine::copy`].
 pub(super) fn copy(
     set: &Set,
     next: &Atomic<u32>,
     pieces: impl Iterator<Item = (u64, u64, u64)>,
-    memory: Memory,
+    memory: JobMemory,
 ) -> Result {
     let mut jobs = Jobs::new(set, next, memory, COPY_BYTES)?;
     let given = jobs.copies(pieces);

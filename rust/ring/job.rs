@@ -2,12 +2,12 @@
 //! A kernel ring with its scheduler, and the jobs that go through it.
 
 use super::sdma::{credits, SdmaRing, CREDITS};
-use crate::gpu::Gpu;
 use crate::kern::fence::{canceled, Fence, FenceContext, HwFence};
 use crate::kern::sched::{Backend, Entity, Job, Scheduler};
 use crate::kern::workqueue;
 use crate::ledger::{Hold, Kind};
-use crate::mem::gart::Memory;
+use crate::mem::gart::JobMemory;
+use crate::mem::Memory;
 use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::aref::ARef;
@@ -24,18 +24,18 @@ pub(super) struct Ring {
     _scheduler: Arc<Scheduler<SdmaBackend>>,
     fences: FenceContext,
     sdma: Arc<SdmaRing>,
-    gpu: Arc<Gpu>,
+    gpu: Arc<Memory>,
 }
 
-/// Holds [`Memory`] for jobs. They live on for a while when they are done, so whoever has seen that they are lets it go.
+/// Holds [`JobMemory`] for jobs. They live on for a while when they are done, so whoever has seen that they are lets it go.
 #[pin_data]
 pub(super) struct Keep {
     #[pin]
-    memory: SpinLock<Option<Memory>>,
+    memory: SpinLock<Option<JobMemory>>,
 }
 
 impl Keep {
-    pub(super) fn new(memory: Memory) -> Result<Arc<Self>> {
+    pub(super) fn new(memory: JobMemory) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 memory <- new_spinlock!(Some(memory), "Keep::memory"),
@@ -81,7 +81,7 @@ impl Backend for SdmaBackend {
 
 impl Ring {
     /// Starts the kernel ring of `engine`.
-    pub(super) fn start(gpu: &Arc<Gpu>, engine: u8) -> Result<Self> {
+    pub(super) fn start(gpu: &Arc<Memory>, engine: u8) -> Result<Self> {
         let sdma = SdmaRing::start(gpu, engine)?;
         let name = CString::try_from_fmt(fmt!("sdma{engine}"))?;
         let fences = FenceContext::new(&name);

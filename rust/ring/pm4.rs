@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A PM4 ring of the driver's own: KIQ's or HIQ's.
 
-use crate::gpu::Gpu;
 use crate::kern::doorbell_map::DoorbellMap;
 use crate::kern::pages::SystemPages;
 use crate::mem::gart::GartBuffer;
+use crate::mem::Memory;
 use hw::doorbell::{Doorbell, SliceIndex};
 use hw::kernel_queue::KernelQueue;
 use hw::mqd::compute::{ComputeMqd, ComputeQueue, Format};
@@ -51,7 +51,7 @@ pub(crate) struct Pm4Ring {
 
 impl Pm4Ring {
     /// An empty ring, which nothing reads yet. ENOMEM; ENOSPC without room in the GART.
-    pub(crate) fn new(gpu: &Gpu, which: KernelQueue) -> Result<Self> {
+    pub(crate) fn new(gpu: &Memory, which: KernelQueue) -> Result<Self> {
         let size = RingSize::new(RING_BYTES).map_err(|_| EINVAL)?;
         let doorbell = SliceIndex::KERNEL.doorbell(which.doorbell());
         let pages = SystemPages::alloc(&gpu.dev, BYTES as usize)?;

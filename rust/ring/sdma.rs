@@ -3,12 +3,12 @@
 
 use super::flight::Flight;
 use super::RingState;
-use crate::gpu::Gpu;
 use crate::ip::sdma::KernelRingConfig;
 use crate::kern::fence::{Fence, HwFence};
 use crate::kern::pages::SystemPages;
 use crate::kern::workqueue;
 use crate::mem::gart::GartBuffer;
+use crate::mem::Memory;
 use hw::doorbell::{Doorbell, SliceIndex, Slot};
 use hw::sdma::packet;
 use hw::sdma::ring::RingSize;
@@ -55,7 +55,7 @@ pub(crate) struct SdmaRing {
     #[pin]
     watchdog: DelayedWork<Self>,
     memory: GartBuffer,
-    gpu: Arc<Gpu>,
+    gpu: Arc<Memory>,
 }
 
 struct State {
@@ -70,7 +70,7 @@ impl_has_delayed_work! {
 
 impl SdmaRing {
     /// Starts the ring of `engine`. ENOMEM, ENOSPC in the GART; errors of the engine.
-    pub(super) fn start(gpu: &Arc<Gpu>, engine: u8) -> Result<Arc<Self>> {
+    pub(super) fn start(gpu: &Arc<Memory>, engine: u8) -> Result<Arc<Self>> {
         let size = RingSize::new(RING_BYTES).map_err(|_| EINVAL)?;
         let slot = Slot::sdma_kernel(engine).ok_or(EINVAL)?;
         let memory = gpu

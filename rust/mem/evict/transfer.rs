@@ -3,15 +3,15 @@
 //! see through a window in the GART, one part after the other.
 
 use crate::{
-    gpu::Gpu,
     kern::{pages::SystemPages, trace},
     mem::{
         account::Taken,
         bo::Bo,
-        gart::{Memory, Pair},
+        gart::{JobMemory, Pair},
         placement::{Away, Move, Place, Placement},
         vm::Vm,
         vram::{VramBlocks, VramRun},
+        Memory,
     },
 };
 use kernel::{
@@ -55,17 +55,17 @@ fn begin<P>(
 
 /// Moves VRAM buffers that only `vm` maps to system memory, apart from those that have to stay; the bytes that moved. No queue
 /// of `vm` is on the hardware. `ENOMEM`; errors of the engines. After an error the buffers are where they were, and not mapped.
-pub(super) fn out(gpu: &Arc<Gpu>, vm: &Vm, bos: &[ARef<Bo>]) -> Result<u64> {
+pub(super) fn out(gpu: &Arc<Memory>, vm: &Vm, bos: &[ARef<Bo>]) -> Result<u64> {
     to_system(gpu, Some(vm), bos.iter().map(|bo| &**bo), false)
 }
 
 /// As [`out`] with one buffer that other devices want, which pays for itself. Its client may be gone, and with it `vm`.
-pub(super) fn lend(gpu: &Arc<Gpu>, vm: Option<&Vm>, bo: &Bo) -> Result<u64> {
+pub(super) fn lend(gpu: &Arc<Memory>, vm: Option<&Vm>, bo: &Bo) -> Result<u64> {
     to_system(gpu, vm, core::iter::once(bo), true)
 }
 
 fn to_system<'a>(
-    gpu: &Arc<Gpu>,
+    gpu: &Arc<Memory>,
     vm: Option<&Vm>,
     bos: impl ExactSizeIterator<Item = &'a Bo>,
     to_be_lent: bool,
@@ -120,7 +120,7 @@ fn to_system<'a>(
 
 /// Moves buffers, which are in system memory, home to the VRAM with each, apart from those that have to stay. They are mapped
 /// then. The rest as [`out`].
-pub(super) fn home(gpu: &Arc<Gpu>, vm: &Vm, bos: &[(ARef<Bo>, Arc<VramBlocks>)]) -> Result {
+pub(super) fn home(gpu: &Arc<Memory>, vm: &Vm, bos: &[(ARef<Bo>, Arc<VramBlocks>)]) -> Result {
     let mut begun = KVVec::with_capacity(bos.len(), GFP_KERNEL)?;
     let mut pairs = KVVec::with_capacity(bos.len(), GFP_KERNEL)?;
     for (bo, blocks) in bos {
@@ -154,7 +154,7 @@ pub(super) fn home(gpu: &Arc<Gpu>, vm: &Vm, bos: &[(ARef<Bo>, Arc<VramBlocks>)])
 }
 
 /// Copies all of the pairs, one way. Together they are not more than the window, if they are more than one.
-fn copy(gpu: &Arc<Gpu>, pairs: KVVec<Pair>, direction: Direction) -> Result {
+fn copy(gpu: &Arc<Memory>, pairs: KVVec<Pair>, direction: Direction) -> Result {
     if !pairs.iter().all(|pair| pair.pages.is_mapped()) {
         return Err(ENODEV);
     }
@@ -167,7 +167,7 @@ fn copy(gpu: &Arc<Gpu>, pairs: KVVec<Pair>, direction: Direction) -> Result {
         let part = WINDOW.min(size - at);
         let system = pairs.iter().flat_map(|pair| pair.pages.dma_runs()).copied();
         window.show(system, at, part)?;
-        let pieces = within(&pairs, at, part).map(|run| {
+        let mut pieces = within(&pairs, at, part).map(|run| {
             let here = vram + run.offset;
             let there = window.mc_addr() + (run.at - at);
             match direction {
@@ -175,7 +175,8 @@ fn copy(gpu: &Arc<Gpu>, pairs: KVVec<Pair>, direction: Direction) -> Result {
                 Direction::Home => (there, here, run.size),
             }
         });
-        gpu.rings.copy(pieces, Memory::pairs(&pairs, &window))?;
+        gpu.copy_engine()?
+            .copy(&mut pieces, JobMemory::pairs(&pairs, &window))?;
         at += part;
     }
     Ok(())

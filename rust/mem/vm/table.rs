@@ -2,10 +2,9 @@
 //! The page tables of a VM: four levels in VRAM, written by the CPU, with a shadow of their shape here.
 
 use crate::{
-    gpu::Gpu,
     kern::barrier,
     ledger::{Hold, Kind},
-    mem::vram::VramBlocks,
+    mem::{vram::VramBlocks, Memory},
 };
 use core::ops::Range;
 use hw::{
@@ -51,7 +50,7 @@ struct Place {
 
 impl Place {
     /// Writes the leaves. `ENODEV` when the device is gone.
-    fn write(&self, gpu: &Gpu, flags: Flags) -> Result {
+    fn write(&self, gpu: &Memory, flags: Flags) -> Result {
         let mut entries = self.leaf.entries(flags);
         let mut at = self.entry;
         loop {
@@ -78,7 +77,7 @@ pub(super) struct Reserved(KVVec<(Place, Flags)>);
 
 impl Reserved {
     /// Writes all entries; how many. `ENODEV` when the device is gone.
-    pub(super) fn write(&self, gpu: &Gpu) -> Result<u64> {
+    pub(super) fn write(&self, gpu: &Memory) -> Result<u64> {
         let mut written = 0;
         for (place, flags) in &self.0 {
             place.write(gpu, *flags)?;
@@ -88,7 +87,7 @@ impl Reserved {
     }
 
     /// Makes all entries invalid; how many. Allocates nothing.
-    pub(super) fn clear(&self, gpu: &Gpu) -> u64 {
+    pub(super) fn clear(&self, gpu: &Memory) -> u64 {
         let mut written = 0;
         for (place, _) in &self.0 {
             let count = place.leaf.count;
@@ -117,7 +116,12 @@ struct Table {
 impl Table {
     /// A table with all entries invalid, apart from those of `skip`, which the caller writes before the table
     /// is linked.
-    fn new(gpu: &Gpu, level: Level, skip: Range<usize>, written: &mut u64) -> Result<KBox<Self>> {
+    fn new(
+        gpu: &Memory,
+        level: Level,
+        skip: Range<usize>,
+        written: &mut u64,
+    ) -> Result<KBox<Self>> {
         let mut children = KVec::new();
         if level != Level::Ptb {
             children.reserve(TABLE_ENTRIES, GFP_KERNEL)?;
@@ -148,11 +152,11 @@ impl Table {
     }
 
     /// Where the GPU finds the table.
-    fn address(&self, gpu: &Gpu) -> u64 {
+    fn address(&self, gpu: &Memory) -> u64 {
         gpu.gmc.fb_offset() + self.memory.start()
     }
 
-    fn fill_invalid(&self, gpu: &Gpu, range: Range<usize>, written: &mut u64) -> Result {
+    fn fill_invalid(&self, gpu: &Memory, range: Range<usize>, written: &mut u64) -> Result {
         if !range.is_empty() {
             let invalid = Pde::invalid(self.level);
             gpu.vram_map
@@ -166,7 +170,7 @@ impl Table {
     /// mapped. `later` says that the leaves are written only after the tables are linked.
     fn put(
         &mut self,
-        gpu: &Gpu,
+        gpu: &Memory,
         leaf: &Leaf,
         later: bool,
         put: &mut dyn FnMut(Place) -> Result,
@@ -210,7 +214,7 @@ impl Table {
     /// range touches it; mappings never share one.
     fn clear(
         &mut self,
-        gpu: &Gpu,
+        gpu: &Memory,
         range: VaRange,
         idle: &mut Option<KBox<Table>>,
         written: &mut u64,
@@ -302,12 +306,12 @@ impl IdleTables {
 /// them any more.
 pub(super) struct Tree {
     root: KBox<Table>,
-    gpu: Arc<Gpu>,
+    gpu: Arc<Memory>,
 }
 
 impl Tree {
     /// A root that leads nowhere. `ENOMEM`; `ENODEV` when the device is gone.
-    pub(super) fn new(gpu: &Arc<Gpu>) -> Result<Self> {
+    pub(super) fn new(gpu: &Arc<Memory>) -> Result<Self> {
         Ok(Self {
             root: Table::new(gpu, Level::Pdb2, 0..0, &mut 0)?,
             gpu: gpu.clone(),

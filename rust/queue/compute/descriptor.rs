@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A queue's descriptor (MQD) in memory, with the control stack behind it, where the hardware looks for it.
 
-use crate::gpu::Gpu;
 use crate::kern::pages::SystemPages;
 use crate::mem::gart::GartBuffer;
+use crate::mem::Memory;
 use hw::mqd::compute::{ComputeMqd, ComputeQueue, CU_MASKS, HQD};
 use hw::mqd::cu_mask::ENGINES;
 use hw::mqd::hqd::{self, HqdImage};
 use hw::va::PAGE_SIZE;
 use kernel::prelude::*;
-use kernel::sync::Arc;
 
 /// Byte of the HQD's image in the descriptor.
 const IMAGE: u64 = HQD.start as u64 * 4;
@@ -23,7 +22,7 @@ pub(super) struct Descriptor {
 impl Descriptor {
     /// The descriptor of `queue`, whose own address is filled in, with room for a control stack of `control_stack`
     /// bytes. ENOMEM; ENOSPC without room in the GART.
-    pub(super) fn new(gpu: &Arc<Gpu>, mut queue: ComputeQueue, control_stack: u32) -> Result<Self> {
+    pub(super) fn new(gpu: &Memory, mut queue: ComputeQueue, control_stack: u32) -> Result<Self> {
         let bytes = PAGE_SIZE + u64::from(control_stack);
         let pages = SystemPages::alloc(&gpu.dev, bytes as usize)?;
         let memory = gpu.gart.bind(pages)?;

@@ -12,10 +12,10 @@ mod runlist;
 use super::super::Owner;
 use super::queue::Queue;
 use super::scheduler::{Scheduler, State};
-use crate::gpu::Gpu;
 use crate::ip::gfx::Gfx;
 use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::workqueue;
+use crate::mem::Memory;
 use core::fmt;
 use firmware::Firmware;
 use kernel::device::Device;
@@ -156,7 +156,7 @@ impl Hws {
 }
 
 impl Scheduler for Hws {
-    fn start(&self, gpu: &Gpu) -> Result {
+    fn start(&self, gpu: &Memory) -> Result {
         let firmware = Firmware::start(gpu)?;
         *self.0.firmware.lock() = Some(firmware);
         self.0.table.lock().open();

@@ -6,9 +6,9 @@ use super::super::group::Member;
 use super::super::{CreateQueue, Owner};
 use super::descriptor::Descriptor;
 use super::memory::Memory;
-use crate::gpu::Gpu;
 use crate::ledger::{Hold, Kind};
 use crate::mem::vm::Vm;
+use crate::queue::Queues;
 use hw::doorbell::Slot;
 use hw::mqd::compute::{self as mqd, ContextSave, Format};
 use hw::pm4::schedule;
@@ -33,14 +33,14 @@ pub(crate) struct Queue {
     doorbell: CpDoorbell,
     vm: Arc<Vm>,
     _hold: Hold,
-    pub(super) gpu: Arc<Gpu>,
+    pub(super) gpu: Arc<Queues>,
 }
 
 impl Queue {
     /// A queue of `owner` in `vm` that no scheduler knows yet. EFAULT and EINVAL for its memory, see [`Memory::new`];
     /// ENOSPC without room in the GART; ENOMEM.
     pub(super) fn new(
-        gpu: &Arc<Gpu>,
+        gpu: &Arc<Queues>,
         vm: &Arc<Vm>,
         doorbell: CpDoorbell,
         owner: Owner,

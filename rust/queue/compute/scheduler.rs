@@ -3,7 +3,7 @@
 
 use super::super::Owner;
 use super::queue::Queue;
-use crate::gpu::Gpu;
+use crate::mem::Memory;
 use core::fmt;
 use hw::doorbell::Slot;
 use kernel::prelude::*;
@@ -14,7 +14,7 @@ use kernel::sync::Arc;
 pub(crate) trait Scheduler: Send + Sync {
     /// Sets the hardware up, once everything else of `gpu` is; queues come later. ENOMEM; ETIMEDOUT when the hardware
     /// does not answer.
-    fn start(&self, _gpu: &Gpu) -> Result {
+    fn start(&self, _gpu: &Memory) -> Result {
         Ok(())
     }
 

@@ -6,9 +6,9 @@ use super::super::doorbell::Slice;
 use super::super::{CreateQueue, Owner, UpdateQueue, UserQueue};
 use super::memory::Ring;
 use super::queue::Queue;
-use crate::gpu::Gpu;
 use crate::kern::trace;
 use crate::mem::vm::Vm;
+use crate::queue::Queues;
 use hw::doorbell::Slot;
 use hw::mqd::cu_mask;
 use hw::mqd::hqd::WaveState;
@@ -32,7 +32,7 @@ impl ComputeQueue {
     /// Makes a queue of `owner` in `vm`, with a doorbell in `slice`. EFAULT and EINVAL for its memory, EINVAL for sizes
     /// that are not those of the topology; ENOSPC without a doorbell, or with too many queues; ENOMEM.
     pub(crate) fn create(
-        gpu: &Arc<Gpu>,
+        gpu: &Arc<Queues>,
         vm: &Arc<Vm>,
         slice: &Arc<Slice>,
         owner: Owner,

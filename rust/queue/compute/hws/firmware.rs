@@ -2,11 +2,11 @@
 //! The CP's firmware as a scheduler: KIQ maps HIQ, HIQ takes runlists.
 
 use super::runlist::{Runlist, LIST_DWORDS};
-use crate::gpu::Gpu;
 use crate::ip::gfx::Gfx;
 use crate::ip::vmid::Vmid;
 use crate::kern::pages::SystemPages;
 use crate::mem::gart::GartBuffer;
+use crate::mem::Memory;
 use crate::ring::Pm4Ring;
 use hw::kernel_queue::KernelQueue;
 use hw::pm4::memory::{release, write_register};
@@ -42,7 +42,7 @@ fn hqds() -> impl Iterator<Item = Hqd> {
 impl Firmware {
     /// Starts KIQ and HIQ, and says what the firmware may use. ENOMEM, ENOSPC in the GART, ETIMEDOUT when it does not
     /// answer.
-    pub(super) fn start(gpu: &Gpu) -> Result<Self> {
+    pub(super) fn start(gpu: &Memory) -> Result<Self> {
         let pages = SystemPages::alloc(&gpu.dev, LIST_DWORDS * 4)?;
         let mut firmware = Self {
             kiq: Pm4Ring::new(gpu, KernelQueue::Kiq)?,

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What memory needs of those who can write VRAM fast: the kernel's rings, which lie above it and need memory themselves.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use super::gart::JobMemory;
+use super::vram::VramBlocks;
+
+/// Clears and copies VRAM, and waits for the end. Sleeps, for as long as the engines may take; ENODEV when the device
+/// goes.
+pub(crate) trait CopyEngine: Send + Sync {
+    /// Fills `blocks` with `value`. The blocks are kept as long as an engine writes to them. ENOMEM, ENODEV, EIO;
+    /// ETIMEDOUT when an engine hangs; ERESTARTSYS on a signal, with the fill still under way.
+    fn fill(&self, blocks: &Arc<VramBlocks>, value: u32) -> Result;
+
+    /// Copies each of `pieces` (MC addresses of source and destination, bytes), which lie in `memory`, whatever signals
+    /// come. ENOMEM, ENODEV, EIO; ETIMEDOUT when an engine hangs.
+    fn copy(&self, pieces: &mut dyn Iterator<Item = (u64, u64, u64)>, memory: JobMemory) -> Result;
+}
