@@ -14,7 +14,7 @@ use kernel::sync::Arc;
 use crate::ip::Hardware;
 use crate::mem::Memory;
 use crate::queue::Queues;
-use crate::ring::Rings;
+use crate::ring::{Engines, Rings};
 
 /// A GPU, kept by the PCI driver while bound, and by the processes that use it.
 pub(crate) struct Gpu {
@@ -37,7 +37,8 @@ impl Gpu {
     /// Starts what runs by itself: the driver's own rings, and the scheduler of compute queues.
     pub(crate) fn start(&self) -> Result {
         self.ih.start();
-        self.rings.start()?;
+        let slots: Arc<dyn Engines> = self.slots.clone();
+        self.rings.start(&slots)?;
         self.queues.start()
     }
 
@@ -46,8 +47,10 @@ impl Gpu {
         self.evictor.stop();
         self.rings.stop();
         self.ih.stop();
-        for engine in &self.sdma {
-            engine.stop();
+        for (number, engine) in self.sdma.iter().enumerate() {
+            if engine.stop().is_err() {
+                dev_err!(self.dev, "sdma{number}: the engine does not stop\n");
+            }
         }
         self.compute.stop();
         self.gfx.stop();

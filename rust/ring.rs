@@ -9,6 +9,7 @@ mod sdma;
 
 use core::ops::Deref;
 
+use crate::ip::Hardware;
 use crate::kern::fence::Fence;
 use crate::mem::copy_engine::CopyEngine;
 use crate::mem::gart::JobMemory;
@@ -24,6 +25,7 @@ use kernel::sync::{Arc, SpinLock};
 
 use job::{Keep, Ring};
 pub(crate) use pm4::Pm4Ring;
+use sdma::SdmaRing;
 
 /// The rings of a GPU, one an engine, and the memory that they are in and work on.
 pub(crate) struct Rings {
@@ -38,6 +40,16 @@ struct Running {
     #[pin]
     set: SpinLock<Option<Arc<Set>>>,
     next: Atomic<u32>,
+}
+
+/// Who knows what else runs on the engines of the kernel rings.
+pub(crate) trait Engines: Send + Sync {
+    /// The kernel ring of `engine` gets no turns: every other queue there is to leave for a moment, so that the one shows
+    /// that does not. Waits for nothing, allocates nothing.
+    fn clear(&self, engine: u8);
+
+    /// The kernel ring of `engine`, which has failed, does not stop: the engine is reset, and goes on without it. Sleeps.
+    fn reset(&self, hw: &Hardware, engine: u8);
 }
 
 /// The rings between start and stop.
@@ -79,13 +91,13 @@ impl Rings {
         Ok(Arc::new(rings, GFP_KERNEL)?)
     }
 
-    /// Starts the ring of every engine; they and the GART are up. ENOMEM; ENOSPC without room in the GART; errors of the
-    /// engine.
-    pub(crate) fn start(&self) -> Result {
+    /// Starts the ring of every engine; they and the GART are up. `engines` hears of those that hang. ENOMEM; ENOSPC without
+    /// room in the GART; errors of the engine.
+    pub(crate) fn start(&self, engines: &Arc<dyn Engines>) -> Result {
         let gpu = &self.memory;
         let mut rings = KVec::with_capacity(GFX90A_SDMA_ENGINES, GFP_KERNEL)?;
         for engine in 0..GFX90A_SDMA_ENGINES as u8 {
-            rings.push(Ring::start(gpu, engine)?, GFP_KERNEL)?;
+            rings.push(Ring::start(gpu, engine, engines)?, GFP_KERNEL)?;
         }
         let set = Arc::new(
             Set {
@@ -111,6 +123,34 @@ impl Rings {
         if let Ok(set) = self.running.set() {
             if let Some(ring) = set.rings.get(usize::from(engine)) {
                 ring.sdma().check();
+            }
+        }
+    }
+
+    /// Has `engine` show that it gives its kernel ring turns; if it does not, [`Engines::clear`] is called. Allocates nothing,
+    /// waits for nothing.
+    pub(crate) fn pulse(&self, engine: u8) {
+        if let Ok(set) = self.running.set() {
+            if let Some(ring) = set.rings.get(usize::from(engine)) {
+                SdmaRing::pulse(ring.sdma());
+            }
+        }
+    }
+
+    /// `engine` was reset, and is about to run: its kernel ring goes on where it was. Allocates nothing.
+    pub(crate) fn resume(&self, engine: u8) {
+        if let Ok(set) = self.running.set() {
+            if let Some(ring) = set.rings.get(usize::from(engine)) {
+                ring.sdma().resume();
+            }
+        }
+    }
+
+    /// `engine` runs no more: its kernel ring takes no more jobs. What it has is kept, as the engine may still use it.
+    pub(crate) fn lose(&self, engine: u8) {
+        if let Ok(set) = self.running.set() {
+            if let Some(ring) = set.rings.get(usize::from(engine)) {
+                ring.sdma().lose();
             }
         }
     }
@@ -161,15 +201,17 @@ impl CopyEngine for Running {
 }
 
 impl Set {
-    /// Gives `packets`, which use the memory of `keep`, to one of the engines, in turn.
+    /// Gives `packets`, which use the memory of `keep`, to one of the engines whose ring works, in turn. EIO when none does.
     fn submit(
         &self,
         next: &Atomic<u32>,
         packets: KVec<u32>,
         keep: &Arc<Keep>,
     ) -> Result<ARef<Fence>> {
-        let turn = next.fetch_add(1, Relaxed) as usize;
-        let ring = self.rings.get(turn % self.rings.len()).ok_or(ENODEV)?;
+        let first = next.fetch_add(1, Relaxed) as usize;
+        let count = self.rings.len();
+        let mut rings = (0..count).filter_map(|n| self.rings.get((first.wrapping_add(n)) % count));
+        let ring = rings.find(|ring| ring.sdma().is_alive()).ok_or(EIO)?;
         ring.submit(packets, keep)
     }
 }

@@ -22,6 +22,8 @@ use crate::regs::{Reg, Window};
 const STOP_TIMEOUT: Delta = Delta::from_millis(2000);
 /// Between two looks at it.
 const STOP_POLL: Delta = Delta::from_micros(500);
+/// How long a ring may take to come to rest once its engine is reset.
+const RESET_TIMEOUT: Delta = Delta::from_millis(100);
 /// Time slice of a queue, in units of 2^0 microseconds.
 const QUANTUM: u32 = 32;
 /// Tries of a translation that misses.
@@ -34,6 +36,8 @@ pub(crate) struct KernelRingConfig {
     pub(crate) base: u64,
     /// Its size.
     pub(crate) size: RingSize,
+    /// Read and write pointer to begin with, bytes.
+    pub(crate) pointers: (u64, u64),
     /// MC address of the 64-bit word that the engine writes the read pointer to, in bytes.
     pub(crate) rptr_writeback: u64,
     /// Its doorbell.
@@ -54,9 +58,14 @@ impl Sdma {
 
     /// Sets the engine up and lets it run, with no ring.
     pub(crate) fn bring_up(&self) {
+        // Whatever ran before is no reason not to begin.
+        let _ = self.stop();
+        self.set_up();
+        self.run();
+    }
+
+    fn set_up(&self) {
         let r = &self.regs;
-        r.update(regs::F32_CNTL, &[(f32_cntl::HALT, 1)]);
-        self.disable_rings();
         r.update(
             regs::CNTL,
             &[
@@ -81,13 +90,46 @@ impl Sdma {
                 phase0_quantum::VALUE.put(QUANTUM) | phase0_quantum::UNIT.put(0),
             );
         }
-        r.update(regs::F32_CNTL, &[(f32_cntl::HALT, 0)]);
     }
 
-    /// Halts the engine and disables its rings, whatever they are doing.
-    pub(crate) fn stop(&self) {
+    /// Lets a halted engine run.
+    pub(crate) fn run(&self) {
+        self.regs
+            .update(regs::F32_CNTL, &[(f32_cntl::RESET, 0), (f32_cntl::HALT, 0)]);
+    }
+
+    /// Halts the engine and disables its rings, whatever they are doing: a packet that does not come to its end is lost,
+    /// with its queue's read pointer still at it. Sleeps. ETIMEDOUT when the engine may still be at something.
+    pub(crate) fn stop(&self) -> Result {
         self.regs.update(regs::F32_CNTL, &[(f32_cntl::HALT, 1)]);
         self.disable_rings();
+        if self.is_at_rest() {
+            return Ok(());
+        }
+        self.reset()
+    }
+
+    /// Has the engine forget what it is at, and set up anew. It stays halted, with no ring enabled, and with the read
+    /// pointers where they were, until [`Sdma::run`]. Sleeps. ETIMEDOUT when it may still be at something.
+    pub(crate) fn reset(&self) -> Result {
+        self.regs
+            .update(regs::F32_CNTL, &[(f32_cntl::HALT, 1), (f32_cntl::RESET, 1)]);
+        self.disable_rings();
+        let stopped = kernel::io::poll::read_poll_timeout(
+            || Ok(self.is_at_rest()),
+            |rests| *rests,
+            STOP_POLL,
+            RESET_TIMEOUT,
+        );
+        self.regs.update(regs::F32_CNTL, &[(f32_cntl::RESET, 0)]);
+        self.set_up();
+        stopped.map(|_| ())
+    }
+
+    /// Whether no ring has a packet under way.
+    fn is_at_rest(&self) -> bool {
+        let is_idle = |ring| context_status::IDLE.is_set(self.read(ring, regs::CONTEXT_STATUS));
+        is_idle(regs::GFX) && (0..SDMA_QUEUES).map(rlc).all(is_idle)
     }
 
     fn disable_rings(&self) {
@@ -120,12 +162,13 @@ impl Sdma {
         );
     }
 
-    /// Starts the kernel's ring, empty, with both pointers at 0.
+    /// Starts the kernel's ring.
     pub(crate) fn start_kernel_ring(&self, config: KernelRingConfig) {
         let ring = regs::GFX;
         let control = kernel_rb_cntl(config.size);
         self.write(ring, regs::RB_CNTL, control);
-        self.write_pair(ring, regs::RB_RPTR, regs::RB_RPTR_HI, 0);
+        let (rptr, wptr) = config.pointers;
+        self.write_pair(ring, regs::RB_RPTR, regs::RB_RPTR_HI, rptr);
         self.write_pair(
             ring,
             regs::RB_RPTR_ADDR_LO,
@@ -133,7 +176,7 @@ impl Sdma {
             config.rptr_writeback,
         );
         self.write_pair(ring, regs::RB_BASE, regs::RB_BASE_HI, config.base >> 8);
-        self.set_write_pointer(ring, 0);
+        self.set_write_pointer(ring, wptr);
         self.write(ring, regs::RB_WPTR_POLL_CNTL, 0);
         self.write(
             ring,
@@ -148,6 +191,11 @@ impl Sdma {
     /// Stops the kernel's ring and waits for the packet that it is at. Sleeps. ETIMEDOUT after two seconds.
     pub(crate) fn stop_kernel_ring(&self) -> Result {
         self.halt(regs::GFX)
+    }
+
+    /// The read pointer of the kernel's ring, bytes.
+    pub(crate) fn kernel_rptr(&self) -> u64 {
+        self.read_pointer(regs::GFX)
     }
 
     /// Puts a queue into RLC slot `queue`, to go on from the read pointer `rptr` to the write pointer `wptr`

@@ -8,6 +8,8 @@ use super::doorbell::Slice;
 use super::rlc::{Rlc, Source};
 use super::Owner;
 use crate::ip::vmid::Vmid;
+use crate::ip::Hardware;
+use crate::ring::Engines;
 use core::fmt;
 use engine::{Engine, View};
 use hw::doorbell::Slot;
@@ -27,7 +29,7 @@ pub(crate) enum Seat {
     In(u8),
     /// Being unloaded from the slot.
     Leaving(u8),
-    /// In a slot that it does not leave: the engine hangs.
+    /// In a slot that it does not leave: the engine hangs, and no reset helps.
     Stuck(u8),
 }
 
@@ -190,6 +192,21 @@ impl Slots {
             }
         }
         Ok(())
+    }
+}
+
+impl Engines for Slots {
+    fn clear(&self, engine: u8) {
+        if let Some(engine) = self.engine(engine) {
+            engine.clear();
+        }
+    }
+
+    fn reset(&self, hw: &Hardware, engine: u8) {
+        if let Some(engine) = self.engine(engine) {
+            // That it failed is said there, and that is all there is to do.
+            let _ = engine.reset(hw, None);
+        }
     }
 }
 

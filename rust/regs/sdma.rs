@@ -24,8 +24,10 @@ registers! {
     SEM_WAIT_FAIL_TIMER_CNTL @ 0, 0x21;
     /// The engine's processor.
     F32_CNTL @ 0, 0x2a as f32_cntl {
-        /// It stands.
+        /// It stands, in the middle of what it is at.
         HALT[0:0]
+        /// It forgets what it is at.
+        RESET[8:8]
     };
     /// Time slice of a queue, for low priority; two more follow.
     PHASE0_QUANTUM @ 0, 0x2c as phase0_quantum {

@@ -2,6 +2,7 @@
 //! A kernel ring with its scheduler, and the jobs that go through it.
 
 use super::sdma::{credits, SdmaRing, CREDITS};
+use super::Engines;
 use crate::kern::fence::{canceled, Fence, FenceContext, HwFence};
 use crate::kern::sched::{Backend, Entity, Job, Scheduler};
 use crate::kern::workqueue;
@@ -80,9 +81,9 @@ impl Backend for SdmaBackend {
 }
 
 impl Ring {
-    /// Starts the kernel ring of `engine`.
-    pub(super) fn start(gpu: &Arc<Memory>, engine: u8) -> Result<Self> {
-        let sdma = SdmaRing::start(gpu, engine)?;
+    /// Starts the kernel ring of `engine`; `engines` hears when that hangs.
+    pub(super) fn start(gpu: &Arc<Memory>, engine: u8, engines: &Arc<dyn Engines>) -> Result<Self> {
+        let sdma = SdmaRing::start(gpu, engine, engines)?;
         let name = CString::try_from_fmt(fmt!("sdma{engine}"))?;
         let fences = FenceContext::new(&name);
         let timeout = Some(msecs_to_jiffies(TIMEOUT_MS));
@@ -97,7 +98,7 @@ impl Ring {
     }
 
     /// The ring behind the scheduler.
-    pub(super) fn sdma(&self) -> &SdmaRing {
+    pub(super) fn sdma(&self) -> &Arc<SdmaRing> {
         &self.sdma
     }
 

@@ -2,7 +2,7 @@
 //! The GFX ring of an SDMA engine: VMID 0, privileged.
 
 use super::flight::Flight;
-use super::RingState;
+use super::{Engines, RingState};
 use crate::ip::sdma::KernelRingConfig;
 use crate::kern::fence::{Fence, HwFence};
 use crate::kern::pages::SystemPages;
@@ -15,7 +15,7 @@ use hw::sdma::ring::RingSize;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::{Arc, SpinLock};
-use kernel::time::msecs_to_jiffies;
+use kernel::time::{msecs_to_jiffies, Instant, Monotonic};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 use kernel::{dev_err, new_spinlock};
 
@@ -25,14 +25,18 @@ const RING_BYTES: u64 = 64 << 10;
 const FENCE: u64 = RING_BYTES;
 /// Where the engine writes its read pointer.
 const RPTR: u64 = RING_BYTES + 64;
+/// Where the number of the last pulse is.
+const PULSE: u64 = RING_BYTES + 128;
 /// Bytes of all.
 const BYTES: u64 = RING_BYTES + 4096;
 /// Dwords that end a job: FENCE and TRAP.
 const END_DWORDS: usize = 6;
 /// How long an interrupt may be lost before somebody looks, milliseconds.
 const WATCHDOG_MS: u32 = 50;
+/// How long the ring may get on with nothing before the engine's other queues are to leave, milliseconds.
+const STARVED_MS: i64 = 1000;
 
-/// The most dwords of packets that fit the ring at once, each job's end among them.
+/// The most dwords of packets that fit the ring at once, each job's end among them. What they leave is for a pulse.
 pub(super) const CREDITS: u32 = (RING_BYTES / 4) as u32 - 8;
 
 /// Credits of a job of `dwords` dwords of packets.
@@ -55,13 +59,32 @@ pub(crate) struct SdmaRing {
     #[pin]
     watchdog: DelayedWork<Self>,
     memory: GartBuffer,
+    engines: Arc<dyn Engines>,
     gpu: Arc<Memory>,
 }
 
 struct State {
     written: u64,
     flight: Flight,
+    /// The number of the last pulse, and whether the engine has still to come to it.
+    pulse: (u32, bool),
+    /// When the engine last came to an end here, or was last given something when it had nothing.
+    progress: Instant<Monotonic>,
     dead: bool,
+}
+
+impl State {
+    /// Whether the engine has something to do here.
+    fn is_busy(&self) -> bool {
+        !self.dead && (self.flight.count() != 0 || self.pulse.1)
+    }
+
+    /// Something is about to be written.
+    fn begin(&mut self) {
+        if !self.is_busy() {
+            self.progress = Instant::now();
+        }
+    }
 }
 
 impl_has_delayed_work! {
@@ -70,13 +93,16 @@ impl_has_delayed_work! {
 
 impl SdmaRing {
     /// Starts the ring of `engine`. ENOMEM, ENOSPC in the GART; errors of the engine.
-    pub(super) fn start(gpu: &Arc<Memory>, engine: u8) -> Result<Arc<Self>> {
+    pub(super) fn start(
+        gpu: &Arc<Memory>,
+        engine: u8,
+        engines: &Arc<dyn Engines>,
+    ) -> Result<Arc<Self>> {
         let size = RingSize::new(RING_BYTES).map_err(|_| EINVAL)?;
         let slot = Slot::sdma_kernel(engine).ok_or(EINVAL)?;
         let memory = gpu
             .gart
             .bind(SystemPages::alloc(&gpu.dev, BYTES as usize)?)?;
-        let base = memory.mc_addr();
         let doorbell = SliceIndex::KERNEL.doorbell(slot);
         let ring = Arc::pin_init(
             try_pin_init!(Self {
@@ -84,23 +110,59 @@ impl SdmaRing {
                 size,
                 doorbell,
                 state <- new_spinlock!(
-                    State { written: 0, flight: Flight::new(), dead: false },
+                    State {
+                        written: 0,
+                        flight: Flight::new(),
+                        pulse: (0, false),
+                        progress: Instant::now(),
+                        dead: false,
+                    },
                     "SdmaRing::state"
                 ),
                 watchdog <- new_delayed_work!("SdmaRing::watchdog"),
                 memory,
+                engines: engines.clone(),
                 gpu: gpu.clone(),
             }),
             GFP_KERNEL,
         )?;
-        let sdma = gpu.sdma.get(usize::from(engine)).ok_or(EINVAL)?;
-        sdma.start_kernel_ring(KernelRingConfig {
-            base,
-            size,
-            rptr_writeback: base + RPTR,
-            doorbell,
-        });
+        ring.run(0);
         Ok(ring)
+    }
+
+    /// Has the engine go on at `rptr`, bytes. It has no such ring, or has been reset.
+    fn run(&self, rptr: u64) {
+        let state = self.state.lock();
+        let Some(sdma) = self.gpu.sdma.get(usize::from(self.engine)) else {
+            return;
+        };
+        if !state.dead {
+            let base = self.memory.mc_addr();
+            sdma.start_kernel_ring(KernelRingConfig {
+                base,
+                size: self.size,
+                pointers: (rptr, state.written),
+                rptr_writeback: base + RPTR,
+                doorbell: self.doorbell,
+            });
+        }
+    }
+
+    /// The engine was reset: has it go on here where it was.
+    pub(super) fn resume(&self) {
+        if let Some(sdma) = self.gpu.sdma.get(usize::from(self.engine)) {
+            self.run(sdma.kernel_rptr());
+        }
+    }
+
+    /// The ring takes no more jobs.
+    pub(super) fn lose(&self) {
+        self.state.lock().dead = true;
+    }
+
+    /// Whether it takes jobs.
+    pub(super) fn is_alive(&self) -> bool {
+        !self.state.lock().dead
     }
 
     /// Writes `packets` and the end of a job to the ring and rings the doorbell. `fence` is signalled when the
@@ -112,6 +174,7 @@ impl SdmaRing {
             return Err(EIO);
         }
         let number = packet::fence(this.memory.mc_addr() + FENCE, state.flight.next());
+        state.begin();
         let mut at = this.write(state.written, packets)?;
         at = this.write(at, &number)?;
         at = this.write(at, &packet::trap(0))?;
@@ -119,8 +182,32 @@ impl SdmaRing {
         state.flight.push(at, fence).map_err(|_| EBUSY)?;
         state.written = at;
         this.gpu.doorbells.ring(this.doorbell.byte() as u32, at);
-        let _ = workqueue::highpri().enqueue_delayed(this.clone(), msecs_to_jiffies(WATCHDOG_MS));
+        this.watch();
         Ok(handle)
+    }
+
+    /// Has the engine do nothing, so that it shows that it gives this ring its turns: unless it is about to show that,
+    /// and nothing when the ring has failed. Allocates nothing, waits for nothing.
+    pub(super) fn pulse(this: &Arc<Self>) {
+        let mut state = this.state.lock();
+        if state.dead || state.is_busy() {
+            return;
+        }
+        state.begin();
+        let number = state.pulse.0.wrapping_add(1);
+        let fence = packet::fence(this.memory.mc_addr() + PULSE, number);
+        let Ok(at) = this.write(state.written, &fence) else {
+            return;
+        };
+        state.pulse = (number, true);
+        state.written = at;
+        this.gpu.doorbells.ring(this.doorbell.byte() as u32, at);
+        this.watch();
+    }
+
+    /// Has the watchdog look after a while.
+    fn watch(self: &Arc<Self>) {
+        let _ = workqueue::highpri().enqueue_delayed(self.clone(), msecs_to_jiffies(WATCHDOG_MS));
     }
 
     /// Writes `dwords` at byte count `at`; the byte count after them.
@@ -140,11 +227,30 @@ impl SdmaRing {
         };
         loop {
             // The fence is signalled without the lock: the scheduler's callback may go far.
-            let popped = self.state.lock().flight.pop(value as u32);
+            let popped = {
+                let mut state = self.state.lock();
+                let popped = state.flight.pop(value as u32);
+                if popped.is_some() {
+                    state.progress = Instant::now();
+                }
+                popped
+            };
             match popped {
                 Some((_, fence)) => fence.signal(Ok(())),
                 None => break,
             }
+        }
+    }
+
+    /// Looks whether the engine has come to the last pulse.
+    fn check_pulse(&self) {
+        let Ok(value) = self.memory.read64(PULSE) else {
+            return;
+        };
+        let mut state = self.state.lock();
+        if state.pulse.1 && value as u32 == state.pulse.0 {
+            state.pulse.1 = false;
+            state.progress = Instant::now();
         }
     }
 
@@ -168,9 +274,10 @@ impl SdmaRing {
             if sdma.stop_kernel_ring().is_err() {
                 dev_err!(
                     self.gpu.dev,
-                    "sdma{}: the kernel's ring does not stop\n",
+                    "sdma{}: the kernel's ring does not stop: the engine is reset\n",
                     self.engine
                 );
+                self.engines.reset(&self.gpu, self.engine);
             }
         }
         self.check();
@@ -203,10 +310,21 @@ impl WorkItem for SdmaRing {
     /// Interrupts can get lost; jobs do not.
     fn run(this: Arc<Self>) {
         this.check();
-        let state = this.state.lock();
-        if state.flight.count() != 0 && !state.dead {
-            let _ =
-                workqueue::highpri().enqueue_delayed(this.clone(), msecs_to_jiffies(WATCHDOG_MS));
+        this.check_pulse();
+        let starved = {
+            let mut state = this.state.lock();
+            if !state.is_busy() {
+                return;
+            }
+            let starved = state.progress.elapsed().as_millis() >= STARVED_MS;
+            if starved {
+                state.progress = Instant::now();
+            }
+            starved
+        };
+        if starved {
+            this.engines.clear(this.engine);
         }
+        this.watch();
     }
 }

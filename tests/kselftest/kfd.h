@@ -116,6 +116,9 @@ void kfd_queue_args(const struct kfd_dev *dev, const struct kfd_bo *ring,
 		    struct kfd_ioctl_create_queue_args *args);
 int kfd_queue_create(const struct kfd_dev *dev, struct kfd_queue *queue,
 		     size_t ring_size);
+/* The same on the SDMA engine @engine. */
+int kfd_queue_create_on(const struct kfd_dev *dev, struct kfd_queue *queue,
+			size_t ring_size, uint32_t engine);
 int kfd_queue_destroy(const struct kfd_dev *dev, struct kfd_queue *queue);
 /* Appends packets (they must not cross the ring's end) and rings the doorbell. */
 void kfd_queue_submit(struct kfd_queue *queue, const uint32_t *dwords,

@@ -31,8 +31,9 @@ void kfd_queue_args(const struct kfd_dev *dev, const struct kfd_bo *ring,
 	};
 }
 
-int kfd_queue_create(const struct kfd_dev *dev, struct kfd_queue *queue,
-		     size_t ring_size)
+/* @engine < 0: whichever has fewest queues. */
+static int create(const struct kfd_dev *dev, struct kfd_queue *queue, size_t ring_size,
+		  int64_t engine)
 {
 	struct kfd_ioctl_create_queue_args args;
 	int err;
@@ -46,6 +47,10 @@ int kfd_queue_create(const struct kfd_dev *dev, struct kfd_queue *queue,
 		goto free_ring;
 	memset(queue->pointers.cpu, 0, KFD_PAGE);
 	kfd_queue_args(dev, &queue->ring, &queue->pointers, &args);
+	if (engine >= 0) {
+		args.queue_type = KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID;
+		args.sdma_engine_id = (uint32_t)engine;
+	}
 	err = kfd_ioctl(dev->fd, AMDKFD_IOC_CREATE_QUEUE, &args);
 	if (err)
 		goto free_pointers;
@@ -65,6 +70,18 @@ free_pointers:
 free_ring:
 	kfd_bo_destroy(dev, &queue->ring);
 	return err;
+}
+
+int kfd_queue_create(const struct kfd_dev *dev, struct kfd_queue *queue,
+		     size_t ring_size)
+{
+	return create(dev, queue, ring_size, -1);
+}
+
+int kfd_queue_create_on(const struct kfd_dev *dev, struct kfd_queue *queue,
+			size_t ring_size, uint32_t engine)
+{
+	return create(dev, queue, ring_size, engine);
 }
 
 int kfd_queue_destroy(const struct kfd_dev *dev, struct kfd_queue *queue)

@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The slots of one engine. One work item loads and unloads; who halts a queue unloads it, too.
+//!
+//! A queue that does not leave has the engine to itself, and for all that is known for hours: a packet can be as long as
+//! its process likes. Whoever finds that out resets the engine (`Engine::reset`): the queue has failed, with all of
+//! its process's, and the others go on from where they were. It is found out when somebody wants the slot or the
+//! VMID, and also when two queues have something to do, or the kernel's ring has: then the latter is to get a turn within a second
+//! (`Rings::pulse`), and if it does not, every queue is asked to leave for a moment (`Engine::clear`).
 
 use super::super::doorbell::Slice;
 use super::super::rlc::Rlc;
 use super::Seat;
+use crate::ip::sdma::Sdma;
 use crate::ip::vmid::{Turn, Vmid, Vmids};
+use crate::ip::Hardware;
 use crate::kern::ratelimit::dev_err_ratelimited;
 use crate::kern::workqueue;
 use crate::mem::vm::VmidUse;
+use crate::ring::Rings;
 use hw::doorbell::SDMA_QUEUES;
 use kernel::prelude::*;
-use kernel::sync::{new_condvar, new_spinlock, Arc, CondVar, SpinLock};
+use kernel::sync::{new_condvar, new_mutex, new_spinlock, Arc, CondVar, Mutex, SpinLock};
 use kernel::time::{msecs_to_jiffies, Instant, Monotonic};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 
@@ -22,6 +31,11 @@ const VMID_QUANTUM_MS: i64 = 20;
 /// How often the write pointers of direct queues are looked at that are in no slot, where doorbells find nobody,
 /// milliseconds.
 const WORK_POLL_MS: i64 = 5;
+/// How often the engine is to show that queues that have something to do get turns, milliseconds.
+const PULSE_MS: u32 = 500;
+/// The work items: the one that loads and unloads, and the one that has the engine show that.
+const TURN: u64 = 0;
+const PULSE: u64 = 1;
 
 /// A queue of an engine.
 struct Entry {
@@ -33,6 +47,8 @@ struct Entry {
     since: Instant<Monotonic>,
     /// It is to be out, and stay out.
     leaving: bool,
+    /// It is to be out for a moment.
+    cleared: bool,
     /// The only slot that a direct queue can be in: the one that its doorbell goes to.
     own: Option<u8>,
 }
@@ -59,6 +75,8 @@ impl Entry {
 struct State {
     entries: KVec<Entry>,
     closed: bool,
+    /// The engine did not come to rest by a reset: nothing runs on it any more.
+    lost: bool,
 }
 
 impl State {
@@ -134,15 +152,43 @@ pub(super) struct Engine {
     /// A seat changed.
     #[pin]
     changed: CondVar,
+    /// Held while registers of more than one ring are written, or while a reset must not come between: by who loads a queue
+    /// or resets the engine. Nothing is allocated under it.
     #[pin]
-    turn: DelayedWork<Self>,
+    hardware: Mutex<()>,
+    #[pin]
+    turn: DelayedWork<Self, TURN>,
+    #[pin]
+    pulse: DelayedWork<Self, PULSE>,
 }
 
 impl_has_delayed_work! {
-    impl HasDelayedWork<Self> for Engine { self.turn }
+    impl HasDelayedWork<Self, TURN> for Engine { self.turn }
+    impl HasDelayedWork<Self, PULSE> for Engine { self.pulse }
 }
 
-impl WorkItem for Engine {
+impl WorkItem<PULSE> for Engine {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        let state = this.state.lock();
+        let is_in = |entry: &&Entry| matches!(entry.seat, Seat::In(_));
+        let inside = || state.entries.iter().filter(is_in);
+        let busy = inside().filter(|entry| entry.has_work()).count();
+        // Direct queues get work without the driver's knowing.
+        let again = busy > 1 || inside().count() > 1 && inside().any(|entry| entry.rlc.is_direct());
+        let gpu = inside().next().map(|entry| entry.rlc.gpu.clone());
+        if again && !state.closed {
+            this.expect_pulse();
+        }
+        drop(state);
+        if let (true, Some(gpu)) = (busy > 1, gpu) {
+            gpu.rings.pulse(this.number);
+        }
+    }
+}
+
+impl WorkItem<TURN> for Engine {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
@@ -154,7 +200,8 @@ impl WorkItem for Engine {
                     let state = this.state.lock();
                     if !state.closed {
                         let delay = msecs_to_jiffies(ms.max(1) as u32);
-                        let _ = workqueue::highpri().enqueue_delayed(this.clone(), delay);
+                        let _ =
+                            workqueue::highpri().enqueue_delayed::<_, TURN>(this.clone(), delay);
                     }
                     return;
                 }
@@ -170,11 +217,13 @@ impl Engine {
             pin_init!(Self {
                 number,
                 state <- new_spinlock!(
-                    State { entries: KVec::new(), closed: false },
+                    State { entries: KVec::new(), closed: false, lost: false },
                     "Engine::state"
                 ),
+                hardware <- new_mutex!((), "Engine::hardware"),
                 changed <- new_condvar!("Engine::changed"),
                 turn <- new_delayed_work!("Engine::turn"),
+                pulse <- new_delayed_work!("Engine::pulse"),
             }),
             GFP_KERNEL,
         )
@@ -182,12 +231,31 @@ impl Engine {
 
     /// Has the work item look. Any context.
     pub(super) fn wake(self: &Arc<Self>) {
-        workqueue::run_in(workqueue::highpri(), self.clone(), 0);
+        workqueue::run_in::<_, TURN>(workqueue::highpri(), self.clone(), 0);
+    }
+
+    /// Has the engine show before long that queues get turns. Any context.
+    fn expect_pulse(self: &Arc<Self>) {
+        let delay = msecs_to_jiffies(PULSE_MS);
+        let _ = workqueue::highpri().enqueue_delayed::<_, PULSE>(self.clone(), delay);
+    }
+
+    /// See [`Engines::clear`](crate::ring::Engines::clear).
+    pub(super) fn clear(self: &Arc<Self>) {
+        let mut state = self.state.lock();
+        for entry in state.entries.iter_mut() {
+            entry.cleared = matches!(entry.seat, Seat::In(_)) && entry.has_work();
+        }
+        drop(state);
+        self.wake();
     }
 
     /// Decides what comes next, and marks the seat.
     fn next(&self) -> Action {
         let mut state = self.state.lock();
+        if state.lost {
+            return Action::Nothing;
+        }
         let Some(gpu) = state.entries.first().map(|entry| entry.rlc.gpu.clone()) else {
             return Action::Nothing;
         };
@@ -244,7 +312,7 @@ impl Engine {
     }
 
     /// Loads a queue whose seat is `Loading(slot)`.
-    fn load(&self, rlc: &Arc<Rlc>, slot: u8) {
+    fn load(self: &Arc<Self>, rlc: &Arc<Rlc>, slot: u8) {
         let mut vmid = match rlc.vm().use_vmid(rlc.owner.pasid) {
             Ok(vmid) => Some(vmid),
             Err(error) => {
@@ -257,10 +325,11 @@ impl Engine {
             }
         };
         let mut loaded = 0;
+        let hardware = self.hardware.lock();
         let result = vmid.as_ref().ok_or(EINVAL).and_then(|vmid| {
             let (image, rptr, wptr) = rlc.image(slot, vmid.vmid())?;
             loaded = wptr;
-            rlc.gpu.sdma[usize::from(self.number)].load(slot, &image, rptr, wptr)
+            self.sdma(&rlc.gpu).load(slot, &image, rptr, wptr)
         });
         let mut state = self.state.lock();
         if let Some(entry) = state.find(rlc) {
@@ -268,8 +337,9 @@ impl Engine {
             entry.vmid = vmid.take();
             entry.seat = match result {
                 Ok(()) => Seat::In(slot),
-                Err(_) => Seat::Stuck(slot),
+                Err(_) => Seat::Leaving(slot),
             };
+            entry.cleared = false;
         }
         match result {
             // A job that came meanwhile found nobody to ring for.
@@ -277,25 +347,37 @@ impl Engine {
             Ok(()) => {}
             Err(error) => {
                 drop(state);
+                drop(hardware);
+                // The slot of a queue that has left was not empty after all.
                 self.hangs(rlc, slot, error);
+                return;
             }
         }
+        if state.slots(|seat| matches!(seat, Seat::In(_))).count_ones() > 1 {
+            self.expect_pulse();
+        }
+        drop(state);
+        drop(hardware);
         self.changed.notify_all();
     }
 
     /// Unloads a queue whose seat is `Leaving(slot)`.
-    fn unload(&self, rlc: &Arc<Rlc>, slot: u8) {
-        match rlc.gpu.sdma[usize::from(self.number)].unload(slot) {
-            Ok(rptr) => {
-                rlc.save(rptr);
-                rlc.check();
-                self.seat(rlc, Seat::Out);
-            }
-            Err(error) => {
-                self.seat(rlc, Seat::Stuck(slot));
-                self.hangs(rlc, slot, error);
-            }
+    fn unload(self: &Arc<Self>, rlc: &Arc<Rlc>, slot: u8) {
+        match self.sdma(&rlc.gpu).unload(slot) {
+            Ok(rptr) => self.is_out(rlc, rptr),
+            Err(error) => self.hangs(rlc, slot, error),
         }
+    }
+
+    /// A queue whose seat was `Leaving` has left at `rptr`.
+    fn is_out(&self, rlc: &Rlc, rptr: u64) {
+        rlc.save(rptr);
+        rlc.check();
+        self.seat(rlc, Seat::Out);
+    }
+
+    fn sdma<'a>(&self, hw: &'a Hardware) -> &'a Sdma {
+        &hw.sdma[usize::from(self.number)]
     }
 
     /// Changes a seat. Who is out gives its VMID up. Sleeps.
@@ -314,18 +396,79 @@ impl Engine {
         self.changed.notify_all();
     }
 
-    /// The slot is lost until the device is taken down, and with it the queue's memory and VMID, which the engine
-    /// may still use.
-    fn hangs(&self, rlc: &Rlc, slot: u8, error: Error) {
+    /// A queue whose seat is `Leaving(slot)` does not leave: the engine is reset. The queue has failed, and so have all
+    /// others of its process, which might do the same next.
+    fn hangs(self: &Arc<Self>, rlc: &Rlc, slot: u8, error: Error) {
         dev_err_ratelimited!(
             &*rlc.gpu.dev,
-            "sdma{}: slot {slot} hangs with queue {} of process {}: {error:?}\n",
+            "sdma{}: slot {slot} hangs with queue {} of process {}: {error:?}: the engine is reset\n",
             self.number,
             rlc.owner.queue,
             rlc.owner.pid
         );
-        rlc.gpu
-            .queue_hung(rlc.owner.pasid, c"SDMA queue hang", || rlc.fail(EIO));
+        rlc.gpu.queue_hung(rlc.owner.pasid, c"SDMA queue hang", || {
+            let reset = self.reset(&rlc.gpu, Some(&rlc.gpu.rings));
+            rlc.fail(EIO);
+            rlc.gpu.slots.fail(None, rlc.owner.pasid, EIO);
+            self.seat(
+                rlc,
+                match reset {
+                    Ok(()) => Seat::Out,
+                    // Kept, with the memory and the VMID that the engine may still use.
+                    Err(_) => Seat::Stuck(slot),
+                },
+            );
+        });
+        self.wake();
+    }
+
+    /// Resets the engine, whatever it is at: its queues are out, where the hardware has left them, but for those that
+    /// somebody is taking out. The kernel's ring goes on at once, if it is one of `rings`, the others at their next turn. Sleeps, allocates nothing. EIO when
+    /// the engine does not come to rest; then nothing runs on it any more.
+    pub(super) fn reset(self: &Arc<Self>, hw: &Hardware, rings: Option<&Rings>) -> Result {
+        let _hardware = self.hardware.lock();
+        let stopped = self.sdma(hw).reset();
+        let out = {
+            let mut state = self.state.lock();
+            state.lost |= stopped.is_err();
+            let mut out = [const { None }; SLOTS];
+            let inside = state
+                .entries
+                .iter_mut()
+                .filter_map(|entry| match entry.seat {
+                    Seat::In(slot) => Some((entry, slot)),
+                    _ => None,
+                });
+            for (place, (entry, slot)) in out.iter_mut().zip(inside) {
+                entry.seat = Seat::Leaving(slot);
+                *place = Some((entry.rlc.clone(), slot));
+            }
+            out
+        };
+        if stopped.is_err() {
+            dev_err!(
+                hw.dev,
+                "sdma{}: the engine does not come to rest: nothing runs on it any more\n",
+                self.number
+            );
+            if let Some(rings) = rings {
+                rings.lose(self.number);
+            }
+            for (rlc, slot) in out.into_iter().flatten() {
+                rlc.fail(EIO);
+                self.seat(&rlc, Seat::Stuck(slot));
+            }
+            return Err(EIO);
+        }
+        for (rlc, slot) in out.into_iter().flatten() {
+            self.is_out(&rlc, self.sdma(hw).rptr(slot));
+        }
+        if let Some(rings) = rings {
+            rings.resume(self.number);
+        }
+        self.sdma(hw).run();
+        self.wake();
+        Ok(())
     }
 
     /// See [`super::Slots::submit`].
@@ -336,7 +479,12 @@ impl Engine {
                 seat: Seat::In(slot),
                 leaving: false,
                 ..
-            }) => ring(rlc, *slot),
+            }) => {
+                ring(rlc, *slot);
+                if state.slots(|seat| matches!(seat, Seat::In(_))).count_ones() > 1 {
+                    self.expect_pulse();
+                }
+            }
             // `load` looks again when it is through, and so does `unload`.
             Some(Entry {
                 seat: Seat::Loading(_) | Seat::Leaving(_),
@@ -404,6 +552,9 @@ impl Engine {
             if state.closed {
                 return Err(ENODEV);
             }
+            if state.lost {
+                return Err(EIO);
+            }
             let count = state.entries.len();
             // No allocation under the lock: what is too small is replaced by what was made without it.
             if count == state.entries.capacity() {
@@ -431,6 +582,7 @@ impl Engine {
                 seat: Seat::Out,
                 vmid: None,
                 since: Instant::now(),
+                cleared: false,
                 own,
             };
             let pushed = state.entries.push_within_capacity(entry);
@@ -445,10 +597,12 @@ impl Engine {
         }
     }
 
-    /// How many queues there are, and whether one more direct one with doorbells in `slice` finds a slot.
+    /// Whether one more direct queue with doorbells in `slice` finds no slot here, or none finds any, and how many queues
+    /// there are.
     pub(super) fn load_of(&self, slice: &Arc<Slice>) -> (bool, usize) {
         let state = self.state.lock();
-        (state.own_slot(slice).is_none(), state.entries.len())
+        let full = state.lost || state.own_slot(slice).is_none();
+        (full, state.entries.len())
     }
 
     /// The queue at place `at` of those there are.
@@ -482,7 +636,8 @@ impl Engine {
             state.closed = true;
             core::mem::take(&mut state.entries)
         };
-        workqueue::cancel(self);
+        workqueue::cancel::<_, TURN>(self);
+        workqueue::cancel::<_, PULSE>(self);
         left.first().map(|entry| (entry.rlc.clone(), left.len()))
     }
 }
@@ -492,6 +647,7 @@ fn leave(state: &mut State, vmids: &Vmids) -> Option<Action> {
     let wanted = vmids.is_wanted();
     let leaves = |entry: &Entry| {
         !entry.is_runnable()
+            || entry.cleared
             || wanted && !entry.has_work()
             || entry.vmid.as_ref().is_some_and(VmidUse::is_recalled)
     };

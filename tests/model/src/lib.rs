@@ -18,10 +18,14 @@
 //! - *Opcodes not known*, so refused: SEMAPHORE, COND_EXE, PRE_EXE, DUMMY_TRAP, tiled copies, FILL_MULTI, the
 //!   variants of POLL_REGMEM. POLL_REGMEM with function 0 (always) touches nothing and so is for everybody,
 //!   as is the HDP form with the HDP registers; other registers are the kernel's.
-//! - *RB_ENABLE cleared*: takes effect after the packet at hand, or between two tries of a poll; then
-//!   CONTEXT_STATUS.IDLE is set. A copy or fill that has run for more than half a second is given up for it
-//!   (sub-windows can be terabytes) and would be executed anew from its start; so for HALT and reset. Inside an indirect buffer the read pointer is that of the INDIRECT packet,
-//!   and resuming executes the buffer from its start. The read pointer can only be written while disabled.
+//! - *RB_ENABLE cleared*: takes effect after the packet at hand, however long that takes (a sub-window can be
+//!   terabytes), or between two tries of a poll; then CONTEXT_STATUS.IDLE is set. Inside an indirect buffer the read
+//!   pointer is that of the INDIRECT packet, and resuming executes the buffer from its start. The read pointer can only
+//!   be written while disabled.
+//! - *F32_CNTL*: with HALT no packet begins, and a long copy or fill stands where it is, to go on when HALT falls.
+//!   RESET ends it: its queue is not executing any more, its read pointer stays at the packet, which would be executed anew.
+//!   Other queues' registers stay as they are; their indirect buffers and polls begin anew. Short packets
+//!   come to their end in either case.
 //! - *Write pointers* never go down without MINOR_PTR_UPDATE: a doorbell below is ignored (in VMID 0: an
 //!   error), a register write below the read pointer is an error. A doorbell during MINOR_PTR_UPDATE counts when that ends. A packet
 //!   whose end is past the write pointer waits. A 64-bit doorbell stored as two halves acts on the high one.

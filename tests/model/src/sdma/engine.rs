@@ -18,6 +18,8 @@ use crate::summary::EngineCounts;
 const QUEUES: usize = 1 + SDMA_RLC_QUEUES as usize;
 /// How long a queue may go on while others wait.
 const SLICE: Duration = Duration::from_micros(200);
+/// How often a packet that stands in a halted engine looks whether that goes on.
+const HALTED_LOOK: Duration = Duration::from_millis(1);
 
 struct State {
     queues: [Queue; QUEUES],
@@ -35,8 +37,10 @@ pub struct Engine {
     /// A packet ended.
     quiet: Condvar,
     fail_copy: AtomicBool,
-    /// The packet at hand is waited for: a queue was disabled, or the engine halted, paused or reset.
-    stop: AtomicBool,
+    /// The engine was halted or reset since the packet at hand began.
+    disturbed: AtomicBool,
+    /// How often it was reset.
+    resets: AtomicU64,
     /// Added to the reference clock by TIMESTAMP SET.
     time_offset: AtomicU64,
 }
@@ -55,7 +59,8 @@ impl Engine {
             work: Condvar::new(),
             quiet: Condvar::new(),
             fail_copy: AtomicBool::new(false),
-            stop: AtomicBool::new(false),
+            disturbed: AtomicBool::new(false),
+            resets: AtomicU64::new(0),
             time_offset: AtomicU64::new(0),
         }
     }
@@ -106,16 +111,35 @@ impl Engine {
         self.fail_copy.swap(false, Ordering::AcqRel) || gpu.take_failure()
     }
 
-    /// Whether somebody waits for the packet at hand to end.
-    pub fn wants_stop(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+    /// How often it was reset.
+    pub fn resets(&self) -> u64 {
+        self.resets.load(Ordering::Acquire)
+    }
+
+    /// Whether the packet at hand, which began after `resets` resets, goes on: stands as long as the engine is halted.
+    pub fn goes_on(&self, gpu: &Gpu, resets: u64) -> bool {
+        if !self.disturbed.load(Ordering::Relaxed) {
+            return true;
+        }
+        while self.resets() == resets {
+            if !f32_cntl::HALT.is_set(self.register(gpu, sdma::F32_CNTL)) {
+                return true;
+            }
+            std::thread::sleep(HALTED_LOOK);
+        }
+        false
+    }
+
+    /// The packet at hand is lost, if it is a long one.
+    fn lose_packet(&self) {
+        self.resets.fetch_add(1, Ordering::AcqRel);
+        self.disturbed.store(true, Ordering::Relaxed);
     }
 
     /// Stops after the packet at hand, which is waited for.
     pub fn pause(&self) {
         let mut state = self.state();
         state.paused = true;
-        self.stop.store(true, Ordering::Relaxed);
         while state.queues.iter().any(Queue::is_executing) {
             state = self
                 .quiet
@@ -130,8 +154,9 @@ impl Engine {
         self.work.notify_all();
     }
 
-    /// Back to the state out of reset, once the packet at hand has ended.
+    /// Back to the state out of reset; the packet at hand is lost.
     pub fn reset(&self) {
+        self.lose_packet();
         self.pause();
         let mut state = self.state();
         state.queues = std::array::from_fn(|_| Queue::new());
@@ -171,19 +196,27 @@ impl Engine {
         if let Some((queue, index)) = queue_register(offset) {
             let mut state = self.state();
             state.queues[queue].write(&gpu.regs, reg, index, value)?;
-            if state.queues[queue].is_stopping() {
-                self.stop.store(true, Ordering::Relaxed);
-            }
         } else if reg == self.own(sdma::STATUS_REG) {
             return Err(gpu.regs.refuse(reg, value, "the register is read-only"));
         } else {
             gpu.regs.set(reg, value);
-            if reg == self.own(sdma::F32_CNTL) && f32_cntl::HALT.is_set(value) {
-                self.stop.store(true, Ordering::Relaxed);
+            if reg == self.own(sdma::F32_CNTL) {
+                self.control(value);
             }
         }
         self.work.notify_all();
         Ok(())
+    }
+
+    /// F32_CNTL was written.
+    fn control(&self, value: u32) {
+        if f32_cntl::RESET.is_set(value) {
+            let mut state = self.state();
+            self.lose_packet();
+            state.queues.iter_mut().for_each(Queue::restart);
+        } else if f32_cntl::HALT.is_set(value) {
+            self.disturbed.store(true, Ordering::Relaxed);
+        }
     }
 
     /// A doorbell at dword `index` of BAR2; false if it is no queue's.
@@ -243,8 +276,8 @@ impl Engine {
     }
 
     fn choose<'a>(&self, gpu: &Gpu, mut state: MutexGuard<'a, State>) -> Choice<'a> {
-        let halted = f32_cntl::HALT.is_set(self.register(gpu, sdma::F32_CNTL));
-        if state.paused || halted {
+        let control = self.register(gpu, sdma::F32_CNTL);
+        if state.paused || f32_cntl::HALT.is_set(control) || f32_cntl::RESET.is_set(control) {
             return Choice::Wait(state, None);
         }
         // Without context switching only the kernel's ring runs.
@@ -264,7 +297,7 @@ impl Engine {
                     }
                     return match state.queues[queue].begin(queue) {
                         Some(job) => {
-                            self.stop.store(false, Ordering::Relaxed);
+                            self.disturbed.store(false, Ordering::Relaxed);
                             Choice::Run(job)
                         }
                         None => {
@@ -291,7 +324,7 @@ impl Engine {
                 state.slice_end = None;
             }
             Step::Starved => queue.starve(&job),
-            Step::Abandoned => queue.end(&job),
+            Step::Lost => queue.lose(),
             Step::Halted(exception) => queue.halt(exception),
         }
         self.quiet.notify_all();

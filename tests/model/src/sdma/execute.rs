@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Executes one packet of a queue.
 
-use std::time::{Duration, Instant};
-
 use super::packet::{self, Packet, Refusal, HEAD, WRITE_HEAD};
 use super::queue::{Exception, Job};
 use super::Engine;
@@ -27,10 +25,8 @@ const CID_SDMA0: u32 = 256;
 /// Dwords of INDIRECT.
 const INDIRECT_DWORDS: u64 = 6;
 
-/// Bytes of a long packet between two looks at whether the queue is to stop.
+/// Bytes of a long packet between two looks at whether the engine is halted or reset.
 const PIECE: u64 = 16 << 20;
-/// How long a packet may go on after that.
-const PATIENCE: Duration = Duration::from_millis(500);
 
 /// How a packet ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,8 +37,8 @@ pub enum Step {
     Blocked,
     /// Its end is not there yet.
     Starved,
-    /// It is given up, and will be executed anew when the queue goes on.
-    Abandoned,
+    /// The engine was reset, which ends it; it is executed anew when the queue goes on.
+    Lost,
     /// The queue stops.
     Halted(Exception),
 }
@@ -51,7 +47,7 @@ pub enum Step {
 pub(super) enum Work {
     Done,
     Blocked,
-    Abandoned,
+    Lost,
     TimedOut,
     Enter(Ib),
 }
@@ -62,7 +58,8 @@ pub struct Executor<'a> {
     engine: &'a Engine,
     pub(super) job: &'a mut Job,
     pub(super) vm: Vm<'a>,
-    start: Instant,
+    /// How often the engine had been reset when it began.
+    resets: u64,
 }
 
 fn cid(engine: &Engine) -> u32 {
@@ -79,7 +76,7 @@ impl<'a> Executor<'a> {
             engine,
             job,
             vm,
-            start: Instant::now(),
+            resets: engine.resets(),
         }
     }
 
@@ -119,7 +116,7 @@ impl<'a> Executor<'a> {
             Ok(Work::Done) => self.advance(length)?,
             Ok(Work::Enter(ib)) => self.job.ib = Some(ib),
             Ok(Work::Blocked) => return Ok(Step::Blocked),
-            Ok(Work::Abandoned) => return Ok(Step::Abandoned),
+            Ok(Work::Lost) => return Ok(Step::Lost),
             Ok(Work::TimedOut) => {
                 return self.halt(words, Exception::PollTimeout, POLL_TIMEOUT);
             }
@@ -239,7 +236,7 @@ impl<'a> Executor<'a> {
                         vm.copy(to.wrapping_add(at), from.wrapping_add(at), n)
                     })?;
                     if !whole {
-                        return Ok(Ok(Work::Abandoned));
+                        return Ok(Ok(Work::Lost));
                     }
                     copied += len;
                 }
@@ -247,8 +244,8 @@ impl<'a> Executor<'a> {
                 counts.bytes.add(copied);
             }
             Packet::CopySubWindow(ref window) => {
-                if !window.copy(vm, || !self.given_up())? {
-                    return Ok(Ok(Work::Abandoned));
+                if !window.copy(vm, || self.engine.goes_on(gpu, self.resets))? {
+                    return Ok(Ok(Work::Lost));
                 }
                 gpu.summary.bytes_copied.add(window.bytes());
                 counts.bytes.add(window.bytes());
@@ -262,7 +259,7 @@ impl<'a> Executor<'a> {
                 let pattern = pattern.to_le_bytes();
                 let whole = self.pieces(len, |at, n| vm.fill(to.wrapping_add(at), n, pattern))?;
                 if !whole {
-                    return Ok(Ok(Work::Abandoned));
+                    return Ok(Ok(Work::Lost));
                 }
                 gpu.summary.bytes_filled.add(len);
                 counts.bytes.add(len);
@@ -368,11 +365,11 @@ impl<'a> Executor<'a> {
         Ok(())
     }
 
-    /// Gives `step` offsets and lengths that make up `len`, until the packet is given up; true if it is not.
+    /// Gives `step` offsets and lengths that make up `len`, unless a reset of the engine ends the packet; true if none does.
     fn pieces(&self, len: u64, mut step: impl FnMut(u64, u64) -> Result<()>) -> Result<bool> {
         let mut done = 0;
         while done < len {
-            if self.given_up() {
+            if !self.engine.goes_on(self.gpu, self.resets) {
                 return Ok(false);
             }
             let n = PIECE.min(len - done);
@@ -380,11 +377,6 @@ impl<'a> Executor<'a> {
             done += n;
         }
         Ok(true)
-    }
-
-    /// Whether the queue is wanted to stop, and this packet has taken very long.
-    fn given_up(&self) -> bool {
-        self.engine.wants_stop() && self.start.elapsed() > PATIENCE
     }
 
     /// Reads `count` page-table entries.

@@ -118,11 +118,6 @@ impl Queue {
         self.executing
     }
 
-    /// Whether it was disabled and its last packet has not ended yet.
-    pub fn is_stopping(&self) -> bool {
-        self.executing && !self.enabled()
-    }
-
     fn has_work(&self) -> bool {
         let more = self.wptr > self.rptr && self.starved != Some(self.wptr) && !self.minor();
         self.enabled() && self.exception.is_none() && (self.ib.is_some() || more)
@@ -217,7 +212,8 @@ impl Queue {
         Ok(())
     }
 
-    fn restart(&mut self) {
+    /// What is known of an indirect buffer, a poll or a packet that is not complete is forgotten.
+    pub fn restart(&mut self) {
         self.ib = None;
         self.wait = None;
         self.starved = None;
@@ -274,6 +270,12 @@ impl Queue {
         self.rptr = job.rptr;
         self.ib = job.ib;
         self.wait = None;
+    }
+
+    /// The packet is lost in a reset of the engine: the queue stays where it began.
+    pub fn lose(&mut self) {
+        self.executing = false;
+        self.restart();
     }
 
     /// The packet has to wait.

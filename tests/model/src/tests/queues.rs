@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Rings, doorbells and turns.
 
+use std::time::Duration;
+
 use super::rig::*;
 use crate::control::command;
-use crate::regs::sdma::{self, gfx_context_status as status, CNTL, F32_CNTL};
+use crate::regs::sdma::{self, f32_cntl, gfx_context_status as status, CNTL, F32_CNTL};
 use crate::regs::{nbio, SDMA_BASE};
 
 const VA: u64 = 0x1_0000_0000;
@@ -341,33 +343,63 @@ fn a_flush_waits_for_the_users_of_old_translations() {
     }
 }
 
+/// COPY_LINEAR_SUBWIN with all dimensions at their largest, of what is not mapped.
+const TERABYTES: [u32; 13] = [
+    1 | 4 << 8 | 4 << 29,
+    0,
+    1,
+    0,
+    !0x1fff,
+    0x0fff_ffff,
+    0,
+    2,
+    0,
+    !0x1fff,
+    0x0fff_ffff,
+    0x3fff_3fff,
+    0x7ff,
+];
+
 #[test]
-fn a_packet_of_terabytes_is_given_up() {
+fn a_long_packet_keeps_its_engine_until_that_is_reset() {
+    let mut rig = Rig::new();
+    let mut ring = rig.ring(0, 1, 8);
+    let mut other = rig.ring(0, 2, 9);
+    let mut kernel = rig.ring(0, 0, 0);
+    rig.gpu.start();
+    rig.submit(&mut ring, &TERABYTES);
+    let nap = || std::thread::sleep(Duration::from_millis(20));
+    nap();
+    rig.submit(&mut other, &[0]);
+    rig.submit(&mut kernel, &fence(FB + AT, 7));
+    rig.enable(&ring, false);
+    let stands = || !idle(&rig, &ring) && rig.rptr(&other) == 0 && rig.peek32(vram(AT)) == 0;
+    std::thread::sleep(Duration::from_millis(700));
+    assert!(stands(), "RB_ENABLE alone ends no packet");
+    rig.set(F32_CNTL, f32_cntl::HALT.of(1));
+    nap();
+    assert!(stands(), "nor does HALT");
+    rig.set(F32_CNTL, 0);
+    nap();
+    assert!(stands(), "after which it goes on");
+    rig.set(F32_CNTL, f32_cntl::HALT.of(1) | f32_cntl::RESET.of(1));
+    eventually("idle", || idle(&rig, &ring));
+    assert_eq!(rig.rptr(&ring), 0);
+    assert_eq!(rig.rptr(&other), 0);
+    rig.set(F32_CNTL, 0);
+    eventually("the other", || rig.rptr(&other) == other.wptr);
+    eventually("the kernel's", || rig.peek32(vram(AT)) == 7);
+    assert_eq!(rig.rptr(&ring), 0);
+}
+
+#[test]
+fn a_device_reset_ends_a_long_packet() {
     let mut rig = Rig::new();
     let mut ring = rig.ring(0, 1, 8);
     rig.gpu.start();
-    // All dimensions at their largest, nothing mapped.
-    let window = [
-        1 | 4 << 8 | 4 << 29,
-        0,
-        1,
-        0,
-        !0x1fff,
-        0x0fff_ffff,
-        0,
-        2,
-        0,
-        !0x1fff,
-        0x0fff_ffff,
-        0x3fff_3fff,
-        0x7ff,
-    ];
-    rig.submit(&mut ring, &window);
-    std::thread::sleep(std::time::Duration::from_millis(20));
+    rig.submit(&mut ring, &TERABYTES);
+    std::thread::sleep(Duration::from_millis(20));
     assert!(!idle(&rig, &ring));
-    let start = std::time::Instant::now();
-    rig.enable(&ring, false);
-    eventually("idle", || idle(&rig, &ring));
-    assert!(start.elapsed().as_secs() < 2);
-    assert_eq!(rig.rptr(&ring), 0);
+    rig.gpu.reset();
+    assert!(idle(&rig, &ring));
 }

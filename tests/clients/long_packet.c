@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A packet may be as long as its process likes: the largest sub-window reads and
+ * writes terabytes within less than a MiB of memory. It costs those that share
+ * the engine seconds, not the engine, and its process its queues.
+ */
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/child.h"
+#include "common/debugfs.h"
+#include "common/packets.h"
+#include "common/tap.h"
+#include "kfd.h"
+
+#define ENGINES		5u
+#define RING_SIZE	(16u << 10)
+#define BYTES		(1u << 20)
+#define RETURN_MS	10000u
+/* For a hang: each engine that is found hanging costs some seconds. */
+#define PATIENCE_MS	(3 * timeout_ms())
+
+/* 2^14 x 2^14 x 2^11 elements of 16 bytes, all rows and planes one element apart. */
+static void longest(struct packets *p, uint64_t at)
+{
+	const struct sdma_window window = { .base = at, .pitch = 1, .slice = 1 };
+	const struct sdma_rect rect = { .x = 1 << 14, .y = 1 << 14, .z = 1 << 11 };
+
+	sdma_copy_rect(p, 4, &window, &window, &rect);
+}
+
+/* Has @engine do the longest packet, and stays. */
+static void hog(int ready, unsigned int engine)
+{
+	struct packets p = { 0 };
+	struct kfd_queue queue;
+	struct kfd_dev dev;
+	struct kfd_bo bo;
+
+	if (kfd_open(&dev) || kfd_bo_create(&dev, &bo, BYTES, KFD_ALLOC_GTT) ||
+	    kfd_queue_create_on(&dev, &queue, RING_SIZE, engine))
+		exit(1);
+	/* Its read pointer shows that the engine has come as far as the packet. */
+	sdma_nop(&p, 1);
+	kfd_queue_submit(&queue, p.dwords, p.count);
+	if (kfd_queue_finish(&queue, timeout_ms()))
+		exit(1);
+	p.count = 0;
+	longest(&p, (uintptr_t)bo.cpu);
+	kfd_queue_submit(&queue, p.dwords, p.count);
+	usleep(100000);
+	if (write(ready, "", 1) != 1)
+		exit(1);
+	/* It shall not be the process's end that helps. */
+	for (;;)
+		pause();
+}
+
+/* A process of its own, none of whose queues has failed. */
+static bool copies(struct kfd_dev *dev, unsigned int engine)
+{
+	struct kfd_queue queue;
+	struct kfd_bo bo;
+	uint32_t *data;
+	bool ok;
+
+	if (kfd_queue_create_on(dev, &queue, RING_SIZE, engine) ||
+	    kfd_bo_create(dev, &bo, BYTES, KFD_ALLOC_GTT))
+		return false;
+	data = bo.cpu;
+	data[0] = 0xc0ffee + engine;
+	ok = !kfd_queue_copy(&queue, (uintptr_t)&data[1024], (uintptr_t)&data[0], 4,
+			     PATIENCE_MS) && data[1024] == 0xc0ffee + engine;
+	ok = !kfd_queue_destroy(dev, &queue) && ok;
+	return !kfd_bo_destroy(dev, &bo) && ok;
+}
+
+static bool allocates(struct kfd_dev *dev, unsigned int count)
+{
+	struct kfd_bo bo;
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < count; i++) {
+		err = kfd_bo_create(dev, &bo, BYTES, KFD_ALLOC_VRAM);
+		if (err) {
+			tap_note("ALLOC number %u: errno %d", i, err);
+			return false;
+		}
+		if (kfd_bo_destroy(dev, &bo))
+			return false;
+	}
+	return true;
+}
+
+/* The time that @ok took, for who reads the output. */
+static bool timed(bool ok, uint64_t since)
+{
+	tap_note("%llu ms", (unsigned long long)(kfd_now_ms() - since));
+	return ok;
+}
+
+int main(void)
+{
+	char base[OBJECTS_SIZE];
+	pid_t hogs[ENGINES];
+	struct kfd_dev dev;
+	unsigned int e, alive = 0;
+	uint64_t since;
+
+	tap_start();
+	if (kfd_open(&dev))
+		die("no device");
+	tap_ok(copies(&dev, 0) && allocates(&dev, 1), "a copy and VRAM beforehand");
+	usleep(200000);
+	if (!debugfs_read("objects", base, sizeof(base)))
+		die("no objects in debugfs");
+
+	hogs[0] = child_start(hog, 0);
+	since = kfd_now_ms();
+	tap_ok(timed(copies(&dev, 0), since), "a copy on an engine that a packet of terabytes keeps");
+	tap_ok(hogs[0] && child_kill(hogs[0]), "the process with the packet was there all the time");
+
+	for (e = 0; e < ENGINES; e++)
+		hogs[e] = child_start(hog, e);
+	since = kfd_now_ms();
+	tap_ok(timed(allocates(&dev, 2 * ENGINES), since), "VRAM with such a packet on every engine");
+	since = kfd_now_ms();
+	for (e = 0; e < ENGINES; e++)
+		tap_ok(timed(copies(&dev, e), since), "a copy on engine %u", e);
+	tap_ok(allocates(&dev, 2 * ENGINES), "VRAM again");
+	for (e = 0; e < ENGINES; e++)
+		alive += hogs[e] && child_kill(hogs[e]);
+	tap_ok(alive == ENGINES, "%u of %u processes with such packets were there", alive, ENGINES);
+	tap_ok(debugfs_objects_return_to(base, RETURN_MS), "nothing is left of them");
+	return tap_end();
+}
