@@ -15,6 +15,7 @@ use hw::ih::{
 use hw::ip::{Block, Ip};
 
 use super::gmc::Gmc;
+use super::vmid::Vmid;
 use crate::kern::barrier;
 use crate::kern::dma_words::DmaWords;
 use crate::kern::doorbell_map::DoorbellMap;
@@ -168,7 +169,7 @@ impl Ih {
             // Entries are read after the pointer that says that they are there.
             barrier::rmb();
             while *rptr != wptr {
-                let entry = self.entry(*rptr);
+                let entry = named(self.entry(*rptr), gmc);
                 *rptr = advance(*rptr);
                 handled += 1;
                 dispatch(&entry, gmc, sink);
@@ -225,6 +226,17 @@ const fn offset(value: u32) -> u32 {
 /// The offset of the entry after the one at `at`.
 const fn advance(at: u32) -> u32 {
     (at + ENTRY_BYTES) % BYTES
+}
+
+/// The entry with its process. Where the driver gives the VMIDs away, gfx9 is known to leave PAS_ID 0, whatever the IH's
+/// table says (amdkfd's event_interrupt_isr_v9); then it is who has the VMID now, if anybody.
+fn named(entry: IvEntry, gmc: &Gmc) -> IvEntry {
+    let vmid = match Vmid::new(entry.vmid) {
+        Some(vmid) if entry.pasid == 0 && vmid != Vmid::KERNEL => vmid,
+        _ => return entry,
+    };
+    let pasid = gmc.process(vmid).unwrap_or(0);
+    IvEntry { pasid, ..entry }
 }
 
 fn dispatch(entry: &IvEntry, gmc: &Gmc, sink: &dyn InterruptSink) {

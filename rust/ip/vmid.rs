@@ -40,6 +40,15 @@ impl Vmid {
     /// The kernel's.
     pub(crate) const KERNEL: Self = Self(0);
 
+    /// VMID `number`, if there is one.
+    pub(crate) const fn new(number: u8) -> Option<Self> {
+        if number <= LAST {
+            Some(Self(number))
+        } else {
+            None
+        }
+    }
+
     /// The number, 0 to 15.
     pub(crate) const fn get(self) -> u8 {
         self.0

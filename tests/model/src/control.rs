@@ -4,6 +4,7 @@
 //! - `summary`: all counters, as JSON.
 //! - `pause N`, `resume N`: SDMA engine N; with `mec` the user queues of the command processor.
 //! - `drop-interrupt [COUNT]`: the next interrupts' MSIs are not sent.
+//! - `omit-pasid on`, `omit-pasid off`: whether interrupt entries lack the PASID, as is known of gfx9 without HWS.
 //! - `fail-copy [N]`: the next copy, of engine N, is refused.
 //! - `hang-queue [COUNT]`: the next user compute queues that have a packet to execute hang with it.
 //!   `hang-queue waves`: one, of which only the waves hang.
@@ -79,6 +80,8 @@ pub fn command(gpu: &Gpu, line: &str) -> Result<String, String> {
             let count = count.parse().map_err(|_| format!("bad count {count}"))?;
             gpu.ih.drop_interrupts(count);
         }
+        ["omit-pasid", "on"] => gpu.ih.omit_pasids(true),
+        ["omit-pasid", "off"] => gpu.ih.omit_pasids(false),
         ["fail-copy"] => gpu.fail_next_copy(),
         ["fail-copy", n] => engine(n)?.fail_next_copy(),
         _ => return Err(format!("unknown command {line:?}")),

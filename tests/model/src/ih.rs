@@ -50,6 +50,8 @@ struct State {
     announced: bool,
     /// MSIs that a test wants lost.
     drop: u64,
+    /// A test wants entries without a PASID.
+    nameless: bool,
 }
 
 /// The block's state beside its plain registers.
@@ -61,11 +63,12 @@ impl Ih {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets everything but the interrupts that are to be dropped.
+    /// Forgets everything but what a test wants.
     pub fn reset(&self) {
         let mut state = self.state();
         *state = State {
             drop: state.drop,
+            nameless: state.nameless,
             ..State::default()
         };
     }
@@ -73,6 +76,11 @@ impl Ih {
     /// The next `count` MSIs are not sent.
     pub fn drop_interrupts(&self, count: u64) {
         self.state().drop += count;
+    }
+
+    /// From now on entries have PAS_ID 0, or not.
+    pub fn omit_pasids(&self, omit: bool) {
+        self.state().nameless = omit;
     }
 
     /// Reads RPTR or WPTR; None for other registers.
@@ -149,7 +157,8 @@ impl Ih {
         let base = u64::from(gpu.regs.get(osssys::IH_RB_BASE)) << 8
             | u64::from(gpu.regs.get(osssys::IH_RB_BASE_HI)) << 40;
         let mut entry = [0; ENTRY as usize];
-        for (bytes, dword) in entry.chunks_exact_mut(4).zip(encode(gpu, iv)) {
+        let pasid = if state.nameless { 0 } else { pasid(gpu, &iv) };
+        for (bytes, dword) in entry.chunks_exact_mut(4).zip(encode(gpu, iv, pasid)) {
             bytes.copy_from_slice(&dword.to_le_bytes());
         }
         write(gpu, control, base + u64::from(state.wptr), &entry)?;
@@ -197,16 +206,20 @@ fn announce(gpu: &Gpu, state: &mut State, control: u32) -> Result<()> {
     Ok(())
 }
 
-/// The eight dwords of an entry.
-fn encode(gpu: &Gpu, iv: Iv) -> [u32; 8] {
-    use osssys::{ih_cookie_0 as d0, ih_cookie_2 as d2, ih_cookie_3 as d3};
-    let time = gpu.clock.now();
+/// Whose an entry is, as the tables say.
+fn pasid(gpu: &Gpu, iv: &Iv) -> u32 {
     let lut = if iv.mmhub {
         osssys::IH_VMID_0_LUT_MM
     } else {
         osssys::IH_VMID_0_LUT
     };
-    let pasid = gpu.regs.get(lut.nth(u32::from(iv.vmid), 1));
+    gpu.regs.get(lut.nth(u32::from(iv.vmid), 1))
+}
+
+/// The eight dwords of an entry.
+fn encode(gpu: &Gpu, iv: Iv, pasid: u32) -> [u32; 8] {
+    use osssys::{ih_cookie_0 as d0, ih_cookie_2 as d2, ih_cookie_3 as d3};
+    let time = gpu.clock.now();
     let [c0, c1, c2, c3] = iv.data;
     [
         d0::CLIENT_ID.of(iv.client.into())
