@@ -46,11 +46,15 @@ pub(super) fn import(caller: &Caller<'_>, args: &mut uapi::ImportDmabuf) -> Resu
     Ok(())
 }
 
-/// EXPORT_DMABUF.
+/// EXPORT_DMABUF: for writing if the process may write. EACCES if it may not, and there is a dma-buf for writing.
 pub(super) fn export(caller: &Caller<'_>, args: &mut uapi::ExportDmabuf) -> Result {
     let cloexec = args::export_flags(args.flags)?;
     let (context, handle) = memory::buffer(caller, args.handle)?;
-    let bo = context.with_memory(|memory| memory.bo(handle.number))?;
-    args.dmabuf_fd = DmaBuf::into_fd(bo.dma_buf(bo.access().write)?, cloexec)?;
+    let (bo, access) = context.with_memory(|memory| memory.bo(handle.number))?;
+    let buf = bo.dma_buf(access.write)?;
+    if buf.is_writable() && !access.write {
+        return Err(EACCES);
+    }
+    args.dmabuf_fd = DmaBuf::into_fd(buf, cloexec)?;
     Ok(())
 }

@@ -19,7 +19,11 @@ pub(super) fn create(caller: &Caller<'_>, args: &mut uapi::CreateEvent) -> Resul
     if args.event_page_offset != 0 {
         let handle = Handle::decode(args.event_page_offset)?;
         let context = caller.process.context(handle.gpu).ok_or(EINVAL)?;
-        let bo = context.with_memory(|memory| memory.bo(handle.number))?;
+        let (bo, access) = context.with_memory(|memory| memory.bo(handle.number))?;
+        // The driver writes it.
+        if !access.write {
+            return Err(EINVAL);
+        }
         events.set_page(bo, handle.encode())?;
     }
     args.event_id = events.create(kind, args.auto_reset != 0)?;

@@ -51,6 +51,11 @@ impl View {
         }
     }
 
+    /// Whether the process may have it written.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.held.is_writable()
+    }
+
     fn at(&self, offset: u64) -> Result<u64> {
         self.held.offset().checked_add(offset).ok_or(EINVAL)
     }

@@ -33,7 +33,8 @@ struct Buffer {
     access: Access,
     mapped: bool,
     vm: Arc<Vm>,
-    file: FileRef<File>,
+    /// The file that may map it for the CPU, if one may.
+    file: Option<FileRef<File>>,
 }
 
 /// See the module. Dropped in this order.
@@ -122,12 +123,13 @@ impl Memory {
         self.add(|client| {
             let bo = make(client)?;
             let access = bo.access();
-            Ok((bo, Some(range), access))
+            Ok((bo, Some(range), access, true))
         })
     }
 
     /// Adds what `import` gives: a buffer that may be another process's too, and its place, if it is to have one. The
-    /// process may read and execute it, and write if `writable` and the buffer is. The rest as [`Memory::insert`].
+    /// process may read and execute it, and write if `writable` and the buffer is; the CPU too, but not by the render
+    /// file if it may only read. The rest as [`Memory::insert`].
     pub(crate) fn import(
         &mut self,
         writable: bool,
@@ -139,34 +141,40 @@ impl Memory {
                 write: writable && bo.access().write,
                 ..Access::READ_WRITE.executable()
             };
-            Ok((bo, range, access))
+            Ok((bo, range, access, access.write))
         });
         added.map(|(handle, _)| handle)
     }
 
+    /// Adds what `make` gives: a buffer, its place if it has one, what the process may do with it, and whether the CPU
+    /// may map it.
     fn add(
         &mut self,
-        make: impl FnOnce(&Arc<Client>) -> Result<(ARef<Bo>, Option<VaRange>, Access)>,
+        make: impl FnOnce(&Arc<Client>) -> Result<(ARef<Bo>, Option<VaRange>, Access, bool)>,
     ) -> Result<(u32, u64)> {
         let acquired = self.acquired.as_ref().ok_or(ENODEV)?;
         self.buffers.next()?;
-        let (bo, range, access) = make(acquired.vm.client())?;
+        let (bo, range, access, cpu) = make(acquired.vm.client())?;
         let offset = bo.mmap_offset()?;
-        bo.allow(&acquired.file)?;
+        let file = cpu.then(|| acquired.file.clone());
+        if let Some(file) = &file {
+            bo.allow(file)?;
+        }
         let buffer = Buffer {
             bo,
             range,
             access,
             mapped: false,
             vm: acquired.vm.clone(),
-            file: acquired.file.clone(),
+            file,
         };
         Ok((self.buffers.insert(buffer)?, offset))
     }
 
-    /// The buffer of a handle. EINVAL for an unknown one.
-    pub(crate) fn bo(&mut self, handle: u32) -> Result<ARef<Bo>> {
-        Ok(self.buffer(handle)?.bo.clone())
+    /// The buffer of a handle, and what the process may do with it. EINVAL for an unknown one.
+    pub(crate) fn bo(&mut self, handle: u32) -> Result<(ARef<Bo>, Access)> {
+        let buffer = self.buffer(handle)?;
+        Ok((buffer.bo.clone(), buffer.access))
     }
 
     /// Lets go of a buffer. EINVAL for an unknown handle, EBUSY while it is mapped.
@@ -228,6 +236,8 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         self.unmap();
-        self.bo.revoke(&self.file);
+        if let Some(file) = &self.file {
+            self.bo.revoke(file);
+        }
     }
 }

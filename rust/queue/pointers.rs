@@ -39,6 +39,17 @@ impl Word {
         self.view.read64(self.offset).unwrap_or(0)
     }
 
+    /// As [`Word::new`], for a word that is written, by the driver or by the hardware: EINVAL also where the process
+    /// may only read.
+    pub(super) fn written(vm: &Arc<Vm>, address: u64) -> Result<Self> {
+        let word = Self::new(vm, address)?;
+        if word.view.is_writable() {
+            Ok(word)
+        } else {
+            Err(EINVAL)
+        }
+    }
+
     fn write(&self, value: u64) {
         let _ = self.view.write64(self.offset, value);
     }
@@ -65,7 +76,7 @@ pub(super) struct Pointers {
 
 impl Pointers {
     /// Holds what `create` names. EFAULT for addresses that are not the user's; EINVAL for what is not mapped, not
-    /// aligned, or for a ring that is not one buffer from start to end.
+    /// aligned, for a read pointer that may not be written, or for a ring that is not one buffer from start to end.
     pub(super) fn new(vm: &Arc<Vm>, create: &CreateQueue) -> Result<Self> {
         let bytes = create.size.bytes().next_multiple_of(PAGE_SIZE);
         let ring = hold(vm, create.ring, bytes)?;
@@ -76,7 +87,7 @@ impl Pointers {
             ring: View::new(ring)?,
             address: create.ring,
             size: create.size,
-            read: Word::new(vm, create.read_pointer)?,
+            read: Word::written(vm, create.read_pointer)?,
             read_address: create.read_pointer,
             write: Word::new(vm, create.write_pointer)?,
         })

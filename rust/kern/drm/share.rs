@@ -409,7 +409,7 @@ impl<T: DriverObject> Object<T> {
     }
 }
 
-/// `drm_driver::gem_prime_import`.
+/// `drm_driver::gem_prime_import`: for a file that has no handle yet. EACCES for what may only be read.
 ///
 /// # Safety
 ///
@@ -420,6 +420,10 @@ pub(super) unsafe extern "C" fn import_callback<D: Driver>(
 ) -> *mut ffi::drm_gem_object {
     // SAFETY: By this function's contract.
     let (dev, buf) = unsafe { (Device::<D::Data>::from_raw(drm), DmaBuf::from_raw(buf)) };
+    // A handle is for writing too, by the GPU and by mmap.
+    if !buf.is_writable() {
+        return EACCES.to_ptr();
+    }
     // An import that the device's end does not wait for would map memory for nobody.
     let object = dev
         .while_plugged(|| Object::<D::Object>::import(&dev.into(), buf))

@@ -132,6 +132,11 @@ pub(crate) struct Held {
 }
 
 impl Held {
+    /// Whether the process may have it written.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.mapping.part().access.write
+    }
+
     /// Holds `mapping`, whose buffer is pinned, for the sake of `part` of it. The VM's lock is held.
     pub(super) fn new(
         vm: &Arc<Vm>,
