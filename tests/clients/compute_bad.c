@@ -161,6 +161,8 @@ static bool told(struct trouble *t, const struct scenario *s)
 static int update(const struct trouble *t, const struct kfd_compute *queue, uint32_t percentage)
 {
 	struct kfd_ioctl_update_queue_args args = {
+		.ring_base_address = (uintptr_t)queue->ring.cpu,
+		.ring_size = (uint32_t)queue->ring.size,
 		.queue_id = queue->id,
 		.queue_percentage = percentage,
 		.queue_priority = 7,
