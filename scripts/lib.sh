@@ -148,6 +148,19 @@ debug_kernel() {
 	echo "debug-$(digest <"$TOP/scripts/debug.config")"
 }
 
+# at_work DIR: which command a guest is at, and the last line that it has printed.
+at_work() {
+	local name
+	name=$(tr -d '\r' <"$1/status" | awk '$1 == "begin" { n = $2 } $1 == "end" { n = "" } END { print n }')
+	echo "${name:-boot or shutdown}: $(tail -c 1000 "$1/out" 2>/dev/null | tr -d '\r\000' | grep -v '^@@ ' | grep . |
+		tail -n 1 | cut -c 1-100)"
+}
+
+# ended NAME: why a command of a guest, whose status is the input, was ended, if it was.
+ended() {
+	tr -d '\r' | sed -n "s/^ended $1 \(.*\) \(.*\)/ended: silent for \1 s, \2 s in all/p"
+}
+
 # A folder in the sysroot for one run of the guest; the newest few of this checkout are kept.
 run_dir() {
 	local d
