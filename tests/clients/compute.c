@@ -22,14 +22,14 @@
 #define RING_SIZE	(16u << 10)
 #define PROCESSES	20u
 #define QUEUES_MAX	128u
-#define TIMEOUT_MS	60000u
+#define TIMEOUT_MS	KFD_HANG_MS
 #define ROUNDS		8u
 
 /* What is left for others when the areas are there. */
 #define SPARE_KIB	(256u << 10)
 
 #define FAIR_MS		2000u
-#define FAIR_MOST_MS	40000u
+#define FAIR_MOST_MS	KFD_HANG_MS
 
 /* What a process of many() has. */
 struct part {

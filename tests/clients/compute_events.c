@@ -17,12 +17,12 @@
 
 #define RING		(16u << 10)
 #define EVENTS		3u
-#define SOON_MS		5000u
+#define SOON_MS		KFD_HANG_MS
 #define NOT_MS		300u
 #define ROUNDS		100u
 #define LOST		5u
 /* What a lost interrupt may cost: waiters look again ten times in a second. */
-#define LOST_MS		3000u
+#define LOST_MS		30000u
 
 struct client {
 	struct kfd_dev dev;

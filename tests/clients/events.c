@@ -20,7 +20,7 @@
 #define MANY		32u
 #define LOST		5u
 /* What a lost interrupt may cost: waiters look again ten times in a second. */
-#define LOST_MS		3000u
+#define LOST_MS		30000u
 
 static HsaEvent *event_new(const struct gpu *gpu, HSA_EVENTTYPE type, bool manual)
 {

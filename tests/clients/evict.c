@@ -28,7 +28,6 @@
 #define CHUNK		(4u * MIB)
 #define CHUNKS		3u	/* in a buffer */
 #define BUFFERS_MAX	128u
-#define RETURN_MS	20000u
 
 /* A process's share of VRAM, and what it copies from and to. */
 struct share {
@@ -284,7 +283,7 @@ static void killed(const char *base)
 			waitpid(pid[i], NULL, 0);
 	}
 	tap_ok(out == turns, "processes killed while buffers move");
-	tap_ok(debugfs_objects_return_to(base, RETURN_MS), "all is back at the base line");
+	tap_ok(debugfs_objects_return_to(base, timeout_ms()), "all is back at the base line");
 }
 
 /* Says a byte to the other process. */
@@ -391,7 +390,7 @@ int main(void)
 	if (!debugfs_read("objects", base, sizeof(base)))
 		die("no objects in debugfs");
 	in_turn();
-	tap_ok(debugfs_objects_return_to(base, RETURN_MS), "all is back at the base line");
+	tap_ok(debugfs_objects_return_to(base, timeout_ms()), "all is back at the base line");
 	by_cpu();
 	killed(base);
 	tap_ok(check_process_copies(), "a copy afterwards");

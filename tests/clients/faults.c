@@ -20,8 +20,6 @@
 
 #define RING_SIZE	(16u << 10)
 #define BYTES		(64u << 10)
-#define FAULT_MS	10000u
-#define RETURN_MS	10000u
 
 /* The process that copies beside the one in trouble. */
 struct bystander {
@@ -98,7 +96,7 @@ static bool fault_traced(uint64_t address)
 
 	snprintf(text, sizeof(text), "%llx",
 		 (unsigned long long)address & ~4095ull);
-	return trace_wait("rkfd_vm_fault", text, 1, FAULT_MS);
+	return trace_wait("rkfd_vm_fault", text, 1, timeout_ms());
 }
 
 /* A copy that must fault at @address and move nothing. */
@@ -187,7 +185,7 @@ static bool run_over_the_end(struct trouble *t)
 	sdma_fill(&p, end - 8192, 0x44444444, 4096);
 	queue_submit(&t->queue, &p);
 	snprintf(text, sizeof(text), "%llx", (unsigned long long)end);
-	return trace_wait("rkfd_vm_fault", text, 1, FAULT_MS);
+	return trace_wait("rkfd_vm_fault", text, 1, timeout_ms());
 }
 
 /* A queue of its own stops at the packet: what follows it is not done. */
@@ -299,7 +297,7 @@ int main(void)
 	bystander->stop = 1;
 	tap_ok(child_status(pid) == 0,
 	       "the bystander made %u copies without a fault", bystander->copies);
-	tap_ok(debugfs_objects_return_to(base, RETURN_MS), "nothing is left behind");
+	tap_ok(debugfs_objects_return_to(base, timeout_ms()), "nothing is left behind");
 	trace_close();
 	return tap_end();
 }

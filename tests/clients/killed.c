@@ -16,7 +16,6 @@
 #define RING_SIZE	(16u << 10)
 #define QUEUES		2u
 #define BYTES		(4u << 20)
-#define RETURN_MS	10000u
 
 /* Copies without end; writes a byte to @ready when the first are under way. */
 static void copy_for_ever(int ready, unsigned int round)
@@ -72,14 +71,17 @@ int main(void)
 	if (!debugfs_read("objects", base, sizeof(base)))
 		die("no objects in debugfs");
 	other = busy_start(4);
-	for (i = 0; i < rounds; i++)
+	for (i = 0; i < rounds; i++) {
 		killed += kill_one(i);
+		if (i % 10 == 9)
+			tap_note("%u of %u", i + 1, rounds);
+	}
 	tap_ok(killed == rounds, "%u of %u processes killed in the middle of copies and counts",
 	       killed, rounds);
 	tap_ok(child_kill(other), "and one that had compute queues all the time");
-	tap_ok(debugfs_objects_return_to(base, RETURN_MS),
+	tap_ok(debugfs_objects_return_to(base, timeout_ms()),
 	       "VRAM, GTT, VMIDs, doorbells, queues are back at the base line");
 	tap_ok(check_process_copies(), "a copy afterwards");
-	tap_ok(debugfs_objects_return_to(base, RETURN_MS), "back at the base line again");
+	tap_ok(debugfs_objects_return_to(base, timeout_ms()), "back at the base line again");
 	return tap_end();
 }

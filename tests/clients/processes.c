@@ -21,7 +21,7 @@
 /* More than there are VMIDs, and slots of the engines for copies with the host. */
 #define PROCESSES	20u
 #define FAIR_MS		2000u
-#define FAIR_MOST_MS	60000u
+#define FAIR_MOST_MS	120000u
 #define FAIR_BYTES	(1u << 20)
 
 /* Shared by all processes. */

@@ -6,7 +6,7 @@
 #include "kfd_harness.h"
 
 #define RING		(64u * 1024)
-#define TIMEOUT_MS	20000u
+#define TIMEOUT_MS	KFD_HANG_MS
 
 FIXTURE(compute)
 {

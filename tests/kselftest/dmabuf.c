@@ -14,7 +14,7 @@
 
 #define SIZE		(256u * 1024)
 #define RING		(64u * 1024)
-#define TIMEOUT_MS	10000u
+#define TIMEOUT_MS	KFD_HANG_MS
 
 FIXTURE(dmabuf)
 {

@@ -4,7 +4,7 @@
 #include "kfd_harness.h"
 #include "packets.h"
 
-#define SOON_MS		5000u
+#define SOON_MS		KFD_HANG_MS
 #define NOT_MS		300u
 #define RING_SIZE	(16u << 10)
 

@@ -14,7 +14,7 @@
 #include "kfd_share.h"
 
 #define RING		(64u * 1024)
-#define TIMEOUT_MS	10000u
+#define TIMEOUT_MS	KFD_HANG_MS
 #define THREADS		4
 
 static int get_version(int fd)

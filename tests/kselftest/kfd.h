@@ -131,6 +131,12 @@ int kfd_queue_fill(struct kfd_queue *queue, uint64_t dst, uint32_t value, size_t
 int kfd_queue_copy(struct kfd_queue *queue, uint64_t dst, uint64_t src, size_t bytes,
 		   unsigned int timeout_ms);
 
+/*
+ * Milliseconds in which whatever is to come has come, on a busy machine too:
+ * what takes longer hangs.
+ */
+#define KFD_HANG_MS	120000u
+
 /* Milliseconds of a monotonic clock. */
 uint64_t kfd_now_ms(void);
 

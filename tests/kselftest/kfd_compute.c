@@ -8,7 +8,7 @@
 
 #include "kfd_compute.h"
 
-#define ROOM_MS		20000u
+#define ROOM_MS		KFD_HANG_MS
 
 int kfd_save_create(const struct kfd_dev *dev, struct kfd_save *save)
 {

@@ -11,6 +11,10 @@
 
 #include "kselftest_harness.h"
 
+/* Seconds that a test may take, unless it says otherwise: more only hangs. */
+#undef TEST_TIMEOUT_DEFAULT
+#define TEST_TIMEOUT_DEFAULT	300
+
 #include "expect.h"
 #include "kfd.h"
 

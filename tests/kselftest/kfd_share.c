@@ -266,7 +266,7 @@ void objects_read(char *text, size_t size)
 
 bool objects_return_to(const char *base)
 {
-	uint64_t end = kfd_now_ms() + 10000;
+	uint64_t end = kfd_now_ms() + KFD_HANG_MS;
 	char text[1024];
 
 	for (;;) {

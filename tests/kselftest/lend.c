@@ -20,7 +20,7 @@
 
 #define SIZE		(3u << 20)
 #define RING		(64u * 1024)
-#define TIMEOUT_MS	20000u
+#define TIMEOUT_MS	KFD_HANG_MS
 
 /* More than one of vivid's pictures, and so little that it is in one piece wherever it is. */
 #define PICTURE		(1u << 20)
@@ -212,7 +212,7 @@ TEST_F(lend, nobodys)
 }
 
 /* Lent and given back while engines copy. */
-TEST_F_TIMEOUT(lend, while_copies_run, 120)
+TEST_F(lend, while_copies_run)
 {
 	const unsigned int rounds = getenv("RKFD_QUICK") ? 20 : 60;
 	struct kfd_bo bo, host;

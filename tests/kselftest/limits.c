@@ -163,7 +163,7 @@ static int takes_what_is_available(const struct kfd_dev *dev, uint64_t va, uint6
 }
 
 /* Of two processes each gets what it is told, though that is more than there is: they make room for each other. */
-TEST_F_TIMEOUT(limits, available_to_two_processes, 120)
+TEST_F(limits, available_to_two_processes)
 {
 	const struct kfd_dev *dev = &self->dev;
 	const uint64_t all = available(dev);

@@ -383,7 +383,7 @@ TEST_F(memory, left_to_the_kernel)
 }
 
 /* More handles than a table of pages in a row holds, and more than may be looked through for each that goes. */
-TEST_F_TIMEOUT(memory, many_left_to_the_kernel, 100)
+TEST_F(memory, many_left_to_the_kernel)
 {
 	struct kfd_ioctl_alloc_memory_of_gpu_args args =
 		good(&self->dev, KFD_ALLOC_RW | KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP);

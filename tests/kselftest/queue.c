@@ -6,7 +6,7 @@
 #include "packets.h"
 
 #define RING		(64u * 1024)
-#define TIMEOUT_MS	10000u
+#define TIMEOUT_MS	KFD_HANG_MS
 
 FIXTURE(queue)
 {

@@ -7,7 +7,7 @@
 #include "kfd_harness.h"
 #include "packets.h"
 
-#define SOON_MS		5000
+#define SOON_MS		KFD_HANG_MS
 #define NOT_MS		300
 #define RING_SIZE	(16u << 10)
 #define TEXT_SIZE	16384u

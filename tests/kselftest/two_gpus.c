@@ -18,7 +18,7 @@
 
 #define SIZE		(3u << 20)
 #define RING		(64u * 1024)
-#define TIMEOUT_MS	60000u
+#define TIMEOUT_MS	KFD_HANG_MS
 /* Addresses that only the GPU uses. */
 #define GPU_VA		(1ull << 40)
 
@@ -267,7 +267,7 @@ static int child_imports(int fd)
 }
 
 /* The importer's process is killed, at any moment; the memory goes home. */
-TEST_F_TIMEOUT(two, importer_goes, 120)
+TEST_F(two, importer_goes)
 {
 	struct kfd_bo bo;
 	int fd, status, i;

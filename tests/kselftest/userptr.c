@@ -17,7 +17,7 @@
 #define HUGE		(2 * MIB)
 #define RING_SIZE	(16u << 10)
 #define SIZE		(64u << 10)
-#define WAIT_MS		60000u
+#define WAIT_MS		KFD_HANG_MS
 /* For what must not come. */
 #define STOPPED_MS	200u
 

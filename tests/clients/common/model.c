@@ -10,7 +10,7 @@
 #include "tap.h"
 
 #define LINE		"/dev/rkfd-model"
-#define ANSWER_MS	5000
+#define ANSWER_MS	60000
 
 bool model_present(void)
 {

@@ -11,7 +11,7 @@
 #include "tap.h"
 
 #define RING		(16u << 10)
-#define TIMEOUT_MS	20000u
+#define TIMEOUT_MS	KFD_HANG_MS
 
 struct self {
 	struct kfd_dev dev;

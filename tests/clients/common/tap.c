@@ -88,7 +88,7 @@ unsigned int timeout_ms(void)
 	const char *s = getenv("RKFD_TIMEOUT");
 	int seconds = s ? atoi(s) : 0;
 
-	return seconds > 0 ? (unsigned int)seconds * 1000 : 20000;
+	return seconds > 0 ? (unsigned int)seconds * 1000 : 120000;
 }
 
 unsigned long long now_ns(void)

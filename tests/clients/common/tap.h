@@ -27,7 +27,10 @@ void die(const char *text, ...)
 bool quick(void);
 /* @full, or @few when it is to be quick. */
 unsigned int work(unsigned int full, unsigned int few);
-/* How long one copy may take at most: RKFD_TIMEOUT in seconds, 20 by default. */
+/*
+ * How long what is to come may take, on a busy machine too; more only hangs.
+ * RKFD_TIMEOUT in seconds, 120 by default.
+ */
 unsigned int timeout_ms(void);
 
 /* A monotonic clock. */
