@@ -111,7 +111,7 @@ impl HwFence {
                 fence: Opaque::zeroed(),
                 name: context.name,
             },
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?;
         let fence = KBox::into_raw(allocation).cast::<ffi::dma_fence>();
         let seqno = context.seqno.fetch_add(1, Relaxed) + 1;
@@ -175,6 +175,19 @@ pub(super) unsafe fn complete(fence: *mut ffi::dma_fence, result: Result) {
             }
             ffi::dma_fence_signal_locked(fence);
         }
+        ffi::rkfd_dma_fence_unlock_irqrestore(fence, flags);
+    }
+}
+
+/// Waits until the callbacks of whoever signalled `fence`, which is signalled, have run.
+///
+/// # Safety
+///
+/// `fence` must be a fence to which the caller has a reference.
+pub(super) unsafe fn await_callbacks(fence: *mut ffi::dma_fence) {
+    // SAFETY: By this function's contract; the flags are those that the lock gave. Callbacks run under the lock.
+    unsafe {
+        let flags = ffi::rkfd_dma_fence_lock_irqsave(fence);
         ffi::rkfd_dma_fence_unlock_irqrestore(fence, flags);
     }
 }

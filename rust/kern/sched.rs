@@ -6,7 +6,9 @@
 //! - Jobs that are pushed belong to the scheduler. It goes only when the last of them is freed: killed ones
 //!   are freed by the system's workqueue, some time after their entity is gone.
 //! - Its name is read by fences until a grace period after they are signalled, so its memory is freed by RCU.
-//! - Running a job, and its timeout, are work items of one ordered workqueue: never two at a time.
+//! - Running jobs is one work item, which never runs twice at a time; freeing them another. A scheduler with a timeout has an
+//!   ordered workqueue of its own, so that the timeout does not meet a job that is being run. Without one, many schedulers
+//!   share [`Workers`]: a job is freed only when it has ended, which is after it was run.
 //!
 //! A job's payload must not own its scheduler or entity: it is dropped in the scheduler's own work.
 
@@ -118,21 +120,71 @@ impl Drop for Counted {
     }
 }
 
-/// A workqueue that runs one item at a time.
-struct OrderedQueue(NonNull<ffi::workqueue_struct>);
+/// A workqueue for schedulers; waits for what is queued when dropped. It has a thread for when memory is short.
+struct WorkQueue(NonNull<ffi::workqueue_struct>);
 
-impl OrderedQueue {
-    fn new(name: &CStr) -> Result<Self> {
+// SAFETY: A workqueue may be used and destroyed from any thread.
+unsafe impl Send for WorkQueue {}
+
+// SAFETY: As above.
+unsafe impl Sync for WorkQueue {}
+
+impl WorkQueue {
+    /// One that runs one item at a time.
+    fn ordered(name: &CStr) -> Result<Self> {
         // SAFETY: The name is copied.
         let raw = unsafe { ffi::rkfd_alloc_ordered_workqueue(name.as_char_ptr()) };
         Ok(Self(NonNull::new(raw).ok_or(ENOMEM)?))
     }
+
+    /// One that runs items side by side.
+    fn unordered(name: &'static CStr) -> Result<Self> {
+        let flags =
+            ffi::wq_flags_WQ_UNBOUND | ffi::wq_flags_WQ_HIGHPRI | ffi::wq_flags_WQ_MEM_RECLAIM;
+        // SAFETY: The name is a format without arguments.
+        let raw = unsafe { ffi::alloc_workqueue_noprof(name.as_char_ptr(), flags, 0) };
+        Ok(Self(NonNull::new(raw).ok_or(ENOMEM)?))
+    }
 }
 
-impl Drop for OrderedQueue {
+impl Drop for WorkQueue {
     fn drop(&mut self) {
         // SAFETY: Nobody queues on it any more. This waits for what is queued.
         unsafe { ffi::destroy_workqueue(self.0.as_ptr()) };
+    }
+}
+
+/// A workqueue that schedulers share, so that one more costs no thread.
+pub(crate) struct Workers(WorkQueue);
+
+impl Workers {
+    /// A workqueue of this name. ENOMEM.
+    pub(crate) fn new(name: &'static CStr) -> Result<Arc<Self>> {
+        Ok(Arc::new(Self(WorkQueue::unordered(name)?), GFP_KERNEL)?)
+    }
+}
+
+/// What runs a scheduler's work items.
+pub(crate) enum Runner {
+    /// A workqueue of its own, with a thread: a job that takes longer than the timeout is reported to
+    /// [`Backend::timed_out`].
+    Own(Option<Jiffies>),
+    /// That of others, too. Jobs may take as long as they like.
+    Shared(Arc<Workers>),
+}
+
+/// A [`Runner`] in use.
+enum Running {
+    Own(WorkQueue),
+    Shared(Arc<Workers>),
+}
+
+impl Running {
+    fn queue(&self) -> &WorkQueue {
+        match self {
+            Self::Own(queue) => queue,
+            Self::Shared(workers) => &workers.0,
+        }
     }
 }
 
@@ -140,12 +192,12 @@ impl Drop for OrderedQueue {
 ///
 /// # Invariants
 ///
-/// `memory` is a live allocation with an initialized scheduler that works on `queue`.
+/// `memory` is a live allocation with an initialized scheduler that works on `running`.
 pub(crate) struct Scheduler<B: Backend> {
     memory: NonNull<Memory>,
     credit_limit: u32,
     live: Arc<Live>,
-    queue: Option<OrderedQueue>,
+    running: Option<Running>,
     // The scheduler names it in its messages.
     _dev: ARef<device::Device>,
     _backend: PhantomData<fn(B)>,
@@ -167,18 +219,21 @@ impl<B: Backend> Scheduler<B> {
     };
 
     /// Makes a scheduler: jobs run as long as those on the hardware have at most `credit_limit` credits
-    /// together. The name, cut to 47 bytes, is the ring's in trace events. A job that takes longer than
-    /// `timeout` is reported to [`Backend::timed_out`].
+    /// together. The name, cut to 47 bytes, is the ring's in trace events. EINVAL for no credits, ENOMEM.
     pub(crate) fn new(
         name: &CStr,
         credit_limit: u32,
-        timeout: Option<Jiffies>,
+        runner: Runner,
         dev: &device::Device,
     ) -> Result<Arc<Self>> {
         if credit_limit == 0 {
             return Err(EINVAL);
         }
-        let queue = OrderedQueue::new(name)?;
+        let (running, timeout) = match runner {
+            Runner::Own(timeout) => (Running::Own(WorkQueue::ordered(name)?), timeout),
+            Runner::Shared(workers) => (Running::Shared(workers), None),
+        };
+        let queue = running.queue().0.as_ptr();
         let live = Live::new()?;
 
         let mut memory = KBox::new(
@@ -194,8 +249,8 @@ impl<B: Backend> Scheduler<B> {
 
         let args = ffi::drm_sched_init_args {
             ops: const { &Self::OPS },
-            submit_wq: queue.0.as_ptr(),
-            timeout_wq: queue.0.as_ptr(),
+            submit_wq: queue,
+            timeout_wq: queue,
             num_rqs: 1,
             credit_limit,
             hang_limit: 0,
@@ -217,7 +272,7 @@ impl<B: Backend> Scheduler<B> {
             memory,
             credit_limit,
             live,
-            queue: Some(queue),
+            running: Some(running),
             _dev: dev.into(),
             _backend: PhantomData,
         };
@@ -237,7 +292,14 @@ impl<B: Backend> Drop for Scheduler<B> {
         unsafe { ffi::drm_sched_fini(self.as_raw()) };
         // Those that were killed wait for those that were on the hardware, which are cancelled by now.
         self.live.wait();
-        drop(self.queue.take());
+        // Who signalled a job's fence may have seen the scheduler go on, just before it stopped, and have asked for jobs to be
+        // freed after that: see `free_callback`. All are freed, so nobody asks any more.
+        // SAFETY: The work items are initialized; they find nothing to do.
+        unsafe {
+            ffi::cancel_work_sync(&raw mut (*self.as_raw()).work_free_job);
+            ffi::cancel_work_sync(&raw mut (*self.as_raw()).work_run_job);
+        }
+        drop(self.running.take());
         // SAFETY: Nobody uses it but fences, which look at the name in an RCU section.
         unsafe { ffi::rkfd_kfree_rcu_mightsleep(self.memory.as_ptr().cast()) };
     }

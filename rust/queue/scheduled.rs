@@ -4,7 +4,7 @@
 use super::feed::{Batch, Feed};
 use super::rlc::Rlc;
 use crate::kern::fence::{canceled, Fence, FenceContext, HwFence};
-use crate::kern::sched::{Backend, Entity, Job, Scheduler};
+use crate::kern::sched::{Backend, Entity, Job, Runner, Scheduler};
 use crate::kern::trace;
 use crate::ledger::{Hold, Kind};
 use hw::doorbell::Slot;
@@ -52,7 +52,7 @@ impl Backend for QueueBackend {
         }
     }
 
-    /// Schedulers of queues have no timeout: a queue may wait in POLL_REGMEM as long as it likes.
+    /// There is no timeout.
     fn timed_out(_submission: &mut Submission) {}
 
     fn cancelled(submission: &mut Submission) {
@@ -67,7 +67,9 @@ impl Scheduled {
         let owner = rlc.owner;
         let name = CString::try_from_fmt(fmt!("sdma{}.{}.{}", rlc.engine, owner.pid, owner.queue))?;
         let fences = FenceContext::new(&name);
-        let scheduler = Scheduler::new(&name, feed.credits(), None, &rlc.gpu.dev)?;
+        // A queue may wait in POLL_REGMEM as long as it likes: there is no timeout.
+        let runner = Runner::Shared(rlc.gpu.slots.workers().clone());
+        let scheduler = Scheduler::new(&name, feed.credits(), runner, &rlc.gpu.dev)?;
         let scheduled = Self {
             entity: Entity::new(&scheduler)?,
             _scheduler: scheduler,
@@ -75,7 +77,7 @@ impl Scheduled {
             slot,
             rlc,
         };
-        Ok(Arc::new(scheduled, GFP_KERNEL)?)
+        Ok(Arc::new(scheduled, GFP_KERNEL_ACCOUNT)?)
     }
 
     /// Ends the jobs that are done; whether there were any.

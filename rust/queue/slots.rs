@@ -9,6 +9,7 @@ use super::rlc::{Rlc, Source};
 use super::Owner;
 use crate::ip::vmid::Vmid;
 use crate::ip::Hardware;
+use crate::kern::sched::Workers;
 use crate::ring::Engines;
 use core::fmt;
 use engine::{Engine, View};
@@ -47,6 +48,8 @@ impl Seat {
 /// The slots of all engines.
 pub(crate) struct Slots {
     engines: [Arc<Engine>; GFX90A_SDMA_ENGINES],
+    /// What runs the schedulers of queues.
+    workers: Arc<Workers>,
 }
 
 /// A queue as debugfs shows it.
@@ -77,7 +80,13 @@ impl Slots {
             Engine::new(3)?,
             Engine::new(4)?,
         ];
-        Ok(Arc::new(Self { engines }, GFP_KERNEL)?)
+        let workers = Workers::new(c"rkfd_queues")?;
+        Ok(Arc::new(Self { engines, workers }, GFP_KERNEL)?)
+    }
+
+    /// What runs the schedulers of queues: one thread of the kernel's for all of them.
+    pub(super) fn workers(&self) -> &Arc<Workers> {
+        &self.workers
     }
 
     fn engine(&self, number: u8) -> Option<&Arc<Engine>> {

@@ -4,7 +4,7 @@
 use super::sdma::{credits, SdmaRing, CREDITS};
 use super::Engines;
 use crate::kern::fence::{canceled, Fence, FenceContext, HwFence};
-use crate::kern::sched::{Backend, Entity, Job, Scheduler};
+use crate::kern::sched::{Backend, Entity, Job, Runner, Scheduler};
 use crate::kern::workqueue;
 use crate::ledger::{Hold, Kind};
 use crate::mem::gart::JobMemory;
@@ -87,7 +87,7 @@ impl Ring {
         let name = CString::try_from_fmt(fmt!("sdma{engine}"))?;
         let fences = FenceContext::new(&name);
         let timeout = Some(msecs_to_jiffies(TIMEOUT_MS));
-        let scheduler = Scheduler::new(&name, CREDITS, timeout, &gpu.dev)?;
+        let scheduler = Scheduler::new(&name, CREDITS, Runner::Own(timeout), &gpu.dev)?;
         Ok(Self {
             entity: Entity::new(&scheduler)?,
             _scheduler: scheduler,

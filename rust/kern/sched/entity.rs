@@ -54,7 +54,7 @@ impl<B: Backend> Entity<B> {
                 pushing <- new_mutex!((), "Entity::pushing"),
                 sched,
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 

@@ -71,7 +71,7 @@ impl<'e, B: Backend> Job<'e, B> {
                 id: 0,
                 _counted: Counted::new(&entity.sched().live),
             },
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?;
         // SAFETY: The memory is the job's and stays in its box; the entity is initialized.
         to_result(unsafe {
@@ -112,8 +112,9 @@ impl<'e, B: Backend> Job<'e, B> {
 pub(super) unsafe extern "C" fn run_callback<B: Backend>(
     job: *mut ffi::drm_sched_job,
 ) -> *mut ffi::dma_fence {
-    // SAFETY: Every job of the scheduler is an `Allocation<B>`, and nobody else uses it now: the job's other
-    // calls are items of the same ordered workqueue, or come when that is stopped.
+    // SAFETY: Every job of the scheduler is an `Allocation<B>`, and nobody else uses it now: it is freed when it has ended,
+    // which is after this; its timeout, if there is one, is an item of the same ordered workqueue; it is cancelled when the
+    // scheduler is stopped.
     let this = unsafe { &mut *job.cast::<Allocation<B>>() };
     // SAFETY: The job is armed, and the entity is there while one of its jobs is given to the hardware.
     unsafe { trace::drm_run_job(job, this.entity, this.id) };
@@ -167,6 +168,15 @@ pub(super) unsafe extern "C" fn cancel_callback<B: Backend>(job: *mut ffi::drm_s
 ///
 /// `job` must be a job of a scheduler of `B` that was pushed, and that nobody uses any more.
 pub(super) unsafe extern "C" fn free_callback<B: Backend>(job: *mut ffi::drm_sched_job) {
+    // SAFETY: The job was armed, so that it has a fence, which has what `run_callback` returned if it was run. Who signalled
+    // that may still be in the scheduler's callback, under its lock, where it looks at the scheduler: when this is done
+    // it is out.
+    unsafe {
+        let parent = (*(*job).s_fence).parent;
+        if !parent.is_null() {
+            fence::await_callbacks(parent);
+        }
+    }
     // SAFETY: `push` made it of a box, and the scheduler is done with it.
     drop(unsafe { KBox::from_raw(job.cast::<Allocation<B>>()) });
 }
