@@ -18,14 +18,26 @@ const FILL_BYTES: u64 = 128 << 20;
 const COPY_BYTES: u64 = 8 << 20;
 /// Dwords of packets of one job.
 const JOB_DWORDS: usize = 640;
+/// The most jobs of one call that are under way: more than the rings hold, so that they never run dry.
+const MOST: usize = 256;
 /// How long to wait for one job: longer than the ring lets it take.
 const WAIT_MS: u32 = 30_000;
 
-/// Jobs under way.
+/// How long is waited for jobs.
+#[derive(Clone, Copy, PartialEq)]
+enum Patience {
+    /// Up to a signal.
+    Interruptible,
+    /// To their ends, also after an error.
+    All,
+}
+
+/// Jobs under way, of one call: [`MOST`] at a time.
 struct Jobs<'a> {
     set: &'a Set,
     next: &'a Atomic<u32>,
     keep: Arc<Keep>,
+    patience: Patience,
     /// The most bytes of one job.
     limit: u64,
     packets: KVec<u32>,
@@ -34,11 +46,18 @@ struct Jobs<'a> {
 }
 
 impl<'a> Jobs<'a> {
-    fn new(set: &'a Set, next: &'a Atomic<u32>, memory: JobMemory, limit: u64) -> Result<Self> {
+    fn new(
+        set: &'a Set,
+        next: &'a Atomic<u32>,
+        memory: JobMemory,
+        limit: u64,
+        patience: Patience,
+    ) -> Result<Self> {
         Ok(Self {
             set,
             next,
             keep: Keep::new(memory)?,
+            patience,
             limit,
             packets: KVec::new(),
             bytes: 0,
@@ -60,6 +79,9 @@ impl<'a> Jobs<'a> {
             return Ok(());
         }
         self.bytes = 0;
+        if self.fences.len() == MOST {
+            self.wait_for(MOST / 2)?;
+        }
         // The place for the fence first: a job that is given away is waited for.
         self.fences.reserve(1, GFP_KERNEL)?;
         let packets = core::mem::replace(&mut self.packets, KVec::new());
@@ -79,35 +101,47 @@ impl<'a> Jobs<'a> {
         self.flush()
     }
 
-    /// Waits for every job, up to a signal.
-    fn wait_interruptible(&self) -> Result {
-        for fence in &self.fences {
-            if !fence.wait_interruptible_timeout(msecs_to_jiffies(WAIT_MS))? {
+    /// Waits for the oldest `count` jobs.
+    fn wait_for(&mut self, count: usize) -> Result {
+        let timeout = msecs_to_jiffies(WAIT_MS);
+        let mut result = Ok(());
+        for fence in self.fences.iter().take(count) {
+            if self.patience == Patience::All {
+                fence.wait_timeout(timeout);
+            } else if !fence.wait_interruptible_timeout(timeout)? {
                 return Err(ETIMEDOUT);
             }
-            fence.status().unwrap_or(Err(ETIMEDOUT))?;
+            result = result.and(fence.status().unwrap_or(Err(ETIMEDOUT)));
+            if self.patience != Patience::All {
+                result?;
+            }
         }
-        self.keep.release();
-        Ok(())
+        let all = self.fences.len();
+        let left = all.saturating_sub(count);
+        self.fences.rotate_left(all - left);
+        self.fences.truncate(left);
+        result
     }
 
-    /// Waits for every job, also after the first error.
-    fn wait(&self) -> Result {
-        let mut result = Ok(());
-        for fence in &self.fences {
-            fence.wait_timeout(msecs_to_jiffies(WAIT_MS));
-            result = result.and(fence.status().unwrap_or(Err(ETIMEDOUT)));
-        }
-        if result.is_ok() {
-            self.keep.release();
-        }
-        result
+    /// Waits for every job; `given` is how giving them away went. Unless all went well the memory is used as long as one of them
+    /// exists.
+    fn wait(mut self, given: Result) -> Result {
+        let waited = self.wait_for(self.fences.len());
+        given.and(waited)?;
+        self.keep.release();
+        Ok(())
     }
 }
 
 /// See [`crate::mem::copy_engine::CopyEngine::fill`].
 pub(super) fn fill(set: &Set, next: &Atomic<u32>, blocks: &Arc<VramBlocks>, value: u32) -> Result {
-    let mut jobs = Jobs::new(set, next, JobMemory::vram(blocks), FILL_BYTES)?;
+    let mut jobs = Jobs::new(
+        set,
+        next,
+        JobMemory::vram(blocks),
+        FILL_BYTES,
+        Patience::Interruptible,
+    )?;
     for run in blocks.runs() {
         for (offset, bytes) in parts(run.size, FILL_BYTES) {
             let fills = Fills::new(set.vram + run.offset + offset, value, bytes).ok_or(EINVAL)?;
@@ -117,7 +151,7 @@ pub(super) fn fill(set: &Set, next: &Atomic<u32>, blocks: &Arc<VramBlocks>, valu
         }
     }
     jobs.flush()?;
-    jobs.wait_interruptible()
+    jobs.wait(Ok(()))
 }
 
 /// See [`crate::mem::copy_engine::CopyEngine::copy`].
@@ -127,10 +161,10 @@ pub(super) fn copy(
     pieces: impl Iterator<Item = (u64, u64, u64)>,
     memory: JobMemory,
 ) -> Result {
-    let mut jobs = Jobs::new(set, next, memory, COPY_BYTES)?;
+    let mut jobs = Jobs::new(set, next, memory, COPY_BYTES, Patience::All)?;
     let given = jobs.copies(pieces);
     // What was given away is waited for in any case: the memory is used until then.
-    given.and(jobs.wait())
+    jobs.wait(given)
 }
 
 /// A run of `bytes` in parts of at most `limit`, each of which is one packet: offset and bytes.
