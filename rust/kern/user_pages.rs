@@ -4,20 +4,60 @@
 use super::{page_list::PageList, task};
 use crate::ffi;
 use core::{ops::Deref, ptr::NonNull};
-use kernel::{page::PAGE_SIZE, prelude::*};
+use kernel::{mm::Mm, page::PAGE_SIZE, prelude::*, sync::aref::ARef};
 
 /// Pages that are pinned in one go: a kill is noticed in between.
 const BATCH: usize = 512;
+
+/// Pages that count as pinned by a process (`VmPin` of its status), until dropped.
+struct Locked {
+    mm: ARef<Mm>,
+    pages: i64,
+}
+
+impl Locked {
+    /// `pages` more of the calling process. `ENOMEM` beyond its limit of locked memory, which does not bind who has
+    /// CAP_IPC_LOCK; `ESRCH` for a thread of the kernel's.
+    fn new(pages: usize) -> Result<Self> {
+        let task = kernel::current!();
+        let mm: &Mm = task.mm().ok_or(ESRCH)?;
+        let pages = i64::try_from(pages).map_err(|_| ENOMEM)?;
+        // SAFETY: The process is the caller.
+        let limit = unsafe { ffi::rkfd_rlimit_memlock() } / PAGE_SIZE;
+        // From here on they are given back when this is dropped.
+        let locked = Self {
+            mm: mm.into(),
+            pages,
+        };
+        // SAFETY: The process's memory is referenced.
+        let all = unsafe { ffi::rkfd_pinned_vm_add_return(mm.as_raw().cast(), pages) };
+        let within = u64::try_from(all).is_ok_and(|all| all <= limit as u64);
+        // SAFETY: Asks for the caller.
+        if !within && !unsafe { ffi::rkfd_capable_ipc_lock() } {
+            return Err(ENOMEM);
+        }
+        Ok(locked)
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // SAFETY: As in `new`.
+        unsafe { ffi::rkfd_pinned_vm_add_return(self.mm.as_raw().cast(), -self.pages) };
+    }
+}
 
 /// Pinned pages; unpinned when dropped, dirty when they may have been written.
 struct Pinned {
     list: PageList,
     writable: bool,
+    _locked: Locked,
 }
 
 impl Pinned {
     fn pin(start: usize, pages: usize, writable: bool) -> Result<Self> {
         let mut pinned = Self {
+            _locked: Locked::new(pages)?,
             list: PageList::with_capacity(pages, writable)?,
             writable,
         };
@@ -81,7 +121,7 @@ impl UserPages {
     ///
     /// Both are multiples of the page size (`EINVAL`). `EFAULT` where nothing is mapped, where `writable` is
     /// asked of memory that is not, and for mappings that cannot be pinned for long (devices, files that
-    /// track writes); `EINTR` when the caller is killed, `ENOMEM`.
+    /// track writes); `EINTR` when the caller is killed; `ENOMEM`, also beyond the limit of locked memory.
     pub(crate) fn pin(start: u64, size: usize, writable: bool) -> Result<Self> {
         let start = usize::try_from(start).map_err(|_| EFAULT)?;
         if size == 0 || start % PAGE_SIZE != 0 || size % PAGE_SIZE != 0 {

@@ -14,7 +14,7 @@ pub(crate) struct View {
 
 impl View {
     /// The CPU's view of what is held, by the process that has it. `EFAULT` when its memory cannot be pinned, `EINTR`,
-    /// `ENOMEM`.
+    /// `ENOMEM`, also beyond the process's limit of locked memory.
     pub(crate) fn new(held: Held) -> Result<Self> {
         let pinned = match held.bo().user() {
             Some(user) => {
