@@ -18,5 +18,6 @@ pub mod pm4;
 pub mod pte;
 pub mod queue;
 pub mod sdma;
+pub mod share;
 pub mod topology;
 pub mod va;
