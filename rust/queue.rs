@@ -17,6 +17,7 @@ mod feed;
 pub(crate) mod interrupts;
 mod pointers;
 mod pump;
+mod quota;
 mod rlc;
 mod scheduled;
 pub(crate) mod slots;

@@ -32,7 +32,7 @@ pub(crate) struct Context {
 enum Doorbells {
     /// It did not need any yet.
     None,
-    Leased(Arc<Slice>),
+    Open(Arc<Slice>),
     /// It ended.
     Ended,
 }
@@ -50,7 +50,7 @@ impl Context {
                 doorbells <- kernel::new_mutex!(Doorbells::None, "Context::doorbells"),
                 registers,
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 
@@ -90,15 +90,15 @@ impl Context {
         self.with_memory(|memory| memory.vm().cloned())
     }
 
-    /// The process's doorbells, leased with the first call. ENOSPC if the GPU has none left, ENODEV at the end.
+    /// The process's doorbells, made with the first call. ENODEV at the end, ENOMEM.
     pub(crate) fn slice(&self) -> Result<Arc<Slice>> {
         let mut doorbells = self.doorbells.lock();
         match &*doorbells {
-            Doorbells::Leased(slice) => Ok(slice.clone()),
+            Doorbells::Open(slice) => Ok(slice.clone()),
             Doorbells::Ended => Err(ENODEV),
             Doorbells::None => {
-                let slice = Slices::lease(&self.gpu.queues, self.pid, self.pasid)?;
-                *doorbells = Doorbells::Leased(slice.clone());
+                let slice = Slices::open(&self.gpu.queues, self.pid, self.pasid)?;
+                *doorbells = Doorbells::Open(slice.clone());
                 Ok(slice)
             }
         }
@@ -118,7 +118,7 @@ impl Context {
     pub(super) fn release(&self) {
         self.memory.lock().release();
         let doorbells = core::mem::replace(&mut *self.doorbells.lock(), Doorbells::Ended);
-        if let Doorbells::Leased(slice) = doorbells {
+        if let Doorbells::Open(slice) = doorbells {
             slice.close();
         }
         self.registers.close();

@@ -61,15 +61,18 @@ impl CpSlots {
 /// A CP doorbell of a process, until dropped: after its queue has left the hardware.
 pub(super) struct CpDoorbell {
     slot: Slot,
+    doorbell: Doorbell,
     slice: Arc<Slice>,
 }
 
 impl CpDoorbell {
-    /// One of `slice`. ENOSPC when all are taken.
+    /// One of `slice`. ENOSPC when all are taken, or the BAR has no room for the slice; ENOMEM.
     pub(super) fn new(slice: &Arc<Slice>) -> Result<Self> {
+        let index = slice.index()?;
         let slot = slice.cp.lock().take().ok_or(ENOSPC)?;
         Ok(Self {
             slot,
+            doorbell: index.doorbell(slot),
             slice: slice.clone(),
         })
     }
@@ -81,7 +84,7 @@ impl CpDoorbell {
 
     /// Its place in the BAR.
     pub(super) fn doorbell(&self) -> Doorbell {
-        self.slice.index().doorbell(self.slot)
+        self.doorbell
     }
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Slices of the doorbell BAR, and how a process maps its own.
 //!
-//! Slice 0 has the doorbells of the kernel's rings, slice 1 those of the hardware rings of scheduled queues; from
-//! slice 2 on each process has one of its own.
+//! Slice 0 has the doorbells of the kernel's rings, slice 1 those of the hardware rings of scheduled queues. From slice 2 on
+//! each process has one of its own, once it has a queue whose doorbell the hardware itself gets: the BAR has room for 254, and
+//! processes that only have scheduled queues need none of it.
 
 use super::cp_doorbell::CpSlots;
+use super::quota::{Own, Quota};
 use super::rlc::SCHEDULED_SLICE;
 use super::scheduled::Scheduled;
 use crate::kern::vma::{self, Mappable, Page, SharedPage, Zapper};
@@ -37,6 +39,9 @@ const PAGES: usize = SLICE_BYTES as usize / PAGE_SIZE;
 pub(crate) struct Slices {
     #[pin]
     used: Mutex<KVec<Lease>>,
+    /// How many queues there are.
+    #[pin]
+    quota: Quota,
 }
 
 #[derive(Clone, Copy)]
@@ -51,17 +56,12 @@ impl Slices {
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             used <- new_mutex!(KVec::new(), "Slices::used"),
+            quota <- Quota::new(),
         })
     }
 
-    /// Leases a slice of `gpu` to a process. ENOSPC when all are leased, ENOMEM.
-    pub(crate) fn lease(gpu: &Arc<Queues>, pid: i32, pasid: u16) -> Result<Arc<Slice>> {
-        let index = gpu.slices.take(gpu.doorbells.size(), pid, pasid)?;
-        // From here on the slice goes back when the guard is dropped.
-        let leased = Leased {
-            index,
-            gpu: gpu.clone(),
-        };
+    /// The doorbells of a process on `gpu`, none of the hardware's yet. ENOMEM.
+    pub(crate) fn open(gpu: &Arc<Queues>, pid: i32, pasid: u16) -> Result<Arc<Slice>> {
         let page = if super::is_scheduled() {
             Some(SharedPage::new()?)
         } else {
@@ -79,20 +79,39 @@ impl Slices {
                 cp <- new_spinlock!(CpSlots::new(), "Slice::cp"),
                 pass <- new_delayed_work!("Slice::pass"),
                 refill <- new_delayed_work!("Slice::refill"),
+                counts: Own::new(),
                 _hold: gpu.ledger.hold(Kind::DoorbellSlices, 1),
-                leased,
+                leased: SetOnce::new(),
+                pid,
+                pasid,
+                gpu: gpu.clone(),
             }),
             GFP_KERNEL,
         )
     }
 
-    fn take(&self, bar: u64, pid: i32, pasid: u16) -> Result<SliceIndex> {
+    /// Leases a slice of the BAR, of `bar` bytes, for `slice`, unless it has one. ENOSPC when all are leased, ENOMEM.
+    fn lease(&self, slice: &Slice, bar: u64) -> Result {
         let mut used = self.used.lock();
+        if slice.leased.as_ref().is_some() {
+            return Ok(());
+        }
         let taken = |index| used.iter().any(|lease| lease.index == index);
         let last = SliceIndex::count(bar).min(u64::from(u16::MAX)) as u16;
-        let index = (FIRST..last).find(|&index| !taken(index)).ok_or(ENOSPC)?;
-        used.push(Lease { index, pid, pasid }, GFP_KERNEL)?;
-        SliceIndex::new(index, bar).ok_or(ENOSPC)
+        let free = (FIRST..last).find(|&index| !taken(index)).ok_or(ENOSPC)?;
+        let index = SliceIndex::new(free, bar).ok_or(ENOSPC)?;
+        let lease = Lease {
+            index: free,
+            pid: slice.pid,
+            pasid: slice.pasid,
+        };
+        used.push(lease, GFP_KERNEL)?;
+        // From here on it goes back when the guard is dropped. There is none yet: that is looked at under the lock.
+        slice.leased.populate(Leased {
+            index,
+            gpu: slice.gpu.clone(),
+        });
+        Ok(())
     }
 
     /// Each slice with its process and PASID, for debugfs.
@@ -116,8 +135,8 @@ impl Drop for Leased {
     }
 }
 
-/// A process's slice: two pages. The first is the BAR. The second is the BAR too for direct queues; for scheduled
-/// ones it is a page of memory, which [`super::pump`] takes away from the process while nothing is under way, so
+/// A process's slice: two pages. The first is the BAR, from the first queue on that needs it. The second is the BAR too for
+/// direct queues; for scheduled ones it is a page of memory, which [`super::pump`] takes away from the process while nothing is under way, so
 /// that the first store is seen.
 #[pin_data]
 pub(crate) struct Slice {
@@ -140,9 +159,14 @@ pub(crate) struct Slice {
     /// Has a pass run while a job is under way.
     #[pin]
     refill: DelayedWork<Self, REFILL>,
+    /// How many queues the process has.
+    pub(super) counts: Own,
     _hold: Hold,
-    // Last: the slice is another's only when nothing of it is left.
-    leased: Leased,
+    // The slice is another's only when nothing of it is left.
+    leased: SetOnce<Leased>,
+    pid: i32,
+    pasid: u16,
+    gpu: Arc<Queues>,
 }
 
 impl_has_delayed_work! {
@@ -170,19 +194,25 @@ impl WorkItem<PASS> for Slice {
 }
 
 impl Slice {
-    /// Its number.
-    pub(super) fn index(&self) -> SliceIndex {
-        self.leased.index
+    /// The hardware's doorbells of the process, leased with the first call. ENOSPC when all are leased, ENOMEM.
+    pub(super) fn index(&self) -> Result<SliceIndex> {
+        self.gpu.slices.lease(self, self.gpu.doorbells.size())?;
+        Ok(self.leased.as_ref().ok_or(ENOSPC)?.index)
     }
 
-    /// The first page of the slice's offsets in the file's address space: every slice has offsets of its own, so that
+    /// How many queues there are.
+    pub(super) fn quota(&self) -> &Quota {
+        &self.gpu.slices.quota
+    }
+
+    /// The first page of the slice's offsets in the file's address space: every process has offsets of its own, so that
     /// taking away a page of one leaves the others alone.
     fn pgoff(&self) -> usize {
         let offset = MmapOffset {
             kind: MmapKind::Doorbell,
-            gpu_id: self.leased.gpu.id.get(),
+            gpu_id: self.gpu.id.get(),
         };
-        (offset.encode() + self.index().byte()) as usize / PAGE_SIZE
+        offset.encode() as usize / PAGE_SIZE + usize::from(self.pasid) * PAGES
     }
 
     /// Maps the slice at `vma`: shared, and exactly of the slice's length. EINVAL for another shape; EBUSY when it is
@@ -261,8 +291,11 @@ impl Mappable for Slice {
         match &self.page {
             Some(page) if index == SCHEDULED_PAGE => Page::Ram { pfn: page.pfn() },
             _ => {
-                let byte = self.index().byte() as u32 + (index * PAGE_SIZE) as u32;
-                match self.leased.gpu.doorbells.pfn(byte) {
+                let Some(leased) = self.leased.as_ref() else {
+                    return Page::Nothing;
+                };
+                let byte = leased.index.byte() as u32 + (index * PAGE_SIZE) as u32;
+                match self.gpu.doorbells.pfn(byte) {
                     Ok(pfn) if index < PAGES => Page::Io { pfn },
                     _ => Page::Nothing,
                 }

@@ -6,6 +6,7 @@ use super::interrupts::END_OF_JOB;
 use super::pointers::Pointers;
 use crate::kern::fence::{Fence, HwFence};
 use crate::kern::pages::SystemPages;
+use crate::mem::account::{Region, SystemShare};
 use crate::mem::vm::{KernelMapping, Vm};
 use crate::mem::Memory;
 use crate::ring::flight::{self, Flight};
@@ -18,7 +19,7 @@ use kernel::sync::{Arc, SpinLock};
 
 /// Smallest hardware ring: a page.
 const MIN_BYTES: u64 = 4096;
-/// Largest ring of a process: what the kernel's copy may cost.
+/// Largest ring of a process: its copy is twice that, in one run of addresses.
 const MAX_USER_BYTES: u64 = 64 << 20;
 /// Bytes of the page that the hardware writes to: the fence's number, and further on the read pointer.
 const STATUS_BYTES: usize = 4096;
@@ -43,6 +44,7 @@ pub(super) struct Feed {
     status_map: KernelMapping,
     ring: Arc<SystemPages>,
     status: Arc<SystemPages>,
+    _share: SystemShare,
 }
 
 struct State {
@@ -78,7 +80,7 @@ impl Batch {
 }
 
 impl Feed {
-    /// The rings for a process's queue. EINVAL for a ring too large to be copied, ENOMEM.
+    /// The rings for a process's queue, which count as its memory. EINVAL for a ring too large to be copied, ENOMEM.
     pub(super) fn new(
         gpu: &Memory,
         vm: &Arc<Vm>,
@@ -91,11 +93,16 @@ impl Feed {
         // Twice the process's ring: with all that it can hold, there is room for the ends of all jobs.
         let size = RingSize::new((2 * user).max(MIN_BYTES)).map_err(|_| EINVAL)?;
         const { assert!(flight::MAX as u64 * OVERHEAD_DWORDS as u64 * 4 + 1024 + 32 <= MIN_BYTES) };
+        let bytes = size.bytes() + STATUS_BYTES as u64;
+        let share = SystemShare::take(vm.client(), Region::Gtt, bytes)?;
         let ring = Arc::new(
             SystemPages::alloc(&gpu.dev, size.bytes() as usize)?,
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?;
-        let status = Arc::new(SystemPages::alloc(&gpu.dev, STATUS_BYTES)?, GFP_KERNEL)?;
+        let status = Arc::new(
+            SystemPages::alloc(&gpu.dev, STATUS_BYTES)?,
+            GFP_KERNEL_ACCOUNT,
+        )?;
         let ring_map = vm.kernel_map(ring.clone(), true)?;
         let status_map = vm.kernel_map(status.clone(), false)?;
         Ok(pin_init!(Self {
@@ -117,6 +124,7 @@ impl Feed {
             status_map,
             ring,
             status,
+            _share: share,
         }))
     }
 

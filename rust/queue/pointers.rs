@@ -24,7 +24,7 @@ impl Word {
             return Err(EINVAL);
         }
         let in_page = address % PAGE_SIZE;
-        let view = View::new(hold(vm, address - in_page, PAGE_SIZE)?)?;
+        let view = View::new(hold_still(vm, address - in_page, PAGE_SIZE)?)?;
         // Memory that the CPU does not reach is refused here rather than later.
         view.read64(in_page).map_err(|_| EINVAL)?;
         Ok(Self {
@@ -55,13 +55,22 @@ impl Word {
     }
 }
 
-/// Holds the mapping that covers `size` bytes at `address`.
-pub(super) fn hold(vm: &Arc<Vm>, address: u64, size: u64) -> Result<Held> {
-    let range = VaRange::new(address, size).map_err(|error| match error {
+fn range(address: u64, size: u64) -> Result<VaRange> {
+    VaRange::new(address, size).map_err(|error| match error {
         VaError::OutOfRange => EFAULT,
         VaError::Empty | VaError::Unaligned => EINVAL,
-    })?;
-    vm.hold(range).map_err(|_| EINVAL)
+    })
+}
+
+/// Holds the mapping that covers `size` bytes at `address`, for the hardware.
+pub(super) fn hold(vm: &Arc<Vm>, address: u64, size: u64) -> Result<Held> {
+    vm.hold(range(address, size)?).map_err(|_| EINVAL)
+}
+
+/// As [`hold`], for the driver too.
+fn hold_still(vm: &Arc<Vm>, address: u64, size: u64) -> Result<Held> {
+    vm.hold_still(range(address, size)?)
+        .map_err(|error| if error == EFAULT { EINVAL } else { error })
 }
 
 /// The ring and pointers of a user queue.
@@ -79,7 +88,7 @@ impl Pointers {
     /// aligned, for a read pointer that may not be written, or for a ring that is not one buffer from start to end.
     pub(super) fn new(vm: &Arc<Vm>, create: &CreateQueue) -> Result<Self> {
         let bytes = create.size.bytes().next_multiple_of(PAGE_SIZE);
-        let ring = hold(vm, create.ring, bytes)?;
+        let ring = hold_still(vm, create.ring, bytes)?;
         if ring.offset() != 0 || ring.bo().size() as u64 != bytes {
             return Err(EINVAL);
         }

@@ -5,6 +5,7 @@ use super::direct::Direct;
 use super::doorbell::Slice;
 use super::feed::Feed;
 use super::group::Member;
+use super::quota::Counted;
 use super::Owner;
 use crate::ip::vmid::Vmid;
 use crate::ledger::Hold;
@@ -34,6 +35,7 @@ pub(super) struct Rlc {
     vm: Arc<Vm>,
     pub(super) gpu: Arc<Queues>,
     _hold: Hold,
+    _counted: Counted,
     // Last: everything above is released by then.
     gone: Gone,
 }
@@ -56,18 +58,19 @@ pub(super) enum Source {
 }
 
 impl Rlc {
-    /// A queue that no engine knows yet, allowed to run if `active`. ENOMEM.
+    /// A queue that no engine knows yet, allowed to run if `active`, of the process that has `counted` it as one of SDMA.
+    /// ENOMEM.
     pub(super) fn new(
         gpu: &Arc<Queues>,
         owner: Owner,
         engine: u8,
         source: Source,
-        slice: &Arc<Slice>,
         vm: &Arc<Vm>,
         active: bool,
+        counted: Counted,
     ) -> Result<Arc<Self>> {
         let hold = gpu.ledger.hold(crate::ledger::Kind::Queues, 1);
-        let gone = Gone(Arc::new(Atomic::new(false), GFP_KERNEL)?);
+        let gone = Gone(Arc::new(Atomic::new(false), GFP_KERNEL_ACCOUNT)?);
         let rlc = Arc::new(
             Self {
                 owner,
@@ -76,13 +79,14 @@ impl Rlc {
                 active: Atomic::new(active),
                 halted: Atomic::new(false),
                 failed: Atomic::new(false),
-                slice: slice.clone(),
+                slice: counted.slice().clone(),
                 vm: vm.clone(),
                 gpu: gpu.clone(),
                 _hold: hold,
+                _counted: counted,
                 gone,
             },
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?;
         Ok(rlc)
     }
@@ -138,7 +142,7 @@ impl Rlc {
     pub(super) fn doorbell(&self, queue: u8) -> Result<Doorbell> {
         let slot = Slot::sdma(self.engine, queue).ok_or(EINVAL)?;
         let slice = match &self.source {
-            Source::Direct(_) => self.slice.index(),
+            Source::Direct(_) => self.slice.index()?,
             Source::Feed(_) => {
                 SliceIndex::new(SCHEDULED_SLICE, self.gpu.doorbells.size()).ok_or(ENODEV)?
             }

@@ -6,6 +6,7 @@ use super::doorbell::Slice;
 use super::feed::Feed;
 use super::group::Group;
 use super::pointers::Pointers;
+use super::quota::{Counted, Kind};
 use super::rlc::{Rlc, Source};
 use super::scheduled::Scheduled;
 use super::{engines, CreateQueue, Owner, UpdateQueue, UserQueue};
@@ -46,7 +47,8 @@ struct Inner {
 
 impl SdmaQueue {
     /// Makes a queue of `owner` in `vm`, with a doorbell in `slice`. EOPNOTSUPP for compute; EFAULT and EINVAL for its
-    /// memory, see [`CreateQueue`]; EINVAL for an engine that does not exist; ENOSPC without a doorbell; ENOMEM.
+    /// memory, see [`CreateQueue`]; EINVAL for an engine that does not exist; ENOSPC without a doorbell, or with too many queues;
+    /// ENOMEM.
     pub(crate) fn create(
         gpu: &Arc<Queues>,
         vm: &Arc<Vm>,
@@ -54,17 +56,22 @@ impl SdmaQueue {
         owner: Owner,
         create: CreateQueue,
     ) -> Result<Arc<Self>> {
+        let counted = Counted::new(slice, Kind::Sdma)?;
         let engine = gpu
             .slots
             .quietest(engines(create.kind, create.engine)?, slice)?;
         let pointers = Pointers::new(vm, &create)?;
         let source = if slice.page.is_some() {
-            Source::Feed(KBox::pin_init(Feed::new(gpu, vm, pointers)?, GFP_KERNEL)?)
+            Source::Feed(KBox::pin_init(
+                Feed::new(gpu, vm, pointers)?,
+                GFP_KERNEL_ACCOUNT,
+            )?)
         } else {
+            slice.index()?;
             Source::Direct(Direct::new(pointers))
         };
         let active = create.percentage.is_active();
-        let rlc = Rlc::new(gpu, owner, engine, source, slice, vm, active)?;
+        let rlc = Rlc::new(gpu, owner, engine, source, vm, active, counted)?;
         // Leaves again, and is removed, when anything below fails.
         let inner = Inner {
             rlc: rlc.clone(),
@@ -158,7 +165,7 @@ impl Inner {
                 doorbell,
                 inner <- new_mutex!(Some(self), "SdmaQueue::inner"),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 }

@@ -2,6 +2,7 @@
 //! A queue's descriptor (MQD) in memory, with the control stack behind it, where the hardware looks for it.
 
 use crate::kern::pages::SystemPages;
+use crate::mem::account::{Client, Region, SystemShare};
 use crate::mem::gart::GartBuffer;
 use crate::mem::Memory;
 use hw::mqd::compute::{ComputeMqd, ComputeQueue, CU_MASKS, HQD};
@@ -9,6 +10,7 @@ use hw::mqd::cu_mask::ENGINES;
 use hw::mqd::hqd::{self, HqdImage};
 use hw::va::PAGE_SIZE;
 use kernel::prelude::*;
+use kernel::sync::Arc;
 
 /// Byte of the HQD's image in the descriptor.
 const IMAGE: u64 = HQD.start as u64 * 4;
@@ -16,20 +18,28 @@ const IMAGE: u64 = HQD.start as u64 * 4;
 /// A descriptor. While the queue is on the hardware the CP may write to it.
 pub(super) struct Descriptor {
     memory: GartBuffer,
+    _share: SystemShare,
     control_stack: u32,
 }
 
 impl Descriptor {
     /// The descriptor of `queue`, whose own address is filled in, with room for a control stack of `control_stack`
-    /// bytes. ENOMEM; ENOSPC without room in the GART.
-    pub(super) fn new(gpu: &Memory, mut queue: ComputeQueue, control_stack: u32) -> Result<Self> {
+    /// bytes. It counts as `client`'s memory. ENOMEM; ENOSPC without room in the GART.
+    pub(super) fn new(
+        gpu: &Memory,
+        client: &Arc<Client>,
+        mut queue: ComputeQueue,
+        control_stack: u32,
+    ) -> Result<Self> {
         let bytes = PAGE_SIZE + u64::from(control_stack);
+        let share = SystemShare::take(client, Region::Gtt, bytes)?;
         let pages = SystemPages::alloc(&gpu.dev, bytes as usize)?;
         let memory = gpu.gart.bind(pages)?;
         queue.mqd_address = memory.mc_addr();
         memory.write32s(0, ComputeMqd::new(&queue).dwords())?;
         Ok(Self {
             memory,
+            _share: share,
             control_stack,
         })
     }

@@ -3,6 +3,7 @@
 
 use super::super::cp_doorbell::CpDoorbell;
 use super::super::group::Member;
+use super::super::quota::Counted;
 use super::super::{CreateQueue, Owner};
 use super::descriptor::Descriptor;
 use super::memory::Memory;
@@ -33,16 +34,18 @@ pub(crate) struct Queue {
     doorbell: CpDoorbell,
     vm: Arc<Vm>,
     _hold: Hold,
+    _counted: Counted,
     pub(super) gpu: Arc<Queues>,
 }
 
 impl Queue {
-    /// A queue of `owner` in `vm` that no scheduler knows yet. EFAULT and EINVAL for its memory, see [`Memory::new`];
-    /// ENOSPC without room in the GART; ENOMEM.
+    /// A queue of `owner` in `vm` that no scheduler knows yet, `counted` as one of compute. EFAULT and EINVAL for its memory, see
+    /// [`Memory::new`];     /// ENOSPC without room in the GART; ENOMEM.
     pub(super) fn new(
         gpu: &Arc<Queues>,
         vm: &Arc<Vm>,
         doorbell: CpDoorbell,
+        counted: Counted,
         owner: Owner,
         create: &CreateQueue,
     ) -> Result<Arc<Self>> {
@@ -74,7 +77,7 @@ impl Queue {
                 trap_handler: false,
             }),
         };
-        let descriptor = Descriptor::new(gpu, queue, sizes.control_stack)?;
+        let descriptor = Descriptor::new(gpu, vm.client(), queue, sizes.control_stack)?;
         Arc::pin_init(
             pin_init!(Self {
                 owner,
@@ -86,9 +89,10 @@ impl Queue {
                 doorbell,
                 vm: vm.clone(),
                 _hold: gpu.ledger.hold(Kind::Queues, 1),
+                _counted: counted,
                 gpu: gpu.clone(),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 

@@ -3,6 +3,7 @@
 
 use super::super::cp_doorbell::CpDoorbell;
 use super::super::doorbell::Slice;
+use super::super::quota::{Counted, Kind};
 use super::super::{CreateQueue, Owner, UpdateQueue, UserQueue};
 use super::memory::Ring;
 use super::queue::Queue;
@@ -38,8 +39,9 @@ impl ComputeQueue {
         owner: Owner,
         create: &CreateQueue,
     ) -> Result<Arc<Self>> {
+        let counted = Counted::new(slice, Kind::Compute)?;
         let doorbell = CpDoorbell::new(slice)?;
-        let queue = Queue::new(gpu, vm, doorbell, owner, create)?;
+        let queue = Queue::new(gpu, vm, doorbell, counted, owner, create)?;
         let (place, held) = (queue.doorbell(), queue.clone());
         let created = Arc::pin_init(
             pin_init!(Self {
@@ -47,7 +49,7 @@ impl ComputeQueue {
                 doorbell: place,
                 queue <- new_mutex!(Some(held), "ComputeQueue::queue"),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?;
         // First the group, so that the scheduler already knows whether it is halted. Both let go of it when `created` is
         // dropped.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Which queues there are, and the list of those that may run.
 
+use super::super::super::quota::MOST_COMPUTE;
 use super::super::super::Owner;
 use super::super::queue::Queue;
 use super::super::scheduler::{Place, State};
@@ -17,13 +18,11 @@ use kernel::alloc::kvec::InsertError;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// The most queues that a GPU takes.
-const MOST_QUEUES: usize = 4096;
 /// The most processes: a process has a slice of the doorbell BAR, and there are no more.
 const MOST_PROCESSES: usize = 256;
 /// Dwords of the longest list.
 pub(super) const LIST_DWORDS: usize =
-    MOST_PROCESSES * MAP_PROCESS_DWORDS + MOST_QUEUES * MAP_QUEUES_DWORDS + RUN_LIST_DWORDS;
+    MOST_PROCESSES * MAP_PROCESS_DWORDS + MOST_COMPUTE * MAP_QUEUES_DWORDS + RUN_LIST_DWORDS;
 const _: () = assert!(LIST_DWORDS <= schedule::MAX_LIST_DWORDS);
 /// How long processes and queues have the hardware while others wait, milliseconds.
 const QUANTUM_MS: u32 = 10;
@@ -108,7 +107,7 @@ impl Table {
     /// No queues. ENOMEM.
     pub(super) fn new() -> Result<Self> {
         Ok(Self {
-            entries: KVVec::with_capacity(MOST_QUEUES, GFP_KERNEL)?,
+            entries: KVVec::with_capacity(MOST_COMPUTE, GFP_KERNEL)?,
             running: false,
             open: false,
             dead: false,
@@ -161,7 +160,7 @@ impl Table {
         if !self.open {
             return Err((ENODEV, entry));
         }
-        if self.entries.len() >= MOST_QUEUES {
+        if self.entries.len() >= MOST_COMPUTE {
             return Err((ENOSPC, entry));
         }
         let pasid = entry.pasid();
