@@ -38,8 +38,8 @@ pub(super) fn alloc(caller: &Caller<'_>, args: &mut uapi::AllocMemory) -> Result
             Kind::Vram { contiguous } => bo::create_vram(&drm, client, size, usage, contiguous),
             Kind::Gtt => bo::create_gtt(&drm, client, size, usage),
             Kind::User(address) => bo::create_user(&drm, client, address, size, usage),
-            Kind::Doorbell => bo::create_doorbell(&drm, size, usage),
-            Kind::MmioRemap => bo::create_mmio_remap(&drm, usage),
+            Kind::Doorbell => bo::create_doorbell(&drm, client, size, usage),
+            Kind::MmioRemap => bo::create_mmio_remap(&drm, client, usage),
         })
     })?;
     args.handle = Handle { gpu: id, number }.encode();

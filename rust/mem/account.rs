@@ -2,13 +2,14 @@
 //! How much memory clients have, and may have: VRAM of a GPU, and system memory of the machine.
 //!
 //! A client is an address space: what DRM calls one too. One alone may take all VRAM that is not the driver's, and no
-//! more; what several take beyond it has to fit into system memory. System memory has one limit for all GPUs and clients, far enough from all there is that the machine goes on.
+//! more; what several take beyond it has to fit into system memory. System memory has one limit for all GPUs and clients, far
+//! enough from all there is that the machine goes on; an eighth of it is kept for clients that have little.
 
 use crate::{
     kern::{memory, task},
     mem::vram::Vram,
 };
-use hw::va::LARGE_PAGE_SIZE;
+use hw::{share::Share, va::LARGE_PAGE_SIZE};
 use kernel::{
     fmt, new_spinlock,
     prelude::*,
@@ -23,6 +24,12 @@ use kernel::{
 pub(super) const TRIES: u32 = 200;
 pub(super) const PAUSE: Delta = Delta::from_millis(10);
 
+/// About what the driver keeps for a buffer besides its memory, and for a mapping besides page tables, bytes.
+pub(super) const BUFFER_BYTES: u64 = 2048;
+const MAPPING_BYTES: u64 = 1024;
+/// The most mappings of an address space.
+const MOST_MAPPINGS: u32 = 1 << 20;
+
 /// Bytes of system memory that are taken, for all GPUs.
 static TAKEN: Atomic<i64> = Atomic::new(0);
 
@@ -31,19 +38,31 @@ pub(crate) fn system_limit() -> u64 {
     memory::total() / 4 * 3
 }
 
-/// Takes `bytes` of system memory. `ENOMEM` when that passes the limit. Any context.
-fn take(bytes: u64) -> Result {
-    let limit = i64::try_from(system_limit()).map_err(|_| ENOMEM)?;
-    let bytes = i64::try_from(bytes).map_err(|_| ENOMEM)?;
-    if bytes > limit {
+/// For how many clients system memory is kept, and which part of it.
+const PARTIES: u64 = 1024;
+const KEPT_PART: u64 = 8;
+
+/// How system memory is shared.
+fn system_share() -> Share {
+    let limit = system_limit();
+    Share::new(limit, limit / KEPT_PART, PARTIES)
+}
+
+/// Takes `bytes` of system memory for one who has `own` bytes before, of what is counted for it. `ENOMEM` when that passes its
+/// share. Any context.
+fn take(bytes: u64, own: u64) -> Result {
+    let signed = i64::try_from(bytes).map_err(|_| ENOMEM)?;
+    if bytes > system_limit() {
         return Err(ENOMEM);
     }
     // Others that take meanwhile are seen by whoever adds later, so the limit holds.
-    if TAKEN.fetch_add(bytes, Relaxed) > limit - bytes {
-        TAKEN.add(-bytes, Relaxed);
-        return Err(ENOMEM);
+    let taken = u64::try_from(TAKEN.fetch_add(signed, Relaxed)).unwrap_or(0);
+    if system_share().allows(taken, own, bytes) {
+        Ok(())
+    } else {
+        TAKEN.add(-signed, Relaxed);
+        Err(ENOMEM)
     }
-    Ok(())
 }
 
 /// Gives back what [`take`] took.
@@ -51,10 +70,10 @@ fn give(bytes: u64) {
     TAKEN.add(-(bytes as i64), Relaxed);
 }
 
-/// The bytes that [`take`] still gives.
-fn left() -> u64 {
+/// The bytes that [`take`] still gives to one who has `own`.
+fn left(own: u64) -> u64 {
     let taken = u64::try_from(TAKEN.load(Relaxed)).unwrap_or(0);
-    system_limit().saturating_sub(taken)
+    system_share().most(taken, own)
 }
 
 /// A kind of memory that a client has.
@@ -67,6 +86,10 @@ pub(crate) enum Region {
     Gtt,
     /// Memory of the process itself.
     User,
+    /// System memory for what the driver knows of its buffers and mappings.
+    Metadata,
+    /// VRAM for page tables.
+    Tables,
     /// Of its VRAM, what is in system memory now.
     Evicted,
     /// Of its VRAM, what is there and has to stay.
@@ -82,6 +105,10 @@ impl Region {
 /// The memory of one address space on one GPU. Counts only; no locks.
 pub(crate) struct Client {
     bytes: [Atomic<i64>; Region::COUNT],
+    /// System memory that it has taken, of all regions.
+    system: Atomic<i64>,
+    /// Mappings in its address space.
+    mappings: Atomic<u32>,
     pasid: Atomic<u32>,
     /// Its queues are halted, since something of it is in system memory that is not to be used there.
     away: AtomicFlag,
@@ -94,11 +121,13 @@ impl Client {
     pub(super) fn new() -> Result<Arc<Self>> {
         let client = Self {
             bytes: [const { Atomic::new(0) }; Region::COUNT],
+            system: Atomic::new(0),
+            mappings: Atomic::new(0),
             pasid: Atomic::new(0),
             away: AtomicFlag::new(false),
             recalled: AtomicFlag::new(false),
         };
-        Ok(Arc::new(client, GFP_KERNEL)?)
+        Ok(Arc::new(client, GFP_KERNEL_ACCOUNT)?)
     }
 
     /// The process with PASID `pasid` has it.
@@ -113,6 +142,27 @@ impl Client {
 
     pub(super) fn add(&self, region: Region, bytes: i64) {
         self.bytes[region as usize].add(bytes, Relaxed);
+    }
+
+    /// Takes system memory for it. `ENOMEM` when that passes its share. Any context.
+    fn take(&self, bytes: u64) -> Result {
+        let signed = i64::try_from(bytes).map_err(|_| ENOMEM)?;
+        let own = u64::try_from(self.system.fetch_add(signed, Relaxed)).unwrap_or(0);
+        take(bytes, own + self.bytes(Region::Vram))
+            .inspect_err(|_| self.system.add(-signed, Relaxed))
+    }
+
+    /// What is counted for it when system memory is shared: that, and the VRAM that it asked for, which system memory may
+    /// have to cover.
+    fn own(&self) -> u64 {
+        let system = u64::try_from(self.system.load(Relaxed)).unwrap_or(0);
+        system + self.bytes(Region::Vram)
+    }
+
+    /// Gives back what [`Client::take`] took.
+    fn give(&self, bytes: u64) {
+        self.system.add(-(bytes as i64), Relaxed);
+        give(bytes);
     }
 
     /// Whether its queues are halted until it is home.
@@ -164,7 +214,7 @@ impl Client {
     }
 }
 
-/// System memory that a buffer has taken, pinned or allocated; given back when dropped.
+/// System memory that something has taken for a client, pinned or allocated; given back when dropped.
 pub(crate) struct SystemShare {
     client: Arc<Client>,
     region: Region,
@@ -172,9 +222,9 @@ pub(crate) struct SystemShare {
 }
 
 impl SystemShare {
-    /// Takes `bytes` of `region` for `client`. `ENOMEM` when that passes the limit. Any context.
+    /// Takes `bytes` of `region` for `client`. `ENOMEM` when that passes its share. Any context.
     pub(crate) fn take(client: &Arc<Client>, region: Region, bytes: u64) -> Result<Self> {
-        take(bytes)?;
+        client.take(bytes)?;
         client.add(region, bytes as i64);
         Ok(Self {
             client: client.clone(),
@@ -187,24 +237,60 @@ impl SystemShare {
 impl Drop for SystemShare {
     fn drop(&mut self) {
         self.client.add(self.region, -(self.bytes as i64));
-        give(self.bytes);
+        self.client.give(self.bytes);
+    }
+}
+
+/// What a mapping costs, and that it is one of those that there may be; given back when dropped.
+pub(super) struct MappingShare {
+    client: Arc<Client>,
+    _metadata: SystemShare,
+}
+
+impl MappingShare {
+    /// One more mapping of `client`'s. `ENOMEM` when there are [`MOST_MAPPINGS`], or its share is passed.
+    pub(super) fn take(client: &Arc<Client>) -> Result<Self> {
+        let metadata = SystemShare::take(client, Region::Metadata, MAPPING_BYTES)?;
+        // From here on the count goes down when it is dropped.
+        let before = client.mappings.fetch_add(1, Relaxed);
+        let share = Self {
+            client: client.clone(),
+            _metadata: metadata,
+        };
+        if before < MOST_MAPPINGS {
+            Ok(share)
+        } else {
+            Err(ENOMEM)
+        }
+    }
+}
+
+impl Drop for MappingShare {
+    fn drop(&mut self) {
+        self.client.mappings.fetch_sub(1, Relaxed);
     }
 }
 
 /// System memory that is taken for a while; given back when dropped.
-pub(super) struct Taken(u64);
+pub(super) struct Taken {
+    client: Arc<Client>,
+    bytes: u64,
+}
 
 impl Taken {
-    /// Takes `bytes`. `ENOMEM` when that passes the limit. Any context.
-    pub(super) fn new(bytes: u64) -> Result<Self> {
-        take(bytes)?;
-        Ok(Self(bytes))
+    /// Takes `bytes` for `client`. `ENOMEM` when that passes its share. Any context.
+    pub(super) fn new(client: &Arc<Client>, bytes: u64) -> Result<Self> {
+        client.take(bytes)?;
+        Ok(Self {
+            client: client.clone(),
+            bytes,
+        })
     }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        give(self.0);
+        self.client.give(self.bytes);
     }
 }
 
@@ -292,7 +378,7 @@ impl Budget {
         let need = sums.need(sums.asked + bytes);
         if need > sums.cover {
             // Buffers in system memory may have been faster.
-            take(need - sums.cover)?;
+            take(need - sums.cover, client.own())?;
             sums.cover = need;
         }
         sums.asked += bytes;
@@ -317,7 +403,8 @@ impl Sums {
         let stuck = self.stuck.saturating_sub(own(Region::Stuck));
         let room = self.usable.saturating_sub(own(Region::Vram) + stuck);
         let free = self.usable.saturating_sub(self.asked);
-        let covered = (self.cover + left()).saturating_sub(self.asked);
+        let left = left(client.map_or(0, Client::own));
+        let covered = (self.cover + left).saturating_sub(self.asked);
         room.min(free.max(covered))
     }
 }

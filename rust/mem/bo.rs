@@ -13,7 +13,7 @@ use crate::{
     },
     ledger::{Hold, Kind},
     mem::{
-        account::{Client, Region, SystemShare},
+        account::{Client, Region, SystemShare, BUFFER_BYTES},
         import::Import,
         note::NotePlace,
         placement::{Pinned, Place, Placement, Stay},
@@ -31,6 +31,10 @@ use kernel::{
     prelude::*,
     sync::{aref::ARef, Arc, MutexGuard},
 };
+
+/// How much VRAM of a client may be pinned for its queues: this part of all, or so many bytes if that is more.
+const PINNED_PART: u64 = 32;
+const PINNED_MIN: u64 = 64 << 20;
 
 /// The DRM device of a GPU.
 pub(crate) type DrmDevice = drm::Device<Arc<Memory>>;
@@ -71,6 +75,7 @@ pub(crate) struct Buffer {
     gpu: Arc<Memory>,
     _bytes: Option<Hold>,
     _share: Option<SystemShare>,
+    _metadata: Option<SystemShare>,
     _hold: Hold,
 }
 
@@ -83,6 +88,7 @@ impl Buffer {
             gpu: gpu.clone(),
             _bytes: None,
             _share: None,
+            _metadata: None,
             _hold: gpu.ledger.hold(Kind::Bos, 1),
         }
     }
@@ -93,6 +99,15 @@ impl Buffer {
             _share: Some(share),
             ..self
         }
+    }
+
+    /// `client` pays for what the driver keeps of it. `ENOMEM` past its share.
+    fn paid_by(self, client: &Arc<Client>) -> Result<Self> {
+        let metadata = SystemShare::take(client, Region::Metadata, BUFFER_BYTES)?;
+        Ok(Self {
+            _metadata: Some(metadata),
+            ..self
+        })
     }
 
     /// The GPU that it was made for.
@@ -207,6 +222,18 @@ impl Buffer {
             Backing::Imported(import) => import.is_mapped(),
             _ => true,
         }
+    }
+
+    /// Whether it may be pinned for a queue of `client`'s: a small part of VRAM in all. `ENOMEM` otherwise.
+    pub(super) fn may_be_pinned(&self, client: &Client) -> Result {
+        let Some(placement) = self.placement().filter(|placement| placement.may_move()) else {
+            return Ok(());
+        };
+        let most = PINNED_MIN.max(self.gpu.vram.usable() / PINNED_PART);
+        if placement.bytes() + client.bytes(Region::Stuck) > most {
+            return Err(ENOMEM);
+        }
+        Ok(())
     }
 
     /// Keeps the memory where it is: `None` if it never moves. `EBUSY` while it is on its way.
@@ -456,12 +483,12 @@ pub(crate) fn create_vram(
     let gpu: &Arc<Memory> = drm;
     let charge = gpu.budget.charge(&gpu.vram, client, size)?;
     let blocks = gpu.evictor.alloc(gpu, client, size, contiguous)?;
-    let blocks = Arc::new(blocks, GFP_KERNEL)?;
+    let blocks = Arc::new(blocks, GFP_KERNEL_ACCOUNT)?;
     // What somebody else has left there is nobody's business.
     gpu.copy_engine()?.fill(&blocks, 0)?;
     let placement = Placement::new(blocks, charge, contiguous)?;
     let buffer = Buffer::new(gpu, Backing::Vram(placement), usage);
-    Bo::new(drm, bytes, Ok(buffer))
+    Bo::new(drm, bytes, buffer.paid_by(client))
 }
 
 /// A buffer of `size` bytes of system memory for `client`, zeroed. `EINVAL` when the size is nothing or not whole pages,
@@ -477,7 +504,8 @@ pub(crate) fn create_gtt(
     let share = SystemShare::take(client, Region::Gtt, size)?;
     let pages = SystemPages::alloc(&gpu.dev, bytes)?;
     let buffer = Buffer::new(gpu, Backing::Gtt(pages), usage);
-    Bo::new(drm, bytes, Ok(buffer.sharing(share, Kind::GttBytes, size)))
+    let buffer = buffer.sharing(share, Kind::GttBytes, size);
+    Bo::new(drm, bytes, buffer.paid_by(client))
 }
 
 /// A buffer of the `size` bytes at `start` of the calling process, for `client`; writable for the GPU only when
@@ -495,24 +523,28 @@ pub(crate) fn create_user(
     let share = SystemShare::take(client, Region::User, size)?;
     let memory = UserMemory::new(start, bytes, usage.access.write)?;
     let buffer = Buffer::new(gpu, Backing::User(memory), usage);
-    Bo::new(
-        drm,
-        bytes,
-        Ok(buffer.sharing(share, Kind::UserptrBytes, size)),
-    )
+    let buffer = buffer.sharing(share, Kind::UserptrBytes, size);
+    Bo::new(drm, bytes, buffer.paid_by(client))
 }
 
 /// The buffer that stands for a process's doorbells of `size` bytes. `EINVAL`, `ENOMEM`.
-pub(crate) fn create_doorbell(drm: &ARef<DrmDevice>, size: u64, usage: Usage) -> Result<ARef<Bo>> {
+pub(crate) fn create_doorbell(
+    drm: &ARef<DrmDevice>,
+    client: &Arc<Client>,
+    size: u64,
+    usage: Usage,
+) -> Result<ARef<Bo>> {
     let bytes = checked(size)?;
-    Bo::new(drm, bytes, Ok(Buffer::new(drm, Backing::Doorbell, usage)))
+    let buffer = Buffer::new(drm, Backing::Doorbell, usage);
+    Bo::new(drm, bytes, buffer.paid_by(client))
 }
 
 /// The buffer that stands for the page of HDP flush registers. `EINVAL`, `ENOMEM`.
-pub(crate) fn create_mmio_remap(drm: &ARef<DrmDevice>, usage: Usage) -> Result<ARef<Bo>> {
-    Bo::new(
-        drm,
-        PAGE_SIZE as usize,
-        Ok(Buffer::new(drm, Backing::MmioRemap, usage)),
-    )
+pub(crate) fn create_mmio_remap(
+    drm: &ARef<DrmDevice>,
+    client: &Arc<Client>,
+    usage: Usage,
+) -> Result<ARef<Bo>> {
+    let buffer = Buffer::new(drm, Backing::MmioRemap, usage);
+    Bo::new(drm, PAGE_SIZE as usize, buffer.paid_by(client))
 }

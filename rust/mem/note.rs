@@ -67,7 +67,7 @@ impl NotePlace {
             pin_init!(Sheet {
                 note <- new_mutex!(note, "NotePlace"),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?;
         if !self.0.populate(sheet) {
             // Somebody was first. It may be about to be there only.

@@ -46,7 +46,7 @@ impl Away {
             _hold: gpu.ledger.hold(Kind::EvictedBytes, bytes),
         };
         client.add(Region::Evicted, bytes as i64);
-        Ok(Arc::new(away, GFP_KERNEL)?)
+        Ok(Arc::new(away, GFP_KERNEL_ACCOUNT)?)
     }
 
     /// The pages.
@@ -167,7 +167,7 @@ impl Placement {
                 contiguous,
                 charge,
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 

@@ -27,7 +27,14 @@ use crate::{
     ip::gmc::Flush,
     kern::trace,
     ledger::{Hold, Kind},
-    mem::{account::Client, bo::DrmDevice, group::Group, import::ImportUse, spans::Spans, Memory},
+    mem::{
+        account::{Client, MappingShare},
+        bo::DrmDevice,
+        group::Group,
+        import::ImportUse,
+        spans::Spans,
+        Memory,
+    },
 };
 use hw::{
     pm4::schedule::TrapHandler,
@@ -89,8 +96,8 @@ impl Nodes {
     fn new(mapping: &Arc<Mapping>) -> Result<Self> {
         let last = mapping.range().end() - 1;
         Ok(Self {
-            by_address: RBTreeNode::new(last, mapping.clone(), GFP_KERNEL)?,
-            by_buffer: RBTreeNode::new(mapping.key(), mapping.clone(), GFP_KERNEL)?,
+            by_address: RBTreeNode::new(last, mapping.clone(), GFP_KERNEL_ACCOUNT)?,
+            by_buffer: RBTreeNode::new(mapping.key(), mapping.clone(), GFP_KERNEL_ACCOUNT)?,
         })
     }
 }
@@ -138,11 +145,12 @@ impl_has_delayed_work! {
 impl Vm {
     /// An empty address space. `ENOMEM`; `ENODEV` when the device is gone.
     pub(crate) fn new(gpu: &Arc<Memory>, drm: ARef<DrmDevice>) -> Result<Arc<Self>> {
+        let client = Client::new()?;
         let state = State {
             mappings: RBTree::new(),
             by_buffer: RBTree::new(),
             upper: kernel_mapping::addresses(),
-            tree: Tree::new(gpu)?,
+            tree: Tree::new(gpu, &client)?,
         };
         let root = state.tree.base();
         Arc::pin_init(
@@ -156,13 +164,13 @@ impl Vm {
                 left: AtomicFlag::new(false),
                 restore <- new_delayed_work!("Vm::restore"),
                 trap <- new_spinlock!(TrapHandler::default(), "Vm::trap"),
-                client: Client::new()?,
+                client,
                 group: Group::new(gpu.id.get().into(), &gpu.smi)?,
                 gpu: gpu.clone(),
                 _hold: gpu.ledger.hold(Kind::Vms, 1),
                 _drm: drm,
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 
@@ -233,8 +241,9 @@ impl Vm {
         };
         let import = ImportUse::new(self, &part.bo)?;
         let is_import = import.is_some();
-        let mapping = Mapping::new(range, part, lent, pinned, import);
-        let mapping = Arc::new(mapping, GFP_KERNEL)?;
+        let share = MappingShare::take(&self.client)?;
+        let mapping = Mapping::new(range, part, lent, pinned, import, share);
+        let mapping = Arc::new(mapping, GFP_KERNEL_ACCOUNT)?;
         let nodes = Nodes::new(&mapping)?;
         let mut state = self.state.lock();
         let next = state.at_or_above(range.start());
@@ -338,9 +347,20 @@ impl Vm {
         core::mem::forget(memory);
     }
 
-    /// Keeps the mapping that covers `range` in place, and its buffer where it is, until what is returned is dropped.
-    /// `EFAULT` when no single mapping covers it.
+    /// Keeps the mapping that covers `range` in place until what is returned is dropped. The buffer may move, while the queues
+    /// that run here are halted. `EFAULT` when no single mapping covers it.
     pub(crate) fn hold(self: &Arc<Self>, range: VaRange) -> Result<Held> {
+        let state = self.state.lock();
+        let mapping = state
+            .covering(range)
+            .filter(|mapping| mapping.is_made() && !mapping.is_leaving())
+            .ok_or(EFAULT)?;
+        Ok(Held::new(self, &mapping, range, None))
+    }
+
+    /// As [`Vm::hold`], and keeps the buffer where it is, for accesses of the driver's own. `ENOMEM` when too much of the client's
+    /// VRAM has to stay already.
+    pub(crate) fn hold_still(self: &Arc<Self>, range: VaRange) -> Result<Held> {
         loop {
             let mapping = {
                 let state = self.state.lock();
@@ -348,6 +368,7 @@ impl Vm {
                     .covering(range)
                     .filter(|mapping| mapping.is_made() && !mapping.is_leaving())
                     .ok_or(EFAULT)?;
+                mapping.bo().may_be_pinned(&self.client)?;
                 if let Ok(pinned) = mapping.bo().try_pin() {
                     return Ok(Held::new(self, &mapping, range, pinned));
                 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 //! VRAM: who has which part of it.
 
-use crate::ledger::{Hold, Kind, Ledger};
-use hw::va::LARGE_PAGE_SIZE;
+use crate::{
+    ledger::{Hold, Kind, Ledger},
+    mem::account::{Client, Region},
+};
+use hw::{share::Share, va::LARGE_PAGE_SIZE};
 use kernel::{
     gpu::buddy::{
         AllocatedBlocks, GpuBuddy, GpuBuddyAllocFlag, GpuBuddyAllocFlags, GpuBuddyAllocMode,
@@ -11,7 +14,10 @@ use kernel::{
     page::PAGE_SIZE,
     prelude::*,
     ptr::Alignment,
-    sync::Arc,
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc,
+    },
 };
 
 /// A run of VRAM without a gap.
@@ -25,9 +31,19 @@ pub(crate) struct VramRun {
     pub(crate) size: u64,
 }
 
-/// VRAM that is kept for page tables: this part of it, but at least so many bytes.
-const TABLES_PART: u64 = 256;
-const TABLES_MIN: u64 = 8 << 20;
+/// VRAM that is there for page tables, and for them alone: this part of it, but at least so many bytes.
+const TABLES_PART: u64 = 128;
+const TABLES_MIN: u64 = 16 << 20;
+/// A quarter of it is kept for processes that have few: for so many of them, or fewer, so that there is enough for each.
+const TABLES_PARTIES: u64 = 1024;
+const TABLES_LEAST: u64 = 64 << 10;
+
+/// How VRAM for page tables is shared, of `total` bytes.
+fn tables_share(total: u64) -> Share {
+    let all = (total / TABLES_PART).max(TABLES_MIN);
+    let kept = all / 4;
+    Share::new(all, kept, (kept / TABLES_LEAST).min(TABLES_PARTIES))
+}
 
 /// The VRAM of a GPU, given out in pages. It has its own lock, a mutex.
 pub(crate) struct Vram {
@@ -36,6 +52,8 @@ pub(crate) struct Vram {
     buddy: GpuBuddy,
     reserved: u64,
     visible: u64,
+    /// Bytes of page tables.
+    tables: Arc<Atomic<i64>>,
     ledger: Arc<Ledger>,
 }
 
@@ -63,6 +81,7 @@ impl Vram {
             _reserved: first,
             reserved,
             visible: visible.min(buddy.size()),
+            tables: Arc::new(Atomic::new(0), GFP_KERNEL)?,
             buddy,
             ledger,
         })
@@ -83,13 +102,32 @@ impl Vram {
         self.total().saturating_sub(self.buddy.avail())
     }
 
-    /// The bytes that buffers may have: whole large pages, without what the driver itself has or will need.
+    /// The bytes that buffers may have: whole large pages, without what the driver itself has and page tables may need.
     pub(crate) fn usable(&self) -> u64 {
-        let tables = (self.total() / TABLES_PART).max(TABLES_MIN);
-        let driver = u64::try_from(self.ledger.count(Kind::VramTables)).unwrap_or(0);
-        let driver = driver.saturating_add(self.reserved);
-        let left = self.total().saturating_sub(driver.max(tables));
+        let driver = self.ledger.count(Kind::VramTables) - self.tables.load(Relaxed);
+        let driver = u64::try_from(driver).unwrap_or(0) + self.reserved;
+        let tables = tables_share(self.total()).all();
+        let left = self.total().saturating_sub(driver + tables);
         left / LARGE_PAGE_SIZE * LARGE_PAGE_SIZE
+    }
+
+    /// Lets `client` have one more page table of `bytes`. `ENOMEM` when that passes its share. Any context.
+    pub(super) fn charge_table(&self, client: &Arc<Client>, bytes: u64) -> Result<TableCharge> {
+        let own = client.bytes(Region::Tables);
+        let before = self.tables.fetch_add(bytes as i64, Relaxed);
+        client.add(Region::Tables, bytes as i64);
+        // From here on it is given back when this is dropped.
+        let charge = TableCharge {
+            tables: self.tables.clone(),
+            client: client.clone(),
+            bytes,
+        };
+        let before = u64::try_from(before).unwrap_or(0);
+        if tables_share(self.total()).allows(before, own, bytes) {
+            Ok(charge)
+        } else {
+            Err(ENOMEM)
+        }
     }
 
     /// The bytes that buffers may still take.
@@ -156,7 +194,7 @@ impl Vram {
             let (offset, size) = (block.offset(), block.size());
             match runs.last_mut() {
                 Some(last) if last.offset + last.size == offset => last.size += size,
-                _ => runs.push(VramRun { offset, at, size }, GFP_KERNEL)?,
+                _ => runs.push(VramRun { offset, at, size }, GFP_KERNEL_ACCOUNT)?,
             }
             at += size;
         }
@@ -166,6 +204,20 @@ impl Vram {
             _also: also.map(|kind| self.ledger.hold(kind, size)),
             _blocks: blocks,
         })
+    }
+}
+
+/// VRAM that a client has for a page table; given back when dropped.
+pub(super) struct TableCharge {
+    tables: Arc<Atomic<i64>>,
+    client: Arc<Client>,
+    bytes: u64,
+}
+
+impl Drop for TableCharge {
+    fn drop(&mut self) {
+        self.tables.add(-(self.bytes as i64), Relaxed);
+        self.client.add(Region::Tables, -(self.bytes as i64));
     }
 }
 

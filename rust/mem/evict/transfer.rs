@@ -93,7 +93,7 @@ fn to_system<'a>(
     let mut pairs = KVVec::with_capacity(begun.len(), GFP_KERNEL)?;
     for (one, blocks) in &begun {
         let taken = match to_be_lent {
-            true => Some(Taken::new(one.placement.bytes())?),
+            true => Some(Taken::new(one.placement.client(), one.placement.bytes())?),
             false => None,
         };
         let pages = Arc::new(

@@ -4,7 +4,7 @@
 use super::{lent::Lent, Vm};
 use crate::{
     kern::user_range::Watch,
-    mem::{bo::Bo, import::ImportUse, placement::Pinned},
+    mem::{account::MappingShare, bo::Bo, import::ImportUse, placement::Pinned},
 };
 use hw::{pte::Access, va::VaRange};
 use kernel::sync::{
@@ -41,6 +41,7 @@ pub(super) struct Mapping {
     shown: Atomic<bool>,
     _pinned: Option<Pinned>,
     _import: Option<ImportUse>,
+    _share: MappingShare,
 }
 
 impl Mapping {
@@ -50,6 +51,7 @@ impl Mapping {
         lent: Option<Watch<Lent>>,
         pinned: Option<Pinned>,
         import: Option<ImportUse>,
+        share: MappingShare,
     ) -> Self {
         Self {
             range,
@@ -59,6 +61,7 @@ impl Mapping {
             shown: Atomic::new(false),
             _pinned: pinned,
             _import: import,
+            _share: share,
         }
     }
 

@@ -4,7 +4,11 @@
 use crate::{
     kern::barrier,
     ledger::{Hold, Kind},
-    mem::{vram::VramBlocks, Memory},
+    mem::{
+        account::Client,
+        vram::{TableCharge, VramBlocks},
+        Memory,
+    },
 };
 use core::ops::Range;
 use hw::{
@@ -111,6 +115,7 @@ struct Table {
     next: Option<KBox<Table>>,
     _hold: Hold,
     memory: VramBlocks,
+    _charge: TableCharge,
 }
 
 impl Table {
@@ -118,15 +123,17 @@ impl Table {
     /// is linked.
     fn new(
         gpu: &Memory,
+        client: &Arc<Client>,
         level: Level,
         skip: Range<usize>,
         written: &mut u64,
     ) -> Result<KBox<Self>> {
+        let charge = gpu.vram.charge_table(client, TABLE_BYTES)?;
         let mut children = KVec::new();
         if level != Level::Ptb {
-            children.reserve(TABLE_ENTRIES, GFP_KERNEL)?;
+            children.reserve(TABLE_ENTRIES, GFP_KERNEL_ACCOUNT)?;
             for _ in 0..TABLE_ENTRIES {
-                children.push(None, GFP_KERNEL)?;
+                children.push(None, GFP_KERNEL_ACCOUNT)?;
             }
         }
         let table = KBox::new(
@@ -137,8 +144,9 @@ impl Table {
                 next: None,
                 _hold: gpu.ledger.hold(Kind::PageTables, 1),
                 memory: gpu.vram.alloc_visible(TABLE_BYTES)?,
+                _charge: charge,
             },
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?;
         for part in [0..skip.start, skip.end..TABLE_ENTRIES] {
             table.fill_invalid(gpu, part, written)?;
@@ -171,6 +179,7 @@ impl Table {
     fn put(
         &mut self,
         gpu: &Memory,
+        client: &Arc<Client>,
         leaf: &Leaf,
         later: bool,
         put: &mut dyn FnMut(Place) -> Result,
@@ -186,7 +195,7 @@ impl Table {
         }
         let slot = self.children.get_mut(index).ok_or(EIO)?;
         if let Some(child) = slot {
-            return child.put(gpu, leaf, later, put, written);
+            return child.put(gpu, client, leaf, later, put, written);
         }
         if self.used.get(index) {
             return Err(EEXIST);
@@ -198,8 +207,8 @@ impl Table {
             true => leaf.count,
             false => 1,
         };
-        let mut child = Self::new(gpu, level, first..first + count, written)?;
-        child.put(gpu, leaf, later, put, written)?;
+        let mut child = Self::new(gpu, client, level, first..first + count, written)?;
+        child.put(gpu, client, leaf, later, put, written)?;
         let pointer = Pde::table(self.level, child.address(gpu)).ok_or(EIO)?;
         *slot = Some(child);
         self.used.set(index..index + 1, true);
@@ -306,14 +315,17 @@ impl IdleTables {
 /// them any more.
 pub(super) struct Tree {
     root: KBox<Table>,
+    /// Who pays for them.
+    client: Arc<Client>,
     gpu: Arc<Memory>,
 }
 
 impl Tree {
-    /// A root that leads nowhere. `ENOMEM`; `ENODEV` when the device is gone.
-    pub(super) fn new(gpu: &Arc<Memory>) -> Result<Self> {
+    /// A root that leads nowhere; `client` pays for all tables. `ENOMEM`, also past its share; `ENODEV` when the device is gone.
+    pub(super) fn new(gpu: &Arc<Memory>, client: &Arc<Client>) -> Result<Self> {
         Ok(Self {
-            root: Table::new(gpu, Level::Pdb2, 0..0, &mut 0)?,
+            root: Table::new(gpu, client, Level::Pdb2, 0..0, &mut 0)?,
+            client: client.clone(),
             gpu: gpu.clone(),
         })
     }
@@ -335,14 +347,14 @@ impl Tree {
         flags: Flags,
         written: &mut u64,
     ) -> Result {
-        let Self { root, gpu } = self;
+        let Self { root, client, gpu } = self;
         let mut entries = 0;
         for leaf in range.leaves(address).ok_or(EINVAL)? {
             let mut put = |place: Place| {
                 entries += place.leaf.count as u64;
                 place.write(gpu, flags)
             };
-            root.put(gpu, &leaf, false, &mut put, written)?;
+            root.put(gpu, client, &leaf, false, &mut put, written)?;
         }
         *written += entries;
         Ok(())
@@ -357,10 +369,10 @@ impl Tree {
         reserved: &mut Reserved,
         written: &mut u64,
     ) -> Result {
-        let Self { root, gpu } = self;
+        let Self { root, client, gpu } = self;
         for leaf in range.leaves(address).ok_or(EINVAL)? {
-            let mut put = |place| Ok(reserved.0.push((place, flags), GFP_KERNEL)?);
-            root.put(gpu, &leaf, true, &mut put, written)?;
+            let mut put = |place| Ok(reserved.0.push((place, flags), GFP_KERNEL_ACCOUNT)?);
+            root.put(gpu, client, &leaf, true, &mut put, written)?;
         }
         Ok(())
     }

@@ -40,7 +40,7 @@ pub(crate) struct Queue {
 
 impl Queue {
     /// A queue of `owner` in `vm` that no scheduler knows yet, `counted` as one of compute. EFAULT and EINVAL for its memory, see
-    /// [`Memory::new`];     /// ENOSPC without room in the GART; ENOMEM.
+    /// [`Memory::new`]; ENOSPC without room in the GART; ENOMEM.
     pub(super) fn new(
         gpu: &Arc<Queues>,
         vm: &Arc<Vm>,
