@@ -13,14 +13,12 @@ use crate::kern::drm::file::FileRef;
 use crate::ledger::{Hold, Kind};
 use crate::mem::account::Client;
 use crate::mem::bo::Bo;
-use crate::mem::evict::Membership;
 use crate::mem::vm::{Part, Vm};
 use crate::render::file::{File, Owner};
 
 /// An acquired address space, and the open render file that it is of.
 struct Acquired {
     // Queues and buffers are gone by then.
-    _membership: Membership,
     vm: Arc<Vm>,
     file: FileRef<File>,
     _owner: Owner,
@@ -94,7 +92,7 @@ impl Memory {
     }
 
     /// Takes the address space of `file` for the process. EBUSY if it has that of another file, or if another process
-    /// has this one; ENOMEM.
+    /// has this one; ENOMEM, ENODEV when the GPU goes, EINTR when the caller is killed.
     pub(crate) fn acquire(&mut self, file: FileRef<File>) -> Result {
         if let Some(acquired) = &self.acquired {
             return if acquired.file.is_same(&file) {
@@ -104,8 +102,8 @@ impl Memory {
             };
         }
         let owner = file.data().own()?;
+        file.data().take_part()?;
         self.acquired = Some(Acquired {
-            _membership: file.data().vm().gpu().evictor.join(file.data().vm())?,
             vm: file.data().vm().clone(),
             file,
             _owner: owner,

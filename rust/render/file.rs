@@ -15,6 +15,7 @@ use kernel::{
 
 use crate::mem::{
     bo::Bo,
+    evict::Membership,
     vm::{Part, Vm},
 };
 
@@ -34,6 +35,9 @@ fn place(bo: &Bo, start: u64) -> Place {
 /// An open file.
 #[pin_data]
 pub(crate) struct File {
+    /// That it takes part in sharing VRAM, from its first buffer on. Outside the evictor's lock.
+    #[pin]
+    membership: Mutex<Option<Membership>>,
     vm: Arc<Vm>,
     owned: Atomic<bool>,
     /// What GEM_VA has mapped. Outside the VM's lock.
@@ -49,11 +53,12 @@ impl File {
     pub(super) fn new(vm: Arc<Vm>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
+                membership <- new_mutex!(None, "File::membership"),
                 vm,
                 owned: Atomic::new(false),
                 placed <- new_mutex!(RBTree::new(), "File::placed"),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 
@@ -64,7 +69,7 @@ impl File {
             range,
             _bo: part.bo.clone(),
         };
-        let node = RBTreeNode::new(key, new, GFP_KERNEL)?;
+        let node = RBTreeNode::new(key, new, GFP_KERNEL_ACCOUNT)?;
         let mut placed = self.placed.lock();
         self.vm.map(range, part)?;
         let was = placed.insert(node);
@@ -108,6 +113,16 @@ impl File {
                 let _ = self.vm.abandon(gone.range);
             }
         }
+    }
+
+    /// What it has in VRAM may be moved for others from now on. ENODEV when the device goes, EINTR when the caller is
+    /// killed, ENOMEM.
+    pub(crate) fn take_part(&self) -> Result {
+        let mut membership = self.membership.lock();
+        if membership.is_none() {
+            *membership = Some(self.vm.gpu().evictor.join(&self.vm)?);
+        }
+        Ok(())
     }
 
     /// The address space.
