@@ -200,7 +200,7 @@ impl Watcher {
     /// Of the process `pid`, which sees what concerns it alone, or all with `sees_all`. It hears nothing until it
     /// says what it wants to. ENOMEM.
     pub(crate) fn new(pid: i32, sees_all: bool) -> Result<Arc<Self>> {
-        let backlog = KVec::with_capacity(BACKLOG, GFP_KERNEL)?;
+        let backlog = KVec::with_capacity(BACKLOG, GFP_KERNEL_ACCOUNT)?;
         Arc::pin_init(
             pin_init!(Self {
                 pid,

@@ -25,6 +25,7 @@
 #include "rkfd_shims.h"
 
 /* Pages */
+const gfp_t RKFD_CONST___GFP_ACCOUNT = __GFP_ACCOUNT;
 const gfp_t RKFD_CONST___GFP_NORETRY = __GFP_NORETRY;
 const gfp_t RKFD_CONST___GFP_RETRY_MAYFAIL = __GFP_RETRY_MAYFAIL;
 

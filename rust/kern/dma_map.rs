@@ -61,7 +61,7 @@ impl DmaRun {
                         address,
                         size: bytes,
                     },
-                    GFP_KERNEL,
+                    GFP_KERNEL_ACCOUNT,
                 )?,
             }
             // SAFETY: `entry` is a valid entry; the end of the list gives NULL.
@@ -123,7 +123,7 @@ impl DmaMap {
                 0,
                 size,
                 MAX_SEGMENT,
-                ffi::GFP_KERNEL,
+                ffi::GFP_KERNEL | ffi::__GFP_ACCOUNT,
             )
         })?;
         let mut map = Self {

@@ -23,7 +23,7 @@ impl PageList {
     /// An empty list with room for `pages` pages; `writable` says whether the kernel may write to them.
     pub(super) fn with_capacity(pages: usize, writable: bool) -> Result<Self> {
         Ok(Self {
-            pages: KVVec::with_capacity(pages, GFP_KERNEL | __GFP_NOWARN)?,
+            pages: KVVec::with_capacity(pages, GFP_KERNEL_ACCOUNT | __GFP_NOWARN)?,
             writable,
         })
     }
@@ -34,7 +34,7 @@ impl PageList {
     ///
     /// `page` must be a page with an address in the direct map, and stay allocated as long as the list.
     pub(super) unsafe fn push(&mut self, page: NonNull<ffi::page>) -> Result {
-        Ok(self.pages.push(page, GFP_KERNEL)?)
+        Ok(self.pages.push(page, GFP_KERNEL_ACCOUNT)?)
     }
 
     /// The pages.

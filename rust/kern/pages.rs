@@ -32,10 +32,10 @@ impl Owned {
             }
             let order = limit.min(left.ilog2());
             // The place for it first, so that a piece is never without an owner.
-            owned.orders.reserve(1, GFP_KERNEL)?;
+            owned.orders.reserve(1, GFP_KERNEL_ACCOUNT)?;
             match alloc(order, zeroed) {
                 Some(first) => {
-                    owned.orders.push(order as u8, GFP_KERNEL)?;
+                    owned.orders.push(order as u8, GFP_KERNEL_ACCOUNT)?;
                     for index in 0..1 << order {
                         // SAFETY: The piece has `1 << order` pages, which have addresses and are freed with
                         // `owned`. There was room for all pages from the start, so this does not fail.
@@ -59,8 +59,13 @@ fn alloc(order: u32, zeroed: bool) -> Option<NonNull<ffi::page>> {
     } else {
         ffi::__GFP_RETRY_MAYFAIL
     };
-    let zero = if zeroed { ffi::__GFP_ZERO } else { 0 };
-    let gfp = ffi::GFP_KERNEL | ffi::__GFP_NOWARN | effort | zero;
+    // What is not zeroed is for what is moved, which may be another's than the caller's: a share was taken for that.
+    let kind = if zeroed {
+        ffi::__GFP_ZERO | ffi::__GFP_ACCOUNT
+    } else {
+        0
+    };
+    let gfp = ffi::GFP_KERNEL | ffi::__GFP_NOWARN | effort | kind;
     // SAFETY: May be called wherever sleeping is allowed.
     NonNull::new(unsafe { ffi::alloc_pages(gfp, order) })
 }
@@ -88,7 +93,7 @@ pub(crate) struct SystemPages {
 
 impl SystemPages {
     /// Allocates `size` bytes, rounded up to pages and zeroed, for `dev`, which must be bound; 2 MiB pieces as far
-    /// as there are any. `EINVAL` for nothing, `ENOMEM`, `EINTR` when the caller is killed; see [`DmaMap::new`] for the rest.
+    /// as there are any. They count as the caller's cgroup's. `EINVAL` for nothing, `ENOMEM`, `EINTR` when the caller is killed; see [`DmaMap::new`] for the rest.
     pub(crate) fn alloc(dev: &ARef<Device>, size: usize) -> Result<Self> {
         Self::make(dev, size, true)
     }

@@ -195,7 +195,7 @@ impl<T: Watcher> Watch<T> {
         missing: Missing,
     ) -> Result<DevicePages> {
         let mm = self.space.user().ok_or(ESRCH)?;
-        let gfp = GFP_KERNEL | __GFP_NOWARN;
+        let gfp = GFP_KERNEL_ACCOUNT | __GFP_NOWARN;
         let mut frames = KVVec::from_elem(0usize, self.size / PAGE_SIZE, gfp)?;
         let mut spans: KVVec<Span> = KVVec::new();
         {

@@ -225,7 +225,7 @@ impl SharedPage {
     /// ENOMEM.
     pub(crate) fn new() -> Result<Self> {
         // SAFETY: May be called wherever sleeping is allowed.
-        let page = unsafe { ffi::get_zeroed_page_noprof(ffi::GFP_KERNEL) };
+        let page = unsafe { ffi::get_zeroed_page_noprof(ffi::GFP_KERNEL | ffi::__GFP_ACCOUNT) };
         NonNull::new(page as *mut u64).map(Self).ok_or(ENOMEM)
     }
 

@@ -39,7 +39,7 @@ impl CharFile for KfdFile {
         }
         let kfd = Kfd::instance()?;
         let process = kfd.processes.open()?;
-        Ok(Arc::new(Self { process, kfd }, GFP_KERNEL)?)
+        Ok(Arc::new(Self { process, kfd }, GFP_KERNEL_ACCOUNT)?)
     }
 
     fn ioctl(file: ArcBorrow<'_, Self>, cmd: u32, arg: usize) -> Result<isize> {

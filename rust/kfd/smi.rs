@@ -29,7 +29,7 @@ pub(super) fn open(caller: &Caller<'_>, args: &mut uapi::SmiEvents) -> Result {
         smi: gpu.smi.clone(),
         watcher,
     };
-    let file = Arc::new(file, GFP_KERNEL)?;
+    let file = Arc::new(file, GFP_KERNEL_ACCOUNT)?;
     args.anon_fd = anon_file::open::<SmiFile>(c"kfd_smi_ev", file)?;
     Ok(())
 }

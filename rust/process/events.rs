@@ -72,7 +72,7 @@ impl Events {
                     "Events::state"
                 ),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 
@@ -110,7 +110,7 @@ impl Events {
     /// ENODEV at the process's end.
     pub(crate) fn create(&self, kind: Kind, auto_reset: bool) -> Result<u32> {
         let _changing = self.changing.lock();
-        let event = KBox::new(Event::new(kind, auto_reset), GFP_KERNEL)?;
+        let event = KBox::new(Event::new(kind, auto_reset), GFP_KERNEL_ACCOUNT)?;
         if kind.has_slot() {
             self.prepare_slots()?;
         } else {

@@ -24,9 +24,10 @@ impl<T> Handles<T> {
         if self.free.is_empty() {
             let number = u32::try_from(self.places.len() + 1).map_err(|_| ENOSPC)?;
             // With room for every number, one that comes back finds a place.
-            self.free.reserve(self.places.len() + 1, GFP_KERNEL)?;
-            self.places.push(None, GFP_KERNEL)?;
-            self.free.push(number, GFP_KERNEL)?;
+            self.free
+                .reserve(self.places.len() + 1, GFP_KERNEL_ACCOUNT)?;
+            self.places.push(None, GFP_KERNEL_ACCOUNT)?;
+            self.free.push(number, GFP_KERNEL_ACCOUNT)?;
         }
         self.free.last().copied().ok_or(ENOSPC)
     }

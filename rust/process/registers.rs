@@ -28,7 +28,7 @@ impl Registers {
             zapper: SetOnce::new(),
             closed: Atomic::new(false),
         };
-        Ok(Arc::new(registers, GFP_KERNEL)?)
+        Ok(Arc::new(registers, GFP_KERNEL_ACCOUNT)?)
     }
 
     /// The first of the page's offsets in the file's address space, in pages: each process has one of its own.

@@ -74,7 +74,7 @@ pub(super) extern "C" fn open_callback<D: Driver>(
             of: TypeId::of::<D::File>(),
             close_object: close_object::<D>,
         };
-        Ok(KBox::new(Private { header, file }, GFP_KERNEL)?)
+        Ok(KBox::new(Private { header, file }, GFP_KERNEL_ACCOUNT)?)
     });
     match private {
         // SAFETY: The file is being opened, nobody else has it.

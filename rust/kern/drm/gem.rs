@@ -171,7 +171,7 @@ impl<T: DriverObject> Object<T> {
                 inner <- inner,
                 dev: dev.clone(),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?;
 
         // SAFETY: The device is alive, the object is ours alone, zeroed, and does not move; the size is whole

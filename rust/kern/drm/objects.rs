@@ -38,7 +38,7 @@ impl<T: DriverObject> Objects<T> {
     /// Puts an object in, which takes itself out before it is freed. ENOMEM.
     pub(super) fn add(&self, object: &Object<T>) -> Result {
         let entry = NonNull::from(object);
-        let node = RBTreeNode::new(entry.as_ptr() as usize, Entry(entry), GFP_KERNEL)?;
+        let node = RBTreeNode::new(entry.as_ptr() as usize, Entry(entry), GFP_KERNEL_ACCOUNT)?;
         self.entries.lock().insert(node);
         Ok(())
     }

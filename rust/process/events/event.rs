@@ -221,7 +221,7 @@ pub(super) struct Room(KVVec<Listed>);
 impl Room {
     /// For `count` waiters. ENOMEM.
     pub(super) fn new(count: usize) -> Result<Self> {
-        let gfp = GFP_KERNEL | __GFP_NOWARN;
+        let gfp = GFP_KERNEL_ACCOUNT | __GFP_NOWARN;
         Ok(Self(KVVec::with_capacity(count, gfp)?))
     }
 }

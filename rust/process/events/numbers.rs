@@ -23,12 +23,12 @@ impl Numbers {
 
     /// A table of `count` places. ENOMEM.
     pub(super) fn new(count: usize) -> Result<Self> {
-        let mut places = KVVec::with_capacity(count, GFP_KERNEL)?;
+        let mut places = KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
         for _ in 0..count {
-            places.push(None, GFP_KERNEL)?;
+            places.push(None, GFP_KERNEL_ACCOUNT)?;
         }
         Ok(Self {
-            used: BitmapVec::new(count, GFP_KERNEL)?,
+            used: BitmapVec::new(count, GFP_KERNEL_ACCOUNT)?,
             places,
         })
     }

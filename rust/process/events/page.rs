@@ -78,7 +78,7 @@ impl OwnPage {
         ];
         let own = Self(pages);
         (0..SLOTS).for_each(|slot| own.clear(slot));
-        Ok(Arc::new(own, GFP_KERNEL)?)
+        Ok(Arc::new(own, GFP_KERNEL_ACCOUNT)?)
     }
 
     fn place(&self, slot: usize) -> Option<(&SharedPage, usize)> {

@@ -27,7 +27,7 @@ impl Waiter {
                 missing: Atomic::new(missing),
                 lost: Atomic::new(false),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 
