@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a process makes is paid for: by its share, its cgroup or its limit on
+ * locked memory. Documentation/limits.md has the table.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "kfd_harness.h"
+
+#define KIB		1024ull
+#define MIB		(1ull << 20)
+#define MANY		40u
+/* What amdkfd gives a process on these GPUs. */
+#define QUEUES_MOST	127u
+#define CGROUPS		"/tmp/cgroups"
+#define CGROUP		CGROUPS "/cost"
+
+KFD_FIXTURE(cost)
+
+/* The number behind @key in the file at @path, or -1. */
+static long long number_in(const char *path, const char *key)
+{
+	const size_t length = strlen(key);
+	long long value = -1;
+	char line[256];
+	FILE *f = fopen(path, "r");
+
+	while (f && fgets(line, sizeof(line), f))
+		if (!strncmp(line, key, length)) {
+			value = strtoll(line + length + strspn(line + length, ": \t"), NULL, 10);
+			break;
+		}
+	if (f)
+		fclose(f);
+	return value;
+}
+
+static long long fdinfo(int fd, const char *key)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	return number_in(path, key);
+}
+
+/* How many threads the kernel has for workqueues when memory is short. */
+static unsigned int rescuers(void)
+{
+	char path[300], comm[64];
+	unsigned int count = 0;
+	struct dirent *entry;
+	DIR *dir = opendir("/proc");
+
+	while (dir && (entry = readdir(dir))) {
+		FILE *f;
+
+		if (!isdigit(entry->d_name[0]))
+			continue;
+		snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
+		f = fopen(path, "r");
+		if (f && fgets(comm, sizeof(comm), f))
+			count += !strncmp(comm, "kworker/R", 9);
+		if (f)
+			fclose(f);
+	}
+	if (dir)
+		closedir(dir);
+	return count;
+}
+
+struct queues {
+	struct kfd_bo ring, pointers;
+	uint32_t ids[1024];
+	unsigned int count;
+};
+
+static int queues_prepare(const struct kfd_dev *dev, struct queues *queues, size_t ring,
+			  uint32_t flags)
+{
+	int err;
+
+	queues->count = 0;
+	err = kfd_bo_create(dev, &queues->ring, ring, flags);
+	return err ? err : kfd_bo_create(dev, &queues->pointers, KFD_PAGE, flags);
+}
+
+/* One more, on the same memory as the others. */
+static int queues_add(const struct kfd_dev *dev, struct queues *queues)
+{
+	struct kfd_ioctl_create_queue_args args;
+	int err;
+
+	kfd_queue_args(dev, &queues->ring, &queues->pointers, &args);
+	err = kfd_ioctl(dev->fd, AMDKFD_IOC_CREATE_QUEUE, &args);
+	if (!err)
+		queues->ids[queues->count++] = args.queue_id;
+	return err;
+}
+
+static int queues_remove(const struct kfd_dev *dev, struct queues *queues)
+{
+	int err = 0;
+
+	while (queues->count && !err)
+		err = kfd_destroy_queue(dev->fd, queues->ids[--queues->count]);
+	return err;
+}
+
+/* A queue has no thread of the kernel's for itself. */
+TEST_F(cost, no_thread_for_a_queue)
+{
+	const unsigned int before = rescuers();
+	struct queues queues;
+
+	ASSERT_NE(0, before);
+	ASSERT_EQ(0, queues_prepare(&self->dev, &queues, 4096, KFD_ALLOC_GTT));
+	while (queues.count < MANY)
+		ASSERT_EQ(0, queues_add(&self->dev, &queues));
+	EXPECT_EQ(before, rescuers());
+	EXPECT_EQ(0, queues_remove(&self->dev, &queues));
+}
+
+/* What the driver keeps for a ring is counted as the process's. */
+TEST_F(cost, rings_are_counted)
+{
+	const long long counted = fdinfo(self->dev.fd, "drm-total-gtt");
+	long long grown, taken;
+	struct queues queues;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "amdkfd has no such rings");
+	ASSERT_EQ(0, queues_prepare(&self->dev, &queues, 8 * MIB, KFD_ALLOC_GTT));
+	taken = number_in("/proc/meminfo", "MemAvailable");
+	while (queues.count < 16)
+		ASSERT_EQ(0, queues_add(&self->dev, &queues));
+	taken -= number_in("/proc/meminfo", "MemAvailable");
+	grown = fdinfo(self->dev.fd, "drm-total-gtt") - counted;
+	/* In KiB. What the machine does besides is not much. */
+	EXPECT_LT(taken, grown + 16 * 1024);
+	EXPECT_EQ(0, queues_remove(&self->dev, &queues));
+	EXPECT_EQ(counted + 8 * 1024 + 4, fdinfo(self->dev.fd, "drm-total-gtt"));
+}
+
+/* Whatever they are made of, there are no more than so many queues for a process. */
+TEST_F(cost, queues_of_a_process)
+{
+	struct queues queues;
+	int err = 0;
+
+	ASSERT_EQ(0, queues_prepare(&self->dev, &queues, 4096, KFD_ALLOC_GTT));
+	while (queues.count < 1024 && !err)
+		err = queues_add(&self->dev, &queues);
+	if (kfd_is_rkfd())
+		EXPECT_EQ(ENOSPC, err);
+	EXPECT_GE(QUEUES_MOST, queues.count);
+	EXPECT_EQ(0, kfd_destroy_queue(self->dev.fd, queues.ids[--queues.count]));
+	EXPECT_EQ(0, queues_add(&self->dev, &queues));
+	EXPECT_EQ(0, queues_remove(&self->dev, &queues));
+}
+
+static int drop_capability(unsigned int capability)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2];
+
+	if (syscall(SYS_capget, &header, data))
+		return errno;
+	data[capability / 32].effective &= ~(1u << capability % 32);
+	return syscall(SYS_capset, &header, data) ? errno : 0;
+}
+
+static int limit_locked(uint64_t bytes)
+{
+	struct rlimit limit = { .rlim_cur = bytes, .rlim_max = RLIM_INFINITY };
+
+	return setrlimit(RLIMIT_MEMLOCK, &limit) ? errno : 0;
+}
+
+/* The process's own memory that a queue needs in place counts as locked. */
+TEST_F(cost, pins_are_limited)
+{
+	const long long pinned = number_in("/proc/self/status", "VmPin");
+	struct queues queues;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "amdkfd pins nothing");
+	ASSERT_EQ(0, drop_capability(CAP_IPC_LOCK));
+	ASSERT_EQ(0, queues_prepare(&self->dev, &queues, MIB, KFD_ALLOC_USERPTR));
+	ASSERT_EQ(0, limit_locked(MIB));
+	EXPECT_EQ(ENOMEM, queues_add(&self->dev, &queues));
+	EXPECT_EQ(pinned, number_in("/proc/self/status", "VmPin"));
+	ASSERT_EQ(0, limit_locked(MIB + 2 * KFD_PAGE));
+	ASSERT_EQ(0, queues_add(&self->dev, &queues));
+	EXPECT_EQ(pinned + 1024 + 8, number_in("/proc/self/status", "VmPin"));
+	EXPECT_EQ(ENOMEM, queues_add(&self->dev, &queues));
+	EXPECT_EQ(0, queues_remove(&self->dev, &queues));
+	EXPECT_EQ(pinned, number_in("/proc/self/status", "VmPin"));
+	ASSERT_EQ(0, queues_add(&self->dev, &queues));
+	EXPECT_EQ(0, queues_remove(&self->dev, &queues));
+}
+
+static int write_file(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "w");
+	int err = 0;
+
+	if (!f)
+		return errno;
+	if (fputs(text, f) < 0)
+		err = errno;
+	if (fclose(f) && !err)
+		err = errno;
+	return err;
+}
+
+/* The process is in a cgroup of its own from here on. */
+static int enter_cgroup(void)
+{
+	char pid[32];
+	int err;
+
+	mkdir(CGROUPS, 0755);
+	if (access(CGROUPS "/cgroup.procs", F_OK) && mount("none", CGROUPS, "cgroup2", 0, NULL))
+		return errno;
+	err = write_file(CGROUPS "/cgroup.subtree_control", "+memory");
+	if (err)
+		return err;
+	if (mkdir(CGROUP, 0755) && errno != EEXIST)
+		return errno;
+	snprintf(pid, sizeof(pid), "%d", getpid());
+	return write_file(CGROUP "/cgroup.procs", pid);
+}
+
+static long long cgroup_kib(void)
+{
+	return number_in(CGROUP "/memory.stat", "kernel ") / 1024;
+}
+
+/* What the driver allocates for a process is its cgroup's. */
+TEST_F(cost, memory_is_the_cgroups)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args args;
+	uint64_t handles[512];
+	struct queues queues;
+	long long before;
+	unsigned int i;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "amdkfd tells no cgroup");
+	ASSERT_EQ(0, enter_cgroup());
+	before = cgroup_kib();
+	ASSERT_LE(0, before);
+	ASSERT_EQ(0, queues_prepare(&self->dev, &queues, 8 * MIB, KFD_ALLOC_GTT));
+	EXPECT_LE(before + 8 * 1024, cgroup_kib());
+	ASSERT_EQ(0, queues_add(&self->dev, &queues));
+	EXPECT_LE(before + (8 + 16) * 1024, cgroup_kib());
+	EXPECT_EQ(0, queues_remove(&self->dev, &queues));
+	/* Buffers without memory of their own. */
+	before = cgroup_kib();
+	for (i = 0; i < 512; i++) {
+		args = (struct kfd_ioctl_alloc_memory_of_gpu_args) {
+			.va_addr = (1ull << 40) + i * 2 * MIB,
+			.size = KFD_DOORBELL_SLICE,
+			.gpu_id = self->dev.gpu_id,
+			.flags = KFD_ALLOC_RW | KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL,
+		};
+		ASSERT_EQ(0, kfd_alloc(self->dev.fd, &args));
+		handles[i] = args.handle;
+	}
+	EXPECT_LE(before + 256, cgroup_kib());
+	for (i = 0; i < 512; i++)
+		EXPECT_EQ(0, kfd_free(self->dev.fd, handles[i]));
+}
+
+KFD_HARNESS_MAIN
