@@ -16,6 +16,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <drm/amdgpu_drm.h>
+#include <drm/drm.h>
+#include <sys/wait.h>
+
 #include "kfd_harness.h"
 
 #define KIB		1024ull
@@ -208,6 +212,67 @@ TEST_F(cost, pins_are_limited)
 	EXPECT_EQ(pinned, number_in("/proc/self/status", "VmPin"));
 	ASSERT_EQ(0, queues_add(&self->dev, &queues));
 	EXPECT_EQ(0, queues_remove(&self->dev, &queues));
+}
+
+/* A queue's pointers do not keep a large buffer in VRAM. */
+TEST_F(cost, pinned_vram)
+{
+	struct kfd_ioctl_create_queue_args args;
+	struct kfd_bo ring, large, small;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "amdkfd pins nothing");
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &ring, 4096, KFD_ALLOC_GTT));
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &large, 512 * MIB, KFD_ALLOC_VRAM));
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &small, KFD_PAGE, KFD_ALLOC_VRAM));
+	kfd_queue_args(&self->dev, &ring, &large, &args);
+	EXPECT_EQ(ENOMEM, kfd_ioctl(self->dev.fd, AMDKFD_IOC_CREATE_QUEUE, &args));
+	kfd_queue_args(&self->dev, &ring, &small, &args);
+	ASSERT_EQ(0, kfd_ioctl(self->dev.fd, AMDKFD_IOC_CREATE_QUEUE, &args));
+	EXPECT_EQ(0, kfd_destroy_queue(self->dev.fd, args.queue_id));
+}
+
+#define PLACES	20000u
+
+/* Whether a process beside this one gets memory mapped. */
+static int another(void)
+{
+	struct kfd_bo bo;
+	struct kfd_dev dev;
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(kfd_open(&dev) || kfd_bo_create(&dev, &bo, 4 * KFD_PAGE, KFD_ALLOC_GTT));
+	return waitpid(pid, &status, 0) == pid ? status : -1;
+}
+
+/* One page at many places: page tables without end for nearly no memory. */
+TEST_F_TIMEOUT(cost, page_tables_are_shared, 90)
+{
+	union drm_amdgpu_gem_create create = { .in = {
+		.bo_size = KFD_PAGE, .domains = AMDGPU_GEM_DOMAIN_GTT,
+	} };
+	struct drm_amdgpu_gem_va place = {
+		.operation = AMDGPU_VA_OP_MAP,
+		.flags = AMDGPU_VM_PAGE_READABLE,
+		.va_address = 1ull << 44,
+		.map_size = KFD_PAGE,
+	};
+	unsigned int count;
+	int err = 0;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "amdgpu evicts page tables");
+	ASSERT_EQ(0, kfd_ioctl(self->dev.drm_fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &create));
+	place.handle = create.out.handle;
+	for (count = 0; count < PLACES && !err; count++) {
+		err = kfd_ioctl(self->dev.drm_fd, DRM_IOCTL_AMDGPU_GEM_VA, &place);
+		place.va_address += 2 * MIB;
+	}
+	EXPECT_EQ(ENOMEM, err);
+	EXPECT_LT(1000, count);
+	EXPECT_EQ(0, another());
 }
 
 static int write_file(const char *path, const char *text)

@@ -13,6 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <drm/amdgpu_drm.h>
+#include <drm/drm.h>
+
 #include "kfd_harness.h"
 
 #define MIB		(1ull << 20)
@@ -199,6 +202,71 @@ TEST_F(limits, available_to_two_processes)
 	EXPECT_EQ(0, kfd_free(dev->fd, rest));
 	EXPECT_EQ(0, kfd_unmap(dev->fd, first, dev->gpu_id));
 	EXPECT_EQ(0, kfd_free(dev->fd, first));
+	EXPECT_EQ(all, available(dev));
+}
+
+#define PIECE	(16 * MIB)
+
+/* Takes @size bytes of VRAM by the render node alone, says so, and looks after its content when told to. */
+static int take_by_render_node(const struct kfd_dev *where, uint64_t size, int socket)
+{
+	static void *pieces[4096];
+	uint64_t count = size / PIECE, i;
+	int drm_fd, err;
+	char byte = 0;
+
+	err = kfd_open_render(where, &drm_fd);
+	if (err)
+		return 1;
+	for (i = 0; i < count; i++) {
+		union drm_amdgpu_gem_create create = { .in = {
+			.bo_size = PIECE, .domains = AMDGPU_GEM_DOMAIN_VRAM,
+		} };
+		union drm_amdgpu_gem_mmap map = { 0 };
+
+		if (kfd_ioctl(drm_fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &create))
+			return 2;
+		map.in.handle = create.out.handle;
+		if (kfd_ioctl(drm_fd, DRM_IOCTL_AMDGPU_GEM_MMAP, &map) ||
+		    kfd_mmap(drm_fd, PIECE, map.out.addr_ptr, &pieces[i]))
+			return 3;
+		*(volatile uint64_t *)pieces[i] = i + 1;
+	}
+	if (write(socket, &byte, 1) != 1 || read(socket, &byte, 1) < 0)
+		return 4;
+	for (i = 0; i < count; i++)
+		if (*(volatile uint64_t *)pieces[i] != i + 1)
+			return 5;
+	return 0;
+}
+
+/* Who has VRAM by the render node, and nothing of /dev/kfd, makes room like everybody else. */
+TEST_F_TIMEOUT(limits, render_node_makes_room, 120)
+{
+	const struct kfd_dev *dev = &self->dev;
+	const uint64_t all = available(dev);
+	uint64_t handle;
+	int sockets[2], status;
+	char byte = 0;
+	pid_t pid;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "amdgpu falls back to system memory");
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, sockets));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (pid == 0) {
+		close(sockets[0]);
+		_exit(take_by_render_node(dev, all / PIECE * PIECE, sockets[1]));
+	}
+	close(sockets[1]);
+	ASSERT_EQ(1, read(sockets[0], &byte, 1));
+	EXPECT_EQ(0, alloc(dev, KFD_ALLOC_VRAM, GPU_VA, 4 * PIECE, &handle));
+	close(sockets[0]);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_TRUE(WIFEXITED(status));
+	EXPECT_EQ(0, WEXITSTATUS(status));
+	EXPECT_EQ(0, kfd_free(dev->fd, handle));
 	EXPECT_EQ(all, available(dev));
 }
 

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Many processes of which each takes all that it may get: VRAM, system memory,
+ * queues of both kinds, page tables, buffers, events. Beside them one more
+ * process still opens the device, gets memory and a queue, and copies. The
+ * argument, or RKFD_CROWD, is how many; the times are notes.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <drm/amdgpu_drm.h>
+#include <drm/drm.h>
+
+#include "common/child.h"
+#include "common/debugfs.h"
+#include "common/tap.h"
+#include "kfd.h"
+#include "kfd_compute.h"
+#include "packets.h"
+
+#define CROWD		60u
+#define MOST		2000u
+#define RING		4096u
+#define BYTES		(64u << 10)
+#define TIMEOUT_MS	60000u
+#define END_MS		60000u
+/* Addresses that only the GPU uses. */
+#define GPU_VA		(1ull << 40)
+#define PLACES_VA	(1ull << 44)
+#define LARGE		(2ull << 20)
+
+/* What processes take, one kind after the other: all of them VRAM, then all of them system memory, and so on. */
+enum phase { QUEUES, VRAM, SYSTEM, TABLES, SMALL, PHASES };
+
+static const char *const phase_name[PHASES] = {
+	"queues", "VRAM", "system memory", "page tables", "small things",
+};
+
+/* Shared by all. */
+static volatile struct {
+	unsigned int phase, done;
+	uint64_t taken[PHASES];		/* in all; bytes of the memories */
+} *shared;
+
+static int alloc(const struct kfd_dev *dev, uint32_t flags, uint64_t va, uint64_t size,
+		 uint64_t *handle)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
+		.va_addr = va,
+		.size = size,
+		.gpu_id = dev->gpu_id,
+		.flags = flags,
+	};
+	int err = kfd_alloc(dev->fd, &args);
+
+	*handle = args.handle;
+	return err;
+}
+
+/* All that there is of one kind of memory, first in large pieces. */
+static uint64_t take_memory(const struct kfd_dev *dev, uint32_t flags, uint64_t va)
+{
+	uint64_t size, handle, taken = 0;
+
+	for (size = 8 << 20; size >= KFD_PAGE; size /= 8)
+		while (!alloc(dev, flags, va + taken, size, &handle))
+			taken += size;
+	return taken;
+}
+
+/* Queues of both kinds on one set of buffers, until there are no more. The first one waits for ever. */
+static uint64_t take_queues(const struct kfd_dev *dev)
+{
+	static struct kfd_queue first;
+	struct kfd_ioctl_create_queue_args args;
+	struct packets p = { 0 };
+	struct kfd_compute compute;
+	struct kfd_save save;
+	unsigned int count = 0;
+	int err = kfd_queue_create(dev, &first, RING);
+
+	if (err)
+		return 0;
+	count++;
+	sdma_wait_memory(&p, (uintptr_t)first.pointers.cpu + KFD_QUEUE_FENCE + 64, 1);
+	kfd_queue_submit(&first, p.dwords, p.count);
+	/* Half of them compute queues, where there is a place for waves. */
+	if (!kfd_save_create(dev, &save) &&
+	    !kfd_compute_prepare(dev, &compute, &save, false, RING, &args))
+		for (; count < 64 && !err; count += !err)
+			err = kfd_ioctl(dev->fd, AMDKFD_IOC_CREATE_QUEUE, &args);
+	kfd_queue_args(dev, &first.ring, &first.pointers, &args);
+	while (!kfd_ioctl(dev->fd, AMDKFD_IOC_CREATE_QUEUE, &args))
+		count++;
+	return count;
+}
+
+/* One page of memory at as many places as possible, each with page tables of its own. */
+static uint64_t take_tables(const struct kfd_dev *dev)
+{
+	union drm_amdgpu_gem_create create = { .in = {
+		.bo_size = KFD_PAGE, .domains = AMDGPU_GEM_DOMAIN_GTT,
+	} };
+	struct drm_amdgpu_gem_va place = {
+		.operation = AMDGPU_VA_OP_MAP,
+		.flags = AMDGPU_VM_PAGE_READABLE,
+		.va_address = PLACES_VA,
+		.map_size = KFD_PAGE,
+	};
+	uint64_t count = 0;
+
+	if (kfd_ioctl(dev->drm_fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &create))
+		return 0;
+	place.handle = create.out.handle;
+	for (; !kfd_ioctl(dev->drm_fd, DRM_IOCTL_AMDGPU_GEM_VA, &place); count++)
+		place.va_address += LARGE;
+	return count;
+}
+
+/* Buffers that are no memory, and events. */
+static uint64_t take_small(const struct kfd_dev *dev)
+{
+	const uint32_t flags = KFD_ALLOC_RW | KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL;
+	struct kfd_ioctl_create_event_args event = { .event_type = KFD_IOC_EVENT_SIGNAL };
+	uint64_t handle, count = 0;
+
+	while (!alloc(dev, flags, 2 * PLACES_VA + count * LARGE, KFD_DOORBELL_SLICE, &handle))
+		count++;
+	while (!kfd_ioctl(dev->fd, AMDKFD_IOC_CREATE_EVENT, &event))
+		count++;
+	return count;
+}
+
+static uint64_t take(const struct kfd_dev *dev, enum phase phase)
+{
+	switch (phase) {
+	case QUEUES:
+		return take_queues(dev);
+	case VRAM:
+		return take_memory(dev, KFD_ALLOC_VRAM, GPU_VA);
+	case SYSTEM:
+		return take_memory(dev, KFD_ALLOC_GTT, 2 * GPU_VA);
+	case TABLES:
+		return take_tables(dev);
+	default:
+		return take_small(dev);
+	}
+}
+
+/* One of the crowd. */
+static void greedy(void)
+{
+	struct kfd_dev dev;
+	unsigned int phase;
+	int err = kfd_open(&dev);
+
+	if (err)
+		tap_note("a process of the crowd cannot open the device: %s", strerror(err));
+	for (phase = 0; phase < PHASES; phase++) {
+		while (shared->phase < phase)
+			usleep(20000);
+		if (!err)
+			__atomic_add_fetch(&shared->taken[phase], take(&dev, phase),
+					   __ATOMIC_SEQ_CST);
+		__atomic_add_fetch(&shared->done, 1, __ATOMIC_SEQ_CST);
+	}
+	for (;;)
+		pause();
+}
+
+/* The steps of an innocent process, and when each was through. */
+static const char *const step_name[] = {
+	"open", "system memory", "VRAM", "queue", "copy", "end",
+};
+#define STEPS	(sizeof(step_name) / sizeof(*step_name))
+
+struct visit {
+	int err[STEPS];
+	unsigned int us[STEPS];
+	bool right;			/* what was copied */
+};
+
+static void visit(struct visit *v)
+{
+	unsigned long long from = now_ns();
+	struct kfd_queue queue;
+	struct kfd_bo system, vram;
+	struct kfd_dev dev;
+	unsigned int step = 0, i;
+	uint32_t *words;
+
+	memset(v, 0xff, sizeof(*v));
+#define STEP(call) do {							\
+		v->err[step] = (call);					\
+		v->us[step] = (unsigned int)((now_ns() - from) / 1000);	\
+		from = now_ns();					\
+		if (v->err[step++])					\
+			return;						\
+	} while (0)
+	STEP(kfd_open(&dev));
+	STEP(kfd_bo_create(&dev, &system, BYTES, KFD_ALLOC_GTT));
+	STEP(kfd_bo_create(&dev, &vram, BYTES, KFD_ALLOC_VRAM));
+	STEP(kfd_queue_create(&dev, &queue, RING));
+	words = system.cpu;
+	for (i = 0; i < BYTES / 4; i++)
+		words[i] = i * 2654435761u;
+	STEP(kfd_queue_copy(&queue, (uintptr_t)vram.cpu, (uintptr_t)system.cpu, BYTES,
+			    TIMEOUT_MS));
+	v->right = !memcmp(vram.cpu, system.cpu, BYTES);
+	STEP(kfd_queue_destroy(&dev, &queue) || kfd_bo_destroy(&dev, &vram) ||
+	     kfd_bo_destroy(&dev, &system));
+	kfd_close(&dev);
+}
+
+/* An innocent process comes and goes; whether all was well. */
+static bool innocent(const char *when)
+{
+	struct visit *v = mmap(NULL, sizeof(*v), PROT_READ | PROT_WRITE,
+			       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	const pid_t pid = child_fork();
+	unsigned int step;
+	char line[256];
+	size_t at = 0;
+	bool ok;
+
+	if (v == MAP_FAILED)
+		die("no memory");
+	if (pid == 0) {
+		visit(v);
+		_exit(0);
+	}
+	ok = child_status(pid) == 0 && v->right;
+	for (step = 0; step < STEPS; step++) {
+		ok &= v->err[step] == 0;
+		at += snprintf(line + at, sizeof(line) - at, "%s %s ", step ? "," : "",
+			       step_name[step]);
+		if (v->err[step])
+			at += snprintf(line + at, sizeof(line) - at, "%s",
+				       v->err[step] > 0 ? strerror(v->err[step]) : "never");
+		else
+			at += snprintf(line + at, sizeof(line) - at, "%u us", v->us[step]);
+	}
+	tap_ok(ok, "a process comes and goes %s", when);
+	tap_note("%s", line);
+	munmap(v, sizeof(*v));
+	return ok;
+}
+
+static bool all_have(enum phase phase, unsigned int count)
+{
+	const unsigned long long begin = now_ns();
+
+	shared->done = 0;
+	shared->phase = phase;
+	while (shared->done < count) {
+		usleep(20000);
+		if (waitpid(-1, NULL, WNOHANG) > 0) {
+			tap_note("one of the crowd is gone");
+			return false;
+		}
+	}
+	tap_note("%u processes have %llu of %s after %llu ms", count,
+		 (unsigned long long)shared->taken[phase], phase_name[phase],
+		 (now_ns() - begin) / 1000000);
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	const struct rlimit files = { 16384, 16384 };
+	const char *many = argc > 1 ? argv[1] : getenv("RKFD_CROWD");
+	unsigned int count = many ? (unsigned int)atoi(many) : work(CROWD, 12), i;
+	static pid_t pid[MOST];
+	char base[OBJECTS_SIZE];
+	unsigned int phase;
+	bool ok = true;
+
+	tap_start();
+	if (count > MOST)
+		count = MOST;
+	setrlimit(RLIMIT_NOFILE, &files);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		      -1, 0);
+	if (shared == MAP_FAILED || !debugfs_read("objects", base, sizeof(base)))
+		die("no memory, or no debugfs");
+	innocent("alone");
+	for (i = 0; i < count; i++) {
+		pid[i] = child_fork();
+		if (pid[i] == 0)
+			greedy();
+	}
+	for (phase = 0; phase < PHASES && ok; phase++)
+		ok = all_have(phase, count);
+	tap_ok(ok, "each of %u processes takes all that it may get", count);
+	innocent("beside them");
+	innocent("beside them, again");
+	for (i = 0; i < count; i++)
+		kill(pid[i], SIGKILL);
+	for (i = 0; i < count; i++)
+		waitpid(pid[i], NULL, 0);
+	tap_ok(debugfs_objects_return_to(base, END_MS), "all of it is there again");
+	innocent("after them");
+	return tap_end();
+}
