@@ -23,6 +23,7 @@ pub(crate) mod vram;
 
 use core::ops::Deref;
 
+use kernel::dev_notice;
 use kernel::prelude::*;
 use kernel::sync::{Arc, SetOnce};
 
@@ -61,11 +62,26 @@ pub(crate) struct Memory {
     pub(crate) hw: Arc<Hardware>,
 }
 
+/// The VRAM of `hw` that can be used: what is behind its BAR, since the driver fills page tables there, and user space is told
+/// that it sees all of it.
+fn seen(hw: &Hardware) -> u64 {
+    let (all, seen) = (hw.vram_size, hw.vram_map.size());
+    if seen < all {
+        dev_notice!(
+            &*hw.dev,
+            "the BAR shows {} of {} MiB of VRAM: the rest is not used (resizable BAR may be off)\n",
+            seen >> 20,
+            all >> 20
+        );
+    }
+    all.min(seen)
+}
+
 impl Memory {
     /// All memory of `hw` free, and its GART on. ENOMEM; errors of the hardware.
     pub(crate) fn new(hw: &Arc<Hardware>) -> Result<Arc<Self>> {
         let (map, gmc, ledger) = (&hw.vram_map, &hw.gmc, &hw.ledger);
-        let vram = Vram::new(hw.vram_size, VRAM_RESERVED, map.size(), ledger.clone())?;
+        let vram = Vram::new(seen(hw), VRAM_RESERVED, ledger.clone())?;
         let gart = Gart::new(&vram, map, gmc, ledger, GART_START, GART_BYTES)?;
         gmc.enable_gart(gart.table(), GART_START, GART_BYTES)?;
         Arc::pin_init(

@@ -100,7 +100,7 @@ impl Gart {
         if size == 0 || (start | size) % PAGE_SIZE != 0 {
             return Err(EINVAL);
         }
-        let memory = vram.alloc_visible((size >> PAGE_SHIFT) * ENTRY_BYTES)?;
+        let memory = vram.alloc_table((size >> PAGE_SHIFT) * ENTRY_BYTES)?;
         let table = Arc::pin_init(
             pin_init!(Table {
                 spans <- new_mutex!(Spans::new(start..end)),

@@ -51,7 +51,6 @@ pub(crate) struct Vram {
     _reserved: Option<Pin<KBox<AllocatedBlocks>>>,
     buddy: GpuBuddy,
     reserved: u64,
-    visible: u64,
     /// Bytes of page tables.
     tables: Arc<Atomic<i64>>,
     ledger: Arc<Ledger>,
@@ -59,8 +58,8 @@ pub(crate) struct Vram {
 
 impl Vram {
     /// `size` bytes of VRAM, all free apart from the first `reserved`, whole pages, which somebody has for
-    /// good. The CPU reaches the first `visible`. `EINVAL` when there is less than a page, `ENOMEM`.
-    pub(crate) fn new(size: u64, reserved: u64, visible: u64, ledger: Arc<Ledger>) -> Result<Self> {
+    /// good. The CPU reaches all of it. `EINVAL` when there is less than a page, `ENOMEM`.
+    pub(crate) fn new(size: u64, reserved: u64, ledger: Arc<Ledger>) -> Result<Self> {
         let buddy = GpuBuddy::new(GpuBuddyParams {
             base_offset: 0,
             size: size / PAGE_SIZE as u64 * PAGE_SIZE as u64,
@@ -80,7 +79,6 @@ impl Vram {
         Ok(Self {
             _reserved: first,
             reserved,
-            visible: visible.min(buddy.size()),
             tables: Arc::new(Atomic::new(0), GFP_KERNEL)?,
             buddy,
             ledger,
@@ -90,11 +88,6 @@ impl Vram {
     /// All bytes.
     pub(crate) fn total(&self) -> u64 {
         self.buddy.size()
-    }
-
-    /// The bytes that the CPU reaches, from offset 0 on.
-    pub(crate) fn visible(&self) -> u64 {
-        self.visible
     }
 
     /// The bytes that are given out.
@@ -152,11 +145,11 @@ impl Vram {
         self.take(GpuBuddyAllocMode::TopDown, size, align, flags, None)
     }
 
-    /// `size` bytes in one run that the CPU reaches, rounded up to pages: tables that the driver writes.
-    pub(crate) fn alloc_visible(&self, size: u64) -> Result<VramBlocks> {
+    /// `size` bytes in one run, rounded up to pages: tables that the driver writes.
+    pub(crate) fn alloc_table(&self, size: u64) -> Result<VramBlocks> {
         // Searched from the start, while buffers come from the end: neither cuts up the other's part.
         self.take(
-            GpuBuddyAllocMode::Range(0..self.visible),
+            GpuBuddyAllocMode::Range(0..self.total()),
             size,
             PAGE_SIZE as u64,
             GpuBuddyAllocFlag::Contiguous.into(),

@@ -46,12 +46,12 @@ impl<D: Driver<Data = Arc<Memory>, File = File>> Ioctl<D> for Query {
             uapi::READ_MMR_REG => info.answer(&register(gpu, info)?),
             uapi::DEV_INFO => info.answer(&device(gpu)),
             uapi::VRAM_USAGE => info.answer(&gpu.vram.used()),
-            // All that is handed out may be visible: it is not told apart.
-            uapi::VIS_VRAM_USAGE => info.answer(&gpu.vram.used().min(gpu.vram.visible())),
+            // The CPU sees all of it.
+            uapi::VIS_VRAM_USAGE => info.answer(&gpu.vram.used()),
             uapi::GTT_USAGE => info.answer(&system_usage(gpu)),
             uapi::VRAM_GTT => info.answer(&VramGtt {
                 vram_size: gpu.vram.total(),
-                vram_cpu_accessible_size: gpu.vram.visible(),
+                vram_cpu_accessible_size: gpu.vram.total(),
                 gtt_size: account::system_limit(),
             }),
             uapi::MEMORY => info.answer(&memory(gpu)),
@@ -118,10 +118,10 @@ fn memory(gpu: &Memory) -> MemoryInfo {
         heap_usage: used.min(total),
         max_allocation: total / 4 * 3,
     };
-    let (total, visible, used) = (gpu.vram.total(), gpu.vram.visible(), gpu.vram.used());
+    let (total, used) = (gpu.vram.total(), gpu.vram.used());
     MemoryInfo {
         vram: heap(total, used),
-        cpu_accessible_vram: heap(visible, used),
+        cpu_accessible_vram: heap(total, used),
         gtt: heap(account::system_limit(), system_usage(gpu)),
     }
 }

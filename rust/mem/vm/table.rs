@@ -143,7 +143,7 @@ impl Table {
                 children,
                 next: None,
                 _hold: gpu.ledger.hold(Kind::PageTables, 1),
-                memory: gpu.vram.alloc_visible(TABLE_BYTES)?,
+                memory: gpu.vram.alloc_table(TABLE_BYTES)?,
                 _charge: charge,
             },
             GFP_KERNEL_ACCOUNT,

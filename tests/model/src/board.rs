@@ -13,6 +13,8 @@ const BLANK: u8 = 0xff;
 pub struct Board {
     /// Bytes of VRAM, a power of two.
     pub vram: u64,
+    /// How many of them are behind BAR0, a power of two.
+    pub bar0: u64,
     /// Contents of the flash chip; blank behind its end.
     pub rom: Vec<u8>,
     /// Nobody has started the PSP's secure OS.
@@ -24,6 +26,7 @@ impl Board {
     pub fn new(vram: u64) -> Board {
         Board {
             vram,
+            bar0: vram,
             ..Board::default()
         }
     }

@@ -3,7 +3,7 @@
 
 /// Bytes of configuration space.
 pub const SIZE: usize = 4096;
-/// BAR sizes other than BAR0's, which is that of VRAM.
+/// BAR sizes other than BAR0's, which is that of VRAM or less.
 pub const DOORBELL_SIZE: u64 = 2 << 20;
 /// Size of BAR5, the registers.
 pub const REGISTER_SIZE: u64 = 512 << 10;
@@ -22,8 +22,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// MI210 (1002:740f, revision 2) with `vram` bytes (a power of two) behind BAR0.
-    pub fn new(vram: u64) -> Config {
+    /// MI210 (1002:740f, revision 2) with `bar0` bytes (a power of two) of VRAM behind BAR0.
+    pub fn new(bar0: u64) -> Config {
         let mut config = Config {
             bytes: Box::new([0; SIZE]),
             writeable: Box::new([0; SIZE]),
@@ -35,7 +35,7 @@ impl Config {
         config.put16(0x06, 0x0010, 0);
         config.put32(0x08, 0x0380_0002, 0);
         config.put32(0x0c, 0, 0x0000_00ff);
-        config.bar(0, vram, PREFETCHABLE_64);
+        config.bar(0, bar0, PREFETCHABLE_64);
         config.bar(2, DOORBELL_SIZE, PREFETCHABLE_64);
         config.bar(5, REGISTER_SIZE, 0);
         config.put16(0x2c, 0x1002, 0);

@@ -79,6 +79,8 @@ const POSTED: u32 = 1 << 9;
 pub struct Gpu {
     /// Memory.
     pub bus: Bus,
+    /// Bytes of VRAM behind BAR0.
+    pub bar0: u64,
     /// Plain registers.
     pub regs: Store,
     /// Configuration space.
@@ -116,8 +118,9 @@ impl Gpu {
     ) -> std::io::Result<Gpu> {
         let gpu = Gpu {
             bus: Bus::new(board.vram)?,
+            bar0: board.bar0.min(board.vram),
             regs: Store::new(),
-            config: Mutex::new(Config::new(board.vram)),
+            config: Mutex::new(Config::new(board.bar0.min(board.vram))),
             msi: Msi::default(),
             nbio: Nbio::default(),
             grbm: Grbm::default(),
@@ -194,7 +197,7 @@ impl Gpu {
         }
         self.reset_registers();
         let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
-        *config = Config::new(self.bus.vram_size());
+        *config = Config::new(self.bar0);
         self.bus.set_master(false);
     }
 

@@ -11,10 +11,11 @@ use rkfd_model::gpu::Gpu;
 use rkfd_model::{control, server};
 
 const USAGE: &str = "\
-rkfd-model --socket PATH --control PATH [--vram SIZE] [--summary FILE] [--rom FILE] [--without-secure-os]
+rkfd-model --socket PATH --control PATH [--vram SIZE] [--bar0 SIZE] [--summary FILE] [--rom FILE] [--without-secure-os]
 
 Serves a gfx90a GPU over vfio-user at --socket until the client goes away, then prints a summary.
---vram takes a power of two of bytes with an optional suffix K, M or G (default 4G).
+--vram takes a power of two of bytes with an optional suffix K, M or G (default 4G); --bar0 how many of them the host sees
+(default: all).
 --rom is what the board's flash chip holds (default: blank). --without-secure-os: nobody has started the PSP's secure OS.
 Exit status: 0 when the client went away, 2 when the driver did what the hardware does not define.";
 
@@ -55,6 +56,7 @@ fn parse() -> Result<Command, lexopt::Error> {
     use lexopt::prelude::*;
     let (mut socket, mut control, mut summary) = (None, None, None);
     let mut board = Board::new(4 << 30);
+    let mut bar0 = None;
     let mut parser = lexopt::Parser::from_env();
     while let Some(arg) = parser.next()? {
         match arg {
@@ -62,6 +64,7 @@ fn parse() -> Result<Command, lexopt::Error> {
             Long("control") => control = Some(PathBuf::from(parser.value()?)),
             Long("summary") => summary = Some(PathBuf::from(parser.value()?)),
             Long("vram") => board.vram = size(&parser.value()?.string()?)?,
+            Long("bar0") => bar0 = Some(size(&parser.value()?.string()?)?),
             Long("rom") => {
                 let path = PathBuf::from(parser.value()?);
                 board.rom =
@@ -72,6 +75,7 @@ fn parse() -> Result<Command, lexopt::Error> {
             _ => return Err(arg.unexpected()),
         }
     }
+    board.bar0 = bar0.unwrap_or(board.vram);
     Ok(Command::Serve(Options {
         socket: socket.ok_or("--socket is missing")?,
         control: control.ok_or("--control is missing")?,

@@ -48,7 +48,7 @@ fn regions(gpu: &Gpu) -> Vec<ServerRegion> {
     (0..VFIO_PCI_NUM_REGIONS)
         .map(|index| {
             let size = match index {
-                VFIO_PCI_BAR0_REGION_INDEX => gpu.bus.vram_size(),
+                VFIO_PCI_BAR0_REGION_INDEX => gpu.bar0,
                 VFIO_PCI_BAR2_REGION_INDEX => config::DOORBELL_SIZE,
                 VFIO_PCI_BAR5_REGION_INDEX => config::REGISTER_SIZE,
                 VFIO_PCI_CONFIG_REGION_INDEX => config::SIZE as u64,
