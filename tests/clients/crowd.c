@@ -23,7 +23,7 @@
 #include "kfd_compute.h"
 #include "packets.h"
 
-#define CROWD		60u
+#define CROWD		16u
 #define MOST		2000u
 #define RING		4096u
 #define BYTES		(64u << 10)
@@ -34,11 +34,14 @@
 #define PLACES_VA	(1ull << 44)
 #define LARGE		(2ull << 20)
 
-/* What processes take, one kind after the other: all of them VRAM, then all of them system memory, and so on. */
-enum phase { QUEUES, VRAM, SYSTEM, TABLES, SMALL, PHASES };
+/* How many have compute queues, too: the place for their waves is 61 MiB of VRAM. */
+#define COMPUTE		8u
+
+/* What processes take, one kind after the other: all of them queues, then all of them page tables, and so on. */
+enum phase { QUEUES, TABLES, VRAM, SYSTEM, SMALL, PHASES };
 
 static const char *const phase_name[PHASES] = {
-	"queues", "VRAM", "system memory", "page tables", "small things",
+	"queues", "page tables", "VRAM", "system memory", "small things",
 };
 
 /* Shared by all. */
@@ -74,7 +77,7 @@ static uint64_t take_memory(const struct kfd_dev *dev, uint32_t flags, uint64_t 
 }
 
 /* Queues of both kinds on one set of buffers, until there are no more. The first one waits for ever. */
-static uint64_t take_queues(const struct kfd_dev *dev)
+static uint64_t take_queues(const struct kfd_dev *dev, unsigned int who)
 {
 	static struct kfd_queue first;
 	struct kfd_ioctl_create_queue_args args;
@@ -89,8 +92,7 @@ static uint64_t take_queues(const struct kfd_dev *dev)
 	count++;
 	sdma_wait_memory(&p, (uintptr_t)first.pointers.cpu + KFD_QUEUE_FENCE + 64, 1);
 	kfd_queue_submit(&first, p.dwords, p.count);
-	/* Half of them compute queues, where there is a place for waves. */
-	if (!kfd_save_create(dev, &save) &&
+	if (who < COMPUTE && !kfd_save_create(dev, &save) &&
 	    !kfd_compute_prepare(dev, &compute, &save, false, RING, &args))
 		for (; count < 64 && !err; count += !err)
 			err = kfd_ioctl(dev->fd, AMDKFD_IOC_CREATE_QUEUE, &args);
@@ -136,11 +138,11 @@ static uint64_t take_small(const struct kfd_dev *dev)
 	return count;
 }
 
-static uint64_t take(const struct kfd_dev *dev, enum phase phase)
+static uint64_t take(const struct kfd_dev *dev, enum phase phase, unsigned int who)
 {
 	switch (phase) {
 	case QUEUES:
-		return take_queues(dev);
+		return take_queues(dev, who);
 	case VRAM:
 		return take_memory(dev, KFD_ALLOC_VRAM, GPU_VA);
 	case SYSTEM:
@@ -153,7 +155,7 @@ static uint64_t take(const struct kfd_dev *dev, enum phase phase)
 }
 
 /* One of the crowd. */
-static void greedy(void)
+static void greedy(unsigned int who)
 {
 	struct kfd_dev dev;
 	unsigned int phase;
@@ -165,7 +167,7 @@ static void greedy(void)
 		while (shared->phase < phase)
 			usleep(20000);
 		if (!err)
-			__atomic_add_fetch(&shared->taken[phase], take(&dev, phase),
+			__atomic_add_fetch(&shared->taken[phase], take(&dev, phase, who),
 					   __ATOMIC_SEQ_CST);
 		__atomic_add_fetch(&shared->done, 1, __ATOMIC_SEQ_CST);
 	}
@@ -274,7 +276,7 @@ int main(int argc, char **argv)
 {
 	const struct rlimit files = { 16384, 16384 };
 	const char *many = argc > 1 ? argv[1] : getenv("RKFD_CROWD");
-	unsigned int count = many ? (unsigned int)atoi(many) : work(CROWD, 12), i;
+	unsigned int count = many ? (unsigned int)atoi(many) : work(CROWD, 6), i;
 	static pid_t pid[MOST];
 	char base[OBJECTS_SIZE];
 	unsigned int phase;
@@ -292,7 +294,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < count; i++) {
 		pid[i] = child_fork();
 		if (pid[i] == 0)
-			greedy();
+			greedy(i);
 	}
 	for (phase = 0; phase < PHASES && ok; phase++)
 		ok = all_have(phase, count);
