@@ -30,7 +30,7 @@
 //!   error), a register write below the read pointer is an error. A doorbell during MINOR_PTR_UPDATE counts when that ends. A packet
 //!   whose end is past the write pointer waits. A 64-bit doorbell stored as two halves acts on the high one.
 //! - *Turns*: a queue runs for up to 200 us or until it polls or is empty; RLC queues only run with
-//!   AUTO_CTXSW. F32_CNTL.HALT is set out of reset.
+//!   AUTO_CTXSW, and with their doorbell enabled: what is left with RB_ENABLE alone does not. F32_CNTL.HALT is set out of reset.
 //! - *FILL* repeats the four bytes of its data from the first byte on, whatever the fill size.
 //! - *PTEPDE_COPY and RMW* change the bits of the mask only.
 //! - *TIMESTAMP* counts the 100 MHz reference clock; SET moves the engine's own count, GET reads it.

@@ -103,7 +103,8 @@ impl Nbio {
         match route(&gpu.regs, byte) {
             Route::Ih => self.ih(gpu, byte, value as u32),
             Route::Sdma(engine) => {
-                if gpu.sdma[engine].doorbell((byte / 4) as u32, value)? {
+                let index = (byte / 4) as u32;
+                if gpu.sdma[engine].doorbell(index, value)? || gpu.cp.sdma_doorbell(index) {
                     gpu.summary.doorbells_sdma.bump();
                 } else {
                     gpu.summary.doorbells_unattached.bump();

@@ -11,7 +11,7 @@ use crate::gpu::Gpu;
 use crate::hub::HubId;
 use crate::regs::athub::{self, atc_vmid0_pasid_mapping as mapping};
 use crate::regs::gc::{self, rlc_cp_schedulers as schedulers};
-use crate::regs::Field;
+use crate::regs::{Field, SDMA_ENGINES};
 use crate::tlb::Scope;
 
 const INVALIDATE_TLBS: u32 = 0x98;
@@ -70,10 +70,16 @@ pub fn map_queue(words: &[u32]) -> std::result::Result<MapQueue, &'static str> {
     if Field::new(31, 29).get(control) != 1 {
         return Err("MAP_QUEUES: num_queues is not 1");
     }
-    let engine = match Field::new(28, 26).get(control) {
-        0 => Engine::Compute,
-        1 => Engine::Hiq,
-        _ => return Err("MAP_QUEUES: only compute queues are mapped"),
+    // extended_engine_sel, engine_sel.
+    let engine = match (
+        Field::new(3, 2).get(control),
+        Field::new(28, 26).get(control) as usize,
+    ) {
+        (0, 0) => Engine::Compute,
+        (0, 1) => Engine::Hiq,
+        (0, n @ 2..=3) => Engine::Sdma(n - 2),
+        (1, n) if n < SDMA_ENGINES => Engine::Sdma(n),
+        _ => return Err("MAP_QUEUES: there is no such engine"),
     };
     let given = Field::new(5, 4).get(control) == 0;
     let slot = Slot::new(
@@ -160,7 +166,7 @@ impl Executor<'_> {
     fn unmap(&self, role: Role, words: &[u32]) -> Outcome {
         let control = words[1];
         if Field::new(28, 26).get(control) > 1 {
-            return wrong("UNMAP_QUEUES: only compute queues are unmapped");
+            return wrong("UNMAP_QUEUES: the engine is not the compute engine");
         }
         let doorbell = |at: usize| Field::new(27, 2).get(words[at]);
         let targets = match Field::new(5, 4).get(control) {

@@ -241,7 +241,7 @@ impl Cp {
         let due = state
             .list
             .as_ref()
-            .and_then(|list| list.due(&state.hqds, now));
+            .and_then(|list| list.due(gpu, &state.hqds, now));
         match due {
             Some(at) if at <= now => return Choice::Schedule(state),
             Some(at) => next = Some(next.map_or(at, |next| next.min(at))),
@@ -320,6 +320,9 @@ impl Cp {
         let Some(slot) = map.slot else {
             return Ok(Err("MAP_QUEUES outside of a runlist says no slot"));
         };
+        if matches!(map.engine, Engine::Sdma(_)) {
+            return Ok(Err("MAP_QUEUES of an SDMA queue outside of a runlist"));
+        }
         if state.hqds[slot.index()].is_active() {
             return Ok(Err("MAP_QUEUES: the slot is in use"));
         }

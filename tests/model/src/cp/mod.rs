@@ -49,7 +49,7 @@
 //! - *KIQ and HIQ*: the KIQ is the queue that RLC_CP_SCHEDULERS.scheduler0 names, the HIQ the one in
 //!   scheduler1 or the one that the KIQ maps with engine 1. Only they have the packets of schedulers, and
 //!   must be of VMID 0. What is wrong with one of these is an error of the driver. MAP_QUEUES outside of a
-//!   runlist needs a given slot, SDMA queues are not mapped. Loading reads the MQD's dwords 128 to 183, takes
+//!   runlist needs a given slot, and is not of an SDMA queue. Loading reads the MQD's dwords 128 to 183, takes
 //!   doorbell and write-pointer address from the packet, sets DOORBELL_EN and reads the write pointer once.
 //! - *RUN_LIST* takes the queues of the list before off, as UNMAP_QUEUES does, then gives VMIDs (lowest
 //!   first) and slots (across the pipes) of the HIQ's SET_RESOURCES. A VMID that a process gets has its
@@ -58,6 +58,10 @@
 //!   the list has to end in a chained RUN_LIST to its start, and queues take turns of the shortest quantum of
 //!   MAP_PROCESS (ms): who has had fewest packets done comes first. A turn ends early when nobody on the
 //!   hardware has packets that do not wait. Who has nothing to do waits for its doorbell.
+//! - *SDMA queues of a runlist* get the first RLC queue of their engine that is free: dwords 0 to 31 of the MQD, VMID,
+//!   doorbell and write-pointer address from the packet. They leave after the packet at hand, also within an indirect
+//!   buffer; read and write pointer, the place in the buffer and why the queue is halted go to the MQD (dwords 3 to 6,
+//!   11 to 15, 17), and are taken up from there. A list of more SDMA queues than there are RLC queues is refused.
 //! - *UNMAP_QUEUES* takes its queues out of the list too. One that hangs is waited for: after the latency of
 //!   SET_RESOURCES (at least 100 ms) the dword index of its doorbell goes to dword 240 of the MQD of the
 //!   queue with the packet; the scheduler goes on when it is off by registers as above. With action 1 (reset)

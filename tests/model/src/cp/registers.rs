@@ -144,4 +144,19 @@ impl Cp {
         }
         Ok(known)
     }
+
+    /// A doorbell at dword `index` that no SDMA queue listens to; false if none of the runlist waits for its turn
+    /// with it either.
+    pub fn sdma_doorbell(&self, index: u32) -> bool {
+        let _access = self.access();
+        let known = self
+            .state()
+            .list
+            .as_mut()
+            .is_some_and(|list| list.ring(index));
+        if known {
+            self.work.notify_all();
+        }
+        known
+    }
 }

@@ -11,7 +11,8 @@ use super::{mqd, process, Slot};
 use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::regs::gc::{self, cp_hqd_pq_doorbell_control as doorbell};
-use crate::regs::Field;
+use crate::regs::{Field, SDMA_ENGINES};
+use crate::sdma;
 
 pub use super::process::Process;
 
@@ -46,6 +47,8 @@ pub enum Engine {
     Compute,
     /// The same, and it becomes the HIQ.
     Hiq,
+    /// An SDMA engine.
+    Sdma(usize),
 }
 
 /// MAP_QUEUES.
@@ -91,12 +94,73 @@ pub struct Unmap {
     pub by: Slot,
 }
 
+/// Where a queue of a runlist is, and which load of that place it is.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Hqd(Slot, u64),
+    Sdma(usize, sdma::Place),
+}
+
+impl Place {
+    /// Whether the queue is still there.
+    fn is_loaded(self, gpu: &Gpu, hqds: &[Hqd]) -> bool {
+        match self {
+            Place::Hqd(slot, load) => hqds[slot.index()].is_loaded(load),
+            Place::Sdma(engine, place) => gpu.sdma[engine].is_mapped(place),
+        }
+    }
+
+    /// Whether there is something left to do.
+    fn has_work(self, gpu: &Gpu, hqds: &[Hqd]) -> bool {
+        match self {
+            Place::Hqd(slot, _) => hqds[slot.index()].has_work(),
+            Place::Sdma(engine, place) => gpu.sdma[engine].is_busy(place),
+        }
+    }
+
+    /// Whether there are packets that do not wait.
+    fn is_busy(self, gpu: &Gpu, hqds: &[Hqd]) -> bool {
+        match self {
+            Place::Hqd(slot, _) => hqds[slot.index()].is_busy(),
+            Place::Sdma(..) => self.has_work(gpu, hqds),
+        }
+    }
+
+    fn is_hung(self, hqds: &[Hqd]) -> bool {
+        matches!(self, Place::Hqd(slot, _) if hqds[slot.index()].is_hung())
+    }
+
+    /// Packets done; of an SDMA queue nobody counts them.
+    fn packets(self, hqds: &[Hqd]) -> u64 {
+        match self {
+            Place::Hqd(slot, _) => hqds[slot.index()].packets(),
+            Place::Sdma(..) => 0,
+        }
+    }
+}
+
+/// Free places.
+struct Room {
+    compute: usize,
+    sdma: [usize; SDMA_ENGINES],
+}
+
+impl Room {
+    /// Those of an engine.
+    fn of(&mut self, engine: Engine) -> &mut usize {
+        match engine {
+            Engine::Compute | Engine::Hiq => &mut self.compute,
+            Engine::Sdma(n) => &mut self.sdma[n],
+        }
+    }
+}
+
 /// A queue of a runlist.
 pub struct Entry {
     process: usize,
     map: MapQueue,
-    /// Where it is, and which load of that HQD it is.
-    place: Option<(Slot, u64)>,
+    /// Where it is.
+    place: Option<Place>,
     /// Since when it has wanted a turn.
     wants: Option<Instant>,
     /// The driver took it off by register.
@@ -163,8 +227,8 @@ impl Runlist {
                     if list.processes.is_empty() {
                         return Err("runlist: MAP_QUEUES before MAP_PROCESS");
                     }
-                    if map.engine != Engine::Compute || map.slot.is_some() {
-                        return Err("runlist: MAP_QUEUES is not of a compute queue in any slot");
+                    if map.engine == Engine::Hiq || map.slot.is_some() {
+                        return Err("runlist: MAP_QUEUES is of the HIQ, or of a given slot");
                     }
                     list.entries.push(Entry {
                         process: list.processes.len() - 1,
@@ -214,19 +278,18 @@ impl Runlist {
     }
 
     /// When the next turn begins, if a queue wants one.
-    pub fn due(&self, hqds: &[Hqd], now: Instant) -> Option<Instant> {
+    pub fn due(&self, gpu: &Gpu, hqds: &[Hqd], now: Instant) -> Option<Instant> {
         let waits = |entry: &Entry| entry.place.is_none() && entry.wants.is_some() && !entry.lost;
         if !self.entries.iter().any(waits) {
             return None;
         }
         let end = self.turn_end.unwrap_or(now);
         let mapped = || self.entries.iter().filter_map(|entry| entry.place);
-        let hqd = |slot: Slot| &hqds[slot.index()];
-        if self.stuck || mapped().any(|(slot, _)| hqd(slot).is_busy()) {
+        if self.stuck || mapped().any(|place| place.is_busy(gpu, hqds)) {
             return Some(end);
         }
         let short = self.turn_begin.map_or(now, |begin| begin + SHORT_TURN);
-        if mapped().any(|(slot, _)| hqd(slot).has_work()) {
+        if mapped().any(|place| place.has_work(gpu, hqds)) {
             return Some(end.min(short));
         }
         Some(now)
@@ -256,20 +319,19 @@ impl State {
 
     fn rotate(&mut self, gpu: &Gpu, list: &mut Runlist, now: Instant) -> Result<()> {
         for entry in &mut list.entries {
-            if let Some((slot, generation)) = entry.place {
-                if !self.hqds[slot.index()].is_loaded(generation) {
+            if let Some(place) = entry.place {
+                if !place.is_loaded(gpu, &self.hqds) {
                     entry.place = None;
                     entry.lost = true;
                 }
             }
         }
-        let chosen = self.choose_entries(list);
+        let chosen = self.choose_entries(gpu, list);
         for (n, entry) in list.entries.iter_mut().enumerate() {
-            if let (Some((slot, _)), false) = (entry.place, chosen.contains(&n)) {
-                let hqd = &self.hqds[slot.index()];
-                let work = hqd.has_work();
-                let done = hqd.packets();
-                if !self.take_off(gpu, slot)? {
+            if let (Some(place), false) = (entry.place, chosen.contains(&n)) {
+                let work = place.has_work(gpu, &self.hqds);
+                let done = place.packets(&self.hqds);
+                if !self.leave(gpu, place, &entry.map)? {
                     continue;
                 }
                 gpu.summary.cp_switches.bump();
@@ -287,7 +349,10 @@ impl State {
         list.stuck = true;
         for n in chosen {
             let entry = &mut list.entries[n];
-            if entry.place.is_some() {
+            if let Some(place) = entry.place {
+                if let Place::Sdma(engine, place) = place {
+                    gpu.sdma[engine].keep(place);
+                }
                 continue;
             }
             let process = &mut list.processes[entry.process];
@@ -302,11 +367,10 @@ impl State {
                     None => continue,
                 },
             };
-            let Some(slot) = self.free_slot() else {
+            let Some(place) = self.enter(gpu, &entry.map, vmid)? else {
                 continue;
             };
-            let generation = self.load(gpu, slot, &entry.map, vmid)?;
-            entry.place = Some((slot, generation));
+            entry.place = Some(place);
             entry.wants = None;
             list.stuck = false;
         }
@@ -315,13 +379,57 @@ impl State {
         Ok(())
     }
 
+    /// Puts a queue on the hardware, if there is a place for it.
+    fn enter(&mut self, gpu: &Gpu, map: &MapQueue, vmid: u8) -> Result<Option<Place>> {
+        let Engine::Sdma(engine) = map.engine else {
+            let Some(slot) = self.free_slot() else {
+                return Ok(None);
+            };
+            let load = self.load(gpu, slot, map, vmid)?;
+            return Ok(Some(Place::Hqd(slot, load)));
+        };
+        let mapping = sdma::Mapping {
+            mqd: map.mqd,
+            vmid,
+            doorbell: map.doorbell,
+            wptr: map.wptr,
+        };
+        let place = gpu.sdma[engine].map(gpu, &mapping)?;
+        Ok(place.map(|place| {
+            gpu.summary.cp_loads.bump();
+            Place::Sdma(engine, place)
+        }))
+    }
+
+    /// Takes a queue off the hardware. False: it hangs, or the packet at hand goes on.
+    fn leave(&mut self, gpu: &Gpu, place: Place, map: &MapQueue) -> Result<bool> {
+        match place {
+            Place::Hqd(slot, _) => self.take_off(gpu, slot),
+            Place::Sdma(engine, place) => {
+                let gone = gpu.sdma[engine].unmap(gpu, place, map.mqd)?;
+                if gone {
+                    gpu.summary.cp_dequeues.bump();
+                }
+                Ok(gone)
+            }
+        }
+    }
+
+    /// Free places of all engines.
+    fn room(&self, gpu: &Gpu) -> Room {
+        Room {
+            compute: self.free_slots().count(),
+            sdma: std::array::from_fn(|n| gpu.sdma[n].free_queues()),
+        }
+    }
+
     /// The entries that are to be on the hardware.
-    fn choose_entries(&self, list: &Runlist) -> Vec<usize> {
+    fn choose_entries(&self, gpu: &Gpu, list: &Runlist) -> Vec<usize> {
         let mut order: Vec<(Rank, usize)> = Vec::new();
         for (n, entry) in list.entries.iter().enumerate().filter(|(_, e)| !e.lost) {
             let rank = match (entry.place, entry.wants) {
-                (Some((slot, _)), _) if self.hqds[slot.index()].is_hung() => Rank::Hung,
-                (Some((slot, _)), _) if self.hqds[slot.index()].has_work() => Rank::Runs,
+                (Some(place), _) if place.is_hung(&self.hqds) => Rank::Hung,
+                (Some(place), _) if place.has_work(gpu, &self.hqds) => Rank::Runs,
                 (Some(_), _) => Rank::Idle,
                 (None, Some(since)) => Rank::Wants(entry.served, since),
                 (None, None) => Rank::Absent,
@@ -329,8 +437,10 @@ impl State {
             order.push((rank, n));
         }
         order.sort();
-        let own = list.entries.iter().filter(|entry| entry.place.is_some());
-        let room = own.count() + self.free_slots().count();
+        let mut room = self.room(gpu);
+        for entry in list.entries.iter().filter(|entry| entry.place.is_some()) {
+            *room.of(entry.map.engine) += 1;
+        }
         let at_once = match list.at_once {
             0 => usize::MAX,
             n => n,
@@ -340,8 +450,9 @@ impl State {
         let mut chosen = Vec::new();
         for (_, n) in order {
             let process = list.entries[n].process;
-            if chosen.len() == room {
-                break;
+            let left = room.of(list.entries[n].map.engine);
+            if *left == 0 {
+                continue;
             }
             if !processes.contains(&process) {
                 if processes.len() == vmids {
@@ -349,6 +460,7 @@ impl State {
                 }
                 processes.push(process);
             }
+            *left -= 1;
             chosen.push(n);
         }
         chosen
@@ -432,17 +544,14 @@ impl State {
                 left.push(entry);
                 continue;
             }
-            let Some((slot, generation)) = entry.place else {
+            let loaded = |place: &Place| place.is_loaded(gpu, &self.hqds);
+            let Some(place) = entry.place.filter(loaded) else {
                 continue;
             };
-            let hqd = &mut self.hqds[slot.index()];
-            if !hqd.is_loaded(generation) {
-                continue;
+            if let (Place::Hqd(slot, _), true) = (place, unmap.reset) {
+                self.hqds[slot.index()].unhang();
             }
-            if unmap.reset {
-                hqd.unhang();
-            }
-            if !self.take_off(gpu, slot)? {
+            if !self.leave(gpu, place, &entry.map)? {
                 gone = false;
                 left.push(entry);
             }
@@ -460,12 +569,24 @@ impl State {
         list: Runlist,
         now: Instant,
     ) -> Result<std::result::Result<(), &'static str>> {
-        let room = self.free_slots().count();
+        let mut room = self.room(gpu);
         let vmids = self.resources.vmids.count_ones() as usize;
-        if !list.entries.is_empty() && (room == 0 || vmids == 0) {
+        let of_compute = |entry: &Entry| entry.map.engine == Engine::Compute;
+        let compute = list.entries.iter().any(of_compute);
+        if compute && room.compute == 0 || !list.entries.is_empty() && vmids == 0 {
             return Ok(Err("RUN_LIST without SET_RESOURCES"));
         }
-        if !list.repeats && (list.entries.len() > room || list.processes.len() > vmids) {
+        let mut fits = list.processes.len() <= vmids;
+        for entry in &list.entries {
+            match room.of(entry.map.engine) {
+                0 if !of_compute(entry) => {
+                    return Ok(Err("more SDMA queues than the engine has RLC queues"));
+                }
+                0 => fits = false,
+                left => *left -= 1,
+            }
+        }
+        if !list.repeats && !fits {
             return Ok(Err(
                 "the runlist does not fit and is not chained to its start",
             ));

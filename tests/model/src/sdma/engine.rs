@@ -21,8 +21,8 @@ const SLICE: Duration = Duration::from_micros(200);
 /// How often a packet that stands in a halted engine looks whether that goes on.
 const HALTED_LOOK: Duration = Duration::from_millis(1);
 
-struct State {
-    queues: [Queue; QUEUES],
+pub(super) struct State {
+    pub(super) queues: [Queue; QUEUES],
     current: usize,
     slice_end: Option<Instant>,
     paused: bool,
@@ -33,7 +33,7 @@ pub struct Engine {
     number: usize,
     state: Mutex<State>,
     /// Something changed that may give the engine work.
-    work: Condvar,
+    pub(super) work: Condvar,
     /// A packet ended.
     quiet: Condvar,
     fail_copy: AtomicBool,
@@ -51,7 +51,7 @@ impl Engine {
         Engine {
             number,
             state: Mutex::new(State {
-                queues: std::array::from_fn(|_| Queue::new()),
+                queues: std::array::from_fn(|n| Queue::new(n != 0)),
                 current: 0,
                 slice_end: None,
                 paused: false,
@@ -84,7 +84,7 @@ impl Engine {
         Reg(reg.0 - SDMA_BASE[0] + SDMA_BASE[self.number])
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -159,7 +159,7 @@ impl Engine {
         self.lose_packet();
         self.pause();
         let mut state = self.state();
-        state.queues = std::array::from_fn(|_| Queue::new());
+        state.queues = std::array::from_fn(|n| Queue::new(n != 0));
         state.current = 0;
         state.paused = false;
         self.time_offset.store(0, Ordering::Relaxed);

@@ -62,15 +62,16 @@ pub struct Executor<'a> {
     resets: u64,
 }
 
-fn cid(engine: &Engine) -> u32 {
-    CID_SDMA0 + engine.number() as u32
+/// An address space as the engine uses it.
+pub(super) fn address_space<'a>(gpu: &'a Gpu, engine: &Engine, vmid: u8) -> Vm<'a> {
+    Vm::new(gpu, HubId::Mm, vmid, CID_SDMA0 + engine.number() as u32)
 }
 
 impl<'a> Executor<'a> {
     /// For the queue that `job` describes.
     pub fn new(gpu: &'a Gpu, engine: &'a Engine, job: &'a mut Job) -> Executor<'a> {
         let vmid = job.ib.map_or(job.vmid, |ib| ib.vmid);
-        let vm = Vm::new(gpu, HubId::Mm, vmid, cid(engine));
+        let vm = address_space(gpu, engine, vmid);
         Executor {
             gpu,
             engine,
@@ -177,7 +178,7 @@ impl<'a> Executor<'a> {
         let Some(target) = self.job.writeback else {
             return Ok(());
         };
-        let ring = Vm::new(self.gpu, HubId::Mm, self.job.vmid, cid(self.engine));
+        let ring = address_space(self.gpu, self.engine, self.job.vmid);
         if target % 8 == 0 {
             ring.store64s(target, &[self.job.rptr])
         } else {

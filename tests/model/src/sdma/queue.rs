@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::mqd::{self, dword};
 use crate::error::Result;
 use crate::indirect::Ib;
 use crate::regs::sdma::{
@@ -29,6 +30,16 @@ pub enum Exception {
     Fetch = 3,
     /// The doorbell's value cannot be a write pointer of this ring.
     Doorbell = 4,
+}
+
+impl Exception {
+    /// The exception with that number.
+    fn of(number: u32) -> Option<Exception> {
+        use Exception::*;
+        [Packet, PollTimeout, Fetch, Doorbell]
+            .into_iter()
+            .find(|&exception| exception as u32 == number)
+    }
 }
 
 /// A packet that waits for something.
@@ -67,6 +78,13 @@ pub struct Job {
 
 /// The queue's registers and state.
 pub struct Queue {
+    /// An RLC queue, not the kernel's ring.
+    is_rlc: bool,
+    /// Which load of an MQD is there, while it is, and how many there were.
+    load: Option<u64>,
+    loads: u64,
+    /// It is to be unloaded when the packet at hand has ended.
+    leaving: bool,
     regs: [u32; SDMA_QUEUE_STRIDE as usize],
     rptr: u64,
     wptr: u64,
@@ -87,8 +105,12 @@ const fn at(reg: Reg) -> usize {
 
 impl Queue {
     /// Out of reset.
-    pub fn new() -> Queue {
+    pub fn new(is_rlc: bool) -> Queue {
         Queue {
+            is_rlc,
+            load: None,
+            loads: 0,
+            leaving: false,
             regs: [0; SDMA_QUEUE_STRIDE as usize],
             rptr: 0,
             wptr: 0,
@@ -118,9 +140,125 @@ impl Queue {
         self.executing
     }
 
+    /// RLC queues get turns by their doorbells: one that listens to none does not run, enabled or not.
+    fn is_scheduled(&self) -> bool {
+        !self.is_rlc || gfx_doorbell::ENABLE.is_set(self.reg(sdma::GFX_DOORBELL))
+    }
+
     fn has_work(&self) -> bool {
         let more = self.wptr > self.rptr && self.starved != Some(self.wptr) && !self.minor();
-        self.enabled() && self.exception.is_none() && (self.ib.is_some() || more)
+        self.enabled()
+            && self.is_scheduled()
+            && !self.leaving
+            && self.exception.is_none()
+            && (self.ib.is_some() || more)
+    }
+
+    /// Whether nothing is there.
+    pub fn is_free(&self) -> bool {
+        !(self.executing || self.enabled() && self.is_scheduled())
+    }
+
+    /// Whether that load is there.
+    pub fn is_loaded(&self, load: u64) -> bool {
+        self.load == Some(load)
+    }
+
+    /// Whether it has packets, or is in the middle of one.
+    pub fn is_busy(&self) -> bool {
+        self.executing || self.has_work()
+    }
+
+    /// Loads the queue of an MQD and starts it: which load that is. Its write pointer is the greater of the MQD's and
+    /// `wptr`.
+    pub fn load(
+        &mut self,
+        mqd: &[u32; mqd::DWORDS],
+        vmid: u8,
+        doorbell: u32,
+        wptr: u64,
+    ) -> std::result::Result<u64, &'static str> {
+        let wide = |lo: usize| u64::from(mqd[lo]) | u64::from(mqd[lo + 1]) << 32;
+        if vmid == 0 {
+            return Err("an SDMA queue of VMID 0");
+        }
+        if gfx_rb_aql_cntl::AQL_ENABLE.is_set(mqd[dword::RB_AQL_CNTL]) {
+            return Err("AQL packets are not modelled");
+        }
+        if wide(dword::RB_BASE) == 0 {
+            return Err("the ring is at 0");
+        }
+        let loads = self.loads + 1;
+        *self = Queue {
+            loads,
+            load: Some(loads),
+            ..Queue::new(self.is_rlc)
+        };
+        let control = gfx_rb_cntl::RB_VMID.put(mqd[dword::RB_CNTL], vmid.into());
+        for (reg, value) in [
+            (sdma::GFX_RB_CNTL, gfx_rb_cntl::RB_ENABLE.put(control, 1)),
+            (sdma::GFX_RB_BASE, mqd[dword::RB_BASE]),
+            (sdma::GFX_RB_BASE_HI, mqd[dword::RB_BASE + 1]),
+            (sdma::GFX_RB_RPTR_ADDR_LO, mqd[dword::RB_RPTR_ADDR_LO]),
+            (sdma::GFX_RB_RPTR_ADDR_HI, mqd[dword::RB_RPTR_ADDR_HI]),
+            (
+                sdma::GFX_IB_CNTL,
+                gfx_ib_cntl::IB_ENABLE.put(mqd[dword::IB_CNTL], 1),
+            ),
+            (
+                sdma::GFX_DOORBELL_OFFSET,
+                gfx_doorbell_offset::OFFSET.of(doorbell),
+            ),
+            (sdma::GFX_DOORBELL, gfx_doorbell::ENABLE.of(1)),
+        ] {
+            self.regs[at(reg)] = value;
+        }
+        self.rptr = wide(dword::RB_RPTR) & !3;
+        self.wptr = wide(dword::RB_WPTR).max(wptr).max(self.rptr) & !3;
+        self.exception = Exception::of(status::EXCEPTION.get(mqd[dword::CONTEXT_STATUS]));
+        self.ib = (mqd[dword::IB_SIZE] != 0).then(|| Ib {
+            base: wide(dword::IB_BASE),
+            vmid,
+            dwords: mqd[dword::IB_SIZE].into(),
+            at: mqd[dword::IB_RPTR].into(),
+        });
+        // A buffer that is at its end would never leave.
+        self.ib = self.ib.filter(|ib| ib.at < ib.dwords);
+        Ok(loads)
+    }
+
+    /// Nothing more is begun. False: the packet at hand has not ended.
+    pub fn leave(&mut self) -> bool {
+        self.leaving = true;
+        !self.executing
+    }
+
+    /// It goes on after all.
+    pub fn stay(&mut self) {
+        self.leaving = false;
+    }
+
+    /// Takes the queue off: dwords of its MQD, and what goes there.
+    pub fn unload(&mut self) -> [(usize, u32); 9] {
+        let ib = self.ib.filter(|_| self.exception.is_none());
+        let (base, dwords, position) = ib.map_or((0, 0, 0), |ib| (ib.base, ib.dwords, ib.at));
+        let context = self.exception.map_or(0, |code| code as u32);
+        let saved = [
+            (dword::RB_RPTR, self.rptr as u32),
+            (dword::RB_RPTR + 1, (self.rptr >> 32) as u32),
+            (dword::RB_WPTR, self.wptr as u32),
+            (dword::RB_WPTR + 1, (self.wptr >> 32) as u32),
+            (dword::IB_RPTR, position as u32),
+            (dword::IB_BASE, base as u32),
+            (dword::IB_BASE + 1, (base >> 32) as u32),
+            (dword::IB_SIZE, dwords as u32),
+            (dword::CONTEXT_STATUS, status::EXCEPTION.of(context)),
+        ];
+        *self = Queue {
+            loads: self.loads,
+            ..Queue::new(self.is_rlc)
+        };
+        saved
     }
 
     /// When the queue can go on, or None if it needs a doorbell or register write first.

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use super::rig::*;
 use crate::control::command;
-use crate::regs::sdma::{self, f32_cntl, gfx_context_status as status, CNTL, F32_CNTL};
+use crate::regs::sdma::{
+    self, f32_cntl, gfx_context_status as status, gfx_doorbell, CNTL, F32_CNTL,
+};
 use crate::regs::{nbio, SDMA_BASE};
 
 const VA: u64 = 0x1_0000_0000;
@@ -243,9 +245,27 @@ fn a_queue_can_be_taken_off_in_the_middle_of_a_poll() {
     rig.set_queue(&moved, sdma::GFX_MINOR_PTR_UPDATE, 1);
     rig.set_queue(&moved, sdma::GFX_RB_WPTR, ring.wptr as u32);
     rig.set_queue(&moved, sdma::GFX_MINOR_PTR_UPDATE, 0);
+    rig.set_queue(&moved, sdma::GFX_DOORBELL, gfx_doorbell::ENABLE.of(1));
     rig.enable(&moved, true);
     rig.poke(vram(AT), &[1]);
     eventually("resumed", || rig.peek32(vram(AT + 8)) == 1);
+}
+
+#[test]
+fn an_enabled_queue_without_a_doorbell_does_not_run() {
+    let mut rig = Rig::new();
+    rig.map_large(8, VA, 0, RW);
+    let mut ring = rig.ring(0, 1, 8);
+    rig.enable(&ring, false);
+    rig.submit(&mut ring, &fence(VA + AT, 1));
+    rig.set_queue(&ring, sdma::GFX_DOORBELL, 0);
+    rig.enable(&ring, true);
+    rig.drain(0).unwrap();
+    assert!(idle(&rig, &ring));
+    assert_eq!(rig.rptr(&ring), 0);
+    rig.set_queue(&ring, sdma::GFX_DOORBELL, gfx_doorbell::ENABLE.of(1));
+    rig.drain(0).unwrap();
+    assert_eq!(rig.peek32(vram(AT)), 1);
 }
 
 #[test]
