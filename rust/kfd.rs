@@ -176,13 +176,13 @@ impl Plugged {
     pub(crate) fn new(gpu: &Arc<Gpu>, drm: &ARef<DrmDevice>, atomics: bool) -> Result<Self> {
         let kfd = Kfd::instance()?;
         let facts = GpuFacts {
-            asic: gpu.asic,
-            id: gpu.id,
-            domain: gpu.domain,
-            location: gpu.location,
+            asic: gpu.hw.asic,
+            id: gpu.hw.id,
+            domain: gpu.hw.domain,
+            location: gpu.hw.location,
             render_minor: drm.render_minor().ok_or(ENODEV)?,
-            vram: gpu.vram.total(),
-            revision: gpu.revision,
+            vram: gpu.memory.vram.total(),
+            revision: gpu.hw.revision,
             atomics,
         };
         kfd.add(Node {

@@ -54,7 +54,7 @@ impl CharFile for KfdFile {
     /// The memory of the process, GPU by GPU, in the format and under the client number of its render files.
     fn show_fdinfo(file: ArcBorrow<'_, Self>, out: &SeqFile) {
         file.process.for_each_client(|gpu, id, client| {
-            let name = gpu.dev.name();
+            let name = gpu.hw.dev.name();
             out.call_printf(fmt!(
                 "drm-driver:\tamdgpu\ndrm-client-id:\t{id}\ndrm-pdev:\t{name}\n"
             ));

@@ -22,7 +22,7 @@ pub(super) fn get_info(_caller: &Caller<'_>, args: &mut uapi::GetDmabufInfo) -> 
         return Err(EINVAL);
     }
     args.size = bo.size() as u64;
-    args.gpu_id = bo.gpu().id.get().into();
+    args.gpu_id = bo.gpu().hw.id.get().into();
     args.flags = args::shared_flags(vram);
     if args.metadata_ptr != 0 {
         uaccess_ext::write_dwords(args.metadata_ptr, &note.data, note.size)?;

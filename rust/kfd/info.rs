@@ -26,7 +26,7 @@ pub(super) fn get_version(_caller: &Caller<'_>, args: &mut uapi::GetVersion) -> 
 /// GET_CLOCK_COUNTERS: the clocks of host and GPU at about one moment. A GPU that does not exist has a clock of 0.
 pub(super) fn get_clock_counters(caller: &Caller<'_>, args: &mut uapi::GetClockCounters) -> Result {
     args.gpu_clock_counter = args::gpu_id(args.gpu_id)
-        .and_then(|id| caller.kfd.with_node(id, |node| Ok(node.gpu.clock.now())))
+        .and_then(|id| caller.kfd.with_node(id, |node| Ok(node.gpu.hw.clock.now())))
         .unwrap_or(0);
     args.cpu_clock_counter = host::raw_ns();
     args.system_clock_counter = host::boot_ns();

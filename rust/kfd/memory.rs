@@ -77,7 +77,7 @@ pub(super) fn available(caller: &Caller<'_>, args: &mut uapi::AvailableMemory) -
     let vm = context.vm().ok();
     let gpu = context.gpu();
     let client = vm.as_ref().map(|vm| &**vm.client());
-    args.available = gpu.budget.available(&gpu.vram, client);
+    args.available = gpu.memory.budget.available(&gpu.memory.vram, client);
     Ok(())
 }
 

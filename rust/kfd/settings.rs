@@ -37,7 +37,7 @@ pub(super) fn set_trap_handler(caller: &Caller<'_>, args: &mut uapi::SetTrapHand
 /// GET_TILE_CONFIG: GB_ADDR_CONFIG. Modes of tiles are zero, as many of them as the caller has room for.
 pub(super) fn get_tile_config(caller: &Caller<'_>, args: &mut uapi::GetTileConfig) -> Result {
     let context = caller.context(args.gpu_id)?;
-    args.gb_addr_config = context.gpu().address_config()?;
+    args.gb_addr_config = context.gpu().hw.address_config()?;
     args.num_banks = 0;
     args.num_ranks = 0;
     let modes = args.num_tile_configs.min(TILE_MODES);

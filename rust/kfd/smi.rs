@@ -24,9 +24,9 @@ pub(super) fn open(caller: &Caller<'_>, args: &mut uapi::SmiEvents) -> Result {
         .with_node(id, |node| Ok(node.gpu.clone()))
         .map_err(|_| EINVAL)?;
     let watcher = Watcher::new(caller.process.pid(), task::is_admin())?;
-    gpu.smi.join(&watcher)?;
+    gpu.hw.smi.join(&watcher)?;
     let file = SmiFile {
-        smi: gpu.smi.clone(),
+        smi: gpu.hw.smi.clone(),
         watcher,
     };
     let file = Arc::new(file, GFP_KERNEL_ACCOUNT)?;

@@ -89,13 +89,13 @@ impl Buffer {
             _bytes: None,
             _share: None,
             _metadata: None,
-            _hold: gpu.ledger.hold(Kind::Bos, 1),
+            _hold: gpu.hw.ledger.hold(Kind::Bos, 1),
         }
     }
 
     fn sharing(self, share: SystemShare, kind: Kind, size: u64) -> Self {
         Self {
-            _bytes: Some(self.gpu.ledger.hold(kind, size)),
+            _bytes: Some(self.gpu.hw.ledger.hold(kind, size)),
             _share: Some(share),
             ..self
         }
@@ -315,7 +315,7 @@ impl Buffer {
             Place::System(away) => away.pages().read32s(offset, to),
             Place::Vram(blocks) => Self::vram_pieces(&blocks, offset, to.len(), |place, part| {
                 let to = to.get_mut(part).ok_or(EINVAL)?;
-                self.gpu.vram_map.read32s(place, to)
+                self.gpu.hw.vram_map.read32s(place, to)
             }),
         }
     }
@@ -329,7 +329,7 @@ impl Buffer {
             Place::System(away) => away.pages().read64(offset),
             Place::Vram(blocks) => {
                 let (place, _) = blocks.locate(offset).ok_or(EINVAL)?;
-                self.gpu.vram_map.read64(place)
+                self.gpu.hw.vram_map.read64(place)
             }
         }
     }
@@ -344,7 +344,7 @@ impl Buffer {
             Place::System(away) => away.pages().write64(offset, value),
             Place::Vram(blocks) => {
                 let (place, _) = blocks.locate(offset).ok_or(EINVAL)?;
-                self.gpu.vram_map.write64(place, value)
+                self.gpu.hw.vram_map.write64(place, value)
             }
         }
     }
@@ -376,7 +376,7 @@ impl DriverObject for Buffer {
                 Place::System(away) => ram(away.pages()),
                 Place::Vram(blocks) => blocks
                     .locate((page as u64) << PAGE_SHIFT)
-                    .and_then(|(offset, _)| bo.gpu.vram_map.pfn(offset).ok())
+                    .and_then(|(offset, _)| bo.gpu.hw.vram_map.pfn(offset).ok())
                     .map(|pfn| FaultPage::Io { pfn, wc: true }),
             },
             Backing::Gtt(pages) => ram(pages),
@@ -435,8 +435,8 @@ impl DriverObject for Buffer {
 
     fn cpu_access(bo: &Bo, begins: bool) {
         match &bo.backing {
-            Backing::Vram(_) if begins => bo.gpu.hdp.invalidate(),
-            Backing::Vram(_) => bo.gpu.hdp.flush(),
+            Backing::Vram(_) if begins => bo.gpu.hw.hdp.invalidate(),
+            Backing::Vram(_) => bo.gpu.hw.hdp.flush(),
             _ => (),
         }
     }
@@ -452,7 +452,7 @@ impl DriverObject for Buffer {
                 uncached: false,
             },
         };
-        let attachment = Import::attach(&drm.dev, buf)?;
+        let attachment = Import::attach(&drm.hw.dev, buf)?;
         Bo::imported(drm, attachment, |attachment| {
             Buffer::new(drm, Backing::Imported(Import::new(attachment)), usage)
         })
@@ -502,7 +502,7 @@ pub(crate) fn create_gtt(
     let bytes = checked(size)?;
     let gpu: &Arc<Memory> = drm;
     let share = SystemShare::take(client, Region::Gtt, size)?;
-    let pages = SystemPages::alloc(&gpu.dev, bytes)?;
+    let pages = SystemPages::alloc(&gpu.hw.dev, bytes)?;
     let buffer = Buffer::new(gpu, Backing::Gtt(pages), usage);
     let buffer = buffer.sharing(share, Kind::GttBytes, size);
     Bo::new(drm, bytes, buffer.paid_by(client))

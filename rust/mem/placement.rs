@@ -43,7 +43,7 @@ impl Away {
             bytes,
             client: client.clone(),
             _taken: taken,
-            _hold: gpu.ledger.hold(Kind::EvictedBytes, bytes),
+            _hold: gpu.hw.ledger.hold(Kind::EvictedBytes, bytes),
         };
         client.add(Region::Evicted, bytes as i64);
         Ok(Arc::new(away, GFP_KERNEL_ACCOUNT)?)

@@ -165,9 +165,9 @@ impl Vm {
                 restore <- new_delayed_work!("Vm::restore"),
                 trap <- new_spinlock!(TrapHandler::default(), "Vm::trap"),
                 client,
-                group: Group::new(gpu.id.get().into(), &gpu.smi)?,
+                group: Group::new(gpu.hw.id.get().into(), &gpu.hw.smi)?,
                 gpu: gpu.clone(),
-                _hold: gpu.ledger.hold(Kind::Vms, 1),
+                _hold: gpu.hw.ledger.hold(Kind::Vms, 1),
                 _drm: drm,
             }),
             GFP_KERNEL_ACCOUNT,
@@ -209,10 +209,10 @@ impl Vm {
     fn flush(&self, kind: Flush) -> Result {
         // Nothing is cached without a VMID: it was flushed when it was taken from who had it before.
         if let Some(bound) = &*self.bound.lock() {
-            self.gpu.gmc.flush(bound.vmid(), kind)?;
+            self.gpu.hw.gmc.flush(bound.vmid(), kind)?;
         }
         match &*self.listed.lock() {
-            Some(listed) => self.gpu.gmc.flush_process(listed.pasid(), kind),
+            Some(listed) => self.gpu.hw.gmc.flush_process(listed.pasid(), kind),
             None => Ok(()),
         }
     }
@@ -340,7 +340,7 @@ impl Vm {
     /// Keeps for good what the GPU may still reach: it has not answered a flush.
     fn lose<A, B>(&self, tables: A, memory: B) {
         dev_err!(
-            self.gpu.dev,
+            self.gpu.hw.dev,
             "memory is lost: the GPU does not answer a flush\n"
         );
         core::mem::forget(tables);
@@ -392,7 +392,7 @@ fn write(tree: &mut Tree, mapping: &Mapping, written: &mut u64) -> Result {
     }
     let flags = Flags::gfx90a(residence, mapping.part().access, bo.coherence());
     let base = match residence {
-        Residence::LocalVram => bo.gpu().gmc.fb_offset(),
+        Residence::LocalVram => bo.gpu().hw.gmc.fb_offset(),
         Residence::Host => 0,
     };
     let mut skip = mapping.part().offset;

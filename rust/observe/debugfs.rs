@@ -78,14 +78,14 @@ where
 }
 
 fn objects(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let counts = gpu.ledger.snapshot();
+    let counts = gpu.hw.ledger.snapshot();
     counts
         .iter()
         .try_for_each(|(kind, count)| writeln!(f, "{} {count}", kind.name()))
 }
 
 fn vram(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let (total, used) = (gpu.vram.total(), gpu.vram.used());
+    let (total, used) = (gpu.memory.vram.total(), gpu.memory.vram.used());
     writeln!(
         f,
         "total {total}\nused {used}\nfree {}",
@@ -96,13 +96,13 @@ fn vram(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 /// A process has a slice of doorbells as soon as it has a queue or maps its doorbells.
 fn processes(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "pid pasid slice queues")?;
-    gpu.slices.states(|slice, pid, pasid| {
+    gpu.queues.slices.states(|slice, pid, pasid| {
         let mut count = 0;
-        gpu.slots.states(|queue| {
+        gpu.queues.slots.states(|queue| {
             count += u32::from(queue.owner.pasid == pasid);
             Ok(())
         })?;
-        gpu.compute.states(&mut |queue| {
+        gpu.queues.compute.states(&mut |queue| {
             count += u32::from(queue.owner().pasid == pasid);
             Ok(())
         })?;
@@ -113,7 +113,7 @@ fn processes(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 /// The memory of each address space that a process has acquired, in bytes. Its queues are halted while it is away.
 fn clients(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "pid vram evicted pinned gtt userptr state")?;
-    gpu.evictor.states(|member| {
+    gpu.memory.evictor.states(|member| {
         let bytes = |region| member.client.bytes(region);
         writeln!(
             f,
@@ -134,7 +134,7 @@ fn queues(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f,
         "pid queue mode engine slot vmid rptr wptr hw_rptr hw_wptr turns"
     )?;
-    gpu.slots.states(|queue| {
+    gpu.queues.slots.states(|queue| {
         let QueueState {
             owner,
             engine,
@@ -157,7 +157,9 @@ fn queues(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         vmid_of_queue(vmid, f)?;
         writeln!(f, " {rptr} {wptr} {} {} -", hardware.0, hardware.1)
     })?;
-    gpu.compute.states(&mut |queue| compute_queue(queue, f))
+    gpu.queues
+        .compute
+        .states(&mut |queue| compute_queue(queue, f))
 }
 
 /// Like [`queues`]; the slot is pipe and queue of MEC1, and what the hardware's pointers are only the hardware knows.
@@ -194,14 +196,14 @@ fn vmids(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for vmid in 0..16 {
         let mut found = None;
         let mut count = 0;
-        gpu.slots.states(|queue| {
+        gpu.queues.slots.states(|queue| {
             if queue.vmid == Some(vmid) {
                 found = Some(queue.owner);
                 count += 1;
             }
             Ok(())
         })?;
-        gpu.compute.states(&mut |queue| {
+        gpu.queues.compute.states(&mut |queue| {
             if queue.vmid == Some(vmid) {
                 found = Some(queue.owner());
                 count += 1;
@@ -221,11 +223,11 @@ fn vmids(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 /// The VMIDs that the firmware has given to processes, and how many queues of each are on its list.
 fn firmware_vmids(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for vmid in Vmid::of_firmware() {
-        let Some(pasid) = gpu.gmc.process(vmid) else {
+        let Some(pasid) = gpu.hw.gmc.process(vmid) else {
             continue;
         };
         let (mut pid, mut count) = (0, 0);
-        gpu.compute.states(&mut |queue| {
+        gpu.queues.compute.states(&mut |queue| {
             if queue.owner().pasid == pasid && queue.place == Place::Listed {
                 pid = queue.owner().pid;
                 count += 1;
@@ -239,7 +241,7 @@ fn firmware_vmids(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 fn doorbells(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "slice byte pid pasid\n0 0 kernel -\n1 8192 scheduled -")?;
-    gpu.slices.states(|slice, pid, pasid| {
+    gpu.queues.slices.states(|slice, pid, pasid| {
         writeln!(
             f,
             "{slice} {} {pid} {pasid}",
@@ -273,5 +275,5 @@ fn rings(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 /// The interrupt ring. What an overflow has lost, the watchdogs of rings and queues find.
 fn ih(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    writeln!(f, "overflows {}", gpu.ih.overflows())
+    writeln!(f, "overflows {}", gpu.hw.ih.overflows())
 }

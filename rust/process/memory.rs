@@ -49,7 +49,7 @@ impl Memory {
         Self {
             buffers: Handles::new(),
             acquired: None,
-            counted: Some(gpu.ledger.hold(Kind::Processes, 1)),
+            counted: Some(gpu.hw.ledger.hold(Kind::Processes, 1)),
             ended: false,
         }
     }

@@ -35,7 +35,7 @@ impl Registers {
     fn pgoff(&self) -> usize {
         let offset = MmapOffset {
             kind: MmapKind::Mmio,
-            gpu_id: self.gpu.id.get(),
+            gpu_id: self.gpu.hw.id.get(),
         };
         (offset.encode() / PAGE_SIZE) as usize + usize::from(self.pasid)
     }
@@ -61,7 +61,7 @@ impl Registers {
 
 impl Mappable for Registers {
     fn page(&self, _index: usize) -> Page {
-        match self.gpu.hdp.remap_pfn() {
+        match self.gpu.hw.hdp.remap_pfn() {
             Ok(pfn) if !self.closed.load(Relaxed) => Page::Io { pfn },
             _ => Page::Nothing,
         }

@@ -80,7 +80,7 @@ impl Slices {
                 pass <- new_delayed_work!("Slice::pass"),
                 refill <- new_delayed_work!("Slice::refill"),
                 counts: Own::new(),
-                _hold: gpu.ledger.hold(Kind::DoorbellSlices, 1),
+                _hold: gpu.hw.ledger.hold(Kind::DoorbellSlices, 1),
                 leased: SetOnce::new(),
                 pid,
                 pasid,
@@ -196,7 +196,7 @@ impl WorkItem<PASS> for Slice {
 impl Slice {
     /// The hardware's doorbells of the process, leased with the first call. ENOSPC when all are leased, ENOMEM.
     pub(super) fn index(&self) -> Result<SliceIndex> {
-        self.gpu.slices.lease(self, self.gpu.doorbells.size())?;
+        self.gpu.slices.lease(self, self.gpu.hw.doorbells.size())?;
         Ok(self.leased.as_ref().ok_or(ENOSPC)?.index)
     }
 
@@ -210,7 +210,7 @@ impl Slice {
     fn pgoff(&self) -> usize {
         let offset = MmapOffset {
             kind: MmapKind::Doorbell,
-            gpu_id: self.gpu.id.get(),
+            gpu_id: self.gpu.hw.id.get(),
         };
         offset.encode() as usize / PAGE_SIZE + usize::from(self.pasid) * PAGES
     }
@@ -295,7 +295,7 @@ impl Mappable for Slice {
                     return Page::Nothing;
                 };
                 let byte = leased.index.byte() as u32 + (index * PAGE_SIZE) as u32;
-                match self.gpu.doorbells.pfn(byte) {
+                match self.gpu.hw.doorbells.pfn(byte) {
                     Ok(pfn) if index < PAGES => Page::Io { pfn },
                     _ => Page::Nothing,
                 }

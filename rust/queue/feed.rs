@@ -96,11 +96,11 @@ impl Feed {
         let bytes = size.bytes() + STATUS_BYTES as u64;
         let share = SystemShare::take(vm.client(), Region::Gtt, bytes)?;
         let ring = Arc::new(
-            SystemPages::alloc(&gpu.dev, size.bytes() as usize)?,
+            SystemPages::alloc(&gpu.hw.dev, size.bytes() as usize)?,
             GFP_KERNEL_ACCOUNT,
         )?;
         let status = Arc::new(
-            SystemPages::alloc(&gpu.dev, STATUS_BYTES)?,
+            SystemPages::alloc(&gpu.hw.dev, STATUS_BYTES)?,
             GFP_KERNEL_ACCOUNT,
         )?;
         let ring_map = vm.kernel_map(ring.clone(), true)?;

@@ -69,7 +69,7 @@ impl Rlc {
         active: bool,
         counted: Counted,
     ) -> Result<Arc<Self>> {
-        let hold = gpu.ledger.hold(crate::ledger::Kind::Queues, 1);
+        let hold = gpu.hw.ledger.hold(crate::ledger::Kind::Queues, 1);
         let gone = Gone(Arc::new(Atomic::new(false), GFP_KERNEL_ACCOUNT)?);
         let rlc = Arc::new(
             Self {
@@ -144,7 +144,7 @@ impl Rlc {
         let slice = match &self.source {
             Source::Direct(_) => self.slice.index()?,
             Source::Feed(_) => {
-                SliceIndex::new(SCHEDULED_SLICE, self.gpu.doorbells.size()).ok_or(ENODEV)?
+                SliceIndex::new(SCHEDULED_SLICE, self.gpu.hw.doorbells.size()).ok_or(ENODEV)?
             }
         };
         Ok(slice.doorbell(slot))

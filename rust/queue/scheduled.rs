@@ -69,7 +69,7 @@ impl Scheduled {
         let fences = FenceContext::new(&name);
         // A queue may wait in POLL_REGMEM as long as it likes: there is no timeout.
         let runner = Runner::Shared(rlc.gpu.slots.workers().clone());
-        let scheduler = Scheduler::new(&name, feed.credits(), runner, &rlc.gpu.dev)?;
+        let scheduler = Scheduler::new(&name, feed.credits(), runner, &rlc.gpu.hw.dev)?;
         let scheduled = Self {
             entity: Entity::new(&scheduler)?,
             _scheduler: scheduler,
@@ -129,7 +129,7 @@ impl Scheduled {
             batch,
             fence: Some(HwFence::new(&self.fences)?),
             rlc: self.rlc.clone(),
-            _hold: self.rlc.gpu.ledger.hold(Kind::Jobs, 1),
+            _hold: self.rlc.gpu.hw.ledger.hold(Kind::Jobs, 1),
         };
         Job::new(&self.entity, batch.credits(), submission)
     }

@@ -182,7 +182,7 @@ impl Slots {
         for engine in &self.engines {
             if let Some((rlc, count)) = engine.close() {
                 let number = engine.number;
-                dev_warn!(&*rlc.gpu.dev, "sdma{number}: {count} queues are left\n");
+                dev_warn!(&*rlc.gpu.hw.dev, "sdma{number}: {count} queues are left\n");
             }
         }
     }
@@ -230,7 +230,7 @@ fn describe(queue: &View) -> QueueState {
         Source::Feed(feed) => (feed.progress(), feed.position()),
     };
     let rptr = match seat {
-        Seat::In(slot) => rlc.gpu.sdma[usize::from(rlc.engine)].rptr(slot),
+        Seat::In(slot) => rlc.gpu.hw.sdma[usize::from(rlc.engine)].rptr(slot),
         _ => position.0,
     };
     QueueState {

@@ -71,6 +71,6 @@ impl Driver for Render {
 
 /// Makes the device files of `gpu` appear. They go when the answer is dropped.
 pub(crate) fn register(gpu: &Arc<Memory>) -> Result<Registration<Arc<Memory>>> {
-    let device = Device::new::<Render>(&gpu.dev, Ok::<_, Error>(gpu.clone()))?;
+    let device = Device::new::<Render>(&gpu.hw.dev, Ok::<_, Error>(gpu.clone()))?;
     Registration::new(device)
 }

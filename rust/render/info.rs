@@ -62,7 +62,7 @@ impl<D: Driver<Data = Arc<Memory>, File = File>> Ioctl<D> for Query {
 
 /// Bytes of system memory that clients of the GPU have.
 fn system_usage(gpu: &Memory) -> u64 {
-    let bytes = gpu.ledger.count(Kind::GttBytes);
+    let bytes = gpu.hw.ledger.count(Kind::GttBytes);
     u64::try_from(bytes).unwrap_or(0)
 }
 
@@ -75,17 +75,17 @@ fn register(gpu: &Memory, info: &Info) -> Result<u32> {
     if query.count != 1 || query.dword != GB_ADDR_CONFIG_DWORD {
         return Err(EFAULT);
     }
-    gpu.address_config()
+    gpu.hw.address_config()
 }
 
 /// The answer to DEV_INFO.
 fn device(gpu: &Memory) -> DeviceInfo {
-    let asic = gpu.asic;
+    let asic = gpu.hw.asic;
     DeviceInfo {
         device_id: asic.device_id.into(),
-        chip_rev: gpu.revision,
-        external_rev: gpu.revision.saturating_add(EXTERNAL_REVISION),
-        pci_rev: gpu.pci_revision.into(),
+        chip_rev: gpu.hw.revision,
+        external_rev: gpu.hw.revision.saturating_add(EXTERNAL_REVISION),
+        pci_rev: gpu.hw.pci_revision.into(),
         family: uapi::FAMILY_AI,
         num_shader_engines: asic.shader_engines,
         num_shader_arrays_per_engine: asic.arrays_per_engine,

@@ -87,7 +87,7 @@ impl Ring {
         let name = CString::try_from_fmt(fmt!("sdma{engine}"))?;
         let fences = FenceContext::new(&name);
         let timeout = Some(msecs_to_jiffies(TIMEOUT_MS));
-        let scheduler = Scheduler::new(&name, CREDITS, Runner::Own(timeout), &gpu.dev)?;
+        let scheduler = Scheduler::new(&name, CREDITS, Runner::Own(timeout), &gpu.hw.dev)?;
         Ok(Self {
             entity: Entity::new(&scheduler)?,
             _scheduler: scheduler,
@@ -111,7 +111,7 @@ impl Ring {
             fence: Some(HwFence::new(&self.fences)?),
             ring: self.sdma.clone(),
             _keep: keep.clone(),
-            _hold: self.gpu.ledger.hold(Kind::Jobs, 1),
+            _hold: self.gpu.hw.ledger.hold(Kind::Jobs, 1),
         };
         Ok(Job::new(&self.entity, credits, work)?.push())
     }

@@ -54,7 +54,7 @@ impl Pm4Ring {
     pub(crate) fn new(gpu: &Memory, which: KernelQueue) -> Result<Self> {
         let size = RingSize::new(RING_BYTES).map_err(|_| EINVAL)?;
         let doorbell = SliceIndex::KERNEL.doorbell(which.doorbell());
-        let pages = SystemPages::alloc(&gpu.dev, BYTES as usize)?;
+        let pages = SystemPages::alloc(&gpu.hw.dev, BYTES as usize)?;
         let memory = gpu.gart.bind(pages)?;
         let base = memory.mc_addr();
         let mqd = ComputeMqd::new(&ComputeQueue {
@@ -79,7 +79,7 @@ impl Pm4Ring {
             written: 0,
             fence: 0,
             memory,
-            doorbells: gpu.doorbells.clone(),
+            doorbells: gpu.hw.doorbells.clone(),
         })
     }
 

@@ -102,7 +102,7 @@ impl SdmaRing {
         let slot = Slot::sdma_kernel(engine).ok_or(EINVAL)?;
         let memory = gpu
             .gart
-            .bind(SystemPages::alloc(&gpu.dev, BYTES as usize)?)?;
+            .bind(SystemPages::alloc(&gpu.hw.dev, BYTES as usize)?)?;
         let doorbell = SliceIndex::KERNEL.doorbell(slot);
         let ring = Arc::pin_init(
             try_pin_init!(Self {
@@ -133,7 +133,7 @@ impl SdmaRing {
     /// Has the engine go on at `rptr`, bytes. It has no such ring, or has been reset.
     fn run(&self, rptr: u64) {
         let state = self.state.lock();
-        let Some(sdma) = self.gpu.sdma.get(usize::from(self.engine)) else {
+        let Some(sdma) = self.gpu.hw.sdma.get(usize::from(self.engine)) else {
             return;
         };
         if !state.dead {
@@ -150,7 +150,7 @@ impl SdmaRing {
 
     /// The engine was reset: has it go on here where it was.
     pub(super) fn resume(&self) {
-        if let Some(sdma) = self.gpu.sdma.get(usize::from(self.engine)) {
+        if let Some(sdma) = self.gpu.hw.sdma.get(usize::from(self.engine)) {
             self.run(sdma.kernel_rptr());
         }
     }
@@ -181,7 +181,7 @@ impl SdmaRing {
         // A fence that finds no room is dropped, and thereby fails.
         state.flight.push(at, fence).map_err(|_| EBUSY)?;
         state.written = at;
-        this.gpu.doorbells.ring(this.doorbell.byte() as u32, at);
+        this.gpu.hw.doorbells.ring(this.doorbell.byte() as u32, at);
         this.watch();
         Ok(handle)
     }
@@ -201,7 +201,7 @@ impl SdmaRing {
         };
         state.pulse = (number, true);
         state.written = at;
-        this.gpu.doorbells.ring(this.doorbell.byte() as u32, at);
+        this.gpu.hw.doorbells.ring(this.doorbell.byte() as u32, at);
         this.watch();
     }
 
@@ -259,7 +259,7 @@ impl SdmaRing {
         self.check();
         if self.state.lock().flight.count() != 0 {
             dev_err!(
-                self.gpu.dev,
+                self.gpu.hw.dev,
                 "sdma{}: the kernel's ring does not get on\n",
                 self.engine
             );
@@ -270,14 +270,14 @@ impl SdmaRing {
     /// Stops the engine's ring; jobs in it fail with `error`, and so do all later ones.
     pub(super) fn stop(&self, error: Error) {
         self.state.lock().dead = true;
-        if let Some(sdma) = self.gpu.sdma.get(usize::from(self.engine)) {
+        if let Some(sdma) = self.gpu.hw.sdma.get(usize::from(self.engine)) {
             if sdma.stop_kernel_ring().is_err() {
                 dev_err!(
-                    self.gpu.dev,
+                    self.gpu.hw.dev,
                     "sdma{}: the kernel's ring does not stop: the engine is reset\n",
                     self.engine
                 );
-                self.engines.reset(&self.gpu, self.engine);
+                self.engines.reset(&self.gpu.hw, self.engine);
             }
         }
         self.check();

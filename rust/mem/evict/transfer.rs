@@ -85,7 +85,7 @@ fn to_system<'a>(
     }
     // From here on nobody else writes to them, and what was written is there.
     begun.iter().for_each(|(one, _)| one.bo.zap());
-    gpu.hdp.flush();
+    gpu.hw.hdp.flush();
     if let Some(vm) = vm {
         vm.hide(begun.iter().map(|(one, _)| one.bo.address()))?;
     }
@@ -97,7 +97,7 @@ fn to_system<'a>(
             false => None,
         };
         let pages = Arc::new(
-            SystemPages::alloc_dirty(&gpu.dev, one.bo.size())?,
+            SystemPages::alloc_dirty(&gpu.hw.dev, one.bo.size())?,
             GFP_KERNEL,
         )?;
         let away = Away::new(gpu, one.placement.client(), pages, taken)?;
@@ -144,7 +144,7 @@ pub(super) fn home(gpu: &Arc<Memory>, vm: &Vm, bos: &[(ARef<Bo>, Arc<VramBlocks>
     vm.hide(begun.iter().map(|(one, _)| one.bo.address()))?;
     copy(gpu, pairs, Direction::Home)?;
     // What the CPU has read there before is another's.
-    gpu.hdp.invalidate();
+    gpu.hw.hdp.invalidate();
     for (one, blocks) in begun {
         trace::restore(vm.group().pid(), one.placement.bytes());
         one.moving.settle(Place::Vram(blocks.clone()));
@@ -161,7 +161,7 @@ fn copy(gpu: &Arc<Memory>, pairs: KVVec<Pair>, direction: Direction) -> Result {
     let pairs = Arc::new(pairs, GFP_KERNEL)?;
     let size = pairs.iter().map(|pair| pair.pages.size()).sum();
     let window = gpu.gart.window(WINDOW.min(size))?;
-    let vram = gpu.gmc.fb_base();
+    let vram = gpu.hw.gmc.fb_base();
     let mut at = 0;
     while at < size {
         let part = WINDOW.min(size - at);

@@ -36,7 +36,7 @@ impl Vm {
         self.await_moved();
         if self.hide(core::iter::once(buffer)).is_err() {
             dev_err!(
-                self.gpu.dev,
+                self.gpu.hw.dev,
                 "the GPU does not answer a flush: it may use memory that another device has moved\n"
             );
         }
@@ -78,7 +78,7 @@ impl Vm {
             }
             let pid = self.group.pid();
             dev_warn_ratelimited!(
-                self.gpu.dev,
+                self.gpu.hw.dev,
                 "memory that process {pid} imports cannot be had: {error:?}\n"
             );
             import.lose();

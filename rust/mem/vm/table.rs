@@ -67,7 +67,8 @@ impl Place {
             if count == 0 {
                 return Ok(());
             }
-            gpu.vram_map
+            gpu.hw
+                .vram_map
                 .write64s(at, batch.get(..count).unwrap_or(&[]))?;
             at += count as u64 * 8;
         }
@@ -97,6 +98,7 @@ impl Reserved {
             let count = place.leaf.count;
             // Fails only when the device is gone, which then reads none of it.
             let _ = gpu
+                .hw
                 .vram_map
                 .fill64(place.entry, Pde::invalid(place.leaf.level), count);
             written += count as u64;
@@ -142,7 +144,7 @@ impl Table {
                 used: Used([0; TABLE_ENTRIES / 64]),
                 children,
                 next: None,
-                _hold: gpu.ledger.hold(Kind::PageTables, 1),
+                _hold: gpu.hw.ledger.hold(Kind::PageTables, 1),
                 memory: gpu.vram.alloc_table(TABLE_BYTES)?,
                 _charge: charge,
             },
@@ -161,13 +163,14 @@ impl Table {
 
     /// Where the GPU finds the table.
     fn address(&self, gpu: &Memory) -> u64 {
-        gpu.gmc.fb_offset() + self.memory.start()
+        gpu.hw.gmc.fb_offset() + self.memory.start()
     }
 
     fn fill_invalid(&self, gpu: &Memory, range: Range<usize>, written: &mut u64) -> Result {
         if !range.is_empty() {
             let invalid = Pde::invalid(self.level);
-            gpu.vram_map
+            gpu.hw
+                .vram_map
                 .fill64(self.entry(range.start), invalid, range.len())?;
             *written += range.len() as u64;
         }
@@ -214,7 +217,7 @@ impl Table {
         self.used.set(index..index + 1, true);
         // The GPU may walk here at any time: it must not find what was in the memory before.
         barrier::wmb();
-        gpu.vram_map.write64(self.entry(index), pointer.raw())?;
+        gpu.hw.vram_map.write64(self.entry(index), pointer.raw())?;
         *written += 1;
         Ok(())
     }

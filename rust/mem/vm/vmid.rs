@@ -34,7 +34,7 @@ impl VmidUse {
 
     /// Whether others wait for it, who have a right to it by now: what runs is to be stopped, and this dropped.
     pub(crate) fn is_recalled(&self) -> bool {
-        self.vm.gpu.vmids.is_recalled(self.vmid)
+        self.vm.gpu.hw.vmids.is_recalled(self.vmid)
     }
 }
 
@@ -46,11 +46,11 @@ impl Vm {
         let mut bound = self.bound.lock();
         let bound = match &mut *bound {
             Some(bound) if bound.pasid != pasid => return Err(EBUSY),
-            Some(bound) if self.gpu.vmids.is_recalled(bound.vmid()) => return Err(ENOSPC),
+            Some(bound) if self.gpu.hw.vmids.is_recalled(bound.vmid()) => return Err(ENOSPC),
             Some(bound) => bound,
             none => {
-                let lease = self.gpu.vmids.lease(pasid)?;
-                if let Err(error) = self.gpu.gmc.bind(lease.vmid(), pasid, self.root) {
+                let lease = self.gpu.hw.vmids.lease(pasid)?;
+                if let Err(error) = self.gpu.hw.gmc.bind(lease.vmid(), pasid, self.root) {
                     self.unbind(lease);
                     return Err(error);
                 }
@@ -71,7 +71,7 @@ impl Vm {
     /// Takes the page tables from the VMID and gives it back; nobody gets it again when the hardware does not
     /// confirm.
     fn unbind(&self, lease: VmidLease) {
-        match self.gpu.gmc.unbind(lease.vmid()) {
+        match self.gpu.hw.gmc.unbind(lease.vmid()) {
             Ok(()) => drop(lease),
             Err(_) => self.lose(lease, self.gpu.clone()),
         }

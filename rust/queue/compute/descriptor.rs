@@ -33,7 +33,7 @@ impl Descriptor {
     ) -> Result<Self> {
         let bytes = PAGE_SIZE + u64::from(control_stack);
         let share = SystemShare::take(client, Region::Gtt, bytes)?;
-        let pages = SystemPages::alloc(&gpu.dev, bytes as usize)?;
+        let pages = SystemPages::alloc(&gpu.hw.dev, bytes as usize)?;
         let memory = gpu.gart.bind(pages)?;
         queue.mqd_address = memory.mc_addr();
         memory.write32s(0, ComputeMqd::new(&queue).dwords())?;

@@ -161,7 +161,7 @@ impl Shared {
             return Ok(());
         };
         let queue = &entry.queue;
-        let (vmids, pasid) = (&queue.gpu.vmids, queue.owner.pasid);
+        let (vmids, pasid) = (&queue.gpu.hw.vmids, queue.owner.pasid);
         if entry.has_work() {
             if let Turn::In(ms) = vmids.turn(pasid, QUANTUM_MS) {
                 return Err(Full::Vmids(ms));
@@ -187,7 +187,7 @@ impl Shared {
             Err(error) => {
                 let owner = queue.owner;
                 dev_err_ratelimited!(
-                    &*queue.gpu.dev,
+                    &*queue.gpu.hw.dev,
                     "queue {} of process {} cannot be loaded: {error:?}\n",
                     owner.queue,
                     owner.pid
@@ -290,7 +290,7 @@ fn follow(entry: &mut Entry) {
         Step::Drain if held >= DRAIN_MS => {
             let owner = entry.queue.owner;
             dev_warn_ratelimited!(
-                &*entry.queue.gpu.dev,
+                &*entry.queue.gpu.hw.dev,
                 "compute queue {} of process {} does not leave the hardware: it is reset\n",
                 owner.queue,
                 owner.pid
@@ -307,7 +307,7 @@ fn follow(entry: &mut Entry) {
         Step::PipeReset if held >= RESET_MS => {
             let owner = entry.queue.owner;
             dev_err_ratelimited!(
-                &*entry.queue.gpu.dev,
+                &*entry.queue.gpu.hw.dev,
                 "compute queue {} of process {} survives a reset of its pipe: its HQD is lost\n",
                 owner.queue,
                 owner.pid
@@ -436,7 +436,7 @@ impl Scheduler for Direct {
         self.0.changed.notify_all();
         if let Some(entry) = left.first() {
             dev_warn!(
-                &*entry.queue.gpu.dev,
+                &*entry.queue.gpu.hw.dev,
                 "{} compute queues are left\n",
                 left.len()
             );

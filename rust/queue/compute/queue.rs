@@ -53,7 +53,7 @@ impl Queue {
             QueueType::ComputeAql => Format::Aql,
             _ => Format::Pm4,
         };
-        let sizes = gpu.asic.context_save();
+        let sizes = gpu.hw.asic.context_save();
         let memory = Memory::new(vm, create, format, &sizes)?;
         let compute = &create.compute;
         let queue = mqd::ComputeQueue {
@@ -77,7 +77,7 @@ impl Queue {
                 trap_handler: false,
             }),
         };
-        let descriptor = Descriptor::new(gpu, vm.client(), queue, sizes.control_stack)?;
+        let descriptor = Descriptor::new(&gpu.memory, vm.client(), queue, sizes.control_stack)?;
         Arc::pin_init(
             pin_init!(Self {
                 owner,
@@ -88,7 +88,7 @@ impl Queue {
                 memory <- memory,
                 doorbell,
                 vm: vm.clone(),
-                _hold: gpu.ledger.hold(Kind::Queues, 1),
+                _hold: gpu.hw.ledger.hold(Kind::Queues, 1),
                 _counted: counted,
                 gpu: gpu.clone(),
             }),

@@ -130,7 +130,7 @@ impl Entry {
     /// Whether it is on the hardware and others are to have its VMID: its process has had its turn, or it has no work.
     pub(super) fn yields_vmid(&self) -> bool {
         self.loaded().is_some_and(|loaded| {
-            loaded.vmid.is_recalled() || !self.has_work && self.queue.gpu.vmids.is_wanted()
+            loaded.vmid.is_recalled() || !self.has_work && self.queue.gpu.hw.vmids.is_wanted()
         })
     }
 

@@ -43,17 +43,17 @@ impl Firmware {
     /// Starts KIQ and HIQ, and says what the firmware may use. ENOMEM, ENOSPC in the GART, ETIMEDOUT when it does not
     /// answer.
     pub(super) fn start(gpu: &Memory) -> Result<Self> {
-        let pages = SystemPages::alloc(&gpu.dev, LIST_DWORDS * 4)?;
+        let pages = SystemPages::alloc(&gpu.hw.dev, LIST_DWORDS * 4)?;
         let mut firmware = Self {
             kiq: Pm4Ring::new(gpu, KernelQueue::Kiq)?,
             hiq: Pm4Ring::new(gpu, KernelQueue::Hiq)?,
             list: gpu.gart.bind(pages)?,
-            gfx: gpu.gfx.clone(),
+            gfx: gpu.hw.gfx.clone(),
         };
         firmware.gfx.start_kiq(&firmware.kiq.image()?);
         firmware.set_up().inspect_err(|_| {
             dev_err!(
-                &*gpu.dev,
+                &*gpu.hw.dev,
                 "the CP's firmware does not start its scheduler\n"
             )
         })?;
