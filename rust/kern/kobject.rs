@@ -195,11 +195,9 @@ impl Folder {
         let kobject = unsafe { (*inner.as_ptr()).kobject.get() };
         // SAFETY: As above; the set outlives the module.
         unsafe { (*kobject).kset = set };
-        // From here on the kobject owns the memory, also when it could not be added.
-        let folder = Self(inner);
         // SAFETY: The kobject is zeroed, of `TYPE` it is the first member, the parent is alive or null, and the
         // format takes one string, which is copied.
-        to_result(unsafe {
+        let added = to_result(unsafe {
             ffi::kobject_init_and_add(
                 kobject,
                 (&raw const TYPE.0).cast_mut(),
@@ -207,7 +205,14 @@ impl Folder {
                 c"%s".as_char_ptr(),
                 name.as_char_ptr(),
             )
-        })?;
+        });
+        // From here on the kobject owns the memory, also when it could not be added.
+        if let Err(error) = added {
+            // SAFETY: The reference is ours. It has left its set by itself, so it must not be taken out once more.
+            unsafe { ffi::kobject_put(kobject) };
+            return Err(error);
+        }
+        let folder = Self(inner);
         // SAFETY: The files live in the kobject's own memory and are not changed any more.
         let files = unsafe { &(*inner.as_ptr()).files };
         for file in files {
