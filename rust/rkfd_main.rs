@@ -44,14 +44,14 @@ struct Rkfd {
     _driver: Registration<Adapter<driver::Driver>>,
     _kfd: kfd::Registration,
     _debugfs: observe::debugfs::Registration,
-    _work: kern::workqueue::WorkQueue,
+    _work: kern::workqueue::WorkQueues,
 }
 
 impl kernel::InPlaceModule for Rkfd {
     fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
         // The interface first: GPUs join it.
         try_pin_init!(Self {
-            _work: kern::workqueue::WorkQueue::new()?,
+            _work: kern::workqueue::WorkQueues::new()?,
             _debugfs: observe::debugfs::Registration::new()?,
             _kfd: kfd::Registration::new(module)?,
             _driver <- Registration::new(c"rkfd", module),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The module's workqueue, and what the kernel crate's delayed work items cannot do: be moved and cancelled.
+//! The module's workqueues, and what the kernel crate's delayed work items cannot do: be moved and cancelled.
 
 use crate::ffi;
 use core::ptr::NonNull;
@@ -10,13 +10,35 @@ use kernel::sync::Arc;
 use kernel::time::Jiffies;
 use kernel::workqueue::{self, HasDelayedWork, Queue, RawDelayedWorkItem, Work};
 
-/// The workqueue while the module has one.
-static HIGHPRI: AtomicPtr<ffi::workqueue_struct> = AtomicPtr::new(core::ptr::null_mut());
+/// A workqueue while the module has it.
+type Place = AtomicPtr<ffi::workqueue_struct>;
 
-/// The module's high-priority workqueue: unbound, so that a work item runs at once on whichever CPU is free,
-/// beside the program that caused it. Destroyed when dropped, after all its items have run; no item may be
-/// pending with a delay then.
-pub(crate) struct WorkQueue(NonNull<ffi::workqueue_struct>);
+static HIGHPRI: Place = AtomicPtr::new(core::ptr::null_mut());
+static BACKGROUND: Place = AtomicPtr::new(core::ptr::null_mut());
+
+/// The module's workqueues, of its own so that none of its items is left when it goes. Destroyed when dropped, after all
+/// their items have run; no item may be pending with a delay then.
+pub(crate) struct WorkQueues {
+    _highpri: WorkQueue,
+    _background: WorkQueue,
+}
+
+impl WorkQueues {
+    /// Makes the workqueues that [`highpri`] and [`background`] give. Once per load of the module. ENOMEM.
+    pub(crate) fn new() -> Result<Self> {
+        let urgent = ffi::wq_flags_WQ_HIGHPRI | ffi::wq_flags_WQ_MEM_RECLAIM;
+        Ok(Self {
+            _highpri: WorkQueue::new(&HIGHPRI, c"rkfd", urgent)?,
+            _background: WorkQueue::new(&BACKGROUND, c"rkfd_background", 0)?,
+        })
+    }
+}
+
+/// An unbound workqueue: a work item runs on whichever CPU is free.
+struct WorkQueue {
+    queue: NonNull<ffi::workqueue_struct>,
+    place: &'static Place,
+}
 
 // SAFETY: A workqueue may be used and destroyed from any thread.
 unsafe impl Send for WorkQueue {}
@@ -24,40 +46,44 @@ unsafe impl Send for WorkQueue {}
 unsafe impl Sync for WorkQueue {}
 
 impl WorkQueue {
-    /// Makes the workqueue that [`highpri`] gives. Once per load of the module. ENOMEM.
-    pub(crate) fn new() -> Result<Self> {
-        let flags =
-            ffi::wq_flags_WQ_UNBOUND | ffi::wq_flags_WQ_HIGHPRI | ffi::wq_flags_WQ_MEM_RECLAIM;
+    fn new(place: &'static Place, name: &'static CStr, flags: u32) -> Result<Self> {
+        let flags = flags | ffi::wq_flags_WQ_UNBOUND;
         // SAFETY: The name is a format without arguments.
-        let queue = unsafe { ffi::alloc_workqueue_noprof(c"rkfd".as_char_ptr(), flags, 0) };
+        let queue = unsafe { ffi::alloc_workqueue_noprof(name.as_char_ptr(), flags, 0) };
         let queue = NonNull::new(queue).ok_or(ENOMEM)?;
-        HIGHPRI.store(queue.as_ptr(), Ordering::Release);
-        Ok(Self(queue))
+        place.store(queue.as_ptr(), Ordering::Release);
+        Ok(Self { queue, place })
     }
 }
 
 impl Drop for WorkQueue {
     fn drop(&mut self) {
-        HIGHPRI.store(core::ptr::null_mut(), Ordering::Release);
+        self.place.store(core::ptr::null_mut(), Ordering::Release);
         // SAFETY: The workqueue is ours and destroyed once. What still has the pointer from before is an
         // item of the workqueue itself, whose end is waited for.
-        unsafe { ffi::destroy_workqueue(self.0.as_ptr()) };
+        unsafe { ffi::destroy_workqueue(self.queue.as_ptr()) };
     }
 }
 
-/// The module's workqueue; the system's before and after the module has its own.
-pub(crate) fn highpri() -> &'static Queue {
-    match NonNull::new(HIGHPRI.load(Ordering::Acquire)) {
+/// What is in `place`, or else, before and after the module has its own, `system`.
+fn queue(place: &'static Place, system: &'static Queue) -> &'static Queue {
+    match NonNull::new(place.load(Ordering::Acquire)) {
         // SAFETY: The workqueue lives until the module goes, when nobody calls this any more.
         Some(queue) => unsafe { Queue::from_raw(queue.as_ptr()) },
-        None => workqueue::system_highpri(),
+        None => system,
     }
 }
 
-/// The system's workqueue for what may take its time, on any CPU, and wait for memory.
+/// For what has to run at once, beside the program that caused it, also under memory reclaim.
+pub(crate) fn highpri() -> &'static Queue {
+    queue(&HIGHPRI, workqueue::system_highpri())
+}
+
+/// For what may take its time and wait for memory.
 pub(crate) fn background() -> &'static Queue {
     // SAFETY: The kernel sets the pointer long before modules are loaded and never changes it; the workqueue stays.
-    unsafe { Queue::from_raw(ffi::system_dfl_wq) }
+    let system = unsafe { Queue::from_raw(ffi::system_dfl_wq) };
+    queue(&BACKGROUND, system)
 }
 
 /// Has `item` run on `queue` in `delay` jiffies, sooner or later than it was going to, or again if it is running
