@@ -2,7 +2,9 @@
 //! Files without a name, which user space has by their number alone: read, written to and polled.
 
 use core::marker::PhantomData;
+use core::ptr::NonNull;
 
+use kernel::error::from_err_ptr;
 use kernel::fs::File;
 use kernel::prelude::*;
 use kernel::sync::poll::{PollCondVar, PollTable};
@@ -10,6 +12,54 @@ use kernel::types::ForeignOwnable;
 use kernel::uaccess::{UserPtr, UserSlice, UserSliceReader, UserSliceWriter};
 
 use crate::ffi;
+
+/// An inode of the kernel's own file system of such files, whose address space is used by the files of a device: that of the
+/// device's file in a directory belongs to the file system of the directory, which may be unmounted.
+pub(crate) struct AnonInode(NonNull<ffi::inode>);
+
+// SAFETY: An inode is reference counted and has locks of its own.
+unsafe impl Send for AnonInode {}
+// SAFETY: As above.
+unsafe impl Sync for AnonInode {}
+
+impl AnonInode {
+    /// A new inode. ENOMEM, ENFILE.
+    pub(crate) fn new(name: &'static CStr) -> Result<Self> {
+        const NONE: ffi::file_operations = pin_init::zeroed();
+        // SAFETY: The name and the operations are static.
+        let file = from_err_ptr(unsafe {
+            ffi::anon_inode_create_getfile(
+                name.as_char_ptr(),
+                const { &NONE },
+                core::ptr::null_mut(),
+                ffi::O_RDWR as i32,
+                core::ptr::null(),
+            )
+        })?;
+        // SAFETY: The file is ours alone, and has an inode, which gets a reference of its own. The file is done with at the
+        // return: it does not outlive the module that has its operations.
+        let inode = unsafe {
+            let inode = (*file).f_inode;
+            ffi::ihold(inode);
+            ffi::__fput_sync(file);
+            inode
+        };
+        NonNull::new(inode).map(Self).ok_or(ENOMEM)
+    }
+
+    /// The address space, as long as somebody has the inode.
+    pub(super) fn mapping(&self) -> *mut ffi::address_space {
+        // SAFETY: The inode is referenced, and its address space does not change.
+        unsafe { (*self.0.as_ptr()).i_mapping }
+    }
+}
+
+impl Drop for AnonInode {
+    fn drop(&mut self) {
+        // SAFETY: The reference is ours.
+        unsafe { ffi::iput(self.0.as_ptr()) };
+    }
+}
 
 /// `EPOLLIN | EPOLLRDNORM`.
 const READABLE: ffi::__poll_t = 0x1 | 0x40;

@@ -3,12 +3,14 @@
 
 use core::marker::PhantomData;
 
+use kernel::container_of;
 use kernel::error::to_result;
 use kernel::mm::virt::VmaNew;
 use kernel::prelude::*;
 use kernel::seq_file::SeqFile;
 use kernel::types::{ForeignOwnable, Opaque};
 
+use super::anon_file::AnonInode;
 use crate::ffi;
 
 /// What the files of a character device do.
@@ -42,6 +44,8 @@ pub(crate) trait CharFile: Sized + 'static {
 struct Inner {
     cdev: Opaque<ffi::cdev>,
     operations: ffi::file_operations,
+    /// Whose address space all files map through, wherever they were opened.
+    mappings: AnonInode,
 }
 
 /// A registered character device.
@@ -73,6 +77,7 @@ impl<T: CharFile> CharDevice<T> {
             Inner {
                 cdev: Opaque::zeroed(),
                 operations,
+                mappings: AnonInode::new(name)?,
             },
             GFP_KERNEL,
         )?;
@@ -132,8 +137,14 @@ unsafe extern "C" fn open<T: CharFile>(
     let opened = to_result(unsafe { ffi::nonseekable_open(inode, file) });
     status(opened.and_then(|()| {
         let data = T::open()?;
-        // SAFETY: The private data of a file being opened is ours.
-        unsafe { (*file).private_data = data.into_foreign() };
+        // SAFETY: The private data of a file being opened is ours, and so is what it maps through. Its operations are those of
+        // an `Inner`, which the module has as long as it has files.
+        unsafe {
+            let operations = (*file).f_op;
+            let inner = container_of!(operations, Inner, operations);
+            (*file).f_mapping = (*inner).mappings.mapping();
+            (*file).private_data = data.into_foreign();
+        }
         Ok(())
     }))
 }

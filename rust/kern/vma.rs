@@ -163,18 +163,15 @@ unsafe impl Send for Zapper {}
 unsafe impl Sync for Zapper {}
 
 impl Zapper {
-    /// Notes in `slot` that its object is mapped through `vma`'s file, from page `pgoff` on. An object is only mapped
-    /// through one file, so that one zapper meets all of its mappings: EBUSY for another. ENODEV for a mapping
-    /// without file.
+    /// Notes in `slot` that its object is mapped through `vma`'s file, from page `pgoff` on. All files through which it is
+    /// mapped have one address space, see [`AnonInode`](super::anon_file::AnonInode), so that one zapper meets all of its
+    /// mappings. ENODEV for a mapping without file.
     pub(crate) fn claim(slot: &SetOnce<Self>, vma: &VmaNew, pgoff: usize) -> Result {
-        let zapper = Self::new(vma, pgoff)?;
-        let (inode, pgoff) = (zapper.inode, zapper.pgoff);
-        // It stays empty-handed when there is one already, also one that came this moment.
-        slot.populate(zapper);
-        match slot.as_ref() {
-            Some(first) if first.inode == inode && first.pgoff == pgoff => Ok(()),
-            _ => Err(EBUSY),
+        if slot.as_ref().is_none() {
+            // It stays empty-handed when another comes this moment.
+            slot.populate(Self::new(vma, pgoff)?);
         }
+        Ok(())
     }
 
     fn new(vma: &VmaNew, pgoff: usize) -> Result<Self> {

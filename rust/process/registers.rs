@@ -40,8 +40,7 @@ impl Registers {
         (offset.encode() / PAGE_SIZE) as usize + usize::from(self.pasid)
     }
 
-    /// Maps the page at `vma`. EINVAL for a mapping that is not shared, or not one page; EBUSY when it is mapped
-    /// through another device file; ENODEV at the end.
+    /// Maps the page at `vma`. EINVAL for a mapping that is not shared, or not one page; ENODEV at the end.
     pub(super) fn mmap(self: &Arc<Self>, vma: &VmaNew) -> Result {
         if self.closed.load(Relaxed) {
             return Err(ENODEV);

@@ -215,8 +215,8 @@ impl Slice {
         offset.encode() as usize / PAGE_SIZE + usize::from(self.pasid) * PAGES
     }
 
-    /// Maps the slice at `vma`: shared, and exactly of the slice's length. EINVAL for another shape; EBUSY when it is
-    /// mapped through another file already; ENODEV when it is closed.
+    /// Maps the slice at `vma`: shared, and exactly of the slice's length. EINVAL for another shape; ENODEV when it is
+    /// closed.
     pub(crate) fn mmap(self: &Arc<Self>, vma: &VmaNew) -> Result {
         if self.closed.load(Relaxed) {
             return Err(ENODEV);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* mmap() of /dev/kfd and of the render node. */
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 
 #include "kfd_harness.h"
 
@@ -28,6 +31,41 @@ TEST_F(mmap, doorbells)
 		      map_and_drop(self->dev.fd, KFD_PAGE, offset));
 	EXPECT_ANSWER(mmap_length,
 		      map_and_drop(self->dev.fd, 2 * KFD_DOORBELL_SLICE, offset));
+	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &queue));
+}
+
+/* A container's /dev is a file system of its own, which may be unmounted before the process is at its end. */
+TEST_F(mmap, doorbells_by_another_file)
+{
+	const uint64_t offset = KFD_OFFSET_DOORBELL | KFD_OFFSET_GPU(self->dev.gpu_id);
+	char dir[] = "/tmp/rkfd-XXXXXX", path[64];
+	struct kfd_dev other = self->dev;
+	struct kfd_queue queue;
+	struct stat node;
+	void *slice;
+
+	ASSERT_EQ(0, stat(KFD_PATH, &node));
+	ASSERT_NE(NULL, mkdtemp(dir));
+	if (mount("none", dir, "tmpfs", 0, NULL)) {
+		rmdir(dir);
+		SKIP(return, "nothing can be mounted");
+	}
+	snprintf(path, sizeof(path), "%s/kfd", dir);
+	EXPECT_EQ(0, mknod(path, S_IFCHR | 0600, node.st_rdev));
+	other.fd = open(path, O_RDWR | O_CLOEXEC);
+	EXPECT_LE(0, other.fd);
+	EXPECT_EQ(0, kfd_queue_create(&other, &queue, KFD_PAGE));
+	EXPECT_EQ(0, kfd_queue_finish(&queue, 20000));
+	/* Both at once, then only the file of the real /dev. */
+	EXPECT_EQ(0, kfd_mmap(self->dev.fd, KFD_DOORBELL_SLICE, offset, &slice));
+	munmap(queue.slice, KFD_DOORBELL_SLICE);
+	queue.doorbell = (volatile uint64_t *)((char *)slice +
+			 ((char *)queue.doorbell - (char *)queue.slice));
+	queue.slice = slice;
+	close(other.fd);
+	EXPECT_EQ(0, umount(dir));
+	rmdir(dir);
+	EXPECT_EQ(0, kfd_queue_finish(&queue, 20000));
 	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &queue));
 }
 
