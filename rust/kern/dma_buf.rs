@@ -90,18 +90,23 @@ impl DmaBuf {
         }
     }
 
-    /// Has all importers that can be told give up what they have mapped, and waits until their work with it is done. The
-    /// reservation's lock is held.
-    pub(super) fn invalidate_locked(&self) {
+    /// Has all importers that can be told give up what they have mapped, and waits until their work with it is done.
+    /// ETIMEDOUT if it does not come to an end: they may still use the memory. The reservation's lock is held.
+    pub(super) fn invalidate_locked(&self) -> Result {
         // SAFETY: The dma-buf and its reservation are valid, and the lock is held.
-        unsafe {
+        let left = unsafe {
             ffi::dma_buf_invalidate_mappings(self.as_raw());
             ffi::dma_resv_wait_timeout(
                 (*self.as_raw()).resv,
                 ffi::dma_resv_usage_DMA_RESV_USAGE_BOOKKEEP,
                 false,
                 WAIT_JIFFIES,
-            );
+            )
+        };
+        if left > 0 {
+            Ok(())
+        } else {
+            Err(ETIMEDOUT)
         }
     }
 

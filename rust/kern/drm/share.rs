@@ -47,14 +47,16 @@ impl Exported {
 
     /// It, unless it is being freed.
     fn get(&self) -> Option<ARef<DmaBuf>> {
-        // SAFETY: A dma-buf that is being freed must take itself out first, for which it needs the lock.
-        let buf = unsafe { self.0.as_mut() }?;
-        // SAFETY: As above; the file exists longer than the dma-buf, though its count may be zero.
-        if unsafe { ffi::get_file_active(&mut buf.file) }.is_null() {
+        if self.0.is_null() {
+            return None;
+        }
+        // SAFETY: A dma-buf that is being freed must take itself out first, for which it needs the lock. The file exists
+        // longer than the dma-buf, though its count may be zero. Others use both meanwhile, so there is no reference to them.
+        if unsafe { ffi::get_file_active(&raw mut (*self.0).file) }.is_null() {
             return None;
         }
         // SAFETY: The file's reference, which is the dma-buf's, was just taken.
-        unsafe { DmaBuf::owned(buf) }.ok()
+        unsafe { DmaBuf::owned(self.0) }.ok()
     }
 }
 
@@ -389,23 +391,23 @@ impl<T: DriverObject> Object<T> {
             .unwrap_or_else(|error: Error| error.to_ptr())
     }
 
-    /// Asks all who have the object mapped for themselves to give it back, and calls `f` while none may have it again. False when
-    /// somebody else is at it. Sleeps; called with locks that lending takes, so it does not wait for the reservation's.
-    pub(crate) fn reclaim(&self, f: impl FnOnce()) -> bool {
+    /// Asks all who have the object mapped for themselves to give it back, and calls `f` when they have, while none may have it
+    /// again; not when somebody else is at it, or a device does not come to an end with it. Sleeps; called with locks
+    /// that lending takes, so it does not wait for the reservation's.
+    pub(crate) fn reclaim(&self, f: impl FnOnce()) {
         let buf = self.exported().lock().get();
         // SAFETY: Valid by the type invariant.
         let resv = unsafe { (*self.as_gem()).resv };
         // SAFETY: The object has a reservation as long as it lives.
         if !unsafe { ffi::rkfd_dma_resv_trylock(resv) } {
-            return false;
+            return;
         }
-        if let Some(buf) = &buf {
-            buf.invalidate_locked();
+        let given_back = buf.as_ref().map_or(Ok(()), |buf| buf.invalidate_locked());
+        if given_back.is_ok() {
+            f();
         }
-        f();
         // SAFETY: It was just locked.
         unsafe { ffi::rkfd_dma_resv_unlock(resv) };
-        true
     }
 }
 
