@@ -54,9 +54,9 @@ unsafe extern "C" fn driver_name(_fence: *mut ffi::dma_fence) -> *const c_char {
 ///
 /// # Safety
 ///
-/// `fence` must be one that `HwFence::new` allocated, and stay as long as the name is used.
+/// `fence` must be one that `BlankFence::begin` made, and stay as long as the name is used.
 unsafe extern "C" fn timeline_name(fence: *mut ffi::dma_fence) -> *const c_char {
-    // SAFETY: Only fences that `HwFence::new` allocated have this operation.
+    // SAFETY: Only fences that `BlankFence::begin` made have this operation.
     unsafe { (&raw const (*fence.cast::<Allocation>()).name).cast() }
 }
 
@@ -102,18 +102,29 @@ unsafe impl Send for HwFence {}
 // SAFETY: Shared references only give references to the fence.
 unsafe impl Sync for HwFence {}
 
-impl HwFence {
-    /// Makes the next fence of `context`. Allocates, so it is called before the job is given away: nothing on
-    /// the way to a signal may allocate.
-    pub(crate) fn new(context: &FenceContext) -> Result<Self> {
-        let allocation = KBox::new(
-            Allocation {
-                fence: Opaque::zeroed(),
-                name: context.name,
-            },
-            GFP_KERNEL_ACCOUNT,
-        )?;
-        let fence = KBox::into_raw(allocation).cast::<ffi::dma_fence>();
+/// Memory for a fence. It is allocated before a job is given away: nothing on the way to a signal may allocate.
+pub(crate) struct BlankFence(KBox<Allocation>);
+
+// SAFETY: It is memory that nobody else knows.
+unsafe impl Send for BlankFence {}
+// SAFETY: Shared references give nothing.
+unsafe impl Sync for BlankFence {}
+
+impl BlankFence {
+    /// `ENOMEM`.
+    pub(crate) fn new() -> Result<Self> {
+        let allocation = Allocation {
+            fence: Opaque::zeroed(),
+            name: [0; NAME],
+        };
+        Ok(Self(KBox::new(allocation, GFP_KERNEL_ACCOUNT)?))
+    }
+
+    /// Makes it the next fence of `context`: those of a timeline are made in the order in which they are signalled. Any
+    /// context.
+    pub(crate) fn begin(mut self, context: &FenceContext) -> HwFence {
+        self.0.name = context.name;
+        let fence = KBox::into_raw(self.0).cast::<ffi::dma_fence>();
         let seqno = context.seqno.fetch_add(1, Relaxed) + 1;
         // SAFETY: The memory is ours, and from now on the fence's: it is freed by `kfree_rcu`, which fits a
         // `KBox` of which the fence is the beginning. The operations are static, and not needed after the
@@ -129,7 +140,14 @@ impl HwFence {
         };
         // INVARIANT: Initialized, with the count of one that is ours.
         // SAFETY: `into_raw` gives no null.
-        Ok(Self(unsafe { NonNull::new_unchecked(fence) }))
+        HwFence(unsafe { NonNull::new_unchecked(fence) })
+    }
+}
+
+impl HwFence {
+    /// Makes the next fence of `context`; see [`BlankFence`]. `ENOMEM`.
+    pub(crate) fn new(context: &FenceContext) -> Result<Self> {
+        Ok(BlankFence::new()?.begin(context))
     }
 
     /// What to wait for.

@@ -3,7 +3,7 @@
 
 use super::sdma::{credits, SdmaRing, CREDITS};
 use super::Engines;
-use crate::kern::fence::{canceled, Fence, FenceContext, HwFence};
+use crate::kern::fence::{canceled, BlankFence, Fence, FenceContext};
 use crate::kern::sched::{Backend, Entity, Job, Runner, Scheduler};
 use crate::kern::workqueue;
 use crate::ledger::{Hold, Kind};
@@ -23,7 +23,7 @@ pub(super) struct Ring {
     // Jobs that wait go before the scheduler, the scheduler before the ring that it feeds.
     entity: Pin<KBox<Entity<SdmaBackend>>>,
     _scheduler: Arc<Scheduler<SdmaBackend>>,
-    fences: FenceContext,
+    fences: Arc<FenceContext>,
     sdma: Arc<SdmaRing>,
     gpu: Arc<Memory>,
 }
@@ -57,7 +57,8 @@ struct SdmaBackend;
 
 struct Work {
     packets: KVec<u32>,
-    fence: Option<HwFence>,
+    fence: Option<BlankFence>,
+    fences: Arc<FenceContext>,
     ring: Arc<SdmaRing>,
     _keep: Arc<Keep>,
     _hold: Hold,
@@ -67,7 +68,8 @@ impl Backend for SdmaBackend {
     type Job = Work;
 
     fn run(work: &mut Work) -> Result<Option<ARef<Fence>>> {
-        let fence = work.fence.take().ok_or(EINVAL)?;
+        // Here all are in the order of the ring.
+        let fence = work.fence.take().ok_or(EINVAL)?.begin(&work.fences);
         SdmaRing::emit(&work.ring, &work.packets, fence).map(Some)
     }
 
@@ -85,7 +87,7 @@ impl Ring {
     pub(super) fn start(gpu: &Arc<Memory>, engine: u8, engines: &Arc<dyn Engines>) -> Result<Self> {
         let sdma = SdmaRing::start(gpu, engine, engines)?;
         let name = CString::try_from_fmt(fmt!("sdma{engine}"))?;
-        let fences = FenceContext::new(&name);
+        let fences = Arc::new(FenceContext::new(&name), GFP_KERNEL)?;
         let timeout = Some(msecs_to_jiffies(TIMEOUT_MS));
         let scheduler = Scheduler::new(&name, CREDITS, Runner::Own(timeout), &gpu.hw.dev)?;
         Ok(Self {
@@ -108,7 +110,8 @@ impl Ring {
         let credits = credits(packets.len())?;
         let work = Work {
             packets,
-            fence: Some(HwFence::new(&self.fences)?),
+            fence: Some(BlankFence::new()?),
+            fences: self.fences.clone(),
             ring: self.sdma.clone(),
             _keep: keep.clone(),
             _hold: self.gpu.hw.ledger.hold(Kind::Jobs, 1),
