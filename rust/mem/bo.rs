@@ -244,6 +244,12 @@ impl Buffer {
         }
     }
 
+    /// Whether it is VRAM of `client`'s.
+    pub(super) fn is_placed_for(&self, client: &Arc<Client>) -> bool {
+        self.placement()
+            .is_some_and(|placement| Arc::ptr_eq(placement.client(), client))
+    }
+
     /// Waits until the memory is not on its way. Bounded; sleeps.
     pub(super) fn wait(&self) {
         if let Some(placement) = self.placement() {

@@ -115,12 +115,10 @@ impl Member {
     fn some(&self, next: &mut usize, from: impl Fn(&Place) -> bool) -> Result<KVVec<ARef<Bo>>> {
         let mut found = KVVec::new();
         let mut bytes = 0;
-        while let Some((key, bo)) = self.vm.gpu().bos.at_or_after(*next) {
-            let is = |placement: &&Arc<Placement>| {
-                Arc::ptr_eq(placement.client(), self.vm.client())
-                    && placement.may_move()
-                    && from(&placement.place())
-            };
+        // Only its own: imported memory is given back under a lock that is outside the state's.
+        let own = |bo: &Bo| bo.is_placed_for(self.vm.client());
+        while let Some((key, bo)) = self.vm.gpu().bos.at_or_after(*next, own) {
+            let is = |placement: &&Arc<Placement>| placement.may_move() && from(&placement.place());
             if let Some(placement) = bo.placement().filter(is) {
                 bytes += placement.bytes();
                 // For one that is lent others must be asked.
@@ -588,13 +586,14 @@ impl Drop for Membership {
             .position(|member| Arc::ptr_eq(&member.vm, &self.vm));
         let member = place.and_then(|place| state.members.remove(place).ok());
         // Buffers that others still have stay where they are.
-        self.vm.gpu().bos.for_each(|bo| {
+        let own = |bo: &Bo| bo.is_placed_for(self.vm.client());
+        let mut from = 0;
+        while let Some((key, bo)) = self.vm.gpu().bos.at_or_after(from, own) {
             if let Some(placement) = bo.placement() {
-                if Arc::ptr_eq(placement.client(), self.vm.client()) {
-                    placement.orphan();
-                }
+                placement.orphan();
             }
-        });
+            from = key + 1;
+        }
         drop(state);
         // Lets queues run again: there are none any more.
         drop(member);

@@ -49,25 +49,33 @@ impl<T: DriverObject> Objects<T> {
         drop(node);
     }
 
-    /// Calls `f` with each object that somebody has, without a lock. Those that come meanwhile may be missed.
+    /// Calls `f` with each object that somebody has, without a lock. Those that come meanwhile may be missed. It may be the
+    /// last that has an object, which is then freed by the caller.
     pub(crate) fn for_each(&self, mut f: impl FnMut(&ARef<Object<T>>)) {
         let mut from = 0;
-        while let Some((key, object)) = self.at_or_after(from) {
+        while let Some((key, object)) = self.at_or_after(from, |_| true) {
             f(&object);
             from = key + 1;
         }
     }
 
-    /// The first object at address `key` or above that is not about to be freed, and its address.
-    pub(crate) fn at_or_after(&self, mut key: usize) -> Option<(usize, ARef<Object<T>>)> {
+    /// The first object at address `key` or above that is meant and not about to be freed, and its address. As in
+    /// [`Objects::for_each`], the caller may be the last that has it; no other is touched. `is_meant` takes no lock.
+    pub(crate) fn at_or_after(
+        &self,
+        mut key: usize,
+        is_meant: impl Fn(&Object<T>) -> bool,
+    ) -> Option<(usize, ARef<Object<T>>)> {
         let entries = self.entries.lock();
         loop {
             let cursor = entries.cursor_lower_bound(&key)?;
             let (&found, entry) = cursor.current();
             // SAFETY: Objects take themselves out before they are freed, for which they need the lock.
-            let raw = unsafe { entry.0.as_ref() }.as_gem();
+            let object = unsafe { entry.0.as_ref() };
             // SAFETY: As above; the count may be zero, which this sees.
-            if unsafe { ffi::rkfd_drm_gem_object_get_unless_zero(raw) } {
+            if is_meant(object)
+                && unsafe { ffi::rkfd_drm_gem_object_get_unless_zero(object.as_gem()) }
+            {
                 // SAFETY: The reference was just taken.
                 return Some((found, unsafe { ARef::from_raw(entry.0) }));
             }
