@@ -26,15 +26,31 @@ pub(super) struct Moved {
     halt: Option<HaltGuard>,
     /// How often something has moved.
     count: u64,
+    /// How much is just being taken out of the tables.
+    leaving: usize,
+    /// Entries lead to where something was before it moved.
+    stale: bool,
     /// Runs of the work item in a row that could not restore everything.
     retry: Retry,
 }
 
 impl Vm {
-    /// The imported buffer at address `buffer` is about to move: from the return on the GPU does not reach it here. Bounded; sleeps.
+    /// The imported buffer at address `buffer` is about to move: from the return on the GPU does not reach it here. The
+    /// exporter may do that to find memory, for somebody who has the VM's lock: then the queues are off, and the entries,
+    /// which nothing uses any more, are cleared by the work item. Bounded; sleeps.
     pub(in crate::mem) fn lose_import(self: &Arc<Self>, buffer: usize) {
-        self.await_moved();
-        if self.hide(core::iter::once(buffer)).is_err() {
+        self.halt_for_moves(|moved| moved.leaving += 1);
+        let hidden = self
+            .state
+            .try_lock()
+            .map(|state| self.hide_in(state, core::iter::once(buffer)));
+        {
+            let mut moved = self.moved.lock();
+            moved.leaving -= 1;
+            moved.stale |= hidden.is_none();
+        }
+        self.restore_in(SOON_MS);
+        if hidden.is_some_and(|hidden| hidden.is_err()) {
             dev_err!(
                 self.gpu.hw.dev,
                 "the GPU does not answer a flush: it may use memory that another device has moved\n"
@@ -42,26 +58,53 @@ impl Vm {
         }
     }
 
+    /// Clears the entries of all imports: some of them are stale. They are written again as after a move.
+    fn hide_imports(&self) -> Result {
+        let mut buffers = KVVec::new();
+        {
+            let state = self.state.lock();
+            for mapping in state.mappings.values() {
+                if mapping.is_shown() && mapping.bo().import().is_some() {
+                    buffers.push(mapping.bo().address(), GFP_KERNEL)?;
+                }
+            }
+        }
+        self.hide(buffers.iter().copied())
+    }
+
     /// The queues are off from the return on until every import is mapped again.
     pub(super) fn await_moved(self: &Arc<Self>) {
+        self.halt_for_moves(|_| ());
+        self.restore_in(SOON_MS);
+    }
+
+    /// Something moves, as `change` says: the queues are off from the return on.
+    fn halt_for_moves(&self, change: impl FnOnce(&mut Moved)) {
         let mut moved = self.moved.lock();
         moved.count += 1;
+        change(&mut moved);
         if moved.halt.is_none() {
             moved.halt = Some(self.group.halt(Halt::Eviction));
         }
-        drop(moved);
-        self.restore_in(SOON_MS);
     }
 
     /// Maps imports that have moved, and lets the queues go on when none is left. Otherwise it is tried again, later and later.
     pub(super) fn restore_moved(self: &Arc<Self>) {
-        let (count, is_enough) = {
-            let moved = self.moved.lock();
+        let (count, is_enough, stale) = {
+            let mut moved = self.moved.lock();
             if moved.halt.is_none() {
                 return;
             }
-            (moved.count, moved.retry.is_enough())
+            let stale = core::mem::take(&mut moved.stale);
+            (moved.count, moved.retry.is_enough(), stale)
         };
+        if stale && self.hide_imports().is_err() {
+            let mut moved = self.moved.lock();
+            moved.stale = true;
+            let delay = moved.retry.fail();
+            drop(moved);
+            return self.restore_in(delay);
+        }
         let mut done = false;
         for _ in 0..RUN {
             let Some(bo) = self.first_moved() else {
@@ -85,7 +128,7 @@ impl Vm {
         }
         let done = done && self.flush(Flush::Lightweight).is_ok();
         let mut moved = self.moved.lock();
-        if done && moved.count == count {
+        if done && moved.count == count && moved.leaving == 0 && !moved.stale {
             moved.halt = None;
             moved.retry = Retry::default();
             return;

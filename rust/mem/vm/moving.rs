@@ -16,7 +16,7 @@ use kernel::{
     rbtree::RBTree,
     sync::{
         atomic::{Full, Release},
-        Arc,
+        Arc, MutexGuard,
     },
 };
 
@@ -39,7 +39,15 @@ impl Vm {
     /// Takes every mapping of the buffers at these addresses out of the page tables, until [`Vm::reveal`] or [`Vm::show`]. No queue of the VM is on
     /// the hardware. `ETIMEDOUT` when the device does not answer a flush: it may still reach the buffers. Allocates nothing.
     pub(crate) fn hide(&self, buffers: impl Iterator<Item = usize>) -> Result {
-        let mut state = self.state.lock();
+        self.hide_in(self.state.lock(), buffers)
+    }
+
+    /// As [`Vm::hide`], with the lock.
+    pub(super) fn hide_in(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        buffers: impl Iterator<Item = usize>,
+    ) -> Result {
         let State {
             by_buffer, tree, ..
         } = &mut *state;
