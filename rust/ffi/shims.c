@@ -96,6 +96,21 @@ struct page *rkfd_hmm_pfn_to_page(unsigned long hmm_pfn)
 	return hmm_pfn_to_page(hmm_pfn);
 }
 
+bool rkfd_page_anon(const struct page *page)
+{
+	return PageAnon(page);
+}
+
+void rkfd_get_page(struct page *page)
+{
+	get_page(page);
+}
+
+struct page *rkfd_sg_page(struct scatterlist *sg)
+{
+	return sg_page(sg);
+}
+
 /* Mappings of user space */
 
 vm_flags_t rkfd_vma_flags(const struct vm_area_struct *vma)

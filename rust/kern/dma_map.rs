@@ -158,6 +158,27 @@ impl DmaMap {
         self.mapped.load(kernel::sync::atomic::Relaxed)
     }
 
+    /// Calls `f` with each page, in their order.
+    pub(super) fn for_each_page(&self, mut f: impl FnMut(NonNull<ffi::page>)) {
+        // SAFETY: The table was filled by `new`; the part that names the pages does not change.
+        let (mut entry, count) =
+            unsafe { ((*self.table.0.get()).sgl, (*self.table.0.get()).orig_nents) };
+        for _ in 0..count {
+            // SAFETY: `entry` is one of the `orig_nents` entries that were filled; the end of the list gives NULL.
+            let (first, bytes, next) = unsafe {
+                let bytes = (*entry).length as usize;
+                (ffi::rkfd_sg_page(entry), bytes, ffi::sg_next(entry))
+            };
+            for index in 0..bytes / PAGE_SIZE {
+                // SAFETY: The entry is for pages in a row, whose structures are in a row too.
+                if let Some(page) = NonNull::new(unsafe { first.add(index) }) {
+                    f(page);
+                }
+            }
+            entry = next;
+        }
+    }
+
     /// Takes the pages away from the device, once; the caller has seen to it that nothing on the device
     /// uses them any more, and that the device is still bound.
     pub(super) fn unmap(&self) {

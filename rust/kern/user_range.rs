@@ -400,7 +400,18 @@ struct Part {
     dma: DmaMap,
 }
 
-/// Pages of a process, mapped for a device until this is dropped or [`DevicePages::unmap`] is called. Nothing holds
+/// Marks a page that a device may have written to: the entry of the process, which was not used for it, does not tell. Of a
+/// file's pages it does: they are only writable where they are dirty.
+fn mark_dirty(page: NonNull<ffi::page>) {
+    // SAFETY: The process has the page at this moment, so that it stays what it is.
+    unsafe {
+        if ffi::rkfd_page_anon(page.as_ptr()) {
+            ffi::set_page_dirty(page.as_ptr());
+        }
+    }
+}
+
+/// Pages of a process, mapped for a device until this is dropped or [`DevicePages::give_back`] is called. Nothing holds
 /// the pages themselves.
 #[derive(Default)]
 pub(crate) struct DevicePages {
@@ -423,9 +434,25 @@ impl DevicePages {
             .map(|part| (part.offset, part.writable, part.dma.runs()))
     }
 
-    /// Takes the pages away from the device, which does not use them any more and is still bound. Allocates and frees
-    /// nothing; the second time nothing happens.
-    pub(crate) fn unmap(&self) {
-        self.parts.iter().for_each(|part| part.dma.unmap());
+    /// Takes the pages away from the device, which does not use them any more and is still bound. The process still has
+    /// them, so this is called by who is told of changes, or keeps them from happening. Allocates and frees nothing;
+    /// the second time nothing happens.
+    pub(crate) fn give_back(&self) {
+        for part in &self.parts {
+            if part.writable && part.dma.is_mapped() {
+                part.dma.for_each_page(mark_dirty);
+            }
+            part.dma.unmap();
+        }
+    }
+
+    /// The device may go on using the pages whatever is done: they are never freed. Called before
+    /// [`DevicePages::give_back`], as that is.
+    pub(crate) fn lose(&self) {
+        for part in self.parts.iter().filter(|part| part.dma.is_mapped()) {
+            // SAFETY: The process has the page at this moment.
+            let keep = |page: NonNull<_>| unsafe { ffi::rkfd_get_page(page.as_ptr()) };
+            part.dma.for_each_page(keep);
+        }
     }
 }

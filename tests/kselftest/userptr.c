@@ -573,6 +573,34 @@ TEST_F(userptr, swapped)
 	EXPECT_GPU_SEES(0x4a);
 }
 
+/*
+ * Pages that have come back from swap and were only read since are as they are on the disk, and the process may write to
+ * them without being seen. So may the GPU: what it writes must go to the disk all the same.
+ */
+TEST_F(userptr, swapped_in_and_written)
+{
+	unsigned int round;
+
+	if (!getenv("RKFD_SWAP"))
+		SKIP(return, "there is no swap; see swap.sh of the clients");
+	for (round = 0; round < 6; round++) {
+		ASSERT_EQ(self->mem, anonymous(self->mem, SIZE, PROT_READ | PROT_WRITE));
+		memset(self->mem, 0x4b, SIZE);
+		madvise(self->mem, SIZE, MADV_PAGEOUT);
+		EXPECT_TRUE(all(self->mem, 0x4b, SIZE));
+		ASSERT_EQ(0, lend(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR,
+				  &self->handle));
+		EXPECT_GPU_WRITES(0x4c + round);
+		/* It comes back at once while the GPU has it. */
+		if (round % 2 == 0)
+			madvise(self->mem, SIZE, MADV_PAGEOUT);
+		EXPECT_EQ(0, kfd_unmap(self->dev.fd, self->handle, self->dev.gpu_id));
+		madvise(self->mem, SIZE, MADV_PAGEOUT);
+		EXPECT_TRUE(all(self->mem, 0x4c + round, SIZE));
+		EXPECT_EQ(0, kfd_free(self->dev.fd, self->handle));
+	}
+}
+
 /* Each halt of the queues is followed by their return. */
 TEST_F(userptr, traced)
 {

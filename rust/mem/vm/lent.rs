@@ -125,7 +125,7 @@ impl Lent {
     pub(super) fn detach(&self) -> impl Sized {
         let mut state = self.state.lock();
         let was = core::mem::replace(&mut state.now, Now::Out);
-        state.pages.unmap();
+        state.pages.give_back();
         let gone = (
             core::mem::take(&mut state.pages),
             core::mem::take(&mut state.reserved),
@@ -152,10 +152,11 @@ impl Watcher for Lent {
         if self.vm.flush(Flush::Heavyweight).is_err() {
             dev_err_ratelimited!(
                 self.vm.gpu.dev,
-                "the GPU does not answer a flush: it may use memory that a process has given back\n"
+                "the GPU does not answer a flush: memory that a process gives back is lost\n"
             );
+            state.pages.lose();
         }
-        state.pages.unmap();
+        state.pages.give_back();
         let (start, size) = (self.range.start(), self.range.size());
         trace::unmap(self.vm.group.pid(), start, size, written);
         drop(state);
