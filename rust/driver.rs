@@ -6,11 +6,11 @@ mod watch;
 use kernel::device::Core;
 use kernel::pci;
 use kernel::prelude::*;
-use kernel::sync::Arc;
+use kernel::sync::{Arc, Mutex};
 
 use crate::gpu::Gpu;
 use crate::kern::drm::Registration;
-use crate::kern::pci_ext;
+use crate::kern::pci_ext::{self, Enabled, Mastering};
 use crate::kern::series::{pci_table, Handler, IdInfo, Interrupt};
 use crate::kfd::{self, Plugged};
 use crate::mem::Memory;
@@ -50,34 +50,40 @@ impl Drop for Running {
     }
 }
 
-/// A GPU that reaches system memory; dropping this takes it away from whatever buffers there still are, which may
-/// live on in other processes.
+/// A GPU that reaches system memory; dropping this takes it away from whatever address spaces and buffers there still
+/// are, which may live on in other processes.
 struct Reaching(Arc<Gpu>);
 
 impl Drop for Reaching {
     fn drop(&mut self) {
+        self.0.vms.close();
         self.0.bos.for_each(|bo| bo.unmap_dma());
     }
 }
 
-/// What is there while a device is bound. Dropped in this order: no more users, no more work, no more interrupts.
-pub(crate) struct Bound {
+/// What is there while a device is bound. Dropped in this order: no more users, no more work, nothing that the device
+/// can do by itself, no memory of its, no more interrupts.
+struct Parts {
     _plugged: Plugged,
     _files: GpuFiles,
     _node: Registration<Arc<Memory>>,
     _watch: Watch,
     _running: Running,
+    _mastering: Mastering,
     _reaching: Reaching,
     _irq: Interrupt<Poll>,
+    _enabled: Enabled,
 }
 
-impl Bound {
+impl Parts {
     fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
+        let enabled = Enabled::new(pdev)?;
         let gpu = Gpu::new(pdev)?;
         gpu.interrupts
             .populate(Dispatch::new(&gpu, kfd::process_sink()?)?);
         let irq = Interrupt::new(pdev, c"rkfd", Poll(gpu.clone()))?;
         let reaching = Reaching(gpu.clone());
+        let mastering = Mastering::new(pdev);
         let running = Running(gpu);
         let gpu = &running.0;
         gpu.start()?;
@@ -98,10 +104,19 @@ impl Bound {
             _node: node,
             _watch: watch,
             _running: running,
+            _mastering: mastering,
             _reaching: reaching,
             _irq: irq,
+            _enabled: enabled,
         })
     }
+}
+
+/// A bound device, until [`pci::Driver::unbind`].
+#[pin_data]
+pub(crate) struct Bound {
+    #[pin]
+    parts: Mutex<Option<Parts>>,
 }
 
 impl pci::Driver for Driver {
@@ -114,8 +129,18 @@ impl pci::Driver for Driver {
         pdev: &'bound pci::Device<Core<'_>>,
         _info: IdInfo<'bound, Self::IdInfo>,
     ) -> impl PinInit<Bound, Error> + 'bound {
-        Bound::new(pdev).inspect_err(|error| {
+        let parts = Parts::new(pdev).inspect_err(|error| {
             dev_err!(pdev, "the GPU cannot be used: {error:?}\n");
+        });
+        try_pin_init!(Bound {
+            parts <- kernel::new_mutex!(Some(parts?), "Bound::parts"),
         })
+    }
+
+    /// While interrupts, the device's IOMMU domain and its DMA operations are there: when the data is dropped the bus and
+    /// the driver core have taken some of them.
+    fn unbind<'bound>(_pdev: &'bound pci::Device<Core<'_>>, this: Pin<&Bound>) {
+        let parts = this.parts.lock().take();
+        drop(parts);
     }
 }

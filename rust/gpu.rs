@@ -23,8 +23,8 @@ pub(crate) struct Gpu {
 }
 
 impl Gpu {
-    /// Brings the GPU at `pdev` up as far as it needs no interrupt. ENODEV for one that the driver does not know or
-    /// whose firmware is not up; errors of the parts.
+    /// Brings the GPU at `pdev`, which is enabled, up as far as it needs no interrupt and no memory but its own. ENODEV for
+    /// one that the driver does not know or whose firmware is not up; errors of the parts.
     pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Result<Arc<Self>> {
         let hw = Hardware::new(pdev)?;
         let memory = Memory::new(&hw)?;

@@ -91,13 +91,11 @@ pub(crate) struct Hardware {
 }
 
 impl Hardware {
-    /// Brings the blocks of the GPU at `pdev` up, as far as they need neither memory nor interrupts. ENODEV for one that
+    /// Brings the blocks of the GPU at `pdev`, which is enabled, up, as far as they need neither memory nor interrupts. ENODEV for one that
     /// the driver does not know or whose firmware is not up; errors of the blocks.
     pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Result<Arc<Self>> {
         let asic = Asic::find(pdev.device_id()).ok_or(ENODEV)?;
-        pdev.enable_device_mem()?;
         pci_ext::set_dma_mask::<DMA_BITS>(pdev)?;
-        pdev.set_master();
         let bound: &device::Device<Bound> = pdev.as_ref();
         let mmio = Arc::new(Mmio::new(pdev)?, GFP_KERNEL)?;
         let vram_map = Arc::new(VramMap::new(pdev)?, GFP_KERNEL)?;

@@ -19,6 +19,7 @@ mod spans;
 mod user;
 pub(crate) mod view;
 pub(crate) mod vm;
+pub(crate) mod vms;
 pub(crate) mod vram;
 
 use core::ops::Deref;
@@ -34,6 +35,7 @@ use bo::Buffer;
 use copy_engine::CopyEngine;
 use evict::Evictor;
 use gart::Gart;
+use vms::Vms;
 use vram::Vram;
 
 /// MC address of the GART: VRAM is placed far above.
@@ -55,6 +57,9 @@ pub(crate) struct Memory {
     pub(crate) budget: Arc<Budget>,
     /// Who has which VRAM.
     pub(crate) vram: Vram,
+    /// The address spaces.
+    #[pin]
+    pub(crate) vms: Vms,
     /// The buffers.
     #[pin]
     pub(crate) bos: Objects<Buffer>,
@@ -91,6 +96,7 @@ impl Memory {
                 evictor: Evictor::new()?,
                 budget: Budget::new()?,
                 vram,
+                vms <- Vms::new(),
                 bos <- Objects::new(),
                 hw: hw.clone(),
             }),

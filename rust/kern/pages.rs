@@ -6,7 +6,15 @@ pub(crate) use super::{dma_map::DmaRun, page_list::PageList};
 use super::{dma_map::DmaMap, task};
 use crate::ffi;
 use core::{ops::Deref, ptr::NonNull};
-use kernel::{device::Device, page::PAGE_SIZE, prelude::*, sync::aref::ARef};
+use kernel::{
+    device::Device,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::{
+        aref::ARef,
+        atomic::{AtomicFlag, Relaxed},
+    },
+};
 
 /// Log2 of the pages in the largest piece asked of the page allocator: the GPU's large page.
 const MAX_ORDER: u32 = 9;
@@ -16,6 +24,8 @@ struct Owned {
     list: PageList,
     /// The orders of the pieces, in the order of the list.
     orders: KVVec<u8>,
+    /// They are never freed.
+    kept: AtomicFlag,
 }
 
 impl Owned {
@@ -23,6 +33,7 @@ impl Owned {
         let mut owned = Self {
             list: PageList::with_capacity(pages, true)?,
             orders: KVVec::new(),
+            kept: AtomicFlag::new(false),
         };
         let mut limit = MAX_ORDER;
         let mut left = pages;
@@ -72,6 +83,9 @@ fn alloc(order: u32, zeroed: bool) -> Option<NonNull<ffi::page>> {
 
 impl Drop for Owned {
     fn drop(&mut self) {
+        if self.kept.load(Relaxed) {
+            return;
+        }
         let mut first = 0;
         for &order in &self.orders {
             if let Some(page) = self.list.pages().get(first) {
@@ -129,6 +143,11 @@ impl SystemPages {
     /// lead to them any more.
     pub(crate) fn unmap_dma(&self) {
         self.dma.unmap();
+    }
+
+    /// The device may still use the pages, whatever is done: they are nobody's again, also when this is dropped.
+    pub(crate) fn keep(&self) {
+        self.owned.kept.store(true, Relaxed);
     }
 }
 

@@ -5,6 +5,7 @@ use kernel::device::Core;
 use kernel::dma::{Device as _, DmaMask};
 use kernel::pci;
 use kernel::prelude::*;
+use kernel::sync::aref::ARef;
 
 use crate::ffi;
 
@@ -19,16 +20,58 @@ pub(crate) fn set_dma_mask<const BITS: u32>(pdev: &pci::Device<Core<'_>>) -> Res
     Ok(())
 }
 
+fn raw(pdev: &pci::Device) -> *mut ffi::pci_dev {
+    core::ptr::from_ref(pdev).cast_mut().cast()
+}
+
+/// A device that answers at its BARs. It is disabled when this is dropped, after all else that is the driver's.
+pub(crate) struct Enabled(ARef<pci::Device>);
+
+impl Enabled {
+    /// Enables `pdev`. The kernel's own errors.
+    pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
+        pdev.enable_device_mem()?;
+        let plain: &pci::Device = pdev;
+        Ok(Self(plain.into()))
+    }
+}
+
+impl Drop for Enabled {
+    fn drop(&mut self) {
+        // SAFETY: The device is a valid one, and was enabled once.
+        unsafe { ffi::pci_disable_device(raw(&self.0)) };
+    }
+}
+
+/// A device that may read and write memory and send interrupts. When this has been dropped it may not any more,
+/// whatever it is at (PCI_COMMAND, Bus Master Enable): before memory that it has used is given away.
+pub(crate) struct Mastering(ARef<pci::Device>);
+
+impl Mastering {
+    /// Allows `pdev` to. What it is to do then is set up, and what others have left in it is stopped.
+    pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Self {
+        pdev.set_master();
+        let plain: &pci::Device = pdev;
+        Self(plain.into())
+    }
+}
+
+impl Drop for Mastering {
+    fn drop(&mut self) {
+        // SAFETY: The device is a valid one, and enabled.
+        unsafe { ffi::pci_clear_master(raw(&self.0)) };
+    }
+}
+
 /// The PCI domain of the device.
 pub(crate) fn domain(pdev: &pci::Device) -> u32 {
     // SAFETY: `pci::Device` is a transparent wrapper of a valid `struct pci_dev`, whose bus outlives it.
-    unsafe { ffi::rkfd_pci_domain_nr(core::ptr::from_ref(pdev).cast_mut().cast()) as u32 }
+    unsafe { ffi::rkfd_pci_domain_nr(raw(pdev)) as u32 }
 }
 
 /// Lets the device do atomic operations on memory, of 32 and of 64 bits; whether the way there carries them.
 pub(crate) fn enable_atomics(pdev: &pci::Device<Core<'_>>) -> bool {
     let sizes = ffi::PCI_EXP_DEVCAP2_ATOMIC_COMP32 | ffi::PCI_EXP_DEVCAP2_ATOMIC_COMP64;
-    let raw = core::ptr::from_ref(pdev).cast_mut().cast();
     // SAFETY: `pci::Device` is a transparent wrapper of a valid `struct pci_dev`.
-    unsafe { ffi::pci_enable_atomic_ops_to_root(raw, sizes) == 0 }
+    unsafe { ffi::pci_enable_atomic_ops_to_root(raw(pdev), sizes) == 0 }
 }

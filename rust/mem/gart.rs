@@ -142,6 +142,7 @@ impl Gart {
         Ok(Span {
             mc: self.0.spans.lock().take(size)?,
             size,
+            given_back: false,
             _hold: self.0.ledger.hold(Kind::GartPages, size >> PAGE_SHIFT),
             table: self.0.clone(),
         })
@@ -157,6 +158,7 @@ impl Gart {
 struct Span {
     mc: u64,
     size: u64,
+    given_back: bool,
     _hold: Hold,
     table: Arc<Table>,
 }
@@ -232,7 +234,6 @@ impl JobMemory {
 /// System memory with an address in the GART, until it is dropped. Its accessors are those of
 /// [`SystemPages`].
 pub(crate) struct GartBuffer {
-    // The GPU loses the addresses before the memory goes.
     span: Span,
     pages: SystemPages,
 }
@@ -252,19 +253,41 @@ impl Deref for GartBuffer {
     }
 }
 
-impl Drop for Span {
+impl Drop for GartBuffer {
     fn drop(&mut self) {
+        // The GPU loses the addresses before the memory goes. If it may not have lost them, the memory stays for good.
+        if !self.span.give_back() {
+            self.pages.keep();
+        }
+    }
+}
+
+impl Span {
+    /// Takes away what is behind the addresses, and gives them back; whether the GPU reaches nothing there any more. The
+    /// second time nothing happens.
+    fn give_back(&mut self) -> bool {
+        if core::mem::replace(&mut self.given_back, true) {
+            return true;
+        }
         let cleared = self.table.clear(self.mc, self.size);
         let flushed = self.table.gmc.flush(Vmid::KERNEL, Flush::Heavyweight);
         // ENODEV: the device is gone and reaches nothing any more. After another failure the addresses may
         // still lead to what follows, so they are not used again.
         if matches!(cleared, Ok(()) | Err(ENODEV)) && matches!(flushed, Ok(()) | Err(ENODEV)) {
             self.table.spans.lock().give_back(self.mc);
+            true
         } else {
             pr_err!(
                 "GART address {:#x} is lost: no answer to a flush\n",
                 self.mc
             );
+            false
         }
+    }
+}
+
+impl Drop for Span {
+    fn drop(&mut self) {
+        self.give_back();
     }
 }

@@ -45,7 +45,11 @@ use kernel::{
     new_mutex, new_spinlock,
     prelude::*,
     rbtree::{RBTree, RBTreeNode},
-    sync::{aref::ARef, atomic::AtomicFlag, Arc, Mutex, MutexGuard, SpinLock},
+    sync::{
+        aref::ARef,
+        atomic::{Acquire, AtomicFlag, Release},
+        Arc, Mutex, MutexGuard, SpinLock,
+    },
     workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork},
 };
 
@@ -58,6 +62,8 @@ struct State {
     /// The driver's own mappings, above user space's half.
     upper: Spans,
     tree: Tree,
+    /// Nothing is mapped any more: the device is gone.
+    closed: bool,
 }
 
 impl State {
@@ -77,6 +83,27 @@ impl State {
     fn insert(&mut self, nodes: Nodes) {
         self.mappings.insert(nodes.by_address);
         self.by_buffer.insert(nodes.by_buffer);
+    }
+
+    /// Takes out a mapping whose memory the GPU does not reach any more. What is returned is dropped without the lock.
+    fn forget(&mut self, mapping: &Mapping) -> impl Sized {
+        // Before the addresses may be another mapping's.
+        let gone = mapping.lent().map(|lent| lent.detach());
+        let by_buffer = self.by_buffer.remove_node(&mapping.key());
+        let by_address = self.mappings.remove_node(&(mapping.range().end() - 1));
+        (gone, by_buffer, by_address)
+    }
+
+    /// Whether something that is mapped leads here.
+    fn is_tied(&self) -> bool {
+        self.mappings.values().any(|mapping| mapping.is_tied())
+    }
+
+    /// Something that leads here and is not about to go.
+    fn staying_tie(&self) -> Option<Arc<Mapping>> {
+        let mut mappings = self.mappings.values();
+        let found = mappings.find(|mapping| mapping.is_tied() && !mapping.is_leaving());
+        found.cloned()
     }
 
     /// Whether `mapping` is still in the address space.
@@ -125,6 +152,8 @@ pub(crate) struct Vm {
     moved: Mutex<Moved>,
     /// Something that is to go is held no more.
     left: AtomicFlag,
+    /// Nobody has it any more.
+    retired: AtomicFlag,
     #[pin]
     restore: DelayedWork<Self>,
     /// Innermost.
@@ -151,6 +180,7 @@ impl Vm {
             by_buffer: RBTree::new(),
             upper: kernel_mapping::addresses(),
             tree: Tree::new(gpu, &client)?,
+            closed: false,
         };
         let root = state.tree.base();
         Arc::pin_init(
@@ -162,6 +192,7 @@ impl Vm {
                 evicted <- new_mutex!(Evicted::default(), "Vm::evicted"),
                 moved <- new_mutex!(Moved::default(), "Vm::moved"),
                 left: AtomicFlag::new(false),
+                retired: AtomicFlag::new(false),
                 restore <- new_delayed_work!("Vm::restore"),
                 trap <- new_spinlock!(TrapHandler::default(), "Vm::trap"),
                 client,
@@ -246,6 +277,9 @@ impl Vm {
         let mapping = Arc::new(mapping, GFP_KERNEL_ACCOUNT)?;
         let nodes = Nodes::new(&mapping)?;
         let mut state = self.state.lock();
+        if state.closed {
+            return Err(ENODEV);
+        }
         let next = state.at_or_above(range.start());
         if next.is_some_and(|next| next.range().overlaps(range)) {
             return Err(EEXIST);
@@ -327,14 +361,54 @@ impl Vm {
             self.lose(idle, ());
             return Err(error);
         }
-        // Before the addresses may be another mapping's.
-        let gone = mapping.lent().map(|lent| lent.detach());
-        let by_buffer = state.by_buffer.remove_node(&mapping.key());
-        let by_address = state.mappings.remove_node(&(range.end() - 1));
+        let gone = state.forget(mapping);
+        let is_last = self.retired.load(Acquire) && !state.is_tied();
         drop(state);
         // Frees the buffer, maybe; the notifier has no use for the tables any more.
-        drop((gone, by_buffer, by_address, idle));
+        drop((gone, idle));
+        if is_last {
+            self.gpu.vms.remove(self);
+        }
         Ok(())
+    }
+
+    /// Nobody has the address space any more. What ties it to others goes, at once or when nothing holds it any more, and
+    /// then it goes itself. Sleeps.
+    pub(crate) fn retire(&self) {
+        self.retired.store(true, Release);
+        loop {
+            let state = self.state.lock();
+            let Some(mapping) = state.staying_tie() else {
+                if state.is_tied() {
+                    return;
+                }
+                break;
+            };
+            if mapping.leave() {
+                // After an error it stays until the device goes.
+                let _ = self.take_out(state, &mapping);
+            }
+        }
+        self.gpu.vms.remove(self);
+    }
+
+    /// Everything is taken out, whatever holds it: the device is stopped, and about to go. Nothing comes in any more.
+    /// Sleeps.
+    pub(super) fn close(self: &Arc<Self>) {
+        loop {
+            let mut state = self.state.lock();
+            state.closed = true;
+            let Some(mapping) = state.mappings.values().next().cloned() else {
+                break;
+            };
+            let gone = state.forget(&mapping);
+            drop(state);
+            drop((gone, mapping));
+        }
+        self.settle();
+        if self.retired.load(Acquire) {
+            self.gpu.vms.remove(self);
+        }
     }
 
     /// Keeps for good what the GPU may still reach: it has not answered a flush.

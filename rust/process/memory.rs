@@ -221,7 +221,8 @@ impl Buffer {
     fn unmap(&mut self) {
         let mapped = core::mem::take(&mut self.mapped);
         if let Some(range) = self.range.filter(|_| mapped) {
-            if let Err(error) = self.vm.unmap(range) {
+            // What a queue that hangs holds goes with that.
+            if let Err(error) = self.vm.abandon(range) {
                 let start = range.start();
                 pr_warn!(
                     "the buffer at {start:#x} of a process that ended stays mapped: {error:?}\n"

@@ -33,7 +33,7 @@ fn place(bo: &Bo, start: u64) -> Place {
 }
 
 /// An open file.
-#[pin_data]
+#[pin_data(PinnedDrop)]
 pub(crate) struct File {
     /// That it takes part in sharing VRAM, from its first buffer on. Outside the evictor's lock.
     #[pin]
@@ -49,9 +49,9 @@ pub(crate) struct File {
 pub(crate) struct Owner(Arc<File>);
 
 impl File {
-    /// A file with the address space `vm`.
+    /// A file with the address space `vm`. `ENOMEM`.
     pub(super) fn new(vm: Arc<Vm>) -> Result<Arc<Self>> {
-        Arc::pin_init(
+        let file = Arc::pin_init(
             pin_init!(Self {
                 membership <- new_mutex!(None, "File::membership"),
                 vm,
@@ -59,7 +59,9 @@ impl File {
                 placed <- new_mutex!(RBTree::new(), "File::placed"),
             }),
             GFP_KERNEL_ACCOUNT,
-        )
+        )?;
+        file.vm.gpu().vms.add(&file.vm)?;
+        Ok(file)
     }
 
     /// Maps a part of a buffer for GEM_VA; see [`Vm::map`].
@@ -137,6 +139,13 @@ impl File {
             .cmpxchg(false, true, Relaxed)
             .map_err(|_| EBUSY)?;
         Ok(Owner(self.clone()))
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for File {
+    fn drop(self: Pin<&mut Self>) {
+        self.vm.retire();
     }
 }
 

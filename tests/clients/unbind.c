@@ -18,6 +18,7 @@
 #include "common/check.h"
 #include "common/child.h"
 #include "common/tap.h"
+#include "common/trace.h"
 #include "kfd_share.h"
 
 #define DRIVER	"/sys/bus/pci/drivers/rkfd"
@@ -95,6 +96,9 @@ static void drop(struct shared *s)
 	close(s->fd);
 }
 
+/* What the driver does last in its unbind, and what is taken from it first after that. */
+static const char *const teardown[] = { "free_irq", "iommu_device_unuse_default_domain" };
+
 int main(void)
 {
 	struct shared vram, gtt;
@@ -103,6 +107,7 @@ int main(void)
 	int memfd, udmabuf, fd, err;
 	struct kfd_dev dev;
 	uint64_t handle;
+	bool traced;
 	pid_t busy;
 
 	tap_start();
@@ -116,7 +121,14 @@ int main(void)
 		die("nothing imported");
 
 	busy = busy_start(4);
+	traced = trace_open("unbind") && trace_functions(teardown, 2);
 	tap_ok(write_file(DRIVER "/unbind", name), "the GPU is taken away");
+	if (traced)
+		tap_ok(trace_before(teardown[0], teardown[1]),
+		       "while the driver core still has all that it gave the driver");
+	else
+		tap_skip("the order of that", "the kernel traces no functions");
+	trace_close();
 	tap_ok(kfd_export(&dev, gtt.bo.handle, 0, &fd) != 0, "its buffers have no handles any more");
 	tap_ok(kfd_import(&dev, gtt.fd, 0, &handle) != 0, "nothing is imported");
 	tap_ok(drm_fd_to_handle(dev.drm_fd, gtt.fd, &vram.handle) != 0,

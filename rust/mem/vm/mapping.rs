@@ -40,7 +40,7 @@ pub(super) struct Mapping {
     /// The page tables lead to the buffer. The VM's lock guards it.
     shown: Atomic<bool>,
     _pinned: Option<Pinned>,
-    _import: Option<ImportUse>,
+    import: Option<ImportUse>,
     _share: MappingShare,
 }
 
@@ -60,7 +60,7 @@ impl Mapping {
             holds: Atomic::new(0),
             shown: Atomic::new(false),
             _pinned: pinned,
-            _import: import,
+            import,
             _share: share,
         }
     }
@@ -91,6 +91,11 @@ impl Mapping {
     /// What watches the memory of a process.
     pub(super) fn lent(&self) -> Option<&Watch<Lent>> {
         self.lent.as_ref()
+    }
+
+    /// Whether it leads to the address space: who owns the memory tells it of changes.
+    pub(super) fn is_tied(&self) -> bool {
+        self.lent.is_some() || self.import.is_some()
     }
 
     /// Whether the page tables lead to the buffer. The VM's lock is held.

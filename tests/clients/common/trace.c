@@ -21,19 +21,24 @@ static void path_of(char *path, size_t size, const char *file)
 	snprintf(path, size, "%s/%s", instance, file);
 }
 
-static bool put(const char *file, const char *text)
+static bool put_with(const char *file, const char *text, int flags)
 {
 	char path[256];
 	bool ok;
 	int fd;
 
 	path_of(path, sizeof(path), file);
-	fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	fd = open(path, O_WRONLY | O_CLOEXEC | flags);
 	if (fd < 0)
 		return false;
 	ok = write(fd, text, strlen(text)) == (ssize_t)strlen(text);
 	close(fd);
 	return ok;
+}
+
+static bool put(const char *file, const char *text)
+{
+	return put_with(file, text, O_TRUNC);
 }
 
 bool trace_open(const char *name)
@@ -54,6 +59,16 @@ bool trace_enable(const char *event)
 
 	snprintf(file, sizeof(file), "events/%s/enable", event);
 	return put(file, "1");
+}
+
+bool trace_functions(const char *const *names, unsigned int count)
+{
+	unsigned int i;
+
+	for (i = 0; i < count; i++)
+		if (!put_with("set_ftrace_filter", names[i], O_APPEND))
+			return false;
+	return put("current_tracer", "function");
 }
 
 void trace_clear(void)
@@ -82,6 +97,22 @@ static FILE *open_trace(void)
 
 	path_of(path, sizeof(path), "trace");
 	return fopen(path, "re");
+}
+
+bool trace_before(const char *first, const char *second)
+{
+	FILE *f = open_trace();
+	bool has_first = false, has_second = false;
+	char line[1024];
+
+	if (!f)
+		return false;
+	while (!has_second && fgets(line, sizeof(line), f)) {
+		has_first |= matches(line, NULL, first);
+		has_second = matches(line, NULL, second);
+	}
+	fclose(f);
+	return has_first && has_second;
 }
 
 unsigned int trace_count(const char *event, const char *text)

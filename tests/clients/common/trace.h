@@ -9,11 +9,15 @@
 bool trace_open(const char *name);
 /* @event: "group/event", or "group" for all of it. */
 bool trace_enable(const char *event);
+/* Has the calls of @count functions of the kernel traced; false if it cannot. */
+bool trace_functions(const char *const *names, unsigned int count);
 void trace_clear(void);
 /*
  * Lines of @event (null: any) that hold @text (null: any).
  */
 unsigned int trace_count(const char *event, const char *text);
+/* Whether there are lines with both texts, and the first with @first is before the first with @second. */
+bool trace_before(const char *first, const char *second);
 /* Prints up to @lines lines that hold @text (null: any), each after @prefix. */
 void trace_print(const char *prefix, const char *text, unsigned int lines);
 /* Waits until trace_count() reaches @wanted; false after @ms milliseconds. */
