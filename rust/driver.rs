@@ -139,7 +139,7 @@ impl pci::Driver for Driver {
 
     /// While interrupts, the device's IOMMU domain and its DMA operations are there: when the data is dropped the bus and
     /// the driver core have taken some of them.
-    fn unbind<'bound>(_pdev: &'bound pci::Device<Core<'_>>, this: Pin<&Bound>) {
+    fn unbind(_pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) {
         let parts = this.parts.lock().take();
         drop(parts);
     }

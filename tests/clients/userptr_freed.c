@@ -245,7 +245,7 @@ static void rounds(bool compute, enum freeing how, uint64_t ms)
 	renew(how);
 	tap_ok(!bad, "nobody writes to pages that were %s while %s wrote to them",
 	       names[how], compute ? "a compute queue" : "an SDMA queue");
-	tap_note("%u rounds, %u with other people's writes; an unmap takes %llu us", done, bad,
+	tap_note("%u times, %u with other people's writes; an unmap takes %llu us", done, bad,
 		 all_ns / done / 1000);
 }
 

@@ -573,10 +573,7 @@ TEST_F(userptr, swapped)
 	EXPECT_GPU_SEES(0x4a);
 }
 
-/*
- * Pages that have come back from swap and were only read since are as they are on the disk, and the process may write to
- * them without being seen. So may the GPU: what it writes must go to the disk all the same.
- */
+/* Pages that came back from swap are as they are on the disk. What the GPU writes to them must go there, too. */
 TEST_F(userptr, swapped_in_and_written)
 {
 	unsigned int round;
@@ -588,8 +585,7 @@ TEST_F(userptr, swapped_in_and_written)
 		memset(self->mem, 0x4b, SIZE);
 		madvise(self->mem, SIZE, MADV_PAGEOUT);
 		EXPECT_TRUE(all(self->mem, 0x4b, SIZE));
-		ASSERT_EQ(0, lend(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR,
-				  &self->handle));
+		ASSERT_EQ(0, lend(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
 		EXPECT_GPU_WRITES(0x4c + round);
 		/* It comes back at once while the GPU has it. */
 		if (round % 2 == 0)
