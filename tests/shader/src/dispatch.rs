@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A dispatch: from the COMPUTE_* state to the first registers of each wave.
+
+use crate::decode::bits;
+use crate::group::Group;
+use crate::hwreg::{check_mode, status};
+use crate::lds::Lds;
+use crate::wave::{sgpr, Apertures, Reason, Wave, LANES};
+
+/// LDS comes in units of this many bytes.
+pub const LDS_UNIT: u32 = 512;
+/// SGPRs that every wave has.
+const SGPRS: u32 = 112;
+
+/// The state that waves start with.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// Address of the first instruction.
+    pub pc: u64,
+    /// COMPUTE_PGM_RSRC1, 2, 3.
+    pub rsrc1: u32,
+    /// See above.
+    pub rsrc2: u32,
+    /// See above.
+    pub rsrc3: u32,
+    /// COMPUTE_USER_DATA; as many as RSRC2 asks for count.
+    pub user: [u32; 16],
+    /// Items of a group.
+    pub size: [u32; 3],
+    /// Groups.
+    pub groups: [u32; 3],
+    /// Items of the last group in each direction.
+    pub last: [u32; 3],
+    /// Number of the first group in each direction.
+    pub start: [u32; 3],
+    /// Bytes of LDS of a group.
+    pub lds: u32,
+    /// Where generic addresses lead elsewhere.
+    pub apertures: Apertures,
+}
+
+/// Where a group is put.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Place {
+    /// HW_ID of its first wave, whose wave and SIMD are 0.
+    pub hw_id: u32,
+    /// Scratch offset of its first wave in bytes, and of one wave more.
+    pub scratch: (u32, u32),
+}
+
+impl Launch {
+    /// VGPRs: arch and accumulation.
+    pub fn vgprs(&self) -> (u16, u16) {
+        let all = (bits(self.rsrc1, 5, 0) as u16 + 1) * 8;
+        let arch = ((bits(self.rsrc3, 5, 0) as u16 + 1) * 4).min(all);
+        (arch, all - arch)
+    }
+
+    /// Waves of a whole group.
+    pub fn waves(&self) -> u32 {
+        self.size.iter().product::<u32>().div_ceil(LANES as u32)
+    }
+
+    /// How many groups there are.
+    pub fn count(&self) -> u64 {
+        self.groups.iter().map(|&n| u64::from(n)).product()
+    }
+
+    /// Whether waves have scratch.
+    pub fn has_scratch(&self) -> bool {
+        bits(self.rsrc2, 0, 0) == 1
+    }
+
+    /// MODE at the start.
+    fn mode(&self) -> u32 {
+        bits(self.rsrc1, 19, 12)
+            | bits(self.rsrc1, 21, 21) << 8
+            | bits(self.rsrc1, 23, 23) << 9
+            | bits(self.rsrc2, 30, 24) << 12
+            | bits(self.rsrc2, 14, 13) << 19
+            | bits(self.rsrc1, 26, 26) << 23
+    }
+
+    /// What of it is not supported.
+    pub fn check(&self) -> Result<(), Reason> {
+        if bits(self.rsrc3, 16, 16) == 1 {
+            return Err(Reason::Unsupported("TG_SPLIT"));
+        }
+        check_mode(self.mode())
+    }
+
+    /// The group with number `index` (x fastest), to run at `place`.
+    pub fn group(&self, index: u64, place: Place) -> Group {
+        let [x, y, _] = self.groups.map(u64::from);
+        let id = [index % x, index / x % y, index / (x * y)].map(|n| n as u32);
+        let size = [0, 1, 2].map(|n| {
+            if id[n] + 1 == self.groups[n] {
+                self.last[n]
+            } else {
+                self.size[n]
+            }
+        });
+        let items = size.iter().product::<u32>();
+        let count = items.div_ceil(LANES as u32);
+        let id = [0, 1, 2].map(|n| id[n].wrapping_add(self.start[n]));
+        let waves = (0..count)
+            .map(|n| self.wave(id, size, (n, count), place))
+            .collect();
+        Group {
+            waves,
+            lds: Lds::new(self.lds.next_multiple_of(LDS_UNIT)),
+            id,
+        }
+    }
+
+    fn wave(&self, id: [u32; 3], size: [u32; 3], (n, count): (u32, u32), place: Place) -> Wave {
+        let (arch, acc) = self.vgprs();
+        let mut wave = Wave::new(arch, acc, self.pc);
+        wave.mode = self.mode();
+        wave.apertures = self.apertures;
+        wave.status = status::VALID
+            | status::IN_TG
+            | bits(self.rsrc1, 11, 10) << 1
+            | bits(self.rsrc2, 6, 6) * status::TRAP_EN;
+        // Waves go round the four SIMDs.
+        wave.hw_id = place.hw_id | n / 4 & 0xf | (n & 3) << 4;
+        wave.gpr_alloc =
+            bits(self.rsrc1, 5, 0) << 6 | (u32::from(arch) / 4 - 1) << 12 | (SGPRS / 16 - 1) << 24;
+        wave.lds_alloc = (self.lds.next_multiple_of(LDS_UNIT) / 256) << 12;
+        self.scalars(&mut wave, id, (n, count), place);
+        self.lanes(&mut wave, size, n);
+        wave
+    }
+
+    fn scalars(&self, wave: &mut Wave, id: [u32; 3], (n, count): (u32, u32), place: Place) {
+        let mut next = bits(self.rsrc2, 5, 1).min(16) as usize;
+        wave.sgpr[..next].copy_from_slice(&self.user[..next]);
+        let mut push = |enabled: bool, value: u32| {
+            if enabled {
+                wave.sgpr[next] = value;
+                next += 1;
+            }
+        };
+        for (axis, &number) in id.iter().enumerate() {
+            push(self.rsrc2 >> (7 + axis) & 1 == 1, number);
+        }
+        push(
+            bits(self.rsrc2, 10, 10) == 1,
+            u32::from(n == 0) << 31 | count,
+        );
+        push(
+            self.has_scratch(),
+            place
+                .scratch
+                .0
+                .wrapping_add(n.wrapping_mul(place.scratch.1)),
+        );
+        wave.sgpr[sgpr::TTMP + 8] = id[0];
+        wave.sgpr[sgpr::TTMP + 9] = id[1];
+        wave.sgpr[sgpr::TTMP + 10] = id[2];
+        wave.sgpr[sgpr::TTMP + 11] = n | u32::from(!self.has_scratch()) << 6;
+    }
+
+    /// v0 and EXEC.
+    fn lanes(&self, wave: &mut Wave, size: [u32; 3], n: u32) {
+        let items = size.iter().product::<u32>();
+        let asked = bits(self.rsrc2, 12, 11);
+        let mut exec = 0;
+        for lane in 0..LANES as u32 {
+            let item = n * LANES as u32 + lane;
+            if item >= items {
+                break;
+            }
+            exec |= 1 << lane;
+            let x = item % size[0];
+            let y = item / size[0] % size[1];
+            let z = item / (size[0] * size[1]);
+            let mut packed = x;
+            if asked >= 1 {
+                packed |= y << 10;
+            }
+            if asked >= 2 {
+                packed |= z << 20;
+            }
+            wave.v_mut(0)[lane as usize] = packed;
+        }
+        wave.set_exec(exec);
+    }
+}

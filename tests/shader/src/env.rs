@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What a wave sees of the world: memory, clocks and messages of the device, and the LDS of its group.
+
+use crate::lds::Lds;
+
+/// An access that no mapping allows. Whoever implements [`Host`] has told the device about it already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fault {
+    /// The address that faulted, in bytes.
+    pub address: u64,
+}
+
+/// The device around the shader core, as one queue's address space. Addresses are virtual and in bytes; accesses
+/// need no alignment unless said otherwise, and each aligned dword of one is read or written whole.
+pub trait Host {
+    /// Reads memory. On a fault nothing of `out` counts.
+    fn load(&self, address: u64, out: &mut [u8]) -> Result<(), Fault>;
+    /// Writes memory. What lies before a fault may have been written.
+    fn store(&self, address: u64, data: &[u8]) -> Result<(), Fault>;
+    /// Replaces the aligned dword at `address` by what `change` makes of it, which may be asked more than once;
+    /// returns the old one.
+    fn atomic32(&self, address: u64, change: &mut dyn FnMut(u32) -> u32) -> Result<u32, Fault>;
+    /// See [`Host::atomic32`]; for eight bytes.
+    fn atomic64(&self, address: u64, change: &mut dyn FnMut(u64) -> u64) -> Result<u64, Fault>;
+    /// Reads what is to be executed.
+    fn fetch(&self, address: u64, out: &mut [u8]) -> Result<(), Fault>;
+    /// The 100 MHz clock of s_memrealtime.
+    fn realtime(&self) -> u64;
+    /// The engine clock of s_memtime.
+    fn cycles(&self) -> u64;
+    /// s_sendmsg of MSG_INTERRUPT with M0\[23:0\], from a wave with this HW_ID.
+    fn interrupt(&self, hw_id: u32, data: u32);
+    /// The queue's doorbell id, which MSG_GET_DOORBELL asks for.
+    fn doorbell(&self) -> u32;
+}
+
+/// A wave's surroundings while it runs.
+pub struct Env<'a> {
+    /// The device.
+    pub host: &'a dyn Host,
+    /// The group's.
+    pub lds: &'a mut Lds,
+}

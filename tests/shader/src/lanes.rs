@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The lanes' accesses of memory, private memory and LDS: as few of the host's as there are runs of neighbours.
+
+use crate::atomic::{self, Operation};
+use crate::env::Env;
+use crate::wave::{Active, Reason, Row, Wave, LANES};
+
+/// The lanes' addresses.
+#[derive(Debug, Clone, Copy)]
+pub struct Addresses {
+    /// Of memory; for LDS and private memory the low 32 bits count.
+    pub at: [u64; LANES],
+    /// Lanes that access LDS.
+    pub lds: u64,
+    /// Lanes that access private memory.
+    pub private: u64,
+    /// Where private memory of lane 0 begins.
+    pub private_base: u64,
+}
+
+impl Default for Addresses {
+    fn default() -> Addresses {
+        Addresses {
+            at: [0; LANES],
+            lds: 0,
+            private: 0,
+            private_base: 0,
+        }
+    }
+}
+
+impl Addresses {
+    /// Where in memory byte `more` of a lane's access is. Private memory has its dwords 64 lanes apart.
+    #[inline(always)]
+    fn memory(&self, lane: usize, more: u64) -> u64 {
+        if self.private >> lane & 1 == 0 {
+            return self.at[lane].wrapping_add(more);
+        }
+        let offset = u64::from((self.at[lane] as u32).wrapping_add(more as u32));
+        self.private_base
+            .wrapping_add(offset / 4 * 256 + 4 * lane as u64 + offset % 4)
+    }
+
+    /// Whether the access of `size` bytes is in one piece.
+    fn is_whole(&self, lane: usize, size: usize) -> bool {
+        self.private >> lane & 1 == 0 || (self.at[lane] % 4) as usize + size <= 4
+    }
+
+    fn shared(&self, lane: usize, more: u64) -> u32 {
+        (self.at[lane] as u32).wrapping_add(more as u32)
+    }
+}
+
+/// The lanes from `first` on that are active and whose accesses of `size` bytes follow each other.
+#[inline(always)]
+fn run(exec: u64, addresses: &[u64; LANES], first: usize, size: u64) -> usize {
+    let mut end = first + 1;
+    while end < LANES
+        && exec >> end & 1 == 1
+        && addresses[end] == addresses[end - 1].wrapping_add(size)
+    {
+        end += 1;
+    }
+    end
+}
+
+fn load_one(wave: &mut Wave, env: &Env<'_>, at: u64, out: &mut [u8]) {
+    if let Err(fault) = env.host.load(at, out) {
+        wave.faulted(fault);
+        out.fill(0);
+    }
+}
+
+/// Reads `size` bytes (a divisor of `out`'s 64th) of memory for each active lane, in order, at `at`.
+#[inline(always)]
+fn gather(wave: &mut Wave, env: &Env<'_>, at: &[u64; LANES], size: usize, out: &mut [u8]) {
+    let exec = wave.exec();
+    let mut left = exec;
+    while left != 0 {
+        let first = left.trailing_zeros() as usize;
+        let end = run(exec, at, first, size as u64);
+        left &= (!0u64).checked_shl(end as u32).unwrap_or(0);
+        let bytes = &mut out[first * size..end * size];
+        if env.host.load(at[first], bytes).is_err() {
+            for lane in first..end {
+                load_one(
+                    wave,
+                    env,
+                    at[lane],
+                    &mut out[lane * size..(lane + 1) * size],
+                );
+            }
+        }
+    }
+}
+
+/// Writes; see [`gather`].
+#[inline(always)]
+fn scatter(wave: &mut Wave, env: &Env<'_>, at: &[u64; LANES], size: usize, data: &[u8]) {
+    let exec = wave.exec();
+    let mut left = exec;
+    while left != 0 {
+        let first = left.trailing_zeros() as usize;
+        let end = run(exec, at, first, size as u64);
+        left &= (!0u64).checked_shl(end as u32).unwrap_or(0);
+        if env
+            .host
+            .store(at[first], &data[first * size..end * size])
+            .is_err()
+        {
+            for lane in first..end {
+                let data = &data[lane * size..(lane + 1) * size];
+                if let Err(fault) = env.host.store(at[lane], data) {
+                    wave.faulted(fault);
+                }
+            }
+        }
+    }
+}
+
+/// The one address that all active lanes have.
+fn uniform(exec: u64, at: &[u64; LANES]) -> Option<u64> {
+    let first = at[exec.trailing_zeros() as usize & 63];
+    let differs = (0..LANES).fold(false, |differs, lane| {
+        differs | (exec >> lane & 1 == 1 && at[lane] != first)
+    });
+    (!differs && exec & exec.wrapping_sub(1) != 0).then_some(first)
+}
+
+/// Reads up to four bytes for each active lane, zero-extended.
+#[inline(always)]
+pub fn load(
+    wave: &mut Wave,
+    env: &mut Env<'_>,
+    addresses: &Addresses,
+    size: usize,
+) -> Result<Row, Reason> {
+    load_part(wave, env, addresses, size, 0)
+}
+
+#[inline(always)]
+fn load_part(
+    wave: &mut Wave,
+    env: &mut Env<'_>,
+    addresses: &Addresses,
+    size: usize,
+    more: u64,
+) -> Result<Row, Reason> {
+    let mut row = Row::ZERO;
+    let exec = wave.exec();
+    let odd = Active(exec & addresses.private).any(|lane| !addresses.is_whole(lane, size));
+    if exec & addresses.lds != 0 || odd {
+        for lane in Active(exec) {
+            let mut bytes = [0; 4];
+            if addresses.lds >> lane & 1 == 1 {
+                let at = addresses.shared(lane, more);
+                env.lds.read(at, &mut bytes[..size])?;
+            } else {
+                for (n, byte) in bytes[..size].iter_mut().enumerate() {
+                    let at = addresses.memory(lane, more + n as u64);
+                    load_one(wave, env, at, std::slice::from_mut(byte));
+                }
+            }
+            row.0[lane] = u32::from_le_bytes(bytes);
+        }
+        return Ok(row);
+    }
+    let at = memory_addresses(addresses, exec, more);
+    if let Some(at) = uniform(exec, &at) {
+        let mut bytes = [0; 4];
+        load_one(wave, env, at, &mut bytes[..size]);
+        return Ok(Row([u32::from_le_bytes(bytes); LANES]));
+    }
+    let mut bytes = [0; 4 * LANES];
+    gather(wave, env, &at, size, &mut bytes);
+    for lane in 0..LANES {
+        row.0[lane] = match size {
+            1 => bytes[lane].into(),
+            2 => u16::from_le_bytes([bytes[2 * lane], bytes[2 * lane + 1]]).into(),
+            _ => word(&bytes, lane),
+        };
+    }
+    Ok(row)
+}
+
+#[inline(always)]
+fn memory_addresses(addresses: &Addresses, exec: u64, more: u64) -> [u64; LANES] {
+    let mut at = addresses.at;
+    if exec & addresses.private != 0 {
+        for lane in Active(exec) {
+            at[lane] = addresses.memory(lane, more);
+        }
+    } else if more != 0 {
+        at.iter_mut().for_each(|at| *at = at.wrapping_add(more));
+    }
+    at
+}
+
+#[inline(always)]
+fn word(bytes: &[u8], n: usize) -> u32 {
+    u32::from_le_bytes([
+        bytes[4 * n],
+        bytes[4 * n + 1],
+        bytes[4 * n + 2],
+        bytes[4 * n + 3],
+    ])
+}
+
+/// Reads `count` dwords for each active lane to the rows from `dst` on.
+#[inline(always)]
+pub fn load_rows(
+    wave: &mut Wave,
+    env: &mut Env<'_>,
+    addresses: &Addresses,
+    dst: usize,
+    count: usize,
+) -> Result<(), Reason> {
+    let exec = wave.exec();
+    let mut rows = [Row::ZERO; 4];
+    if exec & (addresses.lds | addresses.private) != 0 {
+        for (n, row) in rows[..count].iter_mut().enumerate() {
+            *row = load_part(wave, env, addresses, 4, 4 * n as u64)?;
+        }
+    } else {
+        let mut bytes = [0; 16 * LANES];
+        gather(wave, env, &addresses.at, 4 * count, &mut bytes);
+        for (n, row) in rows[..count].iter_mut().enumerate() {
+            for lane in 0..LANES {
+                row.0[lane] = word(&bytes, lane * count + n);
+            }
+        }
+    }
+    for (n, row) in rows[..count].iter().enumerate() {
+        wave.put(dst + n, row);
+    }
+    Ok(())
+}
+
+/// Writes up to four bytes of `row` for each active lane.
+#[inline(always)]
+pub fn store(
+    wave: &mut Wave,
+    env: &mut Env<'_>,
+    addresses: &Addresses,
+    row: &Row,
+    size: usize,
+) -> Result<(), Reason> {
+    store_part(wave, env, addresses, row, size, 0)
+}
+
+#[inline(always)]
+fn store_part(
+    wave: &mut Wave,
+    env: &mut Env<'_>,
+    addresses: &Addresses,
+    row: &Row,
+    size: usize,
+    more: u64,
+) -> Result<(), Reason> {
+    let exec = wave.exec();
+    let odd = Active(exec & addresses.private).any(|lane| !addresses.is_whole(lane, size));
+    if exec & addresses.lds != 0 || odd {
+        for lane in Active(exec) {
+            let bytes = row.0[lane].to_le_bytes();
+            if addresses.lds >> lane & 1 == 1 {
+                env.lds
+                    .write(addresses.shared(lane, more), &bytes[..size])?;
+                continue;
+            }
+            for (n, byte) in bytes[..size].iter().enumerate() {
+                let at = addresses.memory(lane, more + n as u64);
+                if let Err(fault) = env.host.store(at, &[*byte]) {
+                    wave.faulted(fault);
+                }
+            }
+        }
+        return Ok(());
+    }
+    let at = memory_addresses(addresses, exec, more);
+    let mut bytes = [0; 4 * LANES];
+    for lane in 0..LANES {
+        let value = row.0[lane].to_le_bytes();
+        match size {
+            1 => bytes[lane] = value[0],
+            2 => bytes[2 * lane..2 * lane + 2].copy_from_slice(&value[..2]),
+            _ => bytes[4 * lane..4 * lane + 4].copy_from_slice(&value),
+        }
+    }
+    scatter(wave, env, &at, size, &bytes);
+    Ok(())
+}
+
+/// Writes `count` dwords for each active lane from the rows from `src` on.
+#[inline(always)]
+pub fn store_rows(
+    wave: &mut Wave,
+    env: &mut Env<'_>,
+    addresses: &Addresses,
+    src: usize,
+    count: usize,
+) -> Result<(), Reason> {
+    if wave.exec() & (addresses.lds | addresses.private) != 0 {
+        for n in 0..count {
+            let row = wave.rows[src + n];
+            store_part(wave, env, addresses, &row, 4, 4 * n as u64)?;
+        }
+        return Ok(());
+    }
+    let mut bytes = [0; 16 * LANES];
+    for n in 0..count {
+        let row = &wave.rows[src + n].0;
+        for lane in 0..LANES {
+            let at = 4 * (lane * count + n);
+            bytes[at..at + 4].copy_from_slice(&row[lane].to_le_bytes());
+        }
+    }
+    scatter(wave, env, &addresses.at, 4 * count, &bytes);
+    Ok(())
+}
+
+/// An atomic of each active lane, in lane order. Operands are in the rows from `src` on: the new value, then for a
+/// compare and swap the one that is expected. The old values go to the rows from `dst` on, if there is one.
+pub fn atomic(
+    wave: &mut Wave,
+    env: &mut Env<'_>,
+    addresses: &Addresses,
+    (wide, operation): (bool, Operation),
+    src: usize,
+    dst: Option<usize>,
+) -> Result<(), Reason> {
+    let two = operation == Operation::CompareSwap;
+    for lane in wave.active() {
+        let register = |n: usize| wave.rows[src + n].0[lane];
+        let double = |n: usize| u64::from(register(n)) | u64::from(register(n + 1)) << 32;
+        let is_lds = addresses.lds >> lane & 1 == 1;
+        let at = addresses.memory(lane, 0);
+        let old = if wide {
+            let operands = (double(0), if two { double(2) } else { 0 });
+            if is_lds {
+                lds64(env, addresses.shared(lane, 0), operation, operands)?
+            } else {
+                let old = atomic::global64(env.host, at, operation, operands);
+                old.unwrap_or_else(|fault| {
+                    wave.faulted(fault);
+                    0
+                })
+            }
+        } else {
+            let operands = (register(0), if two { register(1) } else { 0 });
+            if is_lds {
+                lds32(env, addresses.shared(lane, 0), operation, operands)?.into()
+            } else {
+                let old = atomic::global32(env.host, at, operation, operands);
+                u64::from(old.unwrap_or_else(|fault| {
+                    wave.faulted(fault);
+                    0
+                }))
+            }
+        };
+        if let Some(dst) = dst {
+            wave.rows[dst].0[lane] = old as u32;
+            if wide {
+                wave.rows[dst + 1].0[lane] = (old >> 32) as u32;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An atomic on a dword of LDS; gives the old value.
+pub fn lds32(
+    env: &mut Env<'_>,
+    at: u32,
+    operation: Operation,
+    operands: (u32, u32),
+) -> Result<u32, Reason> {
+    let old = env.lds.read32(at)?;
+    let new = operation.apply32(old, operands);
+    env.lds.write(at, &new.to_le_bytes())?;
+    Ok(old)
+}
+
+/// See [`lds32`]; for eight bytes.
+pub fn lds64(
+    env: &mut Env<'_>,
+    at: u32,
+    operation: Operation,
+    operands: (u64, u64),
+) -> Result<u64, Reason> {
+    let old = env.lds.read64(at)?;
+    let new = operation.apply64(old, operands);
+    env.lds.write(at, &new.to_le_bytes())?;
+    Ok(old)
+}

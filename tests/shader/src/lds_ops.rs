@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: GPL-2.0
+//! DS instructions: LDS, and the lane permutations that go its way.
+
+use crate::atomic::Operation;
+use crate::decode::{bits, flag, Decoded, Inst, Src, Unknown, Words};
+use crate::env::Env;
+use crate::lanes;
+use crate::simd::{Body, Handler};
+use crate::vmem::{self, Half};
+use crate::wave::{Flow, Reason, Row, Wave, LANES};
+
+/// What a DS instruction does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// Bytes; signed; half of the register.
+    Read(usize, bool, Half),
+    /// Bytes of each of the two; offsets count 64 of them.
+    Read2(usize, bool),
+    /// Bytes; from the high half.
+    Write(usize, bool),
+    /// See Read2.
+    Write2(usize, bool),
+    /// Eight bytes; returns the old value.
+    Atomic(bool, bool, Operation),
+    Swizzle,
+    Permute,
+    BackwardPermute,
+    Nothing,
+}
+
+fn shape(op: u32) -> Option<Shape> {
+    use Half::*;
+    use Operation::*;
+    use Shape::*;
+    // The four blocks of atomics: dword, dword returning, qword, qword returning.
+    let (wide, returns) = (op & 64 != 0, op & 32 != 0);
+    let atomic = |operation| Some(Atomic(wide, returns, operation));
+    Some(match op {
+        0..=12 | 32..=44 | 64..=76 | 96..=108 => {
+            let operations = [
+                Add, Sub, ReverseSub, Inc, Dec, MinI, MaxI, MinU, MaxU, And, Or, Xor, MaskOr,
+            ];
+            return atomic(operations[(op & 31) as usize]);
+        }
+        13 => Write(4, false),
+        14 => Write2(4, false),
+        15 => Write2(4, true),
+        16 | 48 | 80 | 112 => return atomic(CompareSwap),
+        18 | 50 | 82 | 114 => return atomic(MinF),
+        19 | 51 | 83 | 115 => return atomic(MaxF),
+        20 => Nothing,
+        21 | 53 | 92 | 124 => return atomic(AddF),
+        30 => Write(1, false),
+        31 => Write(2, false),
+        45 | 109 => return atomic(Swap),
+        54 => Read(4, false, Whole),
+        55 => Read2(4, false),
+        56 => Read2(4, true),
+        57 => Read(1, true, Whole),
+        58 => Read(1, false, Whole),
+        59 => Read(2, true, Whole),
+        60 => Read(2, false, Whole),
+        61 => Swizzle,
+        62 => Permute,
+        63 => BackwardPermute,
+        77 => Write(8, false),
+        78 => Write2(8, false),
+        79 => Write2(8, true),
+        84 => Write(1, true),
+        85 => Write(2, true),
+        86 => Read(1, false, Low),
+        87 => Read(1, false, High),
+        88 => Read(1, true, Low),
+        89 => Read(1, true, High),
+        90 => Read(2, false, Low),
+        91 => Read(2, false, High),
+        118 => Read(8, false, Whole),
+        119 => Read2(8, false),
+        120 => Read2(8, true),
+        222 => Write(12, false),
+        223 => Write(16, false),
+        254 => Read(12, false, Whole),
+        255 => Read(16, false, Whole),
+        _ => return None,
+    })
+}
+
+/// DS. GWS, GDS and ordered counts are not known.
+pub fn decode(words: Words) -> Decoded<Inst> {
+    let [word, second, _] = words.0;
+    let op = bits(word, 24, 17);
+    let shape = shape(op).ok_or(Unknown)?;
+    if bits(word, 16, 16) == 1 {
+        return Err(Unknown);
+    }
+    let mut inst = Inst::new(Handler::of::<Ds>(), op, 8);
+    inst.imm = bits(word, 15, 0) as i32;
+    if bits(word, 25, 25) == 1 {
+        inst.flags |= flag::ACC;
+    }
+    let (address, dst) = (bits(second, 7, 0), bits(second, 31, 24));
+    let data = [bits(second, 15, 8), bits(second, 23, 16)];
+    let dwords = |bytes: usize| bytes.div_ceil(4) as u32;
+    let (result, first, other) = match shape {
+        Shape::Read(bytes, ..) => (dwords(bytes), 0, 0),
+        Shape::Read2(bytes, _) => (2 * dwords(bytes), 0, 0),
+        Shape::Write(bytes, _) => (0, dwords(bytes), 0),
+        Shape::Write2(bytes, _) => (0, dwords(bytes), dwords(bytes)),
+        Shape::Atomic(wide, returns, operation) => {
+            let words = 1 + u32::from(wide);
+            let two = matches!(operation, Operation::CompareSwap | Operation::MaskOr);
+            (
+                if returns { words } else { 0 },
+                words,
+                if two { words } else { 0 },
+            )
+        }
+        Shape::Swizzle => (1, 0, 0),
+        Shape::Permute | Shape::BackwardPermute => (1, 1, 0),
+        Shape::Nothing => (0, 0, 0),
+    };
+    inst.src[0] = Src::V(inst.vgpr(address, 1));
+    let acc = inst.flags & flag::ACC != 0;
+    let mut name = |first: u32, count: u32| match (count, acc) {
+        (0, _) => 0,
+        (_, true) => inst.accvgpr(first, count),
+        (_, false) => inst.vgpr(first, count),
+    };
+    let rows = (
+        name(dst, result),
+        name(data[0], first),
+        name(data[1], other),
+    );
+    inst.dst = rows.0;
+    inst.src[1] = Src::V(rows.1);
+    inst.src[2] = Src::V(rows.2);
+    Ok(inst)
+}
+
+struct Ds;
+
+impl Body for Ds {
+    #[inline(always)]
+    fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+        match access(inst, wave, env) {
+            Ok(()) => Flow::Next,
+            Err(reason) => reason.into(),
+        }
+    }
+}
+
+#[inline(always)]
+fn row_of(src: Src) -> u16 {
+    match src {
+        Src::V(row) => row,
+        _ => 0,
+    }
+}
+
+#[inline(always)]
+fn access(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Result<(), Reason> {
+    let Some(shape) = shape(inst.op.into()) else {
+        return Err(Reason::Unknown);
+    };
+    let at = wave.rows[usize::from(row_of(inst.src[0]))];
+    let dst = vmem::data_row(inst, wave, inst.dst);
+    let first = vmem::data_row(inst, wave, row_of(inst.src[1]));
+    let other = vmem::data_row(inst, wave, row_of(inst.src[2]));
+    let offset = inst.imm as u32;
+    let near = offset & 0xff;
+    let far = offset >> 8;
+    match shape {
+        Shape::Read(bytes, signed, half) if bytes < 4 => {
+            let mut row = Row::ZERO;
+            for lane in wave.active() {
+                let mut word = [0; 4];
+                let at = at.0[lane].wrapping_add(offset);
+                env.lds.read(at, &mut word[..bytes])?;
+                row.0[lane] = u32::from_le_bytes(word);
+            }
+            vmem::store_half(wave, dst, vmem::extend(row, bytes, signed), half);
+        }
+        Shape::Read(bytes, ..) => read_words(wave, env, &at, offset, dst, bytes / 4)?,
+        Shape::Read2(bytes, far_apart) => {
+            let scale = bytes as u32 * if far_apart { 64 } else { 1 };
+            read_words(wave, env, &at, near * scale, dst, bytes / 4)?;
+            read_words(wave, env, &at, far * scale, dst + bytes / 4, bytes / 4)?;
+        }
+        Shape::Write(bytes, high) if bytes <= 4 => {
+            for lane in wave.active() {
+                let value = wave.rows[first].0[lane] >> if high { 16 } else { 0 };
+                let at = at.0[lane].wrapping_add(offset);
+                env.lds.write(at, &value.to_le_bytes()[..bytes])?;
+            }
+        }
+        Shape::Write(bytes, _) => write_words(wave, env, &at, offset, first, bytes / 4)?,
+        Shape::Write2(bytes, far_apart) => {
+            let scale = bytes as u32 * if far_apart { 64 } else { 1 };
+            write_words(wave, env, &at, near * scale, first, bytes / 4)?;
+            write_words(wave, env, &at, far * scale, other, bytes / 4)?;
+        }
+        Shape::Atomic(wide, returns, operation) => {
+            for lane in wave.active() {
+                let at = at.0[lane].wrapping_add(offset);
+                let word = |row: usize| wave.rows[row].0[lane];
+                let mut rows = (first, other);
+                if operation == Operation::CompareSwap {
+                    // The expected value comes first here.
+                    rows = (other, first);
+                }
+                let old = if wide {
+                    let double = |row: usize| u64::from(word(row)) | u64::from(word(row + 1)) << 32;
+                    let operands = (double(rows.0), double(rows.1));
+                    lanes::lds64(env, at, operation, operands)?
+                } else {
+                    let operands = (word(rows.0), word(rows.1));
+                    lanes::lds32(env, at, operation, operands)?.into()
+                };
+                if returns {
+                    wave.rows[dst].0[lane] = old as u32;
+                    if wide {
+                        wave.rows[dst + 1].0[lane] = (old >> 32) as u32;
+                    }
+                }
+            }
+        }
+        Shape::Swizzle => {
+            let data = at;
+            let exec = wave.exec();
+            let row = permuted(exec, |lane| {
+                (data.0[swizzled(lane, offset)], swizzled(lane, offset))
+            });
+            wave.put(dst, &row);
+        }
+        Shape::BackwardPermute => {
+            let data = wave.rows[first];
+            let exec = wave.exec();
+            let row = permuted(exec, |lane| {
+                let from = (at.0[lane].wrapping_add(offset) / 4) as usize % LANES;
+                (data.0[from], from)
+            });
+            wave.put(dst, &row);
+        }
+        Shape::Permute => {
+            let data = wave.rows[first];
+            let mut row = Row::ZERO;
+            for lane in wave.active() {
+                let to = (at.0[lane].wrapping_add(offset) / 4) as usize % LANES;
+                row.0[to] = data.0[lane];
+            }
+            wave.put(dst, &row);
+        }
+        Shape::Nothing => {}
+    }
+    Ok(())
+}
+
+/// For each lane the value that `source` finds, or 0 where that comes from an inactive lane.
+fn permuted(exec: u64, source: impl Fn(usize) -> (u32, usize)) -> Row {
+    let mut row = Row::ZERO;
+    for lane in 0..LANES {
+        let (value, from) = source(lane);
+        row.0[lane] = if exec >> from & 1 == 1 { value } else { 0 };
+    }
+    row
+}
+
+/// The lane that a swizzle reads: a quad's, or one of 32 by and, or and xor masks.
+fn swizzled(lane: usize, pattern: u32) -> usize {
+    if pattern & 0x8000 != 0 {
+        return lane & !3 | (pattern >> (2 * (lane & 3)) & 3) as usize;
+    }
+    let mask = |shift: u32| (pattern >> shift & 0x1f) as usize;
+    lane & 32 | ((lane & 31 & mask(0)) | mask(5)) ^ mask(10)
+}
+
+/// Reads `count` (1 to 4) dwords for each active lane to the rows from `dst` on.
+#[inline(always)]
+fn read_words(
+    wave: &mut Wave,
+    env: &mut Env<'_>,
+    at: &Row,
+    offset: u32,
+    dst: usize,
+    count: usize,
+) -> Result<(), Reason> {
+    match count {
+        1 => read_rows::<1>(wave, env, at, offset, dst),
+        2 => read_rows::<2>(wave, env, at, offset, dst),
+        3 => read_rows::<3>(wave, env, at, offset, dst),
+        _ => read_rows::<4>(wave, env, at, offset, dst),
+    }
+}
+
+#[inline(always)]
+fn read_rows<const N: usize>(
+    wave: &mut Wave,
+    env: &mut Env<'_>,
+    at: &Row,
+    offset: u32,
+    dst: usize,
+) -> Result<(), Reason> {
+    let exec = wave.exec();
+    if exec == 0 {
+        return Ok(());
+    }
+    let mut rows = [Row::ZERO; N];
+    let first = at.0[exec.trailing_zeros() as usize];
+    let mut differs = 0;
+    for lane in 0..LANES {
+        differs |= (at.0[lane] ^ first) & 0u32.wrapping_sub((exec >> lane) as u32 & 1);
+    }
+    if differs == 0 {
+        let words = env.lds.words::<N>(first.wrapping_add(offset))?;
+        rows = words.map(|word| Row([word; LANES]));
+    } else {
+        for lane in wave.active() {
+            let words = env.lds.words::<N>(at.0[lane].wrapping_add(offset))?;
+            for n in 0..N {
+                rows[n].0[lane] = words[n];
+            }
+        }
+    }
+    for (n, row) in rows.iter().enumerate() {
+        wave.put(dst + n, row);
+    }
+    Ok(())
+}
+
+#[inline(always)]
+fn write_words(
+    wave: &mut Wave,
+    env: &mut Env<'_>,
+    at: &Row,
+    offset: u32,
+    src: usize,
+    count: usize,
+) -> Result<(), Reason> {
+    for lane in wave.active() {
+        let mut bytes = [0; 16];
+        for n in 0..count {
+            bytes[4 * n..4 * n + 4].copy_from_slice(&wave.rows[src + n].0[lane].to_le_bytes());
+        }
+        env.lds
+            .write(at.0[lane].wrapping_add(offset), &bytes[..4 * count])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: GPL-2.0
+//! MFMA and the accumulation registers.
+
+use half::{bf16, f16};
+
+use crate::decode::{bits, Decoded, Inst, Kind, Src, Unknown, Words};
+use crate::env::Env;
+use crate::simd::{Body, Handler};
+use crate::wave::{Flow, Row, Wave, LANES, TEMPS};
+
+const ACC_READ: u32 = 88;
+const ACC_WRITE: u32 = 89;
+
+/// Element type of the factors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Element {
+    F32,
+    F16,
+    Bf16,
+    I8,
+    F64,
+}
+
+/// A product of `size` x `depth` by `depth` x `size`, in `blocks` of which each has its own lanes.
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    size: usize,
+    depth: usize,
+    blocks: usize,
+    element: Element,
+    /// Elements of one lane.
+    each: usize,
+}
+
+impl Shape {
+    fn of(op: u32) -> Option<Shape> {
+        use Element::*;
+        let (size, depth, blocks, element, each) = match op {
+            64 => (32, 1, 2, F32, 1),
+            65 => (16, 1, 4, F32, 1),
+            66 => (4, 1, 16, F32, 1),
+            68 => (32, 2, 1, F32, 1),
+            69 => (16, 4, 1, F32, 1),
+            72 => (32, 4, 2, F16, 4),
+            73 => (16, 4, 4, F16, 4),
+            74 => (4, 4, 16, F16, 4),
+            76 => (32, 8, 1, F16, 4),
+            77 => (16, 16, 1, F16, 4),
+            80 => (32, 4, 2, I8, 4),
+            81 => (16, 4, 4, I8, 4),
+            82 => (4, 4, 16, I8, 4),
+            84 => (32, 8, 1, I8, 4),
+            85 => (16, 16, 1, I8, 4),
+            99 => (32, 4, 2, Bf16, 4),
+            100 => (16, 4, 4, Bf16, 4),
+            101 => (4, 4, 16, Bf16, 4),
+            102 => (32, 8, 1, Bf16, 4),
+            103 => (16, 16, 1, Bf16, 4),
+            104 => (32, 2, 2, Bf16, 2),
+            105 => (16, 2, 4, Bf16, 2),
+            107 => (4, 2, 16, Bf16, 2),
+            108 => (32, 4, 1, Bf16, 2),
+            109 => (16, 8, 1, Bf16, 2),
+            110 => (16, 4, 1, F64, 1),
+            _ => return None,
+        };
+        Some(Shape {
+            size,
+            depth,
+            blocks,
+            element,
+            each,
+        })
+    }
+
+    /// Registers of a factor and of the sum.
+    fn registers(&self) -> (u32, u32) {
+        let factor = match self.element {
+            Element::F32 | Element::I8 => 1,
+            Element::F64 => 2,
+            Element::F16 | Element::Bf16 => self.each as u32 / 2,
+        };
+        let words = if self.element == Element::F64 { 2 } else { 1 };
+        let elements = self.size * self.size * self.blocks;
+        (factor, (elements / LANES * words) as u32)
+    }
+
+    /// Lane, and element within it, of a factor's element `k` in row or column `i`.
+    fn factor(&self, block: usize, i: usize, k: usize) -> (usize, usize) {
+        let group = block + self.blocks * (k / self.each);
+        (i + self.size * group, k % self.each)
+    }
+
+    /// Register and lane of the sum's element. The registers of f64 count pairs.
+    fn sum(&self, block: usize, i: usize, j: usize) -> (usize, usize) {
+        match (self.size, self.element) {
+            (16, Element::F64) => (i / 4, j + 16 * (i % 4)),
+            (32, _) => (16 * block + i % 4 + 4 * (i / 8), j + 32 * (i / 4 % 2)),
+            (16, _) => (4 * block + i % 4, j + 16 * (i / 4)),
+            _ => (i, j + 4 * block),
+        }
+    }
+}
+
+/// Names a source or result that is an accumulation VGPR if `acc`.
+fn register(inst: &mut Inst, number: u32, count: u32, acc: bool) -> u16 {
+    if acc {
+        inst.accvgpr(number, count)
+    } else {
+        inst.vgpr(number, count)
+    }
+}
+
+/// Bits of [`Inst::imm`]: which operands are accumulation VGPRs.
+const ACC_A: i32 = 1;
+const ACC_B: i32 = 2;
+const ACC_C: i32 = 4;
+
+/// VOP3P from 64 on.
+pub fn decode(words: Words) -> Decoded<Inst> {
+    let [word, second, _] = words.0;
+    let op = bits(word, 22, 16);
+    let dst = bits(word, 7, 0);
+    let codes = [
+        bits(second, 8, 0),
+        bits(second, 17, 9),
+        bits(second, 26, 18),
+    ];
+    if op == ACC_READ {
+        let mut inst = Inst::new(Handler::of::<AccRead>(), op, 8);
+        inst.dst = inst.vgpr(dst, 1);
+        let from = codes[0].checked_sub(256).ok_or(Unknown)?;
+        inst.src[0] = Src::V(inst.accvgpr(from, 1));
+        return Ok(inst);
+    }
+    if op == ACC_WRITE {
+        let mut inst = Inst::new(Handler::of::<AccWrite>(), op, 8);
+        inst.dst = inst.accvgpr(dst, 1);
+        inst.src[0] = inst.source(codes[0], Kind::Int32, None)?;
+        return Ok(inst);
+    }
+    let shape = Shape::of(op).ok_or(Unknown)?;
+    // Broadcasts (CBSZ, ABID) and permutations (BLGP) are not known here.
+    if bits(word, 14, 8) != 0 || bits(second, 31, 29) != 0 {
+        return Err(Unknown);
+    }
+    let mut inst = Inst::new(Handler::of::<Multiply>(), op, 8);
+    let (factor, sum) = shape.registers();
+    let acc = [
+        bits(second, 27, 27) == 1,
+        bits(second, 28, 28) == 1,
+        bits(word, 15, 15) == 1,
+    ];
+    for (flag, acc) in [ACC_A, ACC_B, ACC_C].into_iter().zip(acc) {
+        inst.imm |= if acc { flag } else { 0 };
+    }
+    inst.dst = register(&mut inst, dst, sum, acc[2]);
+    for n in 0..2 {
+        let number = codes[n].checked_sub(256).ok_or(Unknown)?;
+        inst.src[n] = Src::V(register(&mut inst, number, factor, acc[n]));
+    }
+    let kind = match shape.element {
+        Element::F64 => Kind::F64,
+        Element::I8 => Kind::Int32,
+        _ => Kind::F32,
+    };
+    inst.src[2] = match codes[2].checked_sub(256) {
+        Some(number) => Src::V(register(&mut inst, number, sum, acc[2])),
+        None => inst.source(codes[2], kind, None)?,
+    };
+    Ok(inst)
+}
+
+fn acc_row(wave: &Wave, number: u16) -> usize {
+    TEMPS + usize::from(wave.arch) + usize::from(number)
+}
+
+struct AccRead;
+
+impl Body for AccRead {
+    #[inline(always)]
+    fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
+        if let Src::V(number) = inst.src[0] {
+            let row = wave.rows[acc_row(wave, number)];
+            wave.put(inst.dst.into(), &row);
+        }
+        Flow::Next
+    }
+}
+
+struct AccWrite;
+
+impl Body for AccWrite {
+    #[inline(always)]
+    fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
+        let from = wave.narrow(inst.src[0], 0);
+        let row = wave.rows[from];
+        let to = acc_row(wave, inst.dst);
+        wave.put(to, &row);
+        Flow::Next
+    }
+}
+
+struct Multiply;
+
+impl Body for Multiply {
+    #[inline(always)]
+    fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
+        let Some(shape) = Shape::of(inst.op.into()) else {
+            return Flow::Next;
+        };
+        let row = |number: u16, flag: i32| {
+            if inst.imm & flag != 0 {
+                acc_row(wave, number)
+            } else {
+                usize::from(number)
+            }
+        };
+        let place = |src: Src, flag: i32| match src {
+            Src::V(number) => Some(row(number, flag)),
+            _ => None,
+        };
+        let (Some(a), Some(b)) = (place(inst.src[0], ACC_A), place(inst.src[1], ACC_B)) else {
+            return Flow::Next;
+        };
+        let dst = row(inst.dst, ACC_C);
+        let (factor, sum) = shape.registers();
+        let copy = |first: usize, count: u32| wave.rows[first..first + count as usize].to_vec();
+        let (a, b) = (copy(a, factor), copy(b, factor));
+        let c = match place(inst.src[2], ACC_C) {
+            Some(c) => copy(c, sum),
+            None => {
+                let value = wave.scalar64(inst.src[2]);
+                let words = [value as u32, (value >> 32) as u32];
+                let wide = shape.element == Element::F64;
+                (0..sum as usize)
+                    .map(|n| Row([words[if wide { n % 2 } else { 0 }]; LANES]))
+                    .collect()
+            }
+        };
+        let out = product(&shape, &a, &b, c);
+        wave.rows[dst..dst + sum as usize].copy_from_slice(&out);
+        Flow::Next
+    }
+}
+
+/// The sum `c` with the product added, element by element in order of depth.
+#[inline(always)]
+fn product(shape: &Shape, a: &[Row], b: &[Row], mut c: Vec<Row>) -> Vec<Row> {
+    for block in 0..shape.blocks {
+        for i in 0..shape.size {
+            for j in 0..shape.size {
+                let (register, lane) = shape.sum(block, i, j);
+                for k in 0..shape.depth {
+                    let (x, y) = (shape.factor(block, i, k), shape.factor(block, j, k));
+                    add_product(shape.element, (a, x), (b, y), &mut c, register, lane);
+                }
+            }
+        }
+    }
+    c
+}
+
+/// Adds the product of an element of each factor to one of the sum.
+#[inline(always)]
+fn add_product(
+    element: Element,
+    (a, x): (&[Row], (usize, usize)),
+    (b, y): (&[Row], (usize, usize)),
+    c: &mut [Row],
+    register: usize,
+    lane: usize,
+) {
+    match element {
+        Element::F64 => {
+            let sum = double(c, (lane, register));
+            let sum = double(a, x).mul_add(double(b, y), sum).to_bits();
+            c[2 * register].0[lane] = sum as u32;
+            c[2 * register + 1].0[lane] = (sum >> 32) as u32;
+        }
+        Element::I8 => {
+            let product = byte(a, x) * byte(b, y);
+            let sum = &mut c[register].0[lane];
+            *sum = sum.wrapping_add(product as u32);
+        }
+        element => {
+            let sum = f32::from_bits(c[register].0[lane]);
+            let sum = value(element, a, x).mul_add(value(element, b, y), sum);
+            c[register].0[lane] = sum.to_bits();
+        }
+    }
+}
+
+/// Element `n` of a lane: f64.
+#[inline(always)]
+fn double(rows: &[Row], (lane, n): (usize, usize)) -> f64 {
+    f64::from_bits(u64::from(rows[2 * n].0[lane]) | u64::from(rows[2 * n + 1].0[lane]) << 32)
+}
+
+/// Element `n` of a lane: a signed byte.
+#[inline(always)]
+fn byte(rows: &[Row], (lane, n): (usize, usize)) -> i32 {
+    i32::from((rows[0].0[lane] >> (8 * n)) as i8)
+}
+
+/// Element `n` of a lane, as f32.
+#[inline(always)]
+fn value(element: Element, rows: &[Row], (lane, n): (usize, usize)) -> f32 {
+    match element {
+        Element::F16 => f16::from_bits(half(rows, lane, n)).to_f32(),
+        Element::Bf16 => bf16::from_bits(half(rows, lane, n)).to_f32(),
+        _ => f32::from_bits(rows[n].0[lane]),
+    }
+}
+
+#[inline(always)]
+fn half(rows: &[Row], lane: usize, n: usize) -> u16 {
+    (rows[n / 2].0[lane] >> (16 * (n % 2))) as u16
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Floating point that the host has no single operation for.
+//!
+//! Where the bits of an approximation are not public (reciprocals, roots, exponentials, sines) results are the
+//! correctly rounded ones.
+
+use half::f16;
+
+/// Bits of 2 / pi behind the binary point, most significant first.
+const TWO_OVER_PI: [u64; 20] = [
+    0xa2f9_836e_4e44_1529,
+    0xfc27_57d1_f534_ddc0,
+    0xdb62_9599_3c43_9041,
+    0xfe51_63ab_debb_c561,
+    0xb724_6e3a_424d_d2e0,
+    0x0649_2eea_09d1_921c,
+    0xfe1d_eb1c_b129_a73e,
+    0xe882_35f5_2ebb_4484,
+    0xe99c_7026_b45f_7e41,
+    0x3991_d639_8353_39f4,
+    0x9c84_5f8b_bdf9_283b,
+    0x1ff8_97ff_de05_980f,
+    0xef2f_118b_5a0a_6d1f,
+    0x6d36_7ecf_27cb_09b7,
+    0x4f46_3f66_9e5f_ea2d,
+    0x7527_bac7_ebe5_f17b,
+    0x3d07_39f7_8a52_92ea,
+    0x6bfb_5fb1_1f8d_5d08,
+    0x5603_3046_fc7b_6bab,
+    0xf0cf_bc20_9af4_361d,
+];
+
+/// The less of two; the number if one is a NaN; -0 is less than +0.
+#[inline(always)]
+pub fn min32(a: f32, b: f32) -> f32 {
+    if a < b || b.is_nan() {
+        quiet32(a)
+    } else if b < a || a.is_nan() {
+        b
+    } else {
+        f32::from_bits(a.to_bits() | b.to_bits())
+    }
+}
+
+/// The greater of two; see [`min32`].
+#[inline(always)]
+pub fn max32(a: f32, b: f32) -> f32 {
+    if a > b || b.is_nan() {
+        quiet32(a)
+    } else if b > a || a.is_nan() {
+        b
+    } else {
+        f32::from_bits(a.to_bits() & b.to_bits())
+    }
+}
+
+/// A NaN made quiet.
+#[inline(always)]
+pub fn quiet32(a: f32) -> f32 {
+    if a.is_nan() {
+        f32::from_bits(a.to_bits() | 1 << 22)
+    } else {
+        a
+    }
+}
+
+/// See [`min32`].
+#[inline(always)]
+pub fn min64(a: f64, b: f64) -> f64 {
+    if a < b || b.is_nan() {
+        quiet64(a)
+    } else if b < a || a.is_nan() {
+        b
+    } else {
+        f64::from_bits(a.to_bits() | b.to_bits())
+    }
+}
+
+/// See [`max32`].
+#[inline(always)]
+pub fn max64(a: f64, b: f64) -> f64 {
+    if a > b || b.is_nan() {
+        quiet64(a)
+    } else if b > a || a.is_nan() {
+        b
+    } else {
+        f64::from_bits(a.to_bits() & b.to_bits())
+    }
+}
+
+/// See [`quiet32`].
+#[inline(always)]
+pub fn quiet64(a: f64) -> f64 {
+    if a.is_nan() {
+        f64::from_bits(a.to_bits() | 1 << 51)
+    } else {
+        a
+    }
+}
+
+/// See [`min32`].
+pub fn min16(a: f16, b: f16) -> f16 {
+    f16::from_f32(min32(a.to_f32(), b.to_f32()))
+}
+
+/// See [`max32`].
+pub fn max16(a: f16, b: f16) -> f16 {
+    f16::from_f32(max32(a.to_f32(), b.to_f32()))
+}
+
+/// The middle one of three.
+pub fn med32(a: f32, b: f32, c: f32) -> f32 {
+    if a.is_nan() || b.is_nan() || c.is_nan() {
+        return min32(min32(a, b), c);
+    }
+    max32(min32(a, b), min32(max32(a, b), c))
+}
+
+/// a * b + c, rounded once. Sums of f16 products are exact in f64 as far as they matter to f16.
+pub fn fma16(a: f16, b: f16, c: f16) -> f16 {
+    f16::from_f64(a.to_f64().mul_add(b.to_f64(), c.to_f64()))
+}
+
+/// Zero for a denormal.
+#[inline(always)]
+pub fn flush32(a: f32) -> f32 {
+    if a.is_subnormal() {
+        0f32.copysign(a)
+    } else {
+        a
+    }
+}
+
+/// a * b + c with two roundings, and without denormals (v_mad_f32, v_mac_f32).
+#[inline(always)]
+pub fn mad32(a: f32, b: f32, c: f32) -> f32 {
+    flush32(flush32(flush32(a) * flush32(b)) + flush32(c))
+}
+
+/// a - floor(a), less than 1.
+#[inline(always)]
+pub fn fract32(a: f32) -> f32 {
+    (a - a.floor()).min(f32::from_bits(0x3f7f_ffff))
+}
+
+/// See [`fract32`].
+#[inline(always)]
+pub fn fract64(a: f64) -> f64 {
+    (a - a.floor()).min(f64::from_bits(0x3fef_ffff_ffff_ffff))
+}
+
+/// a * 2^e, rounded once.
+#[inline(always)]
+pub fn ldexp32(a: f32, e: i32) -> f32 {
+    // No f32 needs an exponent beyond these, and a double holds the product exactly or it is 0.
+    let e = e.clamp(-600, 600);
+    (f64::from(a) * power(e)) as f32
+}
+
+/// 2^e for a normal double.
+#[inline(always)]
+fn power(e: i32) -> f64 {
+    f64::from_bits(((e + 1023) as u64) << 52)
+}
+
+/// See [`ldexp32`].
+pub fn ldexp64(mut a: f64, e: i32) -> f64 {
+    let mut e = e.clamp(-4000, 4000);
+    while e > 1023 {
+        a *= power(1023);
+        e -= 1023;
+    }
+    // Steps that keep enough bits above the denormals for the last one to round alone.
+    while e < -1022 {
+        a *= power(-1022 + 53);
+        e += 1022 - 53;
+    }
+    a * power(e)
+}
+
+/// The exponent of `a` as a mantissa in [0.5, 1) would have it; 0 for zero, infinity and NaN.
+pub fn frexp_exponent(a: f64) -> i32 {
+    if a == 0.0 || !a.is_finite() {
+        return 0;
+    }
+    if a.is_subnormal() {
+        return frexp_exponent(a * power(64)) - 64;
+    }
+    (a.to_bits() >> 52 & 0x7ff) as i32 - 1022
+}
+
+/// The mantissa in [0.5, 1) with the sign of `a`; zero, infinity and NaN are themselves.
+pub fn frexp_mantissa(a: f64) -> f64 {
+    if a == 0.0 || !a.is_finite() {
+        return a;
+    }
+    ldexp64(a, -frexp_exponent(a))
+}
+
+/// sin(2 pi a).
+pub fn sin_turns(a: f64) -> f64 {
+    ((a - a.trunc()) * std::f64::consts::TAU).sin()
+}
+
+/// cos(2 pi a).
+pub fn cos_turns(a: f64) -> f64 {
+    ((a - a.trunc()) * std::f64::consts::TAU).cos()
+}
+
+/// 53 bits of 2 / pi, from 53 times the segment number on and further for a large exponent of `a`, in their place
+/// (v_trig_preop_f64).
+pub fn trig_preop(a: f64, segment: u32) -> f64 {
+    let exponent = (a.to_bits() >> 52 & 0x7ff) as i32;
+    let mut shift = (segment & 0x1f) as i32 * 53;
+    if exponent > 1077 {
+        shift += exponent - 1077;
+    }
+    let bit = |n: usize| {
+        TWO_OVER_PI
+            .get(n / 64)
+            .map_or(0, |word| word >> (63 - n % 64) & 1)
+    };
+    // There are 1201 bits.
+    let bits = (0..53usize)
+        .map(|n| n + shift as usize)
+        .fold(0, |all, n| all << 1 | if n <= 1200 { bit(n) } else { 0 });
+    let mut scale = -53 - shift;
+    if exponent >= 1968 {
+        scale += 128;
+    }
+    ldexp64(bits as f64, scale)
+}
+
+/// Bit number of the class of a float, as v_cmp_class has them: signalling NaN, quiet NaN, -infinity, -normal,
+/// -denormal, -0, +0, +denormal, +normal, +infinity.
+#[inline(always)]
+pub fn class(category: std::num::FpCategory, negative: bool, quiet: bool) -> u32 {
+    use std::num::FpCategory::*;
+    match (category, negative) {
+        (Nan, _) => u32::from(quiet),
+        (Infinite, true) => 2,
+        (Normal, true) => 3,
+        (Subnormal, true) => 4,
+        (Zero, true) => 5,
+        (Zero, false) => 6,
+        (Subnormal, false) => 7,
+        (Normal, false) => 8,
+        (Infinite, false) => 9,
+    }
+}
+
+/// f32 to f16, toward zero.
+pub fn f16_toward_zero(a: f32) -> u16 {
+    let nearest = f16::from_f32(a);
+    let back = nearest.to_f32();
+    if back.abs() > a.abs() && !(a.is_infinite()) {
+        // One step back, which from infinity is the largest finite number.
+        nearest.to_bits() - 1
+    } else {
+        nearest.to_bits()
+    }
+}

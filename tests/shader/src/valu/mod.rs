@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Vector arithmetic. Tables of instructions say what one lane does; [`Alu`] and its kin do it for 64.
+
+pub mod carry;
+pub mod compare;
+pub mod cross;
+pub mod divide;
+pub mod encode;
+pub mod float;
+pub mod modify;
+pub mod packed;
+pub mod types;
+pub mod vop1;
+pub mod vop2;
+pub mod vop3;
+
+use std::marker::PhantomData;
+
+use crate::decode::{Inst, Kind, Src};
+use crate::env::Env;
+use crate::simd::{Body, Handler};
+use crate::wave::{Flow, Row, Wave, LANES};
+use types::Ty;
+
+/// Where an instruction's results go and what it reads besides its sources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// A vector result.
+    Plain,
+    /// The result is the last source too.
+    Accumulate,
+    /// A constant between the two sources (madmk).
+    MiddleLiteral,
+    /// A constant behind the two sources (madak).
+    LastLiteral,
+    /// A mask.
+    Compare,
+    /// A vector and a mask of carries.
+    CarryOut,
+    /// And carries come in.
+    CarryInOut,
+    /// A mask chooses.
+    MaskIn,
+    /// A scalar register.
+    Scalar,
+    /// A vector result, no modifiers; the second source is scalar.
+    WriteLane,
+}
+
+/// What is known of an instruction apart from its encoding.
+#[derive(Clone, Copy)]
+pub struct Spec {
+    /// Its mnemonic.
+    pub name: &'static str,
+    /// What executes it without modifiers.
+    pub handler: Handler,
+    /// How many sources are encoded or implied, masks not counted.
+    pub sources: usize,
+    /// Of the three sources and the result.
+    pub kinds: [Kind; 4],
+    /// See there.
+    pub form: Form,
+}
+
+/// An instruction of up to three sources and one result, lane by lane.
+pub trait Alu {
+    /// Sources.
+    const SOURCES: usize;
+    /// Types of the sources and the result.
+    type A: Ty;
+    /// See above.
+    type B: Ty;
+    /// See above.
+    type C: Ty;
+    /// See above.
+    type D: Ty;
+    /// The lane's result.
+    fn lane(a: Self::A, b: Self::B, c: Self::C) -> Self::D;
+}
+
+/// [`Alu`] for 64 lanes.
+struct Lanes<O>(PhantomData<O>);
+
+/// The row of a source, with constants and scalars copied to all lanes.
+#[inline(always)]
+pub(crate) fn fetch<T: Ty>(wave: &mut Wave, src: Src, slot: usize) -> usize {
+    if T::KIND.is_wide() {
+        wave.wide(src, slot)
+    } else {
+        wave.narrow(src, slot)
+    }
+}
+
+/// One source of one lane.
+#[inline(always)]
+pub(crate) fn lane<T: Ty>(rows: &[Row], row: usize, lane: usize) -> T {
+    let hi = if T::KIND.is_wide() {
+        rows[row + 1].0[lane]
+    } else {
+        0
+    };
+    T::get(rows[row].0[lane], hi)
+}
+
+impl<O: Alu> Body for Lanes<O> {
+    #[inline(always)]
+    fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
+        let a = fetch::<O::A>(wave, inst.src[0], 0);
+        let b = if O::SOURCES > 1 {
+            fetch::<O::B>(wave, inst.src[1], 1)
+        } else {
+            a
+        };
+        let c = if O::SOURCES > 2 {
+            fetch::<O::C>(wave, inst.src[2], 2)
+        } else {
+            a
+        };
+        let mut lo = Row::ZERO;
+        let mut hi = Row::ZERO;
+        let floats = [O::A::KIND, O::B::KIND, O::C::KIND, O::D::KIND]
+            .iter()
+            .any(|kind| matches!(kind, Kind::F16 | Kind::F32 | Kind::F64));
+        let mode = wave.mode;
+        let wide = |wide: bool, row: usize| if wide { row + 1 } else { row };
+        let rows = &wave.rows;
+        let (a0, a1) = (&rows[a].0, &rows[wide(O::A::KIND.is_wide(), a)].0);
+        let (b0, b1) = (
+            &rows[b].0,
+            &rows[wide(O::B::KIND.is_wide() && O::SOURCES > 1, b)].0,
+        );
+        let (c0, c1) = (
+            &rows[c].0,
+            &rows[wide(O::C::KIND.is_wide() && O::SOURCES > 2, c)].0,
+        );
+        if !floats || types::keeps_denormals(mode) {
+            for lane in 0..LANES {
+                let a = O::A::get(a0[lane], a1[lane]);
+                let b = O::B::get(b0[lane], b1[lane]);
+                let c = O::C::get(c0[lane], c1[lane]);
+                let (x, y) = O::lane(a, b, c).put();
+                lo.0[lane] = x;
+                if O::D::KIND.is_wide() {
+                    hi.0[lane] = y;
+                }
+            }
+        } else {
+            (lo, hi) = flushed::<O>(mode, [[a0, a1], [b0, b1], [c0, c1]]);
+        }
+        let dst = usize::from(inst.dst);
+        wave.put(dst, &lo);
+        if O::D::KIND.is_wide() {
+            wave.put(dst + 1, &hi);
+        }
+        Flow::Next
+    }
+}
+
+/// As the loop in [`Lanes::run`], for a MODE that flushes denormals.
+#[cold]
+#[inline(never)]
+fn flushed<O: Alu>(mode: u32, [a, b, c]: [[&[u32; LANES]; 2]; 3]) -> (Row, Row) {
+    let (mut lo, mut hi) = (Row::ZERO, Row::ZERO);
+    for lane in 0..LANES {
+        let a = O::A::get(a[0][lane], a[1][lane]).flush(mode, types::INPUT);
+        let b = O::B::get(b[0][lane], b[1][lane]).flush(mode, types::INPUT);
+        let c = O::C::get(c[0][lane], c[1][lane]).flush(mode, types::INPUT);
+        let result = O::lane(a, b, c).flush(mode, types::OUTPUT);
+        (lo.0[lane], hi.0[lane]) = result.put();
+    }
+    (lo, hi)
+}
+
+impl Spec {
+    /// Of an instruction that is [`Alu`].
+    pub fn alu<O: Alu>(name: &'static str, form: Form) -> Spec {
+        Spec {
+            name,
+            handler: Handler::of::<Lanes<O>>(),
+            sources: O::SOURCES,
+            kinds: [O::A::KIND, O::B::KIND, O::C::KIND, O::D::KIND],
+            form,
+        }
+    }
+
+    /// Of an instruction with a body of its own.
+    pub fn of<B: Body>(name: &'static str, form: Form, sources: usize, kinds: [Kind; 4]) -> Spec {
+        Spec {
+            name,
+            handler: Handler::of::<B>(),
+            sources,
+            kinds,
+            form,
+        }
+    }
+}
+
+/// A [`Spec`] of a lane's function: `alu!("v_add_f32" (a: f32, b: f32) -> f32 { a + b })`, with a [`Form`] behind
+/// the name unless it is plain.
+macro_rules! alu {
+    ($name:literal ($($arg:ident : $ty:ty),+) -> $d:ty $body:block) => {
+        alu!($name, Plain ($($arg: $ty),+) -> $d $body)
+    };
+    ($name:literal, $form:ident ($a:ident : $at:ty) -> $d:ty $body:block) => {
+        alu!(@ $name, $form, 1, ($a: $at, _b: u32, _c: u32) -> $d $body)
+    };
+    ($name:literal, $form:ident ($a:ident : $at:ty, $b:ident : $bt:ty) -> $d:ty $body:block) => {
+        alu!(@ $name, $form, 2, ($a: $at, $b: $bt, _c: u32) -> $d $body)
+    };
+    ($name:literal, $form:ident ($a:ident : $at:ty, $b:ident : $bt:ty, $c:ident : $ct:ty) -> $d:ty $body:block) => {
+        alu!(@ $name, $form, 3, ($a: $at, $b: $bt, $c: $ct) -> $d $body)
+    };
+    (@ $name:literal, $form:ident, $n:literal,
+     ($a:ident : $at:ty, $b:ident : $bt:ty, $c:ident : $ct:ty) -> $d:ty $body:block) => {{
+        struct Op;
+        impl $crate::valu::Alu for Op {
+            const SOURCES: usize = $n;
+            type A = $at;
+            type B = $bt;
+            type C = $ct;
+            type D = $d;
+            #[inline(always)]
+            fn lane($a: $at, $b: $bt, $c: $ct) -> $d $body
+        }
+        $crate::valu::Spec::alu::<Op>($name, $crate::valu::Form::$form)
+    }};
+}
+pub(crate) use alu;

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0
+//! VOP3P but for matrices: two operations at once, mixed precision, dot products.
+
+use half::f16;
+
+use super::float as fp;
+use super::vop2::dot_i8;
+use crate::decode::{bits, Decoded, Inst, Kind, Unknown, Words};
+use crate::env::Env;
+use crate::simd::{Body, Handler};
+use crate::wave::{Flow, Row, Wave, LANES};
+
+/// Which parts of the sources are used, and their signs; a bit for each source.
+#[derive(Debug, Clone, Copy)]
+struct Selection {
+    /// For the low result: the high part.
+    low: u32,
+    /// For the high result: the high part.
+    high: u32,
+    neg_low: u32,
+    neg_high: u32,
+}
+
+impl Selection {
+    fn encode(self) -> i32 {
+        (self.low | self.high << 3 | self.neg_low << 6 | self.neg_high << 9) as i32
+    }
+
+    #[inline(always)]
+    fn of(imm: i32) -> Selection {
+        let word = imm as u32;
+        Selection {
+            low: bits(word, 2, 0),
+            high: bits(word, 5, 3),
+            neg_low: bits(word, 8, 6),
+            neg_high: bits(word, 11, 9),
+        }
+    }
+}
+
+/// VOP3P below 64.
+pub fn decode(words: Words) -> Decoded<Inst> {
+    let [word, second, _] = words.0;
+    let op = bits(word, 22, 16);
+    let (handler, kind, sources, wide) = match op {
+        0 | 9 => (Handler::of::<Halves>(), Kind::Int16, 3, false),
+        1..=8 | 10..=13 => (Handler::of::<Halves>(), Kind::Int16, 2, false),
+        14 => (Handler::of::<Halves>(), Kind::F16, 3, false),
+        15..=18 => (Handler::of::<Halves>(), Kind::F16, 2, false),
+        32..=34 => (Handler::of::<Mix>(), Kind::F32, 3, false),
+        35 => (Handler::of::<Dot>(), Kind::F16, 3, false),
+        38..=43 => (Handler::of::<Dot>(), Kind::Int32, 3, false),
+        48 => (Handler::of::<Pair<FMA>>(), Kind::F32, 3, true),
+        49 => (Handler::of::<Pair<MUL>>(), Kind::F32, 2, true),
+        50 => (Handler::of::<Pair<ADD>>(), Kind::F32, 2, true),
+        51 => (Handler::of::<Move>(), Kind::Int32, 2, true),
+        _ => return Err(Unknown),
+    };
+    // Clamp is not known here.
+    if bits(word, 15, 15) == 1 {
+        return Err(Unknown);
+    }
+    let selection = Selection {
+        low: bits(word, 13, 11),
+        high: bits(second, 28, 27) | bits(word, 14, 14) << 2,
+        neg_low: bits(second, 31, 29),
+        neg_high: bits(word, 10, 8),
+    };
+    let integer = matches!(kind, Kind::Int16 | Kind::Int32);
+    if integer && (selection.neg_low | selection.neg_high) & ((1 << sources) - 1) != 0 {
+        return Err(Unknown);
+    }
+    let mut inst = Inst::new(handler, op, 8);
+    inst.indexed = true;
+    inst.imm = selection.encode();
+    inst.dst = inst.vgpr(bits(word, 7, 0), if wide { 2 } else { 1 });
+    let codes = [
+        bits(second, 8, 0),
+        bits(second, 17, 9),
+        bits(second, 26, 18),
+    ];
+    for n in 0..sources {
+        let mut kind = kind;
+        // Sources of mixed precision are f16 where op_sel_hi says so; the last one of a dot product is a dword.
+        if (32..=34).contains(&op) && selection.high >> n & 1 == 1 {
+            kind = Kind::F16;
+        }
+        if op == 35 && n == 2 {
+            kind = Kind::F32;
+        }
+        inst.src[n] = inst.source(codes[n], kind, None)?;
+        if wide && codes[n] >= 256 {
+            inst.vgpr(codes[n] - 256, 2);
+        }
+    }
+    Ok(inst)
+}
+
+const FMA: u8 = 0;
+const MUL: u8 = 1;
+const ADD: u8 = 2;
+
+/// Two f32 operations on pairs of registers.
+struct Pair<const OP: u8>;
+
+impl<const OP: u8> Body for Pair<OP> {
+    #[inline(always)]
+    fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
+        let selection = Selection::of(inst.imm);
+        let a = wave.wide(inst.src[0], 0);
+        let b = wave.wide(inst.src[1], 1);
+        let c = if OP == FMA {
+            wave.wide(inst.src[2], 2)
+        } else {
+            a
+        };
+        let sources = [a, b, c];
+        let low = pair_half::<OP>(wave, sources, selection.low, selection.neg_low);
+        let high = pair_half::<OP>(wave, sources, selection.high, selection.neg_high);
+        let dst = usize::from(inst.dst);
+        wave.put(dst, &low);
+        wave.put(dst + 1, &high);
+        Flow::Next
+    }
+}
+
+/// One of the two results: of the registers of the pairs that `high` has a bit for the second ones. No closures: they
+/// would be compiled for the baseline.
+#[inline(always)]
+fn pair_half<const OP: u8>(wave: &Wave, [a, b, c]: [usize; 3], high: u32, neg: u32) -> Row {
+    let a = &wave.rows[a + (high & 1) as usize].0;
+    let b = &wave.rows[b + (high >> 1 & 1) as usize].0;
+    let c = &wave.rows[c + (high >> 2 & 1) as usize].0;
+    let [x, y, z] = [(neg & 1) << 31, (neg >> 1 & 1) << 31, (neg >> 2 & 1) << 31];
+    let mut out = Row::ZERO;
+    if wave.keeps_f32_denormals() {
+        for lane in 0..LANES {
+            let (a, b, c) = (a[lane] ^ x, b[lane] ^ y, c[lane] ^ z);
+            let value = pair_lane::<OP>(f32::from_bits(a), f32::from_bits(b), f32::from_bits(c));
+            out.0[lane] = value.to_bits();
+        }
+    } else {
+        for lane in 0..LANES {
+            let (a, b, c) = (a[lane] ^ x, b[lane] ^ y, c[lane] ^ z);
+            let [a, b, c] = [a, b, c].map(|word| fp::flush32(f32::from_bits(word)));
+            out.0[lane] = fp::flush32(pair_lane::<OP>(a, b, c)).to_bits();
+        }
+    }
+    out
+}
+
+#[inline(always)]
+fn pair_lane<const OP: u8>(x: f32, y: f32, z: f32) -> f32 {
+    match OP {
+        FMA => x.mul_add(y, z),
+        MUL => x * y,
+        _ => x + y,
+    }
+}
+
+/// v_pk_mov_b32: a half of each source.
+struct Move;
+
+impl Body for Move {
+    #[inline(always)]
+    fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
+        let selection = Selection::of(inst.imm);
+        let a = wave.wide(inst.src[0], 0) + (selection.low & 1) as usize;
+        let b = wave.wide(inst.src[1], 1) + (selection.low >> 1 & 1) as usize;
+        let (lo, hi) = (wave.rows[a], wave.rows[b]);
+        let dst = usize::from(inst.dst);
+        wave.put(dst, &lo);
+        wave.put(dst + 1, &hi);
+        Flow::Next
+    }
+}
+
+/// Two operations on 16 bits.
+struct Halves;
+
+impl Body for Halves {
+    fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
+        let selection = Selection::of(inst.imm);
+        let rows = [0, 1, 2].map(|n| wave.narrow(inst.src[n], n));
+        let mut out = Row::ZERO;
+        for lane in 0..LANES {
+            let half = |high: u32, neg: u32| {
+                let [a, b, c] = [0, 1, 2].map(|n| {
+                    let word = wave.rows[rows[n]].0[lane];
+                    let half = (word >> (16 * (high >> n & 1))) as u16;
+                    half ^ ((neg >> n & 1) as u16) << 15
+                });
+                u32::from(halves_lane(inst.op, a, b, c))
+            };
+            out.0[lane] = half(selection.low, selection.neg_low)
+                | half(selection.high, selection.neg_high) << 16;
+        }
+        wave.put(inst.dst.into(), &out);
+        Flow::Next
+    }
+}
+
+fn halves_lane(op: u16, a: u16, b: u16, c: u16) -> u16 {
+    let (sa, sb) = (a as i16, b as i16);
+    let float = |f: fn(f32, f32) -> f32| {
+        f16::from_f32(f(f16::from_bits(a).to_f32(), f16::from_bits(b).to_f32())).to_bits()
+    };
+    match op {
+        0 | 9 => a.wrapping_mul(b).wrapping_add(c),
+        1 => a.wrapping_mul(b),
+        2 | 10 => a.wrapping_add(b),
+        3 | 11 => a.wrapping_sub(b),
+        4 => b << (a & 15),
+        5 => b >> (a & 15),
+        6 => (sb >> (a & 15)) as u16,
+        7 => sa.max(sb) as u16,
+        8 => sa.min(sb) as u16,
+        12 => a.max(b),
+        13 => a.min(b),
+        14 => fp::fma16(f16::from_bits(a), f16::from_bits(b), f16::from_bits(c)).to_bits(),
+        15 => float(|a, b| a + b),
+        16 => float(|a, b| a * b),
+        17 => float(fp::min32),
+        _ => float(fp::max32),
+    }
+}
+
+/// v_fma_mix: sources are f32, or one half as f16; the result is f32 or goes to a half.
+struct Mix;
+
+impl Body for Mix {
+    #[inline(always)]
+    fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
+        let selection = Selection::of(inst.imm);
+        let rows = [0, 1, 2].map(|n| wave.narrow(inst.src[n], n));
+        let dst = usize::from(inst.dst);
+        let mut out = Row::ZERO;
+        for lane in 0..LANES {
+            let [a, b, c] = [0, 1, 2].map(|n| {
+                let word = wave.rows[rows[n]].0[lane];
+                let value = if selection.high >> n & 1 == 1 {
+                    f16::from_bits((word >> (16 * (selection.low >> n & 1))) as u16).to_f32()
+                } else {
+                    f32::from_bits(word)
+                };
+                // neg_hi is the absolute value here.
+                let value = if selection.neg_high >> n & 1 == 1 {
+                    value.abs()
+                } else {
+                    value
+                };
+                if selection.neg_low >> n & 1 == 1 {
+                    -value
+                } else {
+                    value
+                }
+            });
+            let sum = a.mul_add(b, c);
+            let half = u32::from(f16::from_f32(sum).to_bits());
+            let old = wave.rows[dst].0[lane];
+            out.0[lane] = match inst.op {
+                32 => sum.to_bits(),
+                33 => old & 0xffff_0000 | half,
+                _ => old & 0xffff | half << 16,
+            };
+        }
+        wave.put(dst, &out);
+        Flow::Next
+    }
+}
+
+/// Dot products of the parts of dwords, added to a dword.
+struct Dot;
+
+impl Body for Dot {
+    fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
+        let rows = [0, 1, 2].map(|n| wave.narrow(inst.src[n], n));
+        let mut out = Row::ZERO;
+        for lane in 0..LANES {
+            let [a, b, c] = rows.map(|row| wave.rows[row].0[lane]);
+            out.0[lane] = dot_lane(inst.op, a, b, c);
+        }
+        wave.put(inst.dst.into(), &out);
+        Flow::Next
+    }
+}
+
+fn dot_lane(op: u16, a: u32, b: u32, c: u32) -> u32 {
+    let sum = |parts: u32, product: &dyn Fn(u32) -> i32| {
+        (0..parts).fold(c, |sum, n| sum.wrapping_add(product(n) as u32))
+    };
+    match op {
+        35 => {
+            let half = |word: u32, n: u32| f16::from_bits((word >> (16 * n)) as u16).to_f32();
+            let low = half(a, 0).mul_add(half(b, 0), f32::from_bits(c));
+            half(a, 1).mul_add(half(b, 1), low).to_bits()
+        }
+        38 => sum(2, &|n| {
+            let half = |word: u32| i32::from((word >> (16 * n)) as i16);
+            half(a).wrapping_mul(half(b))
+        }),
+        39 => sum(2, &|n| {
+            let half = |word: u32| word >> (16 * n) & 0xffff;
+            half(a).wrapping_mul(half(b)) as i32
+        }),
+        40 => c.wrapping_add(dot_i8(a, b) as u32),
+        41 => sum(4, &|n| {
+            let byte = |word: u32| word >> (8 * n) & 0xff;
+            (byte(a) * byte(b)) as i32
+        }),
+        42 => sum(8, &|n| {
+            let nibble = |word: u32| (word << (28 - 4 * n)) as i32 >> 28;
+            nibble(a) * nibble(b)
+        }),
+        _ => sum(8, &|n| {
+            let nibble = |word: u32| word >> (4 * n) & 0xf;
+            (nibble(a) * nibble(b)) as i32
+        }),
+    }
+}

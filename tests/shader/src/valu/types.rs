@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The types that lanes compute with, and how they lie in registers.
+
+use half::f16;
+
+use crate::decode::Kind;
+
+/// The side of an instruction where its sources are.
+pub const INPUT: u32 = 0;
+/// The side where its result is.
+pub const OUTPUT: u32 = 1;
+
+/// Whether nothing is flushed.
+#[inline(always)]
+pub fn keeps_denormals(mode: u32) -> bool {
+    mode >> 4 & 0xf == 0xf
+}
+
+/// The type of an operand.
+pub trait Ty: Copy {
+    /// Which it is.
+    const KIND: Kind;
+    /// From its registers; narrow types have one.
+    fn get(lo: u32, hi: u32) -> Self;
+    /// To its registers. The upper half of one is zero for types of 16 bits.
+    fn put(self) -> (u32, u32);
+    /// Zero of the same sign for a denormal, if MODE flushes those of this side ([`INPUT`], [`OUTPUT`]).
+    #[inline(always)]
+    fn flush(self, _mode: u32, _side: u32) -> Self {
+        self
+    }
+}
+
+/// Whether MODE flushes on that side; `shift` is the field's place. 0 flushes both, 1 sources, 2 results.
+#[inline(always)]
+fn flushes(mode: u32, shift: u32, side: u32) -> bool {
+    let field = mode >> shift & 3;
+    match side {
+        INPUT => field & 2 == 0,
+        _ => field & 1 == 0,
+    }
+}
+
+macro_rules! narrow {
+    ($($ty:ty, $kind:ident, $bits:ty);*) => {$(
+        impl Ty for $ty {
+            const KIND: Kind = Kind::$kind;
+            #[inline(always)]
+            fn get(lo: u32, _: u32) -> $ty {
+                lo as $ty
+            }
+            #[inline(always)]
+            fn put(self) -> (u32, u32) {
+                (u32::from(self as $bits), 0)
+            }
+        }
+    )*};
+}
+narrow!(u32, Int32, u32; i32, Int32, u32; u16, Int16, u16; i16, Int16, u16);
+
+macro_rules! wide {
+    ($($ty:ty),*) => {$(
+        impl Ty for $ty {
+            const KIND: Kind = Kind::Int64;
+            #[inline(always)]
+            fn get(lo: u32, hi: u32) -> $ty {
+                (u64::from(lo) | u64::from(hi) << 32) as $ty
+            }
+            #[inline(always)]
+            fn put(self) -> (u32, u32) {
+                (self as u32, (self as u64 >> 32) as u32)
+            }
+        }
+    )*};
+}
+wide!(u64, i64);
+
+impl Ty for f32 {
+    const KIND: Kind = Kind::F32;
+    #[inline(always)]
+    fn get(lo: u32, _: u32) -> f32 {
+        f32::from_bits(lo)
+    }
+    #[inline(always)]
+    fn put(self) -> (u32, u32) {
+        (self.to_bits(), 0)
+    }
+    #[inline(always)]
+    fn flush(self, mode: u32, side: u32) -> f32 {
+        if flushes(mode, 4, side) && self.is_subnormal() {
+            0f32.copysign(self)
+        } else {
+            self
+        }
+    }
+}
+
+impl Ty for f64 {
+    const KIND: Kind = Kind::F64;
+    #[inline(always)]
+    fn get(lo: u32, hi: u32) -> f64 {
+        f64::from_bits(u64::from(lo) | u64::from(hi) << 32)
+    }
+    #[inline(always)]
+    fn put(self) -> (u32, u32) {
+        (self.to_bits() as u32, (self.to_bits() >> 32) as u32)
+    }
+    #[inline(always)]
+    fn flush(self, mode: u32, side: u32) -> f64 {
+        if flushes(mode, 6, side) && self.is_subnormal() {
+            0f64.copysign(self)
+        } else {
+            self
+        }
+    }
+}
+
+impl Ty for f16 {
+    const KIND: Kind = Kind::F16;
+    #[inline(always)]
+    fn get(lo: u32, _: u32) -> f16 {
+        f16::from_bits(lo as u16)
+    }
+    #[inline(always)]
+    fn put(self) -> (u32, u32) {
+        (self.to_bits().into(), 0)
+    }
+    #[inline(always)]
+    fn flush(self, mode: u32, side: u32) -> f16 {
+        if flushes(mode, 6, side) && self.classify() == std::num::FpCategory::Subnormal {
+            f16::from_bits(self.to_bits() & 0x8000)
+        } else {
+            self
+        }
+    }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0
+//! VOP2: two sources, some of which add to their result.
+
+use half::f16;
+
+use super::float as fp;
+use super::{alu, carry, Spec};
+
+/// The low 24 bits.
+#[inline(always)]
+pub fn low24(a: u32) -> u32 {
+    a & 0xff_ffff
+}
+
+/// The low 24 bits, sign-extended.
+#[inline(always)]
+pub fn signed24(a: u32) -> i32 {
+    (a << 8) as i32 >> 8
+}
+
+/// The sum of the products of the signed bytes.
+#[inline(always)]
+pub fn dot_i8(a: u32, b: u32) -> i32 {
+    (0..4).fold(0, |sum, n| {
+        sum + i32::from((a >> (8 * n)) as i8) * i32::from((b >> (8 * n)) as i8)
+    })
+}
+
+/// The instruction with that opcode.
+pub fn vop2(op: u32) -> Option<Spec> {
+    Some(match op {
+        0 => carry::cndmask(),
+        1 => alu!("v_add_f32" (a: f32, b: f32) -> f32 { a + b }),
+        2 => alu!("v_sub_f32" (a: f32, b: f32) -> f32 { a - b }),
+        3 => alu!("v_subrev_f32" (a: f32, b: f32) -> f32 { b - a }),
+        4 => alu!("v_fmac_f64", Accumulate (a: f64, b: f64, c: f64) -> f64 { a.mul_add(b, c) }),
+        5 => alu!("v_mul_f32" (a: f32, b: f32) -> f32 { a * b }),
+        6 => {
+            alu!("v_mul_i32_i24" (a: u32, b: u32) -> i32 { signed24(a).wrapping_mul(signed24(b)) })
+        }
+        7 => alu!("v_mul_hi_i32_i24" (a: u32, b: u32) -> i32 {
+            (i64::from(signed24(a)) * i64::from(signed24(b)) >> 32) as i32
+        }),
+        8 => alu!("v_mul_u32_u24" (a: u32, b: u32) -> u32 { low24(a).wrapping_mul(low24(b)) }),
+        9 => alu!("v_mul_hi_u32_u24" (a: u32, b: u32) -> u32 {
+            (u64::from(low24(a)) * u64::from(low24(b)) >> 32) as u32
+        }),
+        10 => alu!("v_min_f32" (a: f32, b: f32) -> f32 { fp::min32(a, b) }),
+        11 => alu!("v_max_f32" (a: f32, b: f32) -> f32 { fp::max32(a, b) }),
+        12 => alu!("v_min_i32" (a: i32, b: i32) -> i32 { a.min(b) }),
+        13 => alu!("v_max_i32" (a: i32, b: i32) -> i32 { a.max(b) }),
+        14 => alu!("v_min_u32" (a: u32, b: u32) -> u32 { a.min(b) }),
+        15 => alu!("v_max_u32" (a: u32, b: u32) -> u32 { a.max(b) }),
+        16 => alu!("v_lshrrev_b32" (a: u32, b: u32) -> u32 { b >> (a & 31) }),
+        17 => alu!("v_ashrrev_i32" (a: u32, b: i32) -> i32 { b >> (a & 31) }),
+        18 => alu!("v_lshlrev_b32" (a: u32, b: u32) -> u32 { b << (a & 31) }),
+        19 => alu!("v_and_b32" (a: u32, b: u32) -> u32 { a & b }),
+        20 => alu!("v_or_b32" (a: u32, b: u32) -> u32 { a | b }),
+        21 => alu!("v_xor_b32" (a: u32, b: u32) -> u32 { a ^ b }),
+        22 => alu!("v_mac_f32", Accumulate (a: f32, b: f32, c: f32) -> f32 { fp::mad32(a, b, c) }),
+        23 => {
+            alu!("v_madmk_f32", MiddleLiteral (a: f32, b: f32, c: f32) -> f32 { fp::mad32(a, b, c) })
+        }
+        24 => {
+            alu!("v_madak_f32", LastLiteral (a: f32, b: f32, c: f32) -> f32 { fp::mad32(a, b, c) })
+        }
+        25 => carry::add(),
+        26 => carry::sub(),
+        27 => carry::subrev(),
+        28 => carry::addc(),
+        29 => carry::subb(),
+        30 => carry::subbrev(),
+        31 => alu!("v_add_f16" (a: f16, b: f16) -> f16 { f16::from_f32(a.to_f32() + b.to_f32()) }),
+        32 => alu!("v_sub_f16" (a: f16, b: f16) -> f16 { f16::from_f32(a.to_f32() - b.to_f32()) }),
+        33 => {
+            alu!("v_subrev_f16" (a: f16, b: f16) -> f16 { f16::from_f32(b.to_f32() - a.to_f32()) })
+        }
+        34 => alu!("v_mul_f16" (a: f16, b: f16) -> f16 { f16::from_f32(a.to_f32() * b.to_f32()) }),
+        38 => alu!("v_add_u16" (a: u16, b: u16) -> u16 { a.wrapping_add(b) }),
+        39 => alu!("v_sub_u16" (a: u16, b: u16) -> u16 { a.wrapping_sub(b) }),
+        40 => alu!("v_subrev_u16" (a: u16, b: u16) -> u16 { b.wrapping_sub(a) }),
+        41 => alu!("v_mul_lo_u16" (a: u16, b: u16) -> u16 { a.wrapping_mul(b) }),
+        42 => alu!("v_lshlrev_b16" (a: u16, b: u16) -> u16 { b << (a & 15) }),
+        43 => alu!("v_lshrrev_b16" (a: u16, b: u16) -> u16 { b >> (a & 15) }),
+        44 => alu!("v_ashrrev_i16" (a: u16, b: i16) -> i16 { b >> (a & 15) }),
+        45 => alu!("v_max_f16" (a: f16, b: f16) -> f16 { fp::max16(a, b) }),
+        46 => alu!("v_min_f16" (a: f16, b: f16) -> f16 { fp::min16(a, b) }),
+        47 => alu!("v_max_u16" (a: u16, b: u16) -> u16 { a.max(b) }),
+        48 => alu!("v_max_i16" (a: i16, b: i16) -> i16 { a.max(b) }),
+        49 => alu!("v_min_u16" (a: u16, b: u16) -> u16 { a.min(b) }),
+        50 => alu!("v_min_i16" (a: i16, b: i16) -> i16 { a.min(b) }),
+        51 => alu!("v_ldexp_f16" (a: f16, b: i16) -> f16 {
+            f16::from_f64(fp::ldexp64(a.to_f64(), b.into()))
+        }),
+        52 => alu!("v_add_u32" (a: u32, b: u32) -> u32 { a.wrapping_add(b) }),
+        53 => alu!("v_sub_u32" (a: u32, b: u32) -> u32 { a.wrapping_sub(b) }),
+        54 => alu!("v_subrev_u32" (a: u32, b: u32) -> u32 { b.wrapping_sub(a) }),
+        57 => alu!("v_dot4c_i32_i8", Accumulate (a: u32, b: u32, c: i32) -> i32 {
+            c.wrapping_add(dot_i8(a, b))
+        }),
+        59 => alu!("v_fmac_f32", Accumulate (a: f32, b: f32, c: f32) -> f32 { a.mul_add(b, c) }),
+        61 => alu!("v_xnor_b32" (a: u32, b: u32) -> u32 { !(a ^ b) }),
+        _ => return None,
+    })
+}

@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Vector memory: FLAT, GLOBAL, SCRATCH and MUBUF.
+
+use crate::atomic::Operation;
+use crate::decode::{bits, flag, Decoded, Inst, Kind, Src, Unknown, Words};
+use crate::env::Env;
+use crate::lanes::{self, Addresses};
+use crate::simd::{Body, Handler};
+use crate::wave::{sgpr, Flow, Reason, Row, Wave, LANES, TEMPS};
+
+/// What a memory instruction moves for each lane. The opcodes are the same in FLAT and MUBUF.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// Bytes; signed; which half of the register, or all of it.
+    Load(usize, bool, Half),
+    /// Bytes; from the high half.
+    Store(usize, bool),
+    /// Eight bytes.
+    Atomic(bool, Operation),
+}
+
+/// The part of a register that a load changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Half {
+    /// All.
+    Whole,
+    /// Bits 15:0.
+    Low,
+    /// Bits 31:16.
+    High,
+}
+
+impl Shape {
+    /// Of FLAT or MUBUF opcode `op`.
+    pub fn of(op: u32) -> Option<Shape> {
+        use Half::*;
+        Some(match op {
+            16 => Shape::Load(1, false, Whole),
+            17 => Shape::Load(1, true, Whole),
+            18 => Shape::Load(2, false, Whole),
+            19 => Shape::Load(2, true, Whole),
+            20..=23 => Shape::Load(4 * (op as usize - 19), false, Whole),
+            24 | 25 => Shape::Store(1, op == 25),
+            26 | 27 => Shape::Store(2, op == 27),
+            28..=31 => Shape::Store(4 * (op as usize - 27), false),
+            32 => Shape::Load(1, false, Low),
+            33 => Shape::Load(1, false, High),
+            34 => Shape::Load(1, true, Low),
+            35 => Shape::Load(1, true, High),
+            36 => Shape::Load(2, false, Low),
+            37 => Shape::Load(2, false, High),
+            77 => Shape::Atomic(false, Operation::AddF),
+            78 => Shape::Atomic(false, Operation::PkAddF16),
+            79 => Shape::Atomic(true, Operation::AddF),
+            80 => Shape::Atomic(true, Operation::MinF),
+            81 => Shape::Atomic(true, Operation::MaxF),
+            64..=76 => Shape::Atomic(false, Operation::by_number(op - 64)?),
+            96..=108 => Shape::Atomic(true, Operation::by_number(op - 96)?),
+            _ => return None,
+        })
+    }
+
+    /// How many registers it takes from memory and gives to it.
+    fn registers(self) -> (u32, u32) {
+        match self {
+            Shape::Load(bytes, ..) => (bytes.div_ceil(4) as u32, 0),
+            Shape::Store(bytes, _) => (0, bytes.div_ceil(4) as u32),
+            Shape::Atomic(wide, operation) => {
+                let words = 1 + u32::from(wide);
+                let operands = 1 + u32::from(operation == Operation::CompareSwap);
+                (words, words * operands)
+            }
+        }
+    }
+}
+
+/// The data registers: what is loaded or returned, and what is stored.
+fn data(inst: &mut Inst, shape: Shape, (dst, src): (u32, u32), acc: bool) {
+    let (taken, given) = shape.registers();
+    let taken = if matches!(shape, Shape::Atomic(..)) && inst.flags & flag::GLC == 0 {
+        0
+    } else {
+        taken
+    };
+    let mut name = |first, count| {
+        if acc {
+            inst.accvgpr(first, count)
+        } else {
+            inst.vgpr(first, count)
+        }
+    };
+    let dst = if taken > 0 { name(dst, taken) } else { 0 };
+    let src = if given > 0 { name(src, given) } else { 0 };
+    inst.dst = dst;
+    inst.src[1] = Src::V(src);
+    if acc {
+        inst.flags |= flag::ACC;
+    }
+}
+
+/// The row of a data register that was named by [`data`].
+pub(crate) fn data_row(inst: &Inst, wave: &Wave, register: u16) -> usize {
+    let first = if inst.flags & flag::ACC != 0 {
+        TEMPS + usize::from(wave.arch)
+    } else {
+        0
+    };
+    first + usize::from(register)
+}
+
+/// FLAT, GLOBAL and SCRATCH.
+pub fn decode_flat(words: Words) -> Decoded<Inst> {
+    const FLAT: u32 = 0;
+    const SCRATCH: u32 = 1;
+    const NO_SADDR: u32 = 0x7f;
+    let [word, second, _] = words.0;
+    let op = bits(word, 24, 18);
+    let shape = Shape::of(op).ok_or(Unknown)?;
+    let segment = bits(word, 15, 14);
+    if segment == 3 || bits(word, 13, 13) == 1 {
+        return Err(Unknown);
+    }
+    let mut inst = Inst::new(Handler::of::<Flat>(), op, 8);
+    if bits(word, 16, 16) == 1 {
+        inst.flags |= flag::GLC;
+    }
+    inst.imm = if segment == FLAT {
+        bits(word, 11, 0) as i32
+    } else {
+        (bits(word, 12, 0) << 19) as i32 >> 19
+    };
+    let saddr = bits(second, 22, 16);
+    let address = bits(second, 7, 0);
+    match segment {
+        FLAT => {
+            inst.flags |= flag::GENERIC;
+            inst.src[0] = Src::V(inst.vgpr(address, 2));
+        }
+        SCRATCH => {
+            inst.flags |= flag::SCRATCH;
+            if saddr == NO_SADDR {
+                inst.src[0] = Src::V(inst.vgpr(address, 1));
+            } else {
+                inst.flags |= flag::SCALAR;
+                inst.src[2] = inst.source(saddr, Kind::Int32, None)?;
+            }
+        }
+        _ if saddr == NO_SADDR => inst.src[0] = Src::V(inst.vgpr(address, 2)),
+        _ => {
+            inst.flags |= flag::SCALAR;
+            inst.src[0] = Src::V(inst.vgpr(address, 1));
+            inst.src[2] = Src::S(inst.scalar(saddr));
+        }
+    }
+    let registers = (bits(second, 31, 24), bits(second, 15, 8));
+    data(&mut inst, shape, registers, bits(second, 23, 23) == 1);
+    Ok(inst)
+}
+
+struct Flat;
+
+impl Body for Flat {
+    #[inline(always)]
+    fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+        let addresses = if inst.flags & flag::SCRATCH != 0 {
+            scratch_addresses(inst, wave)
+        } else {
+            flat_addresses(inst, wave)
+        };
+        finish(inst, wave, env, &addresses)
+    }
+}
+
+#[inline(always)]
+fn flat_addresses(inst: &Inst, wave: &mut Wave) -> Addresses {
+    let Src::V(row) = inst.src[0] else {
+        return Addresses::default();
+    };
+    let row = usize::from(row);
+    let mut at = [0; LANES];
+    let offset = i64::from(inst.imm);
+    let lo = &wave.rows[row].0;
+    if inst.flags & flag::SCALAR != 0 {
+        let base = wave.scalar64(inst.src[2]).wrapping_add_signed(offset);
+        for lane in 0..LANES {
+            at[lane] = base.wrapping_add(u64::from(lo[lane]));
+        }
+    } else {
+        let hi = &wave.rows[row + 1].0;
+        for lane in 0..LANES {
+            let address = u64::from(lo[lane]) | u64::from(hi[lane]) << 32;
+            at[lane] = address.wrapping_add_signed(offset);
+        }
+    }
+    if inst.flags & flag::GENERIC == 0 {
+        return Addresses {
+            at,
+            ..Addresses::default()
+        };
+    }
+    generic(at, wave)
+}
+
+/// Looks at each lane's address for apertures.
+fn generic(at: [u64; LANES], wave: &Wave) -> Addresses {
+    let shared = u64::from(wave.apertures.shared);
+    let private = u64::from(wave.apertures.private);
+    let mut addresses = Addresses {
+        at,
+        private_base: wave.pair(sgpr::FLAT_SCRATCH),
+        ..Addresses::default()
+    };
+    for lane in wave.active() {
+        let top = at[lane] >> 48;
+        if top == shared {
+            addresses.lds |= 1 << lane;
+        } else if top == private {
+            addresses.private |= 1 << lane;
+        }
+    }
+    addresses
+}
+
+fn scratch_addresses(inst: &Inst, wave: &mut Wave) -> Addresses {
+    let scalar = if inst.flags & flag::SCALAR != 0 {
+        wave.scalar32(inst.src[2])
+    } else {
+        0
+    };
+    let mut at = [u64::from(scalar.wrapping_add_signed(inst.imm)); LANES];
+    if let Src::V(row) = inst.src[0] {
+        for (at, &offset) in at.iter_mut().zip(&wave.rows[usize::from(row)].0) {
+            *at = u64::from(offset.wrapping_add_signed(inst.imm));
+        }
+    }
+    Addresses {
+        at,
+        lds: 0,
+        private: !0,
+        private_base: wave.pair(sgpr::FLAT_SCRATCH),
+    }
+}
+
+/// MUBUF.
+pub fn decode_mubuf(words: Words) -> Decoded<Inst> {
+    let [word, second, _] = words.0;
+    let op = bits(word, 24, 18);
+    // Caches are coherent: buffer_wbl2, buffer_invl2, buffer_wbinvl1 and buffer_wbinvl1_vol.
+    if matches!(op, 40 | 41 | 62 | 63) {
+        return Ok(Inst::new(Handler::of::<Fence>(), op, 8));
+    }
+    let shape = Shape::of(op).ok_or(Unknown)?;
+    let mut inst = Inst::new(Handler::of::<Buffer>(), op, 8);
+    for (bit, flag) in [
+        (14, flag::GLC),
+        (13, flag::IDXEN),
+        (12, flag::OFFEN),
+        (16, flag::LDS),
+    ] {
+        if bits(word, bit, bit) == 1 {
+            inst.flags |= flag;
+        }
+    }
+    inst.imm = bits(word, 11, 0) as i32;
+    inst.sdst = inst.scalar(bits(second, 20, 16) * 4);
+    inst.src[2] = inst.source(bits(second, 31, 24), Kind::Int32, None)?;
+    let vaddr = bits(second, 7, 0);
+    let registers = (inst.flags & flag::IDXEN != 0) as u32 + (inst.flags & flag::OFFEN != 0) as u32;
+    if registers > 0 {
+        inst.src[0] = Src::V(inst.vgpr(vaddr, registers));
+    }
+    let vdata = bits(second, 15, 8);
+    data(&mut inst, shape, (vdata, vdata), bits(second, 23, 23) == 1);
+    Ok(inst)
+}
+
+struct Fence;
+
+impl Body for Fence {
+    fn run(_: &Inst, _: &mut Wave, _: &mut Env<'_>) -> Flow {
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        Flow::Next
+    }
+}
+
+struct Buffer;
+
+impl Body for Buffer {
+    #[inline(always)]
+    fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+        if inst.flags & flag::LDS != 0 {
+            return Reason::Unsupported("a buffer load to LDS").into();
+        }
+        match buffer_addresses(inst, wave) {
+            Ok(addresses) => finish(inst, wave, env, &addresses),
+            Err(reason) => reason.into(),
+        }
+    }
+}
+
+/// A buffer resource: what of its four dwords is used.
+struct Resource {
+    base: u64,
+    stride: u64,
+    swizzled: bool,
+    records: u64,
+    adds_lane: bool,
+}
+
+impl Resource {
+    fn of(wave: &Wave, first: u8) -> Resource {
+        let word = |n: u8| wave.sgpr[usize::from(first + n) & 127];
+        Resource {
+            base: u64::from(word(0)) | u64::from(bits(word(1), 15, 0)) << 32,
+            stride: bits(word(1), 29, 16).into(),
+            swizzled: bits(word(1), 31, 31) == 1,
+            records: word(2).into(),
+            adds_lane: bits(word(3), 23, 23) == 1,
+        }
+    }
+}
+
+/// Private memory is a swizzled buffer with an index stride of 64 and elements of four bytes, whose index is the
+/// lane; others are linear.
+fn buffer_addresses(inst: &Inst, wave: &mut Wave) -> Result<Addresses, Reason> {
+    let resource = Resource::of(wave, inst.sdst);
+    let scalar = u64::from(wave.scalar32(inst.src[2]));
+    let row = match inst.src[0] {
+        Src::V(row) => usize::from(row),
+        _ => 0,
+    };
+    let (indexed, offset_row) = match (inst.flags & flag::IDXEN != 0, inst.flags & flag::OFFEN != 0)
+    {
+        (false, false) => (false, None),
+        (false, true) => (false, Some(row)),
+        (true, false) => (true, None),
+        (true, true) => (true, Some(row + 1)),
+    };
+    let mut at = [inst.imm as u64; LANES];
+    if let Some(row) = offset_row {
+        for (at, &offset) in at.iter_mut().zip(&wave.rows[row].0) {
+            *at += u64::from(offset);
+        }
+    }
+    if resource.swizzled && resource.adds_lane && !indexed {
+        for lane in wave.active() {
+            if scalar + at[lane] / 4 * 256 + 256 > resource.records {
+                return Err(Reason::Scratch(at[lane]));
+            }
+        }
+        return Ok(Addresses {
+            at,
+            lds: 0,
+            private: !0,
+            private_base: resource.base.wrapping_add(scalar),
+        });
+    }
+    if resource.swizzled {
+        return Err(Reason::Unsupported("this kind of swizzled buffer"));
+    }
+    for (lane, at) in at.iter_mut().enumerate() {
+        let mut index = if resource.adds_lane { lane as u64 } else { 0 };
+        if indexed {
+            index += u64::from(wave.rows[row].0[lane]);
+        }
+        let linear = resource.base.wrapping_add(scalar).wrapping_add(*at);
+        *at = linear.wrapping_add(index * resource.stride);
+    }
+    Ok(Addresses {
+        at,
+        ..Addresses::default()
+    })
+}
+
+/// Moves the data.
+#[inline(always)]
+fn finish(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>, addresses: &Addresses) -> Flow {
+    let Some(shape) = Shape::of(inst.op.into()) else {
+        return Reason::Unknown.into();
+    };
+    let Src::V(source) = inst.src[1] else {
+        return Reason::Unknown.into();
+    };
+    let dst = data_row(inst, wave, inst.dst);
+    let source = data_row(inst, wave, source);
+    let moved = match shape {
+        Shape::Load(bytes, signed, half) if bytes <= 4 => lanes::load(wave, env, addresses, bytes)
+            .map(|row| {
+                let row = extend(row, bytes, signed);
+                store_half(wave, dst, row, half);
+            }),
+        Shape::Load(bytes, ..) => lanes::load_rows(wave, env, addresses, dst, bytes / 4),
+        Shape::Store(bytes, high) if bytes <= 4 => {
+            let mut row = wave.rows[source];
+            if high {
+                row.0.iter_mut().for_each(|word| *word >>= 16);
+            }
+            lanes::store(wave, env, addresses, &row, bytes)
+        }
+        Shape::Store(bytes, _) => lanes::store_rows(wave, env, addresses, source, bytes / 4),
+        Shape::Atomic(wide, operation) => {
+            let result = (inst.flags & flag::GLC != 0).then_some(dst);
+            lanes::atomic(wave, env, addresses, (wide, operation), source, result)
+        }
+    };
+    match moved {
+        Ok(()) => Flow::Next,
+        Err(reason) => reason.into(),
+    }
+}
+
+/// Sign-extends what is signed.
+#[inline(always)]
+pub(crate) fn extend(mut row: Row, bytes: usize, signed: bool) -> Row {
+    if signed {
+        let shift = 32 - 8 * bytes as u32;
+        for word in &mut row.0 {
+            *word = ((*word << shift) as i32 >> shift) as u32;
+        }
+    }
+    row
+}
+
+/// Stores a row, or 16 bits of it in one half of the register.
+#[inline(always)]
+pub(crate) fn store_half(wave: &mut Wave, dst: usize, mut row: Row, half: Half) {
+    let old = &wave.rows[dst].0;
+    match half {
+        Half::Whole => {}
+        Half::Low => {
+            for lane in 0..LANES {
+                row.0[lane] = old[lane] & 0xffff_0000 | row.0[lane] & 0xffff;
+            }
+        }
+        Half::High => {
+            for lane in 0..LANES {
+                row.0[lane] = old[lane] & 0xffff | row.0[lane] << 16;
+            }
+        }
+    }
+    wave.put(dst, &row);
+}

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A wave: 64 lanes with their registers, and what the next instruction needs to know.
+
+use crate::decode::Src;
+use crate::env::Fault;
+use crate::lds::Outside;
+
+/// Lanes of a wave.
+pub const LANES: usize = 64;
+/// Rows in front of v0 that instructions keep intermediate values in.
+pub const TEMPS: usize = 24;
+/// Where the copies of scalar operands of sources 0, 1, 2 go, two rows each.
+pub const SPLAT: usize = 0;
+/// Where sources with modifiers go, two rows each.
+pub const MODIFIED: usize = 6;
+/// Where results go that are changed before they are stored, two rows.
+pub const RESULT: usize = 12;
+/// Sources and results of the two halves of a packed instruction: three pairs, and a pair.
+pub const HALVES: usize = 14;
+
+/// SGPR numbers of the scalar registers that have names.
+pub mod sgpr {
+    /// FLAT_SCRATCH_LO.
+    pub const FLAT_SCRATCH: usize = 102;
+    /// VCC_LO.
+    pub const VCC: usize = 106;
+    /// TTMP0.
+    pub const TTMP: usize = 108;
+    /// M0.
+    pub const M0: usize = 124;
+    /// EXEC_LO.
+    pub const EXEC: usize = 126;
+}
+
+/// One register of all lanes.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+pub struct Row(pub [u32; LANES]);
+
+impl Row {
+    /// Zeros.
+    pub const ZERO: Row = Row([0; LANES]);
+}
+
+/// How an instruction left its wave.
+#[derive(Debug)]
+pub enum Flow {
+    /// On with the instruction at the PC.
+    Next,
+    /// It waits for the other waves of its group.
+    Barrier,
+    /// It has nothing to do for a while.
+    Yield,
+    /// Code may have changed.
+    Refetch,
+    /// s_endpgm.
+    End,
+    /// It cannot go on.
+    Stop(Box<Reason>),
+}
+
+/// Why a wave cannot go on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// The encoding is not one that is known here.
+    #[error("the instruction is not known")]
+    Unknown,
+    /// An instruction, or a use of one, that is known and not supported.
+    #[error("{0} is not supported")]
+    Unsupported(&'static str),
+    /// Its code is not mapped, or not for execution.
+    #[error("its code at {0:#x} cannot be fetched")]
+    Fetch(u64),
+    /// An access of LDS beyond the group's size.
+    #[error("LDS address {0:#x} is outside of the group's")]
+    Lds(u32),
+    /// A register that the wave does not have.
+    #[error("register {0} is not allocated")]
+    Register(&'static str),
+    /// A private memory access beyond the stack's descriptor.
+    #[error("private offset {0:#x} is outside of the wave's scratch")]
+    Scratch(u64),
+    /// s_trap without a handler that would know what to do.
+    #[error("s_trap {0}")]
+    Trap(u8),
+}
+
+impl From<Reason> for Flow {
+    fn from(reason: Reason) -> Flow {
+        Flow::Stop(Box::new(reason))
+    }
+}
+
+impl From<Outside> for Reason {
+    fn from(Outside(at): Outside) -> Reason {
+        Reason::Lds(at)
+    }
+}
+
+/// Bits of TRAPSTS.
+pub mod trapsts {
+    /// MEM_VIOL.
+    pub const MEM_VIOL: u32 = 1 << 8;
+    /// XNACK_ERROR.
+    pub const XNACK_ERROR: u32 = 1 << 28;
+}
+
+/// Where a wave stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It has instructions to execute.
+    Running,
+    /// It waits at s_barrier, with the PC behind it.
+    Barrier,
+    /// It has ended.
+    Ended,
+}
+
+/// Top 16 bits of generic addresses that lead to LDS and to private memory (SH_MEM_BASES).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Apertures {
+    /// LDS.
+    pub shared: u16,
+    /// Private memory.
+    pub private: u16,
+}
+
+/// Registers and state of one wave.
+pub struct Wave {
+    /// Scalar registers by operand code, VCC, TTMPs, M0 and EXEC among them.
+    pub sgpr: [u32; 128],
+    /// Intermediate rows, then arch VGPRs, then accumulation VGPRs.
+    pub rows: Vec<Row>,
+    /// How many arch VGPRs there are.
+    pub arch: u16,
+    /// How many accumulation VGPRs there are.
+    pub acc: u16,
+    /// Byte address of the next instruction.
+    pub pc: u64,
+    /// STATUS.SCC.
+    pub scc: bool,
+    /// MODE.
+    pub mode: u32,
+    /// TRAPSTS.
+    pub trapsts: u32,
+    /// HW_ID.
+    pub hw_id: u32,
+    /// GPR_ALLOC.
+    pub gpr_alloc: u32,
+    /// LDS_ALLOC.
+    pub lds_alloc: u32,
+    /// STATUS as at launch; what changes is put in when it is read.
+    pub status: u32,
+    /// SH_MEM_BASES of its address space.
+    pub apertures: Apertures,
+    /// Where it stands.
+    pub state: State,
+    /// The first access that faulted.
+    pub fault: Option<Fault>,
+    /// Instructions executed.
+    pub executed: u64,
+    /// All ones in the active lanes, if `mask_of` is EXEC.
+    mask: Row,
+    mask_of: u64,
+}
+
+impl Wave {
+    /// A wave with `arch` and `acc` VGPRs, all zero, at `pc`.
+    pub fn new(arch: u16, acc: u16, pc: u64) -> Wave {
+        let mut wave = Wave {
+            sgpr: [0; 128],
+            rows: Vec::new(),
+            arch: 0,
+            acc: 0,
+            pc: 0,
+            scc: false,
+            mode: 0,
+            trapsts: 0,
+            hw_id: 0,
+            gpr_alloc: 0,
+            lds_alloc: 0,
+            status: 0,
+            apertures: Apertures {
+                shared: 1,
+                private: 2,
+            },
+            state: State::Running,
+            fault: None,
+            executed: 0,
+            mask: Row::ZERO,
+            mask_of: 0,
+        };
+        wave.reset(arch, acc, pc);
+        wave
+    }
+
+    /// Makes it a new one, in the same memory.
+    pub fn reset(&mut self, arch: u16, acc: u16, pc: u64) {
+        let rows = TEMPS + usize::from(arch) + usize::from(acc);
+        self.rows.clear();
+        self.rows.resize(rows, Row::ZERO);
+        self.sgpr = [0; 128];
+        (self.arch, self.acc, self.pc) = (arch, acc, pc);
+        (self.scc, self.mode, self.trapsts) = (false, 0, 0);
+        self.state = State::Running;
+        self.fault = None;
+        self.executed = 0;
+    }
+
+    /// The row of arch VGPR `n`.
+    pub fn v(&self, n: usize) -> &[u32; LANES] {
+        &self.rows[TEMPS + n].0
+    }
+
+    /// See [`Wave::v`].
+    pub fn v_mut(&mut self, n: usize) -> &mut [u32; LANES] {
+        &mut self.rows[TEMPS + n].0
+    }
+
+    /// EXEC.
+    #[inline(always)]
+    pub fn exec(&self) -> u64 {
+        self.pair(sgpr::EXEC)
+    }
+
+    /// Sets EXEC.
+    #[inline(always)]
+    pub fn set_exec(&mut self, value: u64) {
+        self.set_pair(sgpr::EXEC, value);
+    }
+
+    /// VCC.
+    #[inline(always)]
+    pub fn vcc(&self) -> u64 {
+        self.pair(sgpr::VCC)
+    }
+
+    /// Two scalar registers, the low one first.
+    #[inline(always)]
+    pub fn pair(&self, n: usize) -> u64 {
+        u64::from(self.sgpr[n & 127]) | u64::from(self.sgpr[(n + 1) & 127]) << 32
+    }
+
+    /// See [`Wave::pair`].
+    #[inline(always)]
+    pub fn set_pair(&mut self, n: usize, value: u64) {
+        self.sgpr[n & 127] = value as u32;
+        self.sgpr[(n + 1) & 127] = (value >> 32) as u32;
+    }
+
+    /// A scalar operand of 32 bits. A vector register's is that of lane 0.
+    #[inline(always)]
+    pub fn scalar32(&self, src: Src) -> u32 {
+        match src {
+            Src::S(n) => self.sgpr[usize::from(n & 127)],
+            Src::K(value) => value as u32,
+            Src::Special(code) => self.special(code) as u32,
+            Src::V(row) => self.rows[usize::from(row)].0[0],
+        }
+    }
+
+    /// A scalar operand of 64 bits.
+    #[inline(always)]
+    pub fn scalar64(&self, src: Src) -> u64 {
+        match src {
+            Src::S(n) => self.pair(usize::from(n)),
+            Src::K(value) => value,
+            Src::Special(code) => self.special(code),
+            Src::V(row) => {
+                let row = usize::from(row);
+                u64::from(self.rows[row].0[0]) | u64::from(self.rows[row + 1].0[0]) << 32
+            }
+        }
+    }
+
+    /// Operand codes that are neither registers nor constants. The apertures are in the high dword of 64 bits.
+    fn special(&self, code: u8) -> u64 {
+        match code {
+            235 => u64::from(self.apertures.shared) << 48,
+            236 => u64::from(self.apertures.shared) << 48 | 0xffff_ffff,
+            237 => u64::from(self.apertures.private) << 48,
+            238 => u64::from(self.apertures.private) << 48 | 0xffff_ffff,
+            251 => u64::from(self.vcc() == 0),
+            252 => u64::from(self.exec() == 0),
+            253 => u64::from(self.scc),
+            _ => 0,
+        }
+    }
+
+    /// All ones in the active lanes.
+    #[inline(always)]
+    fn refresh_mask(&mut self) {
+        let exec = self.exec();
+        if self.mask_of != exec {
+            self.mask_of = exec;
+            self.mask = mask_row(exec);
+        }
+    }
+
+    /// Stores `value` in the active lanes of a row.
+    #[inline(always)]
+    pub fn put(&mut self, row: usize, value: &Row) {
+        if self.exec() == !0 {
+            self.rows[row] = *value;
+            return;
+        }
+        self.refresh_mask();
+        let to = &mut self.rows[row].0;
+        for lane in 0..LANES {
+            let mask = self.mask.0[lane];
+            to[lane] = to[lane] & !mask | value.0[lane] & mask;
+        }
+    }
+
+    /// The row of a vector source's low dword; a scalar is copied to all lanes of the source's own row first.
+    #[inline(always)]
+    pub fn narrow(&mut self, src: Src, slot: usize) -> usize {
+        match src {
+            Src::V(row) => usize::from(row),
+            _ => {
+                let value = self.scalar32(src);
+                self.rows[SPLAT + 2 * slot] = Row([value; LANES]);
+                SPLAT + 2 * slot
+            }
+        }
+    }
+
+    /// As [`Wave::narrow`] for a source of two rows: where the first is.
+    #[inline(always)]
+    pub fn wide(&mut self, src: Src, slot: usize) -> usize {
+        match src {
+            Src::V(row) => usize::from(row),
+            _ => {
+                let value = self.scalar64(src);
+                let at = SPLAT + 2 * slot;
+                self.rows[at] = Row([value as u32; LANES]);
+                self.rows[at + 1] = Row([(value >> 32) as u32; LANES]);
+                at
+            }
+        }
+    }
+
+    /// Lane numbers of the active lanes.
+    pub fn active(&self) -> Active {
+        Active(self.exec())
+    }
+
+    /// Notes a memory fault.
+    pub fn faulted(&mut self, fault: Fault) {
+        self.trapsts |= trapsts::MEM_VIOL | trapsts::XNACK_ERROR;
+        self.fault.get_or_insert(fault);
+    }
+
+    /// Whether f32 denormals are flushed, as sources and as results.
+    #[inline(always)]
+    pub fn keeps_f32_denormals(&self) -> bool {
+        self.mode >> 4 & 3 == 3
+    }
+}
+
+/// All ones where the bit of `mask` is set.
+#[inline(always)]
+pub fn mask_row(mask: u64) -> Row {
+    let mut row = Row::ZERO;
+    let (lo, hi) = (mask as u32, (mask >> 32) as u32);
+    for lane in 0..32 {
+        row.0[lane] = 0u32.wrapping_sub(lo >> lane & 1);
+        row.0[lane + 32] = 0u32.wrapping_sub(hi >> lane & 1);
+    }
+    row
+}
+
+/// A mask from a byte for each lane that is 0 or 1.
+#[inline(always)]
+pub fn mask_of(lanes: &[u8; LANES]) -> u64 {
+    let mut mask = 0;
+    for (n, bytes) in lanes.chunks_exact(8).enumerate() {
+        let mut word = [0; 8];
+        word.copy_from_slice(bytes);
+        // Each byte's bit moves to the top byte: 8 bytes to 8 bits.
+        let bits = u64::from_le_bytes(word).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        mask |= bits << (8 * n);
+    }
+    mask
+}
+
+/// The set bits of a mask, lowest first.
+pub struct Active(pub u64);
+
+impl Iterator for Active {
+    type Item = usize;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        if self.0 == 0 {
+            return None;
+        }
+        let lane = self.0.trailing_zeros() as usize;
+        self.0 &= self.0 - 1;
+        Some(lane)
+    }
+}

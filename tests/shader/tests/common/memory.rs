@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Memory that is a few vectors.
+
+use std::cell::RefCell;
+
+use rkfd_shader::env::{Fault, Host};
+
+/// Where code, data and scratch are.
+pub const CODE: u64 = 0x10_0000_0000;
+pub const DATA: u64 = 0x20_0000_0000;
+pub const SCRATCH: u64 = 0x30_0000_0000;
+
+/// Memory in three pieces.
+pub struct Memory {
+    pieces: [(u64, RefCell<Vec<u8>>); 3],
+}
+
+impl Memory {
+    pub fn new(code: Vec<u8>, data: usize, scratch: usize) -> Memory {
+        Memory {
+            pieces: [
+                (CODE, RefCell::new(code)),
+                (DATA, RefCell::new(vec![0; data])),
+                (SCRATCH, RefCell::new(vec![0; scratch])),
+            ],
+        }
+    }
+
+    fn find(&self, address: u64, len: usize) -> Result<(&RefCell<Vec<u8>>, usize), Fault> {
+        self.pieces
+            .iter()
+            .find_map(|(start, bytes)| {
+                let at = usize::try_from(address.checked_sub(*start)?).ok()?;
+                (at + len <= bytes.borrow().len()).then_some((bytes, at))
+            })
+            .ok_or(Fault { address })
+    }
+}
+
+impl Host for Memory {
+    fn load(&self, address: u64, out: &mut [u8]) -> Result<(), Fault> {
+        let (bytes, at) = self.find(address, out.len())?;
+        out.copy_from_slice(&bytes.borrow()[at..at + out.len()]);
+        Ok(())
+    }
+
+    fn store(&self, address: u64, data: &[u8]) -> Result<(), Fault> {
+        let (bytes, at) = self.find(address, data.len())?;
+        bytes.borrow_mut()[at..at + data.len()].copy_from_slice(data);
+        Ok(())
+    }
+
+    fn atomic32(&self, address: u64, change: &mut dyn FnMut(u32) -> u32) -> Result<u32, Fault> {
+        let mut old = [0; 4];
+        self.load(address, &mut old)?;
+        let old = u32::from_le_bytes(old);
+        self.store(address, &change(old).to_le_bytes())?;
+        Ok(old)
+    }
+
+    fn atomic64(&self, address: u64, change: &mut dyn FnMut(u64) -> u64) -> Result<u64, Fault> {
+        let mut old = [0; 8];
+        self.load(address, &mut old)?;
+        let old = u64::from_le_bytes(old);
+        self.store(address, &change(old).to_le_bytes())?;
+        Ok(old)
+    }
+
+    fn fetch(&self, address: u64, out: &mut [u8]) -> Result<(), Fault> {
+        if !(CODE..DATA).contains(&address) {
+            return Err(Fault { address });
+        }
+        self.load(address, out)
+    }
+
+    fn realtime(&self) -> u64 {
+        1
+    }
+
+    fn cycles(&self) -> u64 {
+        1
+    }
+
+    fn interrupt(&self, _: u32, _: u32) {}
+
+    fn doorbell(&self) -> u32 {
+        0
+    }
+}
