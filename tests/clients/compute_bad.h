@@ -14,6 +14,7 @@
 #define MARK		0x340	/* nothing bad gets as far as writing here */
 
 /* What queue_inactive_signal becomes. */
+#define BAD_DIMENSIONS	2
 #define BAD_PACKET	32
 #define BAD_VENDOR	256
 

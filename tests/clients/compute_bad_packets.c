@@ -337,7 +337,7 @@ const struct scenario scenarios[] = {
 	PM4("WAIT_REG_MEM without end", WAITS, wait_without_end),
 	PM4("half a packet", WAITS, half_a_packet),
 
-	AQL("a kernel dispatch", REFUSED, kernel_dispatch, BAD_PACKET),
+	AQL("a kernel dispatch of nothing", REFUSED, kernel_dispatch, BAD_DIMENSIONS),
 	AQL("an agent dispatch", REFUSED, agent_dispatch, BAD_PACKET),
 	AQL("a reserved type", REFUSED, reserved_type, BAD_PACKET),
 	AQL("the last type", REFUSED, last_type, BAD_PACKET),

@@ -97,7 +97,7 @@ static bool works(hsa_queue_t *queue)
 	return ok;
 }
 
-static void refused(const char *what, const void *packet)
+static void refused(const char *what, const void *packet, hsa_status_t status)
 {
 	hsa_queue_t *queue = queue_new(), *other = queue_new();
 
@@ -105,7 +105,7 @@ static void refused(const char *what, const void *packet)
 	tap_ok(works(queue) && works(other), "%s: two queues work before it", what);
 	submit(queue, packet);
 	tap_ok(is_told() && told.queue == queue &&
-	       told.status == HSA_STATUS_ERROR_INVALID_PACKET_FORMAT,
+	       told.status == status,
 	       "%s: the queue's handler is told", what);
 	tap_note("calls %u, status 0x%x", told.calls, told.status);
 	tap_ok(works(other), "%s: the other queue goes on", what);
@@ -190,9 +190,9 @@ int main(void)
 	tap_start();
 	hang();
 	hsa_open();
-	refused("a kernel without shaders", &dispatch);
-	refused("a reserved type of packet", &reserved);
-	refused("an unknown vendor packet", &vendor);
+	refused("a dispatch of no kernel", &dispatch, HSA_STATUS_ERROR_INVALID_CODE_OBJECT);
+	refused("a reserved type of packet", &reserved, HSA_STATUS_ERROR_INVALID_PACKET_FORMAT);
+	refused("an unknown vendor packet", &vendor, HSA_STATUS_ERROR_INVALID_PACKET_FORMAT);
 	fault();
 	hsa_close();
 	return tap_end();

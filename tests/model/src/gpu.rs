@@ -19,6 +19,7 @@ use crate::regs::gc::{self, cp_mec_cntl, rlc_safe_mode};
 use crate::regs::{athub, df, mmhub, mp0, mp1, nbio, osssys, sdma, smuio};
 use crate::regs::{Reg, Store, SDMA_BASE, SDMA_ENGINES, SDMA_QUEUE_STRIDE, SDMA_RLC0};
 use crate::sdma::Engine;
+use crate::sq::Pool;
 use crate::summary::Summary;
 
 /// MC address of VRAM's first byte, in units of 16 MiB.
@@ -97,6 +98,8 @@ pub struct Gpu {
     pub sdma: [Engine; SDMA_ENGINES],
     /// Compute queues.
     pub cp: Cp,
+    /// Waves.
+    pub sq: Pool,
     /// Counters.
     pub summary: Summary,
     /// Reference clock.
@@ -127,6 +130,7 @@ impl Gpu {
             ih: Ih::default(),
             sdma: std::array::from_fn(Engine::new),
             cp: Cp::new(),
+            sq: Pool::new(),
             summary: Summary::default(),
             clock: Clock::new(),
             rom: Rom::new(board.rom),
@@ -140,12 +144,20 @@ impl Gpu {
         Ok(gpu)
     }
 
-    /// Starts the threads of the engines and the command processor.
+    /// Starts the threads of the engines, the workers and the command processor.
     pub fn start(self: &Arc<Self>) {
         for engine in 0..SDMA_ENGINES {
             let gpu = self.clone();
             std::thread::spawn(move || {
                 if let Err(error) = gpu.sdma[engine].run(&gpu) {
+                    gpu.fail(&error);
+                }
+            });
+        }
+        for _ in 0..Pool::workers() {
+            let gpu = self.clone();
+            std::thread::spawn(move || {
+                if let Err(error) = gpu.sq.run(&gpu) {
                     gpu.fail(&error);
                 }
             });

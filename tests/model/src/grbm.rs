@@ -63,6 +63,12 @@ impl Grbm {
             .clear();
     }
 
+    /// A VMID's bank of a register that has one for each.
+    pub fn of_vmid(&self, reg: Reg, vmid: u32) -> u32 {
+        let banks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        banks.get(&(reg, vmid)).copied().unwrap_or(0)
+    }
+
     /// Writes a VMID's bank of a register that has one for each.
     pub fn set_of_vmid(&self, reg: Reg, vmid: u32, value: u32) {
         let mut banks = self.0.lock().unwrap_or_else(PoisonError::into_inner);

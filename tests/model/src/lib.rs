@@ -74,6 +74,7 @@ pub mod nbio;
 pub mod regs;
 pub mod sdma;
 pub mod server;
+pub mod sq;
 pub mod summary;
 pub mod tlb;
 pub mod vm;

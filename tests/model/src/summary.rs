@@ -117,6 +117,11 @@ pub struct Summary {
     pub cp_switches: Count,
     /// Queues that hung.
     pub cp_hangs: Count,
+    /// Dispatches begun, groups and waves launched, wave instructions of groups that have ended.
+    pub sq_dispatches: Count,
+    pub sq_groups: Count,
+    pub sq_waves: Count,
+    pub sq_instructions: Count,
 }
 
 impl Summary {
@@ -188,6 +193,12 @@ impl Summary {
                 "runlists": self.cp_runlists.get(),
                 "vmids": self.cp_vmids.get(),
                 "switches": self.cp_switches.get(),
+            },
+            "sq": {
+                "dispatches": self.sq_dispatches.get(),
+                "groups": self.sq_groups.get(),
+                "waves": self.sq_waves.get(),
+                "instructions": self.sq_instructions.get(),
             },
             "engines": engines,
         })

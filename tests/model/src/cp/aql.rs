@@ -29,14 +29,20 @@ const BARRIER_SIGNALS: usize = 5;
 const COMPLETION: usize = 14;
 
 /// The dwords of a packet.
-struct Packet(Vec<u32>);
+pub(super) struct Packet(Vec<u32>);
 
 impl Packet {
     fn header(&self) -> u32 {
         self.0[0]
     }
 
-    fn qword(&self, at: usize) -> u64 {
+    /// A dword.
+    pub(super) fn word(&self, at: usize) -> u32 {
+        self.0[at]
+    }
+
+    /// Two dwords, the low one first.
+    pub(super) fn qword(&self, at: usize) -> u64 {
         u64::from(self.0[at]) | u64::from(self.0[at + 1]) << 32
     }
 
@@ -50,6 +56,7 @@ impl Packet {
 
     fn name(&self) -> &'static str {
         match (TYPE.get(self.header()), FORMAT.get(self.header())) {
+            (KERNEL_DISPATCH, _) => "KERNEL_DISPATCH",
             (BARRIER_AND, _) => "BARRIER_AND",
             (BARRIER_OR, _) => "BARRIER_OR",
             (VENDOR, FORMAT_PM4_IB) => "VENDOR_PM4_IB",
@@ -78,7 +85,7 @@ impl Executor<'_> {
             BARRIER_AND => self.barrier(&packet, true),
             BARRIER_OR => self.barrier(&packet, false),
             VENDOR => self.vendor(&packet),
-            KERNEL_DISPATCH => refuse(Exception::Unsupported, "there are no shaders yet"),
+            KERNEL_DISPATCH => self.dispatch(&packet),
             AGENT_DISPATCH => refuse(Exception::Unsupported, "agent dispatches are not for a GPU"),
             _ => refuse(Exception::Reserved, "the packet type is reserved"),
         };
@@ -110,7 +117,8 @@ impl Executor<'_> {
         self.end_of_pipe(packet.completion(), 0, 0)?;
         let now = self.gpu.clock.now();
         if signal::is_profiled(self.gpu, self.job)? {
-            signal.stamp(&ring, now, now)?;
+            let (start, end) = self.times.unwrap_or((now, now));
+            signal.stamp(&ring, start, end)?;
         }
         signal.subtract(&ring, 1)?;
         signal.notify(self.gpu, &ring, self.job)

@@ -54,6 +54,8 @@ pub struct Executor<'a> {
     pub(super) gpu: &'a Gpu,
     pub(super) job: &'a mut Job,
     pub(super) vm: Vm<'a>,
+    /// When the packet's first wave began and its last one ended, if it had any.
+    pub(super) times: Option<(u64, u64)>,
 }
 
 /// The address space of a queue, for the command processor.
@@ -69,6 +71,7 @@ impl<'a> Executor<'a> {
             gpu,
             job,
             vm: address_space(gpu, vmid),
+            times: None,
         }
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A hardware queue descriptor: the registers of one queue, and what the queue is doing.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use super::eop::Eop;
@@ -16,6 +16,7 @@ use crate::regs::gc::{
     cp_hqd_pq_doorbell_control as doorbell,
 };
 use crate::regs::{Reg, Store};
+use crate::sq::Grid;
 
 /// First register, and how many there are.
 const FIRST: Reg = gc::CP_HQD_GFX_CONTROL;
@@ -98,6 +99,8 @@ pub struct Hqd {
     /// The write pointer with which the last packet was not complete.
     starved: Option<u64>,
     ib: Option<Ib>,
+    /// The dispatch at the read pointer, from its launch until it is completed.
+    grid: Option<Arc<Grid>>,
     /// Packets done since it was loaded.
     packets: u64,
 }
@@ -128,12 +131,14 @@ impl Hqd {
             wait: None,
             starved: None,
             ib: None,
+            grid: None,
             packets: 0,
         }
     }
 
     /// Forgets everything.
     pub fn reset(&mut self) {
+        self.kill_waves();
         let generation = self.generation + 1;
         *self = Hqd {
             generation,
@@ -170,6 +175,28 @@ impl Hqd {
     /// It hangs.
     pub fn is_hung(&self) -> bool {
         self.hung.is_some()
+    }
+
+    /// It has a dispatch that is not completed.
+    pub fn has_waves(&self) -> bool {
+        self.grid.is_some()
+    }
+
+    /// It is to leave, and its waves keep it.
+    pub fn is_kept(&self) -> bool {
+        self.dequeue && self.has_waves()
+    }
+
+    /// It hangs, or its waves keep it.
+    pub fn stays(&self) -> bool {
+        self.is_hung() || self.is_kept()
+    }
+
+    /// Ends its waves.
+    fn kill_waves(&mut self) {
+        if let Some(grid) = self.grid.take() {
+            grid.kill();
+        }
     }
 
     /// A number for this load of the HQD.
@@ -243,7 +270,10 @@ impl Hqd {
 
     /// When its next packet can be tried, or None if it needs a doorbell or register write first.
     pub fn ready_at(&self, now: Instant) -> Option<Instant> {
-        (self.is_free() && self.has_packets()).then(|| self.wait.map_or(now, |wait| wait.next))
+        // What has begun goes on to its end, also in a queue that is to leave.
+        let ends = self.active && self.hung.is_none() && !self.executing && self.has_waves();
+        ((self.is_free() || ends) && self.has_packets())
+            .then(|| self.wait.map_or(now, |wait| wait.next))
     }
 
     /// Nothing is in the way of doing something with it.
@@ -266,7 +296,7 @@ impl Hqd {
         let between = self.active && !self.executing;
         if between && self.restore {
             Some(Errand::Restore)
-        } else if between && self.dequeue && !self.is_hung() {
+        } else if between && self.dequeue && !self.is_hung() && !self.has_waves() {
             Some(Errand::Dequeue)
         } else if self.poll && self.is_free() {
             Some(Errand::Poll)
@@ -381,8 +411,11 @@ impl Hqd {
                     return Err(store.refuse(reg, value, "DEQUEUE_REQ is not 0 to 3"));
                 }
                 self.dequeue = self.active && kind != 0;
-                if kind == RESET_WAVES && self.hung == Some(Hang::Waves) {
-                    self.unhang();
+                if kind == RESET_WAVES {
+                    self.kill_waves();
+                    if self.hung == Some(Hang::Waves) {
+                        self.unhang();
+                    }
                 }
                 value
             }
@@ -472,6 +505,7 @@ impl Hqd {
             self.put(gc::CP_HQD_IB_CONTROL, control);
         }
         self.put(gc::CP_HQD_DEQUEUE_REQUEST, 0);
+        self.kill_waves();
         self.active = false;
         self.executing = false;
         self.hung = None;
@@ -492,9 +526,10 @@ impl Hqd {
         self.hung = Some(how);
     }
 
-    /// Ends a hang.
+    /// Ends a hang, and the waves.
     pub fn unhang(&mut self) {
         self.hung = None;
+        self.kill_waves();
     }
 
     /// Begins a packet; false: the write pointer is one that the ring cannot have.
@@ -528,6 +563,9 @@ impl Hqd {
                 wptr: eop_wptr::WPTR.get(self.reg(gc::CP_HQD_EOP_WPTR)) & (size - 1),
                 is_broken: false,
             }),
+            mqd: self.mqd(),
+            grid: self.grid.clone(),
+            ended: false,
             ib: self.ib,
             tries: self.wait.map_or(0, |wait| wait.tries),
             waited: self
@@ -547,6 +585,7 @@ impl Hqd {
         self.executing = false;
         self.rptr = job.rptr;
         self.ib = job.ib;
+        self.grid = job.grid.clone().filter(|grid| !grid.is_killed());
         self.wait = None;
         if let Some(eop) = job.eop {
             self.put(gc::CP_HQD_EOP_WPTR, eop_wptr::WPTR.of(eop.wptr));
@@ -559,8 +598,10 @@ impl Hqd {
         let (since, tries) = self.wait.map_or((now, 0), |wait| (wait.since, wait.tries));
         self.settle(job);
         let waited = now - since;
+        // Waves that ended after the executor had looked.
+        let over = !job.ended && job.grid.as_ref().is_some_and(|grid| grid.times().is_some());
         let nap = match (waited / 8).min(LONGEST_NAP) {
-            _ if waited < SPIN => Duration::ZERO,
+            _ if over || waited < SPIN => Duration::ZERO,
             nap if nap < BEAT => nap,
             nap => {
                 let end = (now + nap).duration_since(*EPOCH).as_micros() as u64;
@@ -584,6 +625,7 @@ impl Hqd {
 
     /// The queue stops with bits of CP_HQD_ERROR until it is started anew.
     pub fn halt(&mut self, error: u32) {
+        self.kill_waves();
         self.executing = false;
         self.wait = None;
         self.put(gc::CP_HQD_ERROR, error);

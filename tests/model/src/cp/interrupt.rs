@@ -16,10 +16,20 @@ const BAD_OPCODE: u8 = 183;
 /// The KFD exception codes that the interrupt of a refused packet has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exception {
+    /// Sizes of a dispatch that make no sense.
+    Dimensions = 16,
+    /// Too much LDS for a group.
+    GroupSegment = 17,
+    /// A kernel that cannot be one.
+    Code = 18,
     /// An AQL packet type that there is not, or a write pointer that there cannot be.
     Reserved = 19,
     /// A packet that is not executed.
     Unsupported = 20,
+    /// Too many items in a group.
+    GroupSize = 21,
+    /// A group's registers do not fit into a CU.
+    Registers = 22,
     /// An AQL vendor packet of another format.
     Vendor = 23,
 }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A queue's next packet, for who executes it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::eop::Eop;
 use super::Slot;
 use crate::indirect::Ib;
+use crate::sq::Grid;
 
 /// What the executor needs of a queue, copied so that no lock is held.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 pub struct Job {
     /// The queue.
     pub slot: Slot,
@@ -32,6 +34,12 @@ pub struct Job {
     pub doorbell: u32,
     /// The EOP buffer, if there is one.
     pub eop: Option<Eop>,
+    /// Address of its MQD.
+    pub mqd: u64,
+    /// The dispatch whose waves run.
+    pub grid: Option<Arc<Grid>>,
+    /// The executor saw that these have ended.
+    pub ended: bool,
     /// The indirect buffer that is being executed.
     pub ib: Option<Ib>,
     /// Tries of the packet at the read pointer, and since its first.

@@ -270,7 +270,7 @@ impl Cp {
             if let Some(errand) = hqd.errand() {
                 return errand.choice(state, slot);
             }
-            if paused && hqd.vmid() != 0 {
+            if paused && hqd.vmid() != 0 && !hqd.has_waves() {
                 continue;
             }
             match hqd.ready_at(now) {
@@ -295,6 +295,16 @@ impl Cp {
             }
         }
         Choice::Wait(state, next)
+    }
+
+    /// A dispatch is over: who waits for it looks again.
+    pub fn waves_ended(&self) {
+        let now = Instant::now();
+        let mut state = self.state();
+        let waiting = state.hqds.iter_mut().filter(|hqd| hqd.has_waves());
+        waiting.filter_map(|hqd| hqd.hurry(now)).count();
+        drop(state);
+        self.work.notify_all();
     }
 
     /// Which scheduler a queue is.
@@ -383,6 +393,9 @@ impl Cp {
         let now = Instant::now();
         let hqd = &mut state.hqds[job.slot.index()];
         if !hqd.is_loaded(job.generation) {
+            if let Some(grid) = job.grid {
+                grid.kill();
+            }
             return Ok(());
         }
         match step {
@@ -414,10 +427,10 @@ impl Default for Cp {
 }
 
 impl State {
-    /// Takes a queue off with its state saved. False: it hangs; then the request stays.
+    /// Takes a queue off with its state saved. False: it hangs or has waves; then the request stays.
     pub(super) fn take_off(&mut self, gpu: &Gpu, slot: Slot) -> Result<bool> {
         let hqd = &mut self.hqds[slot.index()];
-        if hqd.is_hung() {
+        if hqd.is_hung() || hqd.has_waves() {
             hqd.request_off();
             return Ok(false);
         }
@@ -443,7 +456,7 @@ impl State {
             self.reported = false;
             return Ok(Work::Done);
         }
-        let hung = self.hqds.iter().find(|hqd| hqd.is_hung());
+        let hung = self.hqds.iter().find(|hqd| hqd.stays());
         if let Some(hung) = hung.filter(|_| !self.reported && waited >= self.resources.patience()) {
             mqd::report_hang(gpu, &self.hqds[by.index()], hung.doorbell())?;
             self.reported = true;

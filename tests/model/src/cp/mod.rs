@@ -16,8 +16,8 @@
 //! - *Doorbells* count while CP_PQ_STATUS.DOORBELL_ENABLE is set, for the active queue whose
 //!   DOORBELL_CONTROL has EN and the doorbell's dword index. Lower values than before are ignored (in VMID 0
 //!   an error). CP_MEC_DOORBELL_RANGE is not looked at.
-//! - *Dequeue requests* 1, 2 and 3 are the same without shaders: they are taken after the packet at hand, or
-//!   between two tries of a packet that waits; then the state goes to the MQD (dwords 96, 97, 138, 146 to
+//! - *Dequeue requests* are taken after the packet at hand, or between two tries of a packet that waits; a queue
+//!   with waves leaves when these have ended, but request 2 ends them at once; then the state goes to the MQD (dwords 96, 97, 138, 146 to
 //!   149, 168, 169, 179, 182, 183), DEQUEUE_REQUEST reads 0 and ACTIVE 0. A queue that stopped within an
 //!   indirect buffer goes on there when it is loaded with what was saved. ACTIVE = 0 takes the queue off
 //!   at once and saves nothing.
@@ -31,9 +31,9 @@
 //!   exception code in [25:10], 1 the first dword of the packet, 2 and 3 the read pointer in dwords.
 //! - *Refused packets* of a user VMID halt the queue with its read pointer at the packet: HQD_ERROR.SUA_ERROR
 //!   (PM4) or AQL_ERROR (AQL), and the interrupt of source 183. Exception codes: 19 reserved (AQL type, or
-//!   a write pointer more than the ring ahead), 20 unsupported (opcode, field or operand; dispatches, as
-//!   there are no shaders), 23 vendor format. If the read pointer report lies in an amd_queue_t (dword
-//!   behind it 0x80) its queue_inactive_signal becomes 32 (256: vendor). A ring or indirect buffer that faults halts
+//!   a write pointer more than the ring ahead), 20 unsupported (opcode, field or operand), 23 vendor
+//!   format, and for dispatches 16 dimensions, 17 LDS, 18 kernel, 21 items of a group, 22 registers. If the read pointer report lies in an amd_queue_t (dword
+//!   behind it 0x80) its queue_inactive_signal becomes 32 (256: vendor; dispatches: 2, 4, 8, 64, 128). A ring or indirect buffer that faults halts
 //!   with PQ_UTCL1_ERROR or IB_UTCL1_ERROR, an EOP buffer with EOP_UTCL1_ERROR, a wait on memory that
 //!   faults with TC_UTCL1_ERROR, and only the hub's interrupt. A halted queue answers dequeue requests; ACTIVE = 1
 //!   clears HQD_ERROR. In VMID 0 all of this is an error of the driver.
@@ -70,6 +70,7 @@
 //!   an address (0) nothing is put.
 
 mod aql;
+mod dispatch;
 mod eop;
 mod execute;
 mod hqd;
@@ -142,11 +143,14 @@ impl std::fmt::Display for Slot {
 pub mod test {
     use crate::error::Result;
     use crate::gpu::Gpu;
+    use crate::sq::pool::Worker;
 
     /// Steps until there is nothing to do at once.
     pub fn settle(gpu: &Gpu) -> Result<()> {
+        let mut worker = Worker::default();
         for _ in 0..100_000 {
-            if !gpu.cp.step(gpu)? {
+            let waves = worker.step(&gpu.sq, gpu)?;
+            if !gpu.cp.step(gpu)? && !waves {
                 return Ok(());
             }
         }

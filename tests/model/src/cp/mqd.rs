@@ -7,6 +7,7 @@ use crate::gpu::Gpu;
 use crate::hub::HubId;
 use crate::regs::gc;
 use crate::regs::Reg;
+use crate::sq::grid::ENGINES;
 use crate::vm::Vm;
 
 /// Dword of the AQL read index.
@@ -15,6 +16,11 @@ const READ_INDEX: u64 = 96;
 const DOORBELL_ID0: u64 = 240;
 /// Dword of the first HQD register, CP_MQD_BASE_ADDR; the others follow in their order.
 const FIRST: u64 = 128;
+
+/// Dwords of the CU masks of engines 0 to 7.
+const CU_MASKS: [u64; ENGINES as usize] = [23, 24, 26, 27, 39, 40, 41, 42];
+/// CUs of an engine.
+const CUS: u32 = 13;
 
 /// Registers that the processor saves.
 const SAVED: &[Reg] = &[
@@ -47,6 +53,19 @@ pub fn load(gpu: &Gpu, hqd: &mut Hqd, mqd: u64) -> Result<()> {
         hqd.put(gc::CP_MQD_BASE_ADDR.nth(n, 1), value);
     }
     Ok(())
+}
+
+/// The CUs that the masks in the MQD leave: engine and number, engines first.
+pub fn cus(gpu: &Gpu, mqd: u64) -> Result<Vec<(u32, u32)>> {
+    let vm = Vm::kernel(gpu, HubId::Gfx);
+    let mut masks = [0; ENGINES as usize];
+    for (mask, dword) in masks.iter_mut().zip(CU_MASKS) {
+        *mask = vm.load32(mqd + dword * 4)?;
+    }
+    let all = (0..CUS).flat_map(|cu| (0..ENGINES).map(move |engine| (engine, cu)));
+    Ok(all
+        .filter(|&(engine, cu)| masks[engine as usize] >> cu & 1 == 1)
+        .collect())
 }
 
 /// The AQL read index in a queue's MQD.

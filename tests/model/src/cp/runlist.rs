@@ -126,8 +126,14 @@ impl Place {
         }
     }
 
-    fn is_hung(self, hqds: &[Hqd]) -> bool {
-        matches!(self, Place::Hqd(slot, _) if hqds[slot.index()].is_hung())
+    /// Whether it hangs, or its waves keep it.
+    fn stays(self, hqds: &[Hqd]) -> bool {
+        matches!(self, Place::Hqd(slot, _) if hqds[slot.index()].stays())
+    }
+
+    /// Whether it is to leave, and its waves keep it.
+    fn is_kept(self, hqds: &[Hqd]) -> bool {
+        matches!(self, Place::Hqd(slot, _) if hqds[slot.index()].is_kept())
     }
 
     /// Packets done; of an SDMA queue nobody counts them.
@@ -165,6 +171,8 @@ pub struct Entry {
     wants: Option<Instant>,
     /// The driver took it off by register.
     lost: bool,
+    /// Its turn is over; it leaves when its waves have ended.
+    leaving: bool,
     /// Packets done in its turns; at least what the least served had done when it came to want one.
     served: u64,
 }
@@ -236,6 +244,7 @@ impl Runlist {
                         place: None,
                         wants: Some(now),
                         lost: false,
+                        leaving: false,
                         served: 0,
                     });
                 }
@@ -322,7 +331,9 @@ impl State {
             if let Some(place) = entry.place {
                 if !place.is_loaded(gpu, &self.hqds) {
                     entry.place = None;
-                    entry.lost = true;
+                    entry.lost = !entry.leaving;
+                    entry.wants = entry.leaving.then_some(now);
+                    entry.leaving = false;
                 }
             }
         }
@@ -332,6 +343,7 @@ impl State {
                 let work = place.has_work(gpu, &self.hqds);
                 let done = place.packets(&self.hqds);
                 if !self.leave(gpu, place, &entry.map)? {
+                    entry.leaving = place.is_kept(&self.hqds);
                     continue;
                 }
                 gpu.summary.cp_switches.bump();
@@ -428,7 +440,7 @@ impl State {
         let mut order: Vec<(Rank, usize)> = Vec::new();
         for (n, entry) in list.entries.iter().enumerate().filter(|(_, e)| !e.lost) {
             let rank = match (entry.place, entry.wants) {
-                (Some(place), _) if place.is_hung(&self.hqds) => Rank::Hung,
+                (Some(place), _) if place.stays(&self.hqds) => Rank::Hung,
                 (Some(place), _) if place.has_work(gpu, &self.hqds) => Rank::Runs,
                 (Some(_), _) => Rank::Idle,
                 (None, Some(since)) => Rank::Wants(entry.served, since),

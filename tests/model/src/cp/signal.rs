@@ -3,6 +3,8 @@
 
 use std::sync::atomic::Ordering;
 
+use rkfd_shader::kernel::UserData;
+
 use super::execute::address_space;
 use super::interrupt::{self, Exception};
 use super::job::Job;
@@ -19,13 +21,16 @@ const START: u64 = 0x20;
 
 /// Byte offsets in amd_queue_t.
 const READ_INDEX: u64 = 0x80;
+const TMPRING_SIZE: u64 = 0x8c;
+const SCRATCH_RESOURCE: u64 = 0x90;
+const SCRATCH_LOCATION: u64 = 0xa0;
+const SCRATCH_LANE_BYTES: u64 = 0xb0;
 const PROPERTIES: u64 = 0xb4;
 const INACTIVE_SIGNAL: u64 = 0xc0;
 /// Bit of the properties: completion signals get timestamps.
 const PROFILING: Field = Field::new(3, 3);
-/// What queue_inactive_signal becomes when a packet's format is wrong, and when a vendor packet's is.
-const INVALID_FORMAT: u64 = 32;
-const INVALID_VENDOR_FORMAT: u64 = 256;
+/// Bit of the properties: scratch is to be taken back after each dispatch.
+const USE_SCRATCH_ONCE: Field = Field::new(4, 4);
 
 /// A signal in user memory.
 pub struct Signal(u64);
@@ -76,43 +81,98 @@ impl Signal {
     }
 }
 
-/// The amd_queue_t around the queue's read index, if it is in one: the dword behind it says how far from the
-/// start that is. Whoever has only a pair of pointers has not got to map what is behind.
-fn queue(job: &Job, vm: &Vm<'_>) -> Result<Option<u64>> {
-    let Some(index) = job.report.filter(|at| at % 8 == 0 && at % 4096 < 4088) else {
-        return Ok(None);
-    };
-    let offset = u64::from(vm.load32(index + 8)?);
-    Ok(index
-        .checked_sub(READ_INDEX)
-        .filter(|_| offset == READ_INDEX))
+/// An amd_queue_t in user memory.
+pub struct Queue(u64);
+
+impl Queue {
+    /// The one around the queue's read index, if that is in one: the dword behind it says how far from the start that
+    /// is. Whoever has only a pair of pointers has not got to map what is behind.
+    pub fn of(job: &Job, vm: &Vm<'_>) -> Result<Option<Queue>> {
+        let Some(index) = job.report.filter(|at| at % 8 == 0 && at % 4096 < 4088) else {
+            return Ok(None);
+        };
+        let offset = u64::from(vm.load32(index + 8)?);
+        Ok(index
+            .checked_sub(READ_INDEX)
+            .filter(|_| offset == READ_INDEX)
+            .map(Queue))
+    }
+
+    fn properties(&self, vm: &Vm<'_>) -> Result<u32> {
+        vm.load32(self.0 + PROPERTIES)
+    }
+
+    /// Whether scratch is to be taken back after each dispatch.
+    pub fn uses_scratch_once(&self, vm: &Vm<'_>) -> Result<bool> {
+        Ok(USE_SCRATCH_ONCE.is_set(self.properties(vm)?))
+    }
+
+    /// COMPUTE_TMPRING_SIZE, and the bytes of scratch of a lane.
+    pub fn scratch(&self, vm: &Vm<'_>) -> Result<(u32, u32)> {
+        Ok((
+            vm.load32(self.0 + TMPRING_SIZE)?,
+            vm.load32(self.0 + SCRATCH_LANE_BYTES)?,
+        ))
+    }
+
+    /// What kernels get of it.
+    pub fn fill(&self, vm: &Vm<'_>, data: &mut UserData) -> Result<()> {
+        data.queue = self.0;
+        for (n, word) in (0..).zip(&mut data.private_segment_buffer) {
+            *word = vm.load32(self.0 + SCRATCH_RESOURCE + 4 * n)?;
+        }
+        data.flat_scratch = vm.load64(self.0 + SCRATCH_LOCATION)?;
+        Ok(())
+    }
+
+    fn signal(&self, vm: &Vm<'_>) -> Result<Option<Signal>> {
+        let handle = vm.load64(self.0 + INACTIVE_SIGNAL)?;
+        Ok(Signal::new(handle).filter(|_| Signal::is_aligned(handle)))
+    }
+
+    /// The value of queue_inactive_signal; 0 if there is none.
+    pub fn inactive(&self, vm: &Vm<'_>) -> Result<i64> {
+        match self.signal(vm)? {
+            Some(signal) => signal.value(vm),
+            None => Ok(0),
+        }
+    }
+
+    /// Tells the owner by queue_inactive_signal, if there is one, why the queue does not go on.
+    pub fn deactivate(&self, gpu: &Gpu, job: &Job, vm: &Vm<'_>, value: u64) -> Result<()> {
+        match self.signal(vm)? {
+            Some(signal) => {
+                vm.store64s(signal.at(VALUE), &[value])?;
+                signal.notify(gpu, vm, job)
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 /// Whether the queue wants timestamps.
 pub fn is_profiled(gpu: &Gpu, job: &Job) -> Result<bool> {
     let vm = address_space(gpu, job.vmid);
-    let Some(queue) = queue(job, &vm)? else {
-        return Ok(false);
-    };
-    Ok(PROFILING.is_set(vm.load32(queue + PROPERTIES)?))
+    match Queue::of(job, &vm)? {
+        Some(queue) => Ok(PROFILING.is_set(queue.properties(&vm)?)),
+        None => Ok(false),
+    }
 }
 
 /// Tells the queue's owner by its queue_inactive_signal, if it has one, that a packet was refused.
 pub fn report_error(gpu: &Gpu, job: &Job, code: Exception) -> Result<()> {
     let vm = address_space(gpu, job.vmid);
-    let Some(queue) = queue(job, &vm)? else {
-        return Ok(());
-    };
     let value = match code {
-        Exception::Vendor => INVALID_VENDOR_FORMAT,
-        _ => INVALID_FORMAT,
+        Exception::Dimensions => 2,
+        Exception::GroupSegment => 4,
+        Exception::Code => 8,
+        Exception::Reserved | Exception::Unsupported => 32,
+        Exception::GroupSize => 64,
+        Exception::Registers => 128,
+        Exception::Vendor => 256,
     };
-    let handle = vm.load64(queue + INACTIVE_SIGNAL)?;
-    match Signal::new(handle).filter(|_| Signal::is_aligned(handle)) {
-        Some(signal) => {
-            vm.store64s(signal.at(VALUE), &[value])?;
-            signal.notify(gpu, &vm, job)
-        }
+    match Queue::of(job, &vm)? {
+        Some(queue) => queue.deactivate(gpu, job, &vm, value),
         None => Ok(()),
     }
 }

@@ -222,7 +222,6 @@ fn invalid_packets_are_waited_for() {
 #[test]
 fn refused_packets() {
     for (words, code) in [
-        (packet(2, &[], 0), 20),
         (packet(4, &[], 0), 20),
         (packet(6, &[], 0), 19),
         (packet(0xff, &[], 0), 19),

@@ -5,6 +5,7 @@
 mod aql;
 mod bandwidth;
 mod compute;
+mod dispatches;
 mod faults;
 mod fuzz;
 mod interrupts;

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The workers: threads that each execute some groups in turns.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rkfd_shader::code::Code;
+use rkfd_shader::group::{Group, Progress};
+
+use super::grid::{Grid, Lease};
+use super::host::Device;
+use crate::error::{ModelError, Result};
+use crate::gpu::Gpu;
+
+/// Wave instructions of a group's turn.
+const TURN: u64 = 1 << 16;
+/// Waves that the device holds at once: 104 CUs of 4 SIMDs of 8.
+const WAVES: usize = 3328;
+/// How long a worker naps when all its groups sleep.
+const NAP: Duration = Duration::from_micros(50);
+
+/// The dispatches that have groups to launch.
+pub struct Pool {
+    grids: Mutex<VecDeque<Arc<Grid>>>,
+    work: Condvar,
+}
+
+/// A group that a worker executes.
+struct Resident {
+    grid: Arc<Grid>,
+    lease: Lease,
+    group: Group,
+}
+
+/// A thread's groups and decoded code.
+#[derive(Default)]
+pub struct Worker {
+    residents: VecDeque<Resident>,
+    waves: usize,
+    code: HashMap<u8, Code>,
+    /// The dispatch whose start the code was last compared with memory for, by address space.
+    seen: HashMap<u8, u64>,
+    /// Turns since one of them was not of a sleeping group.
+    idle: usize,
+}
+
+impl Pool {
+    /// Nothing to do.
+    pub fn new() -> Pool {
+        Pool {
+            grids: Mutex::default(),
+            work: Condvar::new(),
+        }
+    }
+
+    /// How many workers there are to be: one fewer than the host has cores.
+    pub fn workers() -> usize {
+        std::thread::available_parallelism().map_or(1, |n| n.get().saturating_sub(1).max(1))
+    }
+
+    fn grids(&self) -> MutexGuard<'_, VecDeque<Arc<Grid>>> {
+        self.grids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Launches a dispatch.
+    pub fn start(&self, gpu: &Gpu, grid: Arc<Grid>) {
+        gpu.summary.sq_dispatches.bump();
+        self.grids().push_back(grid);
+        self.work.notify_all();
+    }
+
+    /// The next group of a dispatch, these in turns.
+    fn take(&self, gpu: &Gpu) -> Option<(Arc<Grid>, Lease)> {
+        let mut grids = self.grids();
+        grids.retain(|grid| grid.has_more());
+        for _ in 0..grids.len() {
+            let grid = grids.pop_front()?;
+            let lease = grid.take(gpu.clock.now());
+            grids.push_back(grid.clone());
+            if let Some(lease) = lease {
+                return Some((grid, lease));
+            }
+        }
+        None
+    }
+
+    /// A worker's thread.
+    pub fn run(&self, gpu: &Gpu) -> Result<()> {
+        let mut worker = Worker::default();
+        loop {
+            if worker.step(self, gpu)? {
+                continue;
+            }
+            let grids = self.grids();
+            if worker.residents.is_empty() && !grids.iter().any(|grid| grid.has_more()) {
+                drop(
+                    self.work
+                        .wait(grids)
+                        .unwrap_or_else(PoisonError::into_inner),
+                );
+            } else {
+                drop(self.work.wait_timeout(grids, NAP));
+            }
+        }
+    }
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Pool::new()
+    }
+}
+
+impl Worker {
+    /// Gives one group a turn. False: there is nothing to do now.
+    pub fn step(&mut self, pool: &Pool, gpu: &Gpu) -> Result<bool> {
+        if self.waves < WAVES / Pool::workers() {
+            if let Some((grid, lease)) = pool.take(gpu) {
+                let group = grid.launch.group(lease.index, grid.place(lease));
+                gpu.summary.sq_groups.bump();
+                gpu.summary.sq_waves.add(group.waves.len() as u64);
+                self.waves += group.waves.len();
+                self.idle = 0;
+                self.residents.push_front(Resident { grid, lease, group });
+            }
+        }
+        if self.idle > self.residents.len() {
+            self.idle = 0;
+            return Ok(false);
+        }
+        let Some(mut resident) = self.residents.pop_front() else {
+            return Ok(false);
+        };
+        let progress = self.turn(gpu, &mut resident)?;
+        if progress == Progress::Done {
+            self.idle = 0;
+            self.waves -= resident.group.waves.len();
+            gpu.summary.sq_instructions.add(resident.group.executed());
+            if resident.grid.end(resident.lease, gpu.clock.now()) {
+                gpu.cp.waves_ended();
+            }
+            return Ok(true);
+        }
+        self.idle = if progress == Progress::Idle {
+            self.idle + 1
+        } else {
+            0
+        };
+        self.residents.push_back(resident);
+        Ok(true)
+    }
+
+    fn turn(&mut self, gpu: &Gpu, resident: &mut Resident) -> Result<Progress> {
+        let Resident { grid, group, .. } = resident;
+        if grid.is_killed() {
+            return Ok(Progress::Done);
+        }
+        let vmid = grid.origin.vmid;
+        let code = self.code.entry(vmid).or_default();
+        if self.seen.insert(vmid, grid.number) != Some(grid.number) {
+            code.invalidate();
+        }
+        let device = Device::new(gpu, &grid.origin);
+        let progress = group.run(code, &device, TURN);
+        device.check()?;
+        if group.fault().is_some() {
+            grid.fault();
+        }
+        match progress {
+            Ok(progress) => Ok(progress),
+            Err(stop) if matches!(stop.reason, rkfd_shader::wave::Reason::Fetch(_)) => {
+                // The hub has told the driver.
+                grid.fault();
+                Ok(Progress::Done)
+            }
+            Err(stop) => Err(ModelError::Other(format!(
+                "{}, VMID {vmid}, kernel {:#x}: {stop}",
+                grid.origin.queue, grid.origin.kernel
+            ))),
+        }
+    }
+}
