@@ -10,6 +10,7 @@ use crate::mem::account::{Region, SystemShare};
 use crate::mem::vm::{KernelMapping, Vm};
 use crate::mem::Memory;
 use crate::ring::flight::{self, Flight};
+use hw::sdma::length::{self, Length};
 use hw::sdma::packet;
 use hw::sdma::ring::{phase, RingSize};
 use kernel::new_spinlock;
@@ -148,22 +149,52 @@ impl Feed {
         self.size.capacity() as u32 / 4
     }
 
-    /// Takes what the process has put into its ring since the last time, `doorbell` being the doorbell's value.
-    /// `None` when there is nothing new, or no more jobs may be made for now.
+    /// Takes the packets that the process has put into its ring since the last time, `doorbell` being the doorbell's value.
+    /// `None` when there is no new one as a whole, or no more jobs may be made for now. Called by one at a time.
     pub(super) fn take(&self, doorbell: u64) -> Option<Batch> {
         let wptr = self.pointers.write_pointer();
-        let mut state = self.state.lock();
-        if state.failed.is_some() || state.jobs >= flight::MAX {
-            return None;
-        }
-        let from = state.taken;
-        let to = self.pointers.furthest(state.done, from, [doorbell, wptr]);
+        let (done, from) = {
+            let state = self.state.lock();
+            if state.failed.is_some() || state.jobs >= flight::MAX {
+                return None;
+            }
+            (state.done, state.taken)
+        };
+        let to = self.pointers.furthest(done, from, [doorbell, wptr]);
+        let to = self.last_end(from, to);
         if to == from {
             return None;
         }
+        let mut state = self.state.lock();
         state.taken = to;
         state.jobs += 1;
         Some(Batch { from, to })
+    }
+
+    /// Where the last packet ends of those between the byte counts that are there as a whole: for the rest of one the
+    /// hardware waits, and so does what would come behind it. What is no packet, it is to see and to refuse.
+    fn last_end(&self, from: u64, to: u64) -> u64 {
+        let mut header = [0; length::HEADER_DWORDS];
+        let mut at = from;
+        while at < to {
+            let count = ((to - at) / 4).min(header.len() as u64) as usize;
+            let Some(header) = header.get_mut(..count) else {
+                return to;
+            };
+            if self.pointers.read_ring(at, header).is_err() {
+                return to;
+            }
+            let end = match length::of(header) {
+                Length::Dwords(dwords) => at + u64::from(dwords) * 4,
+                Length::Incomplete(_) => return at,
+                Length::Unknown => return to,
+            };
+            if end > to {
+                return at;
+            }
+            at = end;
+        }
+        at
     }
 
     /// Gives back what [`Feed::take`] took last, for which no job could be made.

@@ -312,6 +312,34 @@ TEST_F(queue, left_to_the_kernel)
 	kfd_queue_submit(&queue, p.dwords, p.count);
 }
 
+/* A packet of which only a part is announced waits for the rest of it; what is before it is done. */
+TEST_F(queue, rung_in_mid_packet)
+{
+	const uint64_t word = (uintptr_t)self->pointers.cpu + 256;
+	volatile uint32_t *seen = (void *)(uintptr_t)word;
+	struct kfd_queue queue;
+	unsigned int cut, ms;
+
+	ASSERT_EQ(0, kfd_queue_create(&self->dev, &queue, RING));
+	for (cut = 1; cut < 5; cut++) {
+		struct packets p = { 0 };
+
+		*seen = 0;
+		sdma_fence(&p, word, 0x600d);
+		sdma_fill(&p, word, 0xbad + cut, 1);
+		ASSERT_LT(4 + cut, p.count);
+		kfd_queue_submit(&queue, p.dwords, 4 + cut);
+		for (ms = 0; *seen != 0x600d && ms < TIMEOUT_MS; ms++)
+			usleep(1000);
+		usleep(20000);
+		EXPECT_EQ(0x600d, *seen);
+		kfd_queue_submit(&queue, p.dwords + 4 + cut, p.count - 4 - cut);
+		EXPECT_EQ(0, kfd_queue_finish(&queue, TIMEOUT_MS));
+		EXPECT_EQ(0xbad + cut, *seen);
+	}
+	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &queue));
+}
+
 /* Write pointers that make no sense harm only the queue that got them. */
 TEST_F(queue, nonsense_write_pointers)
 {

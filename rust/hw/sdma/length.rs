@@ -8,6 +8,9 @@ use super::packet::{
 /// Dwords of the longest packet: a WRITE with its data.
 pub const MAX_PACKET_DWORDS: u32 = 4 + MAX_WRITE_DWORDS;
 
+/// Dwords of a packet that tell its length, at most.
+pub const HEADER_DWORDS: usize = 4;
+
 /// What the dwords at hand say about the packet that they begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
