@@ -37,6 +37,7 @@ unsigned long rkfd_totalram_pages(void);
 void *rkfd_page_address(const struct page *page);
 unsigned long rkfd_page_to_pfn(const struct page *page);
 unsigned long rkfd_virt_to_pfn(const void *address);
+void *rkfd_pfn_address(unsigned long pfn);
 
 /* Locks */
 int rkfd_mutex_lock_killable(struct mutex *lock);

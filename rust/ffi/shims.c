@@ -55,6 +55,11 @@ unsigned long rkfd_virt_to_pfn(const void *address)
 	return page_to_pfn(virt_to_page(address));
 }
 
+void *rkfd_pfn_address(unsigned long pfn)
+{
+	return page_address(pfn_to_page(pfn));
+}
+
 /* Locks */
 
 int rkfd_mutex_lock_killable(struct mutex *lock)

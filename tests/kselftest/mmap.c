@@ -166,4 +166,48 @@ TEST_F(mmap, mapping_outlives_handle)
 	munmap(second, KFD_PAGE);
 }
 
+/* What a debugger does: it reads and writes the memory of a process without its page tables. */
+static void check_access(struct __test_metadata *_metadata, const struct kfd_dev *dev,
+			 uint32_t flags)
+{
+	const char text[] = "across the end of a page";
+	char back[sizeof(text)] = "";
+	struct kfd_bo bo;
+	int memory;
+	off_t at;
+	void *p;
+
+	ASSERT_EQ(0, kfd_bo_create(dev, &bo, 4 * KFD_PAGE, flags));
+	memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, memory);
+	at = (off_t)(uintptr_t)bo.cpu + 2 * KFD_PAGE - 11;
+	/* Nothing has touched the pages yet. */
+	EXPECT_EQ(sizeof(text), pwrite(memory, text, sizeof(text), at));
+	EXPECT_EQ(0, strcmp((char *)bo.cpu + 2 * KFD_PAGE - 11, text));
+	((char *)bo.cpu)[2 * KFD_PAGE] = 'X';
+	EXPECT_EQ(sizeof(back), pread(memory, back, sizeof(back), at));
+	EXPECT_EQ(0, memcmp(back, text, 11));
+	EXPECT_EQ('X', back[11]);
+	EXPECT_EQ(0, strcmp(back + 12, text + 12));
+	/* Not where the process itself may not write. */
+	p = mmap(NULL, bo.size, PROT_READ, MAP_SHARED, dev->drm_fd, (off_t)bo.mmap_offset);
+	ASSERT_NE(MAP_FAILED, p);
+	if (kfd_is_rkfd())
+		EXPECT_EQ(-1, pwrite(memory, "x", 1, (off_t)(uintptr_t)p));
+	EXPECT_EQ(1, pread(memory, back, 1, (off_t)(uintptr_t)p));
+	munmap(p, bo.size);
+	close(memory);
+	EXPECT_EQ(0, kfd_bo_destroy(dev, &bo));
+}
+
+TEST_F(mmap, debugger_of_vram)
+{
+	check_access(_metadata, &self->dev, KFD_ALLOC_VRAM);
+}
+
+TEST_F(mmap, debugger_of_gtt)
+{
+	check_access(_metadata, &self->dev, KFD_ALLOC_GTT);
+}
+
 KFD_HARNESS_MAIN

@@ -132,6 +132,7 @@ impl<T: DriverObject> Object<T> {
         open: Some(ffi::drm_gem_vm_open),
         close: Some(ffi::drm_gem_vm_close),
         fault: Some(Self::fault_callback),
+        access: Some(Self::access_callback),
         ..pin_init::zeroed()
     };
 
@@ -332,6 +333,71 @@ impl<T: DriverObject> Object<T> {
             .unwrap_or(ffi::vm_fault_reason_VM_FAULT_SIGBUS)
     }
 
+    /// `vm_operations_struct::access`: a debugger's access, which is no fault.
+    ///
+    /// # Safety
+    ///
+    /// `vma` must be a mapping, locked, that holds an object of this type and has `address`; `buffer` must have `size` bytes.
+    unsafe extern "C" fn access_callback(
+        vma: *mut ffi::vm_area_struct,
+        address: usize,
+        buffer: *mut c_void,
+        size: c_int,
+        write: c_int,
+    ) -> c_int {
+        // SAFETY: By this function's contract; the flags do not change while the mapping is locked.
+        let (obj, pgoff, start, flags) = unsafe {
+            let area = &(*vma).__bindgen_anon_1.__bindgen_anon_1;
+            let obj = (*vma).vm_private_data.cast();
+            (obj, (*vma).vm_pgoff, area.vm_start, ffi::rkfd_vma_flags(vma))
+        };
+        if write != 0 && flags & ffi::VM_WRITE == 0 {
+            return EACCES.to_errno();
+        }
+        // SAFETY: Only mappings of objects of this type have this callback, and they hold a reference.
+        let this = unsafe { &*Self::container(obj) };
+        // SAFETY: The node is valid, and placed, for it was mapped.
+        let node = unsafe { (*this.node()).vm_node.start as usize };
+        let first = pgoff.checked_sub(node).map(|pages| pages << PAGE_SHIFT);
+        let offset = first.and_then(|first| first.checked_add(address.checked_sub(start)?));
+        let done = this.dev.while_plugged(|| {
+            // SAFETY: The buffer is the caller's, of that size.
+            unsafe { this.access(offset?, buffer.cast(), usize::try_from(size).ok()?, write != 0) }
+        });
+        match done.flatten() {
+            Some(done) => done as c_int,
+            None => EFAULT.to_errno(),
+        }
+    }
+
+    /// Copies between the object, from byte `offset` on, and `buffer`; how much. `None` if there is nothing of the object for the
+    /// CPU.
+    ///
+    /// # Safety
+    ///
+    /// `buffer` must have `size` bytes.
+    unsafe fn access(
+        &self,
+        offset: usize,
+        buffer: *mut u8,
+        size: usize,
+        write: bool,
+    ) -> Option<usize> {
+        let size = size.min(self.size().checked_sub(offset)?);
+        let _steady = T::steady(self)?;
+        let mut done = 0;
+        while done < size {
+            let at = offset + done;
+            let (page, within) = (at >> PAGE_SHIFT, at & (PAGE_SIZE - 1));
+            let count = (size - done).min(PAGE_SIZE - within);
+            let memory = PageAccess::new(T::fault(self, page))?;
+            // SAFETY: The piece is in the page, and as much is left of the buffer.
+            unsafe { memory.copy(within, buffer.wrapping_add(done), count, write) };
+            done += count;
+        }
+        Some(done)
+    }
+
     /// Maps the page at `address`, which has the offset `pgoff` (pages) in the file, and some after it.
     ///
     /// # Safety
@@ -387,6 +453,58 @@ impl<T: DriverObject> Object<T> {
             }
         }
         out
+    }
+}
+
+/// The kernel's view of a page of an object.
+enum PageAccess {
+    Io(*mut c_void),
+    Ram(*mut u8),
+}
+
+impl PageAccess {
+    /// `None` if the CPU cannot reach it.
+    fn new(page: FaultPage) -> Option<Self> {
+        match page {
+            FaultPage::Io { pfn, .. } => {
+                // SAFETY: The page is of a BAR of the device, which is bound.
+                let base = unsafe { ffi::ioremap_wc((pfn << PAGE_SHIFT) as u64, PAGE_SIZE) };
+                (!base.is_null()).then_some(Self::Io(base))
+            }
+            // SAFETY: It is a page of memory, which the kernel has mapped.
+            FaultPage::Ram { pfn } => Some(Self::Ram(unsafe { ffi::rkfd_pfn_address(pfn) }.cast())),
+            FaultPage::Sigbus => None,
+        }
+    }
+
+    /// Copies `count` bytes from byte `at` on to `buffer`, or from there if `write`.
+    ///
+    /// # Safety
+    ///
+    /// The bytes must be in the page, and in `buffer`, which must not overlap.
+    unsafe fn copy(&self, at: usize, buffer: *mut u8, count: usize, write: bool) {
+        // SAFETY: By this function's contract.
+        unsafe {
+            match *self {
+                Self::Io(base) if write => {
+                    ffi::memcpy_toio(base.wrapping_byte_add(at), buffer.cast(), count);
+                }
+                Self::Io(base) => {
+                    ffi::memcpy_fromio(buffer.cast(), base.wrapping_byte_add(at), count)
+                }
+                Self::Ram(base) if write => buffer.copy_to(base.wrapping_add(at), count),
+                Self::Ram(base) => buffer.copy_from(base.wrapping_add(at), count),
+            }
+        }
+    }
+}
+
+impl Drop for PageAccess {
+    fn drop(&mut self) {
+        if let Self::Io(base) = *self {
+            // SAFETY: `new` mapped it.
+            unsafe { ffi::iounmap(base) };
+        }
     }
 }
 
