@@ -19,6 +19,7 @@ pub(crate) mod kobject;
 pub(crate) mod memory;
 pub(crate) mod mm_exit;
 pub(crate) mod mmio;
+pub(crate) mod new_fd;
 mod page_list;
 pub(crate) mod pages;
 pub(crate) mod params;

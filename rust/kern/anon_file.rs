@@ -7,6 +7,7 @@ use core::ptr::NonNull;
 use kernel::error::from_err_ptr;
 use kernel::fs::File;
 use kernel::prelude::*;
+use kernel::sync::aref::ARef;
 use kernel::sync::poll::{PollCondVar, PollTable};
 use kernel::types::ForeignOwnable;
 use kernel::uaccess::{UserPtr, UserSlice, UserSliceReader, UserSliceWriter};
@@ -90,25 +91,26 @@ pub(crate) trait AnonFile: Sized + 'static {
     ) -> bool;
 }
 
-/// Opens a file that holds `data`, under the name `name`, in the calling process; its number. EMFILE, ENFILE, ENOMEM.
-pub(crate) fn open<T: AnonFile>(name: &'static CStr, data: T::Data) -> Result<u32> {
+/// A file that holds `data`, under the name `name`. ENFILE, ENOMEM.
+pub(crate) fn open<T: AnonFile>(name: &'static CStr, data: T::Data) -> Result<ARef<File>> {
     let data = data.into_foreign();
     let operations: *const ffi::file_operations = &Operations::<T>::TABLE;
     // SAFETY: The name and the table are static. The reference goes to the file, whose `release` takes it.
-    let fd = unsafe {
-        ffi::anon_inode_getfd(
+    let file = unsafe {
+        ffi::anon_inode_getfile(
             name.as_char_ptr(),
             operations,
             data,
             (ffi::O_RDWR | ffi::O_CLOEXEC) as i32,
         )
     };
-    if fd < 0 {
+    let file = from_err_ptr(file).inspect_err(|_| {
         // SAFETY: No file came of it, so that the reference is still ours.
         drop(unsafe { T::Data::from_foreign(data) });
-    }
-    kernel::error::to_result(fd)?;
-    Ok(u32::try_from(fd)?)
+    })?;
+    let file = NonNull::new(file.cast::<File>()).ok_or(ENOMEM)?;
+    // SAFETY: A new file comes with a reference, and nobody has it yet.
+    Ok(unsafe { ARef::from_raw(file) })
 }
 
 struct Operations<T>(PhantomData<T>);

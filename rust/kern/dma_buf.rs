@@ -6,6 +6,7 @@ use core::{ops::Deref, ptr::NonNull};
 use kernel::{
     dma::DataDirection,
     error::from_err_ptr,
+    fs::File,
     new_spinlock,
     prelude::*,
     sync::{
@@ -58,15 +59,15 @@ impl DmaBuf {
         unsafe { Self::owned(raw) }
     }
 
-    /// A new descriptor of the calling task for it, close-on-exec if `cloexec`. EMFILE, ENFILE, ENOMEM.
-    pub(crate) fn into_fd(this: ARef<Self>, cloexec: bool) -> Result<u32> {
-        let flags = if cloexec { ffi::O_CLOEXEC } else { 0 };
-        // SAFETY: The dma-buf is valid; the descriptor takes the reference unless there is an error.
-        let fd = unsafe { ffi::dma_buf_fd(this.as_raw(), flags as i32) };
-        let fd = u32::try_from(fd).map_err(|_| Error::from_errno(fd))?;
-        // Now the descriptor's.
+    /// The file of it, which a descriptor can be of.
+    pub(crate) fn into_file(this: ARef<Self>) -> Result<ARef<File>> {
+        // SAFETY: Valid by the type invariant, and a dma-buf always has a file.
+        let file = unsafe { (*this.as_raw()).file };
+        let file = NonNull::new(file.cast::<File>()).ok_or(EINVAL)?;
+        // The dma-buf's reference is the file's.
         let _ = ARef::into_raw(this);
-        Ok(fd)
+        // SAFETY: As above. The positions of dma-bufs are not shared by `fdget_pos`: they are no regular files.
+        Ok(unsafe { ARef::from_raw(file) })
     }
 
     /// Bytes.

@@ -7,6 +7,7 @@ use super::args::{self, Handle};
 use super::ioctl::Caller;
 use super::memory;
 use crate::kern::dma_buf::DmaBuf;
+use crate::kern::new_fd::NewFd;
 use crate::kern::{uaccess_ext, uapi};
 use crate::mem::bo::Bo;
 
@@ -47,7 +48,7 @@ pub(super) fn import(caller: &Caller<'_>, args: &mut uapi::ImportDmabuf) -> Resu
 }
 
 /// EXPORT_DMABUF: for writing if the process may write. EACCES if it may not, and there is a dma-buf for writing.
-pub(super) fn export(caller: &Caller<'_>, args: &mut uapi::ExportDmabuf) -> Result {
+pub(super) fn export(caller: &Caller<'_>, args: &mut uapi::ExportDmabuf) -> Result<NewFd> {
     let cloexec = args::export_flags(args.flags)?;
     let (context, handle) = memory::buffer(caller, args.handle)?;
     let (bo, access) = context.with_memory(|memory| memory.bo(handle.number))?;
@@ -55,6 +56,7 @@ pub(super) fn export(caller: &Caller<'_>, args: &mut uapi::ExportDmabuf) -> Resu
     if buf.is_writable() && !access.write {
         return Err(EACCES);
     }
-    args.dmabuf_fd = DmaBuf::into_fd(buf, cloexec)?;
-    Ok(())
+    let fd = NewFd::new(DmaBuf::into_file(buf)?, cloexec)?;
+    args.dmabuf_fd = fd.number();
+    Ok(fd)
 }

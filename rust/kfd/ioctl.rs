@@ -10,6 +10,7 @@ use kernel::sync::Arc;
 use kernel::transmute::{AsBytes, FromBytes};
 
 use super::{args, dmabuf, events, info, memory, queues, settings, smi, Kfd};
+use crate::kern::new_fd::NewFd;
 use crate::kern::{errno, trace, uaccess_ext};
 use crate::process::context::Context;
 use crate::process::Process;
@@ -53,12 +54,33 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Runs `function` on the caller's arguments. They go back also after an error, for their counts of what was done.
+    /// Runs `function` on the caller's arguments.
     fn run<T>(
         &self,
         direction: Direction,
         function: fn(&Caller<'_>, &mut T) -> Result,
     ) -> Result<isize>
+    where
+        T: AsBytes + FromBytes + pin_init::Zeroable,
+    {
+        self.result(direction, function).map(|()| 0)
+    }
+
+    /// The same for one that gives a descriptor, which the caller gets with the arguments or not at all.
+    fn open<T>(&self, function: fn(&Caller<'_>, &mut T) -> Result<NewFd>) -> Result<isize>
+    where
+        T: AsBytes + FromBytes + pin_init::Zeroable,
+    {
+        self.result(Direction::InOut, function)?.install();
+        Ok(0)
+    }
+
+    /// What `function` gives. The arguments go back also after an error, for their counts of what was done.
+    fn result<T, R>(
+        &self,
+        direction: Direction,
+        function: fn(&Caller<'_>, &mut T) -> Result<R>,
+    ) -> Result<R>
     where
         T: AsBytes + FromBytes + pin_init::Zeroable,
     {
@@ -73,7 +95,7 @@ impl Call<'_> {
                 uaccess_ext::write_sized::<T>(self.arg, self.size, &args)
             }
         };
-        result.and(written).map(|()| 0)
+        result.and_then(|given| written.map(|()| given))
     }
 }
 
@@ -130,9 +152,9 @@ fn answer(call: &Call<'_>, nr: u32) -> Result<isize> {
         0x1e => call.run(InOut, queues::alloc_gws),
         0x21 => call.run(InOut, settings::set_xnack_mode),
         0x23 => call.run(InOut, memory::available),
-        0x24 => call.run(InOut, dmabuf::export),
+        0x24 => call.open(dmabuf::export),
         0x25 => call.run(InOut, settings::runtime_enable),
-        0x1f => call.run(InOut, smi::open),
+        0x1f => call.open(smi::open),
         // Known to the interface, and refused: shared virtual memory (no capability says that it is there),
         // checkpoints, the debugger, further processes of one address space, the profiler.
         0x20 | 0x22 | 0x26..=0x28 => Err(errno::not_supported()),

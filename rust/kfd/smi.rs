@@ -10,6 +10,7 @@ use super::args;
 use super::ioctl::Caller;
 use crate::gpu::Gpu;
 use crate::kern::anon_file::{self, AnonFile};
+use crate::kern::new_fd::NewFd;
 use crate::kern::{series, task, uapi};
 use crate::smi::{Smi, Watcher};
 
@@ -17,7 +18,7 @@ use crate::smi::{Smi, Watcher};
 const MOST: usize = 1024;
 
 /// SMI_EVENTS. EINVAL for an unknown GPU, EMFILE, ENFILE, ENOMEM.
-pub(super) fn open(caller: &Caller<'_>, args: &mut uapi::SmiEvents) -> Result {
+pub(super) fn open(caller: &Caller<'_>, args: &mut uapi::SmiEvents) -> Result<NewFd> {
     let id = args::gpu_id(args.gpuid)?;
     let gpu: Arc<Gpu> = caller
         .kfd
@@ -30,8 +31,9 @@ pub(super) fn open(caller: &Caller<'_>, args: &mut uapi::SmiEvents) -> Result {
         watcher,
     };
     let file = Arc::new(file, GFP_KERNEL_ACCOUNT)?;
-    args.anon_fd = anon_file::open::<SmiFile>(c"kfd_smi_ev", file)?;
-    Ok(())
+    let fd = NewFd::new(anon_file::open::<SmiFile>(c"kfd_smi_ev", file)?, true)?;
+    args.anon_fd = fd.number();
+    Ok(fd)
 }
 
 /// What such a file holds: not the GPU, which may go.

@@ -466,6 +466,40 @@ TEST_F(sharing, memory_of_dma_heap)
 	munmap(own, SIZE);
 }
 
+/* The lowest descriptor that is free. */
+static int next_fd(void)
+{
+	int fd = dup(0);
+
+	close(fd);
+	return fd;
+}
+
+/* A call whose answer cannot be written leaves no descriptor behind. */
+TEST_F(sharing, no_descriptor_without_answer)
+{
+	struct kfd_ioctl_export_dmabuf_args *export;
+	struct kfd_ioctl_smi_events_args *smi;
+	struct kfd_bo bo;
+	int next;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "amdkfd leaves it");
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &bo, SIZE, KFD_ALLOC_GTT));
+	export = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, export);
+	export->handle = bo.handle;
+	smi = (void *)(export + 1);
+	smi->gpuid = self->dev.gpu_id;
+	ASSERT_EQ(0, mprotect(export, KFD_PAGE, PROT_READ));
+	next = next_fd();
+	EXPECT_EQ(EFAULT, kfd_ioctl(self->dev.fd, AMDKFD_IOC_EXPORT_DMABUF, export));
+	EXPECT_EQ(EFAULT, kfd_ioctl(self->dev.fd, AMDKFD_IOC_SMI_EVENTS, smi));
+	EXPECT_EQ(next, next_fd());
+	munmap(export, KFD_PAGE);
+	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
+}
+
 /* The engine reads the zeros that are imported by @fd for reading only, and cannot write it, nor can the CPU. */
 static void check_read_only(struct __test_metadata *_metadata, const struct kfd_dev *dev,
 			    struct kfd_queue *queue, int fd)
