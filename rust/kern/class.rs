@@ -8,8 +8,7 @@ use kernel::prelude::*;
 
 use crate::ffi;
 
-/// A device class. Its devices' files in /dev are readable and writable by all, as DRM's render nodes are: what
-/// a client may do is decided per open file.
+/// A device class. Who may open its devices' files in /dev, udev decides.
 pub(crate) struct Class(NonNull<ffi::class>);
 
 // SAFETY: A registered class may be used and destroyed from any thread.
@@ -17,29 +16,11 @@ unsafe impl Send for Class {}
 // SAFETY: A shared reference only lets devices be created, which the driver core serialises.
 unsafe impl Sync for Class {}
 
-/// Gives the mode of a device's file; the name stays the device's.
-///
-/// # Safety
-///
-/// `mode` must be null or a place to write the mode to.
-unsafe extern "C" fn devnode(
-    _dev: *const ffi::device,
-    mode: *mut ffi::umode_t,
-) -> *mut kernel::ffi::c_char {
-    if !mode.is_null() {
-        // SAFETY: Not null, so it is a place for the mode by this function's contract.
-        unsafe { *mode = 0o666 };
-    }
-    core::ptr::null_mut()
-}
-
 impl Class {
     /// Registers class `name`. The kernel's own error if the name is taken (which it also logs).
     pub(crate) fn new(name: &'static CStr) -> Result<Self> {
         // SAFETY: `name` is a string that outlives the class.
         let class = from_err_ptr(unsafe { ffi::class_create(name.as_char_ptr()) })?;
-        // SAFETY: The class has no device yet, so nobody reads the field meanwhile.
-        unsafe { (*class).devnode = Some(devnode) };
         NonNull::new(class).map(Self).ok_or(ENOMEM)
     }
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* GET_VERSION, how commands are matched, and the calls that need no VM. */
+#include <sys/stat.h>
+
 #include "kfd_harness.h"
 
 FIXTURE(kfd)
@@ -24,6 +26,17 @@ TEST_F(kfd, get_version)
 	ASSERT_EQ(0, kfd_ioctl(self->dev.fd, AMDKFD_IOC_GET_VERSION, &args));
 	EXPECT_EQ(1, args.major_version);
 	EXPECT_LT(0, args.minor_version);
+}
+
+/* Where there is no udev nobody but root may open it. */
+TEST_F(kfd, mode)
+{
+	struct stat is;
+
+	if (access("/run/udev", F_OK) == 0)
+		SKIP(return, "udev decides");
+	ASSERT_EQ(0, stat(KFD_PATH, &is));
+	EXPECT_EQ(0600, is.st_mode & 07777);
 }
 
 /* Only the number of a command counts; the size is the caller's. */
