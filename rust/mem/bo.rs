@@ -492,6 +492,8 @@ pub(crate) fn create_vram(
     let blocks = Arc::new(blocks, GFP_KERNEL_ACCOUNT)?;
     // What somebody else has left there is nobody's business.
     gpu.copy_engine()?.fill(&blocks, 0)?;
+    // What the CPU has read there before is another's.
+    gpu.hdp.invalidate();
     let placement = Placement::new(blocks, charge, contiguous)?;
     let buffer = Buffer::new(gpu, Backing::Vram(placement), usage);
     Bo::new(drm, bytes, buffer.paid_by(client))
