@@ -116,8 +116,10 @@ pub(super) enum Kind {
 pub(super) struct AllocMemory {
     /// What memory.
     pub(super) kind: Kind,
-    /// Where it will be mapped.
-    pub(super) range: VaRange,
+    /// Bytes.
+    pub(super) size: u64,
+    /// Where it will be mapped, if it is to have a place.
+    pub(super) range: Option<VaRange>,
     /// How the GPU uses it.
     pub(super) usage: Usage,
 }
@@ -159,7 +161,7 @@ pub(super) fn export_flags(flags: u32) -> Result<bool> {
 }
 
 /// ALLOC_MEMORY_OF_GPU. EINVAL for unknown flags, not exactly one kind of memory, or a range that is not whole pages
-/// of the GPU's aperture; EOPNOTSUPP for a ring mapped twice, which gfx9 does not need.
+/// of the GPU's aperture, though VRAM may be without one, at address 0; EOPNOTSUPP for a ring mapped twice, which gfx9 does not need.
 pub(super) fn alloc_memory(args: &uapi::AllocMemory) -> Result<AllocMemory> {
     if args.flags & flag::AQL_QUEUE_MEM != 0 {
         return Err(errno::not_supported());
@@ -167,7 +169,12 @@ pub(super) fn alloc_memory(args: &uapi::AllocMemory) -> Result<AllocMemory> {
     if args.flags & !(KINDS | ATTRIBUTES) != 0 {
         return Err(EINVAL);
     }
-    let range = place(args.va_addr, args.size)?;
+    // Memory that is to be mapped elsewhere, as what it is exported.
+    let placeless = args.va_addr == 0 && args.flags & KINDS == flag::VRAM;
+    let range = match placeless {
+        true => None,
+        false => Some(place(args.va_addr, args.size)?),
+    };
     let has = |bit: u32| args.flags & bit != 0;
     let (kind, size) = match args.flags & KINDS {
         flag::VRAM => {
@@ -194,7 +201,12 @@ pub(super) fn alloc_memory(args: &uapi::AllocMemory) -> Result<AllocMemory> {
             uncached: has(flag::UNCACHED),
         },
     };
-    Ok(AllocMemory { kind, range, usage })
+    Ok(AllocMemory {
+        kind,
+        size,
+        range,
+        usage,
+    })
 }
 
 /// The number of a buffer among all of a process: its GPU in the upper half.

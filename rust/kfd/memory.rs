@@ -13,10 +13,11 @@ use crate::kern::{errno, uaccess_ext, uapi};
 use crate::mem::bo;
 use crate::process::context::Context;
 
-/// ACQUIRE_VM: the address space of an open render file becomes the process's, once and for all.
+/// ACQUIRE_VM: the address space of an open render file becomes the process's, once and for all. EINVAL also for no file
+/// at all: EBADF is kept for a child of fork, which clients know by it.
 pub(super) fn acquire_vm(caller: &Caller<'_>, args: &mut uapi::AcquireVm) -> Result {
     let context = caller.context(args.gpu_id)?;
-    let file = FileRef::from_fd(args.drm_fd as i32)?;
+    let file = FileRef::from_fd(args.drm_fd as i32).map_err(|_| EINVAL)?;
     context.acquire(file)
 }
 
@@ -32,7 +33,7 @@ pub(super) fn alloc(caller: &Caller<'_>, args: &mut uapi::AllocMemory) -> Result
     let context = caller.context(args.gpu_id)?;
     let wanted = args::alloc_memory(args)?;
     let drm = caller.kfd.with_node(id, |node| Ok(node.drm.clone()))?;
-    let (size, usage) = (wanted.range.size(), wanted.usage);
+    let (size, usage) = (wanted.size, wanted.usage);
     let (number, offset) = context.with_memory(|memory| {
         memory.insert(wanted.range, |client| match wanted.kind {
             Kind::Vram { contiguous } => bo::create_vram(&drm, client, size, usage, contiguous),

@@ -111,17 +111,17 @@ impl Memory {
         Ok(())
     }
 
-    /// Places a new buffer, made by `make` for whom it is given, at `range`, without mapping it, and gives its handle and
-    /// the offset at which the render file maps it. ENODEV without an address space, ENOMEM, and what `make` says.
+    /// Places a new buffer, made by `make` for whom it is given, at `range` if it is to have a place, without mapping it, and
+    /// gives its handle and the offset at which the render file maps it. ENODEV without an address space, ENOMEM, and what `make` says.
     pub(crate) fn insert(
         &mut self,
-        range: VaRange,
+        range: Option<VaRange>,
         make: impl FnOnce(&Arc<Client>) -> Result<ARef<Bo>>,
     ) -> Result<(u32, u64)> {
         self.add(|client| {
             let bo = make(client)?;
             let access = bo.access();
-            Ok((bo, Some(range), access, true))
+            Ok((bo, range, access, true))
         })
     }
 

@@ -30,7 +30,7 @@ static const struct kfd_expect answer_file_of_other_process = SAME(EBADF);
 /* Devices and VMs. */
 static const struct kfd_expect answer_unknown_gpu = SAME(EINVAL);
 static const struct kfd_expect answer_vm_not_acquired = SAME(ENODEV);
-static const struct kfd_expect answer_vm_bad_fd = DIFFERS(EBADF, EINVAL);
+static const struct kfd_expect answer_vm_bad_fd = SAME(EINVAL);
 static const struct kfd_expect answer_vm_foreign_file = SAME(EINVAL);
 static const struct kfd_expect answer_vm_other_file = SAME(EBUSY);
 static const struct kfd_expect answer_vm_of_other_process = DIFFERS(EBUSY, EINVAL);

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include "kfd_harness.h"
+#include "kfd_share.h"
 
 #define MIB	(1ull << 20)
 
@@ -91,6 +92,29 @@ TEST_F(memory, vram_without_cpu_access)
 	EXPECT_EQ(0, kfd_map(self->dev.fd, args.handle, self->dev.gpu_id));
 	EXPECT_EQ(0, kfd_unmap(self->dev.fd, args.handle, self->dev.gpu_id));
 	EXPECT_EQ(0, kfd_free(self->dev.fd, args.handle));
+}
+
+/* VRAM without an address cannot be mapped, but exported and imported at one. */
+TEST_F(memory, vram_without_address)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = good(&self->dev, KFD_ALLOC_VRAM);
+	struct kfd_bo bo;
+	int fd;
+
+	args.va_addr = 0;
+	ASSERT_EQ(0, kfd_alloc(self->dev.fd, &args));
+	EXPECT_EQ(EINVAL, kfd_map(self->dev.fd, args.handle, self->dev.gpu_id));
+	ASSERT_EQ(0, kfd_export(&self->dev, args.handle, 0, &fd));
+	ASSERT_EQ(0, kfd_bo_import(&self->dev, &bo, fd, args.size));
+	close(fd);
+	EXPECT_EQ(0, kfd_free(self->dev.fd, args.handle));
+	*(uint32_t *)bo.cpu = 42;
+	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
+	if (kfd_is_rkfd()) {
+		args = good(&self->dev, KFD_ALLOC_GTT);
+		args.va_addr = 0;
+		EXPECT_EQ(EINVAL, kfd_alloc(self->dev.fd, &args));
+	}
 }
 
 TEST_F(memory, map_again_and_unmap_again)
