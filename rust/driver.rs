@@ -58,6 +58,8 @@ impl Drop for Reaching {
     fn drop(&mut self) {
         self.0.vms.close();
         self.0.bos.for_each(|bo| bo.unmap_dma());
+        self.0.hw.doorbells.dma().unmap();
+        self.0.hw.hdp.page().unmap();
     }
 }
 

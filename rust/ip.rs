@@ -109,9 +109,9 @@ impl Hardware {
                 "the GPU tells no VRAM size: its firmware is not up\n"
             );
         })?;
-        nbio.bring_up();
+        nbio.bring_up(doorbells.start());
         let revision = nbio.revision();
-        let hdp = Arc::new(Hdp::new(&mmio, asic.ips)?, GFP_KERNEL)?;
+        let hdp = Arc::new(Hdp::new(bound, &mmio, asic.ips)?, GFP_KERNEL)?;
         let gmc = Gmc::new(bound, &mmio, asic.ips, &hdp, size)?;
         nbio.setup_interrupts(gmc.dummy_page());
         let ih = Ih::new(bound, &mmio, asic.ips, &doorbells)?;

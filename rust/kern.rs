@@ -8,6 +8,7 @@ pub(crate) mod class;
 mod device;
 pub(crate) mod dma_buf;
 mod dma_map;
+pub(crate) mod dma_resource;
 pub(crate) mod dma_words;
 pub(crate) mod doorbell_map;
 pub(crate) mod drm;

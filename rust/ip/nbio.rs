@@ -4,12 +4,14 @@
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+use hw::bits::{hi, lo};
 use hw::doorbell::{sdma_range, IH_RANGE};
 use hw::ip::{Block, Ip, GFX90A_SDMA_ENGINES};
 
 use crate::kern::mmio::{Mmio, GONE};
 use crate::regs::nbio::{
-    self as regs, baco_cntl, bif_fb_en, interrupt_cntl, rcc_dev0_epf0_strap0, rcc_doorbell_aper_en,
+    self as regs, baco_cntl, bif_fb_en, doorbell_selfring_gpa_aper_cntl as selfring,
+    interrupt_cntl, rcc_dev0_epf0_strap0, rcc_doorbell_aper_en,
 };
 use crate::regs::{Reg, Window};
 
@@ -50,8 +52,9 @@ impl Nbio {
         rcc_dev0_epf0_strap0::ATI_REV_ID.get(self.regs.read(regs::RCC_DEV0_EPF0_STRAP0))
     }
 
-    /// Opens the doorbell and VRAM BARs and places the HDP's flush page.
-    pub(crate) fn bring_up(&self) {
+    /// Opens the doorbell and VRAM BARs and places the HDP's flush page. `doorbells` is the bus address of the doorbell
+    /// BAR: what the GPU itself stores there goes to the doorbells without leaving the chip.
+    pub(crate) fn bring_up(&self, doorbells: u64) {
         let r = &self.regs;
         r.update(
             regs::BACO_CNTL,
@@ -68,6 +71,12 @@ impl Nbio {
         r.write(
             regs::RCC_DOORBELL_APER_EN,
             rcc_doorbell_aper_en::BIF_DOORBELL_APER_EN.flag(true),
+        );
+        r.write(regs::DOORBELL_SELFRING_GPA_APER_BASE_LOW, lo(doorbells));
+        r.write(regs::DOORBELL_SELFRING_GPA_APER_BASE_HIGH, hi(doorbells));
+        r.write(
+            regs::DOORBELL_SELFRING_GPA_APER_CNTL,
+            selfring::EN.flag(true) | selfring::MODE.flag(true),
         );
         r.write(
             regs::BIF_FB_EN,

@@ -5,7 +5,9 @@ use kernel::device::{Bound, Core};
 use kernel::io::Io;
 use kernel::pci;
 use kernel::prelude::*;
+use kernel::sync::Arc;
 
+use super::dma_resource::DmaResource;
 use super::series::DevresBar;
 
 /// The BAR of the doorbells.
@@ -16,6 +18,7 @@ pub(crate) struct DoorbellMap {
     bar: DevresBar,
     start: u64,
     size: u64,
+    dma: Arc<DmaResource>,
 }
 
 impl DoorbellMap {
@@ -25,7 +28,13 @@ impl DoorbellMap {
         let size = pdev.resource_len(BAR)?;
         let bound: &pci::Device<Bound> = pdev;
         let bar = bound.iomap_region(BAR, c"rkfd doorbells")?.into_devres()?;
-        Ok(Self { bar, start, size })
+        let dma = Arc::new(DmaResource::new(bound.as_ref(), start, size)?, GFP_KERNEL)?;
+        Ok(Self {
+            bar,
+            start,
+            size,
+            dma,
+        })
     }
 
     /// Rings the doorbell at byte `offset` of the BAR with one 64-bit store. Earlier stores to memory are
@@ -49,6 +58,16 @@ impl DoorbellMap {
             return Err(EINVAL);
         }
         Ok(((self.start + u64::from(offset)) >> kernel::page::PAGE_SHIFT) as usize)
+    }
+
+    /// The BAR as the GPU reaches it.
+    pub(crate) fn dma(&self) -> &Arc<DmaResource> {
+        &self.dma
+    }
+
+    /// The BAR's address on the bus.
+    pub(crate) fn start(&self) -> u64 {
+        self.start
     }
 
     /// Bytes of the BAR.

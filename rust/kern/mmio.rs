@@ -50,10 +50,15 @@ impl Mmio {
 
     /// The page frame of the registers' page at `byte`, for mapping it into user space; EINVAL outside.
     pub(crate) fn pfn(&self, byte: u64) -> Result<usize> {
+        Ok((self.address(byte)? >> kernel::page::PAGE_SHIFT) as usize)
+    }
+
+    /// The CPU address of the register at `byte`. EINVAL outside.
+    pub(crate) fn address(&self, byte: u64) -> Result<u64> {
         if byte >= self.size {
             return Err(EINVAL);
         }
-        Ok(((self.start + byte) >> kernel::page::PAGE_SHIFT) as usize)
+        Ok(self.start + byte)
     }
 
     /// Whether the device is still bound.

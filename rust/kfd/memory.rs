@@ -34,13 +34,20 @@ pub(super) fn alloc(caller: &Caller<'_>, args: &mut uapi::AllocMemory) -> Result
     let wanted = args::alloc_memory(args)?;
     let drm = caller.kfd.with_node(id, |node| Ok(node.drm.clone()))?;
     let (size, usage) = (wanted.size, wanted.usage);
+    let mut registers = match wanted.kind {
+        Kind::Doorbell => Some(context.slice()?.registers()?),
+        Kind::MmioRemap => Some(context.flush_registers()?),
+        _ => None,
+    };
     let (number, offset) = context.with_memory(|memory| {
         memory.insert(wanted.range, |client| match wanted.kind {
             Kind::Vram { contiguous } => bo::create_vram(&drm, client, size, usage, contiguous),
             Kind::Gtt => bo::create_gtt(&drm, client, size, usage),
             Kind::User(address) => bo::create_user(&drm, client, address, size, usage),
-            Kind::Doorbell => bo::create_doorbell(&drm, client, size, usage),
-            Kind::MmioRemap => bo::create_mmio_remap(&drm, client, usage),
+            Kind::Doorbell | Kind::MmioRemap => {
+                let registers = registers.take().ok_or(EINVAL)?;
+                bo::create_registers(&drm, client, size, registers, usage.access)
+            }
         })
     })?;
     args.handle = Handle { gpu: id, number }.encode();

@@ -4,6 +4,7 @@
 use crate::{
     kern::{
         dma_buf::{DmaBuf, Runs},
+        dma_resource::DmaResource,
         drm::{
             self,
             gem::{DriverObject, FaultPage, Object},
@@ -52,10 +53,18 @@ enum Backing {
     User(UserMemory),
     /// Memory that somebody else has exported.
     Imported(Import),
-    /// The process's doorbells, mapped through /dev/kfd.
-    Doorbell,
-    /// The page of HDP flush registers, mapped through /dev/kfd.
-    MmioRemap,
+    /// The process's doorbells or the page of HDP flush registers, which the CPU maps through /dev/kfd.
+    Registers(Registers),
+}
+
+/// Registers of the GPU that a process may have, as the GPU itself reaches them.
+pub(crate) struct Registers {
+    /// The BAR.
+    pub(crate) bar: Arc<DmaResource>,
+    /// Which of it.
+    pub(crate) run: DmaRun,
+    /// What must not be another process's meanwhile.
+    pub(crate) _owner: Option<Arc<dyn Send + Sync>>,
 }
 
 /// How the GPU may use a buffer.
@@ -133,17 +142,23 @@ impl Buffer {
         self.usage.coherence
     }
 
-    /// Where the memory is; `None` for what is not memory. It stays there as long as the buffer is pinned, or as the
+    /// Where the memory is. It stays there as long as the buffer is pinned, or as the
     /// lock of a VM is held that maps it and [`Buffer::is_mappable`].
-    pub(crate) fn residence(&self) -> Option<Residence> {
+    pub(crate) fn residence(&self) -> Residence {
         match &self.backing {
             Backing::Vram(placement) => match placement.place() {
-                Place::Vram(_) => Some(Residence::LocalVram),
-                Place::System(_) => Some(Residence::Host),
+                Place::Vram(_) => Residence::LocalVram,
+                Place::System(_) => Residence::Host,
             },
-            Backing::Gtt(_) | Backing::User(_) | Backing::Imported(_) => Some(Residence::Host),
-            Backing::Doorbell | Backing::MmioRemap => None,
+            Backing::Gtt(_) | Backing::User(_) | Backing::Imported(_) | Backing::Registers(_) => {
+                Residence::Host
+            }
         }
+    }
+
+    /// Whether it is registers, which nothing can be put into.
+    pub(crate) fn is_registers(&self) -> bool {
+        matches!(self.backing, Backing::Registers(_))
     }
 
     /// Whether it is system memory of the driver's.
@@ -168,7 +183,8 @@ impl Buffer {
             },
             Backing::Gtt(pages) => pages.is_mapped(),
             Backing::Imported(import) => import.is_mapped(),
-            Backing::User(_) | Backing::Doorbell | Backing::MmioRemap => false,
+            Backing::Registers(registers) => registers.bar.is_mapped(),
+            Backing::User(_) => false,
         }
     }
 
@@ -185,7 +201,8 @@ impl Buffer {
             Backing::Vram(placement) => Keeper::Moving(placement.place()),
             Backing::Gtt(pages) => Keeper::Fixed(pages.dma_runs()),
             Backing::Imported(import) => import.runs().map_or(Keeper::Fixed(&[]), Keeper::Imported),
-            Backing::User(_) | Backing::Doorbell | Backing::MmioRemap => Keeper::Fixed(&[]),
+            Backing::Registers(registers) => Keeper::Fixed(core::slice::from_ref(&registers.run)),
+            Backing::User(_) => Keeper::Fixed(&[]),
         };
         let run = |run: &DmaRun| (run.address, run.size);
         (0..).map_while(move |index| match &keeper {
@@ -276,7 +293,7 @@ impl Buffer {
             Backing::Gtt(pages) => pages.unmap_dma(),
             Backing::Imported(import) => import.close(),
             Backing::Vram(placement) => placement.detach(),
-            Backing::User(_) | Backing::Doorbell | Backing::MmioRemap => (),
+            Backing::User(_) | Backing::Registers(_) => (),
         }
     }
 
@@ -285,7 +302,7 @@ impl Buffer {
         match &self.backing {
             Backing::Vram(_) => Ok(true),
             Backing::Gtt(_) | Backing::Imported(_) => Ok(false),
-            Backing::User(_) | Backing::Doorbell | Backing::MmioRemap => Err(EINVAL),
+            Backing::User(_) | Backing::Registers(_) => Err(EINVAL),
         }
     }
 
@@ -387,9 +404,7 @@ impl DriverObject for Buffer {
             },
             Backing::Gtt(pages) => ram(pages),
             // What is imported is mapped by its exporter.
-            Backing::User(_) | Backing::Imported(_) | Backing::Doorbell | Backing::MmioRemap => {
-                None
-            }
+            Backing::User(_) | Backing::Imported(_) | Backing::Registers(_) => None,
         };
         pfn.unwrap_or(FaultPage::Sigbus)
     }
@@ -403,7 +418,7 @@ impl DriverObject for Buffer {
             Backing::Vram(_) | Backing::Gtt(_) => Ok(()),
             // It is the process's, which may take it away at any time.
             Backing::User(_) => Err(EPERM),
-            Backing::Imported(_) | Backing::Doorbell | Backing::MmioRemap => Err(EINVAL),
+            Backing::Imported(_) | Backing::Registers(_) => Err(EINVAL),
         }
     }
 
@@ -493,7 +508,7 @@ pub(crate) fn create_vram(
     // What somebody else has left there is nobody's business.
     gpu.copy_engine()?.fill(&blocks, 0)?;
     // What the CPU has read there before is another's.
-    gpu.hdp.invalidate();
+    gpu.hw.hdp.invalidate();
     let placement = Placement::new(blocks, charge, contiguous)?;
     let buffer = Buffer::new(gpu, Backing::Vram(placement), usage);
     Bo::new(drm, bytes, buffer.paid_by(client))
@@ -535,24 +550,23 @@ pub(crate) fn create_user(
     Bo::new(drm, bytes, buffer.paid_by(client))
 }
 
-/// The buffer that stands for a process's doorbells of `size` bytes. `EINVAL`, `ENOMEM`.
-pub(crate) fn create_doorbell(
+/// A buffer of `size` bytes, `client`'s, for registers that a process may have, of which the GPU may reach less. Never cached. `EINVAL`,
+/// `ENOMEM`.
+pub(crate) fn create_registers(
     drm: &ARef<DrmDevice>,
     client: &Arc<Client>,
     size: u64,
-    usage: Usage,
+    registers: Registers,
+    access: Access,
 ) -> Result<ARef<Bo>> {
     let bytes = checked(size)?;
-    let buffer = Buffer::new(drm, Backing::Doorbell, usage);
+    let usage = Usage {
+        access,
+        coherence: Coherence {
+            coherent: true,
+            uncached: true,
+        },
+    };
+    let buffer = Buffer::new(drm, Backing::Registers(registers), usage);
     Bo::new(drm, bytes, buffer.paid_by(client))
-}
-
-/// The buffer that stands for the page of HDP flush registers. `EINVAL`, `ENOMEM`.
-pub(crate) fn create_mmio_remap(
-    drm: &ARef<DrmDevice>,
-    client: &Arc<Client>,
-    usage: Usage,
-) -> Result<ARef<Bo>> {
-    let buffer = Buffer::new(drm, Backing::MmioRemap, usage);
-    Bo::new(drm, PAGE_SIZE as usize, buffer.paid_by(client))
 }

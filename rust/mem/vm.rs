@@ -249,8 +249,7 @@ impl Vm {
     }
 
     /// Maps `part` of a buffer at `range`, with the coherence that the buffer was made for.
-    /// When it returns `Ok` the GPU sees it. Doorbells and registers only take their place: the GPU does not
-    /// reach them there.
+    /// When it returns `Ok` the GPU sees it.
     ///
     /// `EEXIST` when something in the range is mapped, `EINVAL` when it is larger than what there is of the buffer from
     /// there on, or the buffer is another GPU's, `EFAULT` when the process no longer has the memory that it lends, `ENOMEM`,
@@ -457,9 +456,7 @@ impl Vm {
 /// Writes the entries of a mapping.
 fn write(tree: &mut Tree, mapping: &Mapping, written: &mut u64) -> Result {
     let (range, bo) = (mapping.range(), mapping.bo());
-    let Some(residence) = bo.residence() else {
-        return Ok(());
-    };
+    let residence = bo.residence();
     if !bo.is_reachable() {
         // Imported memory that is about to move: who is told takes the mapping out again.
         return bo.import().map(|_| ()).ok_or(ENODEV);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What a process has of one GPU: its address space, its buffers, its doorbells.
 
+use hw::va::PAGE_SIZE;
 use kernel::mm::virt::VmaNew;
 use kernel::prelude::*;
 use kernel::sync::{Arc, Mutex};
@@ -9,6 +10,7 @@ use super::memory::Memory;
 use super::registers::Registers;
 use crate::gpu::Gpu;
 use crate::kern::drm::file::FileRef;
+use crate::mem::bo;
 use crate::mem::vm::Vm;
 use crate::queue::doorbell::{Slice, Slices};
 use crate::render::file::File;
@@ -102,6 +104,16 @@ impl Context {
                 Ok(slice)
             }
         }
+    }
+
+    /// The page of flush registers as the GPU reaches it.
+    pub(crate) fn flush_registers(&self) -> Result<bo::Registers> {
+        let bar = self.gpu.hw.hdp.page();
+        Ok(bo::Registers {
+            bar: bar.clone(),
+            run: bar.part(0, PAGE_SIZE)?,
+            _owner: None,
+        })
     }
 
     /// Maps the page of flush registers at `vma`, see [`Registers::mmap`].

@@ -12,6 +12,7 @@ use super::scheduled::Scheduled;
 use crate::kern::vma::{self, Mappable, Page, SharedPage, Zapper};
 use crate::kern::workqueue;
 use crate::ledger::{Hold, Kind};
+use crate::mem::bo::Registers;
 use crate::queue::Queues;
 use core::fmt;
 use hw::doorbell::{MmapKind, MmapOffset, SliceIndex, Slot, SLICE_BYTES};
@@ -223,6 +224,21 @@ impl Slice {
         }
         Zapper::claim(&self.zapper, vma, self.pgoff())?;
         vma::map(vma, self.clone(), PAGES, self.pgoff())
+    }
+
+    /// The slice as the GPU reaches it: without the doorbells of scheduled queues, which only the process's own stores ring.
+    /// ENOSPC when all of the hardware's are leased.
+    pub(crate) fn registers(self: &Arc<Self>) -> Result<Registers> {
+        let size = match self.page {
+            Some(_) => PAGE_SIZE as u64,
+            None => SLICE_BYTES,
+        };
+        let bar = self.gpu.hw.doorbells.dma();
+        Ok(Registers {
+            bar: bar.clone(),
+            run: bar.part(self.index()?.byte(), size)?,
+            _owner: Some(self.clone()),
+        })
     }
 
     /// Takes pages of the slice away from the process: the next access faults.

@@ -62,9 +62,14 @@ fn range(address: u64, size: u64) -> Result<VaRange> {
     })
 }
 
-/// Holds the mapping that covers `size` bytes at `address`, for the hardware.
+/// Holds the mapping that covers `size` bytes at `address`, for the hardware. EFAULT for addresses that are not the user's,
+/// EINVAL for others where no memory is mapped.
 pub(super) fn hold(vm: &Arc<Vm>, address: u64, size: u64) -> Result<Held> {
-    vm.hold(range(address, size)?).map_err(|_| EINVAL)
+    let held = vm.hold(range(address, size)?).map_err(|_| EINVAL)?;
+    if held.bo().is_registers() {
+        return Err(EINVAL);
+    }
+    Ok(held)
 }
 
 /// As [`hold`], for the driver too.

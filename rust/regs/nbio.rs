@@ -25,6 +25,17 @@ registers! {
     };
     /// Where the dummy read goes: bus address in units of 256 bytes.
     INTERRUPT_CNTL2 @ 2, 0xf2;
+    /// Where the GPU itself finds the doorbells: bus address, high half.
+    DOORBELL_SELFRING_GPA_APER_BASE_HIGH @ 2, 0xf3;
+    /// Low half.
+    DOORBELL_SELFRING_GPA_APER_BASE_LOW @ 2, 0xf4;
+    /// The aperture's enable.
+    DOORBELL_SELFRING_GPA_APER_CNTL @ 2, 0xf5 as doorbell_selfring_gpa_aper_cntl {
+        /// The GPU's own stores to the doorbell BAR ring doorbells.
+        EN[0:0]
+        /// Set wherever EN is.
+        MODE[1:1]
+    };
     /// The VRAM BAR's enables.
     BIF_FB_EN @ 2, 0xff as bif_fb_en {
         /// Reads.

@@ -349,7 +349,12 @@ impl<T: DriverObject> Object<T> {
         let (obj, pgoff, start, flags) = unsafe {
             let area = &(*vma).__bindgen_anon_1.__bindgen_anon_1;
             let obj = (*vma).vm_private_data.cast();
-            (obj, (*vma).vm_pgoff, area.vm_start, ffi::rkfd_vma_flags(vma))
+            (
+                obj,
+                (*vma).vm_pgoff,
+                area.vm_start,
+                ffi::rkfd_vma_flags(vma),
+            )
         };
         if write != 0 && flags & ffi::VM_WRITE == 0 {
             return EACCES.to_errno();
@@ -362,7 +367,14 @@ impl<T: DriverObject> Object<T> {
         let offset = first.and_then(|first| first.checked_add(address.checked_sub(start)?));
         let done = this.dev.while_plugged(|| {
             // SAFETY: The buffer is the caller's, of that size.
-            unsafe { this.access(offset?, buffer.cast(), usize::try_from(size).ok()?, write != 0) }
+            unsafe {
+                this.access(
+                    offset?,
+                    buffer.cast(),
+                    usize::try_from(size).ok()?,
+                    write != 0,
+                )
+            }
         });
         match done.flatten() {
             Some(done) => done as c_int,

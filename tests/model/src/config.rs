@@ -115,6 +115,21 @@ impl Config {
         }
     }
 
+    /// The address in a BAR of 32 bits, or of 64.
+    pub fn bar_address(&self, index: usize) -> u64 {
+        let at = BAR0 + 4 * index;
+        let dword = |at: usize| {
+            let bytes = [0, 1, 2, 3].map(|n| self.bytes[at + n]);
+            u64::from(u32::from_le_bytes(bytes))
+        };
+        let low = dword(at);
+        let high = match low & 0xf {
+            kind if kind == u64::from(PREFETCHABLE_64) => dword(at + 4),
+            _ => 0,
+        };
+        (low & !0xf) | high << 32
+    }
+
     /// PCI_COMMAND bus master enable.
     pub fn is_master(&self) -> bool {
         self.bytes[COMMAND] & COMMAND_MASTER != 0

@@ -3,11 +3,12 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use rustix::fs::MemfdFlags;
 
+use crate::config::{DOORBELL_SIZE, REGISTER_SIZE};
 use crate::dma::{DmaMap, DmaRegion};
 use crate::error::{ModelError, Result};
 use crate::mapping::{Mapping, Span};
@@ -72,8 +73,19 @@ impl Access {
     }
 }
 
+/// A register or doorbell of the device itself, at which it has arrived over the bus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Own {
+    /// Byte of BAR2.
+    Doorbell(u64),
+    /// Byte of BAR5.
+    Register(u64),
+}
+
 /// Everything the device can reach.
 pub struct Bus {
+    doorbells: AtomicU64,
+    registers: AtomicU64,
     vram_file: OwnedFd,
     vram: Mapping,
     dma: RwLock<DmaMap>,
@@ -87,6 +99,8 @@ impl Bus {
         rustix::fs::ftruncate(&vram_file, vram)?;
         let vram = Mapping::new(vram_file.as_fd(), vram as usize)?;
         Ok(Bus {
+            doorbells: AtomicU64::new(0),
+            registers: AtomicU64::new(0),
             vram_file,
             vram,
             dma: RwLock::default(),
@@ -107,6 +121,31 @@ impl Bus {
     /// Follows PCI_COMMAND bus master enable.
     pub fn set_master(&self, on: bool) {
         self.master.store(on, Ordering::Release);
+    }
+
+    /// Follows BAR2 and BAR5.
+    pub fn set_bars(&self, doorbells: u64, registers: u64) {
+        self.doorbells.store(doorbells, Ordering::Release);
+        self.registers.store(registers, Ordering::Release);
+    }
+
+    /// What of the device itself is at `phys`.
+    pub fn own(&self, phys: Phys) -> Option<Own> {
+        if phys.space != Space::System {
+            return None;
+        }
+        let inside = |bar: &AtomicU64, size: u64| match bar.load(Ordering::Acquire) {
+            0 => None,
+            start => phys.addr.checked_sub(start).filter(|at| *at < size),
+        };
+        inside(&self.doorbells, DOORBELL_SIZE)
+            .map(Own::Doorbell)
+            .or_else(|| inside(&self.registers, REGISTER_SIZE).map(Own::Register))
+    }
+
+    /// Where BAR2 is.
+    pub fn doorbells(&self) -> u64 {
+        self.doorbells.load(Ordering::Acquire)
     }
 
     /// Whether the device may DMA and send MSIs.

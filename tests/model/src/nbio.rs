@@ -8,8 +8,8 @@ use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::memory::{Phys, Space};
 use crate::regs::nbio::{
-    self, bif_sdma0_doorbell_range as range, mm_index, rcc_doorbell_aper_en as aper,
-    remap_hdp_mem_flush_cntl as remap,
+    self, bif_sdma0_doorbell_range as range, doorbell_selfring_gpa_aper_cntl as selfring, mm_index,
+    rcc_doorbell_aper_en as aper, remap_hdp_mem_flush_cntl as remap,
 };
 use crate::regs::osssys::{self, ih_doorbell_rptr};
 use crate::regs::{Reg, Store, DWORDS, SDMA_ENGINES};
@@ -120,6 +120,36 @@ impl Nbio {
                 Ok(())
             }
         }
+    }
+
+    /// A store of the device's own to its doorbell BAR: it goes no further than the aperture for them, which has to be where
+    /// the BAR is.
+    pub fn self_ring(&self, gpu: &Gpu, byte: u64, data: &[u8]) -> Result<()> {
+        let regs = &gpu.regs;
+        let base = u64::from(regs.get(nbio::DOORBELL_SELFRING_GPA_APER_BASE_LOW))
+            | u64::from(regs.get(nbio::DOORBELL_SELFRING_GPA_APER_BASE_HIGH)) << 32;
+        let control = regs.get(nbio::DOORBELL_SELFRING_GPA_APER_CNTL);
+        if !selfring::DOORBELL_SELFRING_GPA_APER_EN.is_set(control)
+            || !selfring::DOORBELL_SELFRING_GPA_APER_MODE.is_set(control)
+            || base != gpu.bus.doorbells()
+        {
+            return Err(ModelError::Other(format!(
+                "the device's own store to its doorbell at {byte:#x}, but DOORBELL_SELFRING_GPA_APER is off or at {base:#x}"
+            )));
+        }
+        let mut at = 0;
+        while at < data.len() {
+            let here = byte + at as u64;
+            let size = if here % 8 == 0 && data.len() - at >= 8 {
+                8
+            } else {
+                4
+            };
+            let end = data.len().min(at + size);
+            self.doorbell(gpu, here, &data[at..end])?;
+            at = end;
+        }
+        Ok(())
     }
 
     /// A 64-bit doorbell that comes as two stores acts with the second, whichever half that is the high one.

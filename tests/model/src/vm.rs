@@ -11,13 +11,18 @@ use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::hub::{Fault, HubId, Run, Target};
 use crate::mapping::Span;
-use crate::memory::{Access, View};
+use crate::memory::{Access, Own, View};
 use crate::walk::PAGE_SHIFT;
 
 /// Bytes accessed under one hold of the translations.
 const CHUNK: u64 = 2 << 20;
 /// FAULT_STATUS.CID of clients that never fault in a user's address space.
 const CID_KERNEL: u32 = 0;
+
+/// What is not done to the device itself: then there is no memory at its bus address.
+fn refuse(_own: Own, _at: u64, _len: u64) -> bool {
+    false
+}
 
 /// An address space, for a client.
 pub struct Vm<'a> {
@@ -88,12 +93,14 @@ impl<'a> Vm<'a> {
         Ok(())
     }
 
-    /// Gives `step` the bytes at `va` in order, in spans or, where there is no memory, lengths.
+    /// Gives `step` the bytes at `va` in order, in spans or, where there is no memory, lengths. `own` is asked for what is of the
+    /// device itself: whether it takes so many bytes, from there on.
     fn each(
         &self,
         va: u64,
         len: u64,
         access: Access,
+        mut own: impl FnMut(Own, u64, u64) -> bool,
         mut step: impl FnMut(Option<Span<'_>>, u64, u64),
     ) -> Result<()> {
         let mut done = 0;
@@ -113,6 +120,12 @@ impl<'a> Vm<'a> {
                         done = end;
                         continue;
                     };
+                    if let Some(here) = self.gpu.bus.own(phys) {
+                        if own(here, done, run.len) {
+                            done = end;
+                            continue;
+                        }
+                    }
                     let mut into = 0;
                     while done < end {
                         let span = view.span(phys.plus(into), end - done, access)?;
@@ -136,7 +149,8 @@ impl<'a> Vm<'a> {
 
     /// Reads; what faults is zero.
     pub fn read(&self, va: u64, out: &mut [u8]) -> Result<()> {
-        self.each(va, out.len() as u64, Access::Read, |span, at, n| {
+        let len = out.len() as u64;
+        self.each(va, len, Access::Read, refuse, |span, at, n| {
             let out = &mut out[at as usize..(at + n) as usize];
             match span {
                 Some(span) => span.read(out),
@@ -145,9 +159,29 @@ impl<'a> Vm<'a> {
         })
     }
 
+    /// Gives `step` the places for `data` at `va`, as [`Vm::each`]; what is for the device itself, it gets afterwards.
+    fn store(
+        &self,
+        va: u64,
+        data: &[u8],
+        step: impl FnMut(Option<Span<'_>>, u64, u64),
+    ) -> Result<()> {
+        let mut stores = Vec::new();
+        let own = |own, at, n| {
+            stores.push((own, at, n));
+            true
+        };
+        self.each(va, data.len() as u64, Access::Write, own, step)?;
+        for (own, at, n) in stores {
+            self.gpu
+                .store_own(own, &data[at as usize..(at + n) as usize])?;
+        }
+        Ok(())
+    }
+
     /// Writes; what faults is dropped.
     pub fn write(&self, va: u64, data: &[u8]) -> Result<()> {
-        self.each(va, data.len() as u64, Access::Write, |span, at, n| {
+        self.store(va, data, |span, at, n| {
             if let Some(span) = span {
                 span.write(&data[at as usize..(at + n) as usize]);
             }
@@ -158,7 +192,7 @@ impl<'a> Vm<'a> {
     pub fn fill(&self, va: u64, len: u64, pattern: [u8; 4]) -> Result<()> {
         // Long enough to be copied at memory speed; a multiple of the pattern and of itself from any phase.
         let block: Vec<u8> = pattern.iter().copied().cycle().take(64 << 10).collect();
-        self.each(va, len, Access::Write, |span, at, _| {
+        self.each(va, len, Access::Write, refuse, |span, at, _| {
             let Some(span) = span else { return };
             let phase = (at % 4) as usize;
             let mut done = 0;
@@ -223,7 +257,7 @@ impl<'a> Vm<'a> {
     /// Reads an aligned 32-bit word whole.
     pub fn load32(&self, va: u64) -> Result<u32> {
         let mut value = 0;
-        self.each(va, 4, Access::Read, |span, _, _| {
+        self.each(va, 4, Access::Read, refuse, |span, _, _| {
             if let Some(word) = span.and_then(|span| span.atomic32()) {
                 value = word.load(Ordering::Acquire);
             }
@@ -234,7 +268,7 @@ impl<'a> Vm<'a> {
     /// Reads an aligned 64-bit word whole.
     pub fn load64(&self, va: u64) -> Result<u64> {
         let mut value = 0;
-        self.each(va, 8, Access::Read, |span, _, _| {
+        self.each(va, 8, Access::Read, refuse, |span, _, _| {
             if let Some(word) = span.and_then(|span| span.atomic64()) {
                 value = word.load(Ordering::Acquire);
             }
@@ -244,7 +278,7 @@ impl<'a> Vm<'a> {
 
     /// Writes an aligned 32-bit word whole.
     pub fn store32(&self, va: u64, value: u32) -> Result<()> {
-        self.each(va, 4, Access::Write, |span, _, _| {
+        self.store(va, &value.to_le_bytes(), |span, _, _| {
             if let Some(word) = span.and_then(|span| span.atomic32()) {
                 word.store(value, Ordering::Release);
             }
@@ -253,8 +287,9 @@ impl<'a> Vm<'a> {
 
     /// Writes aligned 64-bit words, each of them whole.
     pub fn store64s(&self, va: u64, values: &[u64]) -> Result<()> {
+        let data: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         let mut values = values.iter();
-        self.each(va, values.len() as u64 * 8, Access::Write, |span, _, n| {
+        self.store(va, &data, |span, _, n| {
             for (k, value) in values.by_ref().take((n / 8) as usize).enumerate() {
                 if let Some(word) = span.and_then(|span| span.tail(k * 8).atomic64()) {
                     word.store(*value, Ordering::Release);
@@ -268,7 +303,7 @@ impl<'a> Vm<'a> {
         if va % size != 0 {
             return Err(ModelError::Other(format!("unaligned atomic at {va:#x}")));
         }
-        self.each(va, size, Access::Atomic, |span, _, _| {
+        self.each(va, size, Access::Atomic, refuse, |span, _, _| {
             if let Some(span) = span {
                 change(span);
             }

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Registers of a device as DMA reaches them: a part of a BAR, by its bus address.
+
+use kernel::device::{Bound, Device};
+use kernel::dma::DataDirection;
+use kernel::prelude::*;
+use kernel::sync::aref::ARef;
+use kernel::sync::atomic::{ordering::Full, AtomicFlag, Relaxed};
+
+use super::device;
+use super::dma_map::DmaRun;
+use crate::ffi;
+
+/// `DMA_MAPPING_ERROR`.
+const ERROR: ffi::dma_addr_t = ffi::dma_addr_t::MAX;
+
+/// A part of a BAR, mapped for a device. Unmapped when dropped, or before that by [`DmaResource::unmap`], which the
+/// unbinding of the device needs.
+pub(crate) struct DmaResource {
+    run: DmaRun,
+    mapped: AtomicFlag,
+    dev: ARef<Device>,
+}
+
+impl DmaResource {
+    /// Maps the `size` bytes at CPU address `start`, which are of a BAR, for `dev`. ENOMEM if `dev` cannot reach them.
+    pub(crate) fn new(dev: &Device<Bound>, start: u64, size: u64) -> Result<Self> {
+        let dev: ARef<Device> = (&**dev).into();
+        // SAFETY: The device is bound, and a BAR is no memory.
+        let address = unsafe {
+            ffi::dma_map_resource(
+                device::as_raw(&dev),
+                start,
+                usize::try_from(size).map_err(|_| EINVAL)?,
+                DataDirection::Bidirectional.into(),
+                0,
+            )
+        };
+        if address == ERROR {
+            return Err(ENOMEM);
+        }
+        Ok(Self {
+            run: DmaRun { address, size },
+            mapped: AtomicFlag::new(true),
+            dev,
+        })
+    }
+
+    /// Whether the addresses still lead there.
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.mapped.load(Relaxed)
+    }
+
+    /// The addresses of `size` bytes from byte `offset` on. EINVAL for more than there is.
+    pub(crate) fn part(&self, offset: u64, size: u64) -> Result<DmaRun> {
+        let end = offset.checked_add(size).ok_or(EINVAL)?;
+        if end > self.run.size {
+            return Err(EINVAL);
+        }
+        Ok(DmaRun {
+            address: self.run.address + offset,
+            size,
+        })
+    }
+
+    /// Takes it away from the device, once; the caller has seen to it that the device uses it no more, and that it is still
+    /// bound.
+    pub(crate) fn unmap(&self) {
+        if self.mapped.xchg(false, Full) {
+            // SAFETY: It was mapped by `new` with the same arguments; the exchange lets one caller through.
+            unsafe {
+                ffi::dma_unmap_resource(
+                    device::as_raw(&self.dev),
+                    self.run.address,
+                    self.run.size as usize,
+                    DataDirection::Bidirectional.into(),
+                    0,
+                );
+            }
+        }
+    }
+}
+
+impl Drop for DmaResource {
+    fn drop(&mut self) {
+        self.unmap();
+    }
+}
