@@ -29,7 +29,8 @@ use crate::kern::params::Sched;
 use crate::kern::pci_ext;
 use crate::kern::vram_map::VramMap;
 use crate::ledger::Ledger;
-use crate::regs::{gc::GB_ADDR_CONFIG, Window};
+use crate::regs::gc::{CP_MEC_ME1_UCODE_ADDR, GB_ADDR_CONFIG};
+use crate::regs::{sdma::UCODE_ADDR, Window};
 use crate::smi::Smi;
 use clock::Clock;
 use gfx::Gfx;
@@ -163,6 +164,14 @@ impl Hardware {
     pub(crate) fn bring_up_engines(&self) {
         self.sdma.iter().for_each(|engine| engine.bring_up());
         self.gfx.bring_up(self.doorbells.size());
+    }
+
+    /// Versions of the firmware of compute queues and of SDMA, as who has loaded it leaves them in the engines' registers
+    /// (amdgpu: gfx_v9_0_cp_compute_load_microcode, sdma_v4_0_load_microcode). ENODEV if the ASIC has no such.
+    pub(crate) fn firmware(&self) -> Result<(u32, u32)> {
+        let gc = Window::new(&self.mmio, self.asic.ips, Block::Gc, 0)?;
+        let sdma = Window::new(&self.mmio, self.asic.ips, Block::Sdma, 0)?;
+        Ok((gc.read(CP_MEC_ME1_UCODE_ADDR), sdma.read(UCODE_ADDR)))
     }
 
     /// The value of GB_ADDR_CONFIG, which user space asks for. ENODEV if the ASIC has none.

@@ -183,6 +183,7 @@ impl Plugged {
             render_minor: drm.render_minor().ok_or(ENODEV)?,
             vram: gpu.memory.vram.total(),
             revision: gpu.hw.revision,
+            firmware: gpu.hw.firmware()?,
             atomics,
         };
         kfd.add(Node {

@@ -30,6 +30,8 @@ pub(crate) struct GpuFacts {
     pub(crate) vram: u64,
     /// Revision of the ASIC.
     pub(crate) revision: u32,
+    /// Versions of the firmware of compute queues and of SDMA.
+    pub(crate) firmware: (u32, u32),
     /// Whether the way from the GPU to memory carries PCIe's atomic operations.
     pub(crate) atomics: bool,
 }

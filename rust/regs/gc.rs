@@ -114,6 +114,8 @@ registers! {
     VM_L2_CNTL @ 0, 0x840;
     /// Address swizzle.
     GB_ADDR_CONFIG @ 0, 0x63e;
+    /// The microcode's next dword when MEC1's is loaded; who has loaded it leaves its version here.
+    CP_MEC_ME1_UCODE_ADDR @ 1, 0x581a;
     /// Which queues are schedulers.
     RLC_CP_SCHEDULERS @ 1, 0x4caa as rlc_cp_schedulers {
         /// KIQ.

@@ -107,9 +107,8 @@ impl Node {
             num_sdma_engines: asic.sdma_engines,
             // ROCr would choose other ways of copying if it knew of these.
             num_sdma_xgmi_engines: 0,
-            // Read from the firmware where there is one that we load.
-            fw_version: 0,
-            sdma_fw_version: 0,
+            fw_version: gpu.firmware.0,
+            sdma_fw_version: gpu.firmware.1,
             unique_id: 0,
             asic_revision: gpu.revision,
             max_engine_clk_ccompute: host::processor_mhz(),

@@ -240,4 +240,17 @@ TEST_F(topology, vram_bank)
 	EXPECT_EQ(0, size % KFD_PAGE);
 }
 
+/* Which firmware runs: clients show it, and go by it. */
+TEST_F(topology, firmware)
+{
+	uint64_t compute = 0, sdma = 0;
+	char file[256];
+
+	snprintf(file, sizeof(file), NODES "/%u/properties", self->dev.node);
+	EXPECT_TRUE(kfd_property(file, "fw_version", &compute));
+	EXPECT_TRUE(kfd_property(file, "sdma_fw_version", &sdma));
+	EXPECT_LT(0, compute);
+	EXPECT_LT(0, sdma);
+}
+
 KFD_HARNESS_MAIN

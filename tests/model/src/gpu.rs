@@ -54,6 +54,9 @@ const READ_ONLY: &[Reg] = &[
     df::GCM_AON0_DRAM_MEGA_BASE_ADDRESS0,
 ];
 
+/// Versions of the firmware that runs when the driver comes, as who loads it leaves them in the address register.
+const MEC_FIRMWARE: u32 = 0x44;
+const SDMA_FIRMWARE: u32 = 8;
 /// What registers hold out of reset that only the kernel's own header of the generation (GFX 9.0) says; it is taken to
 /// hold for gfx90a.
 const OUT_OF_RESET: &[(Reg, u32)] = &[
@@ -65,10 +68,12 @@ const OUT_OF_RESET: &[(Reg, u32)] = &[
     (gc::SPI_WCL_PIPE_PERCENT_CS2, 0x7f),
     (gc::SPI_WCL_PIPE_PERCENT_CS3, 0x7f),
     (gc::TCP_ADDR_CONFIG, 0xff),
+    (gc::CP_MEC_ME1_UCODE_ADDR, MEC_FIRMWARE),
     (gc::TCP_UTCL1_CNTL1, 0x0080_0400),
 ];
 /// The same for each SDMA engine.
 const SDMA_OUT_OF_RESET: &[(Reg, u32)] = &[
+    (sdma::UCODE_ADDR, SDMA_FIRMWARE),
     (sdma::F32_CNTL, sdma::f32_cntl::HALT.of(1)),
     (sdma::CLK_CTRL, 0xff00_0100),
     (sdma::POWER_CNTL, 0x0003_c000),
