@@ -180,14 +180,16 @@ impl Process {
         f(&*queue)
     }
 
-    /// Destroys queue `id`. EINVAL.
+    /// Destroys queue `id`. EINVAL; ETIME when the hardware does not let go of it, as amdkfd says: it is gone all the same,
+    /// but what it used stays in use.
     pub(crate) fn destroy_queue(&self, id: u32) -> Result {
         let (queue, context) = self.queues.lock().get(id)?;
         // What it has done wrong is told while it is there, and does not count against the next queue.
         context.gpu().poll_interrupts();
-        queue.destroy();
+        let destroyed = queue.destroy();
         context.gpu().poll_interrupts();
-        self.queues.lock().forget(id, &queue)
+        self.queues.lock().forget(id, &queue)?;
+        destroyed
     }
 
     /// The ROCm runtime announces itself. EBUSY if it has done so already, EEXIST if there are queues.
@@ -235,7 +237,8 @@ impl Process {
         loop {
             let queue = self.queues.lock().take_on(context);
             let Some(queue) = queue else { break };
-            queue.destroy();
+            // One that cannot be got off was reported.
+            let _ = queue.destroy();
         }
         // Its number may be another process's next.
         context.gpu().poll_interrupts();

@@ -195,8 +195,9 @@ pub(crate) trait UserQueue: Send + Sync {
     }
 
     /// Takes it off the hardware, whatever it is doing. Nothing happens the second time, but for waiting for the first.
-    /// When the hardware does not let go of it, its memory is kept until the device goes.
-    fn destroy(&self);
+    /// ETIME when the hardware does not let go of it: it is gone for the process, but its memory is kept until the device
+    /// goes.
+    fn destroy(&self) -> Result;
 }
 
 /// Makes a queue of `owner` in `vm`, with a doorbell in `slice`. EFAULT and EINVAL for what `create` asks for, see

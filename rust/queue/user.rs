@@ -114,28 +114,31 @@ impl UserQueue for SdmaQueue {
     }
 
     /// Takes the queue off the hardware, whatever it is doing; jobs that are not done fail. Nothing happens the second
-    /// time. When the engine hangs, the queue's memory is kept until the device goes. Bounded; sleeps.
-    fn destroy(&self) {
+    /// time. ETIME when the engine hangs: then the queue's memory is kept until the device goes. Bounded; sleeps.
+    fn destroy(&self) -> Result {
         let mut held = self.inner.lock();
-        if let Some(inner) = held.take() {
-            trace::queue_destroy(self.owner.pid as u32, self.owner.queue);
-            let gone = inner.rlc.gone();
-            drop(inner);
-            // An interrupt or a work item may be looking at the queue. The process unmaps its ring next, so wait.
-            for _ in 0..GONE_TRIES {
-                if gone.load(Acquire) {
-                    return;
-                }
-                fsleep(GONE_PAUSE);
+        let Some(inner) = held.take() else {
+            return Ok(());
+        };
+        trace::queue_destroy(self.owner.pid as u32, self.owner.queue);
+        let gone = inner.rlc.gone();
+        drop(inner);
+        // An interrupt or a work item may be looking at the queue. The process unmaps its ring next, so wait.
+        for _ in 0..GONE_TRIES {
+            if gone.load(Acquire) {
+                return Ok(());
             }
+            fsleep(GONE_PAUSE);
         }
+        Err(ETIME)
     }
 }
 
 #[pinned_drop]
 impl PinnedDrop for SdmaQueue {
     fn drop(self: Pin<&mut Self>) {
-        self.destroy();
+        // One that hangs was reported.
+        let _ = self.destroy();
     }
 }
 

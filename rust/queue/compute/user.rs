@@ -115,21 +115,24 @@ impl UserQueue for ComputeQueue {
         })
     }
 
-    fn destroy(&self) {
+    fn destroy(&self) -> Result {
         let mut held = self.queue.lock();
-        if let Some(queue) = held.take() {
-            trace::queue_destroy(self.owner.pid as u32, self.owner.queue);
-            // One that cannot be got off was reported, and stays with the scheduler.
-            let _ = queue.gpu.compute.remove(&queue);
-            // Not before: who halts the group relies on that all is off the hardware.
-            queue.vm().group().leave(&queue);
-        }
+        let Some(queue) = held.take() else {
+            return Ok(());
+        };
+        trace::queue_destroy(self.owner.pid as u32, self.owner.queue);
+        // One that cannot be got off stays with the scheduler.
+        let removed = queue.gpu.compute.remove(&queue);
+        // Not before: who halts the group relies on that all is off the hardware.
+        queue.vm().group().leave(&queue);
+        removed.map_err(|_| ETIME)
     }
 }
 
 #[pinned_drop]
 impl PinnedDrop for ComputeQueue {
     fn drop(self: Pin<&mut Self>) {
-        self.destroy();
+        // One that cannot be got off was reported.
+        let _ = self.destroy();
     }
 }
