@@ -14,20 +14,24 @@ use kernel::workqueue::{self, HasDelayedWork, Queue, RawDelayedWorkItem, Work};
 type Place = AtomicPtr<ffi::workqueue_struct>;
 
 static HIGHPRI: Place = AtomicPtr::new(core::ptr::null_mut());
+static ALLOCATING: Place = AtomicPtr::new(core::ptr::null_mut());
 static BACKGROUND: Place = AtomicPtr::new(core::ptr::null_mut());
 
 /// The module's workqueues, of its own so that none of its items is left when it goes. Destroyed when dropped, after all
 /// their items have run; no item may be pending with a delay then.
 pub(crate) struct WorkQueues {
+    // Items of this one queue some on the next.
+    _allocating: WorkQueue,
     _highpri: WorkQueue,
     _background: WorkQueue,
 }
 
 impl WorkQueues {
-    /// Makes the workqueues that [`highpri`] and [`background`] give. Once per load of the module. ENOMEM.
+    /// Makes the workqueues that [`highpri`], [`allocating`] and [`background`] give. Once per load of the module. ENOMEM.
     pub(crate) fn new() -> Result<Self> {
         let urgent = ffi::wq_flags_WQ_HIGHPRI | ffi::wq_flags_WQ_MEM_RECLAIM;
         Ok(Self {
+            _allocating: WorkQueue::new(&ALLOCATING, c"rkfd_pump", ffi::wq_flags_WQ_HIGHPRI)?,
             _highpri: WorkQueue::new(&HIGHPRI, c"rkfd", urgent)?,
             _background: WorkQueue::new(&BACKGROUND, c"rkfd_background", 0)?,
         })
@@ -74,9 +78,15 @@ fn queue(place: &'static Place, system: &'static Queue) -> &'static Queue {
     }
 }
 
-/// For what has to run at once, beside the program that caused it, also under memory reclaim.
+/// For what has to run at once, beside the program that caused it, and what memory reclaim may wait for: its items allocate
+/// nothing, and wait for nobody who does, since when memory is short one thread runs them all.
 pub(crate) fn highpri() -> &'static Queue {
     queue(&HIGHPRI, workqueue::system_highpri())
+}
+
+/// For what is as urgent, but allocates memory.
+pub(crate) fn allocating() -> &'static Queue {
+    queue(&ALLOCATING, workqueue::system_highpri())
 }
 
 /// For what may take its time and wait for memory.

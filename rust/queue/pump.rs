@@ -111,7 +111,7 @@ pub(super) fn pass(slice: &Arc<Slice>) {
     }
     // Not a delayed pass: a jiffy is longer than many a job.
     if found.single {
-        let _ = workqueue::highpri().enqueue_delayed::<_, REFILL>(slice.clone(), 0);
+        let _ = workqueue::allocating().enqueue_delayed::<_, REFILL>(slice.clone(), 0);
     }
     let delay = if found.retry || slice.writable.load(Acquire) {
         GRACE
@@ -121,7 +121,7 @@ pub(super) fn pass(slice: &Arc<Slice>) {
         return;
     };
     // Does nothing if a pass is queued already, which is sooner.
-    let _ = workqueue::highpri().enqueue_delayed::<_, PASS>(slice.clone(), delay);
+    let _ = workqueue::allocating().enqueue_delayed::<_, PASS>(slice.clone(), delay);
 }
 
 /// Has a pass run in [`REFILL_DELAY`], in a work item of its own: the end of a job may be handled meanwhile. Sleeps.
@@ -152,15 +152,15 @@ impl Slice {
     /// Has a pass run at once. Any context.
     pub(super) fn kick(self: &Arc<Self>) {
         self.kicked.store(true, Release);
-        workqueue::run_in::<_, PASS>(workqueue::highpri(), self.clone(), 0);
+        workqueue::run_in::<_, PASS>(workqueue::allocating(), self.clone(), 0);
     }
 
     /// Has a pass run after `delay`, or at once when one was asked for.
     fn within(self: &Arc<Self>, delay: Jiffies) {
-        workqueue::run_in::<_, PASS>(workqueue::highpri(), self.clone(), delay);
+        workqueue::run_in::<_, PASS>(workqueue::allocating(), self.clone(), delay);
         // A kick comes after its flag: either it comes after the delay was set, and shortens it, or its flag is seen.
         if self.kicked.load(Acquire) {
-            workqueue::run_in::<_, PASS>(workqueue::highpri(), self.clone(), 0);
+            workqueue::run_in::<_, PASS>(workqueue::allocating(), self.clone(), 0);
         }
     }
 }
