@@ -37,7 +37,7 @@ struct Poll(Arc<Gpu>);
 
 impl Handler for Poll {
     fn handle(&self) {
-        self.0.poll_interrupts();
+        self.0.ih.interrupt();
     }
 }
 
@@ -81,13 +81,15 @@ impl Parts {
     fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
         let enabled = Enabled::new(pdev)?;
         let gpu = Gpu::new(pdev)?;
-        gpu.interrupts
-            .populate(Dispatch::new(&gpu, kfd::process_sink()?)?);
+        let dispatch = Dispatch::new(&gpu, kfd::process_sink()?)?;
+        gpu.interrupts.populate(dispatch.clone());
         let irq = Interrupt::new(pdev, c"rkfd", Poll(gpu.clone()))?;
         let reaching = Reaching(gpu.clone());
         let mastering = Mastering::new(pdev);
         let running = Running(gpu);
         let gpu = &running.0;
+        // Until it is stopped: what takes the entries keeps the ring, too.
+        gpu.ih.listen(dispatch);
         gpu.start()?;
         let watch = Watch::new(gpu)?;
         let node = render::driver::register(&gpu.memory)?;

@@ -115,7 +115,7 @@ impl Hardware {
         let hdp = Arc::new(Hdp::new(bound, &mmio, asic.ips)?, GFP_KERNEL)?;
         let gmc = Gmc::new(bound, &mmio, asic.ips, &hdp, size)?;
         nbio.setup_interrupts(gmc.dummy_page());
-        let ih = Ih::new(bound, &mmio, asic.ips, &doorbells)?;
+        let ih = Ih::new(bound, &mmio, asic.ips, &doorbells, &gmc)?;
         let engine = |n| Sdma::new(&mmio, asic.ips, n);
         let sdma = [engine(0)?, engine(1)?, engine(2)?, engine(3)?, engine(4)?];
         let gfx = Gfx::new(&mmio, asic.ips)?;

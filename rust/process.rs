@@ -108,7 +108,7 @@ impl Process {
                 Some(context) => context.gpu().clone(),
                 None => return,
             };
-            gpu.poll_interrupts();
+            gpu.ih.poll();
         }
     }
 
@@ -185,9 +185,9 @@ impl Process {
     pub(crate) fn destroy_queue(&self, id: u32) -> Result {
         let (queue, context) = self.queues.lock().get(id)?;
         // What it has done wrong is told while it is there, and does not count against the next queue.
-        context.gpu().poll_interrupts();
+        context.gpu().ih.settle();
         let destroyed = queue.destroy();
-        context.gpu().poll_interrupts();
+        context.gpu().ih.settle();
         self.queues.lock().forget(id, &queue)?;
         destroyed
     }
@@ -241,7 +241,7 @@ impl Process {
             let _ = queue.destroy();
         }
         // Its number may be another process's next.
-        context.gpu().poll_interrupts();
+        context.gpu().ih.settle();
     }
 
     /// Ends the contexts that `which` says. They stay in the list meanwhile; who finds one there can add nothing to

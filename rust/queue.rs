@@ -90,13 +90,6 @@ impl Queues {
         Ok(())
     }
 
-    /// Handles the interrupts that there are, whether or not the CPU was told. Sleeps; called without locks.
-    pub(crate) fn poll_interrupts(&self) {
-        if let Some(dispatch) = self.interrupts.as_ref() {
-            self.ih.drain(&self.gmc, &**dispatch);
-        }
-    }
-
     /// Runs `stop`, which takes a queue of the process `pasid` off the hardware that hung, as `cause` says: the process
     /// is told, and who watches the GPU. Itself allocates nothing and waits for nothing.
     fn queue_hung(&self, pasid: u16, cause: &CStr, stop: impl FnOnce()) {

@@ -37,7 +37,7 @@ impl WorkItem for Look {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        this.gpu.poll_interrupts();
+        this.gpu.ih.kick();
         this.later();
     }
 }

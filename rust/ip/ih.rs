@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The interrupt handler (OSSSYS 4.4): a ring in system memory that the hardware fills with entries, drained
-//! by a threaded interrupt handler or on demand.
+//! The interrupt handler (OSSSYS 4.4): a ring in system memory that the hardware fills with entries.
+//!
+//! The interrupt's thread handles so many as take a moment, and leaves the rest of a flood to a work item, which the
+//! scheduler can have wait. Who thinks that an interrupt was lost has the work item look, and nobody else handles
+//! entries: they are everybody's, and a waiter may be of any rank.
 
 use kernel::device::{Bound, Device};
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
 use kernel::sync::{new_mutex, Arc, Mutex};
+use kernel::time::Delta;
+use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 
 use hw::bits::{hi, lo};
 use hw::doorbell::{SliceIndex, Slot};
@@ -20,7 +25,7 @@ use crate::kern::barrier;
 use crate::kern::dma_words::DmaWords;
 use crate::kern::doorbell_map::DoorbellMap;
 use crate::kern::mmio::Mmio;
-use crate::kern::trace;
+use crate::kern::{trace, workqueue};
 use crate::regs::osssys::{
     self as regs, ih_chicken, ih_doorbell_rptr, ih_rb_base_hi, ih_rb_cntl as cntl, ih_rb_wptr,
     ih_rb_wptr_addr_hi,
@@ -33,14 +38,21 @@ const ORDER: u32 = 16;
 const DWORDS: usize = 1 << ORDER;
 /// The ring's bytes.
 const BYTES: u32 = 4 << ORDER;
-/// Entries that one drain handles at most: two rings full, so that a flood does not hold it for ever. The
-/// device interrupts again for the rest.
-const MOST: u32 = 2 * BYTES / ENTRY_BYTES;
+/// Entries that the interrupt's thread handles at a time: it runs before all else.
+const BUDGET: u32 = 256;
+/// Entries between two times that the hardware is told the read pointer, and that the sink is.
+const BATCH: u32 = 64;
+/// Entries that the work item handles at a time.
+const SHARE: u32 = 2048;
+/// How long somebody waits at most for the entries that there are, and between two looks.
+const SETTLE_TIMEOUT: Delta = Delta::from_millis(1000);
+const SETTLE_POLL: Delta = Delta::from_micros(200);
 /// MC_SPACE: bus addresses.
 const SPACE_BUS: u32 = 1;
 
 /// Who is told what the entries announce. Called by a thread that may sleep, one entry at a time in the
-/// ring's order; fences depend on it, so nothing in it waits for memory.
+/// ring's order; fences depend on it, so nothing in it waits for memory. What an entry costs must not depend on how much
+/// processes have made.
 pub(crate) trait InterruptSink: Send + Sync {
     /// A TRAP packet with `context` was reached. `vmid` 0 is the engine's kernel ring.
     fn sdma_trap(&self, engine: u8, vmid: u8, pasid: u16, context: u32);
@@ -54,6 +66,8 @@ pub(crate) trait InterruptSink: Send + Sync {
     fn shader_message(&self, message: &ShaderMessage);
     /// An access could not be translated. `status` is what the hub has latched, if it was the first.
     fn vm_fault(&self, fault: &VmFault, status: Option<FaultStatus>);
+    /// So much for now: what many entries may have asked for is done once.
+    fn flush(&self);
 }
 
 /// The block with its ring.
@@ -65,9 +79,30 @@ pub(crate) struct Ih {
     overflows: Atomic<u64>,
     /// The ring, and behind it the dword of the write pointer.
     ring: DmaWords,
-    /// The read pointer, bytes. Held while entries are handled: they keep their order.
+    /// Bytes of entries that were handled, or lost; the read pointer, as a count that never wraps. Changed by the
+    /// holder of `sink`.
+    handled: Atomic<u64>,
+    /// Somebody wants the ring looked at who did not get `sink`.
+    wanted: Atomic<bool>,
+    /// Who takes entries, between [`Ih::listen`] and [`Ih::stop`]. Held while they are handled, so that they keep their order;
+    /// then only tried: who holds it looks again.
     #[pin]
-    rptr: Mutex<u32>,
+    sink: Mutex<Option<Arc<dyn InterruptSink>>>,
+    #[pin]
+    work: DelayedWork<Self>,
+    gmc: Arc<Gmc>,
+}
+
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Ih { self.work }
+}
+
+impl WorkItem for Ih {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.drain(SHARE, false);
+    }
 }
 
 impl Ih {
@@ -77,9 +112,11 @@ impl Ih {
         mmio: &Arc<Mmio>,
         ips: &'static [Ip],
         doorbells: &Arc<DoorbellMap>,
+        gmc: &Arc<Gmc>,
     ) -> Result<Arc<Self>> {
         let regs = Window::new(mmio, ips, Block::Osssys, 0)?;
         let doorbells = doorbells.clone();
+        let gmc = gmc.clone();
         let ring = DmaWords::new(dev, DWORDS + 1)?;
         Arc::pin_init(
             pin_init!(Self {
@@ -87,17 +124,26 @@ impl Ih {
                 doorbells,
                 overflows: Atomic::new(0),
                 ring,
-                rptr <- new_mutex!(0),
+                handled: Atomic::new(0),
+                wanted: Atomic::new(false),
+                sink <- new_mutex!(None, "Ih::sink"),
+                work <- new_delayed_work!("Ih::work"),
+                gmc,
             }),
             GFP_KERNEL,
         )
     }
 
+    /// Has `sink` take the entries, until the ring is stopped.
+    pub(crate) fn listen(&self, sink: Arc<dyn InterruptSink>) {
+        let before = self.sink.lock().replace(sink);
+        drop(before);
+    }
+
     /// Starts the ring. Bus mastering is on.
     pub(crate) fn start(&self) {
-        self.stop();
-        let mut rptr = self.rptr.lock();
-        *rptr = 0;
+        self.halt();
+        self.handled.store(0, Relaxed);
         let r = &self.regs;
         let base = self.ring.address();
         r.write(regs::IH_RB_BASE, lo(base >> 8));
@@ -136,8 +182,15 @@ impl Ih {
         self.overflows.load(Relaxed)
     }
 
-    /// Stops the ring: no entry and no interrupt after it.
-    pub(crate) fn stop(&self) {
+    /// Stops the ring: no entry and no interrupt after it, and nobody handles any. Sleeps.
+    pub(crate) fn stop(self: &Arc<Self>) {
+        self.halt();
+        let sink = self.sink.lock().take();
+        workqueue::cancel(self);
+        drop(sink);
+    }
+
+    fn halt(&self) {
         self.regs.update(
             regs::IH_RB_CNTL,
             &[(cntl::RB_ENABLE, 0), (cntl::ENABLE_INTR, 0)],
@@ -156,35 +209,108 @@ impl Ih {
         }
     }
 
-    /// Handles what is in the ring, in its order. Sleeps: takes the ring's lock and what the sink takes, so it
-    /// is called without locks.
-    pub(crate) fn drain(&self, gmc: &Gmc, sink: &dyn InterruptSink) {
-        let mut rptr = self.rptr.lock();
-        let mut handled = 0;
-        while handled < MOST {
-            let wptr = self.write_pointer(&mut rptr);
-            if *rptr == wptr {
+    /// The interrupt: handles what is in the ring, in its order, or has that be done. Sleeps; called without locks.
+    pub(crate) fn interrupt(self: &Arc<Self>) {
+        // That of entries that were handled meanwhile, maybe: the hardware sends none until it is told the read pointer.
+        self.drain(BUDGET, true);
+    }
+
+    /// Handles what is in the ring, `most` entries if there are so many; the work item does the rest. The hardware is told the
+    /// read pointer even if there are none if it `waits` for that.
+    fn drain(self: &Arc<Self>, most: u32, waits: bool) {
+        let mut count = 0;
+        loop {
+            self.wanted.xchg(true, Full);
+            let Some(sink) = self.sink.try_lock() else {
+                // Who holds it sees `wanted` when it is through.
+                return;
+            };
+            self.wanted.xchg(false, Full);
+            if let Some(sink) = &*sink {
+                count += self.handle(&**sink, most - count);
+            }
+            if waits && count == 0 {
+                self.tell_rptr();
+            }
+            drop(sink);
+            if count >= most {
+                self.kick();
+                return;
+            }
+            if !self.wanted.xchg(false, Full) {
+                return;
+            }
+        }
+    }
+
+    /// Has the work item look at the ring. Any context.
+    pub(crate) fn kick(self: &Arc<Self>) {
+        workqueue::run_in(workqueue::highpri(), self.clone(), 0);
+    }
+
+    /// Has the ring be looked at if there is something in it: the interrupt may be lost. Any context.
+    pub(crate) fn poll(self: &Arc<Self>) {
+        if self.last() != self.handled.load(Acquire) {
+            self.kick();
+        }
+    }
+
+    /// Waits until the entries that are there by now are handled, a second at most. Sleeps; called without locks.
+    pub(crate) fn settle(self: &Arc<Self>) {
+        let last = self.last();
+        if self.handled.load(Acquire) >= last {
+            return;
+        }
+        self.kick();
+        // What is late by more counts for nothing.
+        let _ = kernel::io::poll::read_poll_timeout(
+            || Ok(self.handled.load(Acquire)),
+            |&handled| handled >= last || !self.regs.is_present(),
+            SETTLE_POLL,
+            SETTLE_TIMEOUT,
+        );
+    }
+
+    /// What `handled` will be after the entries that are there, as far as memory tells.
+    fn last(&self) -> u64 {
+        let handled = self.handled.load(Acquire);
+        let ahead = offset(self.ring.read(DWORDS)).wrapping_sub(rptr(handled)) % BYTES;
+        handled + u64::from(ahead)
+    }
+
+    /// Handles entries, `most` if there are so many: how many. The caller holds `sink`.
+    fn handle(&self, sink: &dyn InterruptSink, most: u32) -> u32 {
+        let mut count = 0;
+        while count < most {
+            let wptr = self.write_pointer();
+            let mut handled = self.handled.load(Relaxed);
+            if rptr(handled) == wptr {
                 break;
             }
             // Entries are read after the pointer that says that they are there.
             barrier::rmb();
-            while *rptr != wptr {
-                let entry = named(self.entry(*rptr), gmc);
-                *rptr = advance(*rptr);
-                handled += 1;
-                dispatch(&entry, gmc, sink);
+            let batch = count + BATCH;
+            while rptr(handled) != wptr && count < most && count < batch {
+                let entry = named(self.entry(rptr(handled)), &self.gmc);
+                dispatch(&entry, &self.gmc, sink);
+                handled += u64::from(ENTRY_BYTES);
+                count += 1;
             }
-            self.doorbells.ring32(doorbell().byte() as u32, *rptr);
+            sink.flush();
+            self.handled.store(handled, Release);
+            self.tell_rptr();
         }
-        if handled == 0 {
-            // The interrupt of entries that a poll has taken, or one that was lost: the hardware sends none
-            // until it is told the read pointer.
-            self.doorbells.ring32(doorbell().byte() as u32, *rptr);
-        }
+        count
     }
 
-    /// The write pointer, bytes. After an overflow the oldest entry that is left is the one after it.
-    fn write_pointer(&self, rptr: &mut u32) -> u32 {
+    fn tell_rptr(&self) {
+        let rptr = rptr(self.handled.load(Relaxed));
+        self.doorbells.ring32(doorbell().byte() as u32, rptr);
+    }
+
+    /// The write pointer, bytes. After an overflow the oldest entry that is left is the one after it. The caller holds
+    /// `sink`.
+    fn write_pointer(&self) -> u32 {
         let value = self.ring.read(DWORDS);
         if !ih_rb_wptr::RB_OVERFLOW.is_set(value) {
             return offset(value);
@@ -194,7 +320,9 @@ impl Ih {
         let wptr = offset(value);
         if ih_rb_wptr::RB_OVERFLOW.is_set(value) && self.regs.is_present() {
             self.overflows.add(1, Relaxed);
-            *rptr = advance(wptr);
+            let handled = self.handled.load(Relaxed);
+            let lost = (wptr + ENTRY_BYTES).wrapping_sub(rptr(handled)) % BYTES;
+            self.handled.store(handled + u64::from(lost), Release);
             self.set_control(crate::regs::with(
                 self.regs.read(regs::IH_RB_CNTL),
                 cntl::WPTR_OVERFLOW_CLEAR,
@@ -223,9 +351,9 @@ const fn offset(value: u32) -> u32 {
     bytes - bytes % ENTRY_BYTES
 }
 
-/// The offset of the entry after the one at `at`.
-const fn advance(at: u32) -> u32 {
-    (at + ENTRY_BYTES) % BYTES
+/// The read pointer when `handled` bytes were handled.
+const fn rptr(handled: u64) -> u32 {
+    (handled % BYTES as u64) as u32
 }
 
 /// The entry with its process. Where the driver gives the VMIDs away, gfx9 is known to leave PAS_ID 0, whatever the IH's

@@ -59,9 +59,14 @@ impl ByPasid {
 }
 
 impl ProcessSink for ByPasid {
-    fn signal(&self, pasid: u16, context: u32, bits: u32) {
+    fn signal(&self, pasid: u16, context: u32, bits: u32) -> bool {
+        let known = self.get(pasid);
+        known.is_none_or(|known| known.events.signal(context, bits))
+    }
+
+    fn look(&self, pasid: u16) {
         if let Some(known) = self.get(pasid) {
-            known.events.signal(context, bits);
+            known.events.look();
         }
     }
 

@@ -29,6 +29,8 @@ pub(crate) use waiting::Item;
 pub(crate) const SLOTS: usize = uapi::KFD_SIGNAL_EVENT_LIMIT as usize;
 /// Slots that are used before the process maps the driver's page: what the first clients mapped.
 const UNMAPPED_SLOTS: usize = 256;
+/// Slots that are looked at before the lock is given to others.
+const SLOTS_AT_ONCE: usize = 256;
 /// Number of the first event without a slot.
 const FIRST_OTHER: u32 = 0x4000_0000;
 /// Events without a slot.
@@ -213,13 +215,23 @@ impl Events {
         Ok(())
     }
 
-    /// An interrupt of the process came, whose context has `bits` valid bits: sets the event that it names, or all
-    /// whose slots the GPU has written to. Allocates nothing, waits for nothing.
-    pub(crate) fn signal(&self, context: u32, bits: u32) {
+    /// An interrupt of the process came, whose context has `bits` valid bits: sets the event that it names; false if it names
+    /// none, and any may be meant. Allocates nothing, waits for nothing.
+    pub(crate) fn signal(&self, context: u32, bits: u32) -> bool {
         let mut state = self.state.lock();
-        match state.named(context, bits) {
-            Some(slot) => state.set_slot(slot),
-            None => state.set_signaled(),
+        let slot = state.named(context, bits);
+        if let Some(slot) = slot {
+            state.set_slot(slot);
+        }
+        slot.is_some()
+    }
+
+    /// Sets every event whose slot the GPU has written to. Allocates nothing, waits for nothing.
+    pub(crate) fn look(&self) {
+        let mut at = 0;
+        // The lock is not held over the slots of all.
+        while let Some(next) = self.state.lock().set_signaled(at, SLOTS_AT_ONCE) {
+            at = next;
         }
     }
 
@@ -310,14 +322,16 @@ impl State {
         }
     }
 
-    /// Sets every event whose slot the GPU has written to.
-    fn set_signaled(&mut self) {
-        let mut at = 0;
-        while let Some(slot) = self.signals.next(at) {
+    /// Sets the events whose slots the GPU has written to, of `most` that there are from slot `at` on; where to go on, if
+    /// there are more.
+    fn set_signaled(&mut self, mut at: usize, most: usize) -> Option<usize> {
+        for _ in 0..most {
+            let slot = self.signals.next(at)?;
             if self.is_signaled(slot) {
                 self.set_slot(slot);
             }
             at = slot + 1;
         }
+        Some(at)
     }
 }

@@ -16,13 +16,16 @@ use hw::topology::gpu_id::GpuId;
 use kernel::device::Device;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
-use kernel::sync::Arc;
+use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 /// Who is told what interrupts mean for processes, which it knows by PASID; an unknown one has ended. Called by the
 /// interrupt thread and by who finds a queue hanging: allocates nothing and waits for nothing.
 pub(crate) trait ProcessSink: Send + Sync {
-    /// A queue of the process asked for an interrupt, with a context of which `bits` bits are valid.
-    fn signal(&self, pasid: u16, context: u32, bits: u32);
+    /// A queue of the process asked for an interrupt, with a context of which `bits` bits are valid: whether that tells
+    /// which event is meant. If not, [`ProcessSink::look`] is called.
+    fn signal(&self, pasid: u16, context: u32, bits: u32) -> bool;
+    /// Queues of the process asked for interrupts: any of its events may be meant.
+    fn look(&self, pasid: u16);
     /// An access of the process, which it gives, could not be translated.
     fn fault(&self, gpu: GpuId, pasid: u16, fault: &VmFault) -> Option<Who>;
     /// A queue of the process was stopped: it hung, or asked for something that is refused.
@@ -43,6 +46,7 @@ pub(super) const END_OF_JOB: u32 = 0x0eed_0f0b;
 const KERNEL_VMID: u8 = 0;
 
 /// Takes interrupts to the queues and rings of a GPU.
+#[pin_data]
 pub(crate) struct Dispatch {
     slots: Arc<Slots>,
     compute: Arc<dyn Scheduler>,
@@ -51,21 +55,93 @@ pub(crate) struct Dispatch {
     smi: Arc<Smi>,
     id: GpuId,
     dev: ARef<Device>,
+    #[pin]
+    batch: SpinLock<Batch>,
+}
+
+/// What entries since the last [`InterruptSink::flush`] have asked for. All of them were in the ring before the first of them
+/// was handled, so that what was done once for the first need not be done before the flush for another that is the same.
+#[derive(Default)]
+struct Batch {
+    /// Engines whose kernel ring was looked at, and whose queues were; a bit each.
+    rings: Engines,
+    queues: Engines,
+    /// Processes any of whose events may be meant.
+    look: FewPasids,
+    /// Processes all of whose queues were stopped.
+    stopped: FewPasids,
+}
+
+/// Engines that have sent TRAPs, a bit each.
+#[derive(Default)]
+struct Engines {
+    once: u8,
+    again: u8,
+}
+
+impl Engines {
+    /// Whether it is the first TRAP of `engine`.
+    fn is_first(&mut self, engine: u8) -> bool {
+        let bit = 1 << (engine % u8::BITS as u8);
+        let first = self.once & bit == 0;
+        self.once |= bit;
+        if !first {
+            self.again |= bit;
+        }
+        first
+    }
+
+    /// Those that have sent more than one.
+    fn again(&self) -> impl Iterator<Item = u8> {
+        let again = self.again;
+        (0..u8::BITS as u8).filter(move |engine| again >> engine & 1 != 0)
+    }
+}
+
+/// A few PASIDs; 0 is none.
+#[derive(Default)]
+struct FewPasids([u16; 8]);
+
+impl FewPasids {
+    fn has(&self, pasid: u16) -> bool {
+        pasid != 0 && self.0.contains(&pasid)
+    }
+
+    /// Adds `pasid`; whether it is there now.
+    fn add(&mut self, pasid: u16) -> bool {
+        let place = self
+            .0
+            .iter_mut()
+            .find(|place| **place == pasid || **place == 0);
+        place.map(|place| *place = pasid).is_some()
+    }
 }
 
 impl Dispatch {
     /// For the interrupts of `gpu`, which it does not hold; `processes` are told theirs. ENOMEM.
     pub(crate) fn new(gpu: &Queues, processes: Arc<dyn ProcessSink>) -> Result<Arc<Self>> {
-        let dispatch = Self {
-            slots: gpu.slots.clone(),
-            compute: gpu.compute.clone(),
-            rings: gpu.rings.clone(),
-            processes,
-            smi: gpu.smi.clone(),
-            id: gpu.id,
-            dev: gpu.dev.clone(),
-        };
-        Ok(Arc::new(dispatch, GFP_KERNEL)?)
+        Arc::pin_init(
+            pin_init!(Self {
+                slots: gpu.slots.clone(),
+                compute: gpu.compute.clone(),
+                rings: gpu.rings.clone(),
+                processes,
+                smi: gpu.smi.clone(),
+                id: gpu.id,
+                dev: gpu.dev.clone(),
+                batch <- new_spinlock!(Batch::default(), "Dispatch::batch"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// A queue of the process asked for an interrupt.
+    fn signal(&self, pasid: u16, context: u32, bits: u32) {
+        let named = self.processes.signal(pasid, context, bits);
+        // To look at all slots for each would cost too much.
+        if !named && !self.batch.lock().look.add(pasid) {
+            self.processes.look(pasid);
+        }
     }
 
     /// A queue of the process `pasid` was stopped: it hung, or asked for something that is refused. Allocates
@@ -83,27 +159,43 @@ fn pid(owner: Option<Owner>) -> i32 {
 impl InterruptSink for Dispatch {
     fn sdma_trap(&self, engine: u8, vmid: u8, pasid: u16, context: u32) {
         if vmid == KERNEL_VMID {
-            self.rings.check(engine);
+            if self.batch.lock().rings.is_first(engine) {
+                self.rings.check(engine);
+            }
             return;
         }
-        self.slots.check(engine);
-        if context != END_OF_JOB {
-            self.processes.signal(pasid, context, SDMA_CONTEXT_BITS);
+        if self.batch.lock().queues.is_first(engine) {
+            self.slots.check(engine);
         }
+        if context != END_OF_JOB {
+            self.signal(pasid, context, SDMA_CONTEXT_BITS);
+        }
+    }
+
+    fn flush(&self) {
+        let batch = core::mem::take(&mut *self.batch.lock());
+        batch
+            .rings
+            .again()
+            .for_each(|engine| self.rings.check(engine));
+        batch
+            .queues
+            .again()
+            .for_each(|engine| self.slots.check(engine));
+        let pasids = batch.look.0.into_iter().filter(|&pasid| pasid != 0);
+        pasids.for_each(|pasid| self.processes.look(pasid));
     }
 
     fn cp_eop(&self, eop: &CpEop) {
         // Firmware sends context 0 for nothing; what is meant names its event.
         if eop.vmid != KERNEL_VMID && eop.context != 0 {
-            self.processes
-                .signal(eop.pasid, eop.context, CP_CONTEXT_BITS);
+            self.signal(eop.pasid, eop.context, CP_CONTEXT_BITS);
         }
     }
 
     fn shader_message(&self, message: &ShaderMessage) {
         if message.vmid != KERNEL_VMID {
-            self.processes
-                .signal(message.pasid, message.data, SHADER_CONTEXT_BITS);
+            self.signal(message.pasid, message.data, SHADER_CONTEXT_BITS);
         }
     }
 
@@ -152,9 +244,16 @@ impl InterruptSink for Dispatch {
     }
 
     fn vm_fault(&self, fault: &VmFault, status: Option<FaultStatus>) {
+        if fault.vmid != KERNEL_VMID && self.batch.lock().stopped.has(fault.pasid) {
+            // Of queues that have just been stopped: no news. To stop them again would be to look at everybody's.
+            let raw = status.map_or(0, |status| status.encode());
+            trace::vm_fault(fault.pasid.into(), 0, fault.address(), raw);
+            return;
+        }
         let owner = if fault.vmid == KERNEL_VMID {
             None
         } else {
+            self.batch.lock().stopped.add(fault.pasid);
             // All queues of the process, as amdkfd does. By PASID: its VMID may be another's by now, and it may have two.
             let compute = self
                 .compute

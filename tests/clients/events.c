@@ -14,6 +14,7 @@
 #include "common/model.h"
 #include "common/queue.h"
 #include "common/tap.h"
+#include "common/trace.h"
 
 #define RING_SIZE	(16u << 10)
 #define BYTES		4096u
@@ -87,6 +88,12 @@ static void many_events(const struct gpu *gpu, struct queue *queue,
 	tap_ok(ok, "they can be destroyed");
 }
 
+/* Interrupts that threads of this program have handled: they are everybody's, and not for a waiter of whatever rank. */
+static unsigned int handled_here(void)
+{
+	return trace_count("rkfd_interrupt", " events-");
+}
+
 /* The device's message to the CPU is lost; what it wrote to memory is not. */
 static void lost_interrupts(struct queue *queue, struct buffer *dst,
 			    struct buffer *src, HsaEvent *event)
@@ -98,10 +105,16 @@ static void lost_interrupts(struct queue *queue, struct buffer *dst,
 		tap_skip("lost interrupts", "no model that could lose them");
 		return;
 	}
+	if (!trace_open("rkfd-events") || !trace_enable("rkfd/rkfd_interrupt"))
+		die("no trace events");
 	for (i = 0; i < LOST; i++)
 		ok &= model_command("drop-interrupt 1") &&
 		      copies(queue, dst, src, event, 1, LOST_MS);
 	tap_ok(ok, "a wait ends though the interrupt is lost, %u times", LOST);
+	tap_ok(trace_wait("rkfd_interrupt", NULL, LOST, LOST_MS) && !handled_here(),
+	       "none of these is handled by who waits for it");
+	trace_print("# ", " events-", 1);
+	trace_close();
 	tap_ok(copies(queue, dst, src, event, MANY, timeout_ms()),
 	       "after that, interrupts come");
 }
