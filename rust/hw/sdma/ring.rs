@@ -57,7 +57,8 @@ impl RingSize {
     /// Log2 of the dwords: the RB_SIZE field.
     #[inline]
     pub const fn order(self) -> u32 {
-        self.dwords().ilog2()
+        // A power of two; `ilog2` has a panic that objtool does not know.
+        self.dwords().trailing_zeros()
     }
 
     /// The dword of the ring that byte count `position` falls on.
