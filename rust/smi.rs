@@ -15,6 +15,8 @@ use crate::kern::uapi::smi_event;
 
 /// Bytes of the longest line: `KFD_SMI_EVENT_MSG_SIZE`.
 const LINE: usize = 96;
+/// Files of one process that watch a GPU at a time: each costs whoever causes an event.
+const MOST: usize = 64;
 /// Bytes that wait to be read from one file; what does not fit is lost.
 const BACKLOG: usize = 8192;
 
@@ -99,7 +101,7 @@ pub(crate) struct Smi {
     /// Times that something was taken off because it hung.
     resets: Atomic<u32>,
     #[pin]
-    watchers: SpinLock<KVec<Arc<Watcher>>>,
+    watchers: SpinLock<KVVec<Arc<Watcher>>>,
 }
 
 impl Smi {
@@ -109,29 +111,39 @@ impl Smi {
             pin_init!(Self {
                 gpu,
                 resets: Atomic::new(0),
-                watchers <- kernel::new_spinlock!(KVec::new(), "Smi::watchers"),
+                watchers <- kernel::new_spinlock!(KVVec::new(), "Smi::watchers"),
             }),
             GFP_KERNEL,
         )
     }
 
-    /// Lets `watcher` hear of the GPU until [`Smi::leave`]. ENOMEM.
+    /// Lets `watcher` hear of the GPU until [`Smi::leave`]. ENOMEM; EMFILE when its process has [`MOST`] here already.
     pub(crate) fn join(&self, watcher: &Arc<Watcher>) -> Result {
+        let mut room = KVVec::new();
         loop {
-            let count = self.watchers.lock().len();
-            // Room for it is made without the lock; others may come meanwhile.
-            let mut room = KVec::with_capacity(count + 1, GFP_KERNEL)?;
             let mut watchers = self.watchers.lock();
-            if watchers.len() >= room.capacity() {
+            let its = watchers.iter().filter(|other| other.pid == watcher.pid);
+            if its.count() >= MOST {
+                return Err(EMFILE);
+            }
+            let count = watchers.len();
+            if count < watchers.capacity() {
+                return watchers
+                    .push_within_capacity(watcher.clone())
+                    .map_err(|_| ENOMEM);
+            }
+            if room.capacity() > count {
+                core::mem::swap(&mut *watchers, &mut room);
+                for other in room.drain_all() {
+                    let _ = watchers.push_within_capacity(other);
+                }
+                drop(watchers);
                 continue;
             }
-            core::mem::swap(&mut *watchers, &mut room);
-            for other in room.drain_all() {
-                let _ = watchers.push_within_capacity(other);
-            }
-            let pushed = watchers.push_within_capacity(watcher.clone());
             drop(watchers);
-            return pushed.map_err(|_| ENOMEM);
+            // Room is made without the lock; others may come meanwhile.
+            let gfp = GFP_KERNEL | __GFP_NOWARN;
+            room = KVVec::with_capacity(count.saturating_mul(2).max(8), gfp)?;
         }
     }
 

@@ -252,6 +252,24 @@ TEST_F(smi, backlog)
 	close(other);
 }
 
+/* Each costs whoever causes an event: so many a process, and no more. */
+TEST_F(smi, limit)
+{
+	int fd[128];
+	unsigned int i, n;
+
+	for (n = 0; n < ARRAY_SIZE(fd) && smi_open(&self->dev, &fd[n]) == 0; n++)
+		;
+	/* One is the fixture's. */
+	EXPECT_EQ(63, n);
+	if (n < ARRAY_SIZE(fd))
+		EXPECT_EQ(EMFILE, smi_open(&self->dev, &fd[n]));
+	for (i = 0; i < n; i++)
+		close(fd[i]);
+	ASSERT_EQ(0, smi_open(&self->dev, &fd[0]));
+	close(fd[0]);
+}
+
 TEST_F(smi, bad_input)
 {
 	struct kfd_ioctl_smi_events_args args = { .gpuid = self->dev.gpu_id ^ 1 };

@@ -77,11 +77,14 @@ pub(crate) struct MemoryFault {
     pub(crate) no_execute: bool,
 }
 
-/// A waiter in an event's list.
+/// A waiter in an event's list, in which it is once, however often it names the event: unless the event was set while
+/// the wait began.
 struct Listed {
     waiter: Arc<Waiter>,
-    /// Which of the waiter's events this is to it.
+    /// Which of the waiter's events this is to it, the first if it is several.
     index: usize,
+    /// How many it is.
+    count: usize,
     activated: bool,
 }
 
@@ -120,7 +123,7 @@ impl Event {
         let mut taken = false;
         for listed in self.waiters.iter_mut().filter(|listed| !listed.activated) {
             listed.activated = true;
-            listed.waiter.activate();
+            listed.waiter.activate(listed.count);
             taken = true;
         }
         self.signaled = !(self.auto_reset && taken);
@@ -156,26 +159,34 @@ impl Event {
     }
 
     /// Begins a wait: whether `waiter` need not wait for it, which has seen age `last_age` (0 if it does not know).
-    /// Otherwise it is listed, as its event `index`. ENOMEM without room.
+    /// Otherwise it is listed as its event `index`, or has been for the same event; as which is returned. Only the waiter that
+    /// was listed last may be listed again. ENOMEM without room.
     pub(super) fn begin(
         &mut self,
         waiter: &Arc<Waiter>,
         index: usize,
         last_age: u64,
-    ) -> Result<bool> {
+    ) -> Result<Option<usize>> {
         let missed = self.kind == Kind::Signal && last_age != 0 && last_age != self.age;
-        if !self.signaled && !missed {
-            let listed = Listed {
-                waiter: waiter.clone(),
-                index,
-                activated: false,
-            };
-            let pushed = self.waiters.push_within_capacity(listed);
-            return pushed.map(|()| false).map_err(|_| ENOMEM);
+        if self.signaled || missed {
+            self.signaled = self.signaled && !self.auto_reset;
+            waiter.activate(1);
+            return Ok(None);
         }
-        self.signaled = self.signaled && !self.auto_reset;
-        waiter.activate();
-        Ok(true)
+        if let Some(last) = self.waiters.last_mut() {
+            if Arc::ptr_eq(&last.waiter, waiter) && !last.activated {
+                last.count += 1;
+                return Ok(Some(last.index));
+            }
+        }
+        let listed = Listed {
+            waiter: waiter.clone(),
+            index,
+            count: 1,
+            activated: false,
+        };
+        let pushed = self.waiters.push_within_capacity(listed);
+        pushed.map(|()| Some(index)).map_err(|_| ENOMEM)
     }
 
     /// Ends the wait of `waiter` for it: tells `ended` which of the waiter's events it was, each time that it was

@@ -31,15 +31,12 @@ impl Waiter {
         )
     }
 
-    /// One of its events came.
-    pub(super) fn activate(&self) {
-        match self.missing.load(Relaxed) {
-            0 => {}
-            1 => {
-                self.missing.store(0, Relaxed);
-                self.wake.notify_all();
-            }
-            more => self.missing.store(more - 1, Relaxed),
+    /// One of its events came, which it names `count` times.
+    pub(super) fn activate(&self, count: usize) {
+        let missing = self.missing.load(Relaxed);
+        self.missing.store(missing.saturating_sub(count), Relaxed);
+        if missing != 0 && missing <= count {
+            self.wake.notify_all();
         }
     }
 

@@ -19,8 +19,8 @@ pub(crate) struct Item {
     /// The age that the caller has seen; 0 if it does not know of ages.
     last_age: u64,
     activated: bool,
-    /// The waiter is in the event's list for it.
-    listed: bool,
+    /// The waiter is in the event's list for it: as which of its events, of those that name the same one.
+    listed: Option<usize>,
     told: Told,
 }
 
@@ -31,7 +31,7 @@ impl Item {
             id,
             last_age,
             activated: false,
-            listed: false,
+            listed: None,
             told: Told::Nothing,
         }
     }
@@ -89,8 +89,8 @@ impl Events {
                 state = self.state.lock();
             }
             let event = state.get_mut(item.id).ok_or(EINVAL)?;
-            item.activated = event.begin(waiter, index, item.last_age)?;
-            item.listed = !item.activated;
+            item.listed = event.begin(waiter, index, item.last_age)?;
+            item.activated = item.listed.is_none();
         }
         Ok(())
     }
@@ -140,14 +140,21 @@ impl Events {
             let Some(event) = items.get(at).and_then(|item| state.get_mut(item.id)) else {
                 continue;
             };
-            if items.get(at).is_some_and(|item| item.listed) {
-                // All that the list has of the waiter, which may name the event often.
-                event.finish(waiter, |index, activated| {
+            match items.get(at).and_then(|item| item.listed) {
+                // All that the list has of the waiter.
+                Some(first) if first == at => event.finish(waiter, |index, activated| {
                     if let Some(item) = items.get_mut(index) {
-                        item.listed = false;
                         item.activated |= activated;
                     }
-                });
+                }),
+                // One before it, which was looked at by now.
+                Some(first) => {
+                    let activated = items.get(first).is_some_and(|item| item.activated);
+                    if let Some(item) = items.get_mut(at) {
+                        item.activated |= activated;
+                    }
+                }
+                None => {}
             }
             let Some(item) = items.get_mut(at).filter(|item| item.activated) else {
                 continue;
