@@ -141,8 +141,7 @@ impl Process {
         loop {
             let context = self.contexts.lock().list.get(index).cloned();
             let Some(context) = context else { return };
-            let acquired = context.with_memory(|memory| memory.client());
-            if let Ok((id, client)) = acquired {
+            if let Some((id, client)) = context.client() {
                 f(context.gpu(), id, &client);
             }
             index += 1;

@@ -2,6 +2,7 @@
 //! A VM hub: GFXHUB of CP and shaders, MMHUB of SDMA. Both have the same translation registers.
 
 use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
 use kernel::time::Delta;
 
@@ -26,6 +27,10 @@ use crate::regs::{bit, gc, mmhub, Reg, Window};
 const ENGINE: u32 = 17;
 /// How long an invalidation may take.
 const FLUSH_TIMEOUT: Delta = Delta::from_millis(1000);
+/// How long one usually takes: so long nobody else gets the CPU.
+const FLUSH_SPIN: Delta = Delta::from_micros(20);
+/// Between two looks after that.
+const FLUSH_POLL: Delta = Delta::from_micros(50);
 
 /// SYSTEM_ACCESS_MODE: VMID 0's apertures are physical, the rest goes through context 0.
 const ACCESS_BY_APERTURE: u32 = 3;
@@ -84,6 +89,8 @@ pub(crate) struct Hub {
     which: hw::ih::Hub,
     first: Reg,
     regs: Window,
+    /// An invalidation was not acknowledged in time, and none since.
+    silent: Atomic<bool>,
 }
 
 impl Hub {
@@ -97,6 +104,7 @@ impl Hub {
             which,
             first,
             regs: Window::new(mmio, ips, block, 0)?,
+            silent: Atomic::new(false),
         })
     }
 
@@ -302,7 +310,8 @@ impl Hub {
         );
     }
 
-    /// Drops all cached translations of `vmid` and waits for it. Sleeps. ETIMEDOUT after a second.
+    /// Drops all cached translations of `vmid` and waits for it. Sleeps. ETIMEDOUT after a second, and at once as long as the
+    /// hub has not answered since it did not the last time.
     pub(crate) fn invalidate(&self, vmid: Vmid, kind: Flush) -> Result {
         let mask = bit(vmid.get().into());
         self.write(
@@ -315,11 +324,23 @@ impl Hub {
                 | request::INVALIDATE_L2_PDE2.flag(true)
                 | request::INVALIDATE_L1_PTES.flag(true),
         );
+        let done = self
+            .acknowledges(mask, Delta::ZERO, FLUSH_SPIN)
+            .or_else(|error| match self.silent.load(Relaxed) {
+                true => Err(error),
+                false => self.acknowledges(mask, FLUSH_POLL, FLUSH_TIMEOUT),
+            });
+        self.silent.store(done.is_err(), Relaxed);
+        done
+    }
+
+    /// Waits for the acknowledgement of an invalidation for `mask`, a bit a VMID. ETIMEDOUT.
+    fn acknowledges(&self, mask: u32, poll: Delta, timeout: Delta) -> Result {
         kernel::io::poll::read_poll_timeout(
             || Ok(self.read(regs::VM_INVALIDATE_ENG0_ACK.nth(ENGINE, 1))),
             |ack| ack & mask != 0,
-            Delta::ZERO,
-            FLUSH_TIMEOUT,
+            poll,
+            timeout,
         )?;
         Ok(())
     }

@@ -4,12 +4,13 @@
 use hw::va::PAGE_SIZE;
 use kernel::mm::virt::VmaNew;
 use kernel::prelude::*;
-use kernel::sync::{Arc, Mutex};
+use kernel::sync::{Arc, Mutex, SpinLock};
 
 use super::memory::Memory;
 use super::registers::Registers;
 use crate::gpu::Gpu;
 use crate::kern::drm::file::FileRef;
+use crate::mem::account::Client;
 use crate::mem::bo;
 use crate::mem::vm::Vm;
 use crate::queue::doorbell::{Slice, Slices};
@@ -24,6 +25,10 @@ pub(crate) struct Context {
     /// Held while buffers are made and mapped; outside the mmap lock.
     #[pin]
     memory: Mutex<Memory>,
+    /// The number of the acquired render file, and what is counted under it: for who only looks, and need not wait until
+    /// memory was found for a buffer.
+    #[pin]
+    client: SpinLock<Option<(u64, Arc<Client>)>>,
     /// Inside the mmap lock: mmap needs it.
     #[pin]
     doorbells: Mutex<Doorbells>,
@@ -49,6 +54,7 @@ impl Context {
                 pid,
                 pasid,
                 memory <- kernel::new_mutex!(Memory::new(gpu), "Context::memory"),
+                client <- kernel::new_spinlock!(None, "Context::client"),
                 doorbells <- kernel::new_mutex!(Doorbells::None, "Context::doorbells"),
                 registers,
             }),
@@ -81,10 +87,20 @@ impl Context {
             return Err(EINVAL);
         }
         let vm = file.data().vm().clone();
-        self.with_memory(|memory| memory.acquire(file))?;
+        let client = self.with_memory(|memory| {
+            memory.acquire(file)?;
+            memory.client()
+        })?;
+        let before = self.client.lock().replace(client);
+        drop(before);
         vm.client().belongs_to(self.pasid);
         vm.group().belongs_to(self.pid, self.pasid);
         Ok(())
+    }
+
+    /// The number of the acquired render file, and what is counted under it, if there is one and the process not at its end.
+    pub(super) fn client(&self) -> Option<(u64, Arc<Client>)> {
+        self.client.lock().clone()
     }
 
     /// The address space. ENODEV before ACQUIRE_VM.
@@ -124,6 +140,8 @@ impl Context {
     /// Refuses new use; what is there stays until [`Context::release`].
     pub(super) fn close(&self) {
         self.memory.lock().close();
+        let client = self.client.lock().take();
+        drop(client);
     }
 
     /// Gives everything back. The process's queues on this GPU must be gone.

@@ -5,6 +5,7 @@
 //! - `pause N`, `resume N`: SDMA engine N; with `mec` the user queues of the command processor.
 //! - `drop-interrupt [COUNT]`: the next interrupts' MSIs are not sent.
 //! - `omit-pasid on`, `omit-pasid off`: whether interrupt entries lack the PASID, as is known of gfx9 without HWS.
+//! - `hubs silent`, `hubs answer`: neither hub acknowledges invalidations, or both do again.
 //! - `fail-copy [N]`: the next copy, of engine N, is refused.
 //! - `hang-queue [COUNT]`: the next user compute queues that have a packet to execute hang with it.
 //!   `hang-queue waves`: one, of which only the waves hang.
@@ -16,6 +17,7 @@ use std::sync::Arc;
 
 use crate::cp::Hang;
 use crate::gpu::Gpu;
+use crate::hub::HubId;
 use crate::regs::SDMA_ENGINES;
 
 /// Listens at `path`; every client gets a thread.
@@ -82,6 +84,11 @@ pub fn command(gpu: &Gpu, line: &str) -> Result<String, String> {
         }
         ["omit-pasid", "on"] => gpu.ih.omit_pasids(true),
         ["omit-pasid", "off"] => gpu.ih.omit_pasids(false),
+        ["hubs", how @ ("silent" | "answer")] => {
+            for hub in [HubId::Gfx, HubId::Mm] {
+                gpu.hub(hub).set_silent(how == "silent");
+            }
+        }
         ["fail-copy"] => gpu.fail_next_copy(),
         ["fail-copy", n] => engine(n)?.fail_next_copy(),
         _ => return Err(format!("unknown command {line:?}")),

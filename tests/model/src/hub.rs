@@ -3,6 +3,7 @@
 //!
 //! Both have the same registers at a fixed distance; the names used here are GFXHUB's.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::error::{ModelError, Result};
@@ -113,6 +114,8 @@ pub struct Hub {
     spaces: Mutex<[Space; VMIDS]>,
     /// Held shared while a translation is used; an invalidation waits for the users of older ones.
     in_use: RwLock<()>,
+    /// Invalidations are not acknowledged.
+    silent: AtomicBool,
 }
 
 impl Hub {
@@ -122,7 +125,13 @@ impl Hub {
             id,
             spaces: Mutex::default(),
             in_use: RwLock::default(),
+            silent: AtomicBool::new(false),
         }
+    }
+
+    /// Whether invalidations are acknowledged, as a test wants it.
+    pub fn set_silent(&self, silent: bool) {
+        self.silent.store(silent, Ordering::Release);
     }
 
     /// Translations stay usable while this is held. Hold it for short.
@@ -472,7 +481,9 @@ impl Hub {
         if req::CLEAR_PROTECTION_FAULT_STATUS_ADDR.is_set(value) {
             self.clear_fault(regs);
         }
-        regs.or(ack, vmids);
+        if !self.silent.load(Ordering::Acquire) {
+            regs.or(ack, vmids);
+        }
         Ok(())
     }
 }

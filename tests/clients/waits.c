@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Who has nothing to do with a piece of hardware does not wait for it: who looks
+ * at a process while that waits for VRAM, and who comes after it was found that a
+ * hub does not answer. Only with the model, which can stop and be silent.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/model.h"
+#include "common/tap.h"
+#include "kfd.h"
+
+#define ENGINES		5u
+#define RING_SIZE	(16u << 10)
+#define BYTES		(1u << 20)
+/* Short enough that no engine is taken for one that hangs. */
+#define LOOK_MS		3000u
+#define BUFFERS		16u
+/* What a hub may take to answer. */
+#define FLUSH_MS	1000u
+
+static struct kfd_dev dev;
+static atomic_bool allocated, looked;
+static bool ok_alloc, ok_look;
+
+static bool all_engines(const char *verb)
+{
+	char command[32];
+	unsigned int e;
+	bool ok = true;
+
+	for (e = 0; e < ENGINES; e++) {
+		snprintf(command, sizeof(command), "%s %u", verb, e);
+		ok &= model_command(command);
+	}
+	return ok;
+}
+
+static void *allocate(void *arg)
+{
+	struct kfd_bo *bo = arg;
+
+	ok_alloc = kfd_bo_create(&dev, bo, BYTES, KFD_ALLOC_VRAM) == 0;
+	atomic_store(&allocated, true);
+	return NULL;
+}
+
+static void *look(void *arg)
+{
+	char path[64], text[4096];
+	ssize_t n;
+	int fd;
+
+	(void)arg;
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", dev.fd);
+	fd = open(path, O_RDONLY);
+	n = read(fd, text, sizeof(text) - 1);
+	text[n > 0 ? n : 0] = '\0';
+	ok_look = strstr(text, "drm-client-id:") != NULL;
+	close(fd);
+	atomic_store(&looked, true);
+	return NULL;
+}
+
+/* VRAM is cleared by the engines before anybody gets it. */
+static void who_looks(void)
+{
+	pthread_t threads[2];
+	struct kfd_bo bo;
+	uint64_t end;
+	bool before;
+
+	if (!all_engines("pause"))
+		die("the engines do not pause");
+	pthread_create(&threads[0], NULL, allocate, &bo);
+	usleep(300000);
+	tap_ok(!atomic_load(&allocated), "ALLOC waits for engines that stand");
+	pthread_create(&threads[1], NULL, look, NULL);
+	end = kfd_now_ms() + LOOK_MS;
+	while (!atomic_load(&looked) && kfd_now_ms() < end)
+		usleep(10000);
+	before = atomic_load(&looked) && !atomic_load(&allocated);
+	if (!all_engines("resume"))
+		die("the engines do not resume");
+	pthread_join(threads[0], NULL);
+	pthread_join(threads[1], NULL);
+	tap_ok(before && ok_look, "meanwhile fdinfo of /dev/kfd can be read");
+	tap_ok(ok_alloc && !kfd_bo_destroy(&dev, &bo), "and then there is memory");
+}
+
+static void silent_hubs(void)
+{
+	struct kfd_bo bo[BUFFERS];
+	struct kfd_queue queue;
+	unsigned int i, refused = 0;
+	uint64_t since, took;
+	uint32_t *data;
+	bool ok = true;
+
+	for (i = 0; i < BUFFERS; i++)
+		if (kfd_bo_create(&dev, &bo[i], KFD_PAGE, KFD_ALLOC_GTT))
+			die("no memory");
+	/* So that the process has a VMID. */
+	if (kfd_queue_create(&dev, &queue, RING_SIZE) || kfd_queue_finish(&queue, timeout_ms()))
+		die("no queue");
+	if (!model_command("hubs silent"))
+		die("the hubs answer");
+	since = kfd_now_ms();
+	for (i = 0; i < BUFFERS; i++)
+		refused += kfd_unmap(dev.fd, bo[i].handle, dev.gpu_id) != 0;
+	took = kfd_now_ms() - since;
+	if (!model_command("hubs answer"))
+		die("the hubs do not answer");
+	tap_ok(refused == BUFFERS, "%u of %u buffers cannot be unmapped without an answer", refused,
+	       BUFFERS);
+	tap_ok(took < BUFFERS * FLUSH_MS / 2, "which is not waited for each time");
+	tap_note("%llu ms", (unsigned long long)took);
+	for (i = 0; i < BUFFERS; i++)
+		ok &= !kfd_bo_destroy(&dev, &bo[i]);
+	tap_ok(ok, "they can be when there are answers again");
+	data = queue.pointers.cpu;
+	data[512] = 0xc0ffee;
+	tap_ok(!kfd_queue_copy(&queue, (uintptr_t)&data[640], (uintptr_t)&data[512], 4,
+			       timeout_ms()) && data[640] == 0xc0ffee, "copies work");
+	tap_ok(!kfd_queue_destroy(&dev, &queue), "the queue goes");
+}
+
+int main(void)
+{
+	tap_start();
+	if (kfd_open(&dev))
+		die("no device");
+	if (!model_present()) {
+		tap_skip("who waits for whom", "no model that could stop");
+		return tap_end();
+	}
+	who_looks();
+	silent_hubs();
+	return tap_end();
+}
