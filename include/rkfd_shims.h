@@ -59,6 +59,8 @@ void rkfd_vm_flags_set(struct vm_area_struct *vma, vm_flags_t flags);
 void rkfd_vm_flags_clear(struct vm_area_struct *vma, vm_flags_t flags);
 pgprot_t rkfd_pgprot_writecombine(pgprot_t prot);
 pgprot_t rkfd_pgprot_noncached(pgprot_t prot);
+bool rkfd_fault_may_be_left(const struct vm_fault *vmf);
+void rkfd_release_fault_lock(struct vm_fault *vmf);
 
 /* DRM */
 void rkfd_drm_gem_object_get(struct drm_gem_object *obj);

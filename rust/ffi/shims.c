@@ -143,6 +143,18 @@ pgprot_t rkfd_pgprot_noncached(pgprot_t prot)
 	return pgprot_decrypted(pgprot_noncached(prot));
 }
 
+/* Whether the fault may be left with its lock given up, to be made again. */
+bool rkfd_fault_may_be_left(const struct vm_fault *vmf)
+{
+	return fault_flag_allow_retry_first(vmf->flags) &&
+	       !(vmf->flags & FAULT_FLAG_RETRY_NOWAIT);
+}
+
+void rkfd_release_fault_lock(struct vm_fault *vmf)
+{
+	release_fault_lock(vmf);
+}
+
 /* DRM */
 
 void rkfd_drm_gem_object_get(struct drm_gem_object *obj)

@@ -130,6 +130,11 @@ impl Client {
         Ok(Arc::new(client, GFP_KERNEL_ACCOUNT)?)
     }
 
+    /// A number that no other client has meanwhile, and not 0.
+    pub(super) fn number(&self) -> usize {
+        core::ptr::from_ref(self) as usize
+    }
+
     /// The process with PASID `pasid` has it.
     pub(crate) fn belongs_to(&self, pasid: u16) {
         self.pasid.store(pasid.into(), Relaxed);

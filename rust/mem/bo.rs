@@ -261,12 +261,6 @@ impl Buffer {
         }
     }
 
-    /// Whether it is VRAM of `client`'s.
-    pub(super) fn is_placed_for(&self, client: &Arc<Client>) -> bool {
-        self.placement()
-            .is_some_and(|placement| Arc::ptr_eq(placement.client(), client))
-    }
-
     /// Waits until the memory is not on its way. Bounded; sleeps.
     pub(super) fn wait(&self) {
         if let Some(placement) = self.placement() {
@@ -392,6 +386,11 @@ impl DriverObject for Buffer {
         }
     }
 
+    fn is_moving(bo: &Bo) -> bool {
+        bo.placement()
+            .is_some_and(|placement| placement.is_moving())
+    }
+
     fn fault(bo: &Bo, page: usize) -> FaultPage {
         let ram = |pages: &PageList| pages.pfn(page).ok().map(|pfn| FaultPage::Ram { pfn });
         let pfn = match &bo.backing {
@@ -407,6 +406,11 @@ impl DriverObject for Buffer {
             Backing::User(_) | Backing::Imported(_) | Backing::Registers(_) => None,
         };
         pfn.unwrap_or(FaultPage::Sigbus)
+    }
+
+    fn owner(&self) -> usize {
+        self.placement()
+            .map_or(0, |placement| placement.client().number())
     }
 
     fn objects(gpu: &Arc<Memory>) -> &Objects<Self> {

@@ -57,6 +57,9 @@ const STEP_MS: i64 = 20;
 /// How many buffers move together, at most.
 const TOGETHER: usize = 256;
 
+/// Buffers that a step looks at before it asks for the time.
+const LOOKS: usize = 1024;
+
 /// The time that a step may take.
 struct Step(Instant<Monotonic>);
 
@@ -110,15 +113,25 @@ impl Member {
         }
     }
 
-    /// The next buffers that may move from where `from` says, from `next` on: as many as move together, none at the end
-    /// of the list.
-    fn some(&self, next: &mut usize, from: impl Fn(&Place) -> bool) -> Result<KVVec<ARef<Bo>>> {
+    /// The next buffers that may move from where `from` says, from `next` on: as many as move together. Whether there may
+    /// be more after them: so many are looked at in a step.
+    fn some(
+        &self,
+        next: &mut usize,
+        from: impl Fn(&Place) -> bool,
+    ) -> Result<(KVVec<ARef<Bo>>, bool)> {
         let mut found = KVVec::new();
         let mut bytes = 0;
-        // Only its own: imported memory is given back under a lock that is outside the state's.
-        let own = |bo: &Bo| bo.is_placed_for(self.vm.client());
-        while let Some((key, bo)) = self.vm.gpu().bos.at_or_after(*next, own) {
-            let is = |placement: &&Arc<Placement>| placement.may_move() && from(&placement.place());
+        let (bos, owner) = (&self.vm.gpu().bos, self.vm.client().number());
+        for _ in 0..LOOKS {
+            let Some((key, bo)) = bos.next_of(owner, *next) else {
+                return Ok((found, false));
+            };
+            let is = |placement: &&Arc<Placement>| {
+                Arc::ptr_eq(placement.client(), self.vm.client())
+                    && placement.may_move()
+                    && from(&placement.place())
+            };
             if let Some(placement) = bo.placement().filter(is) {
                 bytes += placement.bytes();
                 // For one that is lent others must be asked.
@@ -135,11 +148,11 @@ impl Member {
             }
             *next = key + 1;
         }
-        Ok(found)
+        Ok((found, true))
     }
 
-    /// Moves buffers out until `enough` or the end of the step; the bytes that have become free.
-    fn yield_vram(&mut self, step: &Step, enough: &impl Fn() -> bool) -> Result<u64> {
+    /// Moves buffers out until `enough` or the end of the step: whether VRAM has become free, or there may be more that can.
+    fn yield_vram(&mut self, step: &Step, enough: &impl Fn() -> bool) -> Result<bool> {
         let mut freed = 0;
         // What is left may be before the place where it was last looked.
         let mut again = self.next_out != 0;
@@ -148,9 +161,14 @@ impl Member {
                 break;
             }
             let mut next = self.next_out;
-            let bos = self.some(&mut next, |place| matches!(place, Place::Vram(_)))?;
+            let (bos, more) = self.some(&mut next, |place| matches!(place, Place::Vram(_)))?;
             self.next_out = next;
             if bos.is_empty() {
+                if more && !step.is_over() {
+                    continue;
+                } else if more {
+                    return Ok(true);
+                }
                 self.next_out = 0;
                 if core::mem::replace(&mut again, false) {
                     continue;
@@ -161,7 +179,7 @@ impl Member {
             self.next_home = 0;
             freed += transfer::out(self.vm.gpu(), &self.vm, &bos)?;
         }
-        Ok(freed)
+        Ok(freed != 0)
     }
 
     /// Its queues are halted until all of it is home. What is in system memory is not used there.
@@ -197,9 +215,17 @@ impl Member {
         self.vm.client().recall(false);
         loop {
             let mut next = self.next_home;
-            let bos = self.some(&mut next, |place| matches!(place, Place::System(_)))?;
+            let (bos, more) = self.some(&mut next, |place| matches!(place, Place::System(_)))?;
             if bos.is_empty() {
-                break;
+                if !more {
+                    break;
+                }
+                self.next_home = next;
+                if step.is_over() {
+                    self.took += begun.elapsed().as_millis();
+                    return Ok(false);
+                }
+                continue;
             }
             let mut homes = KVVec::with_capacity(bos.len(), GFP_KERNEL)?;
             for bo in bos {
@@ -272,7 +298,7 @@ impl State {
             let Some(member) = self.members.get_mut(index) else {
                 continue;
             };
-            any |= member.yield_vram(step, &enough)? != 0;
+            any |= member.yield_vram(step, &enough)?;
             if any && (step.is_over() || enough()) {
                 break;
             }
@@ -586,13 +612,13 @@ impl Drop for Membership {
             .position(|member| Arc::ptr_eq(&member.vm, &self.vm));
         let member = place.and_then(|place| state.members.remove(place).ok());
         // Buffers that others still have stay where they are.
-        let own = |bo: &Bo| bo.is_placed_for(self.vm.client());
-        let mut from = 0;
-        while let Some((key, bo)) = self.vm.gpu().bos.at_or_after(from, own) {
+        let (bos, owner) = (&self.vm.gpu().bos, self.vm.client().number());
+        let mut next = 0;
+        while let Some((at, bo)) = bos.next_of(owner, next) {
             if let Some(placement) = bo.placement() {
                 placement.orphan();
             }
-            from = key + 1;
+            next = at + 1;
         }
         drop(state);
         // Lets queues run again: there are none any more.

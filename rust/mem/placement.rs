@@ -202,6 +202,11 @@ impl Placement {
         Some(stay)
     }
 
+    /// Whether it is being moved.
+    pub(super) fn is_moving(&self) -> bool {
+        self.stay.lock().moving
+    }
+
     /// Waits until it is not being moved. Bounded by what the engines may take; sleeps.
     pub(super) fn wait(&self) {
         let mut stay = self.stay.lock();

@@ -64,9 +64,16 @@ pub(crate) trait DriverObject: Send + Sync + Sized + 'static {
     /// for [`DriverObject::fault`].
     fn steady(obj: &Object<Self>) -> Option<Self::Steady<'_>>;
 
+    /// Whether [`DriverObject::steady`] would have to wait now.
+    fn is_moving(obj: &Object<Self>) -> bool;
+
     /// What backs page `page` of the object. Called with the caller's mmap or VMA lock held, so it takes no
     /// lock under which user memory is touched or memory is allocated.
     fn fault(obj: &Object<Self>, page: usize) -> FaultPage;
+
+    /// The number of its owner, which never changes, and by which it is found in the list of the device's objects; 0 if it is
+    /// not to be found by its owner.
+    fn owner(&self) -> usize;
 
     /// The list of the device's objects.
     fn objects(data: &Self::Data) -> &Objects<Self>;
@@ -325,6 +332,16 @@ impl<T: DriverObject> Object<T> {
         // SAFETY: Only mappings of objects of this type have this callback, and they hold a reference.
         let this = unsafe { &*Self::container(obj) };
 
+        // SAFETY: As above.
+        if T::is_moving(this) && unsafe { ffi::rkfd_fault_may_be_left(vmf) } {
+            // Not with the mapping's lock: other threads want to map and fault meanwhile. The mapping may go then, and
+            // with it its reference.
+            let this: ARef<Self> = this.into();
+            // SAFETY: The fault's lock is held, and nothing of the fault is used after this.
+            unsafe { ffi::rkfd_release_fault_lock(vmf) };
+            drop(T::steady(&this));
+            return ffi::vm_fault_reason_VM_FAULT_RETRY;
+        }
         this.dev
             .while_plugged(|| {
                 // SAFETY: The mapping was made through the node, and the lock that guards it is held.
