@@ -19,7 +19,7 @@ use crate::regs::sdma::{
 use crate::regs::{Reg, Window};
 
 /// How long a ring may take to end what it is doing.
-const STOP_TIMEOUT: Delta = Delta::from_millis(2000);
+pub(crate) const STOP_TIMEOUT: Delta = Delta::from_millis(2000);
 /// Between two looks at it.
 const STOP_POLL: Delta = Delta::from_micros(500);
 /// How long a ring may take to come to rest once its engine is reset.
@@ -190,7 +190,7 @@ impl Sdma {
 
     /// Stops the kernel's ring and waits for the packet that it is at. Sleeps. ETIMEDOUT after two seconds.
     pub(crate) fn stop_kernel_ring(&self) -> Result {
-        self.halt(regs::GFX)
+        self.halt(regs::GFX, STOP_TIMEOUT)
     }
 
     /// The read pointer of the kernel's ring, bytes.
@@ -203,7 +203,7 @@ impl Sdma {
     pub(crate) fn load(&self, queue: u8, image: &RlcImage, rptr: u64, wptr: u64) -> Result {
         let ring = slot(queue)?;
         self.write(ring, regs::RB_CNTL, image.rb_cntl);
-        self.wait_idle(ring)?;
+        self.wait_idle(ring, STOP_TIMEOUT)?;
         self.write(ring, regs::DOORBELL_OFFSET, image.doorbell_offset);
         self.write_pair(ring, regs::RB_RPTR, regs::RB_RPTR_HI, rptr);
         // A doorbell that rings from now on is kept until the write pointer is whole.
@@ -228,11 +228,11 @@ impl Sdma {
     }
 
     /// Takes the queue out of RLC slot `queue` and says how far it got: the read pointer, bytes. Sleeps.
-    /// EINVAL if there is no such slot; ETIMEDOUT if the queue does not stop, and the slot must not be used
+    /// EINVAL if there is no such slot; ETIMEDOUT if the queue does not stop in time, and the slot must not be used
     /// then.
-    pub(crate) fn unload(&self, queue: u8) -> Result<u64> {
+    pub(crate) fn unload(&self, queue: u8, time: Delta) -> Result<u64> {
         let ring = slot(queue)?;
-        self.halt(ring)?;
+        self.halt(ring, time)?;
         Ok(self.read_pointer(ring))
     }
 
@@ -241,19 +241,19 @@ impl Sdma {
         slot(queue).map_or(0, |ring| self.read_pointer(ring))
     }
 
-    fn halt(&self, ring: Reg) -> Result {
+    fn halt(&self, ring: Reg, time: Delta) -> Result {
         self.enable(ring, false);
-        let stopped = self.wait_idle(ring);
+        let stopped = self.wait_idle(ring, time);
         self.write(ring, regs::DOORBELL, 0);
         stopped
     }
 
-    fn wait_idle(&self, ring: Reg) -> Result {
+    fn wait_idle(&self, ring: Reg, time: Delta) -> Result {
         kernel::io::poll::read_poll_timeout(
             || Ok(self.read(ring, regs::CONTEXT_STATUS)),
             |status| context_status::IDLE.is_set(*status),
             STOP_POLL,
-            STOP_TIMEOUT,
+            time,
         )?;
         Ok(())
     }

@@ -10,6 +10,7 @@ use kernel::{
         atomic::{Atomic, Relaxed},
         Arc, Mutex,
     },
+    time::{Delta, Instant, Monotonic},
 };
 
 /// Why queues are halted. The numbers are those of `KFD_QUEUE_EVICTION_TRIGGERS`.
@@ -31,8 +32,9 @@ pub(crate) trait Member: Send + Sync {
     fn begin_halt(&self) {}
 
     /// Takes the queue off the hardware; it does not get on it before [`Member::resume`]. Whatever it does, it is off
-    /// at the return: when its engine hangs, the queue has failed. Bounded; sleeps. Also called for one that is off.
-    fn halt(&self);
+    /// at the return: when its engine hangs, the queue has failed. Unless `patience` is over before: then it is off as soon as it
+    /// can be. Bounded; sleeps. Also called for one that is off.
+    fn halt(&self, patience: &Patience);
 
     /// The queue may run again, if its process wants it to. Waits for nothing.
     fn resume(&self);
@@ -40,6 +42,44 @@ pub(crate) trait Member: Send + Sync {
     /// Whether it has something to do, as far as memory tells.
     fn wants_to_run(&self) -> bool {
         true
+    }
+}
+
+/// How long somebody waits for queues to be off the hardware.
+pub(crate) struct Patience {
+    since: Instant<Monotonic>,
+    ms: Option<i64>,
+}
+
+impl Patience {
+    /// As long as the hardware may take.
+    pub(crate) fn endless() -> Self {
+        let since = Instant::now();
+        Self { since, ms: None }
+    }
+
+    /// For `ms` milliseconds from now on.
+    pub(crate) fn of(ms: i64) -> Self {
+        let since = Instant::now();
+        let ms = Some(ms);
+        Self { since, ms }
+    }
+
+    /// What is left, at most `most`; never less than nothing.
+    pub(crate) fn left(&self, most: Delta) -> Delta {
+        let left = self.ms.map(|ms| ms - self.since.elapsed().as_millis());
+        left.map_or(most, |left| Delta::from_millis(left.max(0)).min(most))
+    }
+
+    /// Whether it is over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.ms
+            .is_some_and(|ms| self.since.elapsed().as_millis() >= ms)
+    }
+
+    /// Whether it ends at all.
+    pub(crate) fn is_endless(&self) -> bool {
+        self.ms.is_none()
     }
 }
 
@@ -111,7 +151,7 @@ impl Group {
             let count = state.members.len();
             if count < state.members.capacity() {
                 if state.halts != 0 {
-                    member.halt();
+                    member.halt(&Patience::endless());
                 }
                 return state
                     .members
@@ -145,13 +185,22 @@ impl Group {
     /// Keeps every queue of the group off the hardware, also those that come later, until all guards are dropped.
     /// Bounded by what the hardware may take; sleeps, allocates nothing.
     pub(crate) fn halt(self: &Arc<Self>, why: Halt) -> HaltGuard {
+        self.halt_within(why, &Patience::endless())
+    }
+
+    /// The same, but waits no longer than `patience` for those that do not leave: who calls this sees to it that they can do no
+    /// harm.
+    pub(crate) fn halt_within(self: &Arc<Self>, why: Halt, patience: &Patience) -> HaltGuard {
         let mut state = self.state.lock();
         state.halts += 1;
         if state.halts == 1 {
             self.tell(why, true);
             // Queues that do not end what they are at are waited for together.
             state.members.iter().for_each(|member| member.begin_halt());
-            state.members.iter().for_each(|member| member.halt());
+            state
+                .members
+                .iter()
+                .for_each(|member| member.halt(patience));
         }
         drop(state);
         HaltGuard {

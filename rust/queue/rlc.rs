@@ -4,7 +4,7 @@
 use super::direct::Direct;
 use super::doorbell::Slice;
 use super::feed::Feed;
-use super::group::Member;
+use super::group::{Member, Patience};
 use super::quota::Counted;
 use super::Owner;
 use crate::ip::vmid::Vmid;
@@ -217,11 +217,11 @@ impl Member for Rlc {
         self.gpu.slots.look(self);
     }
 
-    fn halt(&self) {
+    fn halt(&self, patience: &Patience) {
         // Before the engine is told: from then on nobody loads it.
         self.halted.store(true, Release);
-        // A queue that hangs has failed by this.
-        let _ = self.gpu.slots.suspend(self);
+        // A queue that hangs has failed by this, or will have.
+        let _ = self.gpu.slots.suspend(self, patience);
     }
 
     fn resume(&self) {

@@ -5,6 +5,7 @@
 mod engine;
 
 use super::doorbell::Slice;
+use super::group::Patience;
 use super::rlc::{Rlc, Source};
 use super::Owner;
 use crate::ip::vmid::Vmid;
@@ -116,7 +117,9 @@ impl Slots {
     /// Takes a queue off the hardware for good. ETIMEDOUT for a queue that hangs, which stays with the engine.
     /// Bounded; sleeps.
     pub(super) fn remove(&self, rlc: &Rlc) -> Result {
-        self.engine(rlc.engine).ok_or(EINVAL)?.evict(rlc, true)
+        self.engine(rlc.engine)
+            .ok_or(EINVAL)?
+            .evict(rlc, true, &Patience::endless())
     }
 
     /// Has the engine take a queue off that may not run any more. Allocates nothing, waits for nothing.
@@ -126,9 +129,11 @@ impl Slots {
         }
     }
 
-    /// Takes a queue off the hardware until [`Slots::admit`]. ETIMEDOUT when it hangs. Bounded; sleeps.
-    pub(super) fn suspend(&self, rlc: &Rlc) -> Result {
-        self.engine(rlc.engine).ok_or(EINVAL)?.evict(rlc, false)
+    /// Takes a queue off the hardware until [`Slots::admit`]. ETIMEDOUT when it hangs, or `patience` is over before it is off;
+    /// it will be. Bounded; sleeps.
+    pub(super) fn suspend(&self, rlc: &Rlc, patience: &Patience) -> Result {
+        let engine = self.engine(rlc.engine).ok_or(EINVAL)?;
+        engine.evict(rlc, false, patience)
     }
 
     /// Allows a suspended queue to run again.
@@ -149,8 +154,8 @@ impl Slots {
     /// sure, and looking is cheap.
     pub(super) fn check(&self, engine: u8) {
         if let Some(engine) = self.engine(engine) {
-            let loaded = engine.some(|_, seat| seat != Seat::Out);
-            loaded.iter().flatten().for_each(|rlc| rlc.check());
+            let seated = engine.seated();
+            seated.iter().flatten().for_each(|rlc| rlc.check());
         }
     }
 
@@ -164,7 +169,7 @@ impl Slots {
             }
             // Ends, since who has failed is not meant any more.
             loop {
-                let meant = one.some(|rlc, _| rlc.owner.pasid == pasid && !rlc.has_failed());
+                let meant = one.some(|rlc| rlc.owner.pasid == pasid && !rlc.has_failed());
                 let Some(Some(first)) = meant.first() else {
                     break;
                 };

@@ -4,7 +4,7 @@
 use super::direct::Direct;
 use super::doorbell::Slice;
 use super::feed::Feed;
-use super::group::Group;
+use super::group::{Group, Patience};
 use super::pointers::Pointers;
 use super::quota::{Counted, Kind};
 use super::rlc::{Rlc, Source};
@@ -108,7 +108,7 @@ impl UserQueue for SdmaQueue {
             rlc.gpu.slots.admit(rlc);
             rlc.slice.kick();
         } else {
-            rlc.gpu.slots.suspend(rlc)?;
+            rlc.gpu.slots.suspend(rlc, &Patience::endless())?;
         }
         Ok(())
     }

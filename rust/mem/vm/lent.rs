@@ -22,7 +22,7 @@ use crate::{
     },
     mem::{
         bo::Bo,
-        group::{Halt, HaltGuard},
+        group::{Halt, HaltGuard, Patience},
         user::UserMemory,
     },
 };
@@ -49,6 +49,11 @@ const CHANGED_MS: u32 = 4;
 /// How long the queues may run at least before they are halted again, so that they get somewhere however fast the
 /// process changes its memory. When it is others who change it (reclaim, compaction) they are not held up.
 const LEAST_RUN_MS: i64 = 10;
+
+/// How long a process that changes its memory waits for its own queues to leave the hardware, and how long everybody else,
+/// milliseconds. It may be a queue that hangs, or with `sched=hws` one that waits for another process's to be reset.
+const OWN_MS: i64 = 2000;
+const OTHERS_MS: i64 = 1000;
 
 /// What the GPU has of the range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +170,7 @@ impl Watcher for Lent {
 }
 
 impl Vm {
-    /// One more range is invalid: the queues are off the hardware at the return. Who changes its own memory faster than
+    /// One more range is invalid: the queues are off the hardware at the return, unless they take too long. Who changes its own memory faster than
     /// its queues get anywhere is slowed down by `delay`. Called by the notifier.
     fn evict(&self, delay: bool) {
         let mut evicted = self.evicted.lock();
@@ -176,7 +181,10 @@ impl Vm {
             if delay && left > 0 {
                 fsleep(Delta::from_millis(left));
             }
-            evicted.halt = Some(self.group.halt(Halt::Userptr));
+            // Who does not leave finds no entries any more, once they are cleared and flushed, and the pages are safe: it
+            // faults, at its own cost.
+            let patience = Patience::of(if delay { OWN_MS } else { OTHERS_MS });
+            evicted.halt = Some(self.group.halt_within(Halt::Userptr, &patience));
         }
     }
 

@@ -9,6 +9,7 @@
 //! One work item does everything to the hardware; who wants something says so in the table, and waits for a change of
 //! it.
 
+use super::super::group::Patience;
 use super::super::Owner;
 use super::queue::Queue;
 use super::scheduler::{Scheduler, State};
@@ -392,7 +393,8 @@ impl Scheduler for Direct {
         result
     }
 
-    fn halt(&self, queue: &Queue) {
+    /// Queues are waited for one by one, and nobody else's: whatever the patience is.
+    fn halt(&self, queue: &Queue, _patience: &Patience) {
         // One that is stuck has failed.
         let _ = self.0.wait_off(&mut self.0.table.lock(), queue);
     }

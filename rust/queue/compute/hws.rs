@@ -9,6 +9,7 @@
 mod firmware;
 mod runlist;
 
+use super::super::group::Patience;
 use super::super::Owner;
 use super::queue::Queue;
 use super::scheduler::{Scheduler, State};
@@ -22,9 +23,13 @@ use kernel::device::Device;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::{new_condvar, new_mutex, Arc, CondVar, Mutex, MutexGuard};
+use kernel::time::{delay::fsleep, Delta};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 use kernel::{dev_err, dev_warn};
 use runlist::{Entry, Table};
+
+/// Between two looks whether a queue is off that is not waited for at any cost.
+const OFF_POLL: Delta = Delta::from_micros(200);
 
 /// The scheduler.
 pub(super) struct Hws(Arc<Shared>);
@@ -127,6 +132,18 @@ impl Shared {
         }
     }
 
+    /// The same, for as long as `patience` says.
+    fn wait_off_within(self: &Arc<Self>, queue: &Queue, patience: &Patience) {
+        self.wake();
+        let is_off = || {
+            let mut table = self.table.lock();
+            !table.find(queue).is_some_and(|entry| entry.is_listed())
+        };
+        while !is_off() && !patience.is_over() {
+            fsleep(OFF_POLL);
+        }
+    }
+
     /// Has `queue` be off the hardware and stay off, until its `off` is counted down.
     fn take_off(self: &Arc<Self>, queue: &Queue) {
         let mut table = self.table.lock();
@@ -210,8 +227,12 @@ impl Scheduler for Hws {
         result
     }
 
-    fn halt(&self, queue: &Queue) {
-        self.0.wait_off(&mut self.0.table.lock(), queue);
+    fn halt(&self, queue: &Queue, patience: &Patience) {
+        if patience.is_endless() {
+            self.0.wait_off(&mut self.0.table.lock(), queue);
+        } else {
+            self.0.wait_off_within(queue, patience);
+        }
     }
 
     fn resume(&self, _queue: &Queue) {

@@ -2,7 +2,7 @@
 //! A compute queue as a scheduler sees it.
 
 use super::super::cp_doorbell::CpDoorbell;
-use super::super::group::Member;
+use super::super::group::{Member, Patience};
 use super::super::quota::Counted;
 use super::super::{CreateQueue, Owner};
 use super::descriptor::Descriptor;
@@ -157,10 +157,10 @@ impl Member for Queue {
         self.gpu.compute.resume(self);
     }
 
-    fn halt(&self) {
+    fn halt(&self, patience: &Patience) {
         // Before the scheduler is told: from then on it does not load it.
         self.halted.store(true, Release);
-        self.gpu.compute.halt(self);
+        self.gpu.compute.halt(self, patience);
     }
 
     fn resume(&self) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What every scheduler of compute queues can do.
 
+use super::super::group::Patience;
 use super::super::Owner;
 use super::queue::Queue;
 use crate::mem::Memory;
@@ -36,7 +37,7 @@ pub(crate) trait Scheduler: Send + Sync {
 
     /// Takes `queue`, which its group has just halted, off the hardware. Whatever it does, it is off at the return:
     /// one that cannot be got off has failed. Allocates nothing.
-    fn halt(&self, queue: &Queue);
+    fn halt(&self, queue: &Queue, patience: &Patience);
 
     /// The queue may run again if its process wants it to. Waits for nothing.
     fn resume(&self, queue: &Queue);

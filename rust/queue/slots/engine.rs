@@ -8,9 +8,10 @@
 //! (`Rings::pulse`), and if it does not, every queue is asked to leave for a moment (`Engine::clear`).
 
 use super::super::doorbell::Slice;
+use super::super::group::Patience;
 use super::super::rlc::Rlc;
 use super::Seat;
-use crate::ip::sdma::Sdma;
+use crate::ip::sdma::{Sdma, STOP_TIMEOUT};
 use crate::ip::vmid::{Turn, Vmid, Vmids};
 use crate::ip::Hardware;
 use crate::kern::ratelimit::dev_err_ratelimited;
@@ -20,7 +21,7 @@ use crate::ring::Rings;
 use hw::doorbell::SDMA_QUEUES;
 use kernel::prelude::*;
 use kernel::sync::{new_condvar, new_mutex, new_spinlock, Arc, CondVar, Mutex, SpinLock};
-use kernel::time::{msecs_to_jiffies, Instant, Monotonic};
+use kernel::time::{delay::fsleep, msecs_to_jiffies, Delta, Instant, Monotonic};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 
 pub(super) const SLOTS: usize = SDMA_QUEUES as usize;
@@ -31,6 +32,8 @@ const VMID_QUANTUM_MS: i64 = 20;
 /// How often the write pointers of direct queues are looked at that are in no slot, where doorbells find nobody,
 /// milliseconds.
 const WORK_POLL_MS: i64 = 5;
+/// Between two looks at the seat of a queue that is not waited for at any cost.
+const SEAT_POLL: Delta = Delta::from_micros(200);
 /// How often the engine is to show that queues that have something to do get turns, milliseconds.
 const PULSE_MS: u32 = 500;
 /// The work items: the one that loads and unloads, and the one that has the engine show that.
@@ -73,7 +76,9 @@ impl Entry {
 }
 
 struct State {
-    entries: KVec<Entry>,
+    entries: KVVec<Entry>,
+    /// Who is in each slot, coming or going, to be found without a look at all.
+    seated: [Option<Arc<Rlc>>; SLOTS],
     closed: bool,
     /// The engine did not come to rest by a reset: nothing runs on it any more.
     lost: bool,
@@ -195,7 +200,10 @@ impl WorkItem<TURN> for Engine {
         loop {
             match this.next() {
                 Action::Load(rlc, slot) => this.load(&rlc, slot),
-                Action::Unload(rlc, slot) => this.unload(&rlc, slot),
+                // Whatever comes of it.
+                Action::Unload(rlc, slot) => {
+                    let _ = this.unload(&rlc, slot, &Patience::endless());
+                }
                 Action::Later(ms) => {
                     let state = this.state.lock();
                     if !state.closed {
@@ -217,7 +225,12 @@ impl Engine {
             pin_init!(Self {
                 number,
                 state <- new_spinlock!(
-                    State { entries: KVec::new(), closed: false, lost: false },
+                    State {
+                        entries: KVVec::new(),
+                        seated: [const { None }; SLOTS],
+                        closed: false,
+                        lost: false,
+                    },
                     "Engine::state"
                 ),
                 hardware <- new_mutex!((), "Engine::hardware"),
@@ -244,7 +257,7 @@ impl Engine {
     pub(super) fn clear(self: &Arc<Self>) {
         let mut state = self.state.lock();
         for entry in state.entries.iter_mut() {
-            entry.cleared = matches!(entry.seat, Seat::In(_)) && entry.has_work();
+            entry.cleared |= matches!(entry.seat, Seat::In(_)) && entry.has_work();
         }
         drop(state);
         self.wake();
@@ -361,12 +374,27 @@ impl Engine {
         self.changed.notify_all();
     }
 
-    /// Unloads a queue whose seat is `Leaving(slot)`.
-    fn unload(self: &Arc<Self>, rlc: &Arc<Rlc>, slot: u8) {
-        match self.sdma(&rlc.gpu).unload(slot) {
+    /// Unloads a queue whose seat is `Leaving(slot)`. ETIMEDOUT when `patience` is over before that: the work item goes on
+    /// with it.
+    fn unload(self: &Arc<Self>, rlc: &Arc<Rlc>, slot: u8, patience: &Patience) -> Result {
+        let time = patience.left(STOP_TIMEOUT);
+        match self.sdma(&rlc.gpu).unload(slot, time) {
             Ok(rptr) => self.is_out(rlc, rptr),
+            Err(error) if patience.is_over() => {
+                let mut state = self.state.lock();
+                if let Some(entry) = state.find(rlc) {
+                    // Its ring is off: it has to be loaded anew, whoever wants it to run by then.
+                    entry.seat = Seat::In(slot);
+                    entry.cleared = true;
+                }
+                drop(state);
+                self.changed.notify_all();
+                self.wake();
+                return Err(error);
+            }
             Err(error) => self.hangs(rlc, slot, error),
         }
+        Ok(())
     }
 
     /// A queue whose seat was `Leaving` has left at `rptr`.
@@ -384,15 +412,19 @@ impl Engine {
     fn seat(&self, rlc: &Rlc, seat: Seat) {
         let mut vmid = None;
         let mut state = self.state.lock();
+        let mut before = None;
         if let Some(entry) = state.find(rlc) {
             entry.since = Instant::now();
+            before = entry.seat.slot();
             entry.seat = seat;
             if seat == Seat::Out {
                 vmid = entry.vmid.take();
             }
         }
+        let place = before.filter(|_| seat == Seat::Out).map(usize::from);
+        let left = place.and_then(|place| state.seated.get_mut(place)?.take());
         drop(state);
-        drop(vmid);
+        drop((vmid, left));
         self.changed.notify_all();
     }
 
@@ -478,6 +510,7 @@ impl Engine {
             Some(Entry {
                 seat: Seat::In(slot),
                 leaving: false,
+                cleared: false,
                 ..
             }) => {
                 ring(rlc, *slot);
@@ -499,8 +532,8 @@ impl Engine {
     }
 
     /// Takes the queue out of its slot and has it stay out, and waits for that: bounded by what the hardware may
-    /// take. `forget` removes it altogether.
-    pub(super) fn evict(self: &Arc<Self>, rlc: &Rlc, forget: bool) -> Result {
+    /// take, and by `patience`. `forget` removes it altogether. ETIMEDOUT when it is not out; it will be, unless the engine is lost.
+    pub(super) fn evict(self: &Arc<Self>, rlc: &Rlc, forget: bool, patience: &Patience) -> Result {
         let mut state = self.state.lock();
         loop {
             let Some(entry) = state.find(rlc) else {
@@ -511,12 +544,22 @@ impl Engine {
                 Seat::Out => break,
                 // Kept, with all that the engine may still reach.
                 Seat::Stuck(_) => return Err(ETIMEDOUT),
-                Seat::Loading(_) | Seat::Leaving(_) => self.changed.wait(&mut state),
+                Seat::Loading(_) | Seat::Leaving(_) if patience.is_endless() => {
+                    self.changed.wait(&mut state);
+                }
+                Seat::Loading(_) | Seat::Leaving(_) => {
+                    drop(state);
+                    if patience.is_over() {
+                        return Err(ETIMEDOUT);
+                    }
+                    fsleep(SEAT_POLL);
+                    state = self.state.lock();
+                }
                 Seat::In(slot) => {
                     entry.seat = Seat::Leaving(slot);
                     let rlc = entry.rlc.clone();
                     drop(state);
-                    self.unload(&rlc, slot);
+                    self.unload(&rlc, slot, patience)?;
                     state = self.state.lock();
                 }
             }
@@ -546,7 +589,7 @@ impl Engine {
     /// Adds a queue; a direct one with its slot. ENOSPC for a direct one whose process has one in every slot; ENODEV,
     /// ENOMEM.
     pub(super) fn add(self: &Arc<Self>, rlc: Arc<Rlc>) -> Result<Option<u8>> {
-        let mut more = KVec::new();
+        let mut more = KVVec::new();
         loop {
             let mut state = self.state.lock();
             if state.closed {
@@ -560,7 +603,8 @@ impl Engine {
             if count == state.entries.capacity() {
                 if more.capacity() <= count {
                     drop(state);
-                    more = KVec::with_capacity(count.saturating_mul(2).max(SLOTS), GFP_KERNEL)?;
+                    let count = count.saturating_mul(2).max(SLOTS);
+                    more = KVVec::with_capacity(count, GFP_KERNEL | __GFP_NOWARN)?;
                     continue;
                 }
                 let mut old = core::mem::replace(&mut state.entries, core::mem::take(&mut more));
@@ -615,14 +659,16 @@ impl Engine {
         })
     }
 
+    /// Who is in each slot, coming or going.
+    pub(super) fn seated(&self) -> [Option<Arc<Rlc>>; SLOTS] {
+        self.state.lock().seated.clone()
+    }
+
     /// The first queues that are meant, at most as many as there are slots.
-    pub(super) fn some(&self, which: impl Fn(&Rlc, Seat) -> bool) -> [Option<Arc<Rlc>>; SLOTS] {
+    pub(super) fn some(&self, which: impl Fn(&Rlc) -> bool) -> [Option<Arc<Rlc>>; SLOTS] {
         let mut found = [const { None }; SLOTS];
         let state = self.state.lock();
-        let meant = state
-            .entries
-            .iter()
-            .filter(|entry| which(&entry.rlc, entry.seat));
+        let meant = state.entries.iter().filter(|entry| which(&entry.rlc));
         for (place, entry) in found.iter_mut().zip(meant) {
             *place = Some(entry.rlc.clone());
         }
@@ -631,10 +677,11 @@ impl Engine {
 
     /// Nothing is loaded any more. Gives one of the queues that are left, and how many there are. Sleeps.
     pub(super) fn close(self: &Arc<Self>) -> Option<(Arc<Rlc>, usize)> {
-        let left = {
+        let (left, _seated) = {
             let mut state = self.state.lock();
             state.closed = true;
-            core::mem::take(&mut state.entries)
+            let seated = core::mem::replace(&mut state.seated, [const { None }; SLOTS]);
+            (core::mem::take(&mut state.entries), seated)
         };
         workqueue::cancel::<_, TURN>(self);
         workqueue::cancel::<_, PULSE>(self);
@@ -679,7 +726,12 @@ fn enter(state: &mut State, index: usize, taken: u32) -> Action {
     match slot_for(entry, taken) {
         Some(slot) => {
             entry.seat = Seat::Loading(slot);
-            Action::Load(entry.rlc.clone(), slot)
+            let rlc = entry.rlc.clone();
+            if let Some(place) = state.seated.get_mut(usize::from(slot)) {
+                // It was empty.
+                *place = Some(rlc.clone());
+            }
+            Action::Load(rlc, slot)
         }
         None => Action::Nothing,
     }
