@@ -37,7 +37,7 @@ struct Poll(Arc<Gpu>);
 
 impl Handler for Poll {
     fn handle(&self) {
-        self.0.ih.interrupt();
+        self.0.hw.ih.interrupt();
     }
 }
 
@@ -56,8 +56,8 @@ struct Reaching(Arc<Gpu>);
 
 impl Drop for Reaching {
     fn drop(&mut self) {
-        self.0.vms.close();
-        self.0.bos.for_each(|bo| bo.unmap_dma());
+        self.0.memory.vms.close();
+        self.0.memory.bos.for_each(|bo| bo.unmap_dma());
         self.0.hw.doorbells.dma().unmap();
         self.0.hw.hdp.page().unmap();
     }
@@ -81,15 +81,15 @@ impl Parts {
     fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
         let enabled = Enabled::new(pdev)?;
         let gpu = Gpu::new(pdev)?;
-        let dispatch = Dispatch::new(&gpu, kfd::process_sink()?)?;
-        gpu.interrupts.populate(dispatch.clone());
+        let dispatch = Dispatch::new(&gpu.queues, kfd::process_sink()?)?;
+        gpu.queues.interrupts.populate(dispatch.clone());
         let irq = Interrupt::new(pdev, c"rkfd", Poll(gpu.clone()))?;
         let reaching = Reaching(gpu.clone());
         let mastering = Mastering::new(pdev);
         let running = Running(gpu);
         let gpu = &running.0;
         // Until it is stopped: what takes the entries keeps the ring, too.
-        gpu.ih.listen(dispatch);
+        gpu.hw.ih.listen(dispatch);
         gpu.start()?;
         let watch = Watch::new(gpu)?;
         let node = render::driver::register(&gpu.memory)?;
@@ -98,9 +98,9 @@ impl Parts {
         dev_info!(
             pdev,
             "{}, {} MiB of VRAM, gpu_id {}\n",
-            gpu.asic.name,
-            gpu.vram.total() >> 20,
-            gpu.id.get()
+            gpu.hw.asic.name,
+            gpu.memory.vram.total() >> 20,
+            gpu.hw.id.get()
         );
         Ok(Self {
             _plugged: plugged,

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A GPU: the sum of its layers, brought up in the order in which each needs the other.
 //!
-//! Each layer holds the one below it: [`Queues`] on [`Rings`] on [`Memory`] on [`Hardware`]. What lives longer than the
+//! Each layer holds those below it: [`Queues`] on [`Rings`] on [`Memory`] on [`Hardware`]. What lives longer than the
 //! device is bound, as buffers do, holds its own layer and thus only those below.
-
-use core::ops::Deref;
 
 use kernel::device::Core;
 use kernel::pci;
@@ -18,8 +16,14 @@ use crate::ring::{Engines, Rings};
 
 /// A GPU, kept by the PCI driver while bound, and by the processes that use it.
 pub(crate) struct Gpu {
-    /// The uppermost layer.
+    /// The queues of processes.
     pub(crate) queues: Arc<Queues>,
+    /// The driver's own rings.
+    pub(crate) rings: Arc<Rings>,
+    /// The memory.
+    pub(crate) memory: Arc<Memory>,
+    /// The hardware.
+    pub(crate) hw: Arc<Hardware>,
 }
 
 impl Gpu {
@@ -31,41 +35,39 @@ impl Gpu {
         hw.bring_up_engines();
         let rings = Rings::new(&memory)?;
         let queues = Queues::new(&rings)?;
-        Ok(Arc::new(Self { queues }, GFP_KERNEL)?)
+        let gpu = Self {
+            queues,
+            rings,
+            memory,
+            hw,
+        };
+        Ok(Arc::new(gpu, GFP_KERNEL)?)
     }
 
     /// Starts what runs by itself: the driver's own rings, and the scheduler of compute queues.
     pub(crate) fn start(&self) -> Result {
-        self.ih.start();
-        let slots: Arc<dyn Engines> = self.slots.clone();
+        self.hw.ih.start();
+        let slots: Arc<dyn Engines> = self.queues.slots.clone();
         self.rings.start(&slots)?;
         self.queues.start()
     }
 
     /// Stops what runs by itself; the device is about to go. Nobody uses it any more.
     pub(crate) fn stop(&self) {
-        self.evictor.stop();
+        self.memory.evictor.stop();
         self.rings.stop();
-        self.ih.stop();
-        for (number, engine) in self.sdma.iter().enumerate() {
+        self.hw.ih.stop();
+        for (number, engine) in self.hw.sdma.iter().enumerate() {
             if engine.stop().is_err() {
-                dev_err!(self.dev, "sdma{number}: the engine does not stop\n");
+                dev_err!(self.hw.dev, "sdma{number}: the engine does not stop\n");
             }
         }
-        self.compute.stop();
-        self.gfx.stop();
+        self.queues.compute.stop();
+        self.hw.gfx.stop();
         // What a queue that hung still had, the engines no longer reach.
-        self.slots.close();
-        self.compute.close();
-        self.vmids.watch(None);
-        self.gmc.stop();
-    }
-}
-
-impl Deref for Gpu {
-    type Target = Queues;
-
-    fn deref(&self) -> &Queues {
-        &self.queues
+        self.queues.slots.close();
+        self.queues.compute.close();
+        self.hw.vmids.watch(None);
+        self.hw.gmc.stop();
     }
 }

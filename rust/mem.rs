@@ -22,8 +22,6 @@ pub(crate) mod vm;
 pub(crate) mod vms;
 pub(crate) mod vram;
 
-use core::ops::Deref;
-
 use kernel::dev_notice;
 use kernel::prelude::*;
 use kernel::sync::{Arc, SetOnce};
@@ -112,13 +110,5 @@ impl Memory {
     /// Who clears and copies. ENODEV when nobody does.
     fn copy_engine(&self) -> Result<&dyn CopyEngine> {
         Ok(&**self.copy_engine.as_ref().ok_or(ENODEV)?)
-    }
-}
-
-impl Deref for Memory {
-    type Target = Hardware;
-
-    fn deref(&self) -> &Hardware {
-        &self.hw
     }
 }

@@ -108,14 +108,17 @@ impl Process {
                 Some(context) => context.gpu().clone(),
                 None => return,
             };
-            gpu.ih.poll();
+            gpu.hw.ih.poll();
         }
     }
 
     /// The process's part of the GPU `id`, if it has one.
     pub(crate) fn context(&self, id: GpuId) -> Option<Arc<Context>> {
         let contexts = self.contexts.lock();
-        let context = contexts.list.iter().find(|context| context.gpu().id == id);
+        let context = contexts
+            .list
+            .iter()
+            .find(|context| context.gpu().hw.id == id);
         context.cloned()
     }
 
@@ -184,9 +187,9 @@ impl Process {
     pub(crate) fn destroy_queue(&self, id: u32) -> Result {
         let (queue, context) = self.queues.lock().get(id)?;
         // What it has done wrong is told while it is there, and does not count against the next queue.
-        context.gpu().ih.settle();
+        context.gpu().hw.ih.settle();
         let destroyed = queue.destroy();
-        context.gpu().ih.settle();
+        context.gpu().hw.ih.settle();
         self.queues.lock().forget(id, &queue)?;
         destroyed
     }
@@ -240,7 +243,7 @@ impl Process {
             let _ = queue.destroy();
         }
         // Its number may be another process's next.
-        context.gpu().ih.settle();
+        context.gpu().hw.ih.settle();
     }
 
     /// Ends the contexts that `which` says. They stay in the list meanwhile; who finds one there can add nothing to

@@ -24,12 +24,13 @@ pub(crate) mod slots;
 pub(crate) mod turns;
 mod user;
 
+use crate::ip::Hardware;
 use crate::kern::params::Sched;
 use crate::mem::vm::Vm;
+use crate::mem::Memory;
 use crate::ring::Rings;
 use crate::smi::Happening;
 use compute::{ComputeQueue, Scheduler};
-use core::ops::Deref;
 use doorbell::{Slice, Slices};
 use hw::doorbell::Slot;
 use hw::mqd::hqd::WaveState;
@@ -65,6 +66,10 @@ pub(crate) struct Queues {
     pub(crate) slices: Slices,
     /// The driver's own rings.
     pub(crate) rings: Arc<Rings>,
+    /// The memory.
+    pub(crate) memory: Arc<Memory>,
+    /// The hardware.
+    pub(crate) hw: Arc<Hardware>,
 }
 
 impl Queues {
@@ -74,9 +79,11 @@ impl Queues {
             try_pin_init!(Self {
                 interrupts: SetOnce::new(),
                 slots: Slots::new()?,
-                compute: compute::scheduler(Sched::get(), &rings.gfx, &rings.dev)?,
+                compute: compute::scheduler(Sched::get(), &rings.hw.gfx, &rings.hw.dev)?,
                 slices <- Slices::new(),
                 rings: rings.clone(),
+                memory: rings.memory.clone(),
+                hw: rings.hw.clone(),
             }),
             GFP_KERNEL,
         )
@@ -85,28 +92,20 @@ impl Queues {
     /// Starts the scheduler of compute queues, once the rings have started.
     pub(crate) fn start(&self) -> Result {
         let turns = Turns::new(self)?;
-        self.compute.start(self)?;
-        self.vmids.watch(Some(turns));
+        self.compute.start(&self.memory)?;
+        self.hw.vmids.watch(Some(turns));
         Ok(())
     }
 
     /// Runs `stop`, which takes a queue of the process `pasid` off the hardware that hung, as `cause` says: the process
     /// is told, and who watches the GPU. Itself allocates nothing and waits for nothing.
     fn queue_hung(&self, pasid: u16, cause: &CStr, stop: impl FnOnce()) {
-        self.smi.tell(&Happening::Resetting(cause));
+        self.hw.smi.tell(&Happening::Resetting(cause));
         stop();
         if let Some(dispatch) = self.interrupts.as_ref() {
             dispatch.stopped(pasid);
         }
-        self.smi.tell(&Happening::Reset(cause));
-    }
-}
-
-impl Deref for Queues {
-    type Target = Rings;
-
-    fn deref(&self) -> &Rings {
-        &self.rings
+        self.hw.smi.tell(&Happening::Reset(cause));
     }
 }
 

@@ -7,8 +7,6 @@ mod job;
 mod pm4;
 mod sdma;
 
-use core::ops::Deref;
-
 use crate::ip::Hardware;
 use crate::kern::fence::Fence;
 use crate::mem::copy_engine::CopyEngine;
@@ -32,6 +30,8 @@ pub(crate) struct Rings {
     running: Arc<Running>,
     /// The memory.
     pub(crate) memory: Arc<Memory>,
+    /// The hardware.
+    pub(crate) hw: Arc<Hardware>,
 }
 
 /// The rings as memory knows them: none before [`Rings::start`] and after [`Rings::stop`], so that neither keeps the other.
@@ -87,6 +87,7 @@ impl Rings {
         let rings = Self {
             running,
             memory: memory.clone(),
+            hw: memory.hw.clone(),
         };
         Ok(Arc::new(rings, GFP_KERNEL)?)
     }
@@ -102,7 +103,7 @@ impl Rings {
         let set = Arc::new(
             Set {
                 rings,
-                vram: gpu.gmc.fb_base(),
+                vram: gpu.hw.gmc.fb_base(),
             },
             GFP_KERNEL,
         )?;
@@ -172,14 +173,6 @@ impl Rings {
         set.rings
             .iter()
             .try_for_each(|ring| show(ring.sdma().state()))
-    }
-}
-
-impl Deref for Rings {
-    type Target = Memory;
-
-    fn deref(&self) -> &Memory {
-        &self.memory
     }
 }
 

@@ -37,7 +37,7 @@ impl WorkItem for Look {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        this.gpu.ih.kick();
+        this.gpu.hw.ih.kick();
         this.later();
     }
 }

@@ -156,7 +156,7 @@ impl Watcher for Lent {
         let written = state.reserved.clear(&self.vm.gpu);
         if self.vm.flush(Flush::Heavyweight).is_err() {
             dev_err_ratelimited!(
-                self.vm.gpu.dev,
+                self.vm.gpu.hw.dev,
                 "the GPU does not answer a flush: memory that a process gives back is lost\n"
             );
             state.pages.lose();
@@ -223,7 +223,7 @@ impl Vm {
         let (bo, write) = (mapping.bo(), mapping.bo().access().write);
         for _ in 0..TRIES {
             let stamp = lent.begin();
-            let pages = match lent.map_pages(&self.gpu.dev, stamp, write, Missing::Fails) {
+            let pages = match lent.map_pages(&self.gpu.hw.dev, stamp, write, Missing::Fails) {
                 Ok(pages) => pages,
                 Err(error) if error == EBUSY => continue,
                 Err(error) => return Err(error),
@@ -350,14 +350,19 @@ impl Vm {
         let Some(lent) = mapping.lent() else { return };
         let start = lent.range.start();
         dev_warn_ratelimited!(
-            self.gpu.dev,
+            self.gpu.hw.dev,
             "memory at {start:#x} of process {} cannot be had: {error:?}\n",
             self.group.pid()
         );
         let (bo, stamp) = (mapping.bo(), lent.begin());
         // What else there is of the range, or nothing.
         let pages = lent
-            .map_pages(&self.gpu.dev, stamp, bo.access().write, Missing::IsLeftOut)
+            .map_pages(
+                &self.gpu.hw.dev,
+                stamp,
+                bo.access().write,
+                Missing::IsLeftOut,
+            )
             .unwrap_or_default();
         // When it has just changed, or this fails, the next run comes here again.
         let _ = self.attach(mapping, lent, bo, stamp, pages);

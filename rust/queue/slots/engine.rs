@@ -272,7 +272,7 @@ impl Engine {
         let Some(gpu) = state.entries.first().map(|entry| entry.rlc.gpu.clone()) else {
             return Action::Nothing;
         };
-        let vmids = &*gpu.vmids;
+        let vmids = &*gpu.hw.vmids;
         if let Some(action) = leave(&mut state, vmids) {
             return action;
         }
@@ -342,7 +342,7 @@ impl Engine {
         let result = vmid.as_ref().ok_or(EINVAL).and_then(|vmid| {
             let (image, rptr, wptr) = rlc.image(slot, vmid.vmid())?;
             loaded = wptr;
-            self.sdma(&rlc.gpu).load(slot, &image, rptr, wptr)
+            self.sdma(&rlc.gpu.hw).load(slot, &image, rptr, wptr)
         });
         let mut state = self.state.lock();
         if let Some(entry) = state.find(rlc) {
@@ -378,7 +378,7 @@ impl Engine {
     /// with it.
     fn unload(self: &Arc<Self>, rlc: &Arc<Rlc>, slot: u8, patience: &Patience) -> Result {
         let time = patience.left(STOP_TIMEOUT);
-        match self.sdma(&rlc.gpu).unload(slot, time) {
+        match self.sdma(&rlc.gpu.hw).unload(slot, time) {
             Ok(rptr) => self.is_out(rlc, rptr),
             Err(error) if patience.is_over() => {
                 let mut state = self.state.lock();
@@ -432,14 +432,14 @@ impl Engine {
     /// others of its process, which might do the same next.
     fn hangs(self: &Arc<Self>, rlc: &Rlc, slot: u8, error: Error) {
         dev_err_ratelimited!(
-            &*rlc.gpu.dev,
+            &*rlc.gpu.hw.dev,
             "sdma{}: slot {slot} hangs with queue {} of process {}: {error:?}: the engine is reset\n",
             self.number,
             rlc.owner.queue,
             rlc.owner.pid
         );
         rlc.gpu.queue_hung(rlc.owner.pasid, c"SDMA queue hang", || {
-            let reset = self.reset(&rlc.gpu, Some(&rlc.gpu.rings));
+            let reset = self.reset(&rlc.gpu.hw, Some(&rlc.gpu.rings));
             rlc.fail(EIO);
             rlc.gpu.slots.fail(None, rlc.owner.pasid, EIO);
             self.seat(
@@ -766,6 +766,9 @@ fn make_room(state: &mut State, index: usize) -> Action {
 /// Rings the doorbell of a queue in `slot`.
 fn ring(rlc: &Rlc, slot: u8) {
     if let Ok(doorbell) = rlc.doorbell(slot) {
-        rlc.gpu.doorbells.ring(doorbell.byte() as u32, rlc.target());
+        rlc.gpu
+            .hw
+            .doorbells
+            .ring(doorbell.byte() as u32, rlc.target());
     }
 }
