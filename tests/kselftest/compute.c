@@ -51,6 +51,14 @@ static int create(const struct kfd_dev *dev, struct kfd_ioctl_create_queue_args 
 	return kfd_ioctl(dev->fd, AMDKFD_IOC_CREATE_QUEUE, args);
 }
 
+/* The answer to a queue that is not to be; one that amdkfd takes goes again. */
+static int try(const struct kfd_dev *dev, struct kfd_ioctl_create_queue_args *args)
+{
+	int err = create(dev, args);
+
+	return err ? err : kfd_destroy_queue(dev->fd, args->queue_id);
+}
+
 static int update(const struct kfd_dev *dev, uint32_t id, const struct kfd_bo *ring,
 		  uint32_t percentage)
 {
@@ -108,18 +116,18 @@ TEST_F(compute, bad_eop)
 	struct kfd_ioctl_create_queue_args args = self->args;
 
 	args.eop_buffer_size = KFD_COMPUTE_EOP / 2;
-	EXPECT_ANSWER(eop_size, create(&self->dev, &args));
+	EXPECT_ANSWER(eop_size, try(&self->dev, &args));
 	args.eop_buffer_size = 1ull << 40;
-	EXPECT_ANSWER(eop_size, create(&self->dev, &args));
+	EXPECT_ANSWER(eop_size, try(&self->dev, &args));
 	args.eop_buffer_size = 3 * KFD_PAGE;
-	EXPECT_ANSWER(eop_size, create(&self->dev, &args));
+	EXPECT_ANSWER(eop_size, try(&self->dev, &args));
 	args = self->args;
 	args.eop_buffer_address += 256;
-	EXPECT_ANSWER(eop_inside_page, create(&self->dev, &args));
+	EXPECT_ANSWER(eop_inside_page, try(&self->dev, &args));
 	args.eop_buffer_address = 1ull << 40;
-	EXPECT_ANSWER(eop_unmapped, create(&self->dev, &args));
+	EXPECT_ANSWER(eop_unmapped, try(&self->dev, &args));
 	args.eop_buffer_address = UINT64_MAX - 4095;
-	EXPECT_ANSWER(pointer_in_kernel, create(&self->dev, &args));
+	EXPECT_ANSWER(pointer_in_kernel, try(&self->dev, &args));
 }
 
 TEST_F(compute, bad_save_area)
@@ -147,40 +155,40 @@ TEST_F(compute, bad_ring_and_pointers)
 	struct kfd_ioctl_create_queue_args args = self->args;
 
 	args.ring_size = 3 * KFD_PAGE;
-	EXPECT_ANSWER(ring_not_power_of_two, create(&self->dev, &args));
+	EXPECT_ANSWER(ring_not_power_of_two, try(&self->dev, &args));
 	args.ring_size = RING - 1;
-	EXPECT_ANSWER(ring_not_power_of_two, create(&self->dev, &args));
+	EXPECT_ANSWER(ring_not_power_of_two, try(&self->dev, &args));
 	args.ring_size = RING / 2;
-	EXPECT_ANSWER(ring_other_size, create(&self->dev, &args));
+	EXPECT_ANSWER(ring_other_size, try(&self->dev, &args));
 	args.ring_size = 1u << 31;
-	EXPECT_ANSWER(ring_other_size, create(&self->dev, &args));
+	EXPECT_ANSWER(ring_other_size, try(&self->dev, &args));
 	args.ring_size = RING / 2;
 	args.ring_base_address += RING / 2;
-	EXPECT_ANSWER(ring_inside_buffer, create(&self->dev, &args));
+	EXPECT_ANSWER(ring_inside_buffer, try(&self->dev, &args));
 	args = self->args;
 	args.ring_base_address = UINT64_MAX - RING + 1;
-	EXPECT_ANSWER(pointer_in_kernel, create(&self->dev, &args));
+	EXPECT_ANSWER(pointer_in_kernel, try(&self->dev, &args));
 	args = self->args;
 	args.ring_base_address = 1ull << 40;
-	EXPECT_ANSWER(ring_unmapped, create(&self->dev, &args));
+	EXPECT_ANSWER(ring_unmapped, try(&self->dev, &args));
 	args = self->args;
 	args.read_pointer_address = 1ull << 40;
-	EXPECT_ANSWER(pointer_unmapped, create(&self->dev, &args));
+	EXPECT_ANSWER(pointer_unmapped, try(&self->dev, &args));
 	args = self->args;
 	args.read_pointer_address = 1ull << 63;
-	EXPECT_ANSWER(pointer_in_kernel, create(&self->dev, &args));
+	EXPECT_ANSWER(pointer_in_kernel, try(&self->dev, &args));
 	args = self->args;
 	args.write_pointer_address = 1ull << 40;
-	EXPECT_ANSWER(pointer_unmapped, create(&self->dev, &args));
+	EXPECT_ANSWER(pointer_unmapped, try(&self->dev, &args));
 	args = self->args;
 	args.write_pointer_address += 4;
-	EXPECT_ANSWER(pointer_unaligned, create(&self->dev, &args));
+	EXPECT_ANSWER(pointer_unaligned, try(&self->dev, &args));
 	args = self->args;
 	args.queue_percentage = KFD_MAX_QUEUE_PERCENTAGE + 1;
-	EXPECT_ANSWER(queue_percentage, create(&self->dev, &args));
+	EXPECT_ANSWER(queue_percentage, try(&self->dev, &args));
 	args = self->args;
 	args.queue_priority = KFD_MAX_QUEUE_PRIORITY + 1;
-	EXPECT_ANSWER(queue_priority, create(&self->dev, &args));
+	EXPECT_ANSWER(queue_priority, try(&self->dev, &args));
 }
 
 /* What UPDATE refuses changes nothing. */

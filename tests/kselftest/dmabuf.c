@@ -99,7 +99,7 @@ TEST_F(dmabuf, info)
 	ASSERT_EQ(0, kfd_dmabuf_info(&self->dev, fd, &args));
 	EXPECT_EQ(SIZE, args.size);
 	EXPECT_EQ(self->dev.gpu_id, args.gpu_id);
-	EXPECT_EQ(variant->info, args.flags);
+	EXPECT_EQ(kfd_info_flags(variant->info), args.flags);
 	EXPECT_EQ(0, args.metadata_size);
 	close(fd);
 	ASSERT_EQ(0, kfd_export(&self->dev, bo.handle, 0, &fd));

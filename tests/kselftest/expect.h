@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What each kind of bad input is answered with: one table for all ioctl tests.
- * Where amdkfd (Linux 7.2) answers otherwise than rkfd, the second column says
- * so, and the tests pass on a GPU host too.
+ * Where amdkfd answers otherwise than rkfd, the second column says so, and the
+ * tests pass on a GPU host too. What it holds is what Linux 7.3's did on the
+ * device model. A test of something that amdkfd does not have, or does
+ * otherwise as a whole, begins with SKIP_ON_AMDKFD.
  */
 #ifndef RKFD_TEST_EXPECT_H
 #define RKFD_TEST_EXPECT_H
@@ -34,6 +36,8 @@ static const struct kfd_expect answer_vm_bad_fd = SAME(EINVAL);
 static const struct kfd_expect answer_vm_foreign_file = SAME(EINVAL);
 static const struct kfd_expect answer_vm_other_file = SAME(EBUSY);
 static const struct kfd_expect answer_vm_of_other_process = DIFFERS(EBUSY, EINVAL);
+/* amdkfd's process lives as long as its address space. */
+static const struct kfd_expect answer_vm_after_close = DIFFERS(0, EBUSY);
 static const struct kfd_expect answer_too_many_nodes = SAME(EINVAL);
 static const struct kfd_expect answer_bad_policy = SAME(EINVAL);
 
@@ -45,6 +49,9 @@ static const struct kfd_expect answer_no_memory_type = SAME(EINVAL);
 static const struct kfd_expect answer_two_memory_types = SAME(EINVAL);
 static const struct kfd_expect answer_more_than_vram = SAME(ENOMEM);
 static const struct kfd_expect answer_userptr_nothing_there = SAME(EFAULT);
+/* amdkfd wants to write, whatever the flags say; and it maps later what it has no pages of. */
+static const struct kfd_expect answer_userptr_not_writable = DIFFERS(EFAULT, EPERM);
+static const struct kfd_expect answer_userptr_gone = DIFFERS(EFAULT, 0);
 static const struct kfd_expect answer_unknown_handle_free = SAME(EINVAL);
 static const struct kfd_expect answer_unknown_handle_map = DIFFERS(EINVAL, ENOMEM);
 static const struct kfd_expect answer_free_while_mapped = SAME(EBUSY);
@@ -89,7 +96,8 @@ static const struct kfd_expect answer_cu_mask_empty = DIFFERS(EINVAL, 0);
 static const struct kfd_expect answer_cu_mask_unknown_queue = DIFFERS(EINVAL, EFAULT);
 static const struct kfd_expect answer_wave_state_active = SAME(EINVAL);
 static const struct kfd_expect answer_wave_state_unknown_queue = DIFFERS(EINVAL, EFAULT);
-static const struct kfd_expect answer_gws_none = SAME(ENODEV);
+/* amdkfd gives it out where it schedules by firmware. */
+static const struct kfd_expect answer_gws_none = DIFFERS(ENODEV, 0);
 static const struct kfd_expect answer_gws_unknown_queue = SAME(EINVAL);
 static const struct kfd_expect answer_queues_too_many = SAME(ENOSPC);
 
@@ -103,6 +111,7 @@ static const struct kfd_expect answer_wait_event_gone = SAME(EIO);
 static const struct kfd_expect answer_event_page_free = SAME(EPERM);
 static const struct kfd_expect answer_event_page_again = SAME(EINVAL);
 static const struct kfd_expect answer_event_page_bad = SAME(EINVAL);
+static const struct kfd_expect answer_event_page_in_vram = DIFFERS(EINVAL, 0);
 
 /* Sharing. */
 static const struct kfd_expect answer_export_unknown = SAME(EINVAL);
@@ -113,6 +122,11 @@ static const struct kfd_expect answer_dmabuf_bad_fd = SAME(EBADF);
 static const struct kfd_expect answer_dmabuf_other_file = SAME(EINVAL);
 static const struct kfd_expect answer_dmabuf_foreign_info = SAME(EINVAL);
 static const struct kfd_expect answer_gem_va_overlap = DIFFERS(EEXIST, EINVAL);
+
+static const struct kfd_expect answer_gem_size_zero = DIFFERS(EINVAL, ENOSPC);
+static const struct kfd_expect answer_gem_no_domain = DIFFERS(EINVAL, 0);
+static const struct kfd_expect answer_gem_gds = DIFFERS(EINVAL, 0);
+static const struct kfd_expect answer_gem_unmap_ring = DIFFERS(EBUSY, 0);
 
 /* mmap. */
 static const struct kfd_expect answer_mmap_length = SAME(EINVAL);
@@ -129,6 +143,12 @@ static const struct kfd_expect answer_drm_unknown_command = DIFFERS(EINVAL, EINV
 static inline int kfd_expected(struct kfd_expect e)
 {
 	return kfd_is_rkfd() ? e.rkfd : e.amdkfd;
+}
+
+/* amdgpu does not say of VRAM that the CPU may see it where it sees all of it. */
+static inline uint32_t kfd_info_flags(uint32_t flags)
+{
+	return kfd_is_rkfd() ? flags : flags & ~(uint32_t)KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC;
 }
 
 /* The call must be answered with what the table says for @what. */

@@ -12,17 +12,22 @@
 
 int kfd_save_create(const struct kfd_dev *dev, struct kfd_save *save)
 {
-	uint64_t area, stack, waves;
+	uint64_t area, stack, simds, of_cu, arrays, waves;
 	char path[128];
 
 	snprintf(path, sizeof(path), KFD_TOPOLOGY "/nodes/%u/properties", dev->node);
 	if (!kfd_property(path, "cwsr_size", &area) ||
-	    !kfd_property(path, "ctl_stack_size", &stack))
+	    !kfd_property(path, "ctl_stack_size", &stack) ||
+	    !kfd_property(path, "simd_count", &simds) ||
+	    !kfd_property(path, "simd_per_cu", &of_cu) || of_cu == 0 ||
+	    !kfd_property(path, "array_count", &arrays))
 		return ENOENT;
 	save->area = (uint32_t)area;
 	save->control_stack = (uint32_t)stack;
-	/* 40 bytes of header and 8 a wave, rounded; the debugger gets 32 a wave. */
-	waves = (stack - 48) / 8;
+	/* The debugger gets 32 bytes a wave: 40 waves a CU, and not more than 512 a shader array. */
+	waves = simds / of_cu * 40;
+	if (waves > arrays * 512)
+		waves = arrays * 512;
 	return kfd_bo_create(dev, &save->bo,
 			     (area + waves * 32 + KFD_PAGE - 1) / KFD_PAGE * KFD_PAGE,
 			     KFD_ALLOC_VRAM);

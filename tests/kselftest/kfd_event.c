@@ -10,6 +10,16 @@ int event_create_args(const struct kfd_dev *dev, struct kfd_ioctl_create_event_a
 	return kfd_ioctl(dev->fd, AMDKFD_IOC_CREATE_EVENT, args);
 }
 
+/* Gives the process a page of slots, as clients do. */
+static int give_page(const struct kfd_dev *dev)
+{
+	struct kfd_bo page;
+	uint32_t id;
+	int err = event_page_user(dev, &page, &id);
+
+	return err ? err : event_destroy(dev, id);
+}
+
 int event_create(const struct kfd_dev *dev, uint32_t type, bool auto_reset, uint32_t *id)
 {
 	struct kfd_ioctl_create_event_args args = {
@@ -18,6 +28,9 @@ int event_create(const struct kfd_dev *dev, uint32_t type, bool auto_reset, uint
 	};
 	int err = event_create_args(dev, &args);
 
+	/* Since Linux 7.3 amdkfd makes no page by itself. */
+	if (err == ENOMEM && !kfd_is_rkfd() && !give_page(dev))
+		err = event_create_args(dev, &args);
 	*id = args.event_id;
 	return err;
 }

@@ -42,4 +42,14 @@
 		kfd_close(&self->dev);					\
 	}
 
+/*
+ * For the beginning of a test of what amdkfd does otherwise; @why is in its
+ * result. With RKFD_ALL it runs all the same.
+ */
+#define SKIP_ON_AMDKFD(why)						\
+	do {								\
+		if (!kfd_is_rkfd() && !getenv("RKFD_ALL"))		\
+			SKIP(return, "amdkfd: " why);			\
+	} while (0)
+
 #endif /* RKFD_TEST_KFD_HARNESS_H */
