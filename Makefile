@@ -34,6 +34,9 @@ test-debug: ## the guest tests on a kernel with KASAN, lockdep, kmemleak and mor
 bench: ## measure in the guest
 	@scripts/bench
 
+bench-amdgpu: ## the same calls on rkfd and on Debian's amdgpu, side by side
+	@scripts/bench-amdgpu
+
 check: ## formatting, lints, layering, headers
 	@scripts/check
 
@@ -46,4 +49,4 @@ debug-kernel: ## the kernel of test-debug (about 15 minutes, once)
 clean: ## remove what this checkout built; ALL=1 removes the cache, sysroots and kernels too
 	@scripts/clean
 
-.PHONY: help modules model demo guest vm test test-debug bench check sysroot debug-kernel clean
+.PHONY: help modules model demo guest vm test test-debug bench bench-amdgpu check sysroot debug-kernel clean

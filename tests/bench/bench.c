@@ -5,7 +5,8 @@
  * where size is in bytes, 0 where it means nothing. `bench copies` measures only
  * what differs between scheduled and direct queues, `bench compute` what differs with
  * who schedules compute queues, `bench calls` what RKFD_INSTRUCTIONS=1 is for: a guest
- * whose clock counts instructions. bench.sh makes the table.
+ * whose clock counts instructions. bench.sh makes the table. `bench compare` measures what
+ * every driver of the ABI has, `bench command NAME COMMAND...` a program as a whole.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -124,7 +125,7 @@ static void finish(const struct copier *c, uint32_t value)
 }
 
 /* From the doorbell of an idle queue to the fence. */
-static void latency(uint64_t size)
+void bench_latency(uint64_t size)
 {
 	const unsigned int rounds = size < MIB ? work(100, 10) : work(20, 4);
 	struct samples s = { .count = 0 };
@@ -147,7 +148,7 @@ static void latency(uint64_t size)
 }
 
 /* A stream of copies, WINDOW of them under way at a time. */
-static void streaming(uint64_t size)
+void bench_streaming(uint64_t size)
 {
 	const unsigned long long length = work(1500, 200) * 1000000ull;
 	unsigned long long begin, end;
@@ -173,7 +174,7 @@ static void streaming(uint64_t size)
 static const struct kind {
 	const char *name;
 	uint32_t flags;
-} kinds[] = {
+} kinds[BENCH_KINDS] = {
 	{ "vram", KFD_ALLOC_VRAM },
 	{ "gtt", KFD_ALLOC_GTT },
 	{ "userptr", KFD_ALLOC_USERPTR },
@@ -194,8 +195,9 @@ static void *addresses(uint64_t size, uint32_t flags)
 	return p;
 }
 
-static void memory(const struct kfd_dev *dev, const struct kind *kind, uint64_t size)
+void bench_memory(const struct kfd_dev *dev, unsigned int which, uint64_t size)
 {
+	const struct kind *kind = &kinds[which];
 	const unsigned int rounds = size < 16 * MIB ? work(50, 5) : work(5, 2);
 	struct samples alloc = { .count = 0 }, map = alloc, unmap = alloc, free = alloc;
 	struct samples per_mib = alloc;
@@ -265,7 +267,7 @@ static void open_and_close(void)
 	report("close", 0, &close);
 }
 
-static void queues(const struct kfd_dev *dev)
+void bench_queues(const struct kfd_dev *dev)
 {
 	const unsigned int rounds = work(50, 5);
 	struct samples create = { .count = 0 }, destroy = create;
@@ -332,7 +334,7 @@ static void calls(void)
 
 	must(kfd_open(&dev), "open");
 	bench_events(&dev);
-	memory(&dev, &kinds[2], 2 * MIB);
+	bench_memory(&dev, 2, 2 * MIB);
 	kfd_close(&dev);
 }
 
@@ -344,10 +346,10 @@ static void all_but_copies(void)
 
 	open_and_close();
 	must(kfd_open(&dev), "open");
-	queues(&dev);
-	for (k = 0; k < COUNT(kinds); k++)
+	bench_queues(&dev);
+	for (k = 0; k < BENCH_KINDS; k++)
 		for (s = 0; s < COUNT(sizes); s++)
-			memory(&dev, &kinds[k], sizes[s]);
+			bench_memory(&dev, k, sizes[s]);
 	entries(&dev);
 	bench_events(&dev);
 	kfd_close(&dev);
@@ -367,14 +369,22 @@ int main(int argc, char **argv)
 		calls();
 		return EXIT_SUCCESS;
 	}
+	if (argc > 1 && !strcmp(argv[1], "compare")) {
+		bench_compare();
+		return EXIT_SUCCESS;
+	}
+	if (argc > 3 && !strcmp(argv[1], "command")) {
+		bench_command(argv + 2);
+		return EXIT_SUCCESS;
+	}
 	if (argc > 1 && !strcmp(argv[1], "compute")) {
 		bench_compute();
 		return EXIT_SUCCESS;
 	}
 	for (i = 0; i < COUNT(sizes); i++)
-		latency(sizes[i]);
+		bench_latency(sizes[i]);
 	for (i = 0; i < COUNT(sizes); i++)
-		streaming(sizes[i]);
+		bench_streaming(sizes[i]);
 	if (argc < 2 || strcmp(argv[1], "copies") != 0)
 		all_but_copies();
 	return EXIT_SUCCESS;

@@ -24,6 +24,24 @@ void must(int err, const char *what);
 /* Making, setting and destroying events, and how long it takes to wake a waiter. */
 void bench_events(const struct kfd_dev *dev);
 
+/* Kinds of memory: VRAM, GTT, user memory. */
+#define BENCH_KINDS	3u
+
+/* Allocating, mapping, unmapping and freeing a buffer of kind @which. */
+void bench_memory(const struct kfd_dev *dev, unsigned int which, uint64_t size);
+/* Making and destroying SDMA queues. */
+void bench_queues(const struct kfd_dev *dev);
+/* One copy of an SDMA queue from its doorbell to its fence; a stream of them. Each opens the device. */
+void bench_latency(uint64_t size);
+void bench_streaming(uint64_t size);
+
+/* The same calls of whichever driver of the ABI there is. */
+void bench_compare(void);
+/* A program from start to end: what it is called, then its arguments. */
+void bench_command(char **argv);
+
+/* Making, changing and destroying compute queues, and their round trips. */
+void bench_compute_calls(const struct kfd_dev *dev);
 /* Compute queues: round trips, calls, and how they share the hardware. */
 void bench_compute(void);
 

@@ -166,7 +166,7 @@ static void update(struct bench_compute *c, struct kfd_compute *queues, unsigned
 
 static void updates(struct bench_compute *c)
 {
-	static const unsigned int counts[] = { 1, 16, MOST };
+	static const unsigned int counts[] = { 16, MOST };
 	static struct kfd_compute queues[MOST];
 	unsigned int made = 0, i;
 
@@ -190,29 +190,45 @@ static void fairness(unsigned int queues, unsigned int processes)
 	       (double)fair.done / fair.ms);
 }
 
+/* The calls and round trips of one queue. */
+static void one_queue(struct bench_compute *c, const struct kfd_dev *dev)
+{
+	struct kfd_compute other;
+	struct kfd_bo page;
+
+	c->dev = dev;
+	must(kfd_save_create(dev, &c->save), "save area");
+	must(event_page_user(dev, &page, &c->event), "event page");
+	c->slot = (uintptr_t)page.cpu + 8 * c->event;
+	create(c, &c->queue, true);
+	barrier(c, "barrier_polled", false);
+	barrier(c, "barrier_interrupt", true);
+	destroy(c, &c->queue);
+	create(c, &other, false);
+	pm4(&other);
+	update(c, &other, 1);
+	destroy(c, &other);
+	create_and_destroy(c);
+}
+
+void bench_compute_calls(const struct kfd_dev *dev)
+{
+	struct bench_compute c = { 0 };
+
+	one_queue(&c, dev);
+	must(kfd_save_destroy(dev, &c.save), "free");
+}
+
 void bench_compute(void)
 {
 	struct bench_compute c = { 0 };
-	struct kfd_compute other;
-	struct kfd_bo page;
 	struct kfd_dev dev;
 
 	/* Before this process has files open that others would inherit. */
 	fairness(48, 16);
 	fairness(work(128, 40), work(20, 14));
 	must(kfd_open(&dev), "open");
-	c.dev = &dev;
-	must(kfd_save_create(&dev, &c.save), "save area");
-	must(event_page_user(&dev, &page, &c.event), "event page");
-	c.slot = (uintptr_t)page.cpu + 8 * c.event;
-	create(&c, &c.queue, true);
-	barrier(&c, "barrier_polled", false);
-	barrier(&c, "barrier_interrupt", true);
-	destroy(&c, &c.queue);
-	create(&c, &other, false);
-	pm4(&other);
-	destroy(&c, &other);
-	create_and_destroy(&c);
+	one_queue(&c, &dev);
 	updates(&c);
 	must(kfd_save_destroy(&dev, &c.save), "free");
 	kfd_close(&dev);
