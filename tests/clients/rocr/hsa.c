@@ -11,6 +11,11 @@
 hsa_agent_t cpu, gpu;
 unsigned int submissions;
 
+bool of_rkfd(void)
+{
+	return access("/sys/module/rkfd", F_OK) == 0;
+}
+
 const char *const host_names[HOST_KINDS] = {
 	[HOST_FINE] = "fine-grained pool",
 	[HOST_COARSE] = "coarse-grained pool",

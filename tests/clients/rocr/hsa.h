@@ -23,6 +23,9 @@ extern hsa_agent_t cpu, gpu;
 /* Ends the program if @status is an error; @what names the call. */
 void must(hsa_status_t status, const char *what);
 
+/* Whether the driver is rkfd, and not another of the same ABI. */
+bool of_rkfd(void);
+
 void hsa_open(void);
 void hsa_close(void);
 

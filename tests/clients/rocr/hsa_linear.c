@@ -147,9 +147,14 @@ static void engine_tests(void)
 
 	host_new(&host, HOST_FINE, 4096);
 	must(hsa_amd_memory_copy_engine_status(gpu, cpu, &mask), "engines to the GPU");
+	/* amdkfd counts three engines more: those for XGMI. */
+	if (!of_rkfd())
+		mask &= HSA_AMD_SDMA_ENGINE_0 | HSA_AMD_SDMA_ENGINE_1;
 	tap_ok(mask == (HSA_AMD_SDMA_ENGINE_0 | HSA_AMD_SDMA_ENGINE_1),
 	       "copy_engine_status to the GPU: both engines");
 	must(hsa_amd_memory_copy_engine_status(cpu, gpu, &mask), "engines to the host");
+	if (!of_rkfd())
+		mask &= HSA_AMD_SDMA_ENGINE_0 | HSA_AMD_SDMA_ENGINE_1;
 	tap_ok(mask == HSA_AMD_SDMA_ENGINE_1, "copy_engine_status to the host: engine 1");
 
 	for (e = 0; e < COUNT(engines); e++) {
@@ -174,9 +179,12 @@ static void engine_tests(void)
 			ok = round_trip(HOST_FINE, sizes[i], 0, &back, &within, &back);
 		tap_ok(ok, "on_engine %u within the GPU, forced", e);
 	}
-	tap_ok(hsa_amd_memory_async_copy_on_engine(vram, gpu, host.gpu, cpu, 64, 0, NULL, done,
-						   HSA_AMD_SDMA_ENGINE_2, false) ==
-	       HSA_STATUS_ERROR_INVALID_ARGUMENT, "an engine that is not there is refused");
+	if (of_rkfd())
+		tap_ok(hsa_amd_memory_async_copy_on_engine(vram, gpu, host.gpu, cpu, 64, 0, NULL,
+							   done, HSA_AMD_SDMA_ENGINE_2, false) ==
+		       HSA_STATUS_ERROR_INVALID_ARGUMENT, "an engine that is not there is refused");
+	else
+		tap_skip("an engine that is not there is refused", "there are five");
 	host_free(&host);
 	must(hsa_signal_destroy(done), "hsa_signal_destroy");
 	device_free(vram);
@@ -333,7 +341,7 @@ static void interrupt_test(void)
 	const size_t size = 4096;
 	hsa_signal_t dep = signal_new(1), done = signal_new(1);
 	uint8_t *vram = device_new(size);
-	const unsigned int before = trace_count("rkfd_interrupt", " source=224 ");
+	const unsigned int before = of_rkfd() ? trace_count("rkfd_interrupt", " source=224 ") : 0;
 	struct timespec end;
 	unsigned int spent;
 	struct host host;
@@ -351,8 +359,11 @@ static void interrupt_test(void)
 	spent = thread_ms() - spent;
 	if (!tap_ok(spent < HELD_MS / 2, "it was asleep"))
 		tap_note("%u ms of %u", spent, HELD_MS);
-	tap_ok(trace_wait("rkfd_interrupt", " source=224 ", before + 1, 2000),
-	       "an SDMA trap came with it");
+	if (of_rkfd())
+		tap_ok(trace_wait("rkfd_interrupt", " source=224 ", before + 1, 2000),
+		       "an SDMA trap came with it");
+	else
+		tap_skip("an SDMA trap came with it", "only rkfd traces it");
 	pthread_join(thread, NULL);
 
 	clock_gettime(CLOCK_REALTIME, &end);

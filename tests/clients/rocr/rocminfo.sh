@@ -21,7 +21,14 @@ echo "TAP version 13"
 result $rc "rocminfo exits 0"
 # The section of the agent that is a GPU.
 awk '/^Agent [0-9]/ { s = "" } { s = s $0 "\n" } /Device Type: *GPU/ { g = 1 } g { print s; s = "" }' $out >$out.gpu
-vram=$(($(sed -n 's/^total //p' /sys/kernel/debug/rkfd/*/vram) / 1024))
+sramecc=+
+if [ -d /sys/module/rkfd ]; then
+	vram=$(($(sed -n 's/^total //p' /sys/kernel/debug/rkfd/*/vram) / 1024))
+else
+	vram=$(($(cat /sys/class/drm/card0/device/mem_info_vram_total) / 1024))
+	# amdgpu takes from the BIOS whether there is ECC, and ours says nothing of it.
+	sramecc=-
+fi
 gpu 'Name: gfx90a' "name gfx90a"
 gpu 'Marketing Name: AMD Instinct MI210' "marketing name"
 gpu 'Vendor Name: AMD' "vendor"
@@ -36,7 +43,7 @@ gpu 'Segment: GLOBAL; FLAGS: COARSE GRAINED' "pool of VRAM"
 gpu "Size: $vram\\(0x[0-9a-f]+\\) KB" "size of VRAM"
 gpu 'Segment: GROUP' "pool of LDS"
 gpu 'Size: 64\(0x40\) KB' "size of LDS"
-gpu 'Name: amdgcn-amd-amdhsa--gfx90a:sramecc\+:xnack-' "ISA"
+gpu "Name: amdgcn-amd-amdhsa--gfx90a:sramecc\\$sramecc:xnack-" "ISA"
 grep -q 'Segment: *GLOBAL; FLAGS: *KERNARG, FINE GRAINED' $out
 result $? "pool of kernel arguments"
 if [ -n "$bad" ]; then

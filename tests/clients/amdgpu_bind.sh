@@ -1,0 +1,50 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# Whether Debian's own driver is content with the device: its blocks, its rings, and what its log must not have. The tests
+# of its rings are those that it runs itself when it binds, the last of them two seconds later. With "later" user queues
+# may have faulted by now.
+n=0
+bad=
+
+result() { # STATUS NAME
+	n=$((n + 1))
+	[ "$1" = 0 ] && echo "ok $n $2" || { echo "not ok $n $2"; bad=1; }
+}
+
+log() { # TEXT NAME: the log has such a line
+	dmesg | grep -q "$1"
+	result $? "$2"
+}
+
+[ -e /dev/kfd ] || exit 4
+fences=$(echo /sys/kernel/debug/dri/*/amdgpu_fence_info | cut -d' ' -f1)
+# Opening the device waits for the tests that are still to come.
+: </dev/dri/renderD128
+echo "TAP version 13"
+log 'Fetched VBIOS from ROM' "the BIOS comes from the flash chip"
+log 'ATOM BIOS: 113-MODEL90A-001' "the BIOS is ours"
+log 'RAM width 4096bits HBM' "memory as the BIOS has it"
+log 'disabled ip block: 6 ' "the blocks that are not modelled are off"
+log 'SE 8, SH per SE 1, CU per SH 14, active_cu_number 104' "compute units"
+log 'added device 1002:740f' "amdkfd takes the device"
+log 'Initialized amdgpu' "amdgpu is there"
+
+# Fences of every ring: emitted, and all of them signalled.
+sleep 0.5
+awk '/^--- ring/ { ring = $4; first = 1 }
+	/^Last signaled fence/ { signaled = $NF }
+	/^Last emitted/ && first { first = 0; rings++; if ($NF != signaled || $NF == "0x00000000") { print "# " ring, signaled, $NF; bad = 1 } }
+	END { if (rings != 14) print "# rings:", rings; exit bad || rings != 14 }' "$fences"
+result $? "14 rings have done what they were given"
+interrupts=$(awk '/amdgpu/ { for (i = 2; i <= NF && $i ~ /^[0-9]+$/; i++) sum += $i } END { print sum + 0 }' /proc/interrupts)
+[ "$interrupts" -gt 13 ]
+result $? "interrupts: $interrupts"
+faults='page fault|\[gfxhub|\[mmhub'
+[ "$1" != later ] || faults='fault of VMID 0'
+if dmesg | grep -E "$faults" || dmesg | grep -E 'ring .* test failed|IB test failed|Fence fallback timer|Timeout waiting for|failed to write reg|fence wait loop|NOT added|Timeout wait for RLC|ring .* timeout'; then
+	result 1 "nothing has failed"
+else
+	result 0 "nothing has failed"
+fi
+echo "1..$n"
+[ -z "$bad" ]
