@@ -2,6 +2,7 @@
 //! The control socket: one command a line, one line of answer to each.
 //!
 //! - `summary`: all counters, as JSON.
+//! - `state`: all registers that are not zero, see [`state`].
 //! - `pause N`, `resume N`: SDMA engine N; with `mec` the user queues of the command processor.
 //! - `drop-interrupt [COUNT]`: the next interrupts' MSIs are not sent.
 //! - `omit-pasid on`, `omit-pasid off`: whether interrupt entries lack the PASID, as is known of gfx9 without HWS.
@@ -19,6 +20,7 @@ use crate::cp::Hang;
 use crate::gpu::Gpu;
 use crate::hub::HubId;
 use crate::regs::SDMA_ENGINES;
+use crate::state;
 
 /// Listens at `path`; every client gets a thread.
 pub fn listen(gpu: &Arc<Gpu>, path: &Path) -> std::io::Result<()> {
@@ -66,6 +68,7 @@ pub fn command(gpu: &Gpu, line: &str) -> Result<String, String> {
     };
     match words[..] {
         ["summary"] => return Ok(gpu.summary.json().to_string()),
+        ["state"] => return Ok(state::dump(gpu).to_string()),
         ["pause", "mec"] => gpu.cp.pause(),
         ["resume", "mec"] => gpu.cp.resume(),
         ["hang-queue"] => gpu.cp.hang_queues(1, Hang::Whole),

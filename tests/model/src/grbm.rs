@@ -55,6 +55,15 @@ impl Grbm {
         banks.get(&bank).copied().unwrap_or(0)
     }
 
+    /// Registers, banks and what they hold, as far as they were written.
+    pub fn values(&self) -> Vec<(Reg, u32, u32)> {
+        let banks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        banks
+            .iter()
+            .map(|(&(reg, bank), &value)| (reg, bank, value))
+            .collect()
+    }
+
     /// Forgets all values.
     pub fn reset(&self) {
         self.0

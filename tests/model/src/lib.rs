@@ -75,6 +75,7 @@ pub mod regs;
 pub mod sdma;
 pub mod server;
 pub mod sq;
+pub mod state;
 pub mod summary;
 pub mod tlb;
 pub mod vm;

@@ -124,6 +124,11 @@ impl Store {
         }
     }
 
+    /// Whether the table has the register.
+    pub fn exists(&self, reg: Reg) -> bool {
+        matches!(self.names.get(reg.0 as usize), Some(Some(_)))
+    }
+
     /// Fails unless the register exists.
     pub fn check(&self, access: &'static str, reg: Reg) -> Result<()> {
         match self.names.get(reg.0 as usize) {

@@ -151,6 +151,14 @@ impl Hqd {
         self.regs[at(reg)]
     }
 
+    /// All registers, as the driver reads them.
+    pub fn registers(&self) -> Vec<(Reg, u32)> {
+        (0..COUNT as u32)
+            .map(|n| FIRST.nth(n, 1))
+            .map(|reg| (reg, self.read(reg)))
+            .collect()
+    }
+
     /// Stores a register's value without any effect.
     pub fn put(&mut self, reg: Reg, value: u32) {
         self.regs[at(reg)] = value;

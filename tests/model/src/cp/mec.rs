@@ -19,6 +19,7 @@ use crate::clock::wait_until;
 use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::regs::gc::{self, cp_hqd_error as error, cp_pq_wptr_poll_cntl as poll_cntl};
+use crate::regs::Reg;
 
 /// How long a queue may go on while others wait.
 const SLICE: Duration = Duration::from_micros(50);
@@ -169,6 +170,15 @@ impl Cp {
         state.vmids_used = 0;
         state.list = None;
         state.reported = false;
+    }
+
+    /// The queues that are loaded: where, and their registers.
+    pub fn active(&self) -> Vec<(String, Vec<(Reg, u32)>)> {
+        let state = self.state();
+        Slot::all()
+            .filter(|slot| state.hqds[slot.index()].is_active())
+            .map(|slot| (slot.to_string(), state.hqds[slot.index()].registers()))
+            .collect()
     }
 
     /// User queues execute no packets; dequeue requests are answered.

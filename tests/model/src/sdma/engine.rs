@@ -165,6 +165,21 @@ impl Engine {
         self.time_offset.store(0, Ordering::Relaxed);
     }
 
+    /// All registers of all queues: dwords from the engine's base, and value.
+    pub fn queue_registers(&self) -> Vec<(u32, u32)> {
+        let state = self.state();
+        let first = |queue: usize| match queue as u32 {
+            0 => SDMA_GFX,
+            n => SDMA_RLC0 + (n - 1) * SDMA_QUEUE_STRIDE,
+        };
+        let registers = |(n, queue): (usize, &Queue)| {
+            (0..SDMA_QUEUE_STRIDE)
+                .map(|index| (first(n) + index, queue.read(index as usize)))
+                .collect::<Vec<_>>()
+        };
+        state.queues.iter().enumerate().flat_map(registers).collect()
+    }
+
     /// Reads a register, `offset` dwords from the engine's base.
     pub fn read(&self, gpu: &Gpu, reg: Reg, offset: u32) -> u32 {
         if let Some((queue, index)) = queue_register(offset) {

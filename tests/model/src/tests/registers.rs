@@ -158,6 +158,25 @@ fn doorbells_need_the_aperture() {
 }
 
 #[test]
+fn the_state_of_everything() {
+    let mut rig = Rig::new();
+    rig.ring(1, 0, 0);
+    rig.running([1, 1, 2], 8, false);
+    rig.set(gc::GRBM_GFX_CNTL, 3 << 4);
+    rig.set(gc::SH_MEM_CONFIG, 0x1_0002);
+    let state = crate::state::dump(&rig.gpu);
+    assert_eq!(state["NBIO RCC_CONFIG_MEMSIZE"], "0x80");
+    assert_eq!(state["GC SH_MEM_CONFIG[3]"], "0x10002");
+    assert_eq!(state["SDMA1_GFX_DOORBELL"], "0x10000000");
+    assert_eq!(state["MEC1 pipe 1 queue 2"]["GC CP_HQD_VMID"], "0x8");
+    assert!(state.get("SDMA0_GFX_DOORBELL").is_none());
+    // Looking changes nothing.
+    assert_eq!(state, crate::state::dump(&rig.gpu));
+    let text = crate::control::command(&rig.gpu, "state").unwrap();
+    assert_eq!(text, state.to_string());
+}
+
+#[test]
 fn gpu_clock() {
     let rig = Rig::new();
     let read = || {

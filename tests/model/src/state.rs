@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Everything that a driver has set: what two drivers of the same device are compared by.
+
+use serde_json::{json, Map, Value};
+
+use crate::gpu::Gpu;
+use crate::regs::{Reg, DWORDS, SDMA_BASE, SDMA_ENGINES};
+
+/// All registers that are not zero, by name, as JSON: those of which there is one, those with banks as `NAME[BANK]`, those
+/// of SDMA queues, and of each active HQD as an object of its own. Nothing is read as the driver reads it, so that
+/// nothing changes.
+pub fn dump(gpu: &Gpu) -> Value {
+    let mut all = Map::new();
+    let mut add = |name: String, value: u32| {
+        if value != 0 {
+            all.insert(name, format!("{value:#x}").into());
+        }
+    };
+    for reg in (0..DWORDS).map(Reg).filter(|&reg| gpu.regs.exists(reg)) {
+        add(gpu.regs.name(reg), gpu.regs.get(reg));
+    }
+    for (reg, bank, value) in gpu.grbm.values() {
+        add(format!("{}[{bank}]", gpu.regs.name(reg)), value);
+    }
+    for engine in 0..SDMA_ENGINES {
+        for (offset, value) in gpu.sdma[engine].queue_registers() {
+            let reg = Reg(SDMA_BASE[engine] + offset);
+            // Only registers that the table has: of others nothing can be written.
+            if gpu.regs.exists(reg) {
+                add(gpu.regs.name(reg), value);
+            }
+        }
+    }
+    for (slot, registers) in gpu.cp.active() {
+        let named = registers
+            .into_iter()
+            .filter(|&(reg, value)| value != 0 && gpu.regs.exists(reg))
+            .map(|(reg, value)| (gpu.regs.name(reg), format!("{value:#x}").into()))
+            .collect::<Map<_, _>>();
+        all.insert(slot, json!(named));
+    }
+    all.into()
+}
