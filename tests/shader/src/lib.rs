@@ -17,6 +17,8 @@
 //! - There are no trap handlers: s_trap does nothing unless STATUS.TRAP_EN is set, and stops the wave then.
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
+// Lanes and operands go by number through several rows at once.
+#![allow(clippy::needless_range_loop)]
 
 pub mod atomic;
 pub mod code;

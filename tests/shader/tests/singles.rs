@@ -102,8 +102,11 @@ const RULES: &[(&str, u32, usize, Rule)] = &[
     ("v_or3_b32", 0x202, 3, |a, b, c| a | b | c),
 ];
 
-/// A compare's VOP3 opcode and rule.
-const COMPARES: &[(&str, u32, fn(i128, i128) -> bool)] = &[
+/// Whether a compare holds.
+type Condition = fn(i128, i128) -> bool;
+
+/// A compare's name, VOP3 opcode and rule.
+const COMPARES: &[(&str, u32, Condition)] = &[
     ("v_cmp_lt_i32", 0xc1, |a, b| signed(a) < signed(b)),
     ("v_cmp_ge_i32", 0xc6, |a, b| signed(a) >= signed(b)),
     ("v_cmp_eq_u32", 0xca, |a, b| a == b),

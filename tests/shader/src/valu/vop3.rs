@@ -47,10 +47,7 @@ fn bytes_apart(a: u32, b: u32) -> u32 {
 }
 
 #[inline(always)]
-fn med<T: Ord>(a: T, b: T, c: T) -> T
-where
-    T: Copy,
-{
+fn med<T: Ord + Copy>(a: T, b: T, c: T) -> T {
     a.min(b).max(a.max(b).min(c))
 }
 
