@@ -22,6 +22,9 @@ demo: ## from nothing to copies over an SDMA queue in the guest
 guest: ## run CMD='...' in the guest, with the files and folders of ADD='...' beside it
 	@scripts/guest
 
+kfdtest: ## KFDTest in the guest, compared with tests/kfdtest/list; FILTER='KFDQMTest.*:KFDEventTest.*' for some cases
+	@CMD="/rkfd/kfdtest/run.sh '$(FILTER)'" KFDTEST=y TIMEOUT=$${TIMEOUT:-5000} MEMORY=$${MEMORY:-4G} scripts/guest
+
 vm: ## a shell in the guest, with the module loaded
 	@scripts/shell
 
@@ -49,4 +52,4 @@ debug-kernel: ## the kernel of test-debug (about 15 minutes, once)
 clean: ## remove what this checkout built; ALL=1 removes the cache, sysroots and kernels too
 	@scripts/clean
 
-.PHONY: help modules model demo guest vm test test-debug bench bench-amdgpu check sysroot debug-kernel clean
+.PHONY: help modules model demo guest kfdtest vm test test-debug bench bench-amdgpu check sysroot debug-kernel clean

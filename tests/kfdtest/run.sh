@@ -1,0 +1,84 @@
+#!/bin/busybox sh
+# SPDX-License-Identifier: GPL-2.0
+# run.sh [quick] [FILTER]: KFDTest's cases, each in a process of its own, as TAP, compared with the file list beside this
+# one: an unexpected pass is as wrong as an unexpected failure. A line of it is the case, what is expected (passes,
+# skips, fails, or never: not run), quick or a dash, and why. FILTER is patterns separated by colons, as gtest has
+# them; quick takes those alone that list marks so.
+here=$(dirname "$0")
+quick=
+[ "${1:-}" != quick ] || { quick=y; shift; }
+filter=${1:-*}
+out=/tmp/kfdtest.out
+limit=${RKFD_TIMEOUT:-60}
+# PtraceAccessInvisibleVram has libhsakmt map what the CPU may not touch.
+export HSA_DEBUG=1
+n=0 bad=0
+
+selected() {
+	set -f
+	IFS=:
+	for pattern in $filter; do
+		case $1 in
+		$pattern) set +f; unset IFS; return 0 ;;
+		esac
+	done
+	set +f
+	unset IFS
+	return 1
+}
+
+# What became of a case: passes, skips or fails.
+verdict() { # CASE
+	timeout -s KILL "$limit" "$here/kfdtest" --gtest_filter="$1" >$out 2>&1 || { echo fails; return; }
+	if ! grep -q "^\[       OK \]" $out; then
+		echo fails
+	elif grep -qiE 'skip(ping)?( the)? test|test is skipped' $out; then
+		echo skips
+	else
+		echo passes
+	fi
+}
+
+report() { # ok|"not ok" TEXT
+	n=$((n + 1))
+	echo "$1 $n $2"
+}
+
+wrong() { # TEXT
+	bad=1
+	tail -n 40 $out | sed 's/^/# /'
+	report "not ok" "$1"
+}
+
+while read -r name expected mark why; do
+	case $name in
+	"" | "#"*) continue ;;
+	esac
+	[ -z "$quick" ] || [ "$mark" = quick ] || continue
+	selected "$name" || continue
+	# Its reason says what it would do to the guest.
+	if [ "$expected" = never ]; then
+		report ok "$name # SKIP $why"
+		continue
+	fi
+	found=$(verdict "$name")
+	case $found/$expected in
+	passes/passes) report ok "$name" ;;
+	skips/skips) report ok "$name # SKIP $why" ;;
+	fails/fails) report "not ok" "$name # TODO $why" ;;
+	*) wrong "$name $found, and $expected by the list${why:+: $why}" ;;
+	esac
+done <"$here/list"
+
+if [ -z "$quick" ] && [ "$filter" = '*' ]; then
+	"$here/kfdtest" --gtest_list_tests 2>/dev/null |
+		awk '/^[A-Za-z]/ { suite = $1 } /^  / { print suite $1 }' | sort >/tmp/kfdtest.cases
+	awk '!/^#/ && NF { print $1 }' "$here/list" | sort >/tmp/kfdtest.listed
+	if diff /tmp/kfdtest.cases /tmp/kfdtest.listed >$out; then
+		report ok "the list has all cases"
+	else
+		wrong "the list has all cases"
+	fi
+fi
+echo "1..$n"
+exit $bad
