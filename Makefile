@@ -34,6 +34,9 @@ test: ## all tests: host and guest
 test-debug: ## the guest tests on a kernel with KASAN, lockdep, kmemleak and more
 	@scripts/test debug
 
+fuzz: ## a million calls at random, and 100,000 on the debug kernel; CALLS=, SEED= and KERNEL= choose
+	@scripts/fuzz
+
 bench: ## measure in the guest
 	@scripts/bench
 
@@ -52,4 +55,4 @@ debug-kernel: ## the kernel of test-debug (about 15 minutes, once)
 clean: ## remove what this checkout built; ALL=1 removes the cache, sysroots and kernels too
 	@scripts/clean
 
-.PHONY: help modules model demo guest kfdtest vm test test-debug bench bench-amdgpu check sysroot debug-kernel clean
+.PHONY: help modules model demo guest kfdtest vm test test-debug fuzz bench bench-amdgpu check sysroot debug-kernel clean

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* How the fuzzer makes one call, and what it counts. */
+#ifndef RKFD_FUZZ_CALL_H
+#define RKFD_FUZZ_CALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kfd.h"
+
+#define NUMBERS	256u
+
+/* One interface's ioctls, by number. */
+struct tally {
+	_Atomic uint64_t good[NUMBERS], bad[NUMBERS];
+};
+
+/* What all processes of a run share. */
+struct counts {
+	_Atomic uint64_t calls;
+	struct tally kfd, drm;
+};
+
+/* Where calls are counted, and the GPU they are made on; once, before the processes. */
+extern struct counts *counts;
+extern struct kfd_dev gpu;
+
+/*
+ * Makes the ioctl @number of an interface ('K' or 'd') with @size bytes of
+ * arguments; now and then another size, other bytes, or no memory. True if it
+ * was answered with success.
+ */
+bool fuzz_call(int fd, char type, unsigned int number, void *args, size_t size);
+/* Another call, not of an interface's table. */
+void count_call(void);
+
+/* One call of each kind, at random. */
+void fuzz_kfd(void);
+void fuzz_drm(void);
+void fuzz_mm(void);
+
+/* The files and one buffer, queue and event that a process begins with. */
+void begin_kfd(void);
+/* Whether @fd is one of these files, without which no call gets far. */
+bool begun_with(int fd);
+
+#endif /* RKFD_FUZZ_CALL_H */

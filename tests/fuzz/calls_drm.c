@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Calls of the render node. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <drm/drm.h>
+#include <drm/amdgpu_drm.h>
+
+#include "call.h"
+#include "pool.h"
+
+static _Thread_local union {
+	unsigned char bytes[1u << _IOC_SIZEBITS];
+	union drm_amdgpu_gem_create create;
+	union drm_amdgpu_gem_mmap mmap;
+	union drm_amdgpu_gem_wait_idle idle;
+	struct drm_amdgpu_gem_metadata metadata;
+	struct drm_amdgpu_gem_va va;
+	struct drm_amdgpu_gem_op op;
+	struct drm_amdgpu_info info;
+	struct drm_prime_handle prime;
+	struct drm_gem_close close;
+	struct drm_version version;
+	struct drm_get_cap cap;
+} args;
+
+static _Thread_local unsigned char room[4096];
+
+static bool call(unsigned int number, size_t size)
+{
+	return fuzz_call((int)pool_guess(RENDER_FILE), 'd', number, &args, size);
+}
+
+#define AMDGPU(number, member)	call(DRM_COMMAND_BASE + (number), sizeof(args.member))
+#define CORE(request)		call(_IOC_NR(request), _IOC_SIZE(request))
+
+static void create(void)
+{
+	static const uint64_t domains[] = { AMDGPU_GEM_DOMAIN_VRAM, AMDGPU_GEM_DOMAIN_GTT };
+
+	args.create = (union drm_amdgpu_gem_create){ .in = {
+		.bo_size = some_size(),
+		.alignment = once_in(4) ? odd_number() : KFD_PAGE,
+		.domains = once_in(20) ? odd_number() : domains[below(2)],
+		.domain_flags = once_in(4) ? 1ull << below(20) : 0,
+	} };
+	if (AMDGPU(DRM_AMDGPU_GEM_CREATE, create))
+		pool_put(GEM, args.create.out.handle);
+}
+
+static void map_offset(void)
+{
+	args.mmap = (union drm_amdgpu_gem_mmap){ .in.handle = (uint32_t)pool_guess(GEM) };
+	if (AMDGPU(DRM_AMDGPU_GEM_MMAP, mmap))
+		pool_put(GEM_OFFSET, args.mmap.out.addr_ptr);
+}
+
+static void va(void)
+{
+	args.va = (struct drm_amdgpu_gem_va){
+		.handle = (uint32_t)pool_guess(GEM),
+		.operation = 1 + below(once_in(20) ? 6 : 2),
+		.flags = once_in(10) ? (uint32_t)odd_number() : AMDGPU_VM_PAGE_READABLE |
+			 AMDGPU_VM_PAGE_WRITEABLE | AMDGPU_VM_PAGE_EXECUTABLE,
+		.va_address = once_in(2) ? pool_any(PLACE) : arena_address(),
+		.offset_in_bo = once_in(10) ? odd_number() : KFD_PAGE * below(4),
+		.map_size = some_size(),
+	};
+	if (AMDGPU(DRM_AMDGPU_GEM_VA, va))
+		pool_put(PLACE, args.va.va_address);
+}
+
+static void share(void)
+{
+	if (once_in(2)) {
+		args.prime = (struct drm_prime_handle){
+			.handle = (uint32_t)pool_guess(GEM),
+			.flags = once_in(10) ? (uint32_t)odd_number() : DRM_CLOEXEC | (once_in(2) ? DRM_RDWR : 0),
+		};
+		if (CORE(DRM_IOCTL_PRIME_HANDLE_TO_FD))
+			pool_put(SHARED_FILE, (uint32_t)args.prime.fd);
+	} else {
+		args.prime = (struct drm_prime_handle){ .fd = (int)pool_guess(SHARED_FILE) };
+		if (CORE(DRM_IOCTL_PRIME_FD_TO_HANDLE))
+			pool_put(GEM, args.prime.handle);
+	}
+}
+
+static void about_one(void)
+{
+	switch (below(3)) {
+	case 0:
+		args.metadata.handle = (uint32_t)pool_guess(GEM);
+		args.metadata.op = 1 + below(3);
+		args.metadata.data.data_size_bytes = once_in(10) ? (uint32_t)odd_number() : below(257);
+		AMDGPU(DRM_AMDGPU_GEM_METADATA, metadata);
+		break;
+	case 1:
+		args.idle = (union drm_amdgpu_gem_wait_idle){
+			.in = { .handle = (uint32_t)pool_guess(GEM), .timeout = below(1000000) },
+		};
+		AMDGPU(DRM_AMDGPU_GEM_WAIT_IDLE, idle);
+		break;
+	default:
+		args.op = (struct drm_amdgpu_gem_op){
+			.handle = (uint32_t)pool_guess(GEM),
+			.op = below(4),
+			.value = once_in(2) ? (uintptr_t)room : odd_number(),
+		};
+		AMDGPU(DRM_AMDGPU_GEM_OP, op);
+	}
+}
+
+static void questions(void)
+{
+	switch (below(3)) {
+	case 0:
+		args.version = (struct drm_version){
+			.name_len = below(20),
+			.name = some_pointer(room),
+		};
+		CORE(DRM_IOCTL_VERSION);
+		break;
+	case 1:
+		args.cap = (struct drm_get_cap){ .capability = below(24) };
+		CORE(DRM_IOCTL_GET_CAP);
+		break;
+	default:
+		args.info = (struct drm_amdgpu_info){
+			.return_pointer = (uintptr_t)some_pointer(room),
+			.return_size = once_in(10) ? (uint32_t)odd_number() : below(1024),
+			.query = below(0x30),
+			.read_mmr_reg = { .dword_offset = once_in(2) ? 0x263e : random32(), .count = below(4) },
+		};
+		AMDGPU(DRM_AMDGPU_INFO, info);
+	}
+}
+
+static void open_file(void)
+{
+	char path[40];
+	int fd;
+
+	snprintf(path, sizeof(path), "/dev/dri/renderD%u", gpu.drm_minor);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd >= 0)
+		pool_put(RENDER_FILE, (uint32_t)fd);
+	count_call();
+}
+
+void fuzz_drm(void)
+{
+	switch (below(16)) {
+	case 0:
+	case 1:
+	case 2:
+		create();
+		break;
+	case 3:
+	case 4:
+		map_offset();
+		break;
+	case 5:
+	case 6:
+	case 7:
+	case 8:
+		va();
+		break;
+	case 9:
+	case 10:
+		share();
+		break;
+	case 11:
+		args.close = (struct drm_gem_close){ .handle = (uint32_t)pool_take(GEM) };
+		CORE(DRM_IOCTL_GEM_CLOSE);
+		break;
+	case 12:
+		about_one();
+		break;
+	case 13:
+		if (once_in(50))
+			open_file();
+		break;
+	case 14:
+		for (unsigned int i = 0; i < 256; i++)
+			args.bytes[i] = once_in(3) ? (unsigned char)random32() : 0;
+		call(below(256), below(256));
+		break;
+	default:
+		questions();
+	}
+}

@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Calls of /dev/kfd. */
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "call.h"
+#include "kfd_compute.h"
+#include "kfd_event.h"
+#include "pool.h"
+
+/* Room for the arguments of any call, and what they point to. */
+static _Thread_local union {
+	unsigned char bytes[1u << _IOC_SIZEBITS];
+	struct kfd_ioctl_create_queue_args create_queue;
+	struct kfd_ioctl_destroy_queue_args destroy_queue;
+	struct kfd_ioctl_set_memory_policy_args policy;
+	struct kfd_ioctl_get_process_apertures_new_args apertures;
+	struct kfd_ioctl_update_queue_args update_queue;
+	struct kfd_ioctl_create_event_args create_event;
+	struct kfd_ioctl_set_event_args event;
+	struct kfd_ioctl_wait_events_args wait;
+	struct kfd_ioctl_set_scratch_backing_va_args scratch;
+	struct kfd_ioctl_get_tile_config_args tiles;
+	struct kfd_ioctl_set_trap_handler_args trap;
+	struct kfd_ioctl_acquire_vm_args acquire;
+	struct kfd_ioctl_alloc_memory_of_gpu_args alloc;
+	struct kfd_ioctl_free_memory_of_gpu_args free;
+	struct kfd_ioctl_map_memory_to_gpu_args map;
+	struct kfd_ioctl_set_cu_mask_args cu_mask;
+	struct kfd_ioctl_get_queue_wave_state_args waves;
+	struct kfd_ioctl_get_dmabuf_info_args info;
+	struct kfd_ioctl_import_dmabuf_args import;
+	struct kfd_ioctl_export_dmabuf_args export;
+	struct kfd_ioctl_alloc_queue_gws_args gws;
+	struct kfd_ioctl_smi_events_args smi;
+	struct kfd_ioctl_set_xnack_mode_args xnack;
+	struct kfd_ioctl_get_available_memory_args available;
+	struct kfd_ioctl_runtime_enable_args runtime;
+} args;
+
+static _Thread_local union {
+	unsigned char bytes[16384];
+	uint32_t dwords[4096];
+	struct kfd_event_data events[64];
+} room;
+
+/* What the process begins with: its files, and arguments of queues that can be made again and again. */
+static struct kfd_dev own;
+static struct kfd_ioctl_create_queue_args own_queues[2];
+
+bool begun_with(int fd)
+{
+	return fd == own.fd || fd == own.drm_fd;
+}
+
+static int file(void)
+{
+	return once_in(4) ? (int)pool_guess(KFD_FILE) : own.fd;
+}
+
+static uint32_t gpu_id(void)
+{
+	return once_in(40) ? (uint32_t)odd_number() : gpu.gpu_id;
+}
+
+static uintptr_t in_room(void)
+{
+	return (uintptr_t)some_pointer(room.bytes);
+}
+
+static bool call(unsigned int number, size_t size)
+{
+	return fuzz_call(file(), 'K', number, &args, size);
+}
+
+#define CALL(number, member)	call(number, sizeof(args.member))
+
+static void create_queue(void)
+{
+	static const uint32_t types[] = {
+		KFD_IOC_QUEUE_TYPE_SDMA, KFD_IOC_QUEUE_TYPE_SDMA, KFD_IOC_QUEUE_TYPE_COMPUTE,
+		KFD_IOC_QUEUE_TYPE_COMPUTE_AQL, KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID,
+	};
+	const uint64_t pointers = some_address() & ~0xfffull;
+
+	args.create_queue = (struct kfd_ioctl_create_queue_args){
+		.ring_base_address = some_address(),
+		.write_pointer_address = pointers + 8 * below(16),
+		.read_pointer_address = pointers + 128 + 8 * below(16),
+		.ring_size = once_in(10) ? (uint32_t)odd_number() : 4096u << below(3),
+		.gpu_id = gpu_id(),
+		.queue_type = once_in(20) ? below(8) : types[below(5)],
+		.queue_percentage = once_in(10) ? below(200) : 100,
+		.queue_priority = below(17),
+		.eop_buffer_address = some_address(),
+		.eop_buffer_size = 4096u << below(2),
+		.ctx_save_restore_address = some_address(),
+		.ctx_save_restore_size = (uint32_t)some_size(),
+		.ctl_stack_size = (uint32_t)some_size(),
+		.sdma_engine_id = below(6),
+	};
+	if (once_in(2)) {
+		const uint32_t priority = args.create_queue.queue_priority;
+
+		args.create_queue = own_queues[below(2)];
+		args.create_queue.queue_priority = priority;
+	}
+	if (CALL(0x02, create_queue))
+		pool_put(QUEUE, args.create_queue.queue_id);
+}
+
+static void update_queue(void)
+{
+	args.update_queue = (struct kfd_ioctl_update_queue_args){
+		.ring_base_address = once_in(2) ? 0 : some_address(),
+		.queue_id = (uint32_t)pool_guess(QUEUE),
+		.ring_size = once_in(2) ? 0 : 4096,
+		.queue_percentage = once_in(10) ? below(200) : once_in(2) ? 0 : 100,
+		.queue_priority = below(17),
+	};
+	CALL(0x07, update_queue);
+}
+
+static void create_event(void)
+{
+	args.create_event = (struct kfd_ioctl_create_event_args){
+		.event_page_offset = once_in(10) ? pool_guess(BUFFER) : 0,
+		.event_type = below(10),
+		.auto_reset = below(2),
+		.node_id = once_in(4) ? (uint32_t)odd_number() : gpu.node,
+	};
+	if (CALL(0x08, create_event))
+		pool_put(EVENT, args.create_event.event_id);
+}
+
+static void wait_events(void)
+{
+	const unsigned int count = once_in(20) ? below(64) : below(4);
+
+	for (unsigned int i = 0; i < count; i++)
+		room.events[i] = (struct kfd_event_data){
+			.event_id = (uint32_t)pool_guess(EVENT),
+			.signal_event_data.last_event_age = once_in(4) ? odd_number() : 0,
+		};
+	args.wait = (struct kfd_ioctl_wait_events_args){
+		.events_ptr = in_room(),
+		.num_events = once_in(100) ? (uint32_t)odd_number() : count,
+		.wait_for_all = below(2),
+		/* Who waits for ever ends with the process. */
+		.timeout = once_in(1000) ? EVENT_FOREVER : below(20),
+	};
+	CALL(0x0c, wait);
+}
+
+static void alloc(void)
+{
+	static const uint32_t kinds[] = {
+		KFD_ALLOC_VRAM, KFD_ALLOC_GTT, KFD_ALLOC_USERPTR, KFD_ALLOC_GTT, KFD_ALLOC_VRAM,
+		KFD_ALLOC_RW | KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL,
+		KFD_ALLOC_RW | KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP,
+	};
+	const uint64_t place = arena_address();
+
+	args.alloc = (struct kfd_ioctl_alloc_memory_of_gpu_args){
+		.va_addr = once_in(10) ? some_address() : place,
+		.size = some_size(),
+		.mmap_offset = once_in(10) ? some_address() : place,
+		.gpu_id = gpu_id(),
+		.flags = kinds[below(sizeof(kinds) / sizeof(kinds[0]))],
+	};
+	if (args.alloc.flags & KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL)
+		args.alloc.size = KFD_DOORBELL_SLICE;
+	if (args.alloc.flags & KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP)
+		args.alloc.size = KFD_PAGE;
+	if (once_in(20))
+		args.alloc.flags ^= 1u << below(32);
+	if (CALL(0x16, alloc)) {
+		pool_put(BUFFER, args.alloc.handle);
+		pool_put(PLACE, args.alloc.va_addr);
+	}
+}
+
+static void map(bool in)
+{
+	const unsigned int count = once_in(10) ? below(4) : 1;
+
+	for (unsigned int i = 0; i < count; i++)
+		room.dwords[i] = gpu_id();
+	args.map = (struct kfd_ioctl_map_memory_to_gpu_args){
+		.handle = pool_guess(BUFFER),
+		.device_ids_array_ptr = in_room(),
+		.n_devices = once_in(50) ? (uint32_t)odd_number() : count,
+		.n_success = once_in(20) ? below(4) : 0,
+	};
+	CALL(in ? 0x18 : 0x19, map);
+}
+
+static void free_buffer(void)
+{
+	args.free.handle = once_in(4) ? pool_guess(BUFFER) : pool_take(BUFFER);
+	CALL(0x17, free);
+}
+
+static void export(void)
+{
+	args.export = (struct kfd_ioctl_export_dmabuf_args){
+		.handle = pool_guess(BUFFER),
+		.flags = once_in(10) ? (uint32_t)odd_number() : O_CLOEXEC | O_RDWR,
+	};
+	if (CALL(0x24, export))
+		pool_put(SHARED_FILE, args.export.dmabuf_fd);
+}
+
+static void import(void)
+{
+	args.import = (struct kfd_ioctl_import_dmabuf_args){
+		.va_addr = arena_address(),
+		.gpu_id = gpu_id(),
+		.dmabuf_fd = (uint32_t)pool_guess(SHARED_FILE),
+	};
+	if (CALL(0x1d, import)) {
+		pool_put(BUFFER, args.import.handle);
+		pool_put(PLACE, args.import.va_addr);
+	}
+}
+
+static void smi(void)
+{
+	args.smi.gpuid = gpu_id();
+	if (CALL(0x1f, smi))
+		pool_put(SMI_FILE, args.smi.anon_fd);
+}
+
+static void questions(void)
+{
+	switch (below(8)) {
+	case 0:
+		CALL(0x01, free);
+		break;
+	case 1:
+		args.acquire.gpu_id = gpu_id();
+		call(0x05, sizeof(struct kfd_ioctl_get_clock_counters_args));
+		break;
+	case 2:
+		call(0x06, sizeof(struct kfd_ioctl_get_process_apertures_args));
+		break;
+	case 3:
+		args.tiles = (struct kfd_ioctl_get_tile_config_args){
+			.tile_config_ptr = in_room(),
+			.macro_tile_config_ptr = in_room(),
+			.num_tile_configs = below(40),
+			.num_macro_tile_configs = below(40),
+			.gpu_id = gpu_id(),
+		};
+		CALL(0x12, tiles);
+		break;
+	case 4:
+		args.apertures = (struct kfd_ioctl_get_process_apertures_new_args){
+			.kfd_process_device_apertures_ptr = in_room(),
+			.num_of_nodes = once_in(20) ? (uint32_t)odd_number() : below(3),
+		};
+		CALL(0x14, apertures);
+		break;
+	case 5:
+		args.available.gpu_id = gpu_id();
+		CALL(0x23, available);
+		break;
+	case 6:
+		args.info = (struct kfd_ioctl_get_dmabuf_info_args){
+			.metadata_ptr = in_room(),
+			.metadata_size = once_in(4) ? (uint32_t)odd_number() : 256,
+			.dmabuf_fd = (uint32_t)pool_guess(SHARED_FILE),
+		};
+		CALL(0x1c, info);
+		break;
+	default:
+		args.waves = (struct kfd_ioctl_get_queue_wave_state_args){
+			.ctl_stack_address = in_room(),
+			.queue_id = (uint32_t)pool_guess(QUEUE),
+		};
+		CALL(0x1b, waves);
+	}
+}
+
+static void settings(void)
+{
+	switch (below(7)) {
+	case 0:
+		args.policy = (struct kfd_ioctl_set_memory_policy_args){
+			.gpu_id = gpu_id(),
+			.default_policy = below(3),
+			.alternate_policy = below(3),
+		};
+		CALL(0x04, policy);
+		break;
+	case 1:
+		args.scratch.va_addr = some_address();
+		args.scratch.gpu_id = gpu_id();
+		CALL(0x11, scratch);
+		break;
+	case 2:
+		args.trap = (struct kfd_ioctl_set_trap_handler_args){
+			.tba_addr = some_address(),
+			.tma_addr = some_address(),
+			.gpu_id = gpu_id(),
+		};
+		CALL(0x13, trap);
+		break;
+	case 3:
+		for (unsigned int i = 0; i < 8; i++)
+			room.dwords[i] = random32();
+		args.cu_mask = (struct kfd_ioctl_set_cu_mask_args){
+			.queue_id = (uint32_t)pool_guess(QUEUE),
+			.num_cu_mask = once_in(10) ? (uint32_t)odd_number() : 32 * (1 + below(4)),
+			.cu_mask_ptr = in_room(),
+		};
+		CALL(0x1a, cu_mask);
+		break;
+	case 4:
+		args.xnack.xnack_enabled = (int)below(3) - 1;
+		CALL(0x21, xnack);
+		break;
+	case 5:
+		args.runtime.mode_mask = below(4);
+		CALL(0x25, runtime);
+		break;
+	default:
+		args.gws.queue_id = (uint32_t)pool_guess(QUEUE);
+		args.gws.num_gws = below(65);
+		CALL(0x1e, gws);
+	}
+}
+
+static void files(void)
+{
+	const int fd = once_in(2) ? open(KFD_PATH, O_RDWR | O_CLOEXEC) : -1;
+
+	if (fd >= 0)
+		pool_put(KFD_FILE, (uint32_t)fd);
+	args.acquire.drm_fd = (uint32_t)pool_guess(RENDER_FILE);
+	args.acquire.gpu_id = gpu_id();
+	CALL(0x15, acquire);
+}
+
+void fuzz_kfd(void)
+{
+	switch (below(32)) {
+	case 0:
+	case 1:
+		create_queue();
+		break;
+	case 2:
+	case 3:
+		args.destroy_queue.queue_id = (uint32_t)(once_in(2) ? pool_guess(QUEUE) : pool_take(QUEUE));
+		CALL(0x03, destroy_queue);
+		break;
+	case 4:
+	case 5:
+		update_queue();
+		break;
+	case 6:
+		create_event();
+		break;
+	case 7:
+		args.event.event_id = (uint32_t)(once_in(2) ? pool_guess(EVENT) : pool_take(EVENT));
+		CALL(0x09, event);
+		break;
+	case 8:
+	case 9:
+		args.event.event_id = (uint32_t)pool_guess(EVENT);
+		call(once_in(2) ? 0x0a : 0x0b, sizeof(args.event));
+		break;
+	case 10:
+	case 11:
+		wait_events();
+		break;
+	case 12:
+	case 13:
+	case 14:
+	case 15:
+		alloc();
+		break;
+	case 16:
+	case 17:
+		free_buffer();
+		break;
+	case 18:
+	case 19:
+	case 20:
+		map(true);
+		break;
+	case 21:
+	case 22:
+		map(false);
+		break;
+	case 23:
+		export();
+		break;
+	case 24:
+		import();
+		break;
+	case 25:
+		smi();
+		break;
+	case 26:
+		settings();
+		break;
+	case 27:
+		if (once_in(20))
+			files();
+		break;
+	case 28:
+		/* Any number, any bytes. */
+		for (unsigned int i = 0; i < 256; i++)
+			args.bytes[i] = once_in(3) ? (unsigned char)random32() : 0;
+		call(below(0x30), below(256));
+		break;
+	default:
+		questions();
+	}
+}
+
+/* Buffers of a queue that @args names, and the queue. */
+static void begin_queue(struct kfd_ioctl_create_queue_args *args, const struct kfd_bo *ring,
+			const struct kfd_bo *pointers)
+{
+	void *slice;
+
+	pool_put(BUFFER, ring->handle);
+	pool_put(BUFFER, pointers->handle);
+	pool_put(PLACE, (uintptr_t)ring->cpu);
+	pool_put(PLACE, (uintptr_t)pointers->cpu);
+	if (kfd_ioctl(own.fd, AMDKFD_IOC_CREATE_QUEUE, args) != 0)
+		return;
+	pool_put(QUEUE, args->queue_id);
+	if (kfd_mmap(own.fd, KFD_DOORBELL_SLICE, args->doorbell_offset & ~(KFD_DOORBELL_SLICE - 1ull), &slice) == 0)
+		pool_put(DOORBELL, (uintptr_t)slice + (args->doorbell_offset & (KFD_DOORBELL_SLICE - 1)));
+}
+
+void begin_kfd(void)
+{
+	struct kfd_bo ring, pointers;
+	struct kfd_compute compute;
+	struct kfd_save save;
+	uint32_t event;
+
+	if (kfd_open(&own) != 0)
+		return;
+	pool_put(KFD_FILE, (uint32_t)own.fd);
+	pool_put(RENDER_FILE, (uint32_t)own.drm_fd);
+	if (kfd_bo_create(&own, &ring, KFD_PAGE, KFD_ALLOC_GTT) == 0 &&
+	    kfd_bo_create(&own, &pointers, KFD_PAGE, KFD_ALLOC_GTT) == 0) {
+		kfd_queue_args(&own, &ring, &pointers, &own_queues[0]);
+		begin_queue(&own_queues[0], &ring, &pointers);
+	}
+	if (kfd_save_create(&own, &save) == 0 &&
+	    kfd_compute_prepare(&own, &compute, &save, once_in(2), KFD_PAGE, &own_queues[1]) == 0)
+		begin_queue(&own_queues[1], &compute.ring, &compute.control);
+	if (event_create(&own, KFD_IOC_EVENT_SIGNAL, once_in(2), &event) == 0)
+		pool_put(EVENT, event);
+}

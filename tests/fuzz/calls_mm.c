@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What a process does to its memory, its files and its doorbells meanwhile. */
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "call.h"
+#include "packets.h"
+#include "pool.h"
+
+static _Thread_local sigjmp_buf back;
+static _Thread_local volatile bool guarded;
+
+/* Memory comes and goes under the threads that touch it. */
+static void caught(int signal)
+{
+	if (guarded)
+		siglongjmp(back, 1);
+	_exit(128 + signal);
+}
+
+static void guard(void)
+{
+	struct sigaction action = { .sa_handler = caught, .sa_flags = SA_NODEFER };
+
+	sigaction(SIGSEGV, &action, NULL);
+	sigaction(SIGBUS, &action, NULL);
+}
+
+/* Writes @count bytes at an address that may be bad; nothing happens then. */
+static void touch(uint64_t address, const void *data, size_t count)
+{
+	guard();
+	if (sigsetjmp(back, 1) == 0) {
+		guarded = true;
+		memcpy((void *)(uintptr_t)address, data, count);
+	}
+	guarded = false;
+}
+
+/* Packets that the model and hardware know, at the ring's begin, and the pointer that makes them due. */
+static void submit(void)
+{
+	const uint64_t doorbell = pool_any(DOORBELL);
+	struct packets p = { 0 };
+	uint64_t wptr = 8 * below(64);
+
+	if (!doorbell)
+		return;
+	switch (below(4)) {
+	case 0:
+		sdma_nop(&p, 1 + below(32));
+		break;
+	case 1:
+		sdma_copy(&p, some_address() & ~3ull, some_address() & ~3ull, 4 * (1 + below(4096)));
+		break;
+	case 2:
+		sdma_fence(&p, some_address() & ~3ull, random32());
+		break;
+	default:
+		/* Whatever is there already. */
+		break;
+	}
+	touch(pool_any(PLACE), p.dwords, p.count * sizeof(p.dwords[0]));
+	touch(pool_any(PLACE), &wptr, sizeof(wptr));
+	touch(doorbell, &wptr, sizeof(wptr));
+}
+
+static void map(void)
+{
+	const int prot = once_in(4) ? (int)below(8) : PROT_READ | PROT_WRITE;
+	const int flags = once_in(20) ? MAP_PRIVATE : MAP_SHARED;
+	const size_t size = (size_t)(once_in(20) ? some_size() : KFD_PAGE << below(3));
+	uint64_t offset;
+	void *p;
+	int fd;
+
+	if (once_in(2)) {
+		static const uint64_t types[] = {
+			KFD_OFFSET_DOORBELL, KFD_OFFSET_EVENTS, KFD_OFFSET_MMIO, KFD_OFFSET_RESERVED,
+		};
+
+		fd = (int)pool_any(KFD_FILE);
+		offset = types[below(4)] | KFD_OFFSET_GPU(gpu.gpu_id) | (once_in(10) ? KFD_PAGE * below(20) : 0);
+	} else {
+		fd = (int)pool_any(once_in(4) ? SHARED_FILE : RENDER_FILE);
+		offset = once_in(20) ? odd_number() & ~0xfffull : pool_any(GEM_OFFSET);
+	}
+	if (size <= KFD_PAGE << 3 && once_in(4))
+		p = mmap((void *)(uintptr_t)arena_address(), size, prot, flags | MAP_FIXED, fd, (off_t)offset);
+	else
+		p = mmap(NULL, size, prot, flags, fd, (off_t)offset);
+	if (p != MAP_FAILED)
+		pool_put(once_in(2) ? MAPPING : DOORBELL, (uintptr_t)p);
+}
+
+/* Changes the arena, in which lie the pages lent to the GPU. */
+static void change(void)
+{
+	void *at = (void *)(uintptr_t)arena_address();
+	const size_t size = KFD_PAGE * (1 + below(64));
+
+	switch (below(5)) {
+	case 0:
+		madvise(at, size, MADV_DONTNEED);
+		break;
+	case 1:
+		mprotect(at, size, once_in(2) ? PROT_READ : PROT_READ | PROT_WRITE);
+		break;
+	case 2:
+		mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+		break;
+	case 3:
+		madvise(at, size, MADV_HUGEPAGE);
+		break;
+	default:
+		touch((uintptr_t)at, "rkfd", 4);
+	}
+}
+
+/* A child, which has what is inherited, does one thing and goes. */
+static void child(void)
+{
+	const pid_t pid = fork();
+
+	if (pid == 0) {
+		alarm(2);
+		fuzz_kfd();
+		_exit(0);
+	}
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+}
+
+static void files(void)
+{
+	static const enum kind kinds[] = { SHARED_FILE, SMI_FILE, RENDER_FILE, KFD_FILE };
+	char text[256];
+	int fd;
+
+	switch (below(8)) {
+	case 0:
+		fd = (int)pool_take(kinds[below(once_in(50) ? 4 : 2)]);
+		if (fd > 2 && !begun_with(fd))
+			close(fd);
+		break;
+	case 1: {
+		const uint64_t mask = odd_number();
+
+		fd = (int)pool_any(SMI_FILE);
+		if (write(fd, &mask, once_in(10) ? below(16) : sizeof(mask)) < 0)
+			break;
+		break;
+	}
+	case 2: {
+		struct pollfd p = { .fd = (int)pool_any(SMI_FILE), .events = POLLIN };
+
+		poll(&p, 1, 0);
+		break;
+	}
+	default:
+		fd = (int)pool_any(SMI_FILE);
+		if (fd > 2 && read(fd, text, below(sizeof(text))) < 0)
+			break;
+	}
+}
+
+void fuzz_mm(void)
+{
+	count_call();
+	switch (below(16)) {
+	case 0:
+	case 1:
+	case 2:
+		map();
+		break;
+	case 3: {
+		const uint64_t at = pool_take(MAPPING);
+
+		if (at)
+			munmap((void *)(uintptr_t)at, KFD_PAGE);
+		break;
+	}
+	case 4:
+		if (once_in(100))
+			child();
+		break;
+	case 5:
+	case 6:
+		files();
+		break;
+	case 7:
+	case 8:
+	case 9:
+	case 10:
+		change();
+		break;
+	default:
+		submit();
+	}
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Every allocation and every user copy of a call fails in turn: the call says
+ * so by an errno or does without, works when it is made again, and leaves
+ * nothing behind.
+ *
+ * Needs a kernel with fault injection (failslab, fail_page_alloc,
+ * fail_usercopy), whose fail-nth has the Nth of a thread's chances fail.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "child.h"
+#include "debugfs.h"
+#include "neighbour.h"
+#include "scenes.h"
+#include "tap.h"
+
+#define DEBUGFS		"/sys/kernel/debug/"
+#define FAIL_NTH	"/proc/thread-self/fail-nth"
+/* No call has as many chances. */
+#define MOST		2000u
+#define RETURN_MS	20000u
+
+static void write_text(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "we");
+
+	if (!f || fputs(text, f) < 0 || fclose(f) != 0)
+		die("%s cannot be set", path);
+}
+
+/* All allocations may fail, and silently: what counts is what the driver says. */
+static void prepare(void)
+{
+	write_text(DEBUGFS "failslab/ignore-gfp-wait", "N");
+	write_text(DEBUGFS "failslab/verbose", "0");
+	write_text(DEBUGFS "fail_page_alloc/ignore-gfp-wait", "N");
+	write_text(DEBUGFS "fail_page_alloc/ignore-gfp-highmem", "N");
+	write_text(DEBUGFS "fail_page_alloc/min-order", "0");
+	write_text(DEBUGFS "fail_page_alloc/verbose", "0");
+	write_text(DEBUGFS "fail_usercopy/verbose", "0");
+}
+
+/* Opened beforehand: to open it is a call with chances of its own. */
+static int nth_fd;
+
+static void arm(unsigned int nth)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%u", nth);
+	if (pwrite(nth_fd, text, strlen(text), 0) < 0)
+		die("fail-nth cannot be set");
+}
+
+/* Ends it; whether the failure happened. */
+static bool disarm(void)
+{
+	char text[16] = "";
+
+	if (pread(nth_fd, text, sizeof(text) - 1, 0) < 0)
+		die("fail-nth cannot be read");
+	arm(0);
+	return atoi(text) == 0;
+}
+
+/* One process: the @nth chance of the scene's call fails. 0: it did, 1: there are fewer, others: what went wrong. */
+static int play(const struct scene *scene, unsigned int nth)
+{
+	struct stage stage = { 0 };
+	bool failed;
+	int err;
+
+	nth_fd = open(FAIL_NTH, O_RDWR);
+	if (nth_fd < 0 || !scene->set(&stage)) {
+		tap_note("%s: what it needs is not there", scene->name);
+		return 2;
+	}
+	arm(nth);
+	err = scene->call(&stage);
+	failed = disarm();
+	if (err && !failed) {
+		tap_note("%s: %s though nothing failed", scene->name, strerror(err));
+		return 3;
+	}
+	if (err && err != ENOMEM && err != EFAULT) {
+		tap_note("%s: %s when chance %u fails", scene->name, strerror(err), nth);
+		return 4;
+	}
+	if (err) {
+		err = scene->call(&stage);
+		if (err) {
+			tap_note("%s: %s when it is made again after chance %u failed", scene->name, strerror(err), nth);
+			return 5;
+		}
+	}
+	if (scene->undo && !scene->undo(&stage)) {
+		tap_note("%s: not undone after chance %u failed", scene->name, nth);
+		return 6;
+	}
+	return failed ? 0 : 1;
+}
+
+/* All chances of a scene's call; how many, or -1. */
+static int play_all(const struct scene *scene)
+{
+	for (unsigned int nth = 1; nth <= MOST; nth++) {
+		const pid_t pid = child_fork();
+		int status;
+
+		if (pid == 0)
+			_exit(play(scene, nth));
+		status = child_status(pid);
+		if (status == 1)
+			return (int)nth - 1;
+		if (status != 0)
+			return -1;
+	}
+	tap_note("%s: there is no end to it", scene->name);
+	return -1;
+}
+
+int main(void)
+{
+	char base[OBJECTS_SIZE];
+
+	tap_start();
+	if (access(FAIL_NTH, F_OK) != 0 || access(DEBUGFS "fail_usercopy", F_OK) != 0) {
+		printf("1..0 # SKIP the kernel has no fault injection\n");
+		return EXIT_SKIP;
+	}
+	prepare();
+	tap_ok(neighbour_once(), "a copy beforehand");
+	usleep(200000);
+	if (!debugfs_read("objects", base, sizeof(base)))
+		die("no objects in debugfs");
+	for (unsigned int i = 0; i < scene_count; i++) {
+		const int chances = play_all(&scenes[i]);
+		const bool back = debugfs_objects_return_to(base, RETURN_MS);
+
+		tap_ok(chances >= 0 && back, "%s: %d chances", scenes[i].name, chances);
+	}
+	tap_ok(neighbour_once(), "a copy afterwards");
+	return tap_end();
+}

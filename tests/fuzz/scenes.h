@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* One call each, with what it needs beforehand and what undoes it. */
+#ifndef RKFD_FUZZ_SCENES_H
+#define RKFD_FUZZ_SCENES_H
+
+#include "kfd.h"
+#include "kfd_compute.h"
+
+/* What a process of a scene has. */
+struct stage {
+	struct kfd_dev dev;
+	struct kfd_bo bo;
+	struct kfd_queue queue;
+	struct kfd_save save;
+	struct kfd_compute compute;
+	struct kfd_ioctl_create_queue_args create;
+	uint64_t handle;	/* of a buffer that the call made */
+	uint32_t number;	/* of an event, a queue or a GEM object that it made */
+	int fd;			/* that it made */
+	void *address;		/* that it made */
+};
+
+struct scene {
+	const char *name;
+	/* What is there before the call; true if all of it could be had. */
+	bool (*set)(struct stage *stage);
+	/* The call: 0, or a positive errno. Called again after it failed. */
+	int (*call)(struct stage *stage);
+	/* Undoes a call that succeeded; true if that goes. NULL: there is nothing to undo. */
+	bool (*undo)(struct stage *stage);
+};
+
+extern const struct scene scenes[];
+extern const unsigned int scene_count;
+
+#endif /* RKFD_FUZZ_SCENES_H */
