@@ -102,7 +102,10 @@ static uint64_t take_queues(const struct kfd_dev *dev, unsigned int who)
 	return count;
 }
 
-/* One page of memory at as many places as possible, each with page tables of its own. */
+/*
+ * One page of memory at as many places as possible, each with page tables of its own: in an address space that no queue
+ * runs in, where it takes no flush.
+ */
 static uint64_t take_tables(const struct kfd_dev *dev)
 {
 	union drm_amdgpu_gem_create create = { .in = {
@@ -115,11 +118,13 @@ static uint64_t take_tables(const struct kfd_dev *dev)
 		.map_size = KFD_PAGE,
 	};
 	uint64_t count = 0;
+	int fd;
 
-	if (kfd_ioctl(dev->drm_fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &create))
+	if (kfd_open_render(dev, &fd) ||
+	    kfd_ioctl(fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &create))
 		return 0;
 	place.handle = create.out.handle;
-	for (; !kfd_ioctl(dev->drm_fd, DRM_IOCTL_AMDGPU_GEM_VA, &place); count++)
+	for (; !kfd_ioctl(fd, DRM_IOCTL_AMDGPU_GEM_VA, &place); count++)
 		place.va_address += LARGE;
 	return count;
 }
