@@ -3,7 +3,7 @@
  * Copies by the HSA API of ROCr, with its default settings: by SDMA queues that
  * ROCr makes and drives, with completion by interrupt.
  *
- * What ROCr answers with a shader is not here: hsa_memory_copy,
+ * What ROCr answers with a shader is in hsa_kernels: hsa_memory_copy,
  * hsa_amd_memory_fill, and hsa_amd_memory_async_copy within the GPU from 1 MiB
  * on (HSA_FORCE_SDMA_SIZE); hsa_amd_memory_async_copy_on_engine within the GPU
  * without its force flag.

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Kernels by the HSA API of ROCr: its own, which fill and copy within the GPU,
+ * and compiled ones, with arguments, groups, LDS and private memory.
+ */
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/tap.h"
+#include "hsa.h"
+
+#define GROUP	256u
+#define ITEMS	(64 * GROUP)
+#define GUARD	256
+
+static uint32_t number(uint32_t n)
+{
+	return n * 2654435761u + 12345;
+}
+
+static void fills(uint8_t *device, uint8_t *host, size_t room)
+{
+	static const size_t dwords[] = { 1, 63, 1000, 16 * KIB, 256 * KIB + 3 };
+
+	for (size_t n = 0; n < COUNT(dwords); n++) {
+		const size_t bytes = 4 * dwords[n];
+		const uint32_t value = number(n);
+		size_t bad = 0;
+
+		must(hsa_amd_memory_fill(device, 0, room / 4), "hsa_amd_memory_fill");
+		must(hsa_amd_memory_fill(device + GUARD, value, dwords[n]), "hsa_amd_memory_fill");
+		if (!copy(host, cpu, device, gpu, room))
+			die("a copy to the host does not end");
+		for (size_t k = 0; k < room; k += 4) {
+			const bool inside = k >= GUARD && k < GUARD + bytes;
+			uint32_t word;
+
+			memcpy(&word, host + k, 4);
+			bad += word != (inside ? value : 0);
+		}
+		tap_ok(!bad, "hsa_amd_memory_fill of %zu bytes", bytes);
+	}
+}
+
+static void copies(uint8_t *device, uint8_t *host, size_t room)
+{
+	static const struct {
+		size_t from, to, bytes;
+	} cases[] = {
+		{ 0, 0, 4 },		{ 1, 2, 1 },		{ 3, 3, 4099 },
+		{ 0, 256, 65536 },	{ 5, 2, 100003 },	{ 7, 3, 512 * KIB + 1 },
+	};
+	uint8_t *const to = device + room;
+
+	for (size_t k = 0; k < room; k++)
+		host[k] = number(k) >> 24;
+	if (!copy(device, gpu, host, cpu, room))
+		die("a copy to the GPU does not end");
+	for (size_t n = 0; n < COUNT(cases); n++) {
+		size_t bad = 0;
+
+		must(hsa_amd_memory_fill(to, 0, room / 4), "hsa_amd_memory_fill");
+		must(hsa_memory_copy(to + GUARD + cases[n].to, device + cases[n].from, cases[n].bytes),
+		     "hsa_memory_copy");
+		if (!copy(host, cpu, to, gpu, room))
+			die("a copy to the host does not end");
+		for (size_t k = 0; k < room; k++) {
+			const size_t at = k - GUARD - cases[n].to;
+			const uint32_t from = number(cases[n].from + at) >> 24;
+
+			bad += host[k] != (at < cases[n].bytes ? from : 0);
+		}
+		tap_ok(!bad, "hsa_memory_copy of %zu bytes within the GPU, from +%zu to +%zu", cases[n].bytes,
+		       cases[n].from, cases[n].to);
+	}
+}
+
+struct kernel {
+	uint64_t object;
+	uint32_t private, group;
+};
+
+static struct kernel find(hsa_executable_t executable, const char *name)
+{
+	hsa_executable_symbol_t symbol;
+	struct kernel kernel;
+
+	must(hsa_executable_get_symbol_by_name(executable, name, &gpu, &symbol), name);
+	must(hsa_executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT, &kernel.object),
+	     "kernel object");
+	must(hsa_executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_PRIVATE_SEGMENT_SIZE,
+					    &kernel.private), "private segment");
+	must(hsa_executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_GROUP_SEGMENT_SIZE,
+					    &kernel.group), "group segment");
+	return kernel;
+}
+
+static bool run(hsa_queue_t *queue, const struct kernel *kernel, void *arguments)
+{
+	const uint64_t index = hsa_queue_add_write_index_relaxed(queue, 1);
+	hsa_kernel_dispatch_packet_t *packet =
+		(hsa_kernel_dispatch_packet_t *)queue->base_address + index % queue->size;
+	const uint32_t header = HSA_PACKET_TYPE_KERNEL_DISPATCH << HSA_PACKET_HEADER_TYPE |
+		HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCACQUIRE_FENCE_SCOPE |
+		HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCRELEASE_FENCE_SCOPE;
+	hsa_signal_t done = signal_new(1);
+	bool ok;
+
+	packet->workgroup_size_x = GROUP;
+	packet->workgroup_size_y = 1;
+	packet->workgroup_size_z = 1;
+	packet->grid_size_x = ITEMS;
+	packet->grid_size_y = 1;
+	packet->grid_size_z = 1;
+	packet->private_segment_size = kernel->private;
+	packet->group_segment_size = kernel->group;
+	packet->kernel_object = kernel->object;
+	packet->kernarg_address = arguments;
+	packet->completion_signal = done;
+	__atomic_store_n((uint32_t *)packet, header | 1u << 16, __ATOMIC_RELEASE);
+	hsa_signal_store_screlease(queue->doorbell_signal, index);
+	ok = signal_wait(done);
+	must(hsa_signal_destroy(done), "hsa_signal_destroy");
+	return ok;
+}
+
+static void compiled(const char *program)
+{
+	struct host arguments, a, b, out;
+	hsa_code_object_reader_t reader;
+	hsa_executable_t executable;
+	hsa_queue_t *queue;
+	struct kernel kernel;
+	char folder[256], path[512];
+	int fd;
+
+	snprintf(folder, sizeof(folder), "%s", program);
+	snprintf(path, sizeof(path), "%s/kernels.co", dirname(folder));
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		die("%s cannot be opened", path);
+	must(hsa_code_object_reader_create_from_file(fd, &reader), "code object reader");
+	must(hsa_executable_create_alt(HSA_PROFILE_FULL, HSA_DEFAULT_FLOAT_ROUNDING_MODE_DEFAULT, NULL,
+				       &executable), "hsa_executable_create_alt");
+	must(hsa_executable_load_agent_code_object(executable, gpu, reader, NULL, NULL), "load");
+	must(hsa_executable_freeze(executable, NULL), "freeze");
+	must(hsa_queue_create(gpu, 64, HSA_QUEUE_TYPE_SINGLE, NULL, NULL, UINT32_MAX, UINT32_MAX, &queue),
+	     "hsa_queue_create");
+	host_new(&arguments, HOST_FINE, 4096);
+	host_new(&a, HOST_FINE, 4 * ITEMS);
+	host_new(&b, HOST_COARSE, 4 * ITEMS);
+	host_new(&out, HOST_FINE, 4 * ITEMS);
+	memcpy(arguments.cpu, &(void *[]){ a.gpu, b.gpu, out.gpu }, 24);
+	uint32_t *const x = (uint32_t *)a.cpu, *const y = (uint32_t *)b.cpu;
+	const uint32_t *const z = (const uint32_t *)out.cpu;
+
+	for (uint32_t n = 0; n < ITEMS; n++) {
+		x[n] = number(n);
+		y[n] = number(~n);
+	}
+
+	size_t bad = 0;
+
+	kernel = find(executable, "add.kd");
+	tap_ok(run(queue, &kernel, arguments.gpu), "vector add ends");
+	for (uint32_t n = 0; n < ITEMS; n++)
+		bad += z[n] != x[n] + y[n];
+	tap_ok(!bad, "vector add");
+
+	bad = 0;
+	kernel = find(executable, "sum.kd");
+	tap_ok(kernel.group >= 1024 && run(queue, &kernel, arguments.gpu), "sums in LDS end");
+	for (uint32_t n = 0; n < ITEMS / GROUP; n++) {
+		uint32_t sum = 0;
+
+		for (uint32_t k = 0; k < GROUP; k++)
+			sum += x[n * GROUP + k];
+		bad += z[n] != sum;
+	}
+	tap_ok(!bad, "sums in LDS");
+
+	bad = 0;
+	kernel = find(executable, "shuffle.kd");
+	tap_ok(kernel.private >= 256 && run(queue, &kernel, arguments.gpu), "private memory: it ends");
+	for (uint32_t n = 0; n < ITEMS; n++) {
+		const uint32_t first = (y[n ^ 1] - y[n]) & 63, second = (x[n ^ 1] - y[n]) & 63;
+
+		bad += z[n] != first * x[n] + second * x[n];
+	}
+	tap_ok(!bad, "private memory");
+
+	host_free(&out);
+	host_free(&b);
+	host_free(&a);
+	host_free(&arguments);
+	must(hsa_queue_destroy(queue), "hsa_queue_destroy");
+	must(hsa_executable_destroy(executable), "hsa_executable_destroy");
+	must(hsa_code_object_reader_destroy(reader), "hsa_code_object_reader_destroy");
+	close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	const size_t room = 2 * MIB;
+	struct host host;
+	uint8_t *device;
+
+	(void)argc;
+	tap_start();
+	hsa_open();
+	host_new(&host, HOST_FINE, room);
+	device = device_new(2 * room);
+	fills(device, host.cpu, room);
+	copies(device, host.cpu, room);
+	device_free(device);
+	host_free(&host);
+	compiled(argv[0]);
+	hsa_close();
+	return tap_end();
+}
