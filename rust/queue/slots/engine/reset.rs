@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The reset of an engine that a packet keeps: whose queue did it has failed, with all others of its process; the other
+//! queues go on from where the hardware has left them.
+
+use super::super::super::rlc::Rlc;
+use super::super::Seat;
+use super::{Engine, SLOTS};
+use crate::ip::Hardware;
+use crate::kern::ratelimit::dev_err_ratelimited;
+use crate::ring::Rings;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+impl Engine {
+    /// A queue whose seat is `Leaving(slot)` does not leave: the engine is reset. The queue has failed, and so have all
+    /// others of its process, which might do the same next.
+    pub(super) fn hangs(self: &Arc<Self>, rlc: &Rlc, slot: u8, error: Error) {
+        dev_err_ratelimited!(
+            &*rlc.gpu.hw.dev,
+            "sdma{}: slot {slot} hangs with queue {} of process {}: {error:?}: the engine is reset\n",
+            self.number,
+            rlc.owner.queue,
+            rlc.owner.pid
+        );
+        rlc.gpu.queue_hung(rlc.owner.pasid, c"SDMA queue hang", || {
+            let reset = self.reset(&rlc.gpu.hw, Some(&rlc.gpu.rings));
+            rlc.fail(EIO);
+            rlc.gpu.slots.fail(None, rlc.owner.pasid, EIO);
+            self.seat(
+                rlc,
+                match reset {
+                    Ok(()) => Seat::Out,
+                    // Kept, with the memory and the VMID that the engine may still use.
+                    Err(_) => Seat::Stuck(slot),
+                },
+            );
+        });
+        self.wake();
+    }
+
+    /// Resets the engine, whatever it is at: its queues are out, where the hardware has left them, but for those that
+    /// somebody is taking out. The kernel's ring goes on at once, if it is one of `rings`, the others at their next turn. Sleeps, allocates nothing. EIO when
+    /// the engine does not come to rest; then nothing runs on it any more.
+    pub(in super::super) fn reset(
+        self: &Arc<Self>,
+        hw: &Hardware,
+        rings: Option<&Rings>,
+    ) -> Result {
+        let _hardware = self.hardware.lock();
+        let stopped = self.sdma(hw).reset();
+        let out = {
+            let mut state = self.state.lock();
+            state.lost |= stopped.is_err();
+            let mut out = [const { None }; SLOTS];
+            let inside = state
+                .entries
+                .iter_mut()
+                .filter_map(|entry| match entry.seat {
+                    Seat::In(slot) => Some((entry, slot)),
+                    _ => None,
+                });
+            for (place, (entry, slot)) in out.iter_mut().zip(inside) {
+                entry.seat = Seat::Leaving(slot);
+                *place = Some((entry.rlc.clone(), slot));
+            }
+            out
+        };
+        if stopped.is_err() {
+            dev_err!(
+                hw.dev,
+                "sdma{}: the engine does not come to rest: nothing runs on it any more\n",
+                self.number
+            );
+            if let Some(rings) = rings {
+                rings.lose(self.number);
+            }
+            for (rlc, slot) in out.into_iter().flatten() {
+                rlc.fail(EIO);
+                self.seat(&rlc, Seat::Stuck(slot));
+            }
+            return Err(EIO);
+        }
+        for (rlc, slot) in out.into_iter().flatten() {
+            self.is_out(&rlc, self.sdma(hw).rptr(slot));
+        }
+        if let Some(rings) = rings {
+            rings.resume(self.number);
+        }
+        self.sdma(hw).run();
+        self.wake();
+        Ok(())
+    }
+}
