@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0
+//! An address space whose buffers yield VRAM to others: which of them move next, and whether its queues run meanwhile.
+//!
+//! All of it is under the lock of the evictor's state.
+
+use super::{transfer, Step, TURN_MS};
+use crate::mem::{
+    bo::Bo,
+    group::{Halt, HaltGuard},
+    placement::{Place, Placement},
+    vm::Vm,
+};
+use hw::va::PAGE_SIZE;
+use kernel::{
+    prelude::*,
+    sync::{aref::ARef, Arc},
+    time::{Instant, Monotonic},
+};
+
+/// How many buffers move together, at most.
+const TOGETHER: usize = 256;
+/// Buffers that a step looks at before it asks for the time.
+const LOOKS: usize = 1024;
+
+/// An address space that takes part.
+pub(super) struct Member {
+    pub(super) vm: Arc<Vm>,
+    /// Not `None` while something of it is, or may be, away.
+    pub(super) halt: Option<HaltGuard>,
+    /// Since when it is there, or away.
+    pub(super) since: Instant<Monotonic>,
+    /// What it took to bring it home the last time, or takes this time, milliseconds.
+    took: i64,
+    /// Where in the GPU's list to look for the next buffer to move out, and to bring home.
+    next_out: usize,
+    next_home: usize,
+}
+
+impl Member {
+    /// All of it is there.
+    pub(super) fn new(vm: &Arc<Vm>) -> Self {
+        Self {
+            vm: vm.clone(),
+            halt: None,
+            since: Instant::now(),
+            took: 0,
+            next_out: 0,
+            next_home: 0,
+        }
+    }
+
+    /// Whether it may be asked to yield, for how long not yet (milliseconds, not more than 0 if at once), and its rank:
+    /// who has the lowest yields first.
+    pub(super) fn rank(&self) -> (u8, i64, i64) {
+        let age = self.since.elapsed().as_millis();
+        if self.halt.is_some() {
+            // The one that came last has its turn last.
+            (0, age, 0)
+        } else if !self.vm.group().wants_to_run() {
+            (1, -age, 0)
+        } else {
+            (2, -age, TURN_MS.max(2 * self.took) - age)
+        }
+    }
+
+    /// The next buffers that may move from where `from` says, from `next` on: as many as move together. Whether there may
+    /// be more after them: so many are looked at in a step.
+    fn some(
+        &self,
+        next: &mut usize,
+        from: impl Fn(&Place) -> bool,
+    ) -> Result<(KVVec<ARef<Bo>>, bool)> {
+        let mut found = KVVec::new();
+        let mut bytes = 0;
+        let (bos, owner) = (&self.vm.gpu().bos, self.vm.client().number());
+        for _ in 0..LOOKS {
+            let Some((key, bo)) = bos.next_of(owner, *next) else {
+                return Ok((found, false));
+            };
+            let is = |placement: &&Arc<Placement>| {
+                Arc::ptr_eq(placement.client(), self.vm.client())
+                    && placement.may_move()
+                    && from(&placement.place())
+            };
+            if let Some(placement) = bo.placement().filter(is) {
+                bytes += placement.bytes();
+                // For one that is lent others must be asked.
+                let apart = placement.is_lent();
+                let many = bytes > transfer::WINDOW || found.len() == TOGETHER || apart;
+                if many && !found.is_empty() {
+                    break;
+                }
+                found.push(bo.clone(), GFP_KERNEL)?;
+                *next = key + 1;
+                if apart {
+                    break;
+                }
+            }
+            *next = key + 1;
+        }
+        Ok((found, true))
+    }
+
+    /// Moves buffers out until `enough` or the end of the step: whether VRAM has become free, or there may be more that can.
+    pub(super) fn yield_vram(&mut self, step: &Step, enough: &impl Fn() -> bool) -> Result<bool> {
+        let mut freed = 0;
+        // What is left may be before the place where it was last looked.
+        let mut again = self.next_out != 0;
+        while freed == 0 || !(step.is_over() || enough()) {
+            if self.vm.client().movable_home() == 0 {
+                break;
+            }
+            let mut next = self.next_out;
+            let (bos, more) = self.some(&mut next, |place| matches!(place, Place::Vram(_)))?;
+            self.next_out = next;
+            if bos.is_empty() {
+                if more && !step.is_over() {
+                    continue;
+                } else if more {
+                    return Ok(true);
+                }
+                self.next_out = 0;
+                if core::mem::replace(&mut again, false) {
+                    continue;
+                }
+                break;
+            }
+            self.leave();
+            freed += transfer::out(self.vm.gpu(), &self.vm, &bos)?;
+        }
+        Ok(freed != 0)
+    }
+
+    /// Its queues are halted until all of it is home. What is in system memory is not used there.
+    /// What comes home is looked for from the first buffer on.
+    pub(super) fn leave(&mut self) {
+        if self.halt.is_none() {
+            self.halt = Some(self.vm.group().halt(Halt::Eviction));
+            self.vm.client().set_away(true);
+            self.since = Instant::now();
+        }
+        self.next_home = 0;
+    }
+
+    /// Moves a buffer of it to where other devices reach it; it runs on with it there.
+    pub(super) fn lend(&mut self, bo: &Bo) -> Result {
+        let halt = match self.halt {
+            None => Some(self.vm.group().halt(Halt::Eviction)),
+            Some(_) => None,
+        };
+        let moved = transfer::lend(self.vm.gpu(), Some(&self.vm), bo);
+        // Whatever became of it, it is mapped where it is.
+        let shown = self.vm.reveal(bo).and(self.vm.show());
+        drop(halt);
+        moved.and(shown)
+    }
+
+    /// Brings something home, for which there is room; whether that was all, and the queues run. `ENOMEM` if there is no
+    /// room after all.
+    pub(super) fn restore(&mut self, step: &Step) -> Result<bool> {
+        let begun = Instant::<Monotonic>::now();
+        let gpu = self.vm.gpu().clone();
+        if self.next_home == 0 {
+            self.took = 0;
+        }
+        self.vm.client().recall(false);
+        loop {
+            let mut next = self.next_home;
+            let (bos, more) = self.some(&mut next, |place| matches!(place, Place::System(_)))?;
+            if bos.is_empty() {
+                if !more {
+                    break;
+                }
+                self.next_home = next;
+                if step.is_over() {
+                    self.took += begun.elapsed().as_millis();
+                    return Ok(false);
+                }
+                continue;
+            }
+            let mut homes = KVVec::with_capacity(bos.len(), GFP_KERNEL)?;
+            for bo in bos {
+                let contiguous = bo.placement().is_some_and(|p| p.is_contiguous());
+                let blocks = gpu.vram.alloc(bo.size() as u64, PAGE_SIZE, contiguous)?;
+                homes.push((bo, Arc::new(blocks, GFP_KERNEL)?), GFP_KERNEL)?;
+            }
+            let mut moved = Ok(());
+            let mut go = || moved = transfer::home(&gpu, &self.vm, &homes);
+            match homes.first() {
+                // When it is not given back it stays where it is.
+                Some((bo, _)) if bo.placement().is_some_and(|p| p.is_lent()) => {
+                    bo.reclaim(|| {
+                        if bo.placement().is_some_and(|p| !p.is_lent()) {
+                            go();
+                        }
+                    });
+                }
+                _ => go(),
+            }
+            moved?;
+            self.next_home = next;
+            if step.is_over() {
+                self.took += begun.elapsed().as_millis();
+                return Ok(false);
+            }
+        }
+        self.vm.client().set_away(false);
+        if let Err(error) = self.vm.show() {
+            self.vm.client().set_away(true);
+            return Err(error);
+        }
+        self.halt = None;
+        self.since = Instant::now();
+        self.took += begun.elapsed().as_millis();
+        (self.next_out, self.next_home) = (0, 0);
+        Ok(true)
+    }
+}
