@@ -2,7 +2,7 @@
 //! AQL packets: 64 bytes with a header that says when they are there.
 
 use super::execute::{Executor, Outcome, Step, Work};
-use super::hqd::AQL_DWORDS;
+use super::hqd_registers::AQL_DWORDS;
 use super::interrupt::Exception;
 use super::pm4::{self, Packet as Pm4};
 use super::signal::{self, Signal};

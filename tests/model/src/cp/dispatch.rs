@@ -168,7 +168,7 @@ impl Executor<'_> {
         let mut data = UserData {
             dispatch: self.job.base.wrapping_add(at),
             kernarg: dispatch.kernarg,
-            dispatch_id: self.job.rptr / super::hqd::AQL_DWORDS,
+            dispatch_id: self.job.rptr / super::hqd_registers::AQL_DWORDS,
             private: dispatch.private.saturating_add(3) & !3,
             ..UserData::default()
         };

@@ -213,7 +213,7 @@ impl<'a> Executor<'a> {
         };
         let ring = address_space(self.gpu, self.job.vmid);
         if self.job.aql {
-            let index = self.job.rptr / super::hqd::AQL_DWORDS;
+            let index = self.job.rptr / super::hqd_registers::AQL_DWORDS;
             if target % 8 == 0 {
                 return ring.store64s(target, &[index]);
             }

@@ -1,28 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A hardware queue descriptor: the registers of one queue, and what the queue is doing.
+//! A hardware queue descriptor: what a queue is doing.
 
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use super::eop::Eop;
+use super::hqd_registers::{self, HqdRegisters, AQL_DWORDS};
 use super::job::Job;
 use super::Slot;
 use crate::error::Result;
 use crate::indirect::Ib;
 use crate::regs::gc::{
-    self, cp_hqd_active, cp_hqd_aql_control as aql_control, cp_hqd_dequeue_request as dequeue,
-    cp_hqd_eop_control as eop_control, cp_hqd_eop_rptr as eop_rptr, cp_hqd_eop_wptr as eop_wptr,
-    cp_hqd_hq_status0 as status0, cp_hqd_ib_control as ib_control, cp_hqd_pq_control as pq_control,
+    self, cp_hqd_active, cp_hqd_dequeue_request as dequeue, cp_hqd_eop_control as eop_control,
+    cp_hqd_eop_rptr as eop_rptr, cp_hqd_eop_wptr as eop_wptr, cp_hqd_hq_status0 as status0,
+    cp_hqd_ib_control as ib_control, cp_hqd_pq_control as pq_control,
     cp_hqd_pq_doorbell_control as doorbell,
 };
 use crate::regs::{Reg, Store};
 use crate::sq::Grid;
 
-/// First register, and how many there are.
-const FIRST: Reg = gc::CP_HQD_GFX_CONTROL;
-const COUNT: usize = (gc::CP_HQD_PQ_WPTR_HI.0 - FIRST.0 + 1) as usize;
-/// Dwords of an AQL packet.
-pub const AQL_DWORDS: u64 = 16;
 /// How long a packet that waits is tried again and again before the queue naps between the tries.
 const SPIN: Duration = Duration::from_micros(30);
 /// The longest nap; else one eighth of the time waited so far.
@@ -56,21 +52,6 @@ pub enum Hang {
     Whole,
 }
 
-/// What is fixed while the queue is active.
-const FIXED: &[Reg] = &[
-    gc::CP_MQD_BASE_ADDR,
-    gc::CP_MQD_BASE_ADDR_HI,
-    gc::CP_HQD_VMID,
-    gc::CP_HQD_PQ_BASE,
-    gc::CP_HQD_PQ_BASE_HI,
-    gc::CP_HQD_PQ_RPTR,
-    gc::CP_HQD_PQ_CONTROL,
-    gc::CP_HQD_AQL_CONTROL,
-    gc::CP_HQD_EOP_BASE_ADDR,
-    gc::CP_HQD_EOP_BASE_ADDR_HI,
-    gc::CP_HQD_EOP_CONTROL,
-];
-
 /// A packet that waits for something.
 #[derive(Debug, Clone, Copy)]
 struct Wait {
@@ -81,7 +62,8 @@ struct Wait {
 
 /// One HQD.
 pub struct Hqd {
-    regs: [u32; COUNT],
+    /// Its registers, to be read and stored without any effect.
+    pub regs: HqdRegisters,
     active: bool,
     generation: u64,
     /// Dwords, never wrapping; while active.
@@ -105,20 +87,11 @@ pub struct Hqd {
     packets: u64,
 }
 
-const fn at(reg: Reg) -> usize {
-    (reg.0 - FIRST.0) as usize
-}
-
-/// Whether `reg` is one of an HQD's registers.
-pub fn owns(reg: Reg) -> bool {
-    (FIRST.0..FIRST.0 + COUNT as u32).contains(&reg.0)
-}
-
 impl Hqd {
     /// Out of reset.
     pub fn new() -> Hqd {
         Hqd {
-            regs: [0; COUNT],
+            regs: HqdRegisters::new(),
             active: false,
             generation: 0,
             rptr: 0,
@@ -146,33 +119,11 @@ impl Hqd {
         };
     }
 
-    /// A register's stored value.
-    pub fn reg(&self, reg: Reg) -> u32 {
-        self.regs[at(reg)]
-    }
-
     /// All registers, as the driver reads them.
     pub fn registers(&self) -> Vec<(Reg, u32)> {
-        (0..COUNT as u32)
-            .map(|n| FIRST.nth(n, 1))
+        hqd_registers::all()
             .map(|reg| (reg, self.read(reg)))
             .collect()
-    }
-
-    /// Stores a register's value without any effect.
-    pub fn put(&mut self, reg: Reg, value: u32) {
-        self.regs[at(reg)] = value;
-    }
-
-    /// Two registers, the low dword first.
-    pub fn wide(&self, lo: Reg) -> u64 {
-        u64::from(self.reg(lo)) | u64::from(self.reg(Reg(lo.0 + 1))) << 32
-    }
-
-    /// Stores two registers, the low dword first.
-    pub fn put_wide(&mut self, lo: Reg, value: u64) {
-        self.put(lo, value as u32);
-        self.put(Reg(lo.0 + 1), (value >> 32) as u32);
     }
 
     /// Loaded and started.
@@ -229,42 +180,10 @@ impl Hqd {
             && (self.poll || self.has_packets() && self.wait.is_none())
     }
 
-    /// CP_HQD_VMID.VMID.
-    pub fn vmid(&self) -> u8 {
-        gc::cp_hqd_vmid::VMID.get(self.reg(gc::CP_HQD_VMID)) as u8
-    }
-
-    /// AQL packets, not PM4.
-    pub fn is_aql(&self) -> bool {
-        aql_control::CONTROL0.get(self.reg(gc::CP_HQD_AQL_CONTROL)) & 1 == 1
-    }
-
-    /// Dwords of the ring.
-    pub fn size(&self) -> u64 {
-        2 << pq_control::QUEUE_SIZE
-            .get(self.reg(gc::CP_HQD_PQ_CONTROL))
-            .min(40)
-    }
-
-    /// Dword index of the doorbell.
-    pub fn doorbell(&self) -> u32 {
-        doorbell::DOORBELL_OFFSET.get(self.reg(gc::CP_HQD_PQ_DOORBELL_CONTROL))
-    }
-
     /// Whether it listens to the doorbell at dword `index` of BAR2.
     pub fn owns_doorbell(&self, index: u32) -> bool {
-        let control = self.reg(gc::CP_HQD_PQ_DOORBELL_CONTROL);
-        self.active && doorbell::DOORBELL_EN.is_set(control) && self.doorbell() == index
-    }
-
-    /// Address of the MQD.
-    pub fn mqd(&self) -> u64 {
-        self.wide(gc::CP_MQD_BASE_ADDR)
-    }
-
-    /// Where the write pointer is in the queue's memory; 0 if nowhere.
-    pub fn wptr_address(&self) -> u64 {
-        self.wide(gc::CP_HQD_PQ_WPTR_POLL_ADDR) & !7
+        let control = self.regs.get(gc::CP_HQD_PQ_DOORBELL_CONTROL);
+        self.active && doorbell::DOORBELL_EN.is_set(control) && self.regs.doorbell() == index
     }
 
     fn has_packets(&self) -> bool {
@@ -273,7 +192,7 @@ impl Hqd {
     }
 
     fn is_halted(&self) -> bool {
-        self.reg(gc::CP_HQD_ERROR) != 0
+        self.regs.get(gc::CP_HQD_ERROR) != 0
     }
 
     /// When its next packet can be tried, or None if it needs a doorbell or register write first.
@@ -328,17 +247,9 @@ impl Hqd {
     /// The write pointer in memory is `value`, in the doorbell's unit; None: it could not be read.
     pub fn polled(&mut self, value: Option<u64>) {
         self.poll = false;
-        let dwords = value.and_then(|value| value.checked_mul(self.unit()));
+        let dwords = value.and_then(|value| value.checked_mul(self.regs.unit()));
         if let Some(dwords) = dwords.filter(|&dwords| dwords > self.wptr) {
             self.advance_wptr(dwords);
-        }
-    }
-
-    fn unit(&self) -> u64 {
-        if self.is_aql() {
-            AQL_DWORDS
-        } else {
-            1
         }
     }
 
@@ -356,26 +267,26 @@ impl Hqd {
 
     /// Its doorbell rings. False if the kernel's goes down.
     pub fn ring(&mut self, value: u64) -> bool {
-        let control = self.reg(gc::CP_HQD_PQ_DOORBELL_CONTROL);
-        self.put(
+        let control = self.regs.get(gc::CP_HQD_PQ_DOORBELL_CONTROL);
+        self.regs.put(
             gc::CP_HQD_PQ_DOORBELL_CONTROL,
             doorbell::DOORBELL_HIT.put(control, 1),
         );
         // An AQL doorbell has the index of the last packet, a PM4 doorbell the end.
-        let end = value.wrapping_add(u64::from(self.is_aql()));
-        match end.checked_mul(self.unit()) {
+        let end = value.wrapping_add(u64::from(self.regs.is_aql()));
+        match end.checked_mul(self.regs.unit()) {
             Some(wptr) if wptr >= self.wptr => self.advance_wptr(wptr),
-            _ => return self.vmid() != 0,
+            _ => return self.regs.vmid() != 0,
         }
         true
     }
 
     /// Reads a register.
     pub fn read(&self, reg: Reg) -> u32 {
-        let value = self.reg(reg);
+        let value = self.regs.get(reg);
         match reg {
             gc::CP_HQD_ACTIVE => cp_hqd_active::ACTIVE.put(value, self.active.into()),
-            gc::CP_HQD_PQ_RPTR if self.active => (self.rptr % self.size()) as u32,
+            gc::CP_HQD_PQ_RPTR if self.active => (self.rptr % self.regs.size()) as u32,
             gc::CP_HQD_PQ_WPTR_LO if self.active => self.wptr as u32,
             gc::CP_HQD_PQ_WPTR_HI if self.active => (self.wptr >> 32) as u32,
             gc::CP_HQD_HQ_STATUS0 => {
@@ -388,7 +299,7 @@ impl Hqd {
 
     /// Writes a register.
     pub fn write(&mut self, store: &Store, reg: Reg, value: u32) -> Result<()> {
-        if self.active && FIXED.contains(&reg) && value != self.reg(reg) {
+        if self.active && hqd_registers::is_fixed(reg) && value != self.regs.get(reg) {
             return Err(store.refuse(reg, value, "the queue is active"));
         }
         let stored = match reg {
@@ -398,14 +309,15 @@ impl Hqd {
                         self.drop_off();
                     }
                 } else if !self.active {
-                    self.check()
+                    self.regs
+                        .check()
                         .map_err(|reason| store.refuse(reg, value, reason))?;
                     self.activate();
                 }
                 value
             }
             gc::CP_HQD_PQ_WPTR_HI if self.active => {
-                let wptr = u64::from(value) << 32 | u64::from(self.reg(gc::CP_HQD_PQ_WPTR_LO));
+                let wptr = u64::from(value) << 32 | u64::from(self.regs.get(gc::CP_HQD_PQ_WPTR_LO));
                 if wptr < self.wptr {
                     let reason = "the write pointer goes down while the queue is active";
                     return Err(store.refuse(reg, value, reason));
@@ -433,62 +345,30 @@ impl Hqd {
             }
             _ => value,
         };
-        self.put(reg, stored);
-        Ok(())
-    }
-
-    /// What is wrong with the registers of a queue that is to start.
-    pub fn check(&self) -> std::result::Result<(), &'static str> {
-        let control = self.reg(gc::CP_HQD_PQ_CONTROL);
-        let kernel = [
-            pq_control::PRIV_STATE.is_set(control),
-            pq_control::KMD_QUEUE.is_set(control),
-        ];
-        if self.vmid() == 0 && kernel != [true; 2] {
-            return Err("VMID is 0 without PRIV_STATE and KMD_QUEUE");
-        }
-        if self.vmid() != 0 && kernel != [false; 2] {
-            return Err("PRIV_STATE or KMD_QUEUE with a user's VMID");
-        }
-        if self.wide(gc::CP_HQD_PQ_BASE) == 0 {
-            return Err("CP_HQD_PQ_BASE is 0");
-        }
-        if self.mqd() == 0 || self.mqd() % 4 != 0 {
-            return Err("CP_MQD_BASE_ADDR is 0 or not aligned");
-        }
-        if pq_control::QUEUE_SIZE.get(control) > 30 {
-            return Err("QUEUE_SIZE is too large");
-        }
-        let slots = pq_control::SLOT_BASED_WPTR.get(control);
-        if self.is_aql() && (slots != 2 || self.size() < AQL_DWORDS) {
-            return Err("AQL needs SLOT_BASED_WPTR 2 and room for a packet");
-        }
-        if !self.is_aql() && slots != 0 {
-            return Err("PM4 has no SLOT_BASED_WPTR");
-        }
+        self.regs.put(reg, stored);
         Ok(())
     }
 
     /// Starts the queue where its registers say.
     pub fn activate(&mut self) {
-        let mask = self.size() - 1;
-        self.wptr = self.wide(gc::CP_HQD_PQ_WPTR_LO);
-        let saved = u64::from(self.reg(gc::CP_HQD_PQ_RPTR));
+        let mask = self.regs.size() - 1;
+        self.wptr = self.regs.wide(gc::CP_HQD_PQ_WPTR_LO);
+        let saved = u64::from(self.regs.get(gc::CP_HQD_PQ_RPTR));
         let behind = self.wptr.wrapping_sub(saved) & mask;
         self.rptr = self.wptr.saturating_sub(behind);
-        let ib = self.reg(gc::CP_HQD_IB_CONTROL);
+        let ib = self.regs.get(gc::CP_HQD_IB_CONTROL);
         self.ib = ib_control::PROCESSING_IB.is_set(ib).then(|| Ib {
-            base: self.wide(gc::CP_HQD_IB_BASE_ADDR),
-            vmid: self.vmid(),
+            base: self.regs.wide(gc::CP_HQD_IB_BASE_ADDR),
+            vmid: self.regs.vmid(),
             dwords: ib_control::IB_SIZE.get(ib).into(),
-            at: self.reg(gc::CP_HQD_IB_RPTR).into(),
+            at: self.regs.get(gc::CP_HQD_IB_RPTR).into(),
         });
         // A buffer that is at its end would never leave.
         self.ib = self.ib.filter(|ib| ib.at < ib.dwords);
-        self.put(gc::CP_HQD_ERROR, 0);
-        self.put(gc::CP_HQD_DEQUEUE_REQUEST, 0);
+        self.regs.put(gc::CP_HQD_ERROR, 0);
+        self.regs.put(gc::CP_HQD_DEQUEUE_REQUEST, 0);
         self.dequeue = false;
-        self.restore = self.is_aql();
+        self.restore = self.regs.is_aql();
         self.packets = 0;
         self.wait = None;
         self.starved = None;
@@ -501,18 +381,19 @@ impl Hqd {
         if !self.active {
             return;
         }
-        self.put(gc::CP_HQD_PQ_RPTR, (self.rptr % self.size()) as u32);
-        self.put_wide(gc::CP_HQD_PQ_WPTR_LO, self.wptr);
-        let control = self.reg(gc::CP_HQD_IB_CONTROL);
+        self.regs
+            .put(gc::CP_HQD_PQ_RPTR, (self.rptr % self.regs.size()) as u32);
+        self.regs.put_wide(gc::CP_HQD_PQ_WPTR_LO, self.wptr);
+        let control = self.regs.get(gc::CP_HQD_IB_CONTROL);
         let control = ib_control::PROCESSING_IB.put(control, self.ib.is_some().into());
-        self.put(gc::CP_HQD_IB_CONTROL, control);
+        self.regs.put(gc::CP_HQD_IB_CONTROL, control);
         if let Some(ib) = self.ib.take() {
-            self.put_wide(gc::CP_HQD_IB_BASE_ADDR, ib.base);
-            self.put(gc::CP_HQD_IB_RPTR, ib.at as u32);
+            self.regs.put_wide(gc::CP_HQD_IB_BASE_ADDR, ib.base);
+            self.regs.put(gc::CP_HQD_IB_RPTR, ib.at as u32);
             let control = ib_control::IB_SIZE.put(control, ib.dwords as u32);
-            self.put(gc::CP_HQD_IB_CONTROL, control);
+            self.regs.put(gc::CP_HQD_IB_CONTROL, control);
         }
-        self.put(gc::CP_HQD_DEQUEUE_REQUEST, 0);
+        self.regs.put(gc::CP_HQD_DEQUEUE_REQUEST, 0);
         self.kill_waves();
         self.active = false;
         self.executing = false;
@@ -526,7 +407,7 @@ impl Hqd {
 
     /// The AQL read index, or the PM4 read pointer in dwords.
     pub fn read_index(&self) -> u64 {
-        self.rptr / self.unit()
+        self.rptr / self.regs.unit()
     }
 
     /// The queue hangs with its next packet.
@@ -542,36 +423,36 @@ impl Hqd {
 
     /// Begins a packet; false: the write pointer is one that the ring cannot have.
     pub fn begin(&mut self, slot: Slot) -> (Job, bool) {
-        let control = self.reg(gc::CP_HQD_PQ_CONTROL);
-        let aql = self.is_aql();
-        let report = self.wide(gc::CP_HQD_PQ_RPTR_REPORT_ADDR) & !3;
+        let control = self.regs.get(gc::CP_HQD_PQ_CONTROL);
+        let aql = self.regs.is_aql();
+        let report = self.regs.wide(gc::CP_HQD_PQ_RPTR_REPORT_ADDR) & !3;
         let silent = !aql && pq_control::NO_UPDATE_RPTR.is_set(control);
-        let eop = self.wide(gc::CP_HQD_EOP_BASE_ADDR) << 8;
+        let eop = self.regs.wide(gc::CP_HQD_EOP_BASE_ADDR) << 8;
         let size = 2u32
             << eop_control::EOP_SIZE
-                .get(self.reg(gc::CP_HQD_EOP_CONTROL))
+                .get(self.regs.get(gc::CP_HQD_EOP_CONTROL))
                 .min(12);
         // An AQL write index may be reserved ahead; headers say what is there.
-        let valid = aql || self.wptr - self.rptr.min(self.wptr) <= self.size();
+        let valid = aql || self.wptr - self.rptr.min(self.wptr) <= self.regs.size();
         self.executing = true;
         let job = Job {
             slot,
             generation: self.generation,
-            vmid: self.vmid(),
+            vmid: self.regs.vmid(),
             aql,
-            base: self.wide(gc::CP_HQD_PQ_BASE) << 8,
-            size: self.size(),
+            base: self.regs.wide(gc::CP_HQD_PQ_BASE) << 8,
+            size: self.regs.size(),
             rptr: self.rptr,
             wptr: self.wptr,
             report: (report != 0 && !silent).then_some(report),
-            doorbell: self.doorbell(),
+            doorbell: self.regs.doorbell(),
             eop: (eop != 0).then(|| Eop {
                 base: eop,
                 size,
-                wptr: eop_wptr::WPTR.get(self.reg(gc::CP_HQD_EOP_WPTR)) & (size - 1),
+                wptr: eop_wptr::WPTR.get(self.regs.get(gc::CP_HQD_EOP_WPTR)) & (size - 1),
                 is_broken: false,
             }),
-            mqd: self.mqd(),
+            mqd: self.regs.mqd(),
             grid: self.grid.clone(),
             ended: false,
             ib: self.ib,
@@ -596,8 +477,10 @@ impl Hqd {
         self.grid = job.grid.clone().filter(|grid| !grid.is_killed());
         self.wait = None;
         if let Some(eop) = job.eop {
-            self.put(gc::CP_HQD_EOP_WPTR, eop_wptr::WPTR.of(eop.wptr));
-            self.put(gc::CP_HQD_EOP_RPTR, eop_rptr::RPTR.of(eop.wptr));
+            self.regs
+                .put(gc::CP_HQD_EOP_WPTR, eop_wptr::WPTR.of(eop.wptr));
+            self.regs
+                .put(gc::CP_HQD_EOP_RPTR, eop_rptr::RPTR.of(eop.wptr));
         }
     }
 
@@ -636,6 +519,6 @@ impl Hqd {
         self.kill_waves();
         self.executing = false;
         self.wait = None;
-        self.put(gc::CP_HQD_ERROR, error);
+        self.regs.put(gc::CP_HQD_ERROR, error);
     }
 }

@@ -228,9 +228,9 @@ impl Cp {
             Choice::Schedule(mut state) => state.schedule(gpu, Instant::now())?,
             Choice::Poll(mut state, slot) => {
                 let hqd = &mut state.hqds[slot.index()];
-                let vm = address_space(gpu, hqd.vmid());
+                let vm = address_space(gpu, hqd.regs.vmid());
                 let before = vm.faults();
-                let value = match hqd.wptr_address() {
+                let value = match hqd.regs.wptr_address() {
                     0 => None,
                     at => Some(vm.load64(at)?),
                 };
@@ -280,12 +280,12 @@ impl Cp {
             if let Some(errand) = hqd.errand() {
                 return errand.choice(state, slot);
             }
-            if paused && hqd.vmid() != 0 && !hqd.has_waves() {
+            if paused && hqd.regs.vmid() != 0 && !hqd.has_waves() {
                 continue;
             }
             match hqd.ready_at(now) {
                 Some(at) if at <= now => {
-                    if hqd.vmid() != 0 {
+                    if hqd.regs.vmid() != 0 {
                         if let Some(how) = state.hang.pop_front() {
                             state.hqds[slot.index()].hang(how);
                             gpu.summary.cp_hangs.bump();
@@ -361,7 +361,7 @@ impl Cp {
             // Those that were mapped to given slots, or loaded by registers.
             for slot in Slot::all().filter(|&slot| slot != unmap.by) {
                 let hqd = &mut state.hqds[slot.index()];
-                if hqd.is_active() && doorbells.contains(&hqd.doorbell()) {
+                if hqd.is_active() && doorbells.contains(&hqd.regs.doorbell()) {
                     if unmap.reset {
                         hqd.unhang();
                     }
@@ -468,7 +468,7 @@ impl State {
         }
         let hung = self.hqds.iter().find(|hqd| hqd.stays());
         if let Some(hung) = hung.filter(|_| !self.reported && waited >= self.resources.patience()) {
-            mqd::report_hang(gpu, &self.hqds[by.index()], hung.doorbell())?;
+            mqd::report_hang(gpu, &self.hqds[by.index()], hung.regs.doorbell())?;
             self.reported = true;
         }
         Ok(Work::Blocked)

@@ -74,6 +74,7 @@ mod dispatch;
 mod eop;
 mod execute;
 mod hqd;
+mod hqd_registers;
 mod interrupt;
 mod job;
 mod kiq;

@@ -50,7 +50,7 @@ pub fn load(gpu: &Gpu, hqd: &mut Hqd, mqd: u64) -> Result<()> {
     Vm::kernel(gpu, HubId::Gfx).read(mqd + FIRST * 4, &mut image)?;
     for (n, word) in (0..).zip(image.chunks_exact(4)) {
         let value = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
-        hqd.put(gc::CP_MQD_BASE_ADDR.nth(n, 1), value);
+        hqd.regs.put(gc::CP_MQD_BASE_ADDR.nth(n, 1), value);
     }
     Ok(())
 }
@@ -71,24 +71,24 @@ pub fn cus(gpu: &Gpu, mqd: u64) -> Result<Vec<(u32, u32)>> {
 /// The AQL read index in a queue's MQD.
 pub fn read_index(gpu: &Gpu, hqd: &Hqd) -> Result<u64> {
     let mut index = [0; 8];
-    Vm::kernel(gpu, HubId::Gfx).read(hqd.mqd() + READ_INDEX * 4, &mut index)?;
+    Vm::kernel(gpu, HubId::Gfx).read(hqd.regs.mqd() + READ_INDEX * 4, &mut index)?;
     Ok(u64::from_le_bytes(index))
 }
 
 /// Says in the scheduler's MQD which queue does not leave: by its doorbell's dword index.
 pub fn report_hang(gpu: &Gpu, scheduler: &Hqd, doorbell: u32) -> Result<()> {
-    Vm::kernel(gpu, HubId::Gfx).store32(scheduler.mqd() + DOORBELL_ID0 * 4, doorbell)
+    Vm::kernel(gpu, HubId::Gfx).store32(scheduler.regs.mqd() + DOORBELL_ID0 * 4, doorbell)
 }
 
 /// Writes what a queue's MQD keeps: `hqd` was just taken off, at read index `index`.
 pub fn save(gpu: &Gpu, hqd: &Hqd, index: u64) -> Result<()> {
     let vm = Vm::kernel(gpu, HubId::Gfx);
-    let mqd = hqd.mqd();
-    if hqd.is_aql() {
+    let mqd = hqd.regs.mqd();
+    if hqd.regs.is_aql() {
         vm.write(mqd + READ_INDEX * 4, &index.to_le_bytes())?;
     }
     for &reg in SAVED {
-        vm.store32(mqd + offset(reg), hqd.reg(reg))?;
+        vm.store32(mqd + offset(reg), hqd.regs.get(reg))?;
     }
     Ok(())
 }

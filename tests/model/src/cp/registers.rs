@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! How the driver and its clients reach the front end: registers and doorbells.
 
-use super::hqd::{self, Hqd};
+use super::hqd::Hqd;
+use super::hqd_registers;
 use super::mec::Cp;
 use super::Slot;
 use crate::error::{ModelError, Result};
@@ -41,7 +42,7 @@ fn is_reset(control: u32, slot: Slot) -> bool {
 impl Cp {
     /// Reads a register of the selected HQD; None if it is none.
     pub fn read(&self, gpu: &Gpu, reg: Reg) -> Option<u32> {
-        if !hqd::owns(reg) {
+        if !hqd_registers::owns(reg) {
             return None;
         }
         let slot = selected(&gpu.regs);
@@ -89,7 +90,7 @@ impl Cp {
                 state.errands = true;
             }
             gc::CP_PQ_WPTR_POLL_CNTL => {}
-            _ if hqd::owns(reg) => {
+            _ if hqd_registers::owns(reg) => {
                 let slot = self.selected_or_refuse(regs, reg, value)?;
                 return self.write_hqd(gpu, slot, reg, value).map(|()| true);
             }

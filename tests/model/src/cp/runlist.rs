@@ -514,17 +514,17 @@ impl State {
     pub(super) fn load(&mut self, gpu: &Gpu, slot: Slot, map: &MapQueue, vmid: u8) -> Result<u64> {
         let hqd = &mut self.hqds[slot.index()];
         mqd::load(gpu, hqd, map.mqd)?;
-        let control = hqd.reg(gc::CP_HQD_PQ_DOORBELL_CONTROL);
+        let control = hqd.regs.get(gc::CP_HQD_PQ_DOORBELL_CONTROL);
         let control = doorbell::DOORBELL_OFFSET.put(control, map.doorbell);
         let control = doorbell::DOORBELL_HIT.put(control, 0);
-        hqd.put(
+        hqd.regs.put(
             gc::CP_HQD_PQ_DOORBELL_CONTROL,
             doorbell::DOORBELL_EN.put(control, 1),
         );
-        hqd.put_wide(gc::CP_MQD_BASE_ADDR, map.mqd);
-        hqd.put_wide(gc::CP_HQD_PQ_WPTR_POLL_ADDR, map.wptr);
-        hqd.put(gc::CP_HQD_VMID, vmid.into());
-        hqd.check().map_err(|reason| {
+        hqd.regs.put_wide(gc::CP_MQD_BASE_ADDR, map.mqd);
+        hqd.regs.put_wide(gc::CP_HQD_PQ_WPTR_POLL_ADDR, map.wptr);
+        hqd.regs.put(gc::CP_HQD_VMID, vmid.into());
+        hqd.regs.check().map_err(|reason| {
             let mqd = map.mqd;
             crate::error::ModelError::Other(format!("{slot}: MQD at {mqd:#x}: {reason}"))
         })?;
@@ -532,7 +532,7 @@ impl State {
         hqd.request_poll();
         let generation = hqd.generation();
         gpu.summary.cp_loads.bump();
-        if self.hqds[slot.index()].is_aql() {
+        if self.hqds[slot.index()].regs.is_aql() {
             self.restore(gpu, slot)?;
         }
         Ok(generation)
