@@ -7,55 +7,12 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "kfd_event.h"
-#include "kfd_harness.h"
-#include "lend.h"
 #include "packets.h"
 #include "trace.h"
+#include "userptr.h"
 
-#define MIB		(1ull << 20)
-#define HUGE		(2 * MIB)
-#define RING_SIZE	(16u << 10)
-#define SIZE		(64u << 10)
-#define WAIT_MS		KFD_HANG_MS
 /* For what must not come. */
 #define STOPPED_MS	200u
-
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE	25
-#endif
-
-FIXTURE(userptr)
-{
-	struct kfd_dev dev;
-	struct kfd_queue queue;
-	struct kfd_bo vram;	/* the other end of copies */
-	uint8_t *mem;		/* the lent memory; also its address on the GPU */
-	uint64_t handle;
-	uint32_t fault;		/* the event */
-};
-
-FIXTURE_SETUP(userptr)
-{
-	ASSERT_EQ(0, kfd_open(&self->dev));
-	ASSERT_EQ(0, event_create(&self->dev, KFD_IOC_EVENT_MEMORY, true, &self->fault));
-	ASSERT_EQ(0, kfd_queue_create(&self->dev, &self->queue, RING_SIZE));
-	ASSERT_EQ(0, kfd_bo_create(&self->dev, &self->vram, SIZE, KFD_ALLOC_VRAM));
-	self->mem = kfd_reserve(SIZE, HUGE);
-	ASSERT_NE(NULL, self->mem);
-}
-
-FIXTURE_TEARDOWN(userptr)
-{
-	kfd_close(&self->dev);
-}
-
-/* 0, or ETIMEDOUT when the copy does not end in time. */
-static int copy(struct kfd_queue *queue, const void *dst, const void *src,
-		unsigned int ms)
-{
-	return kfd_queue_copy(queue, (uintptr_t)dst, (uintptr_t)src, SIZE, ms);
-}
 
 static void start_copy(struct kfd_queue *queue, const void *dst, const void *src, size_t bytes)
 {
@@ -64,22 +21,6 @@ static void start_copy(struct kfd_queue *queue, const void *dst, const void *src
 	sdma_copy(&p, (uintptr_t)dst, (uintptr_t)src, bytes);
 	kfd_queue_submit(queue, p.dwords, p.count);
 }
-
-/* A copy from lent memory gives @value everywhere. */
-#define EXPECT_GPU_SEES(value)							\
-	do {									\
-		memset(self->vram.cpu, 0xee, SIZE);				\
-		EXPECT_EQ(0, copy(&self->queue, self->vram.cpu, self->mem, WAIT_MS)); \
-		EXPECT_TRUE(all(self->vram.cpu, value, SIZE));			\
-	} while (0)
-
-/* A copy to lent memory arrives where the process sees it. */
-#define EXPECT_GPU_WRITES(value)						\
-	do {									\
-		memset(self->vram.cpu, value, SIZE);				\
-		EXPECT_EQ(0, copy(&self->queue, self->mem, self->vram.cpu, WAIT_MS)); \
-		EXPECT_TRUE(all(self->mem, value, SIZE));			\
-	} while (0)
 
 /* A queue that has come to an address that it may not use faults, and a moment later does no more. */
 #define EXPECT_QUEUE_STOPPED()							\
@@ -105,14 +46,6 @@ static void start_copy(struct kfd_queue *queue, const void *dst, const void *src
 		start_copy(&self->queue, self->mem, self->vram.cpu, SIZE);	\
 		EXPECT_QUEUE_STOPPED();						\
 		EXPECT_TRUE(all(self->mem, value, SIZE));			\
-	} while (0)
-
-/* Ordinary memory of the process, filled with @value and lent. */
-#define LEND(value, flags)							\
-	do {									\
-		ASSERT_EQ(self->mem, anonymous(self->mem, SIZE, PROT_READ | PROT_WRITE)); \
-		memset(self->mem, value, SIZE);					\
-		ASSERT_EQ(0, lend(&self->dev, self->mem, SIZE, flags, &self->handle)); \
 	} while (0)
 
 TEST_F(userptr, copies_in_and_out)
@@ -464,144 +397,6 @@ TEST_F(userptr, bad_input)
 	/* All that did not hurt. */
 	LEND(0x19, KFD_ALLOC_USERPTR);
 	EXPECT_GPU_SEES(0x19);
-}
-
-/* The number behind @key in the line of a mapping at @va in the trace. */
-static unsigned long entries_of(const void *va)
-{
-	char line[512], text[64];
-	const char *entries;
-
-	snprintf(text, sizeof(text), "va=0x%llx", (unsigned long long)(uintptr_t)va);
-	if (!trace_wait("rkfd_map", text, 1, 2000) ||
-	    !trace_find("rkfd_map", text, line, sizeof(line)))
-		return 0;
-	entries = strstr(line, "entries=");
-	return entries ? strtoul(entries + strlen("entries="), NULL, 10) : 0;
-}
-
-static bool is_huge(const void *mem, size_t size)
-{
-	char line[256];
-	bool found = false;
-	unsigned long kib = 0;
-	FILE *f = fopen("/proc/self/smaps", "r");
-
-	if (!f)
-		return false;
-	while (fgets(line, sizeof(line), f)) {
-		unsigned long start, end;
-
-		if (sscanf(line, "%lx-%lx ", &start, &end) == 2)
-			found = start <= (uintptr_t)mem && (uintptr_t)mem < end;
-		else if (found && sscanf(line, "AnonHugePages: %lu", &kib) == 1)
-			break;
-	}
-	fclose(f);
-	return kib >= size >> 10;
-}
-
-/* Huge pages of the process are large pages of the GPU: one entry each. */
-TEST_F(userptr, huge_pages)
-{
-	const size_t size = 8 * HUGE;
-	/* At most one new table on each of two levels, all of whose entries are written. */
-	const unsigned long tables = 2 * 512;
-	uint8_t *mem = kfd_reserve(size, HUGE);
-	uint64_t handle;
-
-	if (!trace_open("userptr") || !trace_enable("rkfd"))
-		SKIP(return, "no trace of rkfd");
-	ASSERT_EQ(mem, anonymous(mem, size, PROT_READ | PROT_WRITE));
-	madvise(mem, size, MADV_HUGEPAGE);
-	memset(mem, 1, size);
-	if (!is_huge(mem, size))
-		SKIP(return, "the kernel gives no huge pages");
-	ASSERT_EQ(0, lend(&self->dev, mem, size, KFD_ALLOC_USERPTR, &handle));
-	EXPECT_GE(8 + tables, entries_of(mem));
-	EXPECT_LE(8, entries_of(mem));
-	trace_close();
-}
-
-/* Small pages that become a huge one move. */
-TEST_F(userptr, collapsed)
-{
-	uint8_t *mem = kfd_reserve(HUGE, HUGE);
-	uint64_t handle;
-
-	ASSERT_EQ(mem, anonymous(mem, HUGE, PROT_READ | PROT_WRITE));
-	madvise(mem, HUGE, MADV_NOHUGEPAGE);
-	memset(mem, 0x29, HUGE);
-	ASSERT_EQ(0, lend(&self->dev, mem, HUGE, KFD_ALLOC_USERPTR, &handle));
-	self->mem = mem;
-	EXPECT_GPU_SEES(0x29);
-	madvise(mem, HUGE, MADV_HUGEPAGE);
-	if (madvise(mem, HUGE, MADV_COLLAPSE) != 0)
-		SKIP(return, "the kernel does not collapse pages: %s", strerror(errno));
-	EXPECT_GPU_SEES(0x29);
-	EXPECT_GPU_WRITES(0x2a);
-	EXPECT_TRUE(all(mem + SIZE, 0x29, HUGE - SIZE));
-}
-
-/* The number behind @key in /proc/vmstat. */
-static unsigned long vmstat(const char *key)
-{
-	unsigned long value = 0, n;
-	char line[128], name[64];
-	FILE *f = fopen("/proc/vmstat", "r");
-
-	if (!f)
-		return 0;
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "%63s %lu", name, &n) == 2 && strcmp(name, key) == 0)
-			value = n;
-	fclose(f);
-	return value;
-}
-
-/* Needs swap; see swap.sh of the clients. */
-TEST_F(userptr, swapped)
-{
-	const unsigned long before = vmstat("pswpout");
-	unsigned int round;
-
-	LEND(0x49, KFD_ALLOC_USERPTR);
-	EXPECT_GPU_SEES(0x49);
-	for (round = 0; round < 20; round++) {
-		madvise(self->mem, SIZE, MADV_PAGEOUT);
-		EXPECT_GPU_SEES(0x49);
-	}
-	if (!getenv("RKFD_SWAP"))
-		SKIP(return, "there is no swap; see swap.sh of the clients");
-	EXPECT_LT(before, vmstat("pswpout"));
-	EXPECT_GPU_WRITES(0x4a);
-	madvise(self->mem, SIZE, MADV_PAGEOUT);
-	EXPECT_TRUE(all(self->mem, 0x4a, SIZE));
-	EXPECT_GPU_SEES(0x4a);
-}
-
-/* Pages that came back from swap are as they are on the disk. What the GPU writes to them must go there, too. */
-TEST_F(userptr, swapped_in_and_written)
-{
-	unsigned int round;
-
-	if (!getenv("RKFD_SWAP"))
-		SKIP(return, "there is no swap; see swap.sh of the clients");
-	for (round = 0; round < 6; round++) {
-		ASSERT_EQ(self->mem, anonymous(self->mem, SIZE, PROT_READ | PROT_WRITE));
-		memset(self->mem, 0x4b, SIZE);
-		madvise(self->mem, SIZE, MADV_PAGEOUT);
-		EXPECT_TRUE(all(self->mem, 0x4b, SIZE));
-		ASSERT_EQ(0, lend(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
-		EXPECT_GPU_WRITES(0x4c + round);
-		/* It comes back at once while the GPU has it. */
-		if (round % 2 == 0)
-			madvise(self->mem, SIZE, MADV_PAGEOUT);
-		EXPECT_EQ(0, kfd_unmap(self->dev.fd, self->handle, self->dev.gpu_id));
-		madvise(self->mem, SIZE, MADV_PAGEOUT);
-		EXPECT_TRUE(all(self->mem, 0x4c + round, SIZE));
-		EXPECT_EQ(0, kfd_free(self->dev.fd, self->handle));
-	}
 }
 
 /* Each halt of the queues is followed by their return. */

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the tests of dma-bufs stand on: a queue, and the counts of objects that must be back at the end. */
+#ifndef RKFD_TEST_DMABUF_H
+#define RKFD_TEST_DMABUF_H
+
+#include "kfd_harness.h"
+#include "kfd_share.h"
+
+#define SIZE		(256u * 1024)
+#define RING		(64u * 1024)
+#define TIMEOUT_MS	KFD_HANG_MS
+
+#define DMABUF_FIXTURE(name)						\
+	FIXTURE(name)							\
+	{								\
+		struct kfd_dev dev;					\
+		struct kfd_queue queue;					\
+		char base[1024];					\
+	};								\
+	FIXTURE_SETUP(name)						\
+	{								\
+		objects_read(self->base, sizeof(self->base));		\
+		ASSERT_EQ(0, kfd_open(&self->dev));			\
+		ASSERT_EQ(0, kfd_queue_create(&self->dev, &self->queue, RING));	\
+	}								\
+	FIXTURE_TEARDOWN(name)						\
+	{								\
+		EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &self->queue));	\
+		kfd_close(&self->dev);					\
+		EXPECT_TRUE(objects_return_to(self->base));		\
+	}
+
+static inline int gpu_copy(struct kfd_queue *queue, const void *dst, const void *src, size_t bytes)
+{
+	return kfd_queue_copy(queue, (uintptr_t)dst, (uintptr_t)src, bytes, TIMEOUT_MS);
+}
+
+#endif /* RKFD_TEST_DMABUF_H */

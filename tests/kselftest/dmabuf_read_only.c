@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0
+/* dma-bufs whose descriptor is for reading only: neither GPU, CPU nor driver writes what comes by one. */
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <drm/amdgpu_drm.h>
+#include <drm/drm.h>
+
+#include "dmabuf.h"
+#include "kfd_event.h"
+#include "packets.h"
+
+DMABUF_FIXTURE(sharing)
+
+/* The engine reads the zeros that are imported by @fd for reading only, and cannot write it, nor can the CPU. */
+static void check_read_only(struct __test_metadata *_metadata, const struct kfd_dev *dev,
+			    struct kfd_queue *queue, int fd)
+{
+	struct kfd_event_data fault = { 0 };
+	struct packets write = { 0 };
+	struct kfd_queue writer;
+	uint64_t handle;
+	struct kfd_bo vram;
+	void *va, *p;
+
+	p = mmap(NULL, SIZE, PROT_READ, MAP_SHARED, fd, 0);
+	ASSERT_NE(MAP_FAILED, p);
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+	EXPECT_EQ(EACCES, errno);
+	va = kfd_reserve(SIZE, KFD_PAGE);
+	ASSERT_NE(NULL, va);
+	ASSERT_EQ(0, kfd_bo_create(dev, &vram, SIZE, KFD_ALLOC_VRAM));
+	memset(vram.cpu, 0xff, SIZE);
+	ASSERT_EQ(0, kfd_import(dev, fd, (uintptr_t)va, &handle));
+	ASSERT_EQ(0, kfd_map(dev->fd, handle, dev->gpu_id));
+	EXPECT_EQ(0, gpu_copy(queue, vram.cpu, va, SIZE));
+	EXPECT_EQ(0, unequal(vram.cpu, 0, SIZE));
+	/* What becomes of a queue that tries is another matter. */
+	ASSERT_EQ(0, event_create(dev, KFD_IOC_EVENT_MEMORY, false, &fault.event_id));
+	ASSERT_EQ(0, kfd_queue_create(dev, &writer, RING));
+	sdma_fill(&write, (uintptr_t)va, 0x1234, KFD_PAGE / 4);
+	kfd_queue_submit(&writer, write.dwords, write.count);
+	EXPECT_EQ(0, event_wait_many(dev, &fault, 1, true, TIMEOUT_MS));
+	EXPECT_EQ((uintptr_t)va, fault.memory_exception_data.va);
+	EXPECT_EQ(1, fault.memory_exception_data.failure.ReadOnly);
+	EXPECT_EQ(0, kfd_queue_destroy(dev, &writer));
+	EXPECT_EQ(0, unequal(p, 0, SIZE));
+	EXPECT_EQ(0, kfd_unmap(dev->fd, handle, dev->gpu_id));
+	EXPECT_EQ(0, kfd_free(dev->fd, handle));
+	munmap(va, SIZE);
+	munmap(p, SIZE);
+	EXPECT_EQ(0, kfd_bo_destroy(dev, &vram));
+	close(fd);
+}
+
+/* A process that has tried has no queues any more, so each of these is a test of its own. */
+TEST_F(sharing, read_only)
+{
+	union drm_amdgpu_gem_create create = {
+		.in = { .bo_size = SIZE, .domains = AMDGPU_GEM_DOMAIN_VRAM },
+	};
+	const int drm_fd = self->dev.drm_fd;
+	int fd;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "amdkfd does not look at it");
+	ASSERT_EQ(0, kfd_ioctl(drm_fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &create));
+	ASSERT_EQ(0, drm_handle_to_read_only_fd(drm_fd, create.out.handle, &fd));
+	check_read_only(_metadata, &self->dev, &self->queue, fd);
+	EXPECT_EQ(0, drm_gem_close(drm_fd, create.out.handle));
+}
+
+TEST_F(sharing, read_only_of_dma_heap)
+{
+	int fd, err;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "amdkfd does not look at it");
+	err = dma_heap_alloc_for(SIZE, O_RDONLY, &fd);
+	if (err == ENOENT)
+		SKIP(return, "no /dev/dma_heap/system");
+	ASSERT_EQ(0, err);
+	check_read_only(_metadata, &self->dev, &self->queue, fd);
+}
+
+/* A buffer that another open file made, its offset there, and a descriptor of it for reading only. */
+struct lent {
+	int drm_fd;
+	uint32_t handle;
+	uint64_t offset;
+	int fd;
+};
+
+static int lend(const struct kfd_dev *dev, struct lent *lent)
+{
+	union drm_amdgpu_gem_create create = {
+		.in = { .bo_size = SIZE, .domains = AMDGPU_GEM_DOMAIN_GTT },
+	};
+	union drm_amdgpu_gem_mmap mapping;
+	int err;
+
+	err = kfd_open_render(dev, &lent->drm_fd);
+	if (!err)
+		err = kfd_ioctl(lent->drm_fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &create);
+	lent->handle = mapping.in.handle = create.out.handle;
+	if (!err)
+		err = kfd_ioctl(lent->drm_fd, DRM_IOCTL_AMDGPU_GEM_MMAP, &mapping);
+	lent->offset = mapping.out.addr_ptr;
+	return err ? err : drm_handle_to_read_only_fd(lent->drm_fd, lent->handle, &lent->fd);
+}
+
+/* Nobody has written to it. */
+static bool take_back(struct lent *lent)
+{
+	void *p = mmap(NULL, SIZE, PROT_READ, MAP_SHARED, lent->drm_fd, lent->offset);
+	bool clean = p != MAP_FAILED && unequal(p, 0, SIZE) == 0;
+
+	munmap(p, SIZE);
+	close(lent->fd);
+	close(lent->drm_fd);
+	return clean;
+}
+
+/* The driver itself writes a queue's read pointer, and the slots of events. */
+TEST_F(sharing, read_only_for_the_driver)
+{
+	struct kfd_ioctl_create_event_args event = { .event_type = KFD_IOC_EVENT_SIGNAL };
+	struct kfd_ioctl_create_queue_args args;
+	struct lent lent;
+	uint64_t handle;
+	void *va;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "amdkfd does not look at it");
+	ASSERT_EQ(0, lend(&self->dev, &lent));
+	va = kfd_reserve(SIZE, KFD_PAGE);
+	ASSERT_NE(NULL, va);
+	ASSERT_EQ(0, kfd_import(&self->dev, lent.fd, (uintptr_t)va, &handle));
+	ASSERT_EQ(0, kfd_map(self->dev.fd, handle, self->dev.gpu_id));
+
+	event.event_page_offset = handle;
+	EXPECT_ANSWER(event_page_bad, event_create_args(&self->dev, &event));
+
+	kfd_queue_args(&self->dev, &self->queue.ring, &self->queue.pointers, &args);
+	args.read_pointer_address = (uintptr_t)va;
+	EXPECT_EQ(EINVAL, kfd_ioctl(self->dev.fd, AMDKFD_IOC_CREATE_QUEUE, &args));
+	/* The process writes the other one. */
+	args.read_pointer_address = (uintptr_t)self->queue.pointers.cpu + KFD_QUEUE_RPTR;
+	args.write_pointer_address = (uintptr_t)va;
+	EXPECT_EQ(0, kfd_ioctl(self->dev.fd, AMDKFD_IOC_CREATE_QUEUE, &args));
+	EXPECT_EQ(0, kfd_destroy_queue(self->dev.fd, args.queue_id));
+
+	EXPECT_EQ(0, kfd_unmap(self->dev.fd, handle, self->dev.gpu_id));
+	EXPECT_EQ(0, kfd_free(self->dev.fd, handle));
+	munmap(va, SIZE);
+	EXPECT_TRUE(take_back(&lent));
+}
+
+/* A handle of the render node could be mapped for writing, and so could the offset that one has. */
+TEST_F(sharing, read_only_at_the_render_node)
+{
+	struct lent lent;
+	uint32_t handle;
+	uint64_t kfd;
+	void *p;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "amdgpu does not look at it");
+	ASSERT_EQ(0, lend(&self->dev, &lent));
+	EXPECT_EQ(EACCES, drm_fd_to_handle(self->dev.drm_fd, lent.fd, &handle));
+	EXPECT_EQ(EACCES, kfd_mmap(self->dev.drm_fd, SIZE, lent.offset, &p));
+	ASSERT_EQ(0, kfd_import(&self->dev, lent.fd, 0, &kfd));
+	EXPECT_EQ(EACCES, kfd_mmap(self->dev.drm_fd, SIZE, lent.offset, &p));
+	EXPECT_EQ(0, kfd_free(self->dev.fd, kfd));
+	/* Who made it has its handle. */
+	EXPECT_EQ(0, drm_fd_to_handle(lent.drm_fd, lent.fd, &handle));
+	EXPECT_EQ(lent.handle, handle);
+	EXPECT_TRUE(take_back(&lent));
+}
+
+/* What came for reading only goes on so, also when the dma-buf that it came as is gone. */
+TEST_F(sharing, read_only_stays_so)
+{
+	struct lent lent;
+	uint64_t handle;
+	int fd;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "amdkfd does not look at it");
+	ASSERT_EQ(0, lend(&self->dev, &lent));
+	ASSERT_EQ(0, kfd_import(&self->dev, lent.fd, 0, &handle));
+	ASSERT_EQ(0, kfd_export(&self->dev, handle, 0, &fd));
+	EXPECT_EQ(fd_inode(lent.fd), fd_inode(fd));
+	EXPECT_EQ(O_RDONLY, fcntl(fd, F_GETFL) & O_ACCMODE);
+	close(fd);
+	/* With its handle the owner lets go of the dma-buf; the next one is of who may only read. */
+	EXPECT_EQ(0, drm_gem_close(lent.drm_fd, lent.handle));
+	close(lent.drm_fd);
+	close(lent.fd);
+	ASSERT_EQ(0, kfd_export(&self->dev, handle, 0, &fd));
+	EXPECT_EQ(O_RDONLY, fcntl(fd, F_GETFL) & O_ACCMODE);
+	EXPECT_EQ(0, kfd_free(self->dev.fd, handle));
+	close(fd);
+}
+
+KFD_HARNESS_MAIN

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The pages of memory that a process lends to the GPU: huge ones, pages that become one, pages that go to swap and return. */
+#include <sys/mman.h>
+
+#include "trace.h"
+#include "userptr.h"
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE	25
+#endif
+
+/* The number behind @key in the line of a mapping at @va in the trace. */
+static unsigned long entries_of(const void *va)
+{
+	char line[512], text[64];
+	const char *entries;
+
+	snprintf(text, sizeof(text), "va=0x%llx", (unsigned long long)(uintptr_t)va);
+	if (!trace_wait("rkfd_map", text, 1, 2000) ||
+	    !trace_find("rkfd_map", text, line, sizeof(line)))
+		return 0;
+	entries = strstr(line, "entries=");
+	return entries ? strtoul(entries + strlen("entries="), NULL, 10) : 0;
+}
+
+static bool is_huge(const void *mem, size_t size)
+{
+	char line[256];
+	bool found = false;
+	unsigned long kib = 0;
+	FILE *f = fopen("/proc/self/smaps", "r");
+
+	if (!f)
+		return false;
+	while (fgets(line, sizeof(line), f)) {
+		unsigned long start, end;
+
+		if (sscanf(line, "%lx-%lx ", &start, &end) == 2)
+			found = start <= (uintptr_t)mem && (uintptr_t)mem < end;
+		else if (found && sscanf(line, "AnonHugePages: %lu", &kib) == 1)
+			break;
+	}
+	fclose(f);
+	return kib >= size >> 10;
+}
+
+/* Huge pages of the process are large pages of the GPU: one entry each. */
+TEST_F(userptr, huge_pages)
+{
+	const size_t size = 8 * HUGE;
+	/* At most one new table on each of two levels, all of whose entries are written. */
+	const unsigned long tables = 2 * 512;
+	uint8_t *mem = kfd_reserve(size, HUGE);
+	uint64_t handle;
+
+	if (!trace_open("userptr") || !trace_enable("rkfd"))
+		SKIP(return, "no trace of rkfd");
+	ASSERT_EQ(mem, anonymous(mem, size, PROT_READ | PROT_WRITE));
+	madvise(mem, size, MADV_HUGEPAGE);
+	memset(mem, 1, size);
+	if (!is_huge(mem, size))
+		SKIP(return, "the kernel gives no huge pages");
+	ASSERT_EQ(0, lend(&self->dev, mem, size, KFD_ALLOC_USERPTR, &handle));
+	EXPECT_GE(8 + tables, entries_of(mem));
+	EXPECT_LE(8, entries_of(mem));
+	trace_close();
+}
+
+/* Small pages that become a huge one move. */
+TEST_F(userptr, collapsed)
+{
+	uint8_t *mem = kfd_reserve(HUGE, HUGE);
+	uint64_t handle;
+
+	ASSERT_EQ(mem, anonymous(mem, HUGE, PROT_READ | PROT_WRITE));
+	madvise(mem, HUGE, MADV_NOHUGEPAGE);
+	memset(mem, 0x29, HUGE);
+	ASSERT_EQ(0, lend(&self->dev, mem, HUGE, KFD_ALLOC_USERPTR, &handle));
+	self->mem = mem;
+	EXPECT_GPU_SEES(0x29);
+	madvise(mem, HUGE, MADV_HUGEPAGE);
+	if (madvise(mem, HUGE, MADV_COLLAPSE) != 0)
+		SKIP(return, "the kernel does not collapse pages: %s", strerror(errno));
+	EXPECT_GPU_SEES(0x29);
+	EXPECT_GPU_WRITES(0x2a);
+	EXPECT_TRUE(all(mem + SIZE, 0x29, HUGE - SIZE));
+}
+
+/* The number behind @key in /proc/vmstat. */
+static unsigned long vmstat(const char *key)
+{
+	unsigned long value = 0, n;
+	char line[128], name[64];
+	FILE *f = fopen("/proc/vmstat", "r");
+
+	if (!f)
+		return 0;
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%63s %lu", name, &n) == 2 && strcmp(name, key) == 0)
+			value = n;
+	fclose(f);
+	return value;
+}
+
+/* Needs swap; see swap.sh of the clients. */
+TEST_F(userptr, swapped)
+{
+	const unsigned long before = vmstat("pswpout");
+	unsigned int round;
+
+	LEND(0x49, KFD_ALLOC_USERPTR);
+	EXPECT_GPU_SEES(0x49);
+	for (round = 0; round < 20; round++) {
+		madvise(self->mem, SIZE, MADV_PAGEOUT);
+		EXPECT_GPU_SEES(0x49);
+	}
+	if (!getenv("RKFD_SWAP"))
+		SKIP(return, "there is no swap; see swap.sh of the clients");
+	EXPECT_LT(before, vmstat("pswpout"));
+	EXPECT_GPU_WRITES(0x4a);
+	madvise(self->mem, SIZE, MADV_PAGEOUT);
+	EXPECT_TRUE(all(self->mem, 0x4a, SIZE));
+	EXPECT_GPU_SEES(0x4a);
+}
+
+/* Pages that came back from swap are as they are on the disk. What the GPU writes to them must go there, too. */
+TEST_F(userptr, swapped_in_and_written)
+{
+	unsigned int round;
+
+	if (!getenv("RKFD_SWAP"))
+		SKIP(return, "there is no swap; see swap.sh of the clients");
+	for (round = 0; round < 6; round++) {
+		ASSERT_EQ(self->mem, anonymous(self->mem, SIZE, PROT_READ | PROT_WRITE));
+		memset(self->mem, 0x4b, SIZE);
+		madvise(self->mem, SIZE, MADV_PAGEOUT);
+		EXPECT_TRUE(all(self->mem, 0x4b, SIZE));
+		ASSERT_EQ(0, lend(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
+		EXPECT_GPU_WRITES(0x4c + round);
+		/* It comes back at once while the GPU has it. */
+		if (round % 2 == 0)
+			madvise(self->mem, SIZE, MADV_PAGEOUT);
+		EXPECT_EQ(0, kfd_unmap(self->dev.fd, self->handle, self->dev.gpu_id));
+		madvise(self->mem, SIZE, MADV_PAGEOUT);
+		EXPECT_TRUE(all(self->mem, 0x4c + round, SIZE));
+		EXPECT_EQ(0, kfd_free(self->dev.fd, self->handle));
+	}
+}
+
+KFD_HARNESS_MAIN
