@@ -35,7 +35,7 @@
 #define LARGE		(2ull << 20)
 
 /* How many have compute queues, too: the place for their waves is 61 MiB of VRAM. */
-#define COMPUTE		8u
+#define COMPUTE		4u
 
 /* What processes take, one kind after the other: all of them queues, then all of them page tables, and so on. */
 enum phase { QUEUES, TABLES, VRAM, SYSTEM, SMALL, PHASES };

@@ -128,7 +128,8 @@ static bool run(hsa_queue_t *queue, const struct kernel *kernel, void *arguments
 	return ok;
 }
 
-static void compiled(const char *program)
+/* The kernels lie beside the program. */
+static void compiled(void)
 {
 	struct host arguments, a, b, out;
 	hsa_code_object_reader_t reader;
@@ -136,9 +137,13 @@ static void compiled(const char *program)
 	hsa_queue_t *queue;
 	struct kernel kernel;
 	char folder[256], path[512];
+	ssize_t length;
 	int fd;
 
-	snprintf(folder, sizeof(folder), "%s", program);
+	length = readlink("/proc/self/exe", folder, sizeof(folder) - 1);
+	if (length < 0)
+		die("the program does not know where it is");
+	folder[length] = '\0';
 	snprintf(path, sizeof(path), "%s/kernels.co", dirname(folder));
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
@@ -203,13 +208,12 @@ static void compiled(const char *program)
 	close(fd);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
 	const size_t room = 2 * MIB;
 	struct host host;
 	uint8_t *device;
 
-	(void)argc;
 	tap_start();
 	hsa_open();
 	host_new(&host, HOST_FINE, room);
@@ -218,7 +222,7 @@ int main(int argc, char **argv)
 	copies(device, host.cpu, room);
 	device_free(device);
 	host_free(&host);
-	compiled(argv[0]);
+	compiled();
 	hsa_close();
 	return tap_end();
 }

@@ -266,6 +266,9 @@ impl Gpu {
 
     /// A 32-bit read of BAR5.
     pub fn read(&self, reg: Reg) -> Result<u32> {
+        if bif::flush(&self.regs, reg) == bif::Flush::Hole {
+            return Ok(0);
+        }
         self.regs.check("read", reg)?;
         match bif::window(&self.regs, reg)? {
             Some(Window::Register(target)) => return self.read(target),
@@ -301,7 +304,7 @@ impl Gpu {
 
     /// A 32-bit write of BAR5.
     pub fn write(&self, reg: Reg, value: u32) -> Result<()> {
-        if bif::is_hdp_flush(&self.regs, u64::from(reg.0) * 4) {
+        if bif::flush(&self.regs, reg) != bif::Flush::Neither {
             // Nothing is buffered between the CPU and VRAM.
             return Ok(());
         }

@@ -70,16 +70,18 @@ impl Nbio {
 
     /// A store of 4 or 8 bytes to BAR2.
     pub fn doorbell(&self, gpu: &Gpu, byte: u64, data: &[u8]) -> Result<()> {
-        let bad = ModelError::Access {
-            access: "write",
-            region: "BAR2 (doorbells)",
-            offset: byte,
-            size: data.len(),
-        };
         if !aper::BIF_DOORBELL_APER_EN.is_set(gpu.regs.get(nbio::RCC_DOORBELL_APER_EN)) {
             return Err(ModelError::Other(format!(
                 "doorbell at {byte:#x} while RCC_DOORBELL_APER_EN is off"
             )));
+        }
+        // A process may store any number of bytes in its page; only whole doorbells ring.
+        let odd = || {
+            gpu.summary.doorbells_unattached.bump();
+            Ok(())
+        };
+        if byte % 4 != 0 {
+            return odd();
         }
         let whole = match *data {
             [a, b, c, d] => {
@@ -92,11 +94,8 @@ impl Nbio {
             [a, b, c, d, e, f, g, h] if byte % 8 == 0 => {
                 Some((byte, u64::from_le_bytes([a, b, c, d, e, f, g, h])))
             }
-            _ => return Err(bad),
+            _ => return odd(),
         };
-        if byte % 4 != 0 {
-            return Err(bad);
-        }
         let Some((byte, value)) = whole else {
             return Ok(());
         };
@@ -176,15 +175,35 @@ impl Nbio {
     }
 }
 
-/// Whether `byte` of BAR5 is where the driver has put one of the HDP flush registers.
-pub fn is_hdp_flush(regs: &Store, byte: u64) -> bool {
-    [
+/// What a dword of BAR5 is beside the HDP flush registers that the driver has put there.
+#[derive(PartialEq)]
+pub enum Flush {
+    /// One of them.
+    Register,
+    /// In their page, which processes can map: there are no registers behind it (MMIO_REG_HOLE_OFFSET of soc15), so
+    /// reads give 0 and writes go nowhere.
+    Hole,
+    /// Elsewhere.
+    Neither,
+}
+
+/// What `reg` is; see [`Flush`].
+pub fn flush(regs: &Store, reg: Reg) -> Flush {
+    let byte = u64::from(reg.0) * 4;
+    let mut found = Flush::Neither;
+    for remapped in [
         nbio::REMAP_HDP_MEM_FLUSH_CNTL,
         nbio::REMAP_HDP_REG_FLUSH_CNTL,
-    ]
-    .into_iter()
-    .map(|reg| u64::from(remap::ADDRESS.get(regs.get(reg))) << 2)
-    .any(|address| address == byte && address != 0)
+    ] {
+        let address = u64::from(remap::ADDRESS.get(regs.get(remapped))) << 2;
+        if address != 0 && address == byte {
+            return Flush::Register;
+        }
+        if address != 0 && address >> 12 == byte >> 12 {
+            found = Flush::Hole;
+        }
+    }
+    found
 }
 
 /// What an indirect data register gives access to.

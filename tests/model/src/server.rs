@@ -22,6 +22,7 @@ use crate::config;
 use crate::error::Result;
 use crate::gpu::{bad_access, Gpu};
 use crate::memory::Access;
+use crate::nbio as bif;
 use crate::regs::Reg;
 
 /// Serves one client at `path` until it goes away.
@@ -96,6 +97,7 @@ impl Backend {
             VFIO_PCI_BAR0_REGION_INDEX => gpu.read_vram(offset, data)?,
             // Doorbells do not read back.
             VFIO_PCI_BAR2_REGION_INDEX => data.fill(0),
+            VFIO_PCI_BAR5_REGION_INDEX if self.is_odd(offset, data.len()) => data.fill(0),
             VFIO_PCI_BAR5_REGION_INDEX => {
                 check_registers(Access::Read, offset, data.len())?;
                 for (n, bytes) in data.chunks_exact_mut(4).enumerate() {
@@ -115,6 +117,7 @@ impl Backend {
             VFIO_PCI_CONFIG_REGION_INDEX => gpu.write_config(offset, data),
             VFIO_PCI_BAR0_REGION_INDEX => gpu.write_vram(offset, data)?,
             VFIO_PCI_BAR2_REGION_INDEX => gpu.nbio.doorbell(gpu, offset, data)?,
+            VFIO_PCI_BAR5_REGION_INDEX if self.is_odd(offset, data.len()) => {}
             VFIO_PCI_BAR5_REGION_INDEX => {
                 check_registers(Access::Write, offset, data.len())?;
                 for (n, bytes) in data.chunks_exact(4).enumerate() {
@@ -126,6 +129,13 @@ impl Backend {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Whether a process could make this access, which is no register's: any number of bytes of the page of HDP flush
+    /// registers, which the kernel copies to and from for a process that names it in a call.
+    fn is_odd(&self, offset: u64, size: usize) -> bool {
+        let whole = offset % 4 == 0 && matches!(size, 4 | 8);
+        !whole && bif::flush(&self.gpu.regs, Reg((offset / 4) as u32)) != bif::Flush::Neither
     }
 
     /// A model error ends the process in [`Gpu::fail`]; the client only hears of it if it does not.

@@ -4,7 +4,7 @@
 use serde_json::{json, Map, Value};
 
 use crate::gpu::Gpu;
-use crate::regs::{Reg, DWORDS, SDMA_BASE, SDMA_ENGINES};
+use crate::regs::{Reg, DWORDS, SDMA_BASE};
 
 /// All registers that are not zero, by name, as JSON: those of which there is one, those with banks as `NAME[BANK]`, those
 /// of SDMA queues, and of each active HQD as an object of its own. Nothing is read as the driver reads it, so that
@@ -22,9 +22,9 @@ pub fn dump(gpu: &Gpu) -> Value {
     for (reg, bank, value) in gpu.grbm.values() {
         add(format!("{}[{bank}]", gpu.regs.name(reg)), value);
     }
-    for engine in 0..SDMA_ENGINES {
-        for (offset, value) in gpu.sdma[engine].queue_registers() {
-            let reg = Reg(SDMA_BASE[engine] + offset);
+    for (engine, base) in gpu.sdma.iter().zip(SDMA_BASE) {
+        for (offset, value) in engine.queue_registers() {
+            let reg = Reg(base + offset);
             // Only registers that the table has: of others nothing can be written.
             if gpu.regs.exists(reg) {
                 add(gpu.regs.name(reg), value);

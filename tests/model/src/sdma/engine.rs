@@ -177,7 +177,12 @@ impl Engine {
                 .map(|index| (first(n) + index, queue.read(index as usize)))
                 .collect::<Vec<_>>()
         };
-        state.queues.iter().enumerate().flat_map(registers).collect()
+        state
+            .queues
+            .iter()
+            .enumerate()
+            .flat_map(registers)
+            .collect()
     }
 
     /// Reads a register, `offset` dwords from the engine's base.
