@@ -23,7 +23,7 @@
 #include "kfd_compute.h"
 #include "packets.h"
 
-#define CROWD		16u
+#define CROWD		8u
 #define MOST		2000u
 #define RING		4096u
 #define BYTES		(64u << 10)
@@ -261,11 +261,16 @@ static bool innocent(const char *when)
 static bool all_have(enum phase phase, unsigned int count)
 {
 	const unsigned long long begin = now_ns();
+	unsigned long long said = begin;
 
 	shared->done = 0;
 	shared->phase = phase;
 	while (shared->done < count) {
 		usleep(20000);
+		if (now_ns() - said > 20000000000ull) {
+			said = now_ns();
+			tap_note("%u of %u have all %s", shared->done, count, phase_name[phase]);
+		}
 		if (waitpid(-1, NULL, WNOHANG) > 0) {
 			tap_note("one of the crowd is gone");
 			return false;

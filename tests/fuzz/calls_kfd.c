@@ -175,7 +175,15 @@ static void alloc(void)
 		args.alloc.size = KFD_PAGE;
 	if (once_in(20))
 		args.alloc.flags ^= 1u << below(32);
-	if (CALL(0x16, alloc)) {
+	if (!CALL(0x16, alloc))
+		return;
+	if (args.alloc.flags & (KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL | KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP)) {
+		/*
+		 * Not mapped to the GPU: the model has no answer for a GPU that
+		 * copies from or to its own BARs, and ends the run.
+		 */
+		kfd_free(own.fd, args.alloc.handle);
+	} else {
 		pool_put(BUFFER, args.alloc.handle);
 		pool_put(PLACE, args.alloc.va_addr);
 	}
