@@ -266,7 +266,7 @@ impl Gpu {
 
     /// A 32-bit read of BAR5.
     pub fn read(&self, reg: Reg) -> Result<u32> {
-        if bif::flush(&self.regs, reg) == bif::Flush::Hole {
+        if bif::flush(&self.regs, reg) != bif::Flush::Neither {
             return Ok(0);
         }
         self.regs.check("read", reg)?;

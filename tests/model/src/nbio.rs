@@ -178,7 +178,7 @@ impl Nbio {
 /// What a dword of BAR5 is beside the HDP flush registers that the driver has put there.
 #[derive(PartialEq)]
 pub enum Flush {
-    /// One of them.
+    /// One of them: it is for writing, and reads give 0.
     Register,
     /// In their page, which processes can map: there are no registers behind it (MMIO_REG_HOLE_OFFSET of soc15), so
     /// reads give 0 and writes go nowhere.

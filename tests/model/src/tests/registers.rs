@@ -55,6 +55,7 @@ fn hdp_flush() {
     assert!(rig.gpu.write(page, 0).is_err());
     rig.set(nbio::REMAP_HDP_MEM_FLUSH_CNTL, 0x7f000);
     rig.set(page, 0);
+    assert_eq!(rig.get(page), 0);
     // A process that maps the page reaches nothing else by it.
     rig.set(Reg(page.0 + 2), !0);
     assert_eq!(rig.get(Reg(page.0 + 2)), 0);
