@@ -87,7 +87,7 @@ TEST_F(userptr, collapsed)
 }
 
 /* The number behind @key in /proc/vmstat. */
-static unsigned long vmstat(const char *key)
+static unsigned long vm_counter(const char *key)
 {
 	unsigned long value = 0, n;
 	char line[128], name[64];
@@ -105,7 +105,7 @@ static unsigned long vmstat(const char *key)
 /* Needs swap; see swap.sh of the clients. */
 TEST_F(userptr, swapped)
 {
-	const unsigned long before = vmstat("pswpout");
+	const unsigned long before = vm_counter("pswpout");
 	const uint64_t end = kfd_now_ms() + KFD_HANG_MS;
 	const bool swap = getenv("RKFD_SWAP");
 	unsigned int round;
@@ -114,13 +114,13 @@ TEST_F(userptr, swapped)
 	EXPECT_GPU_SEES(0x49);
 	/* Pages that another processor's list of new ones holds do not go yet. */
 	for (round = 0; round < 20 ||
-	     (swap && vmstat("pswpout") == before && kfd_now_ms() < end); round++) {
+	     (swap && vm_counter("pswpout") == before && kfd_now_ms() < end); round++) {
 		madvise(self->mem, SIZE, MADV_PAGEOUT);
 		EXPECT_GPU_SEES(0x49);
 	}
 	if (!swap)
 		SKIP(return, "there is no swap; see swap.sh of the clients");
-	EXPECT_LT(before, vmstat("pswpout"));
+	EXPECT_LT(before, vm_counter("pswpout"));
 	EXPECT_GPU_WRITES(0x4a);
 	madvise(self->mem, SIZE, MADV_PAGEOUT);
 	EXPECT_TRUE(all(self->mem, 0x4a, SIZE));
