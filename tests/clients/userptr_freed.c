@@ -24,7 +24,7 @@
 #define TAIL_PAGES	(TAIL / KFD_PAGE)
 #define WRITTEN		0x6b666431u
 #define MINE		0x5a5a5a5a5a5a5a5aull
-#define START_MS	20000u
+#define START_MS	KFD_HANG_MS
 /* How long an unmap is taken to last before one has been seen. */
 #define FIRST_UNMAP_NS	5000000ull
 
