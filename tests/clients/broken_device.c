@@ -15,7 +15,6 @@
 
 #define RING_SIZE	(16u << 10)
 #define BYTES		(64u << 10)
-#define ENGINES		2u	/* that take ordinary SDMA queues */
 #define PAUSE_MS	1500u
 
 static struct gpu gpu;
@@ -54,19 +53,6 @@ static void lost_interrupts(void)
 	tap_ok(check_copies(&gpu), "a new queue works after lost interrupts");
 }
 
-static bool pause_engines(const char *verb)
-{
-	char command[32];
-	unsigned int i;
-
-	for (i = 0; i < ENGINES; i++) {
-		snprintf(command, sizeof(command), "%s %u", verb, i);
-		if (!model_command(command))
-			return false;
-	}
-	return true;
-}
-
 /* A slow engine is no broken engine: work under way ends when it goes on. */
 static void paused_engine(void)
 {
@@ -74,11 +60,11 @@ static void paused_engine(void)
 	uint32_t last;
 
 	queue_create(&gpu, &queue, RING_SIZE, BUFFER_GTT);
-	tap_ok(queue_wait(&queue, start(&queue)) && pause_engines("pause"),
+	tap_ok(queue_wait(&queue, start(&queue)) && model_engines("pause"),
 	       "the engines pause");
 	last = start(&queue);
 	tap_ok(!queue_wait_ms(&queue, last, PAUSE_MS), "no copy ends while they do");
-	tap_ok(pause_engines("resume") && queue_wait(&queue, last) && arrived(),
+	tap_ok(model_engines("resume") && queue_wait(&queue, last) && arrived(),
 	       "the copy ends when they go on");
 	queue_destroy(&queue);
 }

@@ -22,23 +22,9 @@
 #define DEVICES		"/sys/bus/pci/drivers/rkfd/????:??:??.?"
 #define PARAMETERS	"/sys/module/rkfd/parameters/*"
 #define RING_SIZE	(64u << 10)
-#define ENGINES		5u
 #define WAIT_MS		20000u
 #define PCI_COMMAND	4
 #define PCI_MASTER	4
-
-static bool all_engines(const char *verb)
-{
-	char command[32];
-	unsigned int i;
-
-	for (i = 0; i < ENGINES; i++) {
-		snprintf(command, sizeof(command), "%s %u", verb, i);
-		if (!model_command(command))
-			return false;
-	}
-	return true;
-}
 
 /* A queue whose ring is memory of the process, in use. */
 static void queue_on_own_memory(const struct kfd_dev *dev, struct kfd_queue *queue)
@@ -127,7 +113,7 @@ int main(void)
 	lent = queue.ring.cpu;
 	command = command_of(config);
 	tap_ok(command >= 0 && command & PCI_MASTER, "the device may write to memory");
-	tap_ok(all_engines("pause"), "the engines stop answering");
+	tap_ok(model_engines("pause"), "the engines stop answering");
 	sdma_fill(&p, (uintptr_t)queue.pointers.cpu + 1024, 1, 64);
 	kfd_queue_submit(&queue, p.dwords, p.count);
 	kfd_destroy_queue(dev.fd, queue.id);
@@ -142,7 +128,7 @@ int main(void)
 	memset(lent, 0, RING_SIZE);
 	madvise(lent, RING_SIZE, MADV_DONTNEED);
 	tap_ok(munmap(lent, RING_SIZE) == 0, "the process gives its memory back");
-	tap_ok(all_engines("resume"), "the engines go on");
+	tap_ok(model_engines("resume"), "the engines go on");
 	tap_ok(system(insert) == 0, "the module can be loaded again");
 	tap_ok(check_process_copies(), "a process copies");
 	return tap_end();

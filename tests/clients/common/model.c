@@ -9,6 +9,8 @@
 #include "model.h"
 #include "tap.h"
 
+#define SDMA_ENGINES	5u
+
 #define LINE		"/dev/rkfd-model"
 #define ANSWER_MS	60000
 
@@ -69,4 +71,17 @@ bool model_command(const char *command)
 	char answer[4096];
 
 	return model_ask(command, answer, sizeof(answer));
+}
+
+bool model_engines(const char *verb)
+{
+	char command[32];
+	unsigned int i;
+
+	for (i = 0; i < SDMA_ENGINES; i++) {
+		snprintf(command, sizeof(command), "%s %u", verb, i);
+		if (!model_command(command))
+			return false;
+	}
+	return true;
 }

@@ -10,7 +10,9 @@
 bool model_present(void);
 /* Sends a command; false unless the answer begins with "ok". */
 bool model_command(const char *command);
-/* The same, with the answer without its "ok ". */
+/* Sends a command that is for one SDMA engine for each of them. */
+bool model_engines(const char *verb);
+/* The same as model_command(), with the answer without its "ok ". */
 bool model_ask(const char *command, char *answer, size_t size);
 
 #endif /* RKFD_TEST_MODEL_H */
