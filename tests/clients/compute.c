@@ -3,9 +3,10 @@
  * Compute queues, from one to far more than the hardware has room for, in more
  * processes than there are VMIDs. libhsakmt makes them, where there is memory:
  * it takes 61 MiB of it to save the waves of each, which none of them has. 128
- * queues want a guest of 10 GiB; with less, plain ioctls make them, with one
+ * queues want a guest of 13 GiB; with less, plain ioctls make them, with one
  * such area in VRAM for all queues of a process.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,9 @@
 /* What is left for others when the areas are there. */
 #define SPARE_KIB	(256u << 10)
 
+/* The part of memory that those who have much of it may lend to the GPU, see Documentation/limits.md. */
+#define LENT_PART(total) ((total) / 32 * 21)
+
 #define FAIR_MS		2000u
 #define FAIR_MOST_MS	KFD_HANG_MS
 
@@ -45,6 +49,11 @@ struct part {
 	uint32_t event[QUEUES_MAX];
 	uint64_t slot[QUEUES_MAX];	/* of the events, for the GPU */
 	unsigned int count;
+};
+
+/* Where processes of many() wait for each other. */
+struct meeting {
+	int ready[2], go[2];
 };
 
 /* Of the process's next queue; it holds AQL packets if @aql, else PM4. */
@@ -107,8 +116,10 @@ static bool part_open(struct part *part, unsigned int first, unsigned int count)
 		/* Both kinds of packets, one after the other. */
 		const bool aql = (first + part->count) & 1;
 
-		if (part->library ? !create_by_library(part, aql) : !create_by_ioctls(part, aql))
-			return false;
+		if (part->library ? create_by_library(part, aql) : create_by_ioctls(part, aql))
+			continue;
+		tap_note("queue %u of a process: %s", part->count, strerror(errno));
+		return false;
 	}
 	return true;
 }
@@ -180,7 +191,18 @@ static bool submit(struct part *part, unsigned int i, unsigned int round)
 	}
 }
 
-static int rounds(bool library, unsigned int first, unsigned int count)
+/* Says that this process has its queues, and waits until all have theirs. */
+static bool meet(const struct meeting *meeting)
+{
+	char byte = 0;
+
+	close(meeting->go[1]);
+	return write(meeting->ready[1], &byte, 1) == 1 && !close(meeting->ready[1]) &&
+	       read(meeting->go[0], &byte, 1) == 0;
+}
+
+static int rounds(bool library, unsigned int first, unsigned int count,
+		  const struct meeting *meeting)
 {
 	static struct part part;
 	unsigned int round, i;
@@ -188,6 +210,8 @@ static int rounds(bool library, unsigned int first, unsigned int count)
 	part.library = library;
 	if (!part_open(&part, first, count))
 		return 1;
+	if (!meet(meeting))
+		return 6;
 	for (round = 1; round <= ROUNDS; round++) {
 		/* The last first: it has to wait for all others. */
 		for (i = count; i-- > 0;)
@@ -207,7 +231,7 @@ static int rounds(bool library, unsigned int first, unsigned int count)
 /* Whether there is memory for the areas that libhsakmt takes for @queues queues. */
 static bool is_roomy(unsigned int queues)
 {
-	uint64_t available = 0, area;
+	uint64_t available = 0, total = 0, area, wanted;
 	char line[128], path[128];
 	struct kfd_dev dev;
 	FILE *f;
@@ -218,11 +242,14 @@ static bool is_roomy(unsigned int queues)
 	f = fopen("/proc/meminfo", "re");
 	if (!f || !kfd_property(path, "cwsr_size", &area))
 		die("no figures of memory");
-	while (fgets(line, sizeof(line), f))
+	while (fgets(line, sizeof(line), f)) {
+		sscanf(line, "MemTotal: %" SCNu64, &total);
 		sscanf(line, "MemAvailable: %" SCNu64, &available);
+	}
 	fclose(f);
-	/* In KiB; the area is a little larger, and other things want memory too. */
-	return available > (area / 1024 + 2048) * queues + SPARE_KIB;
+	/* In KiB; the area is a little larger, and other things want memory too. All may be there at once. */
+	wanted = (area / 1024 + 2048) * queues;
+	return available > wanted + SPARE_KIB && LENT_PART(total) > wanted;
 }
 
 /* Queues of @processes processes, @queues in all; the first one holds AQL packets if @aql. */
@@ -231,16 +258,27 @@ static void many(unsigned int queues, unsigned int processes, bool aql)
 	const unsigned long long begin = now_ns();
 	const bool library = is_roomy(queues);
 	unsigned int i, first = aql;
+	struct meeting meeting;
 	pid_t pid[PROCESSES];
+	char byte;
 
+	if (pipe(meeting.ready) || pipe(meeting.go))
+		die("pipe failed");
 	for (i = 0; i < processes; i++) {
 		const unsigned int count = queues / processes + (i < queues % processes);
 
 		pid[i] = child_fork();
 		if (pid[i] == 0)
-			exit(rounds(library, first, count));
+			exit(rounds(library, first, count, &meeting));
 		first += count;
 	}
+	/* One that failed does not say a thing, and then nobody does any more. */
+	close(meeting.ready[1]);
+	for (i = 0; i < processes && read(meeting.ready[0], &byte, 1) == 1;)
+		i++;
+	close(meeting.ready[0]);
+	close(meeting.go[0]);
+	close(meeting.go[1]);
 	tap_ok(children_succeed(pid, processes),
 	       "%u queues of %u processes write, wait for each other, interrupt",
 	       queues, processes);
