@@ -20,4 +20,5 @@ pub mod queue;
 pub mod sdma;
 pub mod share;
 pub mod topology;
+pub mod trap;
 pub mod va;

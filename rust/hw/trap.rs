@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The trap handler of a process's shaders: the page with its code and, behind that, the memory that it reads (TMA).
+//!
+//! The handler is the driver's own. It saves waves that have to leave the hardware, restores them, and takes everything
+//! else to the *second level*, the handler that the process has set.
+
+mod gfx9_4_2;
+
+use crate::bits::{hi, lo};
+
+/// Bytes of the page. The GPU may read and execute it.
+pub const BYTES: usize = 4096;
+/// Where in the page the TMA block begins; the code is before it.
+pub const MEMORY: usize = 0xf00;
+/// 64-bit words of the TMA block.
+pub const MEMORY_WORDS: usize = 4;
+
+const _: () = assert!(gfx9_4_2::CODE.len() * 4 <= MEMORY && MEMORY + MEMORY_WORDS * 8 <= BYTES);
+
+/// The code of gfx 9.4.2's handler, for the beginning of the page.
+pub const fn code() -> &'static [u32] {
+    &gfx9_4_2::CODE
+}
+
+/// What a VMID's shaders run when they trap: GPU addresses that are multiples of 256, or 0 for nothing. Bits 47:8 go to
+/// SQ_SHADER_TBA and SQ_SHADER_TMA, and are sign-extended from there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrapHandler {
+    /// Its code, SQ_SHADER_TBA.
+    pub code: u64,
+    /// Its memory, SQ_SHADER_TMA.
+    pub memory: u64,
+}
+
+impl TrapHandler {
+    /// The one in a page at GPU address `page`.
+    #[inline]
+    pub const fn in_page(page: u64) -> Self {
+        Self {
+            code: page,
+            memory: page + MEMORY as u64,
+        }
+    }
+
+    /// SQ_SHADER_TBA_LO, _HI, SQ_SHADER_TMA_LO, _HI.
+    #[inline]
+    pub const fn registers(self) -> [u32; 4] {
+        let (code, memory) = (self.code >> 8, self.memory >> 8);
+        [lo(code), hi(code) & 0xff, lo(memory), hi(memory) & 0xff]
+    }
+}
+
+/// The handler that a process has set: any addresses of its own. No code means that there is none: s_trap does nothing
+/// then, and a wave that cannot go on halts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SecondLevel {
+    /// Its code, which the first level jumps to.
+    pub code: u64,
+    /// Its memory, which it finds in TTMP14:15.
+    pub memory: u64,
+}
+
+impl SecondLevel {
+    /// The TMA block. No debugger is attached.
+    #[inline]
+    pub const fn block(self) -> [u64; MEMORY_WORDS] {
+        [self.code, self.memory, 0, 0]
+    }
+}

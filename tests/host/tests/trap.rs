@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The page of the trap handler. What the code does is tested where it runs, on shaders.
+
+use hw::trap::{code, SecondLevel, TrapHandler, BYTES, MEMORY};
+use proptest::prelude::*;
+
+/// Where a branch at dword `at` leads to, a dword.
+fn branch(at: usize) -> usize {
+    let word = code()[at];
+    assert_eq!(word >> 16, 0xbf82, "no s_branch at dword {at}: {word:#x}");
+    (at as i64 + 1 + i64::from(word as i16)) as usize
+}
+
+#[test]
+fn the_code_begins_with_two_branches() {
+    let (trapped, restore) = (branch(0), branch(1));
+    assert_eq!(trapped, 2);
+    assert!(restore > trapped && restore < code().len());
+    // s_getreg_b32 of STATUS, before anything changes SCC.
+    assert_eq!(code()[trapped] & 0xff80_ffff, 0xb880_f802);
+    // s_rfe_b64 at the end.
+    assert_eq!(code()[code().len() - 1] & 0xff80_ff00, 0xbe80_1f00);
+}
+
+#[test]
+fn code_and_memory_share_the_page() {
+    assert!(code().len() * 4 <= MEMORY);
+    assert_eq!(MEMORY % 256, 0);
+    assert!(MEMORY + size_of_val(&SecondLevel::default().block()) <= BYTES);
+}
+
+#[test]
+fn the_memory_is_what_the_first_level_reads() {
+    let second = SecondLevel {
+        code: 0x7f00_1234_5600,
+        memory: 0x7f00_1234_6010,
+    };
+    assert_eq!(second.block(), [0x7f00_1234_5600, 0x7f00_1234_6010, 0, 0]);
+    assert_eq!(SecondLevel::default().block(), [0; 4]);
+}
+
+proptest! {
+    #[test]
+    fn registers_hold_what_is_extended_to_the_address(page in 0u64..1 << 36, upper: bool) {
+        let page = (page << 12) & 0x7fff_ffff_f000;
+        let page = if upper { page | 0xffff_8000_0000_0000 } else { page };
+        let handler = TrapHandler::in_page(page);
+        let [code_lo, code_hi, memory_lo, memory_hi] = handler.registers();
+        // As the handler itself does it: << 8, and the sign of bit 47.
+        let extended = |lo: u32, hi: u32| ((u64::from(hi) << 32 | u64::from(lo)) << 24) as i64 >> 16;
+        prop_assert_eq!(extended(code_lo, code_hi) as u64, page);
+        prop_assert_eq!(extended(memory_lo, memory_hi) as u64, page + MEMORY as u64);
+        prop_assert!(code_hi < 256 && memory_hi < 256);
+    }
+}
