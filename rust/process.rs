@@ -140,15 +140,11 @@ impl Process {
     /// Calls `f` with each GPU whose address space the process has acquired, the number of its render file, and its
     /// memory there.
     pub(crate) fn for_each_client(&self, mut f: impl FnMut(&Gpu, u64, &Client)) {
-        let mut index = 0;
-        loop {
-            let context = self.contexts.lock().list.get(index).cloned();
-            let Some(context) = context else { return };
+        self.for_each_context(|context| {
             if let Some((id, client)) = context.client() {
                 f(context.gpu(), id, &client);
             }
-            index += 1;
-        }
+        });
     }
 
     /// Makes a queue; its id and its doorbell. ENODEV without an address space or at the end, and what
@@ -249,6 +245,18 @@ impl Process {
     /// Ends the contexts that `which` says. They stay in the list meanwhile; who finds one there can add nothing to
     /// it. The caller holds `life`.
     fn end_contexts(&self, which: impl Fn(&Arc<Context>) -> bool) {
+        self.for_each_context(|context| {
+            if which(context) {
+                context.close();
+                self.destroy_on(context);
+            }
+        });
+        // Buffers of any GPU may be mapped on any other.
+        self.for_each_context(|context| {
+            if which(context) {
+                self.for_each_context(|other| other.unmap_on(context));
+            }
+        });
         loop {
             let found = self
                 .contexts
@@ -258,13 +266,20 @@ impl Process {
                 .find(|&context| which(context))
                 .cloned();
             let Some(context) = found else { return };
-            context.close();
-            self.destroy_on(&context);
             context.release();
             self.contexts
                 .lock()
                 .list
                 .retain(|other| !Arc::ptr_eq(other, &context));
+        }
+    }
+
+    /// Calls `f` with each context. When one goes meanwhile, another may be left out: see `life`.
+    fn for_each_context(&self, mut f: impl FnMut(&Arc<Context>)) {
+        for index in 0.. {
+            let context = self.contexts.lock().list.get(index).cloned();
+            let Some(context) = context else { return };
+            f(&context);
         }
     }
 }

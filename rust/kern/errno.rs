@@ -7,3 +7,8 @@ use kernel::error::Error;
 pub(crate) fn not_supported() -> Error {
     Error::from_errno(-(crate::ffi::EOPNOTSUPP as i32))
 }
+
+/// A device does not reach what another one has.
+pub(crate) fn remote_io() -> Error {
+    Error::from_errno(-(crate::ffi::EREMOTEIO as i32))
+}

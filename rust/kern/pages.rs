@@ -13,6 +13,7 @@ use kernel::{
     sync::{
         aref::ARef,
         atomic::{AtomicFlag, Relaxed},
+        Arc,
     },
 };
 
@@ -102,7 +103,7 @@ impl Drop for Owned {
 pub(crate) struct SystemPages {
     // The device loses the pages before they are freed.
     dma: DmaMap,
-    owned: Owned,
+    owned: Arc<Owned>,
 }
 
 impl SystemPages {
@@ -123,10 +124,21 @@ impl SystemPages {
             return Err(EINVAL);
         }
         let owned = Owned::alloc(size.div_ceil(PAGE_SIZE), zeroed)?;
+        let owned = Arc::new(owned, GFP_KERNEL_ACCOUNT)?;
+        Self::mapped(dev, owned)
+    }
+
+    fn mapped(dev: &ARef<Device>, owned: Arc<Owned>) -> Result<Self> {
         Ok(Self {
             dma: DmaMap::new(dev, owned.list.pages())?,
             owned,
         })
+    }
+
+    /// The same memory as `dev` reaches it, another device, which must be bound. It is freed when neither has it any more. See
+    /// [`DmaMap::new`].
+    pub(crate) fn also_for(&self, dev: &ARef<Device>) -> Result<Self> {
+        Self::mapped(dev, self.owned.clone())
     }
 
     /// The DMA addresses, in the order of the pages, adjacent ones merged.

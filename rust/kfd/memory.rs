@@ -9,7 +9,7 @@ use hw::doorbell::{MmapKind, MmapOffset};
 use super::args::{self, Handle, Kind};
 use super::ioctl::Caller;
 use crate::kern::drm::file::FileRef;
-use crate::kern::{errno, uaccess_ext, uapi};
+use crate::kern::{uaccess_ext, uapi};
 use crate::mem::bo;
 use crate::process::context::Context;
 
@@ -95,37 +95,32 @@ struct Devices {
     count: u32,
 }
 
-/// Does `act` for each GPU in the list that is not done, counting those that are. EINVAL for a GPU that is not
-/// there, EOPNOTSUPP for another than the buffer's: buffers of one GPU are not shared with others yet.
+/// Calls `act` with the process's part of each GPU in the list that is not done, counting those that are. EINVAL for a GPU that is
+/// not there.
 fn for_each_device(
     caller: &Caller<'_>,
-    handle: Handle,
     devices: &Devices,
     done: &mut u32,
-    mut act: impl FnMut() -> Result,
+    mut act: impl FnMut(&Context) -> Result,
 ) -> Result {
     for index in args::devices(devices.count, *done)? {
         let raw: u32 = uaccess_ext::read_element(devices.array, index)?;
-        let id = args::gpu_id(raw)?;
-        caller.kfd.with_node(id, |_| Ok(())).map_err(|_| EINVAL)?;
-        if id != handle.gpu {
-            return Err(errno::not_supported());
-        }
-        act()?;
+        act(&*caller.context(raw)?)?;
         *done = index + 1;
     }
     Ok(())
 }
 
-/// MAP_MEMORY_TO_GPU.
+/// MAP_MEMORY_TO_GPU: to any GPUs of which the process has acquired an address space, ENODEV otherwise. EREMOTEIO for one that does
+/// not reach the memory.
 pub(super) fn map(caller: &Caller<'_>, args: &mut uapi::MapMemory) -> Result {
     let (context, handle) = buffer(caller, args.handle)?;
     let devices = Devices {
         array: args.device_ids_array_ptr,
         count: args.n_devices,
     };
-    for_each_device(caller, handle, &devices, &mut args.n_success, || {
-        context.with_memory(|memory| memory.map(handle.number))
+    for_each_device(caller, &devices, &mut args.n_success, |on| {
+        context.map(handle.number, on)
     })
 }
 
@@ -136,7 +131,7 @@ pub(super) fn unmap(caller: &Caller<'_>, args: &mut uapi::UnmapMemory) -> Result
         array: args.device_ids_array_ptr,
         count: args.n_devices,
     };
-    for_each_device(caller, handle, &devices, &mut args.n_success, || {
-        context.with_memory(|memory| memory.unmap(handle.number))
+    for_each_device(caller, &devices, &mut args.n_success, |on| {
+        context.unmap(handle.number, on)
     })
 }

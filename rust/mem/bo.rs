@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Buffer objects: memory that a process has asked for, whatever is behind it.
 
+mod peer;
+
 use crate::{
     kern::{
         dma_buf::{DmaBuf, Runs},

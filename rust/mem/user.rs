@@ -6,6 +6,7 @@ use hw::va::PAGE_SIZE;
 use kernel::prelude::*;
 
 /// A range of a process's memory.
+#[derive(Clone)]
 pub(crate) struct UserMemory {
     space: AddressSpace,
     start: usize,

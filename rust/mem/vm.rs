@@ -164,7 +164,7 @@ pub(crate) struct Vm {
     gpu: Arc<Memory>,
     _hold: Hold,
     // The device outlives what user space has of it.
-    _drm: ARef<DrmDevice>,
+    drm: ARef<DrmDevice>,
 }
 
 impl_has_delayed_work! {
@@ -199,7 +199,7 @@ impl Vm {
                 group: Group::new(gpu.hw.id.get().into(), &gpu.hw.smi)?,
                 gpu: gpu.clone(),
                 _hold: gpu.hw.ledger.hold(Kind::Vms, 1),
-                _drm: drm,
+                drm,
             }),
             GFP_KERNEL_ACCOUNT,
         )
@@ -208,6 +208,11 @@ impl Vm {
     /// The GPU.
     pub(crate) fn gpu(&self) -> &Arc<Memory> {
         &self.gpu
+    }
+
+    /// The GPU's DRM device.
+    pub(crate) fn drm(&self) -> &ARef<DrmDevice> {
+        &self.drm
     }
 
     /// Whose memory is counted together.

@@ -4,6 +4,7 @@
 use hw::va::PAGE_SIZE;
 use kernel::mm::virt::VmaNew;
 use kernel::prelude::*;
+use kernel::sync::atomic::{Acquire, AtomicFlag, Release};
 use kernel::sync::{Arc, Mutex, SpinLock};
 
 use super::memory::Memory;
@@ -22,6 +23,8 @@ pub(crate) struct Context {
     gpu: Arc<Gpu>,
     pid: i32,
     pasid: u16,
+    /// Nothing may be mapped on the GPU any more: as `memory` says, for who has another context's.
+    closed: AtomicFlag,
     /// Held while buffers are made and mapped; outside the mmap lock.
     #[pin]
     memory: Mutex<Memory>,
@@ -53,6 +56,7 @@ impl Context {
                 gpu: gpu.clone(),
                 pid,
                 pasid,
+                closed: AtomicFlag::new(false),
                 memory <- kernel::new_mutex!(Memory::new(gpu), "Context::memory"),
                 client <- kernel::new_spinlock!(None, "Context::client"),
                 doorbells <- kernel::new_mutex!(Doorbells::None, "Context::doorbells"),
@@ -79,6 +83,31 @@ impl Context {
             return Err(ENODEV);
         }
         f(&mut memory)
+    }
+
+    /// Maps a buffer of this GPU's to that of `on`, of the same process. ENODEV before ACQUIRE_VM of either, or at the end; see
+    /// [`Memory::map`] and [`Memory::map_peer`].
+    pub(crate) fn map(&self, handle: u32, on: &Self) -> Result {
+        if core::ptr::eq(self, on) {
+            return self.with_memory(|memory| memory.map(handle));
+        }
+        let vm = on.vm()?;
+        self.with_memory(|memory| {
+            // Who closes it looks after that for what is mapped on it, here too: until then the GPU stays.
+            if on.closed.load(Acquire) {
+                return Err(ENODEV);
+            }
+            memory.map_peer(handle, &vm)
+        })
+    }
+
+    /// Unmaps a buffer of this GPU's from that of `on`, of the same process. ENODEV as [`Context::map`]; see [`Memory::unmap`].
+    pub(crate) fn unmap(&self, handle: u32, on: &Self) -> Result {
+        if core::ptr::eq(self, on) {
+            return self.with_memory(|memory| memory.unmap(handle));
+        }
+        let vm = on.vm()?;
+        self.with_memory(|memory| memory.unmap_peer(handle, &vm))
     }
 
     /// ACQUIRE_VM: see [`Memory::acquire`]. EINVAL for a file of another GPU.
@@ -139,12 +168,19 @@ impl Context {
 
     /// Refuses new use; what is there stays until [`Context::release`].
     pub(super) fn close(&self) {
+        self.closed.store(true, Release);
         self.memory.lock().close();
         let client = self.client.lock().take();
         drop(client);
     }
 
-    /// Gives everything back. The process's queues on this GPU must be gone.
+    /// Takes the process's buffers of this GPU out of its address space on that of `on`, which is closed. The process's queues there
+    /// must be gone.
+    pub(super) fn unmap_on(&self, on: &Self) {
+        self.memory.lock().unmap_on(&on.gpu.memory);
+    }
+
+    /// Gives everything back. The process's queues on this GPU must be gone, and what of other GPUs was mapped here.
     pub(super) fn release(&self) {
         self.memory.lock().release();
         let doorbells = core::mem::replace(&mut *self.doorbells.lock(), Doorbells::Ended);

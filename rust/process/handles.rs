@@ -75,6 +75,11 @@ impl<T> Handles<T> {
         self.place(number)?.as_mut()
     }
 
+    /// All objects, in the order of their numbers.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.places.iter_mut().flatten()
+    }
+
     /// Takes the object of a number out.
     pub(super) fn take(&mut self, number: u32) -> Option<T> {
         let object = self.place(number)?.take()?;

@@ -11,6 +11,7 @@ use super::handles::Handles;
 use crate::gpu::Gpu;
 use crate::kern::drm::file::FileRef;
 use crate::ledger::{Hold, Kind};
+use crate::mem;
 use crate::mem::account::Client;
 use crate::mem::bo::Bo;
 use crate::mem::vm::{Part, Vm};
@@ -24,13 +25,15 @@ struct Acquired {
     _owner: Owner,
 }
 
-/// A buffer, and its place in the address space if it has one. Dropping it unmaps it.
+/// A buffer, and its place in all address spaces of the process if it has one. Dropping it unmaps it.
 struct Buffer {
     bo: ARef<Bo>,
     range: Option<VaRange>,
     access: Access,
     mapped: bool,
     vm: Arc<Vm>,
+    /// The address spaces on other GPUs in which it is mapped.
+    peers: KVec<Arc<Vm>>,
     /// The file that may map it for the CPU, if one may.
     file: Option<FileRef<File>>,
 }
@@ -64,7 +67,19 @@ impl Memory {
         self.ended = true;
     }
 
-    /// Gives everything back. Bounded: one TLB flush a buffer.
+    /// Takes the buffers out of the process's address space on `gpu`, which they may be of or not: its queues are gone. Bounded:
+    /// one TLB flush a buffer.
+    pub(super) fn unmap_on(&mut self, gpu: &Arc<mem::Memory>) {
+        for buffer in self.buffers.iter_mut() {
+            if Arc::ptr_eq(buffer.vm.gpu(), gpu) {
+                buffer.unmap_own();
+            } else {
+                buffer.unmap_peers(|vm| Arc::ptr_eq(vm.gpu(), gpu));
+            }
+        }
+    }
+
+    /// Gives everything back. Bounded: one TLB flush a buffer and GPU.
     pub(super) fn release(&mut self) {
         self.ended = true;
         for mut buffer in self.buffers.take_all() {
@@ -164,6 +179,7 @@ impl Memory {
             access,
             mapped: false,
             vm: acquired.vm.clone(),
+            peers: KVec::new(),
             file,
         };
         Ok((self.buffers.insert(buffer)?, offset))
@@ -175,38 +191,60 @@ impl Memory {
         Ok((buffer.bo.clone(), buffer.access))
     }
 
-    /// Lets go of a buffer. EINVAL for an unknown handle, EBUSY while it is mapped.
+    /// Lets go of a buffer. EINVAL for an unknown handle, EBUSY while it is mapped on any GPU.
     pub(crate) fn remove(&mut self, handle: u32) -> Result {
-        if self.buffer(handle)?.mapped {
+        let buffer = self.buffer(handle)?;
+        if buffer.mapped || !buffer.peers.is_empty() {
             return Err(EBUSY);
         }
         drop(self.buffers.take(handle));
         Ok(())
     }
 
-    /// Maps a buffer to the GPU; one that is mapped stays so. EINVAL for an unknown handle or a buffer without a
+    /// Maps a buffer to its GPU; one that is mapped stays so. EINVAL for an unknown handle or a buffer without a
     /// place, EEXIST or EINVAL where something else is mapped.
-    pub(crate) fn map(&mut self, handle: u32) -> Result {
+    pub(super) fn map(&mut self, handle: u32) -> Result {
         let buffer = self.buffer(handle)?;
         let range = buffer.range.ok_or(EINVAL)?;
         if !buffer.mapped {
-            let part = Part {
-                bo: buffer.bo.clone(),
-                offset: 0,
-                access: buffer.access,
-            };
+            let part = buffer.part(buffer.bo.clone());
             buffer.vm.map(range, part)?;
             buffer.mapped = true;
         }
         Ok(())
     }
 
-    /// Unmaps a buffer; one that is not mapped stays so. EINVAL for an unknown handle, EBUSY if a queue uses it.
-    pub(crate) fn unmap(&mut self, handle: u32) -> Result {
+    /// The same for `vm`, the process's address space on another GPU, which is bound as long as the caller has this memory locked. See
+    /// [`Bo::for_peer`] for further errors.
+    pub(super) fn map_peer(&mut self, handle: u32, vm: &Arc<Vm>) -> Result {
+        let buffer = self.buffer(handle)?;
+        let range = buffer.range.ok_or(EINVAL)?;
+        if !buffer.peers.iter().any(|peer| Arc::ptr_eq(peer, vm)) {
+            buffer.peers.reserve(1, GFP_KERNEL_ACCOUNT)?;
+            let bo = buffer.bo.for_peer(vm.drm(), vm.client())?;
+            vm.map(range, buffer.part(bo))?;
+            buffer.peers.push(vm.clone(), GFP_KERNEL_ACCOUNT)?;
+        }
+        Ok(())
+    }
+
+    /// Unmaps a buffer from its GPU; one that is not mapped stays so. EINVAL for an unknown handle, EBUSY if a queue uses it.
+    pub(super) fn unmap(&mut self, handle: u32) -> Result {
         let buffer = self.buffer(handle)?;
         if let Some(range) = buffer.range.filter(|_| buffer.mapped) {
             buffer.vm.unmap(range)?;
             buffer.mapped = false;
+        }
+        Ok(())
+    }
+
+    /// The same for `vm`, the process's address space on another GPU.
+    pub(super) fn unmap_peer(&mut self, handle: u32, vm: &Arc<Vm>) -> Result {
+        let buffer = self.buffer(handle)?;
+        let mapped = buffer.peers.iter().position(|peer| Arc::ptr_eq(peer, vm));
+        if let Some((range, place)) = buffer.range.zip(mapped) {
+            vm.unmap(range)?;
+            let _ = buffer.peers.remove(place);
         }
         Ok(())
     }
@@ -217,17 +255,42 @@ impl Memory {
 }
 
 impl Buffer {
+    /// All of it, as `bo` leads to it.
+    fn part(&self, bo: ARef<Bo>) -> Part {
+        Part {
+            bo,
+            offset: 0,
+            access: self.access,
+        }
+    }
+
     /// At the end of the process, whatever comes.
     fn unmap(&mut self) {
-        let mapped = core::mem::take(&mut self.mapped);
-        if let Some(range) = self.range.filter(|_| mapped) {
-            // What a queue that hangs holds goes with that.
-            if let Err(error) = self.vm.abandon(range) {
-                let start = range.start();
-                pr_warn!(
-                    "the buffer at {start:#x} of a process that ended stays mapped: {error:?}\n"
-                );
+        self.unmap_own();
+        self.unmap_peers(|_| true);
+    }
+
+    fn unmap_own(&mut self) {
+        if core::mem::take(&mut self.mapped) {
+            self.abandon(&self.vm);
+        }
+    }
+
+    /// The same for those of the other GPUs' address spaces that `which` says.
+    fn unmap_peers(&mut self, which: impl Fn(&Arc<Vm>) -> bool) {
+        while let Some(place) = self.peers.iter().position(&which) {
+            if let Ok(vm) = self.peers.remove(place) {
+                self.abandon(&vm);
             }
+        }
+    }
+
+    /// Takes it out of `vm`. What a queue that hangs holds goes with that.
+    fn abandon(&self, vm: &Vm) {
+        let Some(range) = self.range else { return };
+        if let Err(error) = vm.abandon(range) {
+            let start = range.start();
+            pr_warn!("the buffer at {start:#x} of a process that ended stays mapped: {error:?}\n");
         }
     }
 }

@@ -197,7 +197,7 @@ static void share(enum buffer_kind kind)
 
 int main(void)
 {
-	char base[1024];
+	char base[OBJECTS_MAX];
 
 	tap_start();
 	objects_read(base, sizeof(base));

@@ -103,7 +103,7 @@ int main(void)
 {
 	struct shared vram, gtt;
 	struct kfd_bo foreign = { 0 };
-	char name[64], base[1024];
+	char name[64], base[OBJECTS_MAX];
 	int memfd, udmabuf, fd, err;
 	struct kfd_dev dev;
 	uint64_t handle;

@@ -15,7 +15,7 @@
 	{								\
 		struct kfd_dev dev;					\
 		struct kfd_queue queue;					\
-		char base[1024];					\
+		char base[OBJECTS_MAX];					\
 	};								\
 	FIXTURE_SETUP(name)						\
 	{								\

@@ -18,7 +18,7 @@ FIXTURE(gem)
 {
 	struct kfd_dev dev;
 	struct kfd_queue queue;
-	char base[1024];
+	char base[OBJECTS_MAX];
 };
 
 FIXTURE_VARIANT(gem)

@@ -26,7 +26,7 @@ static int get_version(int fd)
 
 FIXTURE(inherit)
 {
-	char base[1024];
+	char base[OBJECTS_MAX];
 	struct kfd_dev dev;
 	struct kfd_bo bo;
 };
@@ -140,7 +140,7 @@ TEST_F(inherit, child_in_the_same_memory)
 /* The parent goes first: the child's copies of its descriptors keep nothing of it. */
 TEST_F(inherit, child_outlives_its_parent)
 {
-	char base[1024], byte = 0;
+	char base[OBJECTS_MAX], byte = 0;
 	int result[2], go[2];
 	pid_t pid;
 

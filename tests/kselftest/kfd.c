@@ -107,6 +107,26 @@ int kfd_open(struct kfd_dev *dev)
 	return err;
 }
 
+int kfd_open_next(const struct kfd_dev *dev, struct kfd_dev *next)
+{
+	char file[256];
+	uint64_t gpu_id, minor;
+	int err;
+
+	*next = *dev;
+	next->node++;
+	snprintf(file, sizeof(file), KFD_TOPOLOGY "/nodes/%u/gpu_id", next->node);
+	if (!read_number(file, &gpu_id) || gpu_id == 0)
+		return ENODEV;
+	snprintf(file, sizeof(file), KFD_TOPOLOGY "/nodes/%u/properties", next->node);
+	if (!kfd_property(file, "drm_render_minor", &minor))
+		return ENODEV;
+	next->gpu_id = (uint32_t)gpu_id;
+	next->drm_minor = (uint32_t)minor;
+	err = kfd_open_render(next, &next->drm_fd);
+	return err ? err : kfd_acquire_vm(next->fd, next->drm_fd, next->gpu_id);
+}
+
 void kfd_close(struct kfd_dev *dev)
 {
 	if (dev->drm_fd >= 0)

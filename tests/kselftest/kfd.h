@@ -64,6 +64,8 @@ int kfd_open_render(const struct kfd_dev *dev, int *fd);
 int kfd_open_files(struct kfd_dev *dev);
 /* Opens both files and acquires the VM. */
 int kfd_open(struct kfd_dev *dev);
+/* The GPU after @dev, by the same file of KFD, with its VM acquired; ENODEV if there is none. */
+int kfd_open_next(const struct kfd_dev *dev, struct kfd_dev *next);
 void kfd_close(struct kfd_dev *dev);
 
 /* ioctl() that gives 0 or the errno, once again after EINTR. */

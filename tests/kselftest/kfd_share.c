@@ -250,24 +250,28 @@ int kfd_export_filled(int socket, size_t size, uint32_t flags, uint32_t value,
 
 void objects_read(char *text, size_t size)
 {
+	size_t i, length = 0;
 	glob_t found;
 	FILE *f;
 
 	text[0] = '\0';
 	if (glob("/sys/kernel/debug/rkfd/*/objects", 0, NULL, &found))
 		return;
-	f = fopen(found.gl_pathv[0], "re");
+	for (i = 0; i < found.gl_pathc; i++) {
+		f = fopen(found.gl_pathv[i], "re");
+		if (!f)
+			continue;
+		length += fread(text + length, 1, size - 1 - length, f);
+		text[length] = '\0';
+		fclose(f);
+	}
 	globfree(&found);
-	if (!f)
-		return;
-	text[fread(text, 1, size - 1, f)] = '\0';
-	fclose(f);
 }
 
 bool objects_return_to(const char *base)
 {
 	uint64_t end = kfd_now_ms() + KFD_HANG_MS;
-	char text[1024];
+	char text[OBJECTS_MAX];
 
 	for (;;) {
 		objects_read(text, sizeof(text));
@@ -283,7 +287,7 @@ bool objects_return_to(const char *base)
 
 long long objects_count(const char *kind)
 {
-	char text[1024], *line, *rest = text;
+	char text[OBJECTS_MAX], *line, *rest = text;
 	const size_t length = strlen(kind);
 
 	objects_read(text, sizeof(text));

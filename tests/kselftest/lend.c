@@ -70,7 +70,7 @@ FIXTURE(lend)
 {
 	struct kfd_dev dev;
 	struct kfd_queue queue;
-	char base[1024];
+	char base[OBJECTS_MAX];
 	int video;
 };
 

@@ -226,6 +226,91 @@ TEST_F(topology, links)
 	EXPECT_TRUE(to_cpu);
 }
 
+/* How many links of @kind lead from one node to another, and the weight of the last. */
+static unsigned int links_between(unsigned int from, const char *kind, unsigned int to,
+				  uint64_t *weight)
+{
+	unsigned int count = 0, i;
+	char file[256];
+	uint64_t node;
+
+	for (i = 0; ; i++) {
+		snprintf(file, sizeof(file), NODES "/%u/%s/%u/properties", from, kind, i);
+		if (access(file, F_OK) || !kfd_property(file, "node_to", &node))
+			return count;
+		if (node != to)
+			continue;
+		count++;
+		kfd_property(file, "weight", weight);
+	}
+}
+
+/* The NUMA node that a GPU's device hangs on, -1 if nobody knows. */
+static int numa_node(unsigned int gpu)
+{
+	const uint64_t at = node_value(gpu, "location_id", 0);
+	char file[128];
+	int node = -1;
+	FILE *f;
+
+	snprintf(file, sizeof(file), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/numa_node",
+		 (unsigned int)node_value(gpu, "domain", 0), (unsigned int)(at >> 8 & 0xff),
+		 (unsigned int)(at >> 3 & 0x1f), (unsigned int)(at & 7));
+	f = fopen(file, "re");
+	if (f && fscanf(f, "%d", &node) != 1)
+		node = -1;
+	if (f)
+		fclose(f);
+	return node;
+}
+
+/* A node for the processors of each NUMA node, and a way from each GPU to each of them, which is direct for its own. */
+TEST_F(topology, numa)
+{
+	unsigned int cpus = 0, numa = 0, gpu, i;
+	char path[64];
+
+	for (i = 0; i < self->nodes; i++)
+		if (node_value(i, "cpu_cores_count", 0)) {
+			EXPECT_EQ(i, cpus++);
+		}
+	for (i = 0; i < 64; i++) {
+		snprintf(path, sizeof(path), "/sys/devices/system/node/node%u", i);
+		numa += access(path, F_OK) == 0;
+	}
+	TH_LOG("%u NUMA nodes", numa);
+	EXPECT_EQ(numa, cpus);
+	for (gpu = cpus; gpu < self->nodes; gpu++) {
+		const int home = numa_node(gpu);
+
+		for (i = 0; i < cpus; i++) {
+			const bool own = i == (unsigned int)(home < 0 ? 0 : home);
+			uint64_t there = 0, back = 0;
+
+			EXPECT_EQ(own, links_between(gpu, "io_links", i, &there));
+			EXPECT_EQ(!own, links_between(gpu, "p2p_links", i, &there));
+			EXPECT_EQ(own, links_between(i, "io_links", gpu, &back));
+			EXPECT_EQ(!own, links_between(i, "p2p_links", gpu, &back));
+			EXPECT_EQ(there, back);
+			if (own) {
+				EXPECT_EQ(20, there);
+			} else {
+				EXPECT_LT(20, there);
+			}
+		}
+	}
+	for (i = 0; i < cpus; i++) {
+		for (gpu = 0; gpu < cpus; gpu++) {
+			uint64_t weight = 0;
+
+			EXPECT_EQ(i != gpu, links_between(i, "io_links", gpu, &weight));
+			if (i != gpu) {
+				EXPECT_LE(10, weight);
+			}
+		}
+	}
+}
+
 TEST_F(topology, vram_bank)
 {
 	char file[256];

@@ -28,32 +28,8 @@ FIXTURE(two)
 	struct kfd_queue of_one, of_other;
 	struct kfd_bo host;		/* of the one */
 	struct kfd_bo other_host;
-	char base[1024];
+	char base[OBJECTS_MAX];
 };
-
-/* The GPU after @one, opened by the same process; ENODEV if there is none. */
-static int open_other(const struct kfd_dev *one, struct kfd_dev *other)
-{
-	char file[256];
-	uint64_t minor;
-	FILE *f;
-	int err;
-
-	*other = *one;
-	other->node = one->node + 1;
-	snprintf(file, sizeof(file), KFD_TOPOLOGY "/nodes/%u/gpu_id", other->node);
-	f = fopen(file, "r");
-	if (!f)
-		return ENODEV;
-	err = fscanf(f, "%u", &other->gpu_id) != 1 || other->gpu_id == 0;
-	fclose(f);
-	snprintf(file, sizeof(file), KFD_TOPOLOGY "/nodes/%u/properties", other->node);
-	if (err || !kfd_property(file, "drm_render_minor", &minor))
-		return ENODEV;
-	other->drm_minor = (uint32_t)minor;
-	err = kfd_open_render(other, &other->drm_fd);
-	return err ? err : kfd_acquire_vm(other->fd, other->drm_fd, other->gpu_id);
-}
 
 FIXTURE_SETUP(two)
 {
@@ -61,7 +37,7 @@ FIXTURE_SETUP(two)
 
 	objects_read(self->base, sizeof(self->base));
 	ASSERT_EQ(0, kfd_open(&self->one));
-	err = open_other(&self->one, &self->other);
+	err = kfd_open_next(&self->one, &self->other);
 	if (err == ENODEV)
 		SKIP(return, "one GPU only");
 	ASSERT_EQ(0, err);
@@ -256,7 +232,7 @@ static int child_imports(int fd)
 
 	err = kfd_open(&one);
 	if (!err)
-		err = open_other(&one, &other);
+		err = kfd_open_next(&one, &other);
 	if (!err)
 		err = kfd_queue_create(&other, &queue, RING);
 	if (!err)

@@ -23,12 +23,16 @@ result $rc "rocminfo exits 0"
 awk '/^Agent [0-9]/ { s = "" } { s = s $0 "\n" } /Device Type: *GPU/ { g = 1 } g { print s; s = "" }' $out >$out.gpu
 sramecc=+
 if [ -d /sys/module/rkfd ]; then
-	vram=$(($(sed -n 's/^total //p' /sys/kernel/debug/rkfd/*/vram) / 1024))
+	vram=$(($(cat /sys/kernel/debug/rkfd/*/vram | sed -n 's/^total //p' | head -n 1) / 1024))
+	gpus=$(ls -d /sys/kernel/debug/rkfd/*/ | wc -l)
 else
 	vram=$(($(cat /sys/class/drm/card0/device/mem_info_vram_total) / 1024))
+	gpus=1
 	# amdgpu takes from the BIOS whether there is ECC, and ours says nothing of it.
 	sramecc=-
 fi
+[ "$(grep -c 'Device Type: *GPU' $out)" = $gpus ]
+result $? "$gpus GPUs"
 gpu 'Name: gfx90a' "name gfx90a"
 gpu 'Marketing Name: AMD Instinct MI210' "marketing name"
 gpu 'Vendor Name: AMD' "vendor"

@@ -1,0 +1,595 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A process on two GPUs: memory of either mapped on both, in each GPU's own
+ * address space of the process. Wants little VRAM.
+ */
+#include <fcntl.h>
+#include <glob.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "kfd_harness.h"
+#include "kfd_share.h"
+
+#define SIZE		(3u << 20)
+#define RING		(64u * 1024)
+#define TIMEOUT_MS	KFD_HANG_MS
+#define DRIVER		"/sys/bus/pci/drivers/rkfd"
+
+FIXTURE(peers)
+{
+	struct kfd_dev one, other;
+	struct kfd_queue of_one, of_other;
+	struct kfd_bo result;		/* of the one, for both */
+	char base[OBJECTS_MAX];
+};
+
+FIXTURE_SETUP(peers)
+{
+	int err;
+
+	objects_read(self->base, sizeof(self->base));
+	ASSERT_EQ(0, kfd_open(&self->one));
+	err = kfd_open_next(&self->one, &self->other);
+	if (err == ENODEV)
+		SKIP(return, "one GPU only");
+	ASSERT_EQ(0, err);
+	ASSERT_EQ(0, kfd_queue_create(&self->one, &self->of_one, RING));
+	ASSERT_EQ(0, kfd_queue_create(&self->other, &self->of_other, RING));
+	ASSERT_EQ(0, kfd_bo_create(&self->one, &self->result, SIZE, KFD_ALLOC_GTT));
+	ASSERT_EQ(0, kfd_map(self->one.fd, self->result.handle, self->other.gpu_id));
+}
+
+FIXTURE_TEARDOWN(peers)
+{
+	if (self->result.cpu) {
+		EXPECT_EQ(0, kfd_unmap(self->one.fd, self->result.handle, self->other.gpu_id));
+		EXPECT_EQ(0, kfd_bo_destroy(&self->one, &self->result));
+		EXPECT_EQ(0, kfd_queue_destroy(&self->one, &self->of_one));
+		EXPECT_EQ(0, kfd_queue_destroy(&self->other, &self->of_other));
+		close(self->other.drm_fd);
+	}
+	kfd_close(&self->one);
+	EXPECT_TRUE(objects_return_to(self->base));
+}
+
+static int gpu_fill(struct kfd_queue *queue, const void *dst, uint32_t value)
+{
+	return kfd_queue_fill(queue, (uintptr_t)dst, value, SIZE, TIMEOUT_MS);
+}
+
+/* How many dwords of @src, as the engine copies it to @result, are not @value; or -1. */
+static long gpu_unequal(struct kfd_queue *queue, struct kfd_bo *result, const void *src,
+			uint32_t value)
+{
+	memset(result->cpu, 0xee, SIZE);
+	if (kfd_queue_copy(queue, (uintptr_t)result->cpu, (uintptr_t)src, SIZE, TIMEOUT_MS))
+		return -1;
+	return (long)unequal(result->cpu, value, SIZE);
+}
+
+/* MAP, or UNMAP, with a list: the errno, and how many are done. */
+static int map_list(const struct kfd_dev *dev, bool map, uint64_t handle, const uint32_t *ids,
+		    uint32_t count, uint32_t *done)
+{
+	struct kfd_ioctl_map_memory_to_gpu_args args = {
+		.handle = handle,
+		.device_ids_array_ptr = (uintptr_t)ids,
+		.n_devices = count,
+		.n_success = *done,
+	};
+	int err = kfd_ioctl(dev->fd, map ? AMDKFD_IOC_MAP_MEMORY_TO_GPU :
+			    AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU, &args);
+
+	*done = args.n_success;
+	return err;
+}
+
+/* Each kind of host memory, of the first GPU, on both. */
+static void on_both(struct __test_metadata *_metadata, FIXTURE_DATA(peers) *self, uint32_t flags)
+{
+	uint32_t ids[] = { self->one.gpu_id, self->other.gpu_id }, done = 0;
+	struct kfd_bo bo;
+	unsigned int i;
+
+	ASSERT_EQ(0, kfd_bo_create(&self->one, &bo, SIZE, flags));
+	ASSERT_EQ(0, map_list(&self->one, true, bo.handle, ids, 2, &done));
+	EXPECT_EQ(2, done);
+	for (i = 1; i <= 3; i++) {
+		EXPECT_EQ(0, gpu_fill(&self->of_one, bo.cpu, i));
+		EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->result, bo.cpu, i));
+		EXPECT_EQ(0, gpu_fill(&self->of_other, bo.cpu, 0x100 + i));
+		EXPECT_EQ(0, unequal(bo.cpu, 0x100 + i, SIZE));
+		EXPECT_EQ(0, gpu_unequal(&self->of_one, &self->result, bo.cpu, 0x100 + i));
+	}
+	/* One without the other, either way. */
+	EXPECT_EQ(0, kfd_unmap(self->one.fd, bo.handle, self->other.gpu_id));
+	EXPECT_EQ(0, gpu_fill(&self->of_one, bo.cpu, 0x200));
+	EXPECT_EQ(0, kfd_map(self->one.fd, bo.handle, self->other.gpu_id));
+	EXPECT_EQ(0, kfd_unmap(self->one.fd, bo.handle, self->one.gpu_id));
+	EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->result, bo.cpu, 0x200));
+	EXPECT_EQ(EBUSY, kfd_free(self->one.fd, bo.handle));
+	EXPECT_EQ(0, kfd_unmap(self->one.fd, bo.handle, self->other.gpu_id));
+	EXPECT_EQ(0, kfd_bo_destroy(&self->one, &bo));
+}
+
+TEST_F(peers, gtt)
+{
+	on_both(_metadata, self, KFD_ALLOC_GTT);
+}
+
+TEST_F(peers, userptr)
+{
+	on_both(_metadata, self, KFD_ALLOC_USERPTR);
+}
+
+/* Each GPU is told of changes to memory of the process, whoever else has it. */
+TEST_F(peers, userptr_changes)
+{
+	struct kfd_bo bo;
+	unsigned int i;
+
+	ASSERT_EQ(0, kfd_bo_create(&self->one, &bo, SIZE, KFD_ALLOC_USERPTR));
+	ASSERT_EQ(0, kfd_map(self->one.fd, bo.handle, self->other.gpu_id));
+	for (i = 1; i <= 5; i++) {
+		EXPECT_EQ(0, gpu_fill(&self->of_other, bo.cpu, i));
+		EXPECT_EQ(0, madvise(bo.cpu, SIZE, MADV_DONTNEED));
+		EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->result, bo.cpu, 0));
+		EXPECT_EQ(0, gpu_unequal(&self->of_one, &self->result, bo.cpu, 0));
+		EXPECT_EQ(0, gpu_fill(&self->of_one, bo.cpu, 0x100 + i));
+		EXPECT_EQ(0, unequal(bo.cpu, 0x100 + i, SIZE));
+		EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->result, bo.cpu, 0x100 + i));
+	}
+	EXPECT_EQ(0, kfd_unmap(self->one.fd, bo.handle, self->other.gpu_id));
+	EXPECT_EQ(0, kfd_bo_destroy(&self->one, &bo));
+}
+
+/* What is imported on one GPU is imported on the other as well; or it is the other's own. */
+TEST_F(peers, imports)
+{
+	struct kfd_bo own, import;
+	unsigned int i;
+	int memfd, fd, err;
+
+	err = udmabuf_create(SIZE, &memfd, &fd);
+	for (i = 0; i < 2; i++) {
+		if (i == 1) {
+			ASSERT_EQ(0, kfd_bo_create(&self->other, &own, SIZE, KFD_ALLOC_GTT));
+			ASSERT_EQ(0, kfd_export(&self->other, own.handle, O_CLOEXEC, &fd));
+		} else if (err == ENOENT) {
+			TH_LOG("no udmabuf");
+			continue;
+		}
+		ASSERT_EQ(0, kfd_bo_import(&self->one, &import, fd, SIZE));
+		EXPECT_EQ(0, kfd_map(self->one.fd, import.handle, self->other.gpu_id));
+		EXPECT_EQ(0, gpu_fill(&self->of_one, import.cpu, 0x31 + i));
+		EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->result, import.cpu, 0x31 + i));
+		EXPECT_EQ(0, gpu_fill(&self->of_other, import.cpu, 0x41 + i));
+		EXPECT_EQ(0, gpu_unequal(&self->of_one, &self->result, import.cpu, 0x41 + i));
+		EXPECT_EQ(0, kfd_unmap(self->one.fd, import.handle, self->other.gpu_id));
+		EXPECT_EQ(0, kfd_bo_destroy(&self->one, &import));
+		close(fd);
+		if (i == 0)
+			close(memfd);
+	}
+	EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->result, own.cpu, 0x42));
+	EXPECT_EQ(0, kfd_bo_destroy(&self->other, &own));
+}
+
+/* As libhsakmt does it: what a queue of any GPU needs is a buffer of the first one's. */
+TEST_F(peers, queue_in_a_peers_memory)
+{
+	struct kfd_ioctl_create_queue_args args;
+	struct kfd_queue queue = { 0 };
+	const uint32_t flags[] = { KFD_ALLOC_GTT, KFD_ALLOC_USERPTR };
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(0, kfd_bo_create(&self->one, &queue.ring, RING, flags[i]));
+		ASSERT_EQ(0, kfd_bo_create(&self->one, &queue.pointers, KFD_PAGE, flags[i]));
+		memset(queue.pointers.cpu, 0, KFD_PAGE);
+		kfd_queue_args(&self->other, &queue.ring, &queue.pointers, &args);
+		EXPECT_EQ(EINVAL, kfd_ioctl(self->one.fd, AMDKFD_IOC_CREATE_QUEUE, &args));
+		ASSERT_EQ(0, kfd_map(self->one.fd, queue.ring.handle, self->other.gpu_id));
+		ASSERT_EQ(0, kfd_map(self->one.fd, queue.pointers.handle, self->other.gpu_id));
+		ASSERT_EQ(0, kfd_ioctl(self->one.fd, AMDKFD_IOC_CREATE_QUEUE, &args));
+		queue.id = args.queue_id;
+		queue.wptr = 0;
+		queue.fence = 0;
+		ASSERT_EQ(0, kfd_mmap(self->one.fd, KFD_DOORBELL_SLICE,
+				      args.doorbell_offset & ~(uint64_t)(KFD_DOORBELL_SLICE - 1),
+				      &queue.slice));
+		queue.doorbell = (volatile uint64_t *)((char *)queue.slice +
+				 (args.doorbell_offset & (KFD_DOORBELL_SLICE - 1)));
+		EXPECT_EQ(0, gpu_fill(&queue, self->result.cpu, 0x51 + i));
+		EXPECT_EQ(0, unequal(self->result.cpu, 0x51 + i, SIZE));
+		/* In use there, and free to leave the other GPU. */
+		EXPECT_EQ(EBUSY, kfd_unmap(self->one.fd, queue.ring.handle, self->other.gpu_id));
+		EXPECT_EQ(0, kfd_unmap(self->one.fd, queue.ring.handle, self->one.gpu_id));
+		EXPECT_EQ(0, kfd_destroy_queue(self->one.fd, queue.id));
+		munmap(queue.slice, KFD_DOORBELL_SLICE);
+		EXPECT_EQ(0, kfd_unmap(self->one.fd, queue.ring.handle, self->other.gpu_id));
+		EXPECT_EQ(0, kfd_unmap(self->one.fd, queue.pointers.handle, self->other.gpu_id));
+		EXPECT_EQ(0, kfd_bo_destroy(&self->one, &queue.ring));
+		EXPECT_EQ(0, kfd_bo_destroy(&self->one, &queue.pointers));
+	}
+}
+
+/* Whether the topology says that the GPU of node @from reaches the memory of that of node @to. */
+static bool reaches(uint32_t from, uint32_t to)
+{
+	uint64_t found = UINT64_MAX;
+	char file[256];
+	unsigned int i;
+
+	for (i = 0; found != to; i++) {
+		snprintf(file, sizeof(file), KFD_TOPOLOGY "/nodes/%u/p2p_links/%u/properties",
+			 from, i);
+		if (access(file, F_OK) || !kfd_property(file, "node_to", &found))
+			return false;
+	}
+	return true;
+}
+
+/* VRAM and doorbells of a GPU on the other one, where the topology says that there is a way, and nowhere else. */
+TEST_F(peers, vram)
+{
+	const bool linked = reaches(self->other.node, self->one.node);
+	struct kfd_ioctl_create_queue_args create;
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
+		.gpu_id = self->one.gpu_id,
+		.size = KFD_DOORBELL_SLICE,
+		.flags = KFD_ALLOC_RW | KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL,
+	};
+	const uint32_t ids[] = { self->one.gpu_id, self->other.gpu_id };
+	uint32_t done = 0;
+	struct kfd_bo bo;
+	unsigned int i;
+
+	TH_LOG("the GPUs reach each other: %s", linked ? "yes" : "no");
+	EXPECT_EQ(linked, reaches(self->one.node, self->other.node));
+	ASSERT_EQ(0, kfd_bo_create(&self->one, &bo, SIZE, KFD_ALLOC_VRAM));
+	EXPECT_EQ(linked ? 0 : EREMOTEIO, map_list(&self->one, true, bo.handle, ids, 2, &done));
+	EXPECT_EQ(linked ? 2 : 1, done);
+	for (i = 1; linked && i <= 3; i++) {
+		EXPECT_EQ(0, gpu_fill(&self->of_one, bo.cpu, i));
+		EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->result, bo.cpu, i));
+		EXPECT_EQ(0, gpu_fill(&self->of_other, bo.cpu, 0x100 + i));
+		EXPECT_EQ(0, gpu_unequal(&self->of_one, &self->result, bo.cpu, 0x100 + i));
+		EXPECT_EQ(0, unequal(bo.cpu, 0x100 + i, SIZE));
+	}
+	/* What a queue works with is not taken from it when another GPU goes. */
+	kfd_queue_args(&self->other, &bo, &self->result, &create);
+	create.ring_size = 2u << 20;
+	EXPECT_NE(0, kfd_ioctl(self->one.fd, AMDKFD_IOC_CREATE_QUEUE, &create));
+	done = 0;
+	EXPECT_EQ(0, map_list(&self->one, false, bo.handle, ids, 2, &done));
+	EXPECT_EQ(0, kfd_bo_destroy(&self->one, &bo));
+
+	args.va_addr = (uintptr_t)kfd_reserve(KFD_DOORBELL_SLICE, KFD_PAGE);
+	ASSERT_EQ(0, kfd_alloc(self->one.fd, &args));
+	EXPECT_EQ(linked ? 0 : EREMOTEIO, kfd_map(self->one.fd, args.handle, self->other.gpu_id));
+	EXPECT_EQ(0, kfd_unmap(self->one.fd, args.handle, self->other.gpu_id));
+	EXPECT_EQ(0, kfd_free(self->one.fd, args.handle));
+}
+
+/* In a child: has all of the first GPU's VRAM for a while. */
+static int take_all(void)
+{
+	struct kfd_ioctl_get_available_memory_args args = { 0 };
+	struct kfd_ioctl_alloc_memory_of_gpu_args alloc = {
+		.flags = KFD_ALLOC_VRAM,
+		.va_addr = 1ull << 40,
+	};
+	struct kfd_dev dev;
+	int err;
+
+	err = kfd_open(&dev);
+	if (err)
+		return err;
+	args.gpu_id = dev.gpu_id;
+	err = kfd_ioctl(dev.fd, AMDKFD_IOC_AVAILABLE_MEMORY, &args);
+	alloc.size = args.available;
+	alloc.gpu_id = dev.gpu_id;
+	if (!err)
+		err = kfd_alloc(dev.fd, &alloc);
+	usleep(500000);
+	return err;
+}
+
+/*
+ * Processes share the VRAM of one GPU while this one works on the other. What is
+ * away is mapped where it is; what is mapped stays.
+ */
+TEST_F_TIMEOUT(peers, vram_is_short, 400)
+{
+	const bool linked = reaches(self->other.node, self->one.node);
+	unsigned int copies = 0, round, i;
+	struct kfd_bo bo[3];
+	bool mapped = false;
+	int status;
+
+	for (i = 0; i < 3; i++) {
+		ASSERT_EQ(0, kfd_bo_create(&self->one, &bo[i], SIZE, KFD_ALLOC_VRAM));
+		EXPECT_EQ(0, gpu_fill(&self->of_one, bo[i].cpu, 0x10 + i));
+	}
+	if (linked) {
+		EXPECT_EQ(0, kfd_map(self->one.fd, bo[1].handle, self->other.gpu_id));
+	}
+	for (round = 0; round < 2; round++) {
+		pid_t pid = fork();
+
+		ASSERT_LE(0, pid);
+		if (pid == 0)
+			_exit(take_all());
+		do {
+			EXPECT_EQ(0, gpu_fill(&self->of_other, self->result.cpu, copies));
+			EXPECT_EQ(0, unequal(self->result.cpu, copies++, SIZE));
+			if (linked) {
+				EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->result,
+							 bo[1].cpu, 0x11));
+			}
+			if (linked && !mapped && objects_count("evicted_bytes") > 0) {
+				EXPECT_EQ(0, kfd_map(self->one.fd, bo[0].handle,
+						     self->other.gpu_id));
+				mapped = true;
+			}
+			if (mapped) {
+				EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->result,
+							 bo[0].cpu, 0x10));
+			}
+		} while (waitpid(pid, &status, WNOHANG) == 0);
+		EXPECT_EQ(0, status);
+	}
+	TH_LOG("%u copies meanwhile; one buffer was mapped while it was away: %s", copies,
+	       mapped ? "yes" : "no");
+	if (linked) {
+		EXPECT_EQ(0, kfd_unmap(self->one.fd, bo[1].handle, self->other.gpu_id));
+	}
+	if (mapped) {
+		EXPECT_EQ(0, kfd_unmap(self->one.fd, bo[0].handle, self->other.gpu_id));
+	}
+	EXPECT_TRUE(objects_become("evicted_bytes", 0, TIMEOUT_MS));
+	for (i = 0; i < 3; i++) {
+		EXPECT_EQ(0, gpu_unequal(&self->of_one, &self->result, bo[i].cpu, 0x10 + i));
+		EXPECT_EQ(0, kfd_bo_destroy(&self->one, &bo[i]));
+	}
+}
+
+TEST_F(peers, lists)
+{
+	const uint32_t one = self->one.gpu_id, other = self->other.gpu_id;
+	const uint32_t none = one ^ other ^ 0x5555;
+	uint32_t both[] = { one, other }, twice[] = { other, one, other };
+	uint32_t bad[] = { other, none, one }, done;
+	struct kfd_bo bo;
+	uint32_t *edge;
+	unsigned int i;
+
+	ASSERT_NE(none, one);
+	ASSERT_NE(none, other);
+	ASSERT_EQ(0, kfd_bo_create(&self->one, &bo, SIZE, KFD_ALLOC_GTT));
+	ASSERT_EQ(0, kfd_unmap(self->one.fd, bo.handle, one));
+	for (i = 0; i < 2; i++) {
+		const bool map = i == 0;
+
+		/* What comes before a bad one is done. */
+		done = 0;
+		EXPECT_EQ(EINVAL, map_list(&self->one, map, bo.handle, bad, 3, &done));
+		EXPECT_EQ(1, done);
+		EXPECT_EQ(map ? EBUSY : 0, map ? kfd_free(self->one.fd, bo.handle) : 0);
+		/* And what comes after it is done by who goes on there. */
+		done = 2;
+		EXPECT_EQ(0, map_list(&self->one, map, bo.handle, bad, 3, &done));
+		EXPECT_EQ(3, done);
+		/* Twice is once. */
+		done = 0;
+		EXPECT_EQ(0, map_list(&self->one, map, bo.handle, twice, 3, &done));
+		EXPECT_EQ(3, done);
+		/* All done, more than all, nothing, too many. */
+		EXPECT_EQ(0, map_list(&self->one, map, bo.handle, twice, 3, &done));
+		done = 4;
+		EXPECT_EQ(EINVAL, map_list(&self->one, map, bo.handle, twice, 3, &done));
+		EXPECT_EQ(4, done);
+		done = 0;
+		EXPECT_EQ(EINVAL, map_list(&self->one, map, bo.handle, both, 0, &done));
+		EXPECT_EQ(EINVAL, map_list(&self->one, map, bo.handle, both, 257, &done));
+		EXPECT_EQ(EINVAL, map_list(&self->one, map, bo.handle, both, UINT32_MAX, &done));
+		EXPECT_EQ(0, done);
+		EXPECT_EQ(EINVAL, map_list(&self->one, map, bo.handle + 1000, both, 2, &done));
+		EXPECT_EQ(0, done);
+	}
+	EXPECT_EQ(0, kfd_free(self->one.fd, bo.handle));
+	munmap(bo.cpu, SIZE);
+
+	/* A list that ends where memory does. */
+	ASSERT_EQ(0, kfd_bo_create(&self->one, &bo, SIZE, KFD_ALLOC_GTT));
+	edge = mmap(NULL, 2 * KFD_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, edge);
+	ASSERT_EQ(0, munmap((char *)edge + KFD_PAGE, KFD_PAGE));
+	edge += KFD_PAGE / 4 - 1;
+	*edge = other;
+	done = 0;
+	EXPECT_EQ(EFAULT, map_list(&self->one, true, bo.handle, edge, 2, &done));
+	done = 0;
+	EXPECT_EQ(0, map_list(&self->one, true, bo.handle, edge, 1, &done));
+	EXPECT_EQ(0, gpu_fill(&self->of_other, bo.cpu, 0x61));
+	EXPECT_EQ(0, kfd_unmap(self->one.fd, bo.handle, other));
+	EXPECT_EQ(0, kfd_bo_destroy(&self->one, &bo));
+}
+
+/* A GPU of which the process has acquired no address space, and addresses that are taken. */
+TEST_F(peers, refused)
+{
+	const uint32_t other = self->other.gpu_id;
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
+		.flags = KFD_ALLOC_GTT,
+		.gpu_id = other,
+		.size = SIZE,
+	};
+	struct kfd_dev dev;
+	struct kfd_bo bo;
+	int status;
+	pid_t pid;
+
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (pid == 0) {
+		if (kfd_open(&dev) || kfd_bo_create(&dev, &bo, SIZE, KFD_ALLOC_GTT))
+			_exit(1);
+		if (kfd_map(dev.fd, bo.handle, other) != ENODEV)
+			_exit(2);
+		_exit(kfd_bo_destroy(&dev, &bo) ? 3 : 0);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+
+	ASSERT_EQ(0, kfd_bo_create(&self->one, &bo, SIZE, KFD_ALLOC_GTT));
+	args.va_addr = (uintptr_t)bo.cpu;
+	ASSERT_EQ(0, kfd_alloc(self->one.fd, &args));
+	ASSERT_EQ(0, kfd_map(self->one.fd, args.handle, other));
+	EXPECT_EQ(EEXIST, kfd_map(self->one.fd, bo.handle, other));
+	EXPECT_EQ(0, kfd_unmap(self->one.fd, args.handle, other));
+	EXPECT_EQ(0, kfd_map(self->one.fd, bo.handle, other));
+	EXPECT_EQ(EEXIST, kfd_map(self->one.fd, args.handle, other));
+	EXPECT_EQ(0, kfd_unmap(self->one.fd, bo.handle, other));
+	EXPECT_EQ(0, kfd_free(self->one.fd, args.handle));
+	EXPECT_EQ(0, kfd_bo_destroy(&self->one, &bo));
+}
+
+/* In a child: memory of all kinds on both, and copies for ever. */
+static int child_works(void)
+{
+	const uint32_t flags[] = { KFD_ALLOC_GTT, KFD_ALLOC_USERPTR };
+	struct kfd_queue of_one, of_other;
+	struct kfd_dev one, other;
+	struct kfd_bo bo[2];
+	unsigned int i;
+	int err;
+
+	err = kfd_open(&one);
+	if (!err)
+		err = kfd_open_next(&one, &other);
+	if (!err)
+		err = kfd_queue_create(&one, &of_one, RING);
+	if (!err)
+		err = kfd_queue_create(&other, &of_other, RING);
+	for (i = 0; !err && i < 2; i++) {
+		err = kfd_bo_create(&one, &bo[i], SIZE, flags[i]);
+		if (!err)
+			err = kfd_map(one.fd, bo[i].handle, other.gpu_id);
+	}
+	for (i = 0; !err; i++) {
+		err = gpu_fill(&of_one, bo[i & 1].cpu, i);
+		if (!err)
+			err = gpu_fill(&of_other, bo[i & 1].cpu, i);
+		if (i % 4 == 3)
+			madvise(bo[1].cpu, SIZE, MADV_DONTNEED);
+	}
+	return err;
+}
+
+/* A process that is killed leaves nothing on either: see the teardown. */
+TEST_F(peers, killed)
+{
+	int status, i;
+
+	for (i = 0; i < 5; i++) {
+		pid_t pid = fork();
+
+		ASSERT_LE(0, pid);
+		if (pid == 0)
+			_exit(child_works());
+		usleep(50000 + i * 80000);
+		kill(pid, SIGKILL);
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		EXPECT_TRUE(WIFSIGNALED(status));
+	}
+	EXPECT_EQ(0, gpu_fill(&self->of_other, self->result.cpu, 0x71));
+	EXPECT_EQ(0, unequal(self->result.cpu, 0x71, SIZE));
+}
+
+static bool write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	if (fd >= 0)
+		close(fd);
+	return ok;
+}
+
+/*
+ * The other GPU goes while memory is mapped on it, and comes back: the one does
+ * not notice, and what was mapped there is not any more.
+ */
+TEST(goes)
+{
+	const uint32_t flags[] = { KFD_ALLOC_GTT, KFD_ALLOC_USERPTR };
+	struct kfd_queue of_one, of_other;
+	struct kfd_bo bo[2], its, its_vram;
+	struct kfd_dev one, other;
+	char base[OBJECTS_MAX], name[64];
+	unsigned int i, round;
+	glob_t found;
+	int err;
+
+	if (!kfd_is_rkfd() || glob(DRIVER "/????:??:??.?", 0, NULL, &found) ||
+	    found.gl_pathc < 2)
+		SKIP(return, "one GPU only");
+	/* In the order of their nodes. */
+	snprintf(name, sizeof(name), "%s", strrchr(found.gl_pathv[1], '/') + 1);
+	globfree(&found);
+	objects_read(base, sizeof(base));
+	ASSERT_EQ(0, kfd_open(&one));
+	ASSERT_EQ(0, kfd_queue_create(&one, &of_one, RING));
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(0, kfd_bo_create(&one, &bo[i], SIZE, flags[i]));
+	for (round = 0; round < 2; round++) {
+		ASSERT_EQ(0, kfd_open_next(&one, &other));
+		ASSERT_EQ(0, kfd_queue_create(&other, &of_other, RING));
+		ASSERT_EQ(0, kfd_bo_create(&other, &its, SIZE, KFD_ALLOC_GTT));
+		ASSERT_EQ(0, kfd_map(one.fd, its.handle, one.gpu_id));
+		ASSERT_EQ(0, kfd_bo_create(&other, &its_vram, SIZE, KFD_ALLOC_VRAM));
+		if (reaches(one.node, other.node)) {
+			ASSERT_EQ(0, kfd_map(one.fd, its_vram.handle, one.gpu_id));
+			EXPECT_EQ(0, gpu_fill(&of_one, its_vram.cpu, 0x92));
+		}
+		for (i = 0; i < 2; i++) {
+			ASSERT_EQ(0, kfd_map(one.fd, bo[i].handle, other.gpu_id));
+			EXPECT_EQ(0, gpu_fill(&of_other, bo[i].cpu, 0x81 + i));
+		}
+		EXPECT_EQ(0, gpu_fill(&of_one, its.cpu, 0x91));
+		ASSERT_TRUE(write_file(DRIVER "/unbind", name));
+		for (i = 0; i < 2; i++) {
+			EXPECT_EQ(EINVAL, kfd_map(one.fd, bo[i].handle, other.gpu_id));
+			EXPECT_EQ(EINVAL, kfd_unmap(one.fd, bo[i].handle, other.gpu_id));
+			EXPECT_EQ(0, unequal(bo[i].cpu, 0x81 + i, SIZE));
+			EXPECT_EQ(0, gpu_fill(&of_one, bo[i].cpu, 0xa1 + i));
+			EXPECT_EQ(0, unequal(bo[i].cpu, 0xa1 + i, SIZE));
+		}
+		EXPECT_EQ(EINVAL, kfd_unmap(one.fd, its.handle, one.gpu_id));
+		munmap(its.cpu, SIZE);
+		munmap(its_vram.cpu, SIZE);
+		munmap(of_other.slice, KFD_DOORBELL_SLICE);
+		munmap(of_other.ring.cpu, RING);
+		munmap(of_other.pointers.cpu, KFD_PAGE);
+		close(other.drm_fd);
+		ASSERT_TRUE(write_file(DRIVER "/bind", name));
+		/* It is there again, and nobody's. */
+		EXPECT_EQ(ENODEV, kfd_map(one.fd, bo[0].handle, other.gpu_id));
+	}
+	for (i = 0; i < 2; i++) {
+		err = kfd_bo_destroy(&one, &bo[i]);
+		EXPECT_EQ(0, err);
+	}
+	EXPECT_EQ(0, kfd_queue_destroy(&one, &of_one));
+	kfd_close(&one);
+	EXPECT_TRUE(objects_return_to(base));
+}
+
+KFD_HARNESS_MAIN
