@@ -12,7 +12,7 @@ use crate::error::{ModelError, Result};
 use crate::grbm::Grbm;
 use crate::hub::{Hub, HubId};
 use crate::ih::Ih;
-use crate::memory::{Access, Bus, Own};
+use crate::memory::{Access, Bus};
 use crate::msi::Msi;
 use crate::nbio::{self as bif, Nbio, Window};
 use crate::regs::gc::{self, cp_mec_cntl, rlc_safe_mode};
@@ -386,21 +386,6 @@ impl Gpu {
     pub fn read_config(&self, offset: u64, data: &mut [u8]) {
         let config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
         config.read(offset, data);
-    }
-
-    /// The device stores to itself, over the bus.
-    pub fn store_own(&self, own: Own, data: &[u8]) -> Result<()> {
-        match own {
-            Own::Doorbell(byte) => self.nbio.self_ring(self, byte, data),
-            Own::Register(byte) if byte % 4 == 0 && data.len() == 4 => {
-                let value = u32::from_le_bytes([data[0], data[1], data[2], data[3]]);
-                self.write(Reg((byte / 4) as u32), value)
-            }
-            Own::Register(byte) => Err(ModelError::Other(format!(
-                "the device's own store of {} bytes to its register at {byte:#x}",
-                data.len()
-            ))),
-        }
     }
 
     /// BAR0 without a mapping of the client: reads VRAM.

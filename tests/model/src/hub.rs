@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::ih::Iv;
-use crate::memory::{Access, Phys, Space as Memory, View};
+use crate::memory::{Access, Own, Phys, Space as Memory, View};
 use crate::regs::gc::{
     self, vm_context0_cntl as context_cntl, vm_invalidate_eng0_req as req, vm_l2_cntl2,
     vm_l2_protection_fault_cntl as fault_cntl, vm_l2_protection_fault_status as status,
@@ -87,6 +87,8 @@ pub struct Run {
 pub enum Target {
     /// Contiguous physical memory.
     Memory(Phys),
+    /// The device itself; no translation ends there, but [`crate::vm`] tells it from memory.
+    Own(Own),
     /// Partially resident: zero to read, writes are dropped.
     Nothing,
     /// A fault.

@@ -71,6 +71,7 @@ pub mod mapping;
 pub mod memory;
 pub mod msi;
 pub mod nbio;
+pub mod own;
 pub mod regs;
 pub mod sdma;
 pub mod server;

@@ -73,13 +73,23 @@ impl Access {
     }
 }
 
-/// A register or doorbell of the device itself, at which it has arrived over the bus.
+/// A register or doorbell of the device itself, at which it has arrived over the bus; see [`crate::own`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Own {
     /// Byte of BAR2.
     Doorbell(u64),
     /// Byte of BAR5.
     Register(u64),
+}
+
+impl Own {
+    /// `bytes` further on.
+    pub const fn plus(self, bytes: u64) -> Own {
+        match self {
+            Own::Doorbell(at) => Own::Doorbell(at + bytes),
+            Own::Register(at) => Own::Register(at + bytes),
+        }
+    }
 }
 
 /// Everything the device can reach.
@@ -129,18 +139,18 @@ impl Bus {
         self.registers.store(registers, Ordering::Release);
     }
 
-    /// What of the device itself is at `phys`.
-    pub fn own(&self, phys: Phys) -> Option<Own> {
+    /// What of the device itself is at `phys`, and how many bytes there are from there on.
+    pub fn own(&self, phys: Phys) -> Option<(Own, u64)> {
         if phys.space != Space::System {
             return None;
         }
-        let inside = |bar: &AtomicU64, size: u64| match bar.load(Ordering::Acquire) {
-            0 => None,
-            start => phys.addr.checked_sub(start).filter(|at| *at < size),
+        let inside = |bar: &AtomicU64, size: u64, own: fn(u64) -> Own| {
+            let start = Some(bar.load(Ordering::Acquire)).filter(|start| *start != 0)?;
+            let at = phys.addr.checked_sub(start).filter(|at| *at < size)?;
+            Some((own(at), size - at))
         };
-        inside(&self.doorbells, DOORBELL_SIZE)
-            .map(Own::Doorbell)
-            .or_else(|| inside(&self.registers, REGISTER_SIZE).map(Own::Register))
+        inside(&self.doorbells, DOORBELL_SIZE, Own::Doorbell)
+            .or_else(|| inside(&self.registers, REGISTER_SIZE, Own::Register))
     }
 
     /// Where BAR2 is.

@@ -19,9 +19,14 @@ const CHUNK: u64 = 2 << 20;
 /// FAULT_STATUS.CID of clients that never fault in a user's address space.
 const CID_KERNEL: u32 = 0;
 
-/// What is not done to the device itself: then there is no memory at its bus address.
-fn refuse(_own: Own, _at: u64, _len: u64) -> bool {
-    false
+/// What is at a stretch of an address space.
+enum Piece<'a> {
+    /// Memory.
+    Memory(Span<'a>),
+    /// The device itself. What is stored there takes effect once the translations are not held any more.
+    Own(Own),
+    /// Nothing: it faults, or is not resident.
+    Nothing,
 }
 
 /// An address space, for a client.
@@ -93,15 +98,13 @@ impl<'a> Vm<'a> {
         Ok(())
     }
 
-    /// Gives `step` the bytes at `va` in order, in spans or, where there is no memory, lengths. `own` is asked for what is of the
-    /// device itself: whether it takes so many bytes, from there on.
+    /// Gives `step` what is at `va` in order, with where in `len` it begins and its length.
     fn each(
         &self,
         va: u64,
         len: u64,
         access: Access,
-        mut own: impl FnMut(Own, u64, u64) -> bool,
-        mut step: impl FnMut(Option<Span<'_>>, u64, u64),
+        mut step: impl FnMut(Piece<'_>, u64, u64) -> Result<()>,
     ) -> Result<()> {
         let mut done = 0;
         while done < len {
@@ -114,26 +117,23 @@ impl<'a> Vm<'a> {
                     let here = va.wrapping_add(done);
                     let run = self.translate(&view, here, stop - done, access)?;
                     let end = done + run.len;
-                    let Target::Memory(phys) = run.target else {
-                        self.fault(&mut faults, here, run.target, access);
-                        step(None, done, run.len);
-                        done = end;
-                        continue;
-                    };
-                    if let Some(here) = self.gpu.bus.own(phys) {
-                        if own(here, done, run.len) {
-                            done = end;
-                            continue;
+                    match run.target {
+                        Target::Memory(phys) => {
+                            let mut into = 0;
+                            while into < run.len {
+                                let span = view.span(phys.plus(into), run.len - into, access)?;
+                                let n = span.len() as u64;
+                                step(Piece::Memory(span), done + into, n)?;
+                                into += n;
+                            }
+                        }
+                        Target::Own(own) => step(Piece::Own(own), done, run.len)?,
+                        Target::Nothing | Target::Fault(_) => {
+                            self.fault(&mut faults, here, run.target, access);
+                            step(Piece::Nothing, done, run.len)?;
                         }
                     }
-                    let mut into = 0;
-                    while done < end {
-                        let span = view.span(phys.plus(into), end - done, access)?;
-                        let n = span.len() as u64;
-                        step(Some(span), done, n);
-                        into += n;
-                        done += n;
-                    }
+                    done = end;
                 }
             }
             self.raise(faults)?;
@@ -142,58 +142,82 @@ impl<'a> Vm<'a> {
     }
 
     fn translate(&self, view: &View<'_>, va: u64, len: u64, access: Access) -> Result<Run> {
-        self.gpu
-            .hub(self.hub)
-            .translate(self.gpu, view, self.vmid, va, len, access)
+        let hub = self.gpu.hub(self.hub);
+        let run = hub.translate(self.gpu, view, self.vmid, va, len, access)?;
+        let own = match run.target {
+            Target::Memory(phys) => self.gpu.bus.own(phys),
+            _ => None,
+        };
+        Ok(own.map_or(run, |(own, left)| Run {
+            len: run.len.min(left),
+            target: Target::Own(own),
+        }))
     }
 
     /// Reads; what faults is zero.
     pub fn read(&self, va: u64, out: &mut [u8]) -> Result<()> {
-        let len = out.len() as u64;
-        self.each(va, len, Access::Read, refuse, |span, at, n| {
+        self.each(va, out.len() as u64, Access::Read, |piece, at, n| {
             let out = &mut out[at as usize..(at + n) as usize];
-            match span {
-                Some(span) => span.read(out),
-                None => out.fill(0),
+            match piece {
+                Piece::Memory(span) => span.read(out),
+                Piece::Own(own) => return self.gpu.load_own(own, out),
+                Piece::Nothing => out.fill(0),
             }
+            Ok(())
         })
     }
 
-    /// Gives `step` the places for `data` at `va`, as [`Vm::each`]; what is for the device itself, it gets afterwards.
+    /// Has `step` store to memory, in spans, and what `data` has of the same stretches to the device itself. What faults is
+    /// dropped.
     fn store(
         &self,
         va: u64,
-        data: &[u8],
-        step: impl FnMut(Option<Span<'_>>, u64, u64),
+        len: u64,
+        data: impl Fn(u64, u64) -> Vec<u8>,
+        mut step: impl FnMut(Span<'_>, u64, u64),
     ) -> Result<()> {
         let mut stores = Vec::new();
-        let own = |own, at, n| {
-            stores.push((own, at, n));
-            true
-        };
-        self.each(va, data.len() as u64, Access::Write, own, step)?;
+        self.each(va, len, Access::Write, |piece, at, n| {
+            match piece {
+                Piece::Memory(span) => step(span, at, n),
+                Piece::Own(own) => stores.push((own, at, n)),
+                Piece::Nothing => {}
+            }
+            Ok(())
+        })?;
         for (own, at, n) in stores {
-            self.gpu
-                .store_own(own, &data[at as usize..(at + n) as usize])?;
+            self.gpu.store_own(own, &data(at, n))?;
         }
         Ok(())
     }
 
+    /// Stores `data`, as [`Vm::store`].
+    fn store_bytes(
+        &self,
+        va: u64,
+        data: &[u8],
+        step: impl FnMut(Span<'_>, u64, u64),
+    ) -> Result<()> {
+        let part = |at, n| data[at as usize..(at + n) as usize].to_vec();
+        self.store(va, data.len() as u64, part, step)
+    }
+
     /// Writes; what faults is dropped.
     pub fn write(&self, va: u64, data: &[u8]) -> Result<()> {
-        self.store(va, data, |span, at, n| {
-            if let Some(span) = span {
-                span.write(&data[at as usize..(at + n) as usize]);
-            }
+        self.store_bytes(va, data, |span, at, n| {
+            span.write(&data[at as usize..(at + n) as usize]);
         })
     }
 
     /// Writes `len` bytes of the four bytes `pattern` over and over.
     pub fn fill(&self, va: u64, len: u64, pattern: [u8; 4]) -> Result<()> {
+        let repeated = |at: u64, n: u64| -> Vec<u8> {
+            let bytes = pattern.iter().copied().cycle();
+            bytes.skip((at % 4) as usize).take(n as usize).collect()
+        };
         // Long enough to be copied at memory speed; a multiple of the pattern and of itself from any phase.
-        let block: Vec<u8> = pattern.iter().copied().cycle().take(64 << 10).collect();
-        self.each(va, len, Access::Write, refuse, |span, at, _| {
-            let Some(span) = span else { return };
+        let block = repeated(0, 64 << 10);
+        self.store(va, len, repeated, |span, at, _| {
             let phase = (at % 4) as usize;
             let mut done = 0;
             while done < span.len() {
@@ -216,6 +240,7 @@ impl<'a> Vm<'a> {
         while done < len {
             let stop = len.min(done + CHUNK);
             let mut faults = Vec::new();
+            let mut stores = Vec::new();
             {
                 let _held = self.gpu.hub(self.hub).hold();
                 let view = self.gpu.bus.view();
@@ -226,13 +251,21 @@ impl<'a> Vm<'a> {
                     let left = stop - done;
                     let read = self.advance(&mut source, &view, left, Access::Read, &mut faults)?;
                     let write = self.advance(&mut sink, &view, left, Access::Write, &mut faults)?;
-                    let n = copy_run(&view, read, write)?;
+                    let n = read.len.min(write.len);
+                    if let Target::Own(own) = write.target {
+                        stores.push((own, self.load(&view, read.target, n)?));
+                    } else {
+                        self.copy_run(&view, read.target, write.target, n)?;
+                    }
                     source.skip(n);
                     sink.skip(n);
                     done += n;
                 }
             }
             self.raise(faults)?;
+            for (own, data) in stores {
+                self.gpu.store_own(own, &data)?;
+            }
         }
         Ok(())
     }
@@ -254,11 +287,49 @@ impl<'a> Vm<'a> {
         Ok(run)
     }
 
+    /// The `n` bytes at `from`.
+    fn load(&self, view: &View<'_>, from: Target, n: u64) -> Result<Vec<u8>> {
+        let mut data = vec![0; n as usize];
+        match from {
+            Target::Memory(from) => view.read(from, &mut data)?,
+            Target::Own(own) => self.gpu.load_own(own, &mut data)?,
+            Target::Nothing | Target::Fault(_) => {}
+        }
+        Ok(data)
+    }
+
+    /// Copies `n` bytes to memory.
+    fn copy_run(&self, view: &View<'_>, from: Target, to: Target, n: u64) -> Result<()> {
+        let Target::Memory(to) = to else {
+            return Ok(());
+        };
+        let mut done = 0;
+        match from {
+            Target::Memory(from) => {
+                while done < n {
+                    let from = view.span(from.plus(done), n - done, Access::Read)?;
+                    let to = view.span(to.plus(done), from.len() as u64, Access::Write)?;
+                    from.copy_to(&to, to.len());
+                    done += to.len() as u64;
+                }
+            }
+            Target::Own(_) => view.write(to, &self.load(view, from, n)?)?,
+            Target::Nothing | Target::Fault(_) => {
+                while done < n {
+                    let to = view.span(to.plus(done), n - done, Access::Write)?;
+                    to.zero();
+                    done += to.len() as u64;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Reads an aligned 32-bit word whole.
     pub fn load32(&self, va: u64) -> Result<u32> {
         let mut value = 0;
-        self.each(va, 4, Access::Read, refuse, |span, _, _| {
-            if let Some(word) = span.and_then(|span| span.atomic32()) {
+        self.word(va, 4, Access::Read, |span| {
+            if let Some(word) = span.atomic32() {
                 value = word.load(Ordering::Acquire);
             }
         })?;
@@ -268,8 +339,8 @@ impl<'a> Vm<'a> {
     /// Reads an aligned 64-bit word whole.
     pub fn load64(&self, va: u64) -> Result<u64> {
         let mut value = 0;
-        self.each(va, 8, Access::Read, refuse, |span, _, _| {
-            if let Some(word) = span.and_then(|span| span.atomic64()) {
+        self.word(va, 8, Access::Read, |span| {
+            if let Some(word) = span.atomic64() {
                 value = word.load(Ordering::Acquire);
             }
         })?;
@@ -278,8 +349,8 @@ impl<'a> Vm<'a> {
 
     /// Writes an aligned 32-bit word whole.
     pub fn store32(&self, va: u64, value: u32) -> Result<()> {
-        self.store(va, &value.to_le_bytes(), |span, _, _| {
-            if let Some(word) = span.and_then(|span| span.atomic32()) {
+        self.store_bytes(va, &value.to_le_bytes(), |span, _, _| {
+            if let Some(word) = span.atomic32() {
                 word.store(value, Ordering::Release);
             }
         })
@@ -288,25 +359,40 @@ impl<'a> Vm<'a> {
     /// Writes aligned 64-bit words, each of them whole.
     pub fn store64s(&self, va: u64, values: &[u64]) -> Result<()> {
         let data: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-        let mut values = values.iter();
-        self.store(va, &data, |span, _, n| {
-            for (k, value) in values.by_ref().take((n / 8) as usize).enumerate() {
-                if let Some(word) = span.and_then(|span| span.tail(k * 8).atomic64()) {
+        self.store_bytes(va, &data, |span, at, n| {
+            let values = &values[(at / 8) as usize..][..(n / 8) as usize];
+            for (k, value) in values.iter().enumerate() {
+                if let Some(word) = span.tail(k * 8).atomic64() {
                     word.store(*value, Ordering::Release);
                 }
             }
         })
     }
 
-    /// Gives `change` the aligned word of `size` (4 or 8) bytes at `va`; not called if it faults.
-    pub fn atomic(&self, va: u64, size: u64, mut change: impl FnMut(Span<'_>)) -> Result<()> {
+    /// Gives `change` the aligned word of `size` (4 or 8) bytes at `va`; not called if it faults, nor for the device itself,
+    /// which completes no atomics.
+    pub fn atomic(&self, va: u64, size: u64, change: impl FnMut(Span<'_>)) -> Result<()> {
         if va % size != 0 {
             return Err(ModelError::Other(format!("unaligned atomic at {va:#x}")));
         }
-        self.each(va, size, Access::Atomic, refuse, |span, _, _| {
-            if let Some(span) = span {
-                change(span);
+        self.word(va, size, Access::Atomic, change)
+    }
+
+    /// Gives `step` the word of `size` bytes at `va` if it is in memory.
+    fn word(
+        &self,
+        va: u64,
+        size: u64,
+        access: Access,
+        mut step: impl FnMut(Span<'_>),
+    ) -> Result<()> {
+        self.each(va, size, access, |piece, _, n| match piece {
+            Piece::Memory(span) => {
+                step(span);
+                Ok(())
             }
+            Piece::Own(own) => self.gpu.load_own(own, &mut vec![0; n as usize]),
+            Piece::Nothing => Ok(()),
         })
     }
 }
@@ -318,34 +404,10 @@ impl Cursor {
             let len = run.len - n;
             let target = match run.target {
                 Target::Memory(phys) => Target::Memory(phys.plus(n)),
+                Target::Own(own) => Target::Own(own.plus(n)),
                 other => other,
             };
             (len > 0).then_some(Run { len, target })
         });
     }
-}
-
-/// Copies as much as both runs allow and says how much that was.
-fn copy_run(view: &View<'_>, from: Run, to: Run) -> Result<u64> {
-    let len = from.len.min(to.len);
-    let mut done = 0;
-    match (from.target, to.target) {
-        (Target::Memory(from), Target::Memory(to)) => {
-            while done < len {
-                let from = view.span(from.plus(done), len - done, Access::Read)?;
-                let to = view.span(to.plus(done), from.len() as u64, Access::Write)?;
-                from.copy_to(&to, to.len());
-                done += to.len() as u64;
-            }
-        }
-        (_, Target::Memory(to)) => {
-            while done < len {
-                let to = view.span(to.plus(done), len - done, Access::Write)?;
-                to.zero();
-                done += to.len() as u64;
-            }
-        }
-        _ => {}
-    }
-    Ok(len)
 }

@@ -103,7 +103,8 @@ impl Host for Device<'_> {
             return Err(Fault { address });
         }
         let before = self.data.faults();
-        let mut old = 0;
+        // What is heard where no atomics are done.
+        let mut old = !0;
         let done = self.data.atomic(address, 4, |span| {
             if let Some(word) = span.atomic32() {
                 let order = (Ordering::AcqRel, Ordering::Acquire);
@@ -124,7 +125,8 @@ impl Host for Device<'_> {
             return Err(Fault { address });
         }
         let before = self.data.faults();
-        let mut old = 0;
+        // What is heard where no atomics are done.
+        let mut old = !0;
         let done = self.data.atomic(address, 8, |span| {
             if let Some(word) = span.atomic64() {
                 let order = (Ordering::AcqRel, Ordering::Acquire);

@@ -13,6 +13,14 @@ use crate::regs::sdma::{self, gfx_context_status as status};
 
 const VA: u64 = 0x1_0000_0000;
 
+/// Where the device's own doorbells and flush registers are mapped.
+const OWN: u64 = 0x20_0000;
+
+/// An address in the pages that are mapped at [`OWN`].
+fn own_page() -> impl Strategy<Value = u32> {
+    (0u32..0x3000).prop_map(|n| OWN as u32 + (n & !3))
+}
+
 /// A packet with a known or any opcode, and addresses that are likely to be mapped.
 fn packet() -> impl Strategy<Value = Vec<u32>> {
     let header = prop_oneof![
@@ -27,6 +35,7 @@ fn packet() -> impl Strategy<Value = Vec<u32>> {
         Just(0),
         Just(1),
         (0u32..0x20_0000).prop_map(|n| n & !7),
+        own_page(),
     ];
     (header, prop::collection::vec(word, 1..16)).prop_map(|(header, words)| {
         let mut packet = vec![header];
@@ -48,6 +57,7 @@ fn pm4() -> impl Strategy<Value = Vec<u32>> {
         Just(0),
         Just(5 << 8),
         Just(2 << 29 | 2 << 24),
+        own_page(),
         Just(8 | 1 << 23),
     ];
     let body = prop::collection::vec(word, 1..9);
@@ -69,6 +79,7 @@ fn aql() -> impl Strategy<Value = [u32; 16]> {
     let word = prop_oneof![
         Just(0),
         (0u32..0x1000).prop_map(|n| n << 3),
+        own_page(),
         any::<u32>(),
         Just(0xc002_3f00),
         Just(8 | 1 << 23),
@@ -87,6 +98,7 @@ fn survive(aql: bool, put: impl FnOnce(&Rig, &mut super::compute::Compute)) -> T
     let mut queue = rig.running([1, 0, 0], 8, aql);
     let mut other = rig.running([1, 0, 1], 9, false);
     rig.map_large(8, 0, 0, RW);
+    rig.map_own(8, OWN, 3);
     let gpu = rig.gpu.clone();
     let front = std::thread::spawn(move || gpu.cp.run(&gpu));
     put(&rig, &mut queue);
@@ -115,6 +127,7 @@ proptest! {
         let mut other = rig.ring(0, 2, 8);
         rig.map_large(8, VA, 0, RW);
         rig.map_large(8, 0, 0, RW);
+        rig.map_own(8, OWN, 3);
         let gpu = rig.gpu.clone();
         let engine = std::thread::spawn(move || gpu.sdma[0].run(&gpu));
         let words: Vec<u32> = packets.into_iter().flatten().collect();

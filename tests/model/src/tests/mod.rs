@@ -9,6 +9,7 @@ mod dispatches;
 mod faults;
 mod fuzz;
 mod interrupts;
+mod own;
 mod packets;
 mod pm4;
 mod queues;
