@@ -69,6 +69,10 @@ bool rkfd_drm_gem_object_get_unless_zero(struct drm_gem_object *obj);
 u64 rkfd_drm_vma_node_offset_addr(struct drm_vma_offset_node *node);
 void rkfd_drm_vma_node_unmap(struct drm_vma_offset_node *node, struct address_space *mapping);
 
+/* DMA */
+
+bool rkfd_dma_mapping_error(struct device *dev, dma_addr_t address);
+
 /* dma-buf */
 void rkfd_get_dma_buf(struct dma_buf *buf);
 void rkfd_dma_resv_lock(struct dma_resv *resv);

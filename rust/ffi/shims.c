@@ -182,6 +182,13 @@ void rkfd_drm_vma_node_unmap(struct drm_vma_offset_node *node, struct address_sp
 	drm_vma_node_unmap(node, mapping);
 }
 
+/* DMA */
+
+bool rkfd_dma_mapping_error(struct device *dev, dma_addr_t address)
+{
+	return dma_mapping_error(dev, address);
+}
+
 /* dma-buf */
 
 void rkfd_get_dma_buf(struct dma_buf *buf)

@@ -11,9 +11,6 @@ use super::device;
 use super::dma_map::DmaRun;
 use crate::ffi;
 
-/// `DMA_MAPPING_ERROR`.
-const ERROR: ffi::dma_addr_t = ffi::dma_addr_t::MAX;
-
 /// A part of a BAR, mapped for a device. Unmapped when dropped, or before that by [`DmaResource::unmap`], which the
 /// unbinding of the device needs.
 pub(crate) struct DmaResource {
@@ -36,7 +33,8 @@ impl DmaResource {
                 0,
             )
         };
-        if address == ERROR {
+        // SAFETY: The device is bound, and the address is what mapping for it has given.
+        if unsafe { ffi::rkfd_dma_mapping_error(device::as_raw(&dev), address) } {
             return Err(ENOMEM);
         }
         Ok(Self {
