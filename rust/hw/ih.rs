@@ -246,6 +246,7 @@ impl IvEntry {
             vmid: self.vmid,
             pasid: self.pasid,
             present: !FAULT_RING_INVALID.is_set(self.ring as u32),
+            unwritable: FAULT_RING_WRITE.is_set(self.ring as u32),
             page: join(self.data[0], FAULT_PAGE_HI.get(attributes)),
             read: FAULT_READ.is_set(attributes),
             write: FAULT_WRITE.is_set(attributes),
@@ -261,8 +262,9 @@ const FAULT_EXECUTE: Field = Field::bit(4);
 const FAULT_WRITE: Field = Field::bit(5);
 const FAULT_READ: Field = Field::bit(6);
 const FAULT_RETRY: Field = Field::bit(7);
-/// In a fault's ring: the page is not valid.
+/// In a fault's ring, `PERMISSION_FAULTS` of the fault's status: the page is not valid, it may not be written.
 const FAULT_RING_INVALID: Field = Field::bit(3);
+const FAULT_RING_WRITE: Field = Field::bit(5);
 const CP_PIPE: Field = Field::new(1, 0);
 const CP_ME: Field = Field::new(3, 2);
 const CP_QUEUE: Field = Field::new(6, 4);
@@ -388,6 +390,8 @@ pub struct VmFault {
     pub pasid: u16,
     /// The page is there, and may not be used so.
     pub present: bool,
+    /// It may not be written; so is one that is not there.
+    pub unwritable: bool,
     /// The virtual page: address bits 47:12.
     pub page: u64,
     /// It was a load.

@@ -90,7 +90,7 @@ fn memory_fault(gpu: GpuId, fault: &VmFault) -> MemoryFault {
         gpu,
         address: fault.address(),
         not_present: !fault.present,
-        read_only: fault.present && fault.write,
+        read_only: fault.present && fault.unwritable,
         no_execute: fault.present && fault.execute,
     }
 }

@@ -84,9 +84,10 @@ proptest! {
     }
 
     #[test]
-    fn a_fault_s_page_is_put_together(va in 0u64..1 << 36, bits in 0u32..16) {
+    fn a_fault_s_page_is_put_together(va in 0u64..1 << 36, bits in 0u32..16, ring: u8) {
         let fields = Fields {
             client: 0x12,
+            ring,
             data: [va as u32, (va >> 32) as u32 | bits << 4, 0, 0],
             ..BASE
         };
@@ -98,6 +99,7 @@ proptest! {
         prop_assert_eq!(fault.write, bits & 2 != 0);
         prop_assert_eq!(fault.read, bits & 4 != 0);
         prop_assert_eq!(fault.retry, bits & 8 != 0);
+        prop_assert_eq!((fault.present, fault.unwritable), (ring & 8 == 0, ring & 0x20 != 0));
     }
 }
 
