@@ -40,9 +40,9 @@ void fuzz_kfd(void);
 void fuzz_drm(void);
 void fuzz_mm(void);
 
-/* The files and one buffer, queue and event that a process begins with. */
+/* The files, queues and event that a process begins with. */
 void begin_kfd(void);
-/* Whether @fd is one of these files, without which no call gets far. */
-bool begun_with(int fd);
+/* The files, without which no call gets far. */
+extern struct kfd_dev own;
 
 #endif /* RKFD_FUZZ_CALL_H */

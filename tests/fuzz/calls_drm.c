@@ -8,6 +8,7 @@
 #include <drm/amdgpu_drm.h>
 
 #include "call.h"
+#include "keep.h"
 #include "pool.h"
 
 static _Thread_local union {
@@ -46,14 +47,14 @@ static void create(void)
 		.domain_flags = once_in(4) ? 1ull << below(20) : 0,
 	} };
 	if (AMDGPU(DRM_AMDGPU_GEM_CREATE, create))
-		pool_put(GEM, args.create.out.handle);
+		keep(GEM, args.create.out.handle);
 }
 
 static void map_offset(void)
 {
 	args.mmap = (union drm_amdgpu_gem_mmap){ .in.handle = (uint32_t)pool_guess(GEM) };
 	if (AMDGPU(DRM_AMDGPU_GEM_MMAP, mmap))
-		pool_put(GEM_OFFSET, args.mmap.out.addr_ptr);
+		keep(GEM_OFFSET, args.mmap.out.addr_ptr);
 }
 
 static void va(void)
@@ -68,7 +69,7 @@ static void va(void)
 		.map_size = some_size(),
 	};
 	if (AMDGPU(DRM_AMDGPU_GEM_VA, va))
-		pool_put(PLACE, args.va.va_address);
+		keep(PLACE, args.va.va_address);
 }
 
 static void share(void)
@@ -79,11 +80,11 @@ static void share(void)
 			.flags = once_in(10) ? (uint32_t)odd_number() : DRM_CLOEXEC | (once_in(2) ? DRM_RDWR : 0),
 		};
 		if (CORE(DRM_IOCTL_PRIME_HANDLE_TO_FD))
-			pool_put(SHARED_FILE, (uint32_t)args.prime.fd);
+			keep(SHARED_FILE, (uint32_t)args.prime.fd);
 	} else {
 		args.prime = (struct drm_prime_handle){ .fd = (int)pool_guess(SHARED_FILE) };
 		if (CORE(DRM_IOCTL_PRIME_FD_TO_HANDLE))
-			pool_put(GEM, args.prime.handle);
+			keep(GEM, args.prime.handle);
 	}
 }
 
@@ -145,7 +146,7 @@ static void open_file(void)
 	snprintf(path, sizeof(path), "/dev/dri/renderD%u", gpu.drm_minor);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd >= 0)
-		pool_put(RENDER_FILE, (uint32_t)fd);
+		keep(RENDER_FILE, (uint32_t)fd);
 	count_call();
 }
 

@@ -7,7 +7,9 @@
 #include "call.h"
 #include "kfd_compute.h"
 #include "kfd_event.h"
+#include "keep.h"
 #include "pool.h"
+#include "rings.h"
 
 /* Room for the arguments of any call, and what they point to. */
 static _Thread_local union {
@@ -45,14 +47,7 @@ static _Thread_local union {
 	struct kfd_event_data events[64];
 } room;
 
-/* What the process begins with: its files, and arguments of queues that can be made again and again. */
-static struct kfd_dev own;
-static struct kfd_ioctl_create_queue_args own_queues[2];
-
-bool begun_with(int fd)
-{
-	return fd == own.fd || fd == own.drm_fd;
-}
+struct kfd_dev own;
 
 static int file(void)
 {
@@ -83,6 +78,7 @@ static void create_queue(void)
 		KFD_IOC_QUEUE_TYPE_COMPUTE_AQL, KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID,
 	};
 	const uint64_t pointers = some_address() & ~0xfffull;
+	unsigned int again = RINGS;
 
 	args.create_queue = (struct kfd_ioctl_create_queue_args){
 		.ring_base_address = some_address(),
@@ -103,11 +99,15 @@ static void create_queue(void)
 	if (once_in(2)) {
 		const uint32_t priority = args.create_queue.queue_priority;
 
-		args.create_queue = own_queues[below(2)];
+		again = below(RINGS);
+		args.create_queue = ring_args(again);
 		args.create_queue.queue_priority = priority;
 	}
-	if (CALL(0x02, create_queue))
-		pool_put(QUEUE, args.create_queue.queue_id);
+	if (CALL(0x02, create_queue)) {
+		keep(QUEUE, args.create_queue.queue_id);
+		if (again < RINGS)
+			ring_made(again, args.create_queue.doorbell_offset, NULL);
+	}
 }
 
 static void update_queue(void)
@@ -131,7 +131,7 @@ static void create_event(void)
 		.node_id = once_in(4) ? (uint32_t)odd_number() : gpu.node,
 	};
 	if (CALL(0x08, create_event))
-		pool_put(EVENT, args.create_event.event_id);
+		keep(EVENT, args.create_event.event_id);
 }
 
 static void wait_events(void)
@@ -175,17 +175,9 @@ static void alloc(void)
 		args.alloc.size = KFD_PAGE;
 	if (once_in(20))
 		args.alloc.flags ^= 1u << below(32);
-	if (!CALL(0x16, alloc))
-		return;
-	if (args.alloc.flags & (KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL | KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP)) {
-		/*
-		 * Not mapped to the GPU: the model has no answer for a GPU that
-		 * copies from or to its own BARs, and ends the run.
-		 */
-		kfd_free(own.fd, args.alloc.handle);
-	} else {
-		pool_put(BUFFER, args.alloc.handle);
-		pool_put(PLACE, args.alloc.va_addr);
+	if (CALL(0x16, alloc)) {
+		keep(BUFFER, args.alloc.handle);
+		keep(PLACE, args.alloc.va_addr);
 	}
 }
 
@@ -217,7 +209,7 @@ static void export(void)
 		.flags = once_in(10) ? (uint32_t)odd_number() : O_CLOEXEC | O_RDWR,
 	};
 	if (CALL(0x24, export))
-		pool_put(SHARED_FILE, args.export.dmabuf_fd);
+		keep(SHARED_FILE, args.export.dmabuf_fd);
 }
 
 static void import(void)
@@ -228,8 +220,8 @@ static void import(void)
 		.dmabuf_fd = (uint32_t)pool_guess(SHARED_FILE),
 	};
 	if (CALL(0x1d, import)) {
-		pool_put(BUFFER, args.import.handle);
-		pool_put(PLACE, args.import.va_addr);
+		keep(BUFFER, args.import.handle);
+		keep(PLACE, args.import.va_addr);
 	}
 }
 
@@ -237,7 +229,7 @@ static void smi(void)
 {
 	args.smi.gpuid = gpu_id();
 	if (CALL(0x1f, smi))
-		pool_put(SMI_FILE, args.smi.anon_fd);
+		keep(SMI_FILE, args.smi.anon_fd);
 }
 
 static void questions(void)
@@ -345,7 +337,7 @@ static void files(void)
 	const int fd = once_in(2) ? open(KFD_PATH, O_RDWR | O_CLOEXEC) : -1;
 
 	if (fd >= 0)
-		pool_put(KFD_FILE, (uint32_t)fd);
+		keep(KFD_FILE, (uint32_t)fd);
 	args.acquire.drm_fd = (uint32_t)pool_guess(RENDER_FILE);
 	args.acquire.gpu_id = gpu_id();
 	CALL(0x15, acquire);
@@ -429,21 +421,24 @@ void fuzz_kfd(void)
 	}
 }
 
-/* Buffers of a queue that @args names, and the queue. */
-static void begin_queue(struct kfd_ioctl_create_queue_args *args, const struct kfd_bo *ring,
+/* Queue @i in these buffers, as @create has it. */
+static void begin_queue(unsigned int i, struct kfd_ioctl_create_queue_args *create, const struct kfd_bo *ring,
 			const struct kfd_bo *pointers)
 {
 	void *slice;
 
-	pool_put(BUFFER, ring->handle);
-	pool_put(BUFFER, pointers->handle);
-	pool_put(PLACE, (uintptr_t)ring->cpu);
-	pool_put(PLACE, (uintptr_t)pointers->cpu);
-	if (kfd_ioctl(own.fd, AMDKFD_IOC_CREATE_QUEUE, args) != 0)
+	keep(BUFFER, ring->handle);
+	keep(BUFFER, pointers->handle);
+	keep(PLACE, (uintptr_t)ring->cpu);
+	keep(PLACE, (uintptr_t)pointers->cpu);
+	ring_begin(i, create);
+	if (kfd_ioctl(own.fd, AMDKFD_IOC_CREATE_QUEUE, create) != 0)
 		return;
-	pool_put(QUEUE, args->queue_id);
-	if (kfd_mmap(own.fd, KFD_DOORBELL_SLICE, args->doorbell_offset & ~(KFD_DOORBELL_SLICE - 1ull), &slice) == 0)
-		pool_put(DOORBELL, (uintptr_t)slice + (args->doorbell_offset & (KFD_DOORBELL_SLICE - 1)));
+	keep(QUEUE, create->queue_id);
+	if (kfd_mmap(own.fd, KFD_DOORBELL_SLICE, create->doorbell_offset & ~(KFD_DOORBELL_SLICE - 1ull), &slice) != 0)
+		return;
+	ring_made(i, create->doorbell_offset, slice);
+	keep(DOORBELL, (uintptr_t)slice + (create->doorbell_offset & (KFD_DOORBELL_SLICE - 1)));
 }
 
 void begin_kfd(void)
@@ -451,20 +446,21 @@ void begin_kfd(void)
 	struct kfd_bo ring, pointers;
 	struct kfd_compute compute;
 	struct kfd_save save;
+	struct kfd_ioctl_create_queue_args create;
 	uint32_t event;
 
 	if (kfd_open(&own) != 0)
 		return;
-	pool_put(KFD_FILE, (uint32_t)own.fd);
-	pool_put(RENDER_FILE, (uint32_t)own.drm_fd);
+	keep(KFD_FILE, (uint32_t)own.fd);
+	keep(RENDER_FILE, (uint32_t)own.drm_fd);
 	if (kfd_bo_create(&own, &ring, KFD_PAGE, KFD_ALLOC_GTT) == 0 &&
 	    kfd_bo_create(&own, &pointers, KFD_PAGE, KFD_ALLOC_GTT) == 0) {
-		kfd_queue_args(&own, &ring, &pointers, &own_queues[0]);
-		begin_queue(&own_queues[0], &ring, &pointers);
+		kfd_queue_args(&own, &ring, &pointers, &create);
+		begin_queue(0, &create, &ring, &pointers);
 	}
 	if (kfd_save_create(&own, &save) == 0 &&
-	    kfd_compute_prepare(&own, &compute, &save, once_in(2), KFD_PAGE, &own_queues[1]) == 0)
-		begin_queue(&own_queues[1], &compute.ring, &compute.control);
+	    kfd_compute_prepare(&own, &compute, &save, once_in(2), KFD_PAGE, &create) == 0)
+		begin_queue(1, &create, &compute.ring, &compute.control);
 	if (event_create(&own, KFD_IOC_EVENT_SIGNAL, once_in(2), &event) == 0)
-		pool_put(EVENT, event);
+		keep(EVENT, event);
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What a process does to its memory, its files and its doorbells meanwhile. */
 #include <poll.h>
-#include <setjmp.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -10,66 +8,10 @@
 #include <unistd.h>
 
 #include "call.h"
-#include "packets.h"
+#include "keep.h"
 #include "pool.h"
-
-static _Thread_local sigjmp_buf back;
-static _Thread_local volatile bool guarded;
-
-/* Memory comes and goes under the threads that touch it. */
-static void caught(int signal)
-{
-	if (guarded)
-		siglongjmp(back, 1);
-	_exit(128 + signal);
-}
-
-static void guard(void)
-{
-	struct sigaction action = { .sa_handler = caught, .sa_flags = SA_NODEFER };
-
-	sigaction(SIGSEGV, &action, NULL);
-	sigaction(SIGBUS, &action, NULL);
-}
-
-/* Writes @count bytes at an address that may be bad; nothing happens then. */
-static void touch(uint64_t address, const void *data, size_t count)
-{
-	guard();
-	if (sigsetjmp(back, 1) == 0) {
-		guarded = true;
-		memcpy((void *)(uintptr_t)address, data, count);
-	}
-	guarded = false;
-}
-
-/* Packets that the model and hardware know, at the ring's begin, and the pointer that makes them due. */
-static void submit(void)
-{
-	const uint64_t doorbell = pool_any(DOORBELL);
-	struct packets p = { 0 };
-	uint64_t wptr = 8 * below(64);
-
-	if (!doorbell)
-		return;
-	switch (below(4)) {
-	case 0:
-		sdma_nop(&p, 1 + below(32));
-		break;
-	case 1:
-		sdma_copy(&p, some_address() & ~3ull, some_address() & ~3ull, 4 * (1 + below(4096)));
-		break;
-	case 2:
-		sdma_fence(&p, some_address() & ~3ull, random32());
-		break;
-	default:
-		/* Whatever is there already. */
-		break;
-	}
-	touch(pool_any(PLACE), p.dwords, p.count * sizeof(p.dwords[0]));
-	touch(pool_any(PLACE), &wptr, sizeof(wptr));
-	touch(doorbell, &wptr, sizeof(wptr));
-}
+#include "rings.h"
+#include "touch.h"
 
 static void map(void)
 {
@@ -96,7 +38,7 @@ static void map(void)
 	else
 		p = mmap(NULL, size, prot, flags, fd, (off_t)offset);
 	if (p != MAP_FAILED)
-		pool_put(once_in(2) ? MAPPING : DOORBELL, (uintptr_t)p);
+		keep(once_in(2) ? MAPPING : DOORBELL, (uintptr_t)p);
 }
 
 /* Changes the arena, in which lie the pages lent to the GPU. */
@@ -140,14 +82,15 @@ static void child(void)
 static void files(void)
 {
 	static const enum kind kinds[] = { SHARED_FILE, SMI_FILE, RENDER_FILE, KFD_FILE };
+	unsigned int which;
 	char text[256];
 	int fd;
 
 	switch (below(8)) {
 	case 0:
-		fd = (int)pool_take(kinds[below(once_in(50) ? 4 : 2)]);
-		if (fd > 2 && !begun_with(fd))
-			close(fd);
+		which = below(once_in(50) ? 4 : 2);
+		fd = (int)pool_take(kinds[which]);
+		keep_not(kinds[which], (uint64_t)fd);
 		break;
 	case 1: {
 		const uint64_t mask = odd_number();
@@ -179,13 +122,9 @@ void fuzz_mm(void)
 	case 2:
 		map();
 		break;
-	case 3: {
-		const uint64_t at = pool_take(MAPPING);
-
-		if (at)
-			munmap((void *)(uintptr_t)at, KFD_PAGE);
+	case 3:
+		keep_not(MAPPING, pool_take(MAPPING));
 		break;
-	}
 	case 4:
 		if (once_in(100))
 			child();
@@ -201,6 +140,6 @@ void fuzz_mm(void)
 		change();
 		break;
 	default:
-		submit();
+		fuzz_ring();
 	}
 }

@@ -49,61 +49,76 @@ static void prepare(void)
 /* Opened beforehand: to open it is a call with chances of its own. */
 static int nth_fd;
 
-static void arm(unsigned int nth)
+static bool set(unsigned int nth)
 {
 	char text[16];
 
 	snprintf(text, sizeof(text), "%u", nth);
-	if (pwrite(nth_fd, text, strlen(text), 0) < 0)
-		die("fail-nth cannot be set");
+	return pwrite(nth_fd, text, strlen(text), 0) >= 0;
 }
 
-/* Ends it; whether the failure happened. */
+/* Ends it; whether the failure happened. To read and to write the file are user copies, which are chances as well. */
 static bool disarm(void)
 {
 	char text[16] = "";
+	unsigned int tries;
 
-	if (pread(nth_fd, text, sizeof(text) - 1, 0) < 0)
-		die("fail-nth cannot be read");
-	arm(0);
+	if (pread(nth_fd, text, sizeof(text) - 1, 0) < 0) {
+		if (errno != EFAULT)
+			die("fail-nth cannot be read");
+		return false;
+	}
+	for (tries = 0; !set(0); tries++)
+		if (errno != EFAULT || tries)
+			die("fail-nth cannot be set");
 	return atoi(text) == 0;
 }
 
-/* One process: the @nth chance of the scene's call fails. 0: it did, 1: there are fewer, others: what went wrong. */
-static int play(const struct scene *scene, unsigned int nth)
+/* How a process of a scene ends. */
+enum outcome {
+	FAILED = 10,	/* one of its chances did, as it should */
+	NO_MORE,	/* there are fewer chances */
+	WRONG,
+};
+
+/* One process: the @nth chance of the scene's call fails. */
+static enum outcome play(const struct scene *scene, unsigned int nth)
 {
 	struct stage stage = { 0 };
 	bool failed;
-	int err;
+	int err, again = 0;
 
 	nth_fd = open(FAIL_NTH, O_RDWR);
 	if (nth_fd < 0 || !scene->set(&stage)) {
 		tap_note("%s: what it needs is not there", scene->name);
-		return 2;
+		return WRONG;
 	}
-	arm(nth);
+	if (!set(nth))
+		die("fail-nth cannot be set");
 	err = scene->call(&stage);
 	failed = disarm();
 	if (err && !failed) {
 		tap_note("%s: %s though nothing failed", scene->name, strerror(err));
-		return 3;
+		return WRONG;
 	}
 	if (err && err != ENOMEM && err != EFAULT) {
 		tap_note("%s: %s when chance %u fails", scene->name, strerror(err), nth);
-		return 4;
+		return WRONG;
 	}
-	if (err) {
-		err = scene->call(&stage);
-		if (err) {
-			tap_note("%s: %s when it is made again after chance %u failed", scene->name, strerror(err), nth);
-			return 5;
-		}
+	if (err)
+		again = scene->call(&stage);
+	/* It had been done, and could not be told. */
+	if (err == EFAULT && again == scene->done)
+		again = 0;
+	if (again) {
+		tap_note("%s: %s when it is made again after chance %u failed", scene->name, strerror(again), nth);
+		return WRONG;
 	}
 	if (scene->undo && !scene->undo(&stage)) {
 		tap_note("%s: not undone after chance %u failed", scene->name, nth);
-		return 6;
+		return WRONG;
 	}
-	return failed ? 0 : 1;
+	return failed ? FAILED : NO_MORE;
 }
 
 /* All chances of a scene's call; how many, or -1. */
@@ -116,9 +131,9 @@ static int play_all(const struct scene *scene)
 		if (pid == 0)
 			_exit(play(scene, nth));
 		status = child_status(pid);
-		if (status == 1)
+		if (status == NO_MORE)
 			return (int)nth - 1;
-		if (status != 0)
+		if (status != FAILED)
 			return -1;
 	}
 	tap_note("%s: there is no end to it", scene->name);

@@ -25,6 +25,7 @@
 #include "neighbour.h"
 #include "pool.h"
 #include "tap.h"
+#include "touch.h"
 
 #define PROCESSES	4u
 #define THREADS		3u
@@ -64,6 +65,7 @@ static pid_t process_start(uint64_t seed)
 		setrlimit(RLIMIT_AS, &memory);
 		pool_seed(seed);
 		pool_start();
+		touch_start();
 		begin_kfd();
 		for (uintptr_t i = 1; i < THREADS; i++)
 			pthread_create(&other, NULL, thread, (void *)(uintptr_t)(seed * THREADS + i));

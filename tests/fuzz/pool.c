@@ -61,10 +61,6 @@ bool once_in(uint32_t n)
 	return below(n) == 0;
 }
 
-void pool_put(enum kind kind, uint64_t value)
-{
-	atomic_store(&slots[kind][below(SLOTS)], value + 1);
-}
 
 static _Atomic uint64_t *find(enum kind kind)
 {
@@ -83,6 +79,11 @@ static _Atomic uint64_t *find(enum kind kind)
 static uint64_t value_of(uint64_t content)
 {
 	return content ? content - 1 : 0;
+}
+
+uint64_t pool_put(enum kind kind, uint64_t value)
+{
+	return value_of(atomic_exchange(&slots[kind][below(SLOTS)], value + 1));
 }
 
 uint64_t pool_any(enum kind kind)

@@ -36,7 +36,8 @@ void pool_seed(uint64_t seed);
 /* The process's arena; once, before its threads. */
 void pool_start(void);
 
-void pool_put(enum kind kind, uint64_t value);
+/* Puts one in the place of another; that, or 0 if there was none. */
+uint64_t pool_put(enum kind kind, uint64_t value);
 /* One of that kind, 0 if there is none. */
 uint64_t pool_any(enum kind kind);
 /* The same, which nobody else gets then. */

@@ -35,6 +35,13 @@ static bool ready(struct stage *s)
 	return kfd_open(&s->dev) == 0;
 }
 
+/* And a place for a buffer. */
+static bool has_place(struct stage *s)
+{
+	s->address = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return s->address != MAP_FAILED && ready(s);
+}
+
 /* Files. */
 
 static int open_kfd(struct stage *s)
@@ -74,8 +81,6 @@ static int alloc(struct stage *s, uint32_t flags, size_t size)
 	};
 	int err;
 
-	if (!s->address)
-		s->address = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	args.va_addr = (uintptr_t)s->address;
 	args.mmap_offset = (uintptr_t)s->address;
 	err = kfd_alloc(s->dev.fd, &args);
@@ -136,7 +141,7 @@ static bool unmapped(struct stage *s)
 #define ALLOCATED(kind)							\
 	static bool kind##_allocated(struct stage *s)			\
 	{								\
-		return ready(s) && alloc_##kind(s) == 0;		\
+		return has_place(s) && alloc_##kind(s) == 0;		\
 	}								\
 	static bool kind##_mapped(struct stage *s)			\
 	{								\
@@ -307,7 +312,7 @@ static bool has_set_event(struct stage *s)
 	return has_event(s) && set_event(s) == 0;
 }
 
-/* What was set stays set when the call that waits for it fails. */
+/* What was set stays set when the call that waits for it fails, unless it has ended. */
 static int wait_event(struct stage *s)
 {
 	return event_wait(&s->dev, s->number, 1000);
@@ -338,10 +343,10 @@ static int smi(struct stage *s)
 
 static int apertures(struct stage *s)
 {
-	struct kfd_process_device_apertures list[4];
+	struct kfd_process_device_apertures list[1];
 	struct kfd_ioctl_get_process_apertures_new_args args = {
 		.kfd_process_device_apertures_ptr = (uintptr_t)list,
-		.num_of_nodes = 4,
+		.num_of_nodes = 1,
 	};
 
 	return kfd_ioctl(s->dev.fd, AMDKFD_IOC_GET_PROCESS_APERTURES_NEW, &args);
@@ -495,51 +500,51 @@ static int info(struct stage *s)
 }
 
 const struct scene scenes[] = {
-	{ "open of /dev/kfd", nothing, open_kfd, close_fd },
-	{ "open of the render node", find, open_render, close_fd },
-	{ "ACQUIRE_VM", files, acquire, NULL },
-	{ "ALLOC of VRAM", ready, alloc_vram, freed },
-	{ "ALLOC of GTT", ready, alloc_gtt, freed },
-	{ "ALLOC of USERPTR", ready, alloc_user, freed },
-	{ "ALLOC of doorbells", ready, alloc_doorbells, freed },
-	{ "ALLOC of the remapped registers", ready, alloc_remap, freed },
-	{ "MAP of VRAM", vram_allocated, map, unmapped },
-	{ "MAP of GTT", gtt_allocated, map, unmapped },
-	{ "MAP of USERPTR", user_allocated, map, unmapped },
-	{ "UNMAP of VRAM", vram_mapped, unmap, NULL },
-	{ "UNMAP of GTT", gtt_mapped, unmap, NULL },
-	{ "UNMAP of USERPTR", user_mapped, unmap, NULL },
-	{ "FREE of VRAM", vram_allocated, free_buffer, NULL },
-	{ "FREE of USERPTR", user_allocated, free_buffer, NULL },
-	{ "AVAILABLE_MEMORY", ready, available, NULL },
-	{ "EXPORT_DMABUF", gtt_allocated, export, close_fd },
-	{ "GET_DMABUF_INFO", exported, dmabuf_info, NULL },
-	{ "IMPORT_DMABUF", exported, import, freed },
-	{ "CREATE_QUEUE of SDMA", has_ring, create_queue, destroyed },
-	{ "CREATE_QUEUE of compute", has_compute_ring, create_queue, destroyed },
-	{ "UPDATE_QUEUE of SDMA", has_queue, update_queue, NULL },
-	{ "UPDATE_QUEUE of compute", has_compute_queue, update_queue, NULL },
-	{ "SET_CU_MASK", has_compute_queue, cu_mask, NULL },
-	{ "DESTROY_QUEUE of SDMA", has_queue, destroy_queue, NULL },
-	{ "DESTROY_QUEUE of compute", has_compute_queue, destroy_queue, NULL },
-	{ "mmap of doorbells", ready, doorbells, doorbells_gone },
-	{ "CREATE_EVENT", ready, create_event, event_gone },
-	{ "SET_EVENT", has_event, set_event, NULL },
-	{ "WAIT_EVENTS of a set event", has_set_event, wait_event, NULL },
-	{ "WAIT_EVENTS in vain", has_event, wait_in_vain, NULL },
-	{ "mmap of the event page", has_event, event_page, NULL },
-	{ "SMI_EVENTS", ready, smi, close_fd },
-	{ "GET_PROCESS_APERTURES_NEW", ready, apertures, NULL },
-	{ "GET_TILE_CONFIG", ready, tile_config, NULL },
-	{ "GET_CLOCK_COUNTERS", ready, clocks, NULL },
-	{ "RUNTIME_ENABLE", ready, runtime_enable, NULL },
-	{ "GEM_CREATE", files, gem_create, gem_closed },
-	{ "GEM_MMAP", has_gem, gem_offset, NULL },
-	{ "GEM_VA, map", has_gem, gem_map, gem_unmapped },
-	{ "GEM_VA, unmap", has_mapped_gem, gem_unmap, NULL },
-	{ "PRIME_HANDLE_TO_FD", has_gem, prime_export, close_fd },
-	{ "PRIME_FD_TO_HANDLE", has_foreign_file, prime_import, gem_closed },
-	{ "GEM_METADATA", has_gem, metadata, NULL },
-	{ "INFO", files, info, NULL },
+	{ "open of /dev/kfd", nothing, open_kfd, close_fd, 0 },
+	{ "open of the render node", find, open_render, close_fd, 0 },
+	{ "ACQUIRE_VM", files, acquire, NULL, 0 },
+	{ "ALLOC of VRAM", has_place, alloc_vram, freed, 0 },
+	{ "ALLOC of GTT", has_place, alloc_gtt, freed, 0 },
+	{ "ALLOC of USERPTR", has_place, alloc_user, freed, 0 },
+	{ "ALLOC of doorbells", has_place, alloc_doorbells, freed, 0 },
+	{ "ALLOC of the remapped registers", has_place, alloc_remap, freed, 0 },
+	{ "MAP of VRAM", vram_allocated, map, unmapped, 0 },
+	{ "MAP of GTT", gtt_allocated, map, unmapped, 0 },
+	{ "MAP of USERPTR", user_allocated, map, unmapped, 0 },
+	{ "UNMAP of VRAM", vram_mapped, unmap, NULL, 0 },
+	{ "UNMAP of GTT", gtt_mapped, unmap, NULL, 0 },
+	{ "UNMAP of USERPTR", user_mapped, unmap, NULL, 0 },
+	{ "FREE of VRAM", vram_allocated, free_buffer, NULL, 0 },
+	{ "FREE of USERPTR", user_allocated, free_buffer, NULL, 0 },
+	{ "AVAILABLE_MEMORY", ready, available, NULL, 0 },
+	{ "EXPORT_DMABUF", gtt_allocated, export, close_fd, 0 },
+	{ "GET_DMABUF_INFO", exported, dmabuf_info, NULL, 0 },
+	{ "IMPORT_DMABUF", exported, import, freed, 0 },
+	{ "CREATE_QUEUE of SDMA", has_ring, create_queue, destroyed, 0 },
+	{ "CREATE_QUEUE of compute", has_compute_ring, create_queue, destroyed, 0 },
+	{ "UPDATE_QUEUE of SDMA", has_queue, update_queue, NULL, 0 },
+	{ "UPDATE_QUEUE of compute", has_compute_queue, update_queue, NULL, 0 },
+	{ "SET_CU_MASK", has_compute_queue, cu_mask, NULL, 0 },
+	{ "DESTROY_QUEUE of SDMA", has_queue, destroy_queue, NULL, EINVAL },
+	{ "DESTROY_QUEUE of compute", has_compute_queue, destroy_queue, NULL, EINVAL },
+	{ "mmap of doorbells", ready, doorbells, doorbells_gone, 0 },
+	{ "CREATE_EVENT", ready, create_event, event_gone, 0 },
+	{ "SET_EVENT", has_event, set_event, NULL, 0 },
+	{ "WAIT_EVENTS of a set event", has_set_event, wait_event, NULL, ETIMEDOUT },
+	{ "WAIT_EVENTS in vain", has_event, wait_in_vain, NULL, 0 },
+	{ "mmap of the event page", has_event, event_page, NULL, 0 },
+	{ "SMI_EVENTS", ready, smi, close_fd, 0 },
+	{ "GET_PROCESS_APERTURES_NEW", ready, apertures, NULL, 0 },
+	{ "GET_TILE_CONFIG", ready, tile_config, NULL, 0 },
+	{ "GET_CLOCK_COUNTERS", ready, clocks, NULL, 0 },
+	{ "RUNTIME_ENABLE", ready, runtime_enable, NULL, EBUSY },
+	{ "GEM_CREATE", files, gem_create, gem_closed, 0 },
+	{ "GEM_MMAP", has_gem, gem_offset, NULL, 0 },
+	{ "GEM_VA, map", has_gem, gem_map, gem_unmapped, 0 },
+	{ "GEM_VA, unmap", has_mapped_gem, gem_unmap, NULL, 0 },
+	{ "PRIME_HANDLE_TO_FD", has_gem, prime_export, close_fd, 0 },
+	{ "PRIME_FD_TO_HANDLE", has_foreign_file, prime_import, gem_closed, 0 },
+	{ "GEM_METADATA", has_gem, metadata, NULL, 0 },
+	{ "INFO", files, info, NULL, 0 },
 };
 const unsigned int scene_count = sizeof(scenes) / sizeof(scenes[0]);

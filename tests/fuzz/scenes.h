@@ -28,6 +28,12 @@ struct scene {
 	int (*call)(struct stage *stage);
 	/* Undoes a call that succeeded; true if that goes. NULL: there is nothing to undo. */
 	bool (*undo)(struct stage *stage);
+	/*
+	 * What the call says when it is made again after it was done but its
+	 * results could not be copied out (EFAULT, as with amdkfd); 0: nothing,
+	 * it is done again.
+	 */
+	int done;
 };
 
 extern const struct scene scenes[];
