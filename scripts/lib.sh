@@ -148,6 +148,11 @@ debug_kernel() {
 	echo "debug-$(digest <"$TOP/scripts/debug.config")"
 }
 
+# suite_form KERNEL: how ROCm clients get into a guest. The debug kernel is built without disks.
+suite_form() {
+	[ "$1" = stock ] && echo disk || echo archive
+}
+
 # at_work DIR: which command a guest is at, and the last line that it has printed.
 at_work() {
 	local name
