@@ -10,8 +10,8 @@
 /* How hipMemcpy3D's boxes lie in memory. */
 #define ROWS		64
 #define LAYERS		7
-#define HOST_SPARE	96	/* bytes behind each row of the host */
-#define DEVICE_SPARE	160	/* and of the device */
+#define SRC_SPARE	96	/* bytes behind each row of the source */
+#define DST_SPARE	160	/* and of the target */
 
 /* hipMemcpyDeviceToDeviceNoCU came with 6.0. */
 #define HAS_NO_CU	(HIP_VERSION >= 60000000)
@@ -65,32 +65,53 @@ static void host_free(enum host_kind kind, uint8_t *p)
 
 const char *call_name(const struct call *c)
 {
-	static const char *const hows[] = { "hipMemcpy", "hipMemcpyAsync", "hipMemcpy3D" };
+	static const char *const hows[] = { "hipMemcpy", "hipMemcpy (default)", "hipMemcpyAsync", "hipMemcpy3D" };
+	static const char *const ways[] = {
+		[TO_DEVICE] = "from",
+		[TO_HOST] = "to",
+		[HOST_TO_HOST] = "host to host,",
+		[WITHIN] = "device to device",
+		[WITHIN_NO_CU] = "device to device, NoCU",
+	};
 	static char text[128];
 	char size[32];
 
 	if (c->bytes >= MIB)
 		snprintf(size, sizeof(size), "%zu MiB", c->bytes / MIB);
-	else
+	else if (c->bytes >= KIB)
 		snprintf(size, sizeof(size), "%zu KiB", c->bytes / KIB);
-	if (c->way == WITHIN)
-		snprintf(text, sizeof(text), "%s device to device, NoCU, %s", hows[c->how], size);
 	else
-		snprintf(text, sizeof(text), "%s %s %s, %s", hows[c->how],
-			 c->way == TO_DEVICE ? "from" : "to", host_names[c->host], size);
+		snprintf(size, sizeof(size), "%zu B", c->bytes);
+	if (c->way == WITHIN || c->way == WITHIN_NO_CU)
+		snprintf(text, sizeof(text), "%s %s, %s", hows[c->how], ways[c->way], size);
+	else
+		snprintf(text, sizeof(text), "%s %s %s, %s", hows[c->how], ways[c->way],
+			 host_names[c->host], size);
 	return text;
 }
 
 bool call_exists(const struct call *c)
 {
-	return c->way != WITHIN || HAS_NO_CU;
+	return c->way != WITHIN_NO_CU || HAS_NO_CU;
 }
 
+static const hipMemcpyKind kinds[] = {
+	[TO_DEVICE] = hipMemcpyHostToDevice,
+	[TO_HOST] = hipMemcpyDeviceToHost,
+	[HOST_TO_HOST] = hipMemcpyHostToHost,
+	[WITHIN] = hipMemcpyDeviceToDevice,
+	[WITHIN_NO_CU] = NO_CU,
+};
+
 /* The copy alone, and the end of it. */
-static void copy(const struct call *c, void *dst, const void *src, hipMemcpyKind kind)
+static void copy(const struct call *c, void *dst, const void *src)
 {
-	if (c->how == HOW_MEMCPY) {
+	const hipMemcpyKind kind = c->how == HOW_DEFAULT ? hipMemcpyDefault : kinds[c->way];
+
+	if (c->how != HOW_ASYNC) {
 		must(hipMemcpy(dst, src, c->bytes, kind), "hipMemcpy");
+		/* From the device to the device it may return before it is done. */
+		must(hipDeviceSynchronize(), "hipDeviceSynchronize");
 		return;
 	}
 	must(hipMemcpyAsync(dst, src, c->bytes, kind, stream), "hipMemcpyAsync");
@@ -105,95 +126,91 @@ static void plain(void *dst, const void *src, size_t bytes, hipMemcpyKind kind)
 
 static bool run_linear(const struct call *c, struct counts *counts)
 {
-	uint8_t *host = host_new(c->host, c->bytes), *check = host_new(HOST_PAGEABLE, c->bytes);
-	struct pattern_copy p = {
-		.dst = c->way == TO_HOST ? host : check,
+	const bool from_host = c->way == TO_DEVICE || c->way == HOST_TO_HOST;
+	const bool to_host = c->way == TO_HOST || c->way == HOST_TO_HOST;
+	uint8_t *src = host_new(from_host ? c->host : HOST_PAGEABLE, c->bytes);
+	uint8_t *dst = host_new(to_host ? c->host : HOST_PAGEABLE, c->bytes);
+	const struct pattern_copy p = {
+		.dst = dst,
 		.dst_size = c->bytes,
-		.src = c->way == TO_HOST ? check : host,
+		.src = src,
 		.bytes = c->bytes,
 		.seed = ++seed,
 	};
-	void *device, *other;
+	void *from, *to;
 	bool ok;
 
-	must(hipMalloc(&device, c->bytes), "hipMalloc");
-	must(hipMalloc(&other, c->bytes), "hipMalloc");
+	must(hipMalloc(&from, c->bytes), "hipMalloc");
+	must(hipMalloc(&to, c->bytes), "hipMalloc");
 	pattern_prepare(&p);
-	if (c->way != TO_DEVICE)
-		plain(device, p.src, c->bytes, hipMemcpyHostToDevice);
+	if (!from_host)
+		plain(from, src, c->bytes, hipMemcpyHostToDevice);
 	*counts = counts_now();
-	if (c->way == TO_DEVICE)
-		copy(c, device, host, hipMemcpyHostToDevice);
-	else if (c->way == TO_HOST)
-		copy(c, host, device, hipMemcpyDeviceToHost);
-	else
-		copy(c, other, device, NO_CU);
+	copy(c, to_host ? dst : to, from_host ? src : from);
 	*counts = counts_since(counts);
-	if (c->way != TO_HOST)
-		plain(check, c->way == WITHIN ? other : device, c->bytes, hipMemcpyDeviceToHost);
+	if (!to_host)
+		plain(dst, to, c->bytes, hipMemcpyDeviceToHost);
 	ok = pattern_verify(&p);
-	must(hipFree(other), "hipFree");
-	must(hipFree(device), "hipFree");
-	host_free(HOST_PAGEABLE, check);
-	host_free(c->host, host);
+	must(hipFree(to), "hipFree");
+	must(hipFree(from), "hipFree");
+	host_free(to_host ? c->host : HOST_PAGEABLE, dst);
+	host_free(from_host ? c->host : HOST_PAGEABLE, src);
 	return ok;
+}
+
+static hipPitchedPtr pitched(void *p, size_t pitch, size_t width)
+{
+	return (hipPitchedPtr){ .ptr = p, .pitch = pitch, .xsize = width, .ysize = ROWS };
 }
 
 /* Rows of @width bytes in pitched memory on both sides. */
 static bool run_3d(const struct call *c, struct counts *counts)
 {
 	const size_t width = c->bytes / (ROWS * LAYERS) & ~(size_t)3;
-	const size_t host_pitch = width + HOST_SPARE, device_pitch = width + DEVICE_SPARE;
-	const size_t host_size = host_pitch * ROWS * LAYERS;
-	const size_t device_size = device_pitch * ROWS * LAYERS;
-	uint8_t *host = host_new(c->host, host_size), *flat = host_new(HOST_PAGEABLE, device_size);
-	const bool up = c->way == TO_DEVICE;
+	const size_t src_pitch = width + SRC_SPARE, dst_pitch = width + DST_SPARE;
+	const size_t src_size = src_pitch * ROWS * LAYERS, dst_size = dst_pitch * ROWS * LAYERS;
+	uint8_t *src = host_new(c->way == TO_DEVICE ? c->host : HOST_PAGEABLE, src_size);
+	uint8_t *dst = host_new(c->way == TO_HOST ? c->host : HOST_PAGEABLE, dst_size);
 	const uint64_t s = ++seed;
 	hipMemcpy3DParms parms;
+	void *from, *to;
 	bool ok = true;
-	void *device;
 	size_t row;
 
+	must(hipMalloc(&from, src_size), "hipMalloc");
+	must(hipMalloc(&to, dst_size), "hipMalloc");
+	pattern_fill(src, src_size, s, 0);
+	pattern_fill(dst, dst_size, ~s, 0);
+	if (c->way != TO_DEVICE)
+		plain(from, src, src_size, hipMemcpyHostToDevice);
+	if (c->way != TO_HOST)
+		plain(to, dst, dst_size, hipMemcpyHostToDevice);
 	memset(&parms, 0, sizeof(parms));
-	must(hipMalloc(&device, device_size), "hipMalloc");
-	pattern_fill(host, host_size, s, 0);
-	pattern_fill(flat, device_size, ~s, 0);
-	plain(device, flat, device_size, hipMemcpyHostToDevice);
 	parms.extent.width = width;
 	parms.extent.height = ROWS;
 	parms.extent.depth = LAYERS;
-	parms.srcPtr.ptr = up ? (void *)host : device;
-	parms.srcPtr.pitch = up ? host_pitch : device_pitch;
-	parms.dstPtr.ptr = up ? device : (void *)host;
-	parms.dstPtr.pitch = up ? device_pitch : host_pitch;
-	parms.srcPtr.xsize = width;
-	parms.dstPtr.xsize = width;
-	parms.srcPtr.ysize = ROWS;
-	parms.dstPtr.ysize = ROWS;
-	parms.kind = up ? hipMemcpyHostToDevice : hipMemcpyDeviceToHost;
+	parms.srcPtr = pitched(c->way == TO_DEVICE ? src : from, src_pitch, width);
+	parms.dstPtr = pitched(c->way == TO_HOST ? dst : to, dst_pitch, width);
+	parms.kind = kinds[c->way];
 	*counts = counts_now();
 	must(hipMemcpy3D(&parms), "hipMemcpy3D");
+	must(hipDeviceSynchronize(), "hipDeviceSynchronize");
 	*counts = counts_since(counts);
-	if (up)
-		plain(flat, device, device_size, hipMemcpyDeviceToHost);
+	if (c->way != TO_HOST)
+		plain(dst, to, dst_size, hipMemcpyDeviceToHost);
 	/* Each row's bytes have come over, and those between rows have stayed. */
 	for (row = 0; row < ROWS * LAYERS && ok; row++) {
-		const size_t from = row * host_pitch, to = row * device_pitch;
+		const size_t at = row * dst_pitch, end = at + width;
 
-		if (up)
-			ok = pattern_check(flat + to, width, s, from) == width &&
-			     pattern_check(flat + to + width, DEVICE_SPARE, ~s, to + width) ==
-			     DEVICE_SPARE;
-		else
-			ok = pattern_check(host + from, width, ~s, to) == width &&
-			     pattern_check(host + from + width, HOST_SPARE, s, from + width) ==
-			     HOST_SPARE;
+		ok = pattern_check(dst + at, width, s, row * src_pitch) == width &&
+		     pattern_check(dst + end, DST_SPARE, ~s, end) == DST_SPARE;
 		if (!ok)
 			tap_note("row %zu of %zu bytes differs", row, width);
 	}
-	must(hipFree(device), "hipFree");
-	host_free(HOST_PAGEABLE, flat);
-	host_free(c->host, host);
+	must(hipFree(to), "hipFree");
+	must(hipFree(from), "hipFree");
+	host_free(c->way == TO_HOST ? c->host : HOST_PAGEABLE, dst);
+	host_free(c->way == TO_DEVICE ? c->host : HOST_PAGEABLE, src);
 	return ok;
 }
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Counts from the kernel's trace and from the device model's summary. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +9,7 @@
 #include "common/model.h"
 #include "common/tap.h"
 #include "common/trace.h"
-#include "hip_copy.h"
+#include "counts.h"
 
 static char ring[32], pid[32];
 static bool scheduled;
@@ -73,6 +72,8 @@ struct counts counts_now(void)
 	c.doorbells = sum(text, "doorbells", "cp");
 	c.doorbells += scheduled ? trace_count("rkfd_doorbell", pid) : sum(text, "doorbells", "sdma");
 	c.aql = sum(text, "aql", NULL);
+	c.kernels = sum(text, "aql", "KERNEL_DISPATCH");
+	c.waves = sum(text, "sq", "waves");
 	c.pm4 = sum(text, "pm4", NULL);
 	c.copies = sum(text, "packets", "COPY");
 	return c;
@@ -86,27 +87,10 @@ struct counts counts_since(const struct counts *before)
 		.doorbells = now.doorbells - before->doorbells,
 		.jobs = now.jobs - before->jobs,
 		.aql = now.aql - before->aql,
+		.kernels = now.kernels - before->kernels,
+		.waves = now.waves - before->waves,
 		.pm4 = now.pm4 - before->pm4,
 		.copies = now.copies - before->copies,
 		.mapped = now.mapped - before->mapped,
 	};
-}
-
-const char *counts_path(const struct counts *c, const struct call *call)
-{
-	static char text[64];
-	const char *host = "";
-
-	/* Memory that was pinned before is used as it is; other memory is mapped for the copy, or goes by a buffer. */
-	if (call->way == WITHIN)
-		host = "";
-	else if (call->host != HOST_PAGEABLE)
-		host = "direct, ";
-	else if (c->mapped)
-		host = "pinned, ";
-	else
-		host = "staged, ";
-	snprintf(text, sizeof(text), "%s%s%s", host, c->copies ? "SDMA" : c->aql ? "" : "processor",
-		 c->aql ? c->copies ? " + compute queue" : "compute queue" : "");
-	return text;
 }

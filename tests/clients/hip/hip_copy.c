@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Copies by the HIP runtime, without device code: hipMemcpy, hipMemcpyAsync and
- * hipMemcpy3D from and to each kind of host memory, and within the device
- * without its compute units. Prints TAP, or with --table the path that each call
- * took: what it stored to doorbells, and which jobs and packets came of that. With
- * another argument only calls whose names hold it are made.
+ * Copies and fills by the HIP runtime with its default settings: hipMemcpy,
+ * hipMemcpyAsync, hipMemcpy3D and hipMemset, from and to each kind of host memory
+ * and within the device. Prints TAP, or with --table the path that each copy took:
+ * what it stored to doorbells, and which jobs and packets came of that. With
+ * another argument only copies whose names hold it are made.
  *
- * Not here, as HIP answers them with a shader: hipMemset, and hipMemcpy within
- * the device; without compute units (hipMemcpyDeviceToDeviceNoCU) from 1 MiB on,
- * as HIP leaves the choice of the engine to hsa_amd_memory_async_copy. From 6.4 on
- * copies up to 16 KiB are made by one as well, unless GPU_FORCE_BLIT_COPY_SIZE is
- * 0, which this program sets.
- *
- * HIP 5.7 on ROCr 6.1 gets no further than its first stream: that loads HIP's own
- * kernels, and RegionMemory::Freeze of ROCr brings a code object to the GPU by
- * GpuAgent::DmaCopy, which is a shader. ROCr 6.4 writes it through the BAR.
+ * Which of them are made by a kernel is HIP's and ROCr's choice: fills and copies
+ * within the device are, and from HIP 6.4 on those of up to 16 KiB
+ * (GPU_FORCE_BLIT_COPY_SIZE). hipMemcpyDeviceToDeviceNoCU is not to be; then ROCr
+ * takes SDMA, but from 1 MiB on a kernel all the same (HSA_FORCE_SDMA_SIZE).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,13 +20,36 @@
 #include "common/tap.h"
 #include "hip_copy.h"
 
-static const size_t sizes[] = { KIB, 64 * KIB, 4 * MIB, 64 * MIB, 200 * MIB };
-
-/* From 1 MiB on ROCr has a shader copy, compute units wanted or not. */
-static const size_t within_sizes[] = { KIB, 64 * KIB, 1000 * KIB };
+static const size_t sizes[] = { 4, KIB, 16 * KIB, 64 * KIB, 4 * MIB, 64 * MIB, 200 * MIB };
+static const size_t within_sizes[] = { 4, KIB, 64 * KIB, 1000 * KIB, 4 * MIB, 64 * MIB };
 
 static bool table, all_right = true;
 static const char *only = "";
+
+/* By what a copy went. */
+static const char *path_of(const struct counts *c, const struct call *call)
+{
+	static char text[64];
+	const char *host = "", *by;
+
+	/* Memory that was pinned before is used as it is; other memory is mapped for the copy, or goes by a buffer. */
+	if (call->way == TO_DEVICE || call->way == TO_HOST) {
+		if (call->host != HOST_PAGEABLE)
+			host = "direct, ";
+		else if (c->mapped)
+			host = "pinned, ";
+		else
+			host = "staged, ";
+	}
+	if (c->kernels)
+		by = c->copies ? "SDMA + kernel" : "kernel";
+	else if (c->copies)
+		by = c->aql ? "SDMA + compute queue" : "SDMA";
+	else
+		by = c->aql ? "compute queue" : "processor";
+	snprintf(text, sizeof(text), "%s%s", host, by);
+	return text;
+}
 
 static void one(const struct call *c)
 {
@@ -50,10 +68,10 @@ static void one(const struct call *c)
 	ok = call_run(c, &counts);
 	all_right &= ok;
 	if (table)
-		printf("%-52s %-28s %9u %11u %6u %6u   %s\n", call_name(c), counts_path(&counts, c),
-		       counts.doorbells, counts.jobs, counts.aql, counts.pm4, ok ? "yes" : "NO");
+		printf("%-52s %-28s %9u %11u %6u %7u %6u   %s\n", call_name(c), path_of(&counts, c),
+		       counts.doorbells, counts.jobs, counts.aql, counts.kernels, counts.pm4, ok ? "yes" : "NO");
 	else
-		tap_ok(ok, "%s: %s", call_name(c), counts_path(&counts, c));
+		tap_ok(ok, "%s: %s", call_name(c), path_of(&counts, c));
 }
 
 static void copies(void)
@@ -70,8 +88,8 @@ static void copies(void)
 	for (i = 0; i < COUNT_OF(first); i++)
 		all_right &= call_run(&first[i], &unused);
 	if (table)
-		printf("%-52s %-28s %9s %11s %6s %6s   %s\n", "call", "path", "doorbells",
-		       "drm_run_job", "AQL", "PM4", "verified");
+		printf("%-52s %-28s %9s %11s %6s %7s %6s   %s\n", "call", "path", "doorbells",
+		       "drm_run_job", "AQL", "kernels", "PM4", "verified");
 	for (i = 0; i < COUNT_OF(sizes); i++) {
 		for (host = 0; host < HOST_KINDS; host++) {
 			const struct call calls[] = {
@@ -89,13 +107,23 @@ static void copies(void)
 		}
 	}
 	for (i = 0; i < COUNT_OF(within_sizes); i++) {
-		one(&(struct call){ WITHIN, HOW_MEMCPY, HOST_PAGEABLE, within_sizes[i] });
-		one(&(struct call){ WITHIN, HOW_ASYNC, HOST_PAGEABLE, within_sizes[i] });
+		const size_t bytes = within_sizes[i];
+
+		one(&(struct call){ WITHIN, HOW_MEMCPY, HOST_PAGEABLE, bytes });
+		one(&(struct call){ WITHIN, HOW_ASYNC, HOST_PAGEABLE, bytes });
+		one(&(struct call){ WITHIN_NO_CU, HOW_MEMCPY, HOST_PAGEABLE, bytes });
+		one(&(struct call){ WITHIN_NO_CU, HOW_ASYNC, HOST_PAGEABLE, bytes });
 	}
 	for (host = 0; host < HOST_KINDS; host++) {
+		one(&(struct call){ TO_DEVICE, HOW_DEFAULT, host, 64 * KIB });
+		one(&(struct call){ TO_HOST, HOW_DEFAULT, host, 64 * KIB });
+		one(&(struct call){ HOST_TO_HOST, HOW_MEMCPY, host, 64 * KIB });
+		one(&(struct call){ HOST_TO_HOST, HOW_DEFAULT, host, 64 * KIB });
 		one(&(struct call){ TO_DEVICE, HOW_3D, host, 4 * MIB });
 		one(&(struct call){ TO_HOST, HOW_3D, host, 4 * MIB });
 	}
+	one(&(struct call){ WITHIN, HOW_DEFAULT, HOST_PAGEABLE, 64 * KIB });
+	one(&(struct call){ WITHIN, HOW_3D, HOST_PAGEABLE, 4 * MIB });
 }
 
 static void device_test(void)
@@ -174,7 +202,6 @@ int main(int argc, char **argv)
 	table = argc > 1 && strcmp(argv[1], "--table") == 0;
 	if (argc > 1 + table)
 		only = argv[1 + table];
-	setenv("GPU_FORCE_BLIT_COPY_SIZE", "0", 0);
 	if (!table)
 		tap_start();
 	counts_open();
@@ -182,14 +209,12 @@ int main(int argc, char **argv)
 		device_test();
 	if (!table)
 		memory_test();
-	if (HIP_VERSION < 60000000) {
-		tap_skip("streams, events, copies", "ROCr 6.1 loads code objects by a shader");
-		return tap_end();
-	}
 	must(hipStreamCreate(&stream), "hipStreamCreate");
 	if (!table)
 		event_test();
 	copies();
+	if (!table && !*only)
+		fills();
 	must(hipStreamDestroy(stream), "hipStreamDestroy");
 	if (table)
 		return all_right ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -9,6 +9,8 @@
 
 #include <hip/hip_runtime_api.h>
 
+#include "counts.h"
+
 #define COUNT_OF(a)	(sizeof(a) / sizeof((a)[0]))
 #define KIB		((size_t)1 << 10)
 #define MIB		((size_t)1 << 20)
@@ -26,6 +28,7 @@ enum host_kind {
 
 enum how {
 	HOW_MEMCPY,		/* hipMemcpy */
+	HOW_DEFAULT,		/* hipMemcpy, which finds out by itself what the addresses are */
 	HOW_ASYNC,		/* hipMemcpyAsync and hipStreamSynchronize */
 	HOW_3D,			/* hipMemcpy3D, of 7 layers of 64 rows */
 };
@@ -33,8 +36,9 @@ enum how {
 enum way {
 	TO_DEVICE,
 	TO_HOST,
-	/* Both ends on the device, without its compute units. */
-	WITHIN,
+	HOST_TO_HOST,
+	WITHIN,			/* both ends on the device */
+	WITHIN_NO_CU,		/* and it is to do without its compute units */
 };
 
 struct call {
@@ -42,16 +46,6 @@ struct call {
 	enum how how;
 	enum host_kind host;
 	size_t bytes;
-};
-
-/* What the GPU and the kernel were asked to do. */
-struct counts {
-	unsigned int doorbells;	/* stores to doorbells: SDMA and compute */
-	unsigned int jobs;	/* drm_run_job */
-	unsigned int aql;	/* AQL packets */
-	unsigned int pm4;	/* PM4 packets */
-	unsigned int copies;	/* copy packets of SDMA */
-	unsigned int mapped;	/* ranges mapped to the GPU */
 };
 
 extern hipStream_t stream;
@@ -63,10 +57,7 @@ const char *call_name(const struct call *c);
 /* Whether this release of HIP has it. */
 bool call_exists(const struct call *c);
 
-void counts_open(void);
-struct counts counts_now(void);
-struct counts counts_since(const struct counts *before);
-/* What it says of the path that a copy of @bytes took. */
-const char *counts_path(const struct counts *c, const struct call *call);
+/* hipMemset in all its forms. */
+void fills(void);
 
 #endif /* RKFD_TEST_HIP_COPY_H */
