@@ -31,7 +31,8 @@
 //!   whose end is past the write pointer waits. A 64-bit doorbell stored as two halves acts on the high one.
 //! - *Turns*: a queue runs for up to 200 us or until it polls or is empty; RLC queues only run with
 //!   AUTO_CTXSW, and with their doorbell enabled: what is left with RB_ENABLE alone does not. F32_CNTL.HALT is set out of reset.
-//! - *FILL* repeats the four bytes of its data from the first byte on, whatever the fill size.
+//! - *FILL* repeats the four bytes of its data from the first byte on, whatever the fill size. The bits of its count below the fill size
+//!   are ignored: what is filled by dwords may be counted as bytes - 4 (ROCr) or bytes - 1 (KFDTest, PAL on gfx10).
 //! - *PTEPDE_COPY and RMW* change the bits of the mask only.
 //! - *TIMESTAMP* counts the 100 MHz reference clock; SET moves the engine's own count, GET reads it.
 //! - *Faults* are never retried: reads give zero, writes are dropped, the engine goes on. Neighbouring pages

@@ -252,12 +252,12 @@ pub fn decode(words: &[u32]) -> Result<Packet, Refusal> {
                 return Err("the fill size is unknown");
             }
             let count = u64::from(word(4));
-            if count >> 30 != 0 || count % element != 0 {
-                return Err("the byte count is too large or not a multiple of the fill size");
+            if count >> 30 != 0 {
+                return Err("the byte count is too large");
             }
             Packet::Fill {
                 to: aligned(wide(1), element)?,
-                len: count + element,
+                len: count / element * element + element,
                 pattern: word(3),
             }
         }
@@ -346,14 +346,16 @@ mod tests {
     }
 
     #[test]
-    fn fill_lengths_of_both_users() {
+    fn fill_lengths() {
         let fill = |size: u32, count: u32| match decode(&[11 | size << 30, 0, 0, 7, count]) {
             Ok(Packet::Fill { len, .. }) => Some(len),
             _ => None,
         };
         assert_eq!(fill(0, 4095), Some(4096));
         assert_eq!(fill(2, (1024 - 1) * 4), Some(4096));
-        assert_eq!(fill(2, 3), None);
+        assert_eq!(fill(2, 4095), Some(4096));
+        assert_eq!(fill(1, 4095), Some(4096));
+        assert_eq!(fill(2, 3), Some(4));
         assert_eq!(fill(3, 0), None);
     }
 
