@@ -189,12 +189,22 @@ static void check_access(struct __test_metadata *_metadata, const struct kfd_dev
 	EXPECT_EQ(0, memcmp(back, text, 11));
 	EXPECT_EQ('X', back[11]);
 	EXPECT_EQ(0, strcmp(back + 12, text + 12));
-	/* Not where the process itself may not write. */
-	p = mmap(NULL, bo.size, PROT_READ, MAP_SHARED, dev->drm_fd, (off_t)bo.mmap_offset);
+	/* As libhsakmt maps what the CPU is not to touch, for debuggers alone. */
+	p = mmap(NULL, bo.size, PROT_NONE, MAP_SHARED, dev->drm_fd, (off_t)bo.mmap_offset);
 	ASSERT_NE(MAP_FAILED, p);
-	if (kfd_is_rkfd())
-		EXPECT_EQ(-1, pwrite(memory, "x", 1, (off_t)(uintptr_t)p));
+	EXPECT_EQ(1, pwrite(memory, "x", 1, (off_t)(uintptr_t)p));
+	EXPECT_EQ('x', *(volatile char *)bo.cpu);
 	EXPECT_EQ(1, pread(memory, back, 1, (off_t)(uintptr_t)p));
+	EXPECT_EQ('x', back[0]);
+	munmap(p, bo.size);
+	/* Not where the process cannot make it writable either. */
+	p = mmap(NULL, bo.size, PROT_NONE, MAP_PRIVATE, dev->drm_fd, (off_t)bo.mmap_offset);
+	ASSERT_NE(MAP_FAILED, p);
+	EXPECT_EQ(-1, mprotect(p, bo.size, PROT_WRITE));
+	if (kfd_is_rkfd())
+		EXPECT_EQ(-1, pwrite(memory, "y", 1, (off_t)(uintptr_t)p));
+	EXPECT_EQ(1, pread(memory, back, 1, (off_t)(uintptr_t)p));
+	EXPECT_EQ('x', back[0]);
 	munmap(p, bo.size);
 	close(memory);
 	EXPECT_EQ(0, kfd_bo_destroy(dev, &bo));

@@ -350,7 +350,8 @@ impl<T: DriverObject> Object<T> {
             .unwrap_or(ffi::vm_fault_reason_VM_FAULT_SIGBUS)
     }
 
-    /// `vm_operations_struct::access`: a debugger's access, which is no fault.
+    /// `vm_operations_struct::access`: a debugger's access, which is no fault. It may write where the process could make the
+    /// mapping writable: libhsakmt maps the VRAM that the CPU is not to touch without any permission, for debuggers alone.
     ///
     /// # Safety
     ///
@@ -373,7 +374,7 @@ impl<T: DriverObject> Object<T> {
                 ffi::rkfd_vma_flags(vma),
             )
         };
-        if write != 0 && flags & ffi::VM_WRITE == 0 {
+        if write != 0 && flags & ffi::VM_MAYWRITE == 0 {
             return EACCES.to_errno();
         }
         // SAFETY: Only mappings of objects of this type have this callback, and they hold a reference.
