@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Safe wrappers of what the kernel crate lacks, in its shape, so that each can go when upstream has it.
 
+pub(crate) mod addresses;
 pub(crate) mod anon_file;
 pub(crate) mod barrier;
 pub(crate) mod chrdev;

@@ -15,7 +15,6 @@ pub(crate) mod group;
 mod import;
 pub(crate) mod note;
 pub(crate) mod placement;
-mod spans;
 mod user;
 pub(crate) mod view;
 pub(crate) mod vm;

@@ -7,25 +7,19 @@ use crate::{
         vmid::Vmid,
     },
     kern::{
+        addresses::Addresses,
         pages::{DmaRun, SystemPages},
         vram_map::VramMap,
     },
     ledger::{Hold, Kind, Ledger},
-    mem::{
-        spans::Spans,
-        vram::{Vram, VramBlocks},
-    },
+    mem::vram::{Vram, VramBlocks},
 };
 use core::ops::Deref;
 use hw::{
     pte::Pte,
     va::{PAGE_SHIFT, PAGE_SIZE},
 };
-use kernel::{
-    new_mutex,
-    prelude::*,
-    sync::{Arc, Mutex},
-};
+use kernel::{prelude::*, sync::Arc};
 
 /// Bytes of an entry of the table.
 const ENTRY_BYTES: u64 = 8;
@@ -34,10 +28,8 @@ const ENTRY_BYTES: u64 = 8;
 const BATCH: usize = 64;
 
 /// The table, and who has which of its pages.
-#[pin_data]
 struct Table {
-    #[pin]
-    spans: Mutex<Spans>,
+    addresses: Addresses,
     /// MC address of what the first entry maps.
     start: u64,
     memory: VramBlocks,
@@ -101,15 +93,15 @@ impl Gart {
             return Err(EINVAL);
         }
         let memory = vram.alloc_table((size >> PAGE_SHIFT) * ENTRY_BYTES)?;
-        let table = Arc::pin_init(
-            pin_init!(Table {
-                spans <- new_mutex!(Spans::new(start..end)),
+        let table = Arc::new(
+            Table {
+                addresses: Addresses::new(start..end)?,
                 start,
                 memory,
                 vram_map: vram_map.clone(),
                 gmc: gmc.clone(),
                 ledger: ledger.clone(),
-            }),
+            },
             GFP_KERNEL,
         )?;
         table.clear(start, size)?;
@@ -140,7 +132,7 @@ impl Gart {
 
     fn take(&self, size: u64) -> Result<Span> {
         Ok(Span {
-            mc: self.0.spans.lock().take(size)?,
+            mc: self.0.addresses.take(size)?,
             size,
             given_back: false,
             _hold: self.0.ledger.hold(Kind::GartPages, size >> PAGE_SHIFT),
@@ -274,7 +266,7 @@ impl Span {
         // ENODEV: the device is gone and reaches nothing any more. After another failure the addresses may
         // still lead to what follows, so they are not used again.
         if matches!(cleared, Ok(()) | Err(ENODEV)) && matches!(flushed, Ok(()) | Err(ENODEV)) {
-            self.table.spans.lock().give_back(self.mc);
+            self.table.addresses.give_back(self.mc);
             true
         } else {
             pr_err!(

@@ -25,14 +25,13 @@ use self::{
 };
 use crate::{
     ip::gmc::Flush,
-    kern::trace,
+    kern::{addresses::Addresses, trace},
     ledger::{Hold, Kind},
     mem::{
         account::{Client, MappingShare},
         bo::DrmDevice,
         group::Group,
         import::ImportUse,
-        spans::Spans,
         Memory,
     },
 };
@@ -60,7 +59,7 @@ struct State {
     /// The same by buffer, see [`Mapping::key`].
     by_buffer: RBTree<Key, Arc<Mapping>>,
     /// The driver's own mappings, above user space's half.
-    upper: Spans,
+    upper: Addresses,
     tree: Tree,
     /// Nothing is mapped any more: the device is gone.
     closed: bool,
@@ -178,7 +177,7 @@ impl Vm {
         let state = State {
             mappings: RBTree::new(),
             by_buffer: RBTree::new(),
-            upper: kernel_mapping::addresses(),
+            upper: kernel_mapping::addresses()?,
             tree: Tree::new(gpu, &client)?,
             closed: false,
         };

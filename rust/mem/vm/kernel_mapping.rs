@@ -2,16 +2,19 @@
 //! The driver's own buffers in a process's address space, at addresses that user space cannot ask for.
 
 use super::Vm;
-use crate::{ip::gmc::Flush, kern::pages::SystemPages, mem::spans::Spans};
+use crate::{
+    ip::gmc::Flush,
+    kern::{addresses::Addresses, pages::SystemPages},
+};
 use hw::{
     pte::{Access, Coherence, Flags, Residence},
     va::{canonical, Level, VaRange, USER_VA_END},
 };
 use kernel::{prelude::*, sync::Arc};
 
-/// The addresses: what the first entry of the root's upper half covers.
-pub(super) fn addresses() -> Spans {
-    Spans::new(USER_VA_END..USER_VA_END + Level::Pdb2.entry_span())
+/// The addresses: what the first entry of the root's upper half covers. `ENOMEM`.
+pub(super) fn addresses() -> Result<Addresses> {
+    Addresses::new(USER_VA_END..USER_VA_END + Level::Pdb2.entry_span())
 }
 
 /// Pages of the driver, mapped in a VM until this is dropped, where sleeping is allowed, after the GPU has
