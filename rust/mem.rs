@@ -13,7 +13,7 @@ pub(crate) mod evict;
 pub(crate) mod gart;
 pub(crate) mod group;
 mod import;
-pub(crate) mod note;
+pub(crate) mod metadata;
 pub(crate) mod placement;
 mod user;
 pub(crate) mod view;

@@ -11,22 +11,22 @@ use crate::kern::new_fd::NewFd;
 use crate::kern::{uaccess_ext, uapi};
 use crate::mem::bo::Bo;
 
-/// GET_DMABUF_INFO: what a buffer of ours is, and what user space has noted of it. EINVAL for another exporter's
-/// dma-buf, or, with the size that it takes, for too little room for the note.
+/// GET_DMABUF_INFO: what a buffer of ours is, and its metadata. EINVAL for another exporter's
+/// dma-buf, or, with the size that it takes, for too little room for the metadata.
 pub(super) fn get_info(_caller: &Caller<'_>, args: &mut uapi::GetDmabufInfo) -> Result {
     let buf = DmaBuf::from_fd(args.dmabuf_fd)?;
     let bo = Bo::of_dma_buf(&buf).ok_or(EINVAL)?;
     let vram = bo.is_shared_vram()?;
-    let note = bo.note().get();
-    let room = core::mem::replace(&mut args.metadata_size, note.size);
-    if note.size > room {
+    let metadata = bo.metadata().get();
+    let room = core::mem::replace(&mut args.metadata_size, metadata.size);
+    if metadata.size > room {
         return Err(EINVAL);
     }
     args.size = bo.size() as u64;
     args.gpu_id = bo.gpu().hw.id.get().into();
     args.flags = args::shared_flags(vram);
     if args.metadata_ptr != 0 {
-        uaccess_ext::write_dwords(args.metadata_ptr, &note.data, note.size)?;
+        uaccess_ext::write_dwords(args.metadata_ptr, &metadata.data, metadata.size)?;
     }
     Ok(())
 }

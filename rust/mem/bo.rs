@@ -18,7 +18,7 @@ use crate::{
     mem::{
         account::{Client, Region, SystemShare, BUFFER_BYTES},
         import::Import,
-        note::NotePlace,
+        metadata::MetadataCell,
         placement::{Pinned, Place, Placement, Stay},
         user::UserMemory,
         vram::{VramBlocks, VramRun},
@@ -82,7 +82,7 @@ pub(crate) struct Usage {
 pub(crate) struct Buffer {
     backing: Backing,
     usage: Usage,
-    note: NotePlace,
+    metadata: MetadataCell,
     gpu: Arc<Memory>,
     _bytes: Option<Hold>,
     _share: Option<SystemShare>,
@@ -95,7 +95,7 @@ impl Buffer {
         Self {
             backing,
             usage,
-            note: NotePlace::new(),
+            metadata: MetadataCell::new(),
             gpu: gpu.clone(),
             _bytes: None,
             _share: None,
@@ -134,9 +134,9 @@ impl Buffer {
         }
     }
 
-    /// What user space has noted of it.
-    pub(crate) fn note(&self) -> &NotePlace {
-        &self.note
+    /// What user space has written of it (GEM_METADATA).
+    pub(crate) fn metadata(&self) -> &MetadataCell {
+        &self.metadata
     }
 
     /// What the GPU's caches may do.

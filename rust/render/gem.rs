@@ -21,7 +21,7 @@ use crate::{
     },
     mem::{
         bo::{self, Bo, Buffer, Usage},
-        note::Note,
+        metadata,
         vm::Part,
         Memory,
     },
@@ -114,7 +114,7 @@ impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for M
     }
 }
 
-/// GEM_METADATA: reads or writes what user space notes of a buffer. ENOENT, EINVAL for too long a note.
+/// GEM_METADATA: reads or writes what user space writes of a buffer. ENOENT, EINVAL for more than there is room for.
 pub(super) struct Metadata;
 
 impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for Metadata {
@@ -129,13 +129,13 @@ impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for M
         let data = &mut args.data;
         match args.op {
             uapi::METADATA_GET => {
-                let note = bo.note().get();
-                data.flags = note.flags;
-                data.tiling_info = note.tiling;
-                data.data_size_bytes = note.size;
-                data.data = note.data;
+                let metadata = bo.metadata().get();
+                data.flags = metadata.flags;
+                data.tiling_info = metadata.tiling;
+                data.data_size_bytes = metadata.size;
+                data.data = metadata.data;
             }
-            uapi::METADATA_SET => bo.note().set(Note {
+            uapi::METADATA_SET => bo.metadata().set(metadata::Metadata {
                 flags: data.flags,
                 tiling: data.tiling_info,
                 size: data.data_size_bytes,
