@@ -10,6 +10,7 @@ pub(crate) mod mmhub;
 pub(crate) mod nbio;
 pub(crate) mod osssys;
 pub(crate) mod sdma;
+pub(crate) mod smuio;
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -104,6 +105,11 @@ impl Window {
             with(word, *field, *value)
         });
         self.write(reg, value);
+    }
+
+    /// Writes the bits of `mask` in `value`; the others of the register stay.
+    pub(crate) fn merge(&self, reg: Reg, mask: u32, value: u32) {
+        self.write(reg, self.read(reg) & !mask | value & mask);
     }
 
     /// Whether reads reach the device.

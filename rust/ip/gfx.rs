@@ -2,6 +2,7 @@
 //! GC 9.4's command processor: the compute micro engines (MECs) and their hardware queue slots (HQDs).
 
 mod firmware;
+mod golden;
 
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex, MutexGuard};
@@ -18,9 +19,10 @@ use crate::kern::mmio::Mmio;
 use crate::regs::gc::{
     self as regs, cp_hqd_active, cp_hqd_dequeue_request, cp_mec_cntl, cp_mec_doorbell_range,
     cp_pq_status, cp_pq_wptr_poll_cntl, cpc_int_cntl, grbm_cntl, grbm_gfx_cntl, sh_mem_config,
-    spi_compute_queue_reset,
+    spi_compute_queue_reset, spi_gdbg_per_vmid_cntl,
 };
 use crate::regs::hub::VMIDS;
+use crate::regs::smuio::{smuio_mcm_config, SMUIO_MCM_CONFIG};
 use crate::regs::{bit, with, Reg, Window};
 
 /// How long the MECs take to stand or to run.
@@ -50,6 +52,8 @@ struct Select {
 #[pin_data]
 pub(crate) struct Gfx {
     regs: Window,
+    /// Which die of its package it is on.
+    die: u32,
     /// Held while a bank is selected. Nothing else is taken, waited for or allocated under it.
     #[pin]
     banks: Mutex<Banks>,
@@ -106,12 +110,15 @@ impl Gfx {
     /// The block of the ASIC whose blocks are `ips`; ENODEV if it has none. ENOMEM.
     pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [Ip]) -> Result<Arc<Self>> {
         let regs = Window::new(mmio, ips, Block::Gc, 0)?;
+        let smuio = Window::new(mmio, ips, Block::Smuio, 0)?;
+        let die = smuio_mcm_config::DIE_ID.get(smuio.read(SMUIO_MCM_CONFIG));
         let banks = Banks {
             held: KVec::from_elem(None, USER_HQDS.into(), GFP_KERNEL)?,
         };
         Arc::pin_init(
             pin_init!(Self {
                 regs,
+                die,
                 banks <- new_mutex!(banks, "Gfx::banks"),
                 control <- new_mutex!((), "Gfx::control"),
             }),
@@ -142,7 +149,11 @@ impl Gfx {
     pub(crate) fn bring_up(&self, doorbells: u64) {
         let r = &self.regs;
         self.halt(true);
+        golden::apply(r, self.die);
         r.update(regs::GRBM_CNTL, &[(grbm_cntl::READ_TIMEOUT, READ_TIMEOUT)]);
+        for word in 0..2 {
+            r.write(regs::SPI_GDBG_TRAP_DATA0.nth(word, 1), 0);
+        }
         for vmid in 0..VMIDS {
             let bank = self.select(Select {
                 me: 0,
@@ -152,6 +163,12 @@ impl Gfx {
             });
             r.write(regs::SH_MEM_CONFIG, sh_mem_config());
             r.write(regs::SH_MEM_BASES, SH_MEM_BASES);
+            if vmid != 0 {
+                r.write(
+                    regs::SPI_GDBG_PER_VMID_CNTL,
+                    spi_gdbg_per_vmid_cntl::TRAP_EN.flag(true),
+                );
+            }
             drop(bank);
             // Nobody has any of the global data share.
             r.write(regs::GDS_VMID0_BASE.nth(vmid, 2), 0);

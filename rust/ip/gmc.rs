@@ -103,7 +103,7 @@ impl Gmc {
             dummy: dummy.address(),
             vram: SCRATCH,
         };
-        hdp.invalidate();
+        hdp.bring_up(fb.base);
         for hub in hubs.each() {
             hub.bring_up(fb, scratch);
         }

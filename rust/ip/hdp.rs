@@ -5,6 +5,7 @@ use kernel::device::{Bound, Device};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+use hw::bits::lo;
 use hw::ip::{Block, Ip};
 use hw::va::PAGE_SIZE;
 
@@ -12,14 +13,19 @@ use super::nbio::HDP_PAGE;
 use crate::kern::barrier;
 use crate::kern::dma_resource::DmaResource;
 use crate::kern::mmio::Mmio;
-use crate::regs::hdp as regs;
+use crate::regs::hdp::{self as regs, hdp_misc_cntl as misc_cntl};
+use crate::regs::nbio::RCC_CONFIG_MEMSIZE;
 use crate::regs::Window;
+
+/// READ_BUFFER_WATERMARK that HDP 4.4.0 wants (amdgpu: hdp_v4_0_init_registers).
+const WATERMARK: u32 = 2;
 
 /// The block.
 pub(crate) struct Hdp {
     mmio: Arc<Mmio>,
     page: Arc<DmaResource>,
     regs: Window,
+    nbio: Window,
 }
 
 impl Hdp {
@@ -30,18 +36,29 @@ impl Hdp {
             mmio: mmio.clone(),
             page: Arc::new(page, GFP_KERNEL)?,
             regs: Window::new(mmio, ips, Block::Hdp, 0)?,
+            nbio: Window::new(mmio, ips, Block::Nbio, 0)?,
         })
     }
 
-    /// Earlier stores of the CPU to VRAM are visible to the GPU after it. Any context.
+    /// Leads the VRAM BAR to VRAM, whose first byte is at MC address `vram`.
+    pub(crate) fn bring_up(&self, vram: u64) {
+        let fields = [
+            (misc_cntl::FLUSH_INVALIDATE_CACHE, 1),
+            (misc_cntl::READ_BUFFER_WATERMARK, WATERMARK),
+        ];
+        self.regs.update(regs::HDP_MISC_CNTL, &fields);
+        self.regs.write(regs::HDP_NONSURFACE_BASE, lo(vram >> 8));
+        self.regs
+            .write(regs::HDP_NONSURFACE_BASE_HI, lo(vram >> 40));
+    }
+
+    /// Earlier stores of the CPU to VRAM are visible to the GPU after it, and loads after it see what the GPU has stored before. Any
+    /// context.
     pub(crate) fn flush(&self) {
         barrier::wmb();
         self.mmio.write(HDP_PAGE / 4, 0);
-    }
-
-    /// Loads of VRAM by the CPU after it see what the GPU has stored before. Any context.
-    pub(crate) fn invalidate(&self) {
-        self.regs.write(regs::HDP_READ_CACHE_INVALIDATE, 1);
+        // The write has arrived when a read behind it is answered.
+        self.nbio.read(RCC_CONFIG_MEMSIZE);
     }
 
     /// The page of the flush registers as the GPU reaches it.

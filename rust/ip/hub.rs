@@ -138,7 +138,10 @@ impl Hub {
     pub(crate) fn bring_up(&self, fb: FbLocation, scratch: ScratchPages) {
         self.apertures(fb, scratch);
         self.caches();
-        self.write(regs::VM_CONTEXT0_CNTL, 0);
+        self.regs.update(
+            regs::VM_CONTEXT0_CNTL.within(self.first),
+            &[(context::ENABLE_CONTEXT, 0)],
+        );
         self.identity_off();
         self.user_contexts();
         for engine in 0..regs::ENGINES {
@@ -290,12 +293,15 @@ impl Hub {
             regs::VM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32,
             last >> PAGE_SHIFT,
         );
-        self.write(
-            regs::VM_CONTEXT0_CNTL,
-            context::ENABLE_CONTEXT.flag(true)
-                | context::PAGE_TABLE_DEPTH.put(0)
-                | context::PAGE_TABLE_BLOCK_SIZE.put(0)
-                | context::RETRY_PERMISSION_OR_INVALID_PAGE_FAULT.flag(false),
+        // What faults do stays as it is out of reset.
+        self.regs.update(
+            regs::VM_CONTEXT0_CNTL.within(self.first),
+            &[
+                (context::ENABLE_CONTEXT, 1),
+                (context::PAGE_TABLE_DEPTH, 0),
+                (context::PAGE_TABLE_BLOCK_SIZE, 0),
+                (context::RETRY_PERMISSION_OR_INVALID_PAGE_FAULT, 0),
+            ],
         );
     }
 
@@ -355,12 +361,14 @@ impl Hub {
         status
     }
 
-    /// Faults go on with the dummy page; the register holds none.
+    /// Faults go on with the dummy page; the register holds none. Which clients' faults interrupt stays as it is out of reset: all.
     fn clear_fault(&self) {
-        self.write(
-            regs::VM_L2_PROTECTION_FAULT_CNTL,
-            fault_cntl::ENABLE_DEFAULT.put(ALL_DEFAULTS)
-                | fault_cntl::CLEAR_PROTECTION_FAULT_STATUS_ADDR.flag(true),
+        self.regs.update(
+            regs::VM_L2_PROTECTION_FAULT_CNTL.within(self.first),
+            &[
+                (fault_cntl::ENABLE_DEFAULT, ALL_DEFAULTS),
+                (fault_cntl::CLEAR_PROTECTION_FAULT_STATUS_ADDR, 1),
+            ],
         );
     }
 

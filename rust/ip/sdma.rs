@@ -28,6 +28,8 @@ const RESET_TIMEOUT: Delta = Delta::from_millis(100);
 const QUANTUM: u32 = 32;
 /// Tries of a translation that misses.
 const XNACK_LIMIT: u32 = 0x80;
+/// How tiled memory is laid out: which bits, and what (amdgpu: golden_settings_sdma_aldebaran).
+const TILES: (u32, u32) = (0x0018_773f, 0x0010_4002);
 
 /// Where an engine's kernel ring is.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +76,9 @@ impl Sdma {
                 (cntl::AUTO_CTXSW_ENABLE, 1),
             ],
         );
+        for reg in [regs::GB_ADDR_CONFIG, regs::GB_ADDR_CONFIG_READ] {
+            r.merge(reg, TILES.0, TILES.1);
+        }
         r.write(regs::SEM_WAIT_FAIL_TIMER_CNTL, 0);
         r.write(
             regs::UTCL1_TIMEOUT,

@@ -460,9 +460,8 @@ impl DriverObject for Buffer {
         }
     }
 
-    fn cpu_access(bo: &Bo, begins: bool) {
+    fn cpu_access(bo: &Bo) {
         match &bo.backing {
-            Backing::Vram(_) if begins => bo.gpu.hw.hdp.invalidate(),
             Backing::Vram(_) => bo.gpu.hw.hdp.flush(),
             _ => (),
         }
@@ -513,8 +512,6 @@ pub(crate) fn create_vram(
     let blocks = Arc::new(blocks, GFP_KERNEL_ACCOUNT)?;
     // What somebody else has left there is nobody's business.
     gpu.copy_engine()?.fill(&blocks, 0)?;
-    // What the CPU has read there before is another's.
-    gpu.hw.hdp.invalidate();
     let placement = Placement::new(blocks, charge, contiguous)?;
     let buffer = Buffer::new(gpu, Backing::Vram(placement), usage);
     Bo::new(drm, bytes, buffer.paid_by(client))

@@ -114,6 +114,31 @@ registers! {
     VM_L2_CNTL @ 0, 0x840;
     /// Address swizzle.
     GB_ADDR_CONFIG @ 0, 0x63e;
+    /// The texture addresser.
+    TA_CNTL_AUX @ 0, 0x542;
+    /// Which channel of the L2 cache is which, for the caches of the compute units: six registers, not in a row.
+    TCP_CHAN_STEER_0 @ 0, 0xb03;
+    /// See [`TCP_CHAN_STEER_0`].
+    TCP_CHAN_STEER_1 @ 0, 0xb04;
+    /// See [`TCP_CHAN_STEER_0`].
+    TCP_CHAN_STEER_2 @ 0, 0xb09;
+    /// See [`TCP_CHAN_STEER_0`].
+    TCP_CHAN_STEER_3 @ 0, 0xb0a;
+    /// See [`TCP_CHAN_STEER_0`].
+    TCP_CHAN_STEER_4 @ 0, 0xb0b;
+    /// See [`TCP_CHAN_STEER_0`].
+    TCP_CHAN_STEER_5 @ 0, 0xb0c;
+    /// What is between the caches of the compute units and L2.
+    TCI_CNTL_3 @ 0, 0xb5d;
+    /// Traps of a VMID's waves. Banked by VMID.
+    SPI_GDBG_PER_VMID_CNTL @ 0, 0x11d3 as spi_gdbg_per_vmid_cntl {
+        /// Trap handlers run.
+        TRAP_EN[3:3]
+    };
+    /// What traps by the SPI carry; one more follows.
+    SPI_GDBG_TRAP_DATA0 @ 0, 0x11d8;
+    /// L1 TLBs of the caches of the compute units.
+    TCP_UTCL1_CNTL1 @ 0, 0x12b5;
     /// The microcode's next dword when MEC1's is loaded; who has loaded it leaves its version here.
     CP_MEC_ME1_UCODE_ADDR @ 1, 0x581a;
     /// Which queues are schedulers.

@@ -22,6 +22,10 @@ registers! {
         /// Contexts are switched, which RLC queues need.
         AUTO_CTXSW_ENABLE[18:18]
     };
+    /// How tiled memory is laid out, and the same for reads.
+    GB_ADDR_CONFIG @ 0, 0x1e;
+    /// See [`GB_ADDR_CONFIG`].
+    GB_ADDR_CONFIG_READ @ 0, 0x1f;
     /// Clocks after which a semaphore has failed; 0 never.
     SEM_WAIT_FAIL_TIMER_CNTL @ 0, 0x21;
     /// The engine's processor.

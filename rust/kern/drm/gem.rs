@@ -96,7 +96,7 @@ pub(crate) trait DriverObject: Send + Sync + Sized + 'static {
     fn with_pages<R>(obj: &Object<Self>, f: impl FnOnce(&PageList) -> R) -> Option<R>;
 
     /// The CPU begins to access the object through its dma-buf, or has ended.
-    fn cpu_access(obj: &Object<Self>, begins: bool);
+    fn cpu_access(obj: &Object<Self>);
 
     /// Makes an object of another exporter's memory, by [`Object::imported`].
     fn import(dev: &ARef<Device<Self::Data>>, buf: &DmaBuf) -> Result<ARef<Object<Self>>>;

@@ -31,7 +31,7 @@ pub(super) struct Functions {
     attach: unsafe fn(*mut ffi::drm_gem_object) -> Result,
     lend: unsafe fn(*mut ffi::drm_gem_object, bool) -> Result,
     unlend: unsafe fn(*mut ffi::drm_gem_object, bool),
-    cpu_access: unsafe fn(*mut ffi::drm_gem_object, bool),
+    cpu_access: unsafe fn(*mut ffi::drm_gem_object),
     release: unsafe fn(*mut ffi::drm_gem_object, *mut ffi::dma_buf),
 }
 
@@ -194,7 +194,7 @@ unsafe extern "C" fn begin_cpu_access(
     // SAFETY: By this function's contract.
     unsafe {
         let (obj, functions) = object(buf);
-        (functions.cpu_access)(obj, true);
+        (functions.cpu_access)(obj);
     }
     0
 }
@@ -211,7 +211,7 @@ unsafe extern "C" fn end_cpu_access(
     // SAFETY: By this function's contract.
     unsafe {
         let (obj, functions) = object(buf);
-        (functions.cpu_access)(obj, false);
+        (functions.cpu_access)(obj);
     }
     0
 }
@@ -336,9 +336,9 @@ impl<T: DriverObject> Object<T> {
     /// # Safety
     ///
     /// As [`Object::export_callback`].
-    unsafe fn cpu_access_callback(obj: *mut ffi::drm_gem_object, begins: bool) {
+    unsafe fn cpu_access_callback(obj: *mut ffi::drm_gem_object) {
         // SAFETY: By this function's contract.
-        T::cpu_access(unsafe { &*Self::container(obj) }, begins);
+        T::cpu_access(unsafe { &*Self::container(obj) });
     }
 
     /// The dma-buf is about to be freed.

@@ -144,7 +144,7 @@ pub(super) fn home(gpu: &Arc<Memory>, vm: &Vm, bos: &[(ARef<Bo>, Arc<VramBlocks>
     vm.hide(begun.iter().map(|(one, _)| one.bo.address()))?;
     copy(gpu, pairs, Direction::Home)?;
     // What the CPU has read there before is another's.
-    gpu.hw.hdp.invalidate();
+    gpu.hw.hdp.flush();
     for (one, blocks) in begun {
         trace::restore(vm.group().pid(), one.placement.bytes());
         one.moving.settle(Place::Vram(blocks.clone()));

@@ -16,11 +16,12 @@ use crate::memory::{Access, Bus};
 use crate::msi::Msi;
 use crate::nbio::{self as bif, Nbio, Window};
 use crate::regs::gc::{self, cp_mec_cntl, rlc_safe_mode};
-use crate::regs::{athub, df, mmhub, mp0, mp1, nbio, osssys, sdma, smuio};
+use crate::regs::{athub, df, hdp, mmhub, mp0, mp1, nbio, osssys, sdma, smuio};
 use crate::regs::{Reg, Store, SDMA_BASE, SDMA_ENGINES, SDMA_QUEUE_STRIDE, SDMA_RLC0};
 use crate::sdma::Engine;
 use crate::sq::Pool;
 use crate::summary::Summary;
+use crate::tlb::VMIDS;
 
 /// MC address of VRAM's first byte, in units of 16 MiB.
 const FB_BASE: u32 = 0x8000;
@@ -29,6 +30,9 @@ const SDMA_SPAN: u32 = SDMA_RLC0 + 8 * SDMA_QUEUE_STRIDE;
 /// VM_L2_CNTL3 and VM_L2_CNTL4 out of reset.
 const L2_CNTL3: u32 = 0x8010_0007;
 const L2_CNTL4: u32 = 0xc1;
+/// VM_L2_PROTECTION_FAULT_CNTL and VM_CONTEXT0_CNTL out of reset: faults go on with the dummy page, and interrupt.
+const FAULT_CNTL: u32 = 0x3fff_fffc;
+const CONTEXT_CNTL: u32 = 0x007f_fe80;
 /// Mailbox bit 31: ready.
 const READY: u32 = 1 << 31;
 
@@ -257,6 +261,12 @@ impl Gpu {
         for &(reg, value) in OUT_OF_RESET {
             regs.set(reg, value);
         }
+        for hub in [HubId::Gfx, HubId::Mm] {
+            regs.set(hub.reg(gc::VM_L2_PROTECTION_FAULT_CNTL), FAULT_CNTL);
+            for vmid in 0..VMIDS as u32 {
+                regs.set(hub.reg(gc::VM_CONTEXT0_CNTL.nth(vmid, 1)), CONTEXT_CNTL);
+            }
+        }
         for base in SDMA_BASE {
             for &(reg, value) in SDMA_OUT_OF_RESET {
                 regs.set(Reg(base + (reg.0 - SDMA_BASE[0])), value);
@@ -386,6 +396,13 @@ impl Gpu {
     pub fn read_config(&self, offset: u64, data: &mut [u8]) {
         let config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
         config.read(offset, data);
+    }
+
+    /// Whether the HDP leads byte 0 of BAR0 to the first byte of VRAM.
+    pub fn bar0_is_vram(&self) -> bool {
+        let base = u64::from(self.regs.get(hdp::HDP_NONSURFACE_BASE)) << 8
+            | u64::from(self.regs.get(hdp::HDP_NONSURFACE_BASE_HI)) << 40;
+        base == u64::from(self.regs.get(mmhub::MC_VM_FB_LOCATION_BASE)) << 24
     }
 
     /// BAR0 without a mapping of the client: reads VRAM.

@@ -20,6 +20,8 @@ use crate::walk::{Context, Entry, Miss, Outcome, WalkError, PAGE_SHIFT};
 
 /// Invalidation engines of a hub.
 const ENGINES: u32 = 18;
+/// Clients with a bit of their own in CLIENT_ID_NO_RETRY_FAULT_INTERRUPT.
+const OWN_BITS: u32 = 16;
 const CLIENT_VMC: u8 = 0x12;
 const CLIENT_UTCL2: u8 = 0x1b;
 /// ADDR_RANGE_LO/HI that mean the whole address space.
@@ -357,7 +359,7 @@ impl Hub {
             self.id
                 .reg(gc::VM_CONTEXT0_CNTL.nth(u32::from(fault.vmid), 1)),
         );
-        if !enable.is_set(control) {
+        if !enable.is_set(control) || !self.tells_of(regs, fault.cid) {
             return Ok(());
         }
         let mmhub = self.id == HubId::Mm;
@@ -377,6 +379,15 @@ impl Hub {
                 ],
             },
         )
+    }
+
+    /// Whether faults of client `cid` interrupt: the first sixteen have a bit each, the others one.
+    fn tells_of(&self, regs: &Store, cid: u32) -> bool {
+        let control = regs.get(self.id.reg(gc::VM_L2_PROTECTION_FAULT_CNTL));
+        match 1u32.checked_shl(cid).filter(|_| cid < OWN_BITS) {
+            Some(bit) => fault_cntl::CLIENT_ID_NO_RETRY_FAULT_INTERRUPT.get(control) & bit != 0,
+            None => fault_cntl::OTHER_CLIENT_ID_NO_RETRY_FAULT_INTERRUPT.is_set(control),
+        }
     }
 
     /// A write to one of the hub's registers.
@@ -412,6 +423,18 @@ impl Hub {
             }
             gc::MC_VM_FB_OFFSET if value != 0 => {
                 return Err(regs.refuse(reg, value, "VRAM is at offset 0"));
+            }
+            // The tables are in VRAM, and the driver's way there is BAR0.
+            _ if (gc::VM_CONTEXT0_CNTL.0..gc::VM_CONTEXT0_CNTL.0 + VMIDS as u32)
+                .contains(&plain.0)
+                && context_cntl::ENABLE_CONTEXT.is_set(value)
+                && !gpu.bar0_is_vram() =>
+            {
+                return Err(regs.refuse(
+                    reg,
+                    value,
+                    "HDP_NONSURFACE_BASE does not lead BAR0 to VRAM, where the tables are",
+                ));
             }
             _ if engines(gc::VM_INVALIDATE_ENG0_REQ) => {
                 self.invalidate(gpu, plain.0 - gc::VM_INVALIDATE_ENG0_REQ.0, value)?;

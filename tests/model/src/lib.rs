@@ -45,6 +45,9 @@
 //!   A request's range registers must say the whole address space; out of reset they say nothing, and the request is
 //!   acknowledged and flushes nothing. A fragment is believed: its first
 //!   page used decides for all. The acknowledge waits for accesses that use older translations.
+//!   A fault interrupts when its context says so and VM_L2_PROTECTION_FAULT_CNTL for its client.
+//! - *BAR0* is VRAM however it is reached; a driver that enables a context before HDP_NONSURFACE_BASE says so, whose stores to the
+//!   tables would go elsewhere, is refused.
 //! - *Interrupt ring*: see [`ih`]. With MC_SPACE = 1 IH_CHICKEN.MC_SPACE_GPA_ENABLE has to be set.
 //! - *Firmware* is up: its mailboxes cannot be written. C2PMSG_81 reads 1 if the PSP's secure OS runs, 0 on a board
 //!   where nobody has started it. See [`board`] for that and the BIOS ROM.

@@ -113,8 +113,23 @@ fn unmapped_destination() {
         rig.get(mmhub::VM_L2_PROTECTION_FAULT_ADDR_LO32),
         lo(va >> 12)
     );
-    rig.set(mmhub::VM_L2_PROTECTION_FAULT_CNTL, 1);
+    let control = rig.get(mmhub::VM_L2_PROTECTION_FAULT_CNTL);
+    rig.set(mmhub::VM_L2_PROTECTION_FAULT_CNTL, control | 1);
     assert_eq!(rig.get(STATUS), 0);
+}
+
+#[test]
+fn faults_interrupt_when_their_client_may() {
+    let (rig, mut ring) = rig();
+    let control = rig.get(mmhub::VM_L2_PROTECTION_FAULT_CNTL);
+    // Client 256 is one of the others.
+    rig.set(mmhub::VM_L2_PROTECTION_FAULT_CNTL, control & !(1 << 29));
+    rig.run(&mut ring, &fence(VA + 0x4000, 1));
+    assert_ne!(rig.get(STATUS), 0);
+    assert_eq!(rig.ih_entries(), 0);
+    rig.set(mmhub::VM_L2_PROTECTION_FAULT_CNTL, control | 1);
+    rig.run(&mut ring, &fence(VA + 0x5000, 1));
+    assert_eq!(rig.ih_entries(), 1);
 }
 
 #[test]

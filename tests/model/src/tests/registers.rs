@@ -3,7 +3,7 @@
 use super::rig::*;
 use crate::board::Board;
 use crate::error::ModelError;
-use crate::regs::{athub, gc, mmhub, mp0, nbio, sdma, smuio, Reg};
+use crate::regs::{athub, gc, hdp, mmhub, mp0, nbio, sdma, smuio, Reg};
 
 #[test]
 fn reset_values() {
@@ -192,4 +192,19 @@ fn gpu_clock() {
     let first = read();
     std::thread::sleep(std::time::Duration::from_millis(2));
     assert!(read() >= first + 200_000);
+}
+
+#[test]
+fn tables_need_a_way_to_vram() {
+    let rig = Rig::new();
+    rig.gpu.reset();
+    let control = rig.get(gc::VM_CONTEXT0_CNTL);
+    assert_eq!(control, 0x007f_fe80);
+    let error = rig
+        .gpu
+        .write(gc::VM_CONTEXT0_CNTL, control | 1)
+        .unwrap_err();
+    assert!(error.to_string().contains("HDP_NONSURFACE_BASE"), "{error}");
+    rig.set(hdp::HDP_NONSURFACE_BASE, 0x8000_0000);
+    rig.set(gc::VM_CONTEXT0_CNTL, control | 1);
 }

@@ -15,7 +15,7 @@ use crate::memory::{Phys, Space};
 use crate::regs::gc::{self, vm_context0_cntl as context, vm_invalidate_eng0_req as req};
 use crate::regs::osssys::{self, ih_chicken, ih_doorbell_rptr, ih_rb_cntl};
 use crate::regs::sdma::{self, cntl, gfx_doorbell, gfx_doorbell_offset, gfx_ib_cntl, gfx_rb_cntl};
-use crate::regs::{nbio, Reg, MMHUB_DELTA, SDMA_BASE, SDMA_GFX, SDMA_QUEUE_STRIDE, SDMA_RLC0};
+use crate::regs::{hdp, nbio, Reg, MMHUB_DELTA, SDMA_BASE, SDMA_GFX, SDMA_QUEUE_STRIDE, SDMA_RLC0};
 
 pub const MIB: u64 = 1 << 20;
 /// Size of VRAM.
@@ -160,6 +160,10 @@ impl Rig {
         self.hub_set64(gc::VM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32, 0);
         self.hub_set64(gc::VM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32, pages - 1);
         let enable = context::ENABLE_CONTEXT.of(1);
+        self.set(
+            hdp::HDP_NONSURFACE_BASE,
+            self.get(gc::MC_VM_FB_LOCATION_BASE) << 16,
+        );
         for delta in [0, MMHUB_DELTA] {
             self.set(Reg(gc::VM_CONTEXT0_CNTL.0 + delta), enable);
         }
