@@ -6,6 +6,7 @@
 #ifndef RKFD_SHIMS_H
 #define RKFD_SHIMS_H
 
+#include <linux/gpu_buddy.h>
 #include <linux/io.h>
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
@@ -31,6 +32,9 @@ void rkfd_rmb(void);
 
 /* PCI */
 int rkfd_pci_domain_nr(struct pci_dev *pdev);
+
+/* Device memory */
+bool rkfd_gpu_buddy_block_is_clear(struct gpu_buddy_block *block);
 
 /* Pages */
 unsigned long rkfd_totalram_pages(void);

@@ -49,12 +49,14 @@ impl Gpu {
         self.hw.ih.start();
         let slots: Arc<dyn Engines> = self.queues.slots.clone();
         self.rings.start(&slots)?;
+        self.memory.start_scrubbing()?;
         self.queues.start()
     }
 
     /// Stops what runs by itself; the device is about to go. Nobody uses it any more.
     pub(crate) fn stop(&self) {
         self.memory.evictor.stop();
+        self.memory.vram.scrubber().stop();
         self.rings.stop();
         self.hw.ih.stop();
         for (number, engine) in self.hw.sdma.iter().enumerate() {

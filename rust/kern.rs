@@ -4,6 +4,7 @@
 pub(crate) mod addresses;
 pub(crate) mod anon_file;
 pub(crate) mod barrier;
+pub(crate) mod buddy;
 pub(crate) mod chrdev;
 pub(crate) mod class;
 mod device;

@@ -15,6 +15,7 @@ pub(crate) mod group;
 mod import;
 pub(crate) mod metadata;
 pub(crate) mod placement;
+mod scrub;
 mod user;
 pub(crate) mod view;
 pub(crate) mod vm;
@@ -104,6 +105,13 @@ impl Memory {
     /// From now on `engine` clears and copies. What it is given must not hold the memory any more once it is stopped.
     pub(crate) fn set_copy_engine(&self, engine: Arc<dyn CopyEngine>) {
         self.copy_engine.populate(engine);
+    }
+
+    /// VRAM is cleared in the background from now on, until it is stopped: see [`scrub::Scrubber::stop`]. ENODEV when nobody clears.
+    pub(crate) fn start_scrubbing(&self) -> Result {
+        let engine = self.copy_engine.as_ref().ok_or(ENODEV)?;
+        self.vram.scrubber().start(engine.clone());
+        Ok(())
     }
 
     /// Who clears and copies. ENODEV when nobody does.

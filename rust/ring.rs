@@ -185,7 +185,11 @@ impl Running {
 
 impl CopyEngine for Running {
     fn fill(&self, blocks: &Arc<VramBlocks>, value: u32) -> Result {
-        batch::fill(&*self.set()?, &self.next, blocks, value)
+        batch::fill(&*self.set()?, &self.next, blocks, value, true)
+    }
+
+    fn scrub(&self, blocks: &Arc<VramBlocks>) -> Result {
+        batch::fill(&*self.set()?, &self.next, blocks, 0, false)
     }
 
     fn copy(&self, pieces: &mut dyn Iterator<Item = (u64, u64, u64)>, memory: JobMemory) -> Result {
@@ -200,11 +204,12 @@ impl Set {
         next: &Atomic<u32>,
         packets: KVec<u32>,
         keep: &Arc<Keep>,
+        counted: bool,
     ) -> Result<ARef<Fence>> {
         let first = next.fetch_add(1, Relaxed) as usize;
         let count = self.rings.len();
         let mut rings = (0..count).filter_map(|n| self.rings.get((first.wrapping_add(n)) % count));
         let ring = rings.find(|ring| ring.sdma().is_alive()).ok_or(EIO)?;
-        ring.submit(packets, keep)
+        ring.submit(packets, keep, counted)
     }
 }

@@ -33,6 +33,13 @@ int rkfd_pci_domain_nr(struct pci_dev *pdev)
 	return pci_domain_nr(pdev->bus);
 }
 
+/* Device memory */
+
+bool rkfd_gpu_buddy_block_is_clear(struct gpu_buddy_block *block)
+{
+	return gpu_buddy_block_is_clear(block);
+}
+
 /* Pages */
 
 unsigned long rkfd_totalram_pages(void)

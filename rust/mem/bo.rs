@@ -511,7 +511,9 @@ pub(crate) fn create_vram(
     let blocks = gpu.evictor.alloc(gpu, client, size, contiguous)?;
     let blocks = Arc::new(blocks, GFP_KERNEL_ACCOUNT)?;
     // What somebody else has left there is nobody's business.
-    gpu.copy_engine()?.fill(&blocks, 0)?;
+    if !blocks.were_cleared() {
+        gpu.copy_engine()?.fill(&blocks, 0)?;
+    }
     let placement = Placement::new(blocks, charge, contiguous)?;
     let buffer = Buffer::new(gpu, Backing::Vram(placement), usage);
     Bo::new(drm, bytes, buffer.paid_by(client))

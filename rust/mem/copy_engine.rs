@@ -14,6 +14,9 @@ pub(crate) trait CopyEngine: Send + Sync {
     /// ETIMEDOUT when an engine hangs; ERESTARTSYS on a signal, with the fill still under way.
     fn fill(&self, blocks: &Arc<VramBlocks>, value: u32) -> Result;
 
+    /// Fills `blocks` with zeros, for nobody: the jobs are not among those that are counted. As [`CopyEngine::fill`].
+    fn scrub(&self, blocks: &Arc<VramBlocks>) -> Result;
+
     /// Copies each of `pieces` (MC addresses of source and destination, bytes), which lie in `memory`, whatever signals
     /// come. ENOMEM, ENODEV, EIO; ETIMEDOUT when an engine hangs.
     fn copy(&self, pieces: &mut dyn Iterator<Item = (u64, u64, u64)>, memory: JobMemory) -> Result;

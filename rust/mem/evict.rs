@@ -304,7 +304,7 @@ impl Evictor {
         size: u64,
         contiguous: bool,
     ) -> Result<VramBlocks> {
-        let alloc = || match gpu.vram.alloc(size, PAGE_SIZE, contiguous) {
+        let alloc = || match gpu.vram.alloc(size, PAGE_SIZE, contiguous, true) {
             Ok(blocks) => Ok(Some(blocks)),
             Err(error) if error == ENOMEM => Ok(None),
             Err(error) => Err(error),

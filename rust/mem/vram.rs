@@ -2,20 +2,19 @@
 //! VRAM: who has which part of it.
 
 use crate::{
+    kern::buddy::{Blocks, Buddy, Search},
     ledger::{Hold, Kind, Ledger},
-    mem::account::{Client, Region},
+    mem::{
+        account::{Client, Region},
+        scrub::Scrubber,
+    },
 };
 use hw::{share::Share, va::LARGE_PAGE_SIZE};
 use kernel::{
-    gpu::buddy::{
-        AllocatedBlocks, GpuBuddy, GpuBuddyAllocFlag, GpuBuddyAllocFlags, GpuBuddyAllocMode,
-        GpuBuddyParams,
-    },
     page::PAGE_SIZE,
     prelude::*,
-    ptr::Alignment,
     sync::{
-        atomic::{Atomic, Relaxed},
+        atomic::{Atomic, AtomicFlag, Relaxed},
         Arc,
     },
 };
@@ -45,11 +44,11 @@ fn tables_share(total: u64) -> Share {
     Share::new(all, kept, (kept / TABLES_LEAST).min(TABLES_PARTIES))
 }
 
-/// The VRAM of a GPU, given out in pages. It has its own lock, a mutex.
+/// The VRAM of a GPU, given out in pages. What is free is cleared in the background, see [`Scrubber`].
 pub(crate) struct Vram {
-    // Before the allocator that it came from.
-    _reserved: Option<Pin<KBox<AllocatedBlocks>>>,
-    buddy: GpuBuddy,
+    _reserved: Option<Blocks>,
+    buddy: Arc<Buddy>,
+    scrubber: Arc<Scrubber>,
     reserved: u64,
     /// Bytes of page tables.
     tables: Arc<Atomic<i64>>,
@@ -60,24 +59,15 @@ impl Vram {
     /// `size` bytes of VRAM, all free apart from the first `reserved`, whole pages, which somebody has for
     /// good. The CPU reaches all of it. `EINVAL` when there is less than a page, `ENOMEM`.
     pub(crate) fn new(size: u64, reserved: u64, ledger: Arc<Ledger>) -> Result<Self> {
-        let buddy = GpuBuddy::new(GpuBuddyParams {
-            base_offset: 0,
-            size: size / PAGE_SIZE as u64 * PAGE_SIZE as u64,
-            chunk_size: Alignment::new::<PAGE_SIZE>(),
-        })?;
-        let first = if reserved == 0 {
-            None
-        } else {
-            let blocks = buddy.alloc_blocks(
-                GpuBuddyAllocMode::Range(0..reserved),
-                reserved,
-                Alignment::new::<PAGE_SIZE>(),
-                GpuBuddyAllocFlags::default(),
-            );
-            Some(KBox::pin_init(blocks, GFP_KERNEL)?)
+        let buddy = Buddy::new(size)?;
+        let first = match reserved {
+            0 => None,
+            // The first of a search from the start.
+            _ => Some(buddy.alloc(Search::FromStart, reserved, PAGE_SIZE as u64, true)?),
         };
         Ok(Self {
             _reserved: first,
+            scrubber: Scrubber::new(&buddy)?,
             reserved,
             tables: Arc::new(Atomic::new(0), GFP_KERNEL)?,
             buddy,
@@ -90,9 +80,16 @@ impl Vram {
         self.buddy.size()
     }
 
+    /// Who clears what is free.
+    pub(crate) fn scrubber(&self) -> &Arc<Scrubber> {
+        &self.scrubber
+    }
+
     /// The bytes that are given out.
     pub(crate) fn used(&self) -> u64 {
-        self.total().saturating_sub(self.buddy.avail())
+        let (free, _) = self.buddy.free();
+        self.total()
+            .saturating_sub(free + self.scrubber.under_way())
     }
 
     /// The bytes that buffers may have: whole large pages, without what the driver itself has and page tables may need.
@@ -131,72 +128,61 @@ impl Vram {
     }
 
     /// `size` bytes, rounded up to `align`, a power of two of at least a page; in one run when `contiguous`,
-    /// else in runs that are multiples of `align`: for a buffer. What they held before is still in them. `EINVAL`,
-    /// or `ENOMEM` when there is no such memory free beside what is kept for tables.
-    pub(crate) fn alloc(&self, size: u64, align: u64, contiguous: bool) -> Result<VramBlocks> {
+    /// else in runs that are multiples of `align`: for a buffer. What they held before is still in them, unless
+    /// [`VramBlocks::were_cleared`], which is tried for if it `matters`. `EINVAL`, or `ENOMEM` when there is no such memory free beside
+    /// what is kept for tables.
+    pub(crate) fn alloc(
+        &self,
+        size: u64,
+        align: u64,
+        contiguous: bool,
+        matters: bool,
+    ) -> Result<VramBlocks> {
         if size > self.free() {
             return Err(ENOMEM);
         }
-        let flags = if contiguous {
-            GpuBuddyAllocFlag::Contiguous.into()
+        let search = if matters {
+            Search::Cleared
         } else {
-            GpuBuddyAllocFlags::default()
+            Search::Dirty
         };
-        self.take(GpuBuddyAllocMode::TopDown, size, align, flags, None)
+        match self.take(search, size, align, contiguous, None) {
+            // It may be about to be cleared, and free again.
+            Err(error) if error == ENOMEM && self.scrubber.under_way() != 0 => {
+                self.scrubber.wait();
+                self.take(search, size, align, contiguous, None)
+            }
+            taken => taken,
+        }
     }
 
     /// `size` bytes in one run, rounded up to pages: tables that the driver writes.
     pub(crate) fn alloc_table(&self, size: u64) -> Result<VramBlocks> {
         // Searched from the start, while buffers come from the end: neither cuts up the other's part.
-        self.take(
-            GpuBuddyAllocMode::Range(0..self.total()),
-            size,
-            PAGE_SIZE as u64,
-            GpuBuddyAllocFlag::Contiguous.into(),
-            Some(Kind::VramTables),
-        )
+        let (align, kind) = (PAGE_SIZE as u64, Some(Kind::VramTables));
+        self.take(Search::FromStart, size, align, true, kind)
     }
 
     fn take(
         &self,
-        mode: GpuBuddyAllocMode,
+        search: Search,
         size: u64,
         align: u64,
-        flags: GpuBuddyAllocFlags,
+        contiguous: bool,
         also: Option<Kind>,
     ) -> Result<VramBlocks> {
-        let alignment = usize::try_from(align)
-            .ok()
-            .and_then(Alignment::new_checked)
-            .ok_or(EINVAL)?;
-        if size == 0 || align < PAGE_SIZE as u64 {
+        if size == 0 || align < PAGE_SIZE as u64 || !align.is_power_of_two() {
             return Err(EINVAL);
         }
         let size = size.checked_next_multiple_of(align).ok_or(ENOMEM)?;
         if size > self.total() {
             return Err(ENOMEM);
         }
-        let blocks = KBox::pin_init(
-            self.buddy.alloc_blocks(mode, size, alignment, flags),
-            GFP_KERNEL,
-        )
-        .map_err(|_| ENOMEM)?;
-        let mut runs = KVVec::<VramRun>::new();
-        let mut at = 0;
-        for block in blocks.iter() {
-            let (offset, size) = (block.offset(), block.size());
-            match runs.last_mut() {
-                Some(last) if last.offset + last.size == offset => last.size += size,
-                _ => runs.push(VramRun { offset, at, size }, GFP_KERNEL_ACCOUNT)?,
-            }
-            at += size;
-        }
-        Ok(VramBlocks {
-            runs,
-            _hold: self.ledger.hold(Kind::VramBytes, size),
-            _also: also.map(|kind| self.ledger.hold(kind, size)),
-            _blocks: blocks,
-        })
+        let blocks = self.buddy.alloc(search, size, align, contiguous)?;
+        let mut taken = VramBlocks::new(blocks, &self.scrubber)?;
+        taken._hold = Some(self.ledger.hold(Kind::VramBytes, size));
+        taken._also = also.map(|kind| self.ledger.hold(kind, size));
+        Ok(taken)
     }
 }
 
@@ -218,12 +204,51 @@ impl Drop for TableCharge {
 /// forgotten the addresses.
 pub(crate) struct VramBlocks {
     runs: KVVec<VramRun>,
-    _hold: Hold,
+    /// It was when it was given out.
+    were_cleared: bool,
+    /// It is when it is given back.
+    are_cleared: AtomicFlag,
+    _hold: Option<Hold>,
     _also: Option<Hold>,
-    _blocks: Pin<KBox<AllocatedBlocks>>,
+    blocks: Blocks,
+    scrubber: Arc<Scrubber>,
 }
 
 impl VramBlocks {
+    /// What was given out of the memory that `scrubber` clears when it is free again. `ENOMEM`.
+    pub(super) fn new(blocks: Blocks, scrubber: &Arc<Scrubber>) -> Result<Self> {
+        let mut runs = KVVec::<VramRun>::new();
+        let (mut at, mut cleared) = (0, true);
+        for block in blocks.iter() {
+            let (offset, size) = (block.start, block.size);
+            cleared &= block.cleared;
+            match runs.last_mut() {
+                Some(last) if last.offset + last.size == offset => last.size += size,
+                _ => runs.push(VramRun { offset, at, size }, GFP_KERNEL_ACCOUNT)?,
+            }
+            at += size;
+        }
+        Ok(Self {
+            runs,
+            were_cleared: cleared,
+            are_cleared: AtomicFlag::new(false),
+            _hold: None,
+            _also: None,
+            blocks,
+            scrubber: scrubber.clone(),
+        })
+    }
+
+    /// Whether all of it was cleared when it was given out.
+    pub(crate) fn were_cleared(&self) -> bool {
+        self.were_cleared
+    }
+
+    /// All of it is cleared, and nobody writes to it any more.
+    pub(super) fn set_cleared(&self) {
+        self.are_cleared.store(true, Relaxed);
+    }
+
     /// The runs, in the order of the buffer; adjacent ones are merged.
     pub(crate) fn runs(&self) -> &[VramRun] {
         &self.runs
@@ -240,5 +265,15 @@ impl VramBlocks {
     /// The offset of the first byte.
     pub(crate) fn start(&self) -> u64 {
         self.runs.first().map_or(0, |run| run.offset)
+    }
+}
+
+impl Drop for VramBlocks {
+    fn drop(&mut self) {
+        if self.are_cleared.load(Relaxed) {
+            self.blocks.set_cleared();
+        } else {
+            self.scrubber.has_work();
+        }
     }
 }

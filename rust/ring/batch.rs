@@ -37,6 +37,7 @@ struct Jobs<'a> {
     set: &'a Set,
     next: &'a Atomic<u32>,
     keep: Arc<Keep>,
+    counted: bool,
     patience: Patience,
     /// The most bytes of one job.
     limit: u64,
@@ -51,12 +52,14 @@ impl<'a> Jobs<'a> {
         next: &'a Atomic<u32>,
         memory: JobMemory,
         limit: u64,
+        counted: bool,
         patience: Patience,
     ) -> Result<Self> {
         Ok(Self {
             set,
             next,
             keep: Keep::new(memory)?,
+            counted,
             patience,
             limit,
             packets: KVec::new(),
@@ -85,7 +88,9 @@ impl<'a> Jobs<'a> {
         // The place for the fence first: a job that is given away is waited for.
         self.fences.reserve(1, GFP_KERNEL)?;
         let packets = core::mem::replace(&mut self.packets, KVec::new());
-        let fence = self.set.submit(self.next, packets, &self.keep)?;
+        let fence = self
+            .set
+            .submit(self.next, packets, &self.keep, self.counted)?;
         Ok(self.fences.push(fence, GFP_KERNEL)?)
     }
 
@@ -133,13 +138,20 @@ impl<'a> Jobs<'a> {
     }
 }
 
-/// See [`crate::mem::copy_engine::CopyEngine::fill`].
-pub(super) fn fill(set: &Set, next: &Atomic<u32>, blocks: &Arc<VramBlocks>, value: u32) -> Result {
+/// See [`crate::mem::copy_engine::CopyEngine::fill`]; `counted` says whether the jobs are among those that there are.
+pub(super) fn fill(
+    set: &Set,
+    next: &Atomic<u32>,
+    blocks: &Arc<VramBlocks>,
+    value: u32,
+    counted: bool,
+) -> Result {
     let mut jobs = Jobs::new(
         set,
         next,
         JobMemory::vram(blocks),
         FILL_BYTES,
+        counted,
         Patience::Interruptible,
     )?;
     for run in blocks.runs() {
@@ -161,7 +173,7 @@ pub(super) fn copy(
     pieces: impl Iterator<Item = (u64, u64, u64)>,
     memory: JobMemory,
 ) -> Result {
-    let mut jobs = Jobs::new(set, next, memory, COPY_BYTES, Patience::All)?;
+    let mut jobs = Jobs::new(set, next, memory, COPY_BYTES, true, Patience::All)?;
     let given = jobs.copies(pieces);
     // What was given away is waited for in any case: the memory is used until then.
     jobs.wait(given)

@@ -61,7 +61,7 @@ struct Work {
     fences: Arc<FenceContext>,
     ring: Arc<SdmaRing>,
     _keep: Arc<Keep>,
-    _hold: Hold,
+    _hold: Option<Hold>,
 }
 
 impl Backend for SdmaBackend {
@@ -105,8 +105,13 @@ impl Ring {
     }
 
     /// Gives `packets`, which use the memory of `keep`, to the scheduler; the fence is signalled when they are done.
-    /// EINVAL for more than the ring holds, ENOMEM.
-    pub(super) fn submit(&self, packets: KVec<u32>, keep: &Arc<Keep>) -> Result<ARef<Fence>> {
+    /// `counted` says whether it is among the jobs that there are. EINVAL for more than the ring holds, ENOMEM.
+    pub(super) fn submit(
+        &self,
+        packets: KVec<u32>,
+        keep: &Arc<Keep>,
+        counted: bool,
+    ) -> Result<ARef<Fence>> {
         let credits = credits(packets.len())?;
         let work = Work {
             packets,
@@ -114,7 +119,7 @@ impl Ring {
             fences: self.fences.clone(),
             ring: self.sdma.clone(),
             _keep: keep.clone(),
-            _hold: self.gpu.hw.ledger.hold(Kind::Jobs, 1),
+            _hold: counted.then(|| self.gpu.hw.ledger.hold(Kind::Jobs, 1)),
         };
         Ok(Job::new(&self.entity, credits, work)?.push())
     }

@@ -181,7 +181,8 @@ impl Member {
             let mut homes = KVVec::with_capacity(bos.len(), GFP_KERNEL)?;
             for bo in bos {
                 let contiguous = bo.placement().is_some_and(|p| p.is_contiguous());
-                let blocks = gpu.vram.alloc(bo.size() as u64, PAGE_SIZE, contiguous)?;
+                let size = bo.size() as u64;
+                let blocks = gpu.vram.alloc(size, PAGE_SIZE, contiguous, false)?;
                 homes.push((bo, Arc::new(blocks, GFP_KERNEL)?), GFP_KERNEL)?;
             }
             let mut moved = Ok(());

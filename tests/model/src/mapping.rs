@@ -10,7 +10,12 @@ use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+/// Bytes of a page of the host's.
+const PAGE: usize = 4096;
+/// From so many bytes on memory is not filled with zeros, but given back.
+const LARGE: usize = 1 << 20;
 
 /// A file mapped shared, readable and writeable, for as long as this lives.
 pub struct Mapping {
@@ -124,8 +129,25 @@ impl<'a> Span<'a> {
 
     /// Fills with zeros.
     pub fn zero(&self) {
-        // SAFETY: the span covers `self.len` mapped bytes.
-        unsafe { std::ptr::write_bytes(self.start, 0, self.len) }
+        let first = self.start.align_offset(PAGE).min(self.len);
+        let whole = (self.len - first) / PAGE * PAGE;
+        let last = first + whole;
+        if whole >= LARGE && self.remove(first, whole) {
+            // SAFETY: both parts are of the span's mapped bytes.
+            unsafe {
+                std::ptr::write_bytes(self.start, 0, first);
+                std::ptr::write_bytes(self.start.add(last), 0, self.len - last);
+            }
+        } else {
+            // SAFETY: the span covers `self.len` mapped bytes.
+            unsafe { std::ptr::write_bytes(self.start, 0, self.len) }
+        }
+    }
+
+    /// Gives the memory of whole pages back to the host, after which they read as zeros; whether that can be done.
+    fn remove(&self, at: usize, len: usize) -> bool {
+        // SAFETY: the pages are of the span's, which is mapped shared from a file in memory.
+        unsafe { rustix::mm::madvise(self.start.add(at).cast(), len, Advice::LinuxRemove).is_ok() }
     }
 
     /// The first four bytes as an atomic, if there are as many and they are aligned.

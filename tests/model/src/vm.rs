@@ -218,6 +218,9 @@ impl<'a> Vm<'a> {
         // Long enough to be copied at memory speed; a multiple of the pattern and of itself from any phase.
         let block = repeated(0, 64 << 10);
         self.store(va, len, repeated, |span, at, _| {
+            if pattern == [0; 4] {
+                return span.zero();
+            }
             let phase = (at % 4) as usize;
             let mut done = 0;
             while done < span.len() {

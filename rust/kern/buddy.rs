@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The kernel's buddy allocator of device memory (`gpu_buddy`), which knows of free memory whether it is cleared. The kernel
+//! crate's own wrapper cannot give memory back as cleared.
+
+use kernel::container_of;
+use kernel::error::to_result;
+use kernel::new_mutex;
+use kernel::page::PAGE_SIZE;
+use kernel::prelude::*;
+use kernel::sync::{Arc, Mutex};
+use kernel::types::Opaque;
+
+use crate::ffi;
+
+/// Where to look for memory first, and which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Search {
+    /// From the end, cleared memory first.
+    Cleared,
+    /// From the end, memory first that is not cleared.
+    Dirty,
+    /// From the start, cleared memory first.
+    FromStart,
+}
+
+/// Addresses of `size` bytes from 0 on, given out in pages. It has a lock of its own, a mutex.
+#[pin_data(PinnedDrop)]
+pub(crate) struct Buddy {
+    #[pin]
+    raw: Opaque<ffi::gpu_buddy>,
+    #[pin]
+    lock: Mutex<()>,
+    size: u64,
+}
+
+// SAFETY: The allocator is memory that any thread may use.
+unsafe impl Send for Buddy {}
+// SAFETY: Whoever uses it holds the lock.
+unsafe impl Sync for Buddy {}
+
+impl Buddy {
+    /// All of `size` bytes free, in whole pages, and none of it cleared. EINVAL for less than a page, ENOMEM.
+    pub(crate) fn new(size: u64) -> Result<Arc<Self>> {
+        let page = PAGE_SIZE as u64;
+        let size = size / page * page;
+        Arc::pin_init(
+            try_pin_init!(Self {
+                raw <- Opaque::try_ffi_init(|raw: *mut ffi::gpu_buddy| {
+                    // SAFETY: The memory is there to be initialized, and does not move.
+                    to_result(unsafe { ffi::gpu_buddy_init(raw, size, page) })
+                }),
+                lock <- new_mutex!((), "Buddy"),
+                size,
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// All bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The bytes that are free, and those of them that are not cleared.
+    pub(crate) fn free(&self) -> (u64, u64) {
+        let _guard = self.lock.lock();
+        // SAFETY: Initialized; the lock is held.
+        let (all, cleared) = unsafe {
+            let raw = self.raw.get();
+            ((*raw).avail, (*raw).clear_avail)
+        };
+        (all, all.saturating_sub(cleared))
+    }
+
+    /// `size` bytes, a multiple of `align`, which is a power of two of at least a page; in one block when `contiguous`. ENOMEM,
+    /// also when there is no such memory.
+    pub(crate) fn alloc(
+        self: &Arc<Self>,
+        search: Search,
+        size: u64,
+        align: u64,
+        contiguous: bool,
+    ) -> Result<Blocks> {
+        let mut flags = match search {
+            Search::Cleared => ffi::GPU_BUDDY_TOPDOWN_ALLOCATION | ffi::GPU_BUDDY_CLEAR_ALLOCATION,
+            Search::Dirty => ffi::GPU_BUDDY_TOPDOWN_ALLOCATION,
+            Search::FromStart => ffi::GPU_BUDDY_RANGE_ALLOCATION | ffi::GPU_BUDDY_CLEAR_ALLOCATION,
+        };
+        if contiguous {
+            flags |= ffi::GPU_BUDDY_CONTIGUOUS_ALLOCATION;
+        }
+        let list = KBox::new(Opaque::<ffi::list_head>::uninit(), GFP_KERNEL)?;
+        let head = list.get();
+        let guard = self.lock.lock();
+        // SAFETY: The head stays in its box, and is made an empty list before it is used. The allocator is initialized, and its
+        // lock is held.
+        let done = to_result(unsafe {
+            (*head).next = head;
+            (*head).prev = head;
+            ffi::gpu_buddy_alloc_blocks(self.raw.get(), 0, self.size, size, align, head, flags)
+        });
+        drop(guard);
+        done.map_err(|_| ENOMEM)?;
+        Ok(Blocks {
+            list,
+            cleared: false,
+            buddy: self.clone(),
+        })
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for Buddy {
+    fn drop(self: Pin<&mut Self>) {
+        // SAFETY: Initialized, and finished once; blocks hold the allocator, so there are none.
+        unsafe { ffi::gpu_buddy_fini(self.raw.get()) };
+    }
+}
+
+/// A block.
+pub(crate) struct Block {
+    /// The first address.
+    pub(crate) start: u64,
+    /// Bytes.
+    pub(crate) size: u64,
+    /// It was cleared when it was given out.
+    pub(crate) cleared: bool,
+}
+
+/// Memory that was given out, in blocks; free again when dropped.
+pub(crate) struct Blocks {
+    list: KBox<Opaque<ffi::list_head>>,
+    cleared: bool,
+    buddy: Arc<Buddy>,
+}
+
+// SAFETY: The list is the owner's alone, whichever thread that is.
+unsafe impl Send for Blocks {}
+// SAFETY: It does not change while it is shared.
+unsafe impl Sync for Blocks {}
+
+impl Blocks {
+    /// The blocks, in the order of the memory.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Block> + '_ {
+        let head = self.list.get();
+        // SAFETY: The list is initialized, and does not change meanwhile.
+        let mut at = unsafe { (*head).next };
+        core::iter::from_fn(move || {
+            if core::ptr::eq(at, head) {
+                return None;
+            }
+            // SAFETY: Every other entry is the link of a block that was given out, which stays until all are given back.
+            unsafe {
+                let block: *mut ffi::gpu_buddy_block =
+                    container_of!(at, ffi::gpu_buddy_block, __bindgen_anon_1.link);
+                at = (*at).next;
+                Some(Block {
+                    start: ffi::gpu_buddy_block_offset(block),
+                    size: (PAGE_SIZE as u64) << ffi::gpu_buddy_block_order(block),
+                    cleared: ffi::rkfd_gpu_buddy_block_is_clear(block),
+                })
+            }
+        })
+    }
+
+    /// All of it is cleared: that is known of it when it is free again.
+    pub(crate) fn set_cleared(&mut self) {
+        self.cleared = true;
+    }
+}
+
+impl Drop for Blocks {
+    fn drop(&mut self) {
+        let flags = if self.cleared {
+            ffi::GPU_BUDDY_CLEARED as u32
+        } else {
+            0
+        };
+        let _guard = self.buddy.lock.lock();
+        // SAFETY: The blocks came from this allocator, whose lock is held, and nobody uses them any more.
+        unsafe { ffi::gpu_buddy_free_list(self.buddy.raw.get(), self.list.get(), flags) };
+    }
+}
