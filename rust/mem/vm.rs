@@ -365,9 +365,11 @@ impl Vm {
             return Err(error);
         }
         let gone = state.forget(mapping);
+        // The notifier has no use for the tables any more.
+        let idle = state.tree.recycle(idle);
         let is_last = self.retired.load(Acquire) && !state.is_tied();
         drop(state);
-        // Frees the buffer, maybe; the notifier has no use for the tables any more.
+        // Frees the buffer, maybe.
         drop((gone, idle));
         if is_last {
             self.gpu.vms.remove(self);

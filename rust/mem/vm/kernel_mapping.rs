@@ -97,6 +97,7 @@ impl Drop for KernelMapping {
         match self.vm.flush(Flush::Heavyweight) {
             Ok(()) => {
                 state.upper.give_back(self.range.start());
+                let idle = state.tree.recycle(idle);
                 drop(state);
                 drop(idle);
             }

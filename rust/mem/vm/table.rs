@@ -107,12 +107,15 @@ impl Reserved {
     }
 }
 
+/// The tables below one, by index.
+type Children = [Option<KBox<Table>>; TABLE_ENTRIES];
+
 /// One table in VRAM and those below it. An entry in use is a leaf, or has a child.
 struct Table {
     level: Level,
     used: Used,
-    /// By index; empty in a PTB.
-    children: KVec<Option<KBox<Table>>>,
+    /// None in a PTB.
+    children: Option<KBox<Children>>,
     /// The next table that waits to be freed.
     next: Option<KBox<Table>>,
     _hold: Hold,
@@ -131,13 +134,13 @@ impl Table {
         written: &mut u64,
     ) -> Result<KBox<Self>> {
         let charge = gpu.vram.charge_table(client, TABLE_BYTES)?;
-        let mut children = KVec::new();
-        if level != Level::Ptb {
-            children.reserve(TABLE_ENTRIES, GFP_KERNEL_ACCOUNT)?;
-            for _ in 0..TABLE_ENTRIES {
-                children.push(None, GFP_KERNEL_ACCOUNT)?;
-            }
-        }
+        let children = match level {
+            Level::Ptb => None,
+            _ => Some(KBox::init(
+                pin_init::init_zeroed::<Children>(),
+                GFP_KERNEL_ACCOUNT,
+            )?),
+        };
         let table = KBox::new(
             Self {
                 level,
@@ -154,6 +157,12 @@ impl Table {
             table.fill_invalid(gpu, part, written)?;
         }
         Ok(table)
+    }
+
+    /// Whether entry `index` leads to a table.
+    fn has_child(&self, index: usize) -> bool {
+        let children = self.children.as_ref();
+        children.is_some_and(|children| children.get(index).is_some_and(Option::is_some))
     }
 
     /// The VRAM offset of entry `index`.
@@ -181,8 +190,7 @@ impl Table {
     /// mapped. `later` says that the leaves are written only after the tables are linked.
     fn put(
         &mut self,
-        gpu: &Memory,
-        client: &Arc<Client>,
+        maker: &mut Maker<'_>,
         leaf: &Leaf,
         later: bool,
         put: &mut dyn FnMut(Place) -> Result,
@@ -196,9 +204,10 @@ impl Table {
                 leaf: *leaf,
             });
         }
-        let slot = self.children.get_mut(index).ok_or(EIO)?;
+        let children = self.children.as_mut().ok_or(EIO)?;
+        let slot = children.get_mut(index).ok_or(EIO)?;
         if let Some(child) = slot {
-            return child.put(gpu, client, leaf, later, put, written);
+            return child.put(maker, leaf, later, put, written);
         }
         if self.used.get(index) {
             return Err(EEXIST);
@@ -210,14 +219,15 @@ impl Table {
             true => leaf.count,
             false => 1,
         };
-        let mut child = Self::new(gpu, client, level, first..first + count, written)?;
-        child.put(gpu, client, leaf, later, put, written)?;
-        let pointer = Pde::table(self.level, child.address(gpu)).ok_or(EIO)?;
+        let mut child = maker.table(level, first..first + count, written)?;
+        child.put(maker, leaf, later, put, written)?;
+        let pointer = Pde::table(self.level, child.address(maker.gpu)).ok_or(EIO)?;
         *slot = Some(child);
         self.used.set(index..index + 1, true);
         // The GPU may walk here at any time: it must not find what was in the memory before.
         barrier::wmb();
-        gpu.hw.vram_map.write64(self.entry(index), pointer.raw())?;
+        let vram_map = &maker.gpu.hw.vram_map;
+        vram_map.write64(self.entry(index), pointer.raw())?;
         *written += 1;
         Ok(())
     }
@@ -237,7 +247,8 @@ impl Table {
         };
         let indices = part.first..part.first + part.count;
         for index in indices.clone() {
-            let Some(slot) = self.children.get_mut(index) else {
+            let children = self.children.as_mut();
+            let Some(slot) = children.and_then(|children| children.get_mut(index)) else {
                 break;
             };
             let Some(mut child) = slot.take() else {
@@ -256,9 +267,7 @@ impl Table {
         // What is in use and has no child now is a leaf, or has lost its child.
         let mut run = indices.start..indices.start;
         for index in indices.start..=indices.end {
-            let goes = index < indices.end
-                && self.used.get(index)
-                && self.children.get(index).is_none_or(Option::is_none);
+            let goes = index < indices.end && self.used.get(index) && !self.has_child(index);
             if goes {
                 run.end = index + 1;
                 continue;
@@ -314,10 +323,65 @@ impl IdleTables {
     }
 }
 
+/// How many tables of a level are kept for the next that is needed.
+const SPARES: usize = 4;
+
+/// Tables all of whose entries are invalid, and that nothing leads to, by level: a buffer that is mapped where nothing else is
+/// needs some, and when it is unmapped they are left over.
+#[derive(Default)]
+struct Spares([(usize, Option<KBox<Table>>); 4]);
+
+impl Spares {
+    fn take(&mut self, level: Level) -> Option<KBox<Table>> {
+        let (count, first) = self.0.get_mut(level as usize)?;
+        let mut table = first.take()?;
+        *first = table.next.take();
+        *count -= 1;
+        Some(table)
+    }
+
+    /// Keeps a table; gives back what there is no room for.
+    fn keep(&mut self, mut table: KBox<Table>) -> Option<KBox<Table>> {
+        match self.0.get_mut(table.level as usize) {
+            Some((count, first)) if *count < SPARES => {
+                *count += 1;
+                table.next = first.take();
+                *first = Some(table);
+                None
+            }
+            _ => Some(table),
+        }
+    }
+}
+
+/// What tables are made with.
+struct Maker<'a> {
+    gpu: &'a Memory,
+    /// Who pays for them.
+    client: &'a Arc<Client>,
+    spares: &'a mut Spares,
+}
+
+impl Maker<'_> {
+    /// See [`Table::new`].
+    fn table(
+        &mut self,
+        level: Level,
+        skip: Range<usize>,
+        written: &mut u64,
+    ) -> Result<KBox<Table>> {
+        match self.spares.take(level) {
+            Some(table) => Ok(table),
+            None => Table::new(self.gpu, self.client, level, skip, written),
+        }
+    }
+}
+
 /// The page tables of a VM. The VM's lock guards them; whoever drops them has seen to it that no VMID uses
 /// them any more.
 pub(super) struct Tree {
     root: KBox<Table>,
+    spares: Spares,
     /// Who pays for them.
     client: Arc<Client>,
     gpu: Arc<Memory>,
@@ -328,6 +392,7 @@ impl Tree {
     pub(super) fn new(gpu: &Arc<Memory>, client: &Arc<Client>) -> Result<Self> {
         Ok(Self {
             root: Table::new(gpu, client, Level::Pdb2, 0..0, &mut 0)?,
+            spares: Spares::default(),
             client: client.clone(),
             gpu: gpu.clone(),
         })
@@ -336,6 +401,26 @@ impl Tree {
     /// What a VMID's context is pointed at.
     pub(super) fn base(&self) -> ContextBase {
         ContextBase::new(self.root.address(&self.gpu))
+    }
+
+    /// Has `put` write the entries for `range`, see [`Table::put`].
+    fn put(
+        &mut self,
+        range: VaRange,
+        address: u64,
+        later: bool,
+        put: &mut dyn FnMut(Place) -> Result,
+        written: &mut u64,
+    ) -> Result {
+        let mut maker = Maker {
+            gpu: &self.gpu,
+            client: &self.client,
+            spares: &mut self.spares,
+        };
+        for leaf in range.leaves(address).ok_or(EINVAL)? {
+            self.root.put(&mut maker, &leaf, later, put, written)?;
+        }
+        Ok(())
     }
 
     /// Maps `range`, of which nothing is mapped, to the contiguous memory at `address`: where entries find
@@ -350,15 +435,13 @@ impl Tree {
         flags: Flags,
         written: &mut u64,
     ) -> Result {
-        let Self { root, client, gpu } = self;
+        let gpu = self.gpu.clone();
         let mut entries = 0;
-        for leaf in range.leaves(address).ok_or(EINVAL)? {
-            let mut put = |place: Place| {
-                entries += place.leaf.count as u64;
-                place.write(gpu, flags)
-            };
-            root.put(gpu, client, &leaf, false, &mut put, written)?;
-        }
+        let mut put = |place: Place| {
+            entries += place.leaf.count as u64;
+            place.write(&gpu, flags)
+        };
+        self.put(range, address, false, &mut put, written)?;
         *written += entries;
         Ok(())
     }
@@ -372,12 +455,8 @@ impl Tree {
         reserved: &mut Reserved,
         written: &mut u64,
     ) -> Result {
-        let Self { root, client, gpu } = self;
-        for leaf in range.leaves(address).ok_or(EINVAL)? {
-            let mut put = |place| Ok(reserved.0.push((place, flags), GFP_KERNEL_ACCOUNT)?);
-            root.put(gpu, client, &leaf, true, &mut put, written)?;
-        }
-        Ok(())
+        let mut put = |place| Ok(reserved.0.push((place, flags), GFP_KERNEL_ACCOUNT)?);
+        self.put(range, address, true, &mut put, written)
     }
 
     /// Takes out what `range` maps. Adds the entries that it writes to `written`.
@@ -385,5 +464,19 @@ impl Tree {
         let mut idle = None;
         self.root.clear(&self.gpu, range, &mut idle, written);
         IdleTables { first: idle }
+    }
+
+    /// Takes tables that have become empty back: the TLBs have been flushed since, and nobody has a place in them. Some are kept, the
+    /// others are free when what is returned is dropped, which need not be under the VM's lock.
+    pub(super) fn recycle(&mut self, mut idle: IdleTables) -> IdleTables {
+        let mut rest = IdleTables::default();
+        while let Some(mut table) = idle.first.take() {
+            idle.first = table.next.take();
+            if let Some(mut table) = self.spares.keep(table) {
+                table.next = rest.first.take();
+                rest.first = Some(table);
+            }
+        }
+        rest
     }
 }
