@@ -53,10 +53,11 @@ struct Node {
 }
 
 /// Waits, when dropped, for what still runs of ended processes.
-struct Synchronize;
+struct Synchronize(Arc<Table>);
 
 impl Drop for Synchronize {
     fn drop(&mut self) {
+        self.0.settle();
         mm_exit::synchronize();
     }
 }
@@ -96,7 +97,7 @@ impl Registration {
         Ok(Self {
             _filled: INSTANCE.fill(kfd.clone())?,
             _device: device,
-            _synchronize: Synchronize,
+            _synchronize: Synchronize(kfd.processes.clone()),
             _kfd: kfd,
             _amdgpu: amdgpu,
         })

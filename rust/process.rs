@@ -16,6 +16,7 @@ use hw::doorbell::Slot;
 use hw::topology::gpu_id::GpuId;
 use kernel::prelude::*;
 use kernel::sync::{Arc, Mutex};
+use kernel::workqueue::{impl_has_work, new_work, Work};
 
 use crate::gpu::Gpu;
 use crate::kern::mm_exit::{AddressSpace, Subscription};
@@ -45,11 +46,20 @@ pub(crate) struct Process {
     contexts: Mutex<Contexts>,
     #[pin]
     life: Mutex<Option<Subscription<Table>>>,
+    /// Ends it.
+    #[pin]
+    ending: Work<Self>,
+    table: Arc<Table>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Process { self.ending }
 }
 
 impl Process {
-    /// The calling process, of address space `space`, with nothing of any GPU. ENOMEM.
+    /// The calling process, of address space `space`, with nothing of any GPU, for `table`. ENOMEM.
     fn new(
+        table: &Arc<Table>,
         space: AddressSpace,
         pasid: Pasid,
         subscription: Subscription<Table>,
@@ -65,6 +75,8 @@ impl Process {
                 queues <- kernel::new_mutex!(Queues::new(), "Process::queues"),
                 contexts <- kernel::new_mutex!(Contexts::default(), "Process::contexts"),
                 life <- kernel::new_mutex!(Some(subscription), "Process::life"),
+                ending <- new_work!("Process::ending"),
+                table: table.clone(),
             }),
             GFP_KERNEL,
         )

@@ -315,7 +315,7 @@ impl Vm {
         }
         state.insert(nodes);
         drop(state);
-        trace::map(current_pid(), range.start(), range.size(), written);
+        trace::map(self.group.pid(), range.start(), range.size(), written);
         if is_import && !shown {
             // It has just moved.
             self.await_moved();
@@ -358,7 +358,7 @@ impl Vm {
         let (range, mut written) = (mapping.range(), 0);
         let idle = state.tree.clear(range, &mut written);
         let flushed = self.flush(Flush::Heavyweight);
-        trace::unmap(current_pid(), range.start(), range.size(), written);
+        trace::unmap(self.group.pid(), range.start(), range.size(), written);
         if let Err(error) = flushed {
             drop(state);
             self.lose(idle, ());
@@ -487,9 +487,4 @@ fn write(tree: &mut Tree, mapping: &Mapping, written: &mut u64) -> Result {
         at += size;
     }
     Ok(())
-}
-
-/// The process that asks, for traces.
-fn current_pid() -> u32 {
-    kernel::current!().group_leader().pid() as u32
 }

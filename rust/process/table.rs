@@ -2,7 +2,8 @@
 //! The processes that exist, by address space.
 
 use kernel::prelude::*;
-use kernel::sync::{Arc, Mutex};
+use kernel::sync::{Arc, CondVar, Mutex};
+use kernel::workqueue::WorkItem;
 
 use super::by_pasid::ByPasid;
 use super::pasid::Pasids;
@@ -10,6 +11,7 @@ use super::Process;
 use crate::gpu::Gpu;
 use crate::kern::mm_exit::{AddressSpace, Listener, Subscription};
 use crate::kern::task::Name;
+use crate::kern::workqueue;
 use crate::queue::interrupts::ProcessSink;
 use crate::smi::Who;
 
@@ -18,6 +20,9 @@ use crate::smi::Who;
 pub(crate) struct Table {
     #[pin]
     entries: Mutex<KVec<Entry>>,
+    /// A process has ended.
+    #[pin]
+    ended: CondVar,
     pasids: Arc<Pasids>,
     by_pasid: Arc<ByPasid>,
 }
@@ -42,6 +47,7 @@ impl Table {
         Arc::pin_init(
             pin_init!(Self {
                 entries <- kernel::new_mutex!(KVec::new(), "Table::entries"),
+                ended <- kernel::new_condvar!("Table::ended"),
                 pasids,
                 by_pasid,
             }),
@@ -54,17 +60,28 @@ impl Table {
         self.by_pasid.clone()
     }
 
-    /// Opens the calling process's entry, and makes one for its first file. ESRCH for a kernel thread, ENOSPC
-    /// without a free PASID, EINTR if a signal is pending, ENOMEM.
+    /// Opens the calling process's entry, and makes one for its first file, once what it had before its last close is gone. ESRCH
+    /// for a kernel thread, ENOSPC without a free PASID, EINTR if a signal is pending, ENOMEM.
     pub(crate) fn open(self: &Arc<Self>) -> Result<Opened> {
         let space = AddressSpace::current()?;
         let id = space.id();
-        if let Some(opened) = self.open_again(&mut self.entries.lock(), id) {
-            return Ok(opened);
+        {
+            let mut entries = self.entries.lock();
+            while entries
+                .iter()
+                .any(|entry| entry.ending && entry.process.is(id))
+            {
+                if self.ended.wait_interruptible(&mut entries) {
+                    return Err(EINTR);
+                }
+            }
+            if let Some(opened) = self.open_again(&mut entries, id) {
+                return Ok(opened);
+            }
         }
         // Without the lock: it takes the mmap lock, which the process may keep busy.
         let subscription = Subscription::current(self.clone())?;
-        let process = Process::new(space, self.pasids.lease()?, subscription)?;
+        let process = Process::new(self, space, self.pasids.lease()?, subscription)?;
         let mut entries = self.entries.lock();
         // Another thread may have been first.
         if let Some(opened) = self.open_again(&mut entries, id) {
@@ -118,30 +135,60 @@ impl Table {
         }
     }
 
-    /// Ends the process that `which` says, if it is there. It stays in the table meanwhile, so that
-    /// [`Table::leave`] waits for it.
-    fn end(&self, which: impl Fn(&mut Entry) -> bool) {
-        let process = {
-            let mut entries = self.entries.lock();
-            let index = entries
-                .iter_mut()
-                .position(|entry| !entry.ending && which(entry));
-            let Some(entry) = index.and_then(|index| entries.get_mut(index)) else {
-                return;
-            };
-            entry.ending = true;
-            entry.process.clone()
-        };
+    /// Marks the process that `which` says as ending, if it is there and is not yet: whoever gets it ends it. It stays in the
+    /// table meanwhile, so that [`Table::leave`] waits for it.
+    fn begin_end(&self, which: impl Fn(&mut Entry) -> bool) -> Option<Arc<Process>> {
+        let mut entries = self.entries.lock();
+        let entry = entries
+            .iter_mut()
+            .find_map(|entry| (!entry.ending && which(entry)).then_some(entry))?;
+        entry.ending = true;
+        Some(entry.process.clone())
+    }
+
+    /// Ends a process that is marked.
+    fn end(&self, process: &Arc<Process>) {
         process.end();
         self.by_pasid.remove(process.pasid.get());
         let mut entries = self.entries.lock();
-        entries.retain(|entry| !Arc::ptr_eq(&entry.process, &process));
+        entries.retain(|entry| !Arc::ptr_eq(&entry.process, process));
+        drop(entries);
+        self.ended.notify_all();
+    }
+
+    /// Waits for the end of those that are ending and of which `which` says so. Bounded by what the hardware may take; sleeps.
+    fn wait(&self, which: impl Fn(&Process) -> bool) {
+        let mut entries = self.entries.lock();
+        while entries
+            .iter()
+            .any(|entry| entry.ending && which(&entry.process))
+        {
+            self.ended.wait(&mut entries);
+        }
+    }
+
+    /// Waits until none is left of the processes whose files are closed. Sleeps.
+    pub(crate) fn settle(&self) {
+        self.wait(|_| true);
     }
 }
 
 impl Listener for Table {
     fn ended(&self, id: usize) {
-        self.end(|entry| entry.process.is(id));
+        match self.begin_end(|entry| entry.process.is(id)) {
+            Some(process) => self.end(&process),
+            // Its last file was closed just before.
+            None => self.wait(|process| process.is(id)),
+        }
+    }
+}
+
+/// The end of a process whose last file was closed.
+impl WorkItem for Process {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.table.end(&this);
     }
 }
 
@@ -155,12 +202,16 @@ impl core::ops::Deref for Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        self.table.end(|entry| {
+        let ended = self.table.begin_end(|entry| {
             let mine = Arc::ptr_eq(&entry.process, &self.process);
             if mine {
                 entry.files -= 1;
             }
             mine && entry.files == 0
         });
+        if let Some(process) = ended {
+            // Who closes the file need not wait for queues to leave the hardware. It is queued once.
+            let _ = workqueue::background().enqueue(process);
+        }
     }
 }
