@@ -29,7 +29,11 @@ pub(super) struct Caller<'a> {
 impl Caller<'_> {
     /// The calling process's part of the GPU that it calls `gpu_id`. EINVAL for an unknown one, ENOMEM.
     pub(super) fn context(&self, gpu_id: u32) -> Result<Arc<Context>> {
-        let context = self.kfd.context(self.process, args::gpu_id(gpu_id)?);
+        let id = args::gpu_id(gpu_id)?;
+        if let Some(context) = self.process.context(id) {
+            return Ok(context);
+        }
+        let context = self.kfd.context(self.process, id);
         // mmap says ENODEV where ioctls say EINVAL.
         context.map_err(|error| if error == ENODEV { EINVAL } else { error })
     }

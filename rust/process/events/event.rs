@@ -158,6 +158,14 @@ impl Event {
         room
     }
 
+    /// Whether somebody who has seen age `last_age` (0 if it does not know) need not wait for it, who has it then.
+    pub(super) fn take(&mut self, last_age: u64) -> bool {
+        let missed = self.kind == Kind::Signal && last_age != 0 && last_age != self.age;
+        let taken = self.signaled || missed;
+        self.signaled = self.signaled && !self.auto_reset;
+        taken
+    }
+
     /// Begins a wait: whether `waiter` need not wait for it, which has seen age `last_age` (0 if it does not know).
     /// Otherwise it is listed as its event `index`, or has been for the same event; as which is returned. Only the waiter that
     /// was listed last may be listed again. ENOMEM without room.
@@ -167,9 +175,7 @@ impl Event {
         index: usize,
         last_age: u64,
     ) -> Result<Option<usize>> {
-        let missed = self.kind == Kind::Signal && last_age != 0 && last_age != self.age;
-        if self.signaled || missed {
-            self.signaled = self.signaled && !self.auto_reset;
+        if self.take(last_age) {
             waiter.activate(1);
             return Ok(None);
         }

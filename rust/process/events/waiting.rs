@@ -13,6 +13,9 @@ use crate::kern::task;
 /// Milliseconds after which a waiter looks for what it has not been told: an interrupt may be lost on its way.
 const LOOK_AGAIN: u32 = 100;
 
+/// Events that are looked at without giving the lock to others in between.
+const AT_ONCE: usize = 16;
+
 /// An event that a caller waits for.
 pub(crate) struct Item {
     id: u32,
@@ -55,6 +58,10 @@ impl Events {
         timeout: &mut Option<u32>,
         poll: impl Fn(),
     ) -> Result<bool> {
+        // Of all of several, some might have to be given back.
+        if (!all || items.len() == 1) && self.take(items)? {
+            return Ok(true);
+        }
         let missing = if all { items.len() } else { items.len().min(1) };
         let waiter = Waiter::new(missing)?;
         let result = self
@@ -62,6 +69,28 @@ impl Events {
             .and_then(|()| self.wait_for(items, &waiter, timeout, poll));
         self.finish(items, &waiter, result);
         result
+    }
+
+    /// Ends a wait for one of the events that need not begin, as one of them has come; whether one has. Not looked for among
+    /// more than [`AT_ONCE`]. EINVAL for an unknown event.
+    fn take(&self, items: &mut [Item]) -> Result<bool> {
+        if items.len() > AT_ONCE {
+            return Ok(false);
+        }
+        let mut state = self.state.lock();
+        if items.iter().any(|item| state.get_mut(item.id).is_none()) {
+            return Err(EINVAL);
+        }
+        let mut any = false;
+        for item in items {
+            state.look(item);
+            let event = state.get_mut(item.id).ok_or(EINVAL)?;
+            if event.take(item.last_age) {
+                item.told = event.told(item.last_age);
+                any = true;
+            }
+        }
+        Ok(any)
     }
 
     /// Lists the waiter with its events. What was done stays on an error.
