@@ -18,6 +18,7 @@ pub(crate) mod interrupts;
 mod pointers;
 mod pump;
 mod quota;
+mod ring_memory;
 mod rlc;
 mod scheduled;
 pub(crate) mod slots;

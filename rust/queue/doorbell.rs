@@ -7,6 +7,7 @@
 
 use super::cp_doorbell::CpSlots;
 use super::quota::{Own, Quota};
+use super::ring_memory::Spare;
 use super::rlc::SCHEDULED_SLICE;
 use super::scheduled::Scheduled;
 use crate::kern::vma::{self, Mappable, Page, SharedPage, Zapper};
@@ -81,6 +82,7 @@ impl Slices {
                 pass <- new_delayed_work!("Slice::pass"),
                 refill <- new_delayed_work!("Slice::refill"),
                 counts: Own::new(),
+                spare <- Spare::new(),
                 _hold: gpu.hw.ledger.hold(Kind::DoorbellSlices, 1),
                 leased: SetOnce::new(),
                 pid,
@@ -162,6 +164,9 @@ pub(crate) struct Slice {
     refill: DelayedWork<Self, REFILL>,
     /// How many queues the process has.
     pub(super) counts: Own,
+    /// What the next scheduled queue can have.
+    #[pin]
+    pub(super) spare: Spare,
     _hold: Hold,
     // The slice is another's only when nothing of it is left.
     leased: SetOnce<Leased>,
@@ -263,6 +268,7 @@ impl Slice {
             let _queues = self.queues.lock();
             self.closed.store(true, Relaxed);
         }
+        self.spare.close();
         self.zap(CP_PAGE, PAGES);
         // The first asks for the second.
         workqueue::cancel::<_, REFILL>(self);

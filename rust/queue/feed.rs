@@ -2,12 +2,12 @@
 //! The hardware ring of a scheduled queue: kernel memory in the process's VM, into which jobs copy the process's
 //! packets.
 
+use super::doorbell::Slice;
 use super::interrupts::END_OF_JOB;
 use super::pointers::Pointers;
+use super::ring_memory::{Lease, STATUS_FENCE, STATUS_RPTR};
 use crate::kern::fence::{Fence, HwFence};
-use crate::kern::pages::SystemPages;
-use crate::mem::account::{Region, SystemShare};
-use crate::mem::vm::{KernelMapping, Vm};
+use crate::mem::vm::Vm;
 use crate::mem::Memory;
 use crate::ring::flight::{self, Flight};
 use hw::sdma::length::{self, Length};
@@ -22,10 +22,6 @@ use kernel::sync::{Arc, SpinLock};
 const MIN_BYTES: u64 = 4096;
 /// Largest ring of a process: its copy is twice that, in one run of addresses.
 const MAX_USER_BYTES: u64 = 64 << 20;
-/// Bytes of the page that the hardware writes to: the fence's number, and further on the read pointer.
-const STATUS_BYTES: usize = 4096;
-const STATUS_FENCE: u64 = 0;
-const STATUS_RPTR: u64 = 64;
 /// Dwords that end a job: FENCE and TRAP.
 const END_DWORDS: u32 = 6;
 /// Dwords that a job takes beside its packets, at most: NOPs up to the packets' phase, and the end.
@@ -37,15 +33,9 @@ const CHUNK: usize = 64;
 #[pin_data]
 pub(super) struct Feed {
     pub(super) pointers: Pointers,
-    size: RingSize,
     #[pin]
     state: SpinLock<State>,
-    // The GPU loses the memory before it is freed.
-    ring_map: KernelMapping,
-    status_map: KernelMapping,
-    ring: Arc<SystemPages>,
-    status: Arc<SystemPages>,
-    _share: SystemShare,
+    memory: Lease,
 }
 
 struct State {
@@ -85,6 +75,7 @@ impl Feed {
     pub(super) fn new(
         gpu: &Memory,
         vm: &Arc<Vm>,
+        slice: &Arc<Slice>,
         pointers: Pointers,
     ) -> Result<impl PinInit<Self>> {
         let user = pointers.size().bytes();
@@ -94,21 +85,9 @@ impl Feed {
         // Twice the process's ring: with all that it can hold, there is room for the ends of all jobs.
         let size = RingSize::new((2 * user).max(MIN_BYTES)).map_err(|_| EINVAL)?;
         const { assert!(flight::MAX as u64 * OVERHEAD_DWORDS as u64 * 4 + 1024 + 32 <= MIN_BYTES) };
-        let bytes = size.bytes() + STATUS_BYTES as u64;
-        let share = SystemShare::take(vm.client(), Region::Gtt, bytes)?;
-        let ring = Arc::new(
-            SystemPages::alloc(&gpu.hw.dev, size.bytes() as usize)?,
-            GFP_KERNEL_ACCOUNT,
-        )?;
-        let status = Arc::new(
-            SystemPages::alloc(&gpu.hw.dev, STATUS_BYTES)?,
-            GFP_KERNEL_ACCOUNT,
-        )?;
-        let ring_map = vm.kernel_map(ring.clone(), true)?;
-        let status_map = vm.kernel_map(status.clone(), false)?;
+        let memory = Lease::new(gpu, vm, slice, size)?;
         Ok(pin_init!(Self {
             pointers,
-            size,
             state <- new_spinlock!(
                 State {
                     done: 0,
@@ -121,32 +100,28 @@ impl Feed {
                 },
                 "Feed::state"
             ),
-            ring_map,
-            status_map,
-            ring,
-            status,
-            _share: share,
+            memory,
         }))
     }
 
     /// GPU address of the hardware ring.
     pub(super) fn ring_address(&self) -> u64 {
-        self.ring_map.va()
+        self.memory.ring_map.va()
     }
 
     /// The hardware ring's size.
     pub(super) fn size(&self) -> RingSize {
-        self.size
+        self.memory.size
     }
 
     /// GPU address to which the hardware writes its read pointer.
     pub(super) fn read_address(&self) -> u64 {
-        self.status_map.va() + STATUS_RPTR
+        self.memory.status_map.va() + STATUS_RPTR
     }
 
     /// The credits that the hardware ring has for jobs.
     pub(super) fn credits(&self) -> u32 {
-        self.size.capacity() as u32 / 4
+        self.memory.size.capacity() as u32 / 4
     }
 
     /// Takes the packets that the process has put into its ring since the last time, `doorbell` being the doorbell's value.
@@ -240,7 +215,7 @@ impl Feed {
             (state.written, state.flight.next())
         };
         // Packets keep their place within a fetch: INDIRECT must end where one does.
-        let pad = self.size.pad_to_phase(written, phase(batch.from)) as usize;
+        let pad = self.memory.size.pad_to_phase(written, phase(batch.from)) as usize;
         let mut chunk = [0; CHUNK];
         let mut at = written;
         if let Some(nops) = chunk.get_mut(..pad) {
@@ -256,7 +231,7 @@ impl Feed {
         }
         at = self.write(
             at,
-            &packet::fence(self.status_map.va() + STATUS_FENCE, sequence),
+            &packet::fence(self.memory.status_map.va() + STATUS_FENCE, sequence),
         )?;
         at = self.write(at, &packet::trap(END_OF_JOB))?;
 
@@ -272,16 +247,18 @@ impl Feed {
 
     fn write(&self, at: u64, dwords: &[u32]) -> Result<u64> {
         let bytes = dwords.len() as u64 * 4;
-        let spans = self.size.spans(at, bytes).ok_or(EINVAL)?;
+        let spans = self.memory.size.spans(at, bytes).ok_or(EINVAL)?;
         let (first, second) = dwords.split_at(spans.first.dwords);
-        self.ring.write32s(spans.first.start as u64 * 4, first)?;
-        self.ring.write32s(0, second)?;
+        self.memory
+            .ring
+            .write32s(spans.first.start as u64 * 4, first)?;
+        self.memory.ring.write32s(0, second)?;
         Ok(at + bytes)
     }
 
     /// Ends the jobs that the hardware is through with; whether there were any. Any process context, no locks held.
     pub(super) fn check(&self) -> bool {
-        let Ok(value) = self.status.read64(STATUS_FENCE) else {
+        let Ok(value) = self.memory.status.read64(STATUS_FENCE) else {
             return false;
         };
         let mut any = false;

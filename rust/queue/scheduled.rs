@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Scheduled queues: each with a `drm_gpu_scheduler` and an entity of its own.
+//! Scheduled queues: each with a `drm_gpu_scheduler` and an entity of its own, from its first job on.
 
 use super::feed::{Batch, Feed};
 use super::rlc::Rlc;
@@ -11,16 +11,22 @@ use hw::doorbell::Slot;
 use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::aref::ARef;
-use kernel::sync::Arc;
+use kernel::sync::{Arc, SetOnce};
 
 /// A queue, its scheduler, and its doorbell in the process's slice.
 pub(super) struct Scheduled {
-    // Jobs that wait go before the scheduler, the scheduler before the queue that it feeds.
+    // The scheduler goes before the queue that it feeds.
+    line: SetOnce<Line>,
+    pub(super) slot: Slot,
+    pub(super) rlc: Arc<Rlc>,
+}
+
+/// Where a queue's jobs wait.
+struct Line {
+    // Jobs that wait go before the scheduler.
     entity: Pin<KBox<Entity<QueueBackend>>>,
     _scheduler: Arc<Scheduler<QueueBackend>>,
     fences: FenceContext,
-    pub(super) slot: Slot,
-    pub(super) rlc: Arc<Rlc>,
 }
 
 /// Jobs of a user queue's packets.
@@ -60,24 +66,40 @@ impl Backend for QueueBackend {
     }
 }
 
-impl Scheduled {
-    /// A scheduler for `rlc`, which has a feed. ENOMEM.
-    pub(super) fn new(rlc: Arc<Rlc>, slot: Slot) -> Result<Arc<Self>> {
+impl Line {
+    /// For the jobs of `rlc`, which has a feed. ENOMEM.
+    fn new(rlc: &Rlc) -> Result<Self> {
         let feed = rlc.feed().ok_or(EINVAL)?;
         let owner = rlc.owner;
         let name = CString::try_from_fmt(fmt!("sdma{}.{}.{}", rlc.engine, owner.pid, owner.queue))?;
-        let fences = FenceContext::new(&name);
         // A queue may wait in POLL_REGMEM as long as it likes: there is no timeout.
         let runner = Runner::Shared(rlc.gpu.slots.workers().clone());
         let scheduler = Scheduler::new(&name, feed.credits(), runner, &rlc.gpu.hw.dev)?;
-        let scheduled = Self {
+        Ok(Self {
             entity: Entity::new(&scheduler)?,
             _scheduler: scheduler,
-            fences,
+            fences: FenceContext::new(&name),
+        })
+    }
+}
+
+impl Scheduled {
+    /// For `rlc`, which has a feed. ENOMEM.
+    pub(super) fn new(rlc: Arc<Rlc>, slot: Slot) -> Result<Arc<Self>> {
+        let scheduled = Self {
+            line: SetOnce::new(),
             slot,
             rlc,
         };
         Ok(Arc::new(scheduled, GFP_KERNEL_ACCOUNT)?)
+    }
+
+    /// Its jobs' line, made by the first call. ENOMEM. Called with the slice's queues locked.
+    fn line(&self) -> Result<&Line> {
+        if self.line.as_ref().is_none() {
+            self.line.populate(Line::new(&self.rlc)?);
+        }
+        self.line.as_ref().ok_or(ENOMEM)
     }
 
     /// Ends the jobs that are done; whether there were any.
@@ -125,12 +147,13 @@ impl Scheduled {
     }
 
     fn job(&self, batch: Batch) -> Result<Job<'_, QueueBackend>> {
+        let line = self.line()?;
         let submission = Submission {
             batch,
-            fence: Some(HwFence::new(&self.fences)?),
+            fence: Some(HwFence::new(&line.fences)?),
             rlc: self.rlc.clone(),
             _hold: self.rlc.gpu.hw.ledger.hold(Kind::Jobs, 1),
         };
-        Job::new(&self.entity, batch.credits(), submission)
+        Job::new(&line.entity, batch.credits(), submission)
     }
 }

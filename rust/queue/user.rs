@@ -63,7 +63,7 @@ impl SdmaQueue {
         let pointers = Pointers::new(vm, &create)?;
         let source = if slice.page.is_some() {
             Source::Feed(KBox::pin_init(
-                Feed::new(&gpu.memory, vm, pointers)?,
+                Feed::new(&gpu.memory, vm, slice, pointers)?,
                 GFP_KERNEL_ACCOUNT,
             )?)
         } else {

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The memory of a scheduled queue's hardware ring, in the process's VM. A process keeps that of its last queue for the next: to
+//! get it and to map it is most of what it takes to make a queue.
+
+use super::doorbell::Slice;
+use crate::kern::pages::SystemPages;
+use crate::mem::account::{Region, SystemShare};
+use crate::mem::vm::{KernelMapping, Vm};
+use crate::mem::Memory;
+use core::ops::Deref;
+use hw::sdma::ring::RingSize;
+use kernel::new_mutex;
+use kernel::prelude::*;
+use kernel::sync::{Arc, Mutex};
+
+/// Bytes of the page that the hardware writes to: the fence's number, and further on the read pointer.
+const STATUS_BYTES: usize = 4096;
+pub(super) const STATUS_FENCE: u64 = 0;
+pub(super) const STATUS_RPTR: u64 = 64;
+/// The largest ring that is kept, bytes.
+const MOST_KEPT: u64 = 1 << 20;
+
+/// A ring and what the hardware tells of it.
+pub(super) struct RingMemory {
+    pub(super) size: RingSize,
+    // The GPU loses the memory before it is freed.
+    pub(super) ring_map: KernelMapping,
+    pub(super) status_map: KernelMapping,
+    pub(super) ring: Arc<SystemPages>,
+    pub(super) status: Arc<SystemPages>,
+    _share: SystemShare,
+}
+
+impl RingMemory {
+    /// A ring of `size`, which counts as the process's memory. ENOMEM, ENOSPC.
+    fn new(gpu: &Memory, vm: &Arc<Vm>, size: RingSize) -> Result<Self> {
+        let bytes = size.bytes() + STATUS_BYTES as u64;
+        let share = SystemShare::take(vm.client(), Region::Gtt, bytes)?;
+        let pages = |bytes| {
+            let pages = SystemPages::alloc(&gpu.hw.dev, bytes)?;
+            Ok::<_, Error>(Arc::new(pages, GFP_KERNEL_ACCOUNT)?)
+        };
+        let (ring, status) = (pages(size.bytes() as usize)?, pages(STATUS_BYTES)?);
+        Ok(Self {
+            size,
+            ring_map: vm.kernel_map(ring.clone(), true)?,
+            status_map: vm.kernel_map(status.clone(), false)?,
+            ring,
+            status,
+            _share: share,
+        })
+    }
+}
+
+/// Where a process keeps the memory of a ring that no queue has.
+#[pin_data]
+pub(super) struct Spare {
+    /// `Err` when the process keeps none any more.
+    #[pin]
+    memory: Mutex<Result<Option<Arc<RingMemory>>, Closed>>,
+}
+
+/// The process is at its end.
+struct Closed;
+
+impl Spare {
+    /// Nothing.
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            memory <- new_mutex!(Ok(None), "Spare::memory"),
+        })
+    }
+
+    /// Gives back what is kept, and keeps nothing from now on. Sleeps.
+    pub(super) fn close(&self) {
+        let kept = core::mem::replace(&mut *self.memory.lock(), Err(Closed));
+        drop(kept);
+    }
+
+    /// What is kept, if it is of that size.
+    fn take(&self, size: RingSize) -> Option<Arc<RingMemory>> {
+        match &mut *self.memory.lock() {
+            Ok(place) => place.take_if(|memory| memory.size == size),
+            Err(Closed) => None,
+        }
+    }
+
+    /// Keeps `memory`, which no queue has any more, unless that is too much.
+    fn keep(&self, memory: &Arc<RingMemory>) {
+        if let Ok(place @ None) = &mut *self.memory.lock() {
+            if memory.size.bytes() <= MOST_KEPT {
+                *place = Some(memory.clone());
+            }
+        }
+    }
+}
+
+/// The memory of a queue, as long as that exists. Dropped once the hardware has let go of the queue.
+pub(super) struct Lease {
+    memory: Arc<RingMemory>,
+    slice: Arc<Slice>,
+}
+
+impl Lease {
+    /// For a queue with doorbells in `slice`, that runs in `vm`: see [`RingMemory::new`].
+    pub(super) fn new(
+        gpu: &Memory,
+        vm: &Arc<Vm>,
+        slice: &Arc<Slice>,
+        size: RingSize,
+    ) -> Result<Self> {
+        let memory = match slice.spare.take(size) {
+            Some(memory) => {
+                // The numbers begin anew.
+                memory.status.write64(STATUS_FENCE, 0)?;
+                memory.status.write64(STATUS_RPTR, 0)?;
+                memory
+            }
+            None => Arc::new(RingMemory::new(gpu, vm, size)?, GFP_KERNEL_ACCOUNT)?,
+        };
+        Ok(Self {
+            memory,
+            slice: slice.clone(),
+        })
+    }
+}
+
+impl Deref for Lease {
+    type Target = RingMemory;
+
+    fn deref(&self) -> &RingMemory {
+        &self.memory
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.slice.spare.keep(&self.memory);
+    }
+}
