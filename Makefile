@@ -43,6 +43,9 @@ bench: ## measure in the guest
 bench-amdgpu: ## the same calls on rkfd and on Debian's amdgpu, side by side
 	@scripts/bench-amdgpu
 
+state: ## what rkfd and Debian's amdgpu set in the same device, compared
+	@scripts/state
+
 check: ## formatting, lints, layering, headers
 	@scripts/check
 
@@ -55,4 +58,4 @@ debug-kernel: ## the kernel of test-debug (about 15 minutes, once)
 clean: ## remove what this checkout built; ALL=1 removes the cache, sysroots and kernels too
 	@scripts/clean
 
-.PHONY: help modules model demo guest kfdtest vm test test-debug fuzz bench bench-amdgpu check sysroot debug-kernel clean
+.PHONY: help modules model demo guest kfdtest vm test test-debug fuzz bench bench-amdgpu state check sysroot debug-kernel clean
