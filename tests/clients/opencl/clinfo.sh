@@ -1,0 +1,37 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# What clinfo says of the GPU, as TAP.
+out=/tmp/clinfo.$$
+clinfo >$out 2>&1
+rc=$?
+n=0
+
+result() { # STATUS NAME
+	n=$((n + 1))
+	[ "$1" = 0 ] && echo "ok $n $2" || { echo "not ok $n $2"; bad=1; }
+}
+
+# says NAME REGULAR EXPRESSION: whether there is a line of just that
+says() {
+	sed 's/  */ /g; s/^ //; s/ $//' $out | grep -qxE "$1 $2"
+	result $? "$1"
+}
+
+echo "TAP version 13"
+result $rc "clinfo exits 0"
+says 'Number of platforms' 1
+says 'Platform Name' 'AMD Accelerated Parallel Processing'
+says 'Number of devices' 1
+says 'Device Name' 'gfx90a:sramecc\+:xnack-'
+says 'Device Board Name \(AMD\)' 'AMD Instinct MI210'
+says 'Device Type' 'GPU'
+says 'Max compute units' 104
+says 'Preferred work group size multiple \(kernel\)' 64
+says 'Local memory size' '65536 \(64KiB\)'
+says 'Compiler Available' 'Yes'
+if [ -n "$bad" ]; then
+	sed 's/^/# /' $out
+fi
+echo "1..$n"
+rm -f $out
+[ -z "$bad" ]
