@@ -130,7 +130,8 @@ impl Scrubber {
             let found = self.clear(engine, size);
             self.under_way.add(-(size as i64), Relaxed);
             match found {
-                Ok(Found::Some) => {}
+                // There may be larger ones again by now.
+                Ok(Found::Some) => most = MOST.min(size * 2),
                 Ok(Found::None) => most = size / 2,
                 Err(error) if error == ENOMEM => most = size / 2,
                 Err(error) => return Err(error),
