@@ -461,9 +461,8 @@ impl DriverObject for Buffer {
     }
 
     fn cpu_access(bo: &Bo) {
-        match &bo.backing {
-            Backing::Vram(_) => bo.gpu.hw.hdp.flush(),
-            _ => (),
+        if let Backing::Vram(_) = &bo.backing {
+            bo.gpu.hw.hdp.flush();
         }
     }
 

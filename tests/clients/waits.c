@@ -18,7 +18,6 @@
 
 #define ENGINES		5u
 #define RING_SIZE	(16u << 10)
-#define BYTES		(1u << 20)
 /* Short enough that no engine is taken for one that hangs. */
 #define LOOK_MS		3000u
 #define BUFFERS		16u
@@ -28,6 +27,7 @@
 static struct kfd_dev dev;
 static atomic_bool allocated, looked;
 static bool ok_alloc, ok_look;
+static uint64_t bytes;
 
 static bool all_engines(const char *verb)
 {
@@ -46,7 +46,7 @@ static void *allocate(void *arg)
 {
 	struct kfd_bo *bo = arg;
 
-	ok_alloc = kfd_bo_create(&dev, bo, BYTES, KFD_ALLOC_VRAM) == 0;
+	ok_alloc = kfd_bo_create(&dev, bo, bytes, KFD_ALLOC_VRAM) == 0;
 	atomic_store(&allocated, true);
 	return NULL;
 }
@@ -68,16 +68,27 @@ static void *look(void *arg)
 	return NULL;
 }
 
-/* VRAM is cleared by the engines before anybody gets it. */
+/*
+ * VRAM is cleared by the engines before anybody gets it, most of it while it is
+ * free: so all that can be had is freed while they stand, and half of it wanted
+ * again.
+ */
 static void who_looks(void)
 {
+	struct kfd_ioctl_get_available_memory_args args = { .gpu_id = dev.gpu_id };
 	pthread_t threads[2];
 	struct kfd_bo bo;
 	uint64_t end;
 	bool before;
 
+	if (kfd_ioctl(dev.fd, AMDKFD_IOC_AVAILABLE_MEMORY, &args) ||
+	    kfd_bo_create(&dev, &bo, args.available, KFD_ALLOC_VRAM))
+		die("no VRAM");
+	bytes = args.available / 2 & ~(uint64_t)(KFD_PAGE - 1);
 	if (!all_engines("pause"))
 		die("the engines do not pause");
+	if (kfd_bo_destroy(&dev, &bo))
+		die("VRAM cannot be freed");
 	pthread_create(&threads[0], NULL, allocate, &bo);
 	usleep(300000);
 	tap_ok(!atomic_load(&allocated), "ALLOC waits for engines that stand");

@@ -140,6 +140,8 @@ fn a_copy_from_vram_to_ram_with_an_interrupt() {
         .unwrap();
     let dword = |dword: u64| dword * 4;
     for (register, value) in [
+        // BAR0 leads to VRAM.
+        (0xf60, 0x8000_0000),
         (0x1ac2b, 0x1_0001),
         (0x1abc0, 1),
         // Interrupt ring at RAM + 0x1000, its write pointer at RAM + 0x2000.
