@@ -6,7 +6,7 @@ use kernel::prelude::*;
 use super::args;
 use super::ioctl::Caller;
 use crate::kern::{uaccess_ext, uapi};
-use hw::pm4::schedule::TrapHandler;
+use hw::trap::TrapHandler;
 
 /// Entries that there would be of GB_TILE_MODE, which gfx9 does not have any more.
 const TILE_MODES: u32 = 32;

@@ -36,8 +36,8 @@ use crate::{
     },
 };
 use hw::{
-    pm4::schedule::TrapHandler,
     pte::{ContextBase, Flags, Residence},
+    trap::TrapHandler,
     va::{VaRange, PAGE_SIZE},
 };
 use kernel::{

@@ -5,6 +5,7 @@ use super::{header, op};
 use crate::bits::{hi, lo, Field};
 use crate::doorbell::Doorbell;
 use crate::pte::ContextBase;
+use crate::trap::TrapHandler;
 
 const VMID_MASK: Field = Field::new(15, 0);
 const UNMAP_LATENCY: Field = Field::new(23, 16);
@@ -99,15 +100,6 @@ pub struct Process {
     pub quantum: u32,
     /// How many queues of it follow, at most 1023.
     pub queues: u32,
-}
-
-/// The trap handler of a process's shaders: GPU addresses of multiples of 256, or 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TrapHandler {
-    /// Its code, SQ_SHADER_TBA.
-    pub code: u64,
-    /// Its memory, SQ_SHADER_TMA.
-    pub memory: u64,
 }
 
 /// MAP_PROCESS in gfx90a's form. No debugger.

@@ -3,8 +3,9 @@
 
 use hw::doorbell::{Doorbell, SliceIndex, Slot};
 use hw::pm4::memory::{release, write_register};
-use hw::pm4::schedule::{self as s, List, Place, Process, Queue, Resources, TrapHandler, Unmap};
+use hw::pm4::schedule::{self as s, List, Place, Process, Queue, Resources, Unmap};
 use hw::pte::ContextBase;
+use hw::trap::TrapHandler;
 use proptest::prelude::*;
 
 const ADDRESS: u64 = 0x1234_5678_9abc_def8;
