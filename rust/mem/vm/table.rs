@@ -315,11 +315,20 @@ impl IdleTables {
 
     /// Adds others.
     pub(super) fn append(&mut self, mut others: Self) {
-        while let Some(mut table) = others.first.take() {
-            others.first = table.next.take();
-            table.next = self.first.take();
-            self.first = Some(table);
+        while let Some(table) = others.pop() {
+            self.push(table);
         }
+    }
+
+    fn push(&mut self, mut table: KBox<Table>) {
+        table.next = self.first.take();
+        self.first = Some(table);
+    }
+
+    fn pop(&mut self) -> Option<KBox<Table>> {
+        let mut table = self.first.take()?;
+        self.first = table.next.take();
+        Some(table)
     }
 }
 
@@ -329,24 +338,22 @@ const SPARES: usize = 4;
 /// Tables all of whose entries are invalid, and that nothing leads to, by level: a buffer that is mapped where nothing else is
 /// needs some, and when it is unmapped they are left over.
 #[derive(Default)]
-struct Spares([(usize, Option<KBox<Table>>); 4]);
+struct Spares([(usize, IdleTables); 4]);
 
 impl Spares {
     fn take(&mut self, level: Level) -> Option<KBox<Table>> {
-        let (count, first) = self.0.get_mut(level as usize)?;
-        let mut table = first.take()?;
-        *first = table.next.take();
+        let (count, tables) = self.0.get_mut(level as usize)?;
+        let table = tables.pop()?;
         *count -= 1;
         Some(table)
     }
 
     /// Keeps a table; gives back what there is no room for.
-    fn keep(&mut self, mut table: KBox<Table>) -> Option<KBox<Table>> {
+    fn keep(&mut self, table: KBox<Table>) -> Option<KBox<Table>> {
         match self.0.get_mut(table.level as usize) {
-            Some((count, first)) if *count < SPARES => {
+            Some((count, tables)) if *count < SPARES => {
                 *count += 1;
-                table.next = first.take();
-                *first = Some(table);
+                tables.push(table);
                 None
             }
             _ => Some(table),
@@ -470,11 +477,9 @@ impl Tree {
     /// others are free when what is returned is dropped, which need not be under the VM's lock.
     pub(super) fn recycle(&mut self, mut idle: IdleTables) -> IdleTables {
         let mut rest = IdleTables::default();
-        while let Some(mut table) = idle.first.take() {
-            idle.first = table.next.take();
-            if let Some(mut table) = self.spares.keep(table) {
-                table.next = rest.first.take();
-                rest.first = Some(table);
+        while let Some(table) = idle.pop() {
+            if let Some(table) = self.spares.keep(table) {
+                rest.push(table);
             }
         }
         rest
