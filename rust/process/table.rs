@@ -67,10 +67,7 @@ impl Table {
         let id = space.id();
         {
             let mut entries = self.entries.lock();
-            while entries
-                .iter()
-                .any(|entry| entry.ending && entry.process.is(id))
-            {
+            while is_ending(&entries, |process| process.is(id)) {
                 if self.ended.wait_interruptible(&mut entries) {
                     return Err(EINTR);
                 }
@@ -159,10 +156,7 @@ impl Table {
     /// Waits for the end of those that are ending and of which `which` says so. Bounded by what the hardware may take; sleeps.
     fn wait(&self, which: impl Fn(&Process) -> bool) {
         let mut entries = self.entries.lock();
-        while entries
-            .iter()
-            .any(|entry| entry.ending && which(&entry.process))
-        {
+        while is_ending(&entries, &which) {
             self.ended.wait(&mut entries);
         }
     }
@@ -171,6 +165,13 @@ impl Table {
     pub(crate) fn settle(&self) {
         self.wait(|_| true);
     }
+}
+
+/// Whether one of the processes that `which` says is at its end.
+fn is_ending(entries: &[Entry], which: impl Fn(&Process) -> bool) -> bool {
+    entries
+        .iter()
+        .any(|entry| entry.ending && which(&entry.process))
 }
 
 impl Listener for Table {

@@ -114,7 +114,7 @@ impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for M
     }
 }
 
-/// GEM_METADATA: reads or writes what user space writes of a buffer. ENOENT, EINVAL for more than there is room for.
+/// GEM_METADATA: reads or writes a buffer's metadata. ENOENT, EINVAL for more than there is room for.
 pub(super) struct Metadata;
 
 impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for Metadata {
