@@ -58,16 +58,6 @@ static bool find_device(char *name, size_t size)
 	return ok;
 }
 
-static bool write_file(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-
-	if (fd >= 0)
-		close(fd);
-	return ok;
-}
-
 struct shared {
 	struct kfd_bo bo;
 	int fd;
@@ -122,7 +112,7 @@ int main(void)
 
 	busy = busy_start(4);
 	traced = trace_open("unbind") && trace_functions(teardown, 2);
-	tap_ok(write_file(DRIVER "/unbind", name), "the GPU is taken away");
+	tap_ok(!kfd_write_file(DRIVER "/unbind", name), "the GPU is taken away");
 	if (traced)
 		tap_ok(trace_before(teardown[0], teardown[1]),
 		       "while the driver core still has all that it gave the driver");
@@ -138,7 +128,7 @@ int main(void)
 		tap_ok(!is_gone(foreign.cpu), "what another exporter has still can");
 	else
 		tap_skip("what another exporter has still can", "no /dev/udmabuf");
-	tap_ok(write_file(DRIVER "/bind", name), "the GPU comes back");
+	tap_ok(!kfd_write_file(DRIVER "/bind", name), "the GPU comes back");
 	tap_ok(check_process_copies(), "and copies, while old files and buffers are open");
 	tap_ok(child_kill(busy), "who had busy compute queues is still there");
 	busy = busy_start(4);

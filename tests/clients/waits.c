@@ -16,7 +16,6 @@
 #include "common/tap.h"
 #include "kfd.h"
 
-#define ENGINES		5u
 #define RING_SIZE	(16u << 10)
 /* Short enough that no engine is taken for one that hangs. */
 #define LOOK_MS		3000u
@@ -28,19 +27,6 @@ static struct kfd_dev dev;
 static atomic_bool allocated, looked;
 static bool ok_alloc, ok_look;
 static uint64_t bytes;
-
-static bool all_engines(const char *verb)
-{
-	char command[32];
-	unsigned int e;
-	bool ok = true;
-
-	for (e = 0; e < ENGINES; e++) {
-		snprintf(command, sizeof(command), "%s %u", verb, e);
-		ok &= model_command(command);
-	}
-	return ok;
-}
 
 static void *allocate(void *arg)
 {
@@ -75,17 +61,16 @@ static void *look(void *arg)
  */
 static void who_looks(void)
 {
-	struct kfd_ioctl_get_available_memory_args args = { .gpu_id = dev.gpu_id };
+	const uint64_t all = kfd_available(&dev);
 	pthread_t threads[2];
 	struct kfd_bo bo;
 	uint64_t end;
 	bool before;
 
-	if (kfd_ioctl(dev.fd, AMDKFD_IOC_AVAILABLE_MEMORY, &args) ||
-	    kfd_bo_create(&dev, &bo, args.available, KFD_ALLOC_VRAM))
+	if (kfd_bo_create(&dev, &bo, all, KFD_ALLOC_VRAM))
 		die("no VRAM");
-	bytes = args.available / 2 & ~(uint64_t)(KFD_PAGE - 1);
-	if (!all_engines("pause"))
+	bytes = all / 2 & ~(uint64_t)(KFD_PAGE - 1);
+	if (!model_engines("pause"))
 		die("the engines do not pause");
 	if (kfd_bo_destroy(&dev, &bo))
 		die("VRAM cannot be freed");
@@ -97,7 +82,7 @@ static void who_looks(void)
 	while (!atomic_load(&looked) && kfd_now_ms() < end)
 		usleep(10000);
 	before = atomic_load(&looked) && !atomic_load(&allocated);
-	if (!all_engines("resume"))
+	if (!model_engines("resume"))
 		die("the engines do not resume");
 	pthread_join(threads[0], NULL);
 	pthread_join(threads[1], NULL);

@@ -275,20 +275,6 @@ TEST_F_TIMEOUT(cost, page_tables_are_shared, 600)
 	EXPECT_EQ(0, another());
 }
 
-static int write_file(const char *path, const char *text)
-{
-	FILE *f = fopen(path, "w");
-	int err = 0;
-
-	if (!f)
-		return errno;
-	if (fputs(text, f) < 0)
-		err = errno;
-	if (fclose(f) && !err)
-		err = errno;
-	return err;
-}
-
 /* Whether the kernel counts memory by cgroups; where they are is seen to. */
 static bool has_memory_cgroups(void)
 {
@@ -313,13 +299,13 @@ static int enter_cgroup(void)
 	char pid[32];
 	int err;
 
-	err = write_file(CGROUPS "/cgroup.subtree_control", "+memory");
+	err = kfd_write_file(CGROUPS "/cgroup.subtree_control", "+memory");
 	if (err)
 		return err;
 	if (mkdir(CGROUP, 0755) && errno != EEXIST)
 		return errno;
 	snprintf(pid, sizeof(pid), "%d", getpid());
-	return write_file(CGROUP "/cgroup.procs", pid);
+	return kfd_write_file(CGROUP "/cgroup.procs", pid);
 }
 
 static long long cgroup_kib(void)

@@ -198,6 +198,46 @@ int kfd_destroy_queue(int fd, uint32_t queue_id)
 	return kfd_ioctl(fd, AMDKFD_IOC_DESTROY_QUEUE, &args);
 }
 
+uint64_t kfd_available(const struct kfd_dev *dev)
+{
+	struct kfd_ioctl_get_available_memory_args args = { .gpu_id = dev->gpu_id };
+
+	if (kfd_ioctl(dev->fd, AMDKFD_IOC_AVAILABLE_MEMORY, &args))
+		return UINT64_MAX;
+	return args.available;
+}
+
+int kfd_take_vram(uint64_t va, unsigned int ms)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
+		.va_addr = va,
+		.flags = KFD_ALLOC_VRAM,
+	};
+	struct kfd_dev dev;
+	int err;
+
+	err = kfd_open(&dev);
+	if (err)
+		return err;
+	args.gpu_id = dev.gpu_id;
+	args.size = kfd_available(&dev);
+	err = kfd_alloc(dev.fd, &args);
+	usleep(ms * 1000);
+	return err;
+}
+
+int kfd_write_file(const char *path, const char *text)
+{
+	int err = 0, fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return errno;
+	if (write(fd, text, strlen(text)) < 0)
+		err = errno;
+	close(fd);
+	return err;
+}
+
 int kfd_mmap(int fd, size_t length, uint64_t offset, void **address)
 {
 	*address = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd,

@@ -77,6 +77,12 @@ int kfd_free(int fd, uint64_t handle);
 int kfd_map(int fd, uint64_t handle, uint32_t gpu_id);
 int kfd_unmap(int fd, uint64_t handle, uint32_t gpu_id);
 int kfd_destroy_queue(int fd, uint32_t queue_id);
+/* AVAILABLE_MEMORY of @dev, or UINT64_MAX when it fails. */
+uint64_t kfd_available(const struct kfd_dev *dev);
+/* In a child: opens the first GPU and takes all VRAM that it may have, at @va, for so many milliseconds. */
+int kfd_take_vram(uint64_t va, unsigned int ms);
+/* Writes @text to a file that is there. */
+int kfd_write_file(const char *path, const char *text);
 
 /* mmap() of a device file: 0 and the address, or the errno. */
 int kfd_mmap(int fd, size_t length, uint64_t offset, void **address);

@@ -27,15 +27,6 @@
 
 KFD_FIXTURE(limits)
 
-static uint64_t available(const struct kfd_dev *dev)
-{
-	struct kfd_ioctl_get_available_memory_args args = { .gpu_id = dev->gpu_id };
-
-	if (kfd_ioctl(dev->fd, AMDKFD_IOC_AVAILABLE_MEMORY, &args))
-		return UINT64_MAX;
-	return args.available;
-}
-
 static int alloc(const struct kfd_dev *dev, uint32_t flags, uint64_t va,
 		 uint64_t size, uint64_t *handle)
 {
@@ -91,7 +82,7 @@ static long long oom_kills(void)
 TEST_F(limits, available_is_what_one_allocation_gets)
 {
 	const struct kfd_dev *dev = &self->dev;
-	const uint64_t all = available(dev);
+	const uint64_t all = kfd_available(dev);
 	uint64_t handle, refused;
 
 	ASSERT_NE(UINT64_MAX, all);
@@ -101,39 +92,39 @@ TEST_F(limits, available_is_what_one_allocation_gets)
 	if (kfd_is_rkfd())
 		EXPECT_EQ(ENOMEM, alloc(dev, KFD_ALLOC_VRAM, GPU_VA, all + KFD_PAGE,
 					&refused));
-	EXPECT_EQ(all, available(dev));
+	EXPECT_EQ(all, kfd_available(dev));
 	ASSERT_EQ(0, alloc(dev, KFD_ALLOC_VRAM, GPU_VA, all, &handle));
 	/* There is room for its page tables. */
 	EXPECT_EQ(0, kfd_map(dev->fd, handle, dev->gpu_id));
-	EXPECT_EQ(0, available(dev));
+	EXPECT_EQ(0, kfd_available(dev));
 	EXPECT_EQ(ENOMEM, alloc(dev, KFD_ALLOC_VRAM, GPU_VA + all, KFD_PAGE, &refused));
 	EXPECT_EQ(0, kfd_unmap(dev->fd, handle, dev->gpu_id));
 	EXPECT_EQ(0, kfd_free(dev->fd, handle));
-	EXPECT_EQ(all, available(dev));
+	EXPECT_EQ(all, kfd_available(dev));
 }
 
 TEST_F(limits, available_counts_down)
 {
 	const struct kfd_dev *dev = &self->dev;
-	const uint64_t all = available(dev);
+	const uint64_t all = kfd_available(dev);
 	uint64_t first, rest, refused, left;
 
 	ASSERT_EQ(0, alloc(dev, KFD_ALLOC_VRAM, GPU_VA, 10 * MIB, &first));
-	left = available(dev);
+	left = kfd_available(dev);
 	EXPECT_EQ(all - 10 * MIB, left);
 	EXPECT_EQ(ENOMEM, alloc(dev, KFD_ALLOC_VRAM, 2 * GPU_VA, left + GRANULE, &refused));
 	ASSERT_EQ(0, alloc(dev, KFD_ALLOC_VRAM, 2 * GPU_VA, left, &rest));
 	EXPECT_EQ(0, kfd_free(dev->fd, first));
-	EXPECT_EQ(10 * MIB, available(dev));
+	EXPECT_EQ(10 * MIB, kfd_available(dev));
 	EXPECT_EQ(0, kfd_free(dev->fd, rest));
-	EXPECT_EQ(all, available(dev));
+	EXPECT_EQ(all, kfd_available(dev));
 }
 
 /* Many small buffers and a hole after each second one: what is left is still to be had in one allocation. */
 TEST_F(limits, available_in_pieces)
 {
 	const struct kfd_dev *dev = &self->dev;
-	const uint64_t size = available(dev) / 64 / KFD_PAGE * KFD_PAGE;
+	const uint64_t size = kfd_available(dev) / 64 / KFD_PAGE * KFD_PAGE;
 	uint64_t handles[64], big;
 	unsigned int i;
 
@@ -141,7 +132,7 @@ TEST_F(limits, available_in_pieces)
 		ASSERT_EQ(0, alloc(dev, KFD_ALLOC_VRAM, GPU_VA + i * size, size, &handles[i]));
 	for (i = 0; i < 64; i += 2)
 		EXPECT_EQ(0, kfd_free(dev->fd, handles[i]));
-	ASSERT_EQ(0, alloc(dev, KFD_ALLOC_VRAM, 2 * GPU_VA, available(dev), &big));
+	ASSERT_EQ(0, alloc(dev, KFD_ALLOC_VRAM, 2 * GPU_VA, kfd_available(dev), &big));
 	EXPECT_EQ(0, kfd_map(dev->fd, big, dev->gpu_id));
 	EXPECT_EQ(0, kfd_unmap(dev->fd, big, dev->gpu_id));
 	EXPECT_EQ(0, kfd_free(dev->fd, big));
@@ -152,7 +143,7 @@ TEST_F(limits, available_in_pieces)
 /* Whether exactly what AVAILABLE_MEMORY says can be had in one buffer, and not more; where it went wrong else. */
 static int takes_what_is_available(const struct kfd_dev *dev, uint64_t va, uint64_t *handle)
 {
-	const uint64_t size = available(dev);
+	const uint64_t size = kfd_available(dev);
 
 	if (size == 0 || size == UINT64_MAX)
 		return 1;
@@ -162,14 +153,14 @@ static int takes_what_is_available(const struct kfd_dev *dev, uint64_t va, uint6
 		return 3;
 	if (kfd_map(dev->fd, *handle, dev->gpu_id) != 0)
 		return 4;
-	return available(dev) == 0 ? 0 : 5;
+	return kfd_available(dev) == 0 ? 0 : 5;
 }
 
 /* Of two processes each gets what it is told, though that is more than there is: they make room for each other. */
 TEST_F(limits, available_to_two_processes)
 {
 	const struct kfd_dev *dev = &self->dev;
-	const uint64_t all = available(dev);
+	const uint64_t all = kfd_available(dev);
 	uint64_t first, rest;
 	int sockets[2], status;
 	char byte = 0;
@@ -202,7 +193,7 @@ TEST_F(limits, available_to_two_processes)
 	EXPECT_EQ(0, kfd_free(dev->fd, rest));
 	EXPECT_EQ(0, kfd_unmap(dev->fd, first, dev->gpu_id));
 	EXPECT_EQ(0, kfd_free(dev->fd, first));
-	EXPECT_EQ(all, available(dev));
+	EXPECT_EQ(all, kfd_available(dev));
 }
 
 #define PIECE	(16 * MIB)
@@ -244,7 +235,7 @@ static int take_by_render_node(const struct kfd_dev *where, uint64_t size, int s
 TEST_F_TIMEOUT(limits, render_node_makes_room, 120)
 {
 	const struct kfd_dev *dev = &self->dev;
-	const uint64_t all = available(dev);
+	const uint64_t all = kfd_available(dev);
 	uint64_t handle;
 	int sockets[2], status;
 	char byte = 0;
@@ -267,7 +258,7 @@ TEST_F_TIMEOUT(limits, render_node_makes_room, 120)
 	EXPECT_TRUE(WIFEXITED(status));
 	EXPECT_EQ(0, WEXITSTATUS(status));
 	EXPECT_EQ(0, kfd_free(dev->fd, handle));
-	EXPECT_EQ(all, available(dev));
+	EXPECT_EQ(all, kfd_available(dev));
 }
 
 /* Asking for more system memory than may be had is answered, and nobody dies of it. */

@@ -12,12 +12,8 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "kfd_harness.h"
-#include "kfd_share.h"
+#include "two_gpus.h"
 
-#define SIZE		(3u << 20)
-#define RING		(64u * 1024)
-#define TIMEOUT_MS	KFD_HANG_MS
 #define DRIVER		"/sys/bus/pci/drivers/rkfd"
 
 FIXTURE(peers)
@@ -55,21 +51,6 @@ FIXTURE_TEARDOWN(peers)
 	}
 	kfd_close(&self->one);
 	EXPECT_TRUE(objects_return_to(self->base));
-}
-
-static int gpu_fill(struct kfd_queue *queue, const void *dst, uint32_t value)
-{
-	return kfd_queue_fill(queue, (uintptr_t)dst, value, SIZE, TIMEOUT_MS);
-}
-
-/* How many dwords of @src, as the engine copies it to @result, are not @value; or -1. */
-static long gpu_unequal(struct kfd_queue *queue, struct kfd_bo *result, const void *src,
-			uint32_t value)
-{
-	memset(result->cpu, 0xee, SIZE);
-	if (kfd_queue_copy(queue, (uintptr_t)result->cpu, (uintptr_t)src, SIZE, TIMEOUT_MS))
-		return -1;
-	return (long)unequal(result->cpu, value, SIZE);
 }
 
 /* MAP, or UNMAP, with a list: the errno, and how many are done. */
@@ -277,30 +258,6 @@ TEST_F(peers, vram)
 	EXPECT_EQ(0, kfd_free(self->one.fd, args.handle));
 }
 
-/* In a child: has all of the first GPU's VRAM for a while. */
-static int take_all(void)
-{
-	struct kfd_ioctl_get_available_memory_args args = { 0 };
-	struct kfd_ioctl_alloc_memory_of_gpu_args alloc = {
-		.flags = KFD_ALLOC_VRAM,
-		.va_addr = 1ull << 40,
-	};
-	struct kfd_dev dev;
-	int err;
-
-	err = kfd_open(&dev);
-	if (err)
-		return err;
-	args.gpu_id = dev.gpu_id;
-	err = kfd_ioctl(dev.fd, AMDKFD_IOC_AVAILABLE_MEMORY, &args);
-	alloc.size = args.available;
-	alloc.gpu_id = dev.gpu_id;
-	if (!err)
-		err = kfd_alloc(dev.fd, &alloc);
-	usleep(500000);
-	return err;
-}
-
 /*
  * Processes share the VRAM of one GPU while this one works on the other. What is
  * away is mapped where it is; what is mapped stays.
@@ -325,7 +282,7 @@ TEST_F_TIMEOUT(peers, vram_is_short, 400)
 
 		ASSERT_LE(0, pid);
 		if (pid == 0)
-			_exit(take_all());
+			_exit(kfd_take_vram(GPU_VA, 500));
 		do {
 			EXPECT_EQ(0, gpu_fill(&self->of_other, self->result.cpu, copies));
 			EXPECT_EQ(0, unequal(self->result.cpu, copies++, SIZE));
@@ -513,16 +470,6 @@ TEST_F(peers, killed)
 	EXPECT_EQ(0, unequal(self->result.cpu, 0x71, SIZE));
 }
 
-static bool write_file(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-
-	if (fd >= 0)
-		close(fd);
-	return ok;
-}
-
 /*
  * The other GPU goes while memory is mapped on it, and comes back: the one does
  * not notice, and what was mapped there is not any more.
@@ -564,7 +511,7 @@ TEST(goes)
 			EXPECT_EQ(0, gpu_fill(&of_other, bo[i].cpu, 0x81 + i));
 		}
 		EXPECT_EQ(0, gpu_fill(&of_one, its.cpu, 0x91));
-		ASSERT_TRUE(write_file(DRIVER "/unbind", name));
+		ASSERT_EQ(0, kfd_write_file(DRIVER "/unbind", name));
 		for (i = 0; i < 2; i++) {
 			EXPECT_EQ(EINVAL, kfd_map(one.fd, bo[i].handle, other.gpu_id));
 			EXPECT_EQ(EINVAL, kfd_unmap(one.fd, bo[i].handle, other.gpu_id));
@@ -579,7 +526,7 @@ TEST(goes)
 		munmap(of_other.ring.cpu, RING);
 		munmap(of_other.pointers.cpu, KFD_PAGE);
 		close(other.drm_fd);
-		ASSERT_TRUE(write_file(DRIVER "/bind", name));
+		ASSERT_EQ(0, kfd_write_file(DRIVER "/bind", name));
 		/* It is there again, and nobody's. */
 		EXPECT_EQ(ENODEV, kfd_map(one.fd, bo[0].handle, other.gpu_id));
 	}

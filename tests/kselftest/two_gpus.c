@@ -12,15 +12,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "kfd_harness.h"
-#include "kfd_share.h"
 #include "trace.h"
-
-#define SIZE		(3u << 20)
-#define RING		(64u * 1024)
-#define TIMEOUT_MS	KFD_HANG_MS
-/* Addresses that only the GPU uses. */
-#define GPU_VA		(1ull << 40)
+#include "two_gpus.h"
 
 FIXTURE(two)
 {
@@ -60,21 +53,6 @@ FIXTURE_TEARDOWN(two)
 	EXPECT_TRUE(objects_return_to(self->base));
 }
 
-static int gpu_fill(struct kfd_queue *queue, const void *dst, uint32_t value)
-{
-	return kfd_queue_fill(queue, (uintptr_t)dst, value, SIZE, TIMEOUT_MS);
-}
-
-/* How many dwords of @src, as the engine copies it to @host, are not @value; or -1. */
-static long gpu_unequal(struct kfd_queue *queue, struct kfd_bo *host, const void *src,
-			uint32_t value)
-{
-	memset(host->cpu, 0xee, SIZE);
-	if (kfd_queue_copy(queue, (uintptr_t)host->cpu, (uintptr_t)src, SIZE, TIMEOUT_MS))
-		return -1;
-	return (long)unequal(host->cpu, value, SIZE);
-}
-
 static bool away(long long bytes)
 {
 	return objects_become("evicted_bytes", bytes, TIMEOUT_MS);
@@ -111,28 +89,6 @@ TEST_F(two, lent_and_given_back)
 	EXPECT_EQ(0, kfd_bo_destroy(&self->one, &bo));
 }
 
-/* In a child: has all of the first GPU's VRAM for a while. */
-static int take_all(void)
-{
-	struct kfd_ioctl_get_available_memory_args args = { 0 };
-	struct kfd_ioctl_alloc_memory_of_gpu_args alloc = { .flags = KFD_ALLOC_VRAM };
-	struct kfd_dev dev;
-	int err;
-
-	err = kfd_open(&dev);
-	if (err)
-		return err;
-	args.gpu_id = dev.gpu_id;
-	err = kfd_ioctl(dev.fd, AMDKFD_IOC_AVAILABLE_MEMORY, &args);
-	alloc.va_addr = GPU_VA;
-	alloc.size = args.available;
-	alloc.gpu_id = dev.gpu_id;
-	if (!err)
-		err = kfd_alloc(dev.fd, &alloc);
-	usleep(300000);
-	return err;
-}
-
 /*
  * The exporter's process is moved out for another one, and home again: then it takes back what it has lent, the importer's
  * queues wait, and it is lent again. Nothing of that shows in what either of them finds.
@@ -158,7 +114,7 @@ TEST_F_TIMEOUT(two, told_of_moves, 400)
 
 		ASSERT_LE(0, pid);
 		if (pid == 0)
-			_exit(take_all());
+			_exit(kfd_take_vram(GPU_VA, 300));
 		do {
 			i++;
 			ASSERT_EQ(0, gpu_fill(&self->of_other, import.cpu, i));

@@ -101,28 +101,12 @@ static long wrong(FIXTURE_DATA(yield) *self)
 	return bad;
 }
 
-/* In a child: all VRAM that it may have; the errno of that. */
-static int take_all(void)
-{
-	struct kfd_ioctl_get_available_memory_args args = { 0 };
-	struct kfd_dev dev;
-	uint64_t handle;
-	int err;
-
-	err = kfd_open(&dev);
-	if (err)
-		return err;
-	args.gpu_id = dev.gpu_id;
-	err = kfd_ioctl(dev.fd, AMDKFD_IOC_AVAILABLE_MEMORY, &args);
-	return err ? err : alloc(&dev, OTHER_VA, args.available, &handle);
-}
-
 static pid_t taker(void)
 {
 	pid_t pid = fork();
 
 	if (pid == 0)
-		_exit(take_all());
+		_exit(kfd_take_vram(OTHER_VA, 0));
 	return pid;
 }
 
