@@ -102,6 +102,8 @@ struct State {
     last: u8,
     /// The line: the first has waited longest.
     line: KVec<Waiter>,
+    /// When those were last looked for that do not ask any more.
+    tidied: Instant<Monotonic>,
 }
 
 impl State {
@@ -128,6 +130,11 @@ impl State {
 
     /// Forgets who has not asked for long: it has nothing to do any more, or is gone.
     fn tidy(&mut self) {
+        // Queues ask often, and the line can be long.
+        if self.tidied.elapsed().as_millis() < ASK_MS {
+            return;
+        }
+        self.tidied = Instant::now();
         self.line
             .retain(|waiter| waiter.seen.elapsed().as_millis() < PATIENCE_MS);
     }
@@ -169,6 +176,7 @@ impl Vmids {
             leases: [const { None }; LAST as usize + 1],
             last,
             line: KVec::with_capacity(MOST_WAITING, GFP_KERNEL)?,
+            tidied: Instant::now(),
         };
         Arc::pin_init(
             pin_init!(Self {

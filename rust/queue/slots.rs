@@ -4,7 +4,6 @@
 
 mod engine;
 
-use super::doorbell::Slice;
 use super::group::Patience;
 use super::rlc::{Rlc, Source};
 use super::Owner;
@@ -13,7 +12,7 @@ use crate::ip::Hardware;
 use crate::kern::sched::Workers;
 use crate::ring::Engines;
 use core::fmt;
-use engine::{Engine, View};
+use engine::{Engine, Key, View};
 use hw::doorbell::Slot;
 use hw::ip::GFX90A_SDMA_ENGINES;
 use kernel::dev_warn;
@@ -99,9 +98,9 @@ impl Slots {
         self.engines.iter().for_each(Engine::wake);
     }
 
-    /// The engine of `range` that has the fewest queues, of those that have room for one with doorbells in `slice`.
-    pub(super) fn quietest(&self, range: core::ops::Range<u8>, slice: &Arc<Slice>) -> Result<u8> {
-        let by_queues = |&number: &u8| self.engine(number).map(|engine| engine.load_of(slice));
+    /// The engine of `range` that has the fewest queues, of those that have room for one of process `pasid`.
+    pub(super) fn quietest(&self, range: core::ops::Range<u8>, pasid: u16) -> Result<u8> {
+        let by_queues = |&number: &u8| self.engine(number).map(|engine| engine.load_of(pasid));
         range.min_by_key(by_queues).ok_or(EINVAL)
     }
 
@@ -169,7 +168,7 @@ impl Slots {
             }
             // Ends, since who has failed is not meant any more.
             loop {
-                let meant = one.some(|rlc| rlc.owner.pasid == pasid && !rlc.has_failed());
+                let meant = one.some_of(pasid, |rlc| !rlc.has_failed());
                 let Some(Some(first)) = meant.first() else {
                     break;
                 };
@@ -195,14 +194,11 @@ impl Slots {
     /// Every queue, engine by engine, for debugfs.
     pub(crate) fn states(&self, mut show: impl FnMut(QueueState) -> fmt::Result) -> fmt::Result {
         for engine in &self.engines {
-            let mut at = 0;
+            let mut from = Key::first_of(0);
             // One at a time: what is shown is written without the lock.
-            loop {
-                let Some(queue) = engine.nth(at) else {
-                    break;
-                };
+            while let Some((key, queue)) = engine.next_from(&from) {
                 show(describe(&queue))?;
-                at += 1;
+                from = key.next();
             }
         }
         Ok(())

@@ -59,7 +59,7 @@ impl SdmaQueue {
         let counted = Counted::new(slice, Kind::Sdma)?;
         let engine = gpu
             .slots
-            .quietest(engines(create.kind, create.engine)?, slice)?;
+            .quietest(engines(create.kind, create.engine)?, owner.pasid)?;
         let pointers = Pointers::new(vm, &create)?;
         let source = if slice.page.is_some() {
             Source::Feed(KBox::pin_init(

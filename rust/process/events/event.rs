@@ -3,6 +3,7 @@
 
 use hw::topology::gpu_id::GpuId;
 use kernel::prelude::*;
+use kernel::rbtree::{RBTree, RBTreeNodeReservation};
 use kernel::sync::Arc;
 
 use super::waiter::Waiter;
@@ -77,9 +78,25 @@ pub(crate) struct MemoryFault {
     pub(crate) no_execute: bool,
 }
 
-/// A waiter in an event's list, in which it is once, however often it names the event: unless the event was set while
-/// the wait began.
-struct Listed {
+/// A waiter in an event's list: which, and as which of its events. Of one waiter, the last is first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    waiter: usize,
+    last: usize,
+}
+
+impl Key {
+    fn new(waiter: &Arc<Waiter>, index: usize) -> Self {
+        Self {
+            waiter: core::ptr::from_ref(&**waiter) as usize,
+            last: usize::MAX - index,
+        }
+    }
+}
+
+/// What an event has of a waiter, which is in its list once, however often it names the event: unless the event was set
+/// while the wait began.
+pub(super) struct Listed {
     waiter: Arc<Waiter>,
     /// Which of the waiter's events this is to it, the first if it is several.
     index: usize,
@@ -88,6 +105,9 @@ struct Listed {
     activated: bool,
 }
 
+/// Room for one more in an event's list, made without the lock.
+pub(super) type Room = RBTreeNodeReservation<Key, Listed>;
+
 /// An event.
 pub(super) struct Event {
     kind: Kind,
@@ -95,8 +115,8 @@ pub(super) struct Event {
     signaled: bool,
     age: u64,
     payload: Told,
-    /// Room is made before the lock is taken: see [`Event::room`].
-    waiters: KVVec<Listed>,
+    /// A tree, as there may be many and each leaves by itself.
+    waiters: RBTree<Key, Listed>,
 }
 
 impl Event {
@@ -109,7 +129,7 @@ impl Event {
             signaled: false,
             age: FIRST_AGE,
             payload: Told::Nothing,
-            waiters: KVVec::new(),
+            waiters: RBTree::new(),
         }
     }
 
@@ -121,7 +141,7 @@ impl Event {
     /// Sets it: activates who waits.
     pub(super) fn set(&mut self) {
         let mut taken = false;
-        for listed in self.waiters.iter_mut().filter(|listed| !listed.activated) {
+        for listed in self.waiters.values_mut().filter(|listed| !listed.activated) {
             listed.activated = true;
             listed.waiter.activate(listed.count);
             taken = true;
@@ -141,21 +161,12 @@ impl Event {
         self.signaled = false;
     }
 
-    /// How many waiters a larger list must have room for before another can be listed; none if there is room.
-    pub(super) fn wants_room(&self) -> Option<usize> {
-        (self.waiters.len() == self.waiters.capacity()).then(|| 2 * self.waiters.len() + 2)
-    }
-
-    /// Moves the waiters to `room`, if that is larger, and gives back the other list.
-    pub(super) fn enlarge(&mut self, mut room: Room) -> Room {
-        if room.0.capacity() > self.waiters.len() {
-            core::mem::swap(&mut room.0, &mut self.waiters);
-            for listed in room.0.drain_all() {
-                // There is room: see above.
-                let _ = self.waiters.push_within_capacity(listed);
-            }
-        }
-        room
+    /// What it has of `waiter` since that was last listed.
+    fn latest(&mut self, waiter: &Arc<Waiter>) -> Option<&mut Listed> {
+        let from = Key::new(waiter, usize::MAX);
+        let key = *self.waiters.cursor_lower_bound(&from)?.current().0;
+        let listed = self.waiters.get_mut(&key)?;
+        Arc::ptr_eq(&listed.waiter, waiter).then_some(listed)
     }
 
     /// Whether somebody who has seen age `last_age` (0 if it does not know) need not wait for it, who has it then.
@@ -167,23 +178,22 @@ impl Event {
     }
 
     /// Begins a wait: whether `waiter` need not wait for it, which has seen age `last_age` (0 if it does not know).
-    /// Otherwise it is listed as its event `index`, or has been for the same event; as which is returned. Only the waiter that
-    /// was listed last may be listed again. ENOMEM without room.
+    /// Otherwise it is listed as its event `index`, or has been for the same event; as which is returned. `room` is there, and left
+    /// if it is not needed. ENOMEM without room.
     pub(super) fn begin(
         &mut self,
         waiter: &Arc<Waiter>,
         index: usize,
         last_age: u64,
+        room: &mut Option<Room>,
     ) -> Result<Option<usize>> {
         if self.take(last_age) {
             waiter.activate(1);
             return Ok(None);
         }
-        if let Some(last) = self.waiters.last_mut() {
-            if Arc::ptr_eq(&last.waiter, waiter) && !last.activated {
-                last.count += 1;
-                return Ok(Some(last.index));
-            }
+        if let Some(latest) = self.latest(waiter).filter(|latest| !latest.activated) {
+            latest.count += 1;
+            return Ok(Some(latest.index));
         }
         let listed = Listed {
             waiter: waiter.clone(),
@@ -191,20 +201,18 @@ impl Event {
             count: 1,
             activated: false,
         };
-        let pushed = self.waiters.push_within_capacity(listed);
-        pushed.map(|()| Some(index)).map_err(|_| ENOMEM)
+        let node = room.take().ok_or(ENOMEM)?;
+        // There is no other with this key.
+        let _ = self
+            .waiters
+            .insert(node.into_node(Key::new(waiter, index), listed));
+        Ok(Some(index))
     }
 
-    /// Ends the wait of `waiter` for it: tells `ended` which of the waiter's events it was, each time that it was
-    /// listed, and whether it was activated as that.
-    pub(super) fn finish(&mut self, waiter: &Arc<Waiter>, mut ended: impl FnMut(usize, bool)) {
-        self.waiters.retain(|listed| {
-            let stays = !Arc::ptr_eq(&listed.waiter, waiter);
-            if !stays {
-                ended(listed.index, listed.activated);
-            }
-            stays
-        });
+    /// Ends the wait of `waiter` for it, listed as its event `index`: whether it was activated as that.
+    pub(super) fn finish(&mut self, waiter: &Arc<Waiter>, index: usize) -> bool {
+        let listed = self.waiters.remove(&Key::new(waiter, index));
+        listed.is_some_and(|listed| listed.activated)
     }
 
     /// A wait that it has ended will be made again: what that consumed is there again.
@@ -225,20 +233,8 @@ impl Event {
 
     /// It is being destroyed: those that wait for it have waited in vain.
     pub(super) fn lose(&self) {
-        for listed in &self.waiters {
+        for listed in self.waiters.values() {
             listed.waiter.lose();
         }
-    }
-}
-
-/// Room for waiters in an event's list, made without the lock.
-/// A process may have so many waiters that pages in a row for them are not to be had. Freed without the lock.
-pub(super) struct Room(KVVec<Listed>);
-
-impl Room {
-    /// For `count` waiters. ENOMEM.
-    pub(super) fn new(count: usize) -> Result<Self> {
-        let gfp = GFP_KERNEL_ACCOUNT | __GFP_NOWARN;
-        Ok(Self(KVVec::with_capacity(count, gfp)?))
     }
 }

@@ -102,23 +102,17 @@ impl Events {
                 return Err(EINVAL);
             }
         }
+        let mut room = None;
         for (index, item) in items.iter_mut().enumerate() {
-            // For each anew: an event may have more waiters than the lock should be held for.
+            if room.is_none() {
+                room = Some(Room::new(GFP_KERNEL_ACCOUNT)?);
+            }
+            // For each anew: there may be more events than the lock should be held for.
             let mut state = self.state.lock();
             state.look(item);
-            // Events stay while `changing` is held, and only its holder adds to their lists.
-            let wanted = state.get_mut(item.id).and_then(|event| event.wants_room());
-            if let Some(count) = wanted {
-                drop(state);
-                let room = Room::new(count)?;
-                state = self.state.lock();
-                let left = state.get_mut(item.id).map(|event| event.enlarge(room));
-                drop(state);
-                drop(left);
-                state = self.state.lock();
-            }
+            // Events stay while `changing` is held.
             let event = state.get_mut(item.id).ok_or(EINVAL)?;
-            item.listed = event.begin(waiter, index, item.last_age)?;
+            item.listed = event.begin(waiter, index, item.last_age, &mut room)?;
             item.activated = item.listed.is_none();
         }
         Ok(())
@@ -170,12 +164,12 @@ impl Events {
                 continue;
             };
             match items.get(at).and_then(|item| item.listed) {
-                // All that the list has of the waiter.
-                Some(first) if first == at => event.finish(waiter, |index, activated| {
-                    if let Some(item) = items.get_mut(index) {
+                Some(first) if first == at => {
+                    let activated = event.finish(waiter, at);
+                    if let Some(item) = items.get_mut(at) {
                         item.activated |= activated;
                     }
-                }),
+                }
                 // One before it, which was looked at by now.
                 Some(first) => {
                     let activated = items.get(first).is_some_and(|item| item.activated);

@@ -7,10 +7,10 @@
 //! VMID, and also when two queues have something to do, or the kernel's ring has: then the latter is to get a turn within a second
 //! (`Rings::pulse`), and if it does not, every queue is asked to leave for a moment (`Engine::clear`).
 
+mod entry;
 mod reset;
 mod seats;
 
-use super::super::doorbell::Slice;
 use super::super::group::Patience;
 use super::super::rlc::Rlc;
 use super::Seat;
@@ -19,12 +19,15 @@ use crate::ip::vmid::Vmid;
 use crate::ip::Hardware;
 use crate::kern::workqueue;
 use crate::mem::vm::VmidUse;
+use entry::{Entry, Room};
 use hw::doorbell::SDMA_QUEUES;
 use kernel::prelude::*;
 use kernel::sync::{new_condvar, new_mutex, new_spinlock, Arc, CondVar, Mutex, SpinLock};
 use kernel::time::{delay::fsleep, msecs_to_jiffies, Delta, Instant};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
-use seats::{Action, Entry, State};
+use seats::{Action, State};
+
+pub(super) use entry::Key;
 
 /// Slots of an engine.
 pub(super) const SLOTS: usize = SDMA_QUEUES as usize;
@@ -72,12 +75,11 @@ impl WorkItem<PULSE> for Engine {
 
     fn run(this: Arc<Self>) {
         let state = this.state.lock();
-        let is_in = |entry: &&Entry| matches!(entry.seat, Seat::In(_));
-        let inside = || state.entries.iter().filter(is_in);
-        let busy = inside().filter(|entry| entry.has_work()).count();
+        let busy = state.inside().filter(|entry| entry.has_work()).count();
         // Direct queues get work without the driver's knowing.
-        let again = busy > 1 || inside().count() > 1 && inside().any(|entry| entry.rlc.is_direct());
-        let gpu = inside().next().map(|entry| entry.rlc.gpu.clone());
+        let is_direct = |entry: &Entry| entry.rlc.is_direct();
+        let again = busy > 1 || state.inside().count() > 1 && state.inside().any(is_direct);
+        let gpu = state.inside().next().map(|entry| entry.rlc.gpu.clone());
         if again && !state.closed {
             this.expect_pulse();
         }
@@ -147,8 +149,10 @@ impl Engine {
     /// See [`Engines::clear`](crate::ring::Engines::clear).
     pub(super) fn clear(self: &Arc<Self>) {
         let mut state = self.state.lock();
-        for entry in state.entries.iter_mut() {
-            entry.cleared |= matches!(entry.seat, Seat::In(_)) && entry.has_work();
+        for slot in 0..SLOTS {
+            if let Some(entry) = state.seated_mut(slot) {
+                entry.cleared |= matches!(entry.seat, Seat::In(_)) && entry.has_work();
+            }
         }
         drop(state);
         self.wake();
@@ -196,7 +200,7 @@ impl Engine {
                 return;
             }
         }
-        if state.slots(|seat| matches!(seat, Seat::In(_))).count_ones() > 1 {
+        if state.inside().count() > 1 {
             self.expect_pulse();
         }
         drop(state);
@@ -253,6 +257,9 @@ impl Engine {
         }
         let place = before.filter(|_| seat == Seat::Out).map(usize::from);
         let left = place.and_then(|place| state.seated.get_mut(place)?.take());
+        if left.is_some() {
+            state.come_out(rlc);
+        }
         drop(state);
         drop((vmid, left));
         self.changed.notify_all();
@@ -269,7 +276,7 @@ impl Engine {
                 ..
             }) => {
                 ring(rlc, *slot);
-                if state.slots(|seat| matches!(seat, Seat::In(_))).count_ones() > 1 {
+                if state.inside().count() > 1 {
                     self.expect_pulse();
                 }
             }
@@ -279,6 +286,7 @@ impl Engine {
                 ..
             }) => {}
             Some(_) => {
+                state.line_up(&Key::of(rlc));
                 drop(state);
                 self.wake();
             }
@@ -319,10 +327,7 @@ impl Engine {
                 }
             }
         }
-        let gone = match state.position(rlc) {
-            Some(place) if forget => state.entries.remove(place).ok(),
-            _ => None,
-        };
+        let gone = if forget { state.remove(rlc) } else { None };
         drop(state);
         drop(gone);
         // The slot is free for who waits.
@@ -334,9 +339,10 @@ impl Engine {
     pub(super) fn admit(self: &Arc<Self>, rlc: &Rlc) {
         let mut state = self.state.lock();
         if let Some(entry) = state.find(rlc) {
-            // It keeps its place among those that wait: it may be halted again before its turn.
+            // It keeps its turn among those that wait: it may be halted again before that.
             entry.leaving = false;
         }
+        state.line_up(&Key::of(rlc));
         drop(state);
         self.wake();
     }
@@ -344,65 +350,45 @@ impl Engine {
     /// Adds a queue; a direct one with its slot. ENOSPC for a direct one whose process has one in every slot; ENODEV,
     /// ENOMEM.
     pub(super) fn add(self: &Arc<Self>, rlc: Arc<Rlc>) -> Result<Option<u8>> {
-        let mut more = KVVec::new();
-        loop {
-            let mut state = self.state.lock();
-            if state.closed {
-                return Err(ENODEV);
-            }
-            if state.lost {
-                return Err(EIO);
-            }
-            let count = state.entries.len();
-            // No allocation under the lock: what is too small is replaced by what was made without it.
-            if count == state.entries.capacity() {
-                if more.capacity() <= count {
-                    drop(state);
-                    let count = count.saturating_mul(2).max(SLOTS);
-                    more = KVVec::with_capacity(count, GFP_KERNEL | __GFP_NOWARN)?;
-                    continue;
-                }
-                let mut old = core::mem::replace(&mut state.entries, core::mem::take(&mut more));
-                for entry in old.drain_all() {
-                    let _ = state.entries.push_within_capacity(entry);
-                }
-                drop(state);
-                drop(old);
-                continue;
-            }
-            let own = if rlc.is_direct() {
-                Some(state.own_slot(&rlc.slice).ok_or(ENOSPC)?)
-            } else {
-                None
-            };
-            let pushed = state.entries.push_within_capacity(Entry::new(rlc, own));
-            drop(state);
-            if pushed.is_err() {
-                return Err(ENOMEM);
-            }
-            if own.is_some() {
-                self.wake();
-            }
-            return Ok(own);
+        let room = Room::new()?;
+        let mut state = self.state.lock();
+        if state.closed {
+            return Err(ENODEV);
         }
+        if state.lost {
+            return Err(EIO);
+        }
+        let own = if rlc.is_direct() {
+            Some(state.own_slot(rlc.owner.pasid).ok_or(ENOSPC)?)
+        } else {
+            None
+        };
+        state.add(rlc, own, room);
+        drop(state);
+        if own.is_some() {
+            self.wake();
+        }
+        Ok(own)
     }
 
-    /// Whether one more direct queue with doorbells in `slice` finds no slot here, or none finds any, and how many queues
-    /// there are.
-    pub(super) fn load_of(&self, slice: &Arc<Slice>) -> (bool, usize) {
+    /// Whether one more direct queue of process `pasid` finds no slot here, or none finds any, and how many queues there
+    /// are.
+    pub(super) fn load_of(&self, pasid: u16) -> (bool, usize) {
         let state = self.state.lock();
-        let full = state.lost || state.own_slot(slice).is_none();
-        (full, state.entries.len())
+        let full = state.lost || state.own_slot(pasid).is_none();
+        (full, state.len())
     }
 
-    /// The queue at place `at` of those there are.
-    pub(super) fn nth(&self, at: usize) -> Option<View> {
+    /// The first queue whose key is `from` or behind that.
+    pub(super) fn next_from(&self, from: &Key) -> Option<(Key, View)> {
         let state = self.state.lock();
-        state.entries.get(at).map(|entry| View {
+        let (key, entry) = state.next_from(from)?;
+        let view = View {
             rlc: entry.rlc.clone(),
             seat: entry.seat,
             vmid: entry.vmid.as_ref().map(VmidUse::vmid),
-        })
+        };
+        Some((key, view))
     }
 
     /// Who is in each slot, coming or going.
@@ -410,11 +396,16 @@ impl Engine {
         self.state.lock().seated.clone()
     }
 
-    /// The first queues that are meant, at most as many as there are slots.
-    pub(super) fn some(&self, which: impl Fn(&Rlc) -> bool) -> [Option<Arc<Rlc>>; SLOTS] {
+    /// The first queues of process `pasid` that are meant, at most as many as there are slots.
+    pub(super) fn some_of(
+        &self,
+        pasid: u16,
+        which: impl Fn(&Rlc) -> bool,
+    ) -> [Option<Arc<Rlc>>; SLOTS] {
         let mut found = [const { None }; SLOTS];
         let state = self.state.lock();
-        let meant = state.entries.iter().filter(|entry| which(&entry.rlc));
+        let all = state.of_process(pasid);
+        let meant = all.filter(|entry| which(&entry.rlc));
         for (place, entry) in found.iter_mut().zip(meant) {
             *place = Some(entry.rlc.clone());
         }
@@ -423,15 +414,10 @@ impl Engine {
 
     /// Nothing is loaded any more. Gives one of the queues that are left, and how many there are. Sleeps.
     pub(super) fn close(self: &Arc<Self>) -> Option<(Arc<Rlc>, usize)> {
-        let (left, _seated) = {
-            let mut state = self.state.lock();
-            state.closed = true;
-            let seated = core::mem::replace(&mut state.seated, [const { None }; SLOTS]);
-            (core::mem::take(&mut state.entries), seated)
-        };
+        let left = self.state.lock().close();
         workqueue::cancel::<_, TURN>(self);
         workqueue::cancel::<_, PULSE>(self);
-        left.first().map(|entry| (entry.rlc.clone(), left.len()))
+        left.any().map(|rlc| (rlc.clone(), left.len()))
     }
 }
 

@@ -52,16 +52,14 @@ impl Engine {
             let mut state = self.state.lock();
             state.lost |= stopped.is_err();
             let mut out = [const { None }; SLOTS];
-            let inside = state
-                .entries
-                .iter_mut()
-                .filter_map(|entry| match entry.seat {
-                    Seat::In(slot) => Some((entry, slot)),
-                    _ => None,
-                });
-            for (place, (entry, slot)) in out.iter_mut().zip(inside) {
-                entry.seat = Seat::Leaving(slot);
-                *place = Some((entry.rlc.clone(), slot));
+            for (slot, place) in out.iter_mut().enumerate() {
+                let Some(entry) = state.seated_mut(slot) else {
+                    continue;
+                };
+                if let Seat::In(slot) = entry.seat {
+                    entry.seat = Seat::Leaving(slot);
+                    *place = Some((entry.rlc.clone(), slot));
+                }
             }
             out
         };

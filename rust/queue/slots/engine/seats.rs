@@ -3,17 +3,23 @@
 //!
 //! All of it is under the engine's spinlock (`Engine::state`): nothing here sleeps or allocates, or loads a queue. What was
 //! decided is in the seat, and who loads and unloads goes by that.
+//!
+//! A process can have many queues, and each decision looks at those alone that are in a slot and at one of each process
+//! that waits: a queue that is out and has something to do stands in line (`waiting`), behind the others of its process. It
+//! gets there when work is put into it, when it comes out with some left, and when it may run again; it leaves the
+//! line when it gets a slot, or when it is found there with nothing to do. A direct queue, which gets work without the driver's knowing,
+//! stands there whenever it is out.
 
-use super::super::super::doorbell::Slice;
 use super::super::super::rlc::Rlc;
 use super::super::Seat;
+use super::entry::{Entry, Key, Place, Room};
 use super::SLOTS;
 use crate::ip::vmid::{Turn, Vmids};
 use crate::mem::vm::VmidUse;
 use hw::doorbell::SDMA_QUEUES;
-use kernel::prelude::*;
+use kernel::rbtree::{RBTree, RBTreeNode};
 use kernel::sync::Arc;
-use kernel::time::{Instant, Monotonic};
+use kernel::time::Instant;
 
 /// How long a working queue keeps its slot while another waits, milliseconds.
 const QUANTUM_MS: i64 = 10;
@@ -35,60 +41,17 @@ pub(super) enum Action {
     Nothing,
 }
 
-/// A queue of an engine.
-pub(super) struct Entry {
-    pub(super) rlc: Arc<Rlc>,
-    /// Where it is.
-    pub(super) seat: Seat,
-    /// Its VMID, unless it is out.
-    pub(super) vmid: Option<VmidUse>,
-    /// When it got the slot, or began to wait for one.
-    pub(super) since: Instant<Monotonic>,
-    /// It is to be out, and stay out.
-    pub(super) leaving: bool,
-    /// It is to be out for a moment.
-    pub(super) cleared: bool,
-    /// The only slot that a direct queue can be in: the one that its doorbell goes to.
-    own: Option<u8>,
-}
-
-impl Entry {
-    /// A queue that is in no slot yet; a direct one with its own.
-    pub(super) fn new(rlc: Arc<Rlc>, own: Option<u8>) -> Self {
-        Self {
-            leaving: !rlc.is_runnable(),
-            rlc,
-            seat: Seat::Out,
-            vmid: None,
-            since: Instant::now(),
-            cleared: false,
-            own,
-        }
-    }
-
-    fn is_runnable(&self) -> bool {
-        !self.leaving && self.rlc.is_runnable()
-    }
-
-    /// Whether it has something to do, as far as its pointers tell.
-    pub(super) fn has_work(&self) -> bool {
-        self.rlc.has_work(self.seat == Seat::Out)
-    }
-
-    /// Whether it is not on the hardware, and may be.
-    fn waits(&self) -> bool {
-        self.seat == Seat::Out && self.is_runnable()
-    }
-
-    fn pasid(&self) -> u16 {
-        self.rlc.owner.pasid
-    }
-}
-
 /// The queues of an engine, and where they are.
 pub(super) struct State {
-    pub(super) entries: KVVec<Entry>,
-    /// Who is in each slot, coming or going, to be found without a look at all.
+    queues: RBTree<Key, Entry>,
+    /// How many there are, and how many of them are direct ones of each slot.
+    count: usize,
+    direct: [usize; SLOTS],
+    /// The line.
+    waiting: RBTree<Place, Key>,
+    /// The turn of who comes out next.
+    turn: u64,
+    /// Who is in each slot, coming or going.
     pub(super) seated: [Option<Arc<Rlc>>; SLOTS],
     /// No queue is added any more.
     pub(super) closed: bool,
@@ -100,43 +63,177 @@ impl State {
     /// No queues.
     pub(super) fn new() -> Self {
         Self {
-            entries: KVVec::new(),
+            queues: RBTree::new(),
+            count: 0,
+            direct: [0; SLOTS],
+            waiting: RBTree::new(),
+            turn: 0,
             seated: [const { None }; SLOTS],
             closed: false,
             lost: false,
         }
     }
 
-    /// The place of a queue among the entries.
-    pub(super) fn position(&self, rlc: &Rlc) -> Option<usize> {
-        self.entries
-            .iter()
-            .position(|entry| core::ptr::eq(&*entry.rlc, rlc))
+    /// How many queues there are.
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Adds a queue, which is in no slot yet; a direct one with its own.
+    pub(super) fn add(&mut self, rlc: Arc<Rlc>, own: Option<u8>, room: Room) {
+        let key = Key::of(&rlc);
+        let entry = Entry {
+            leaving: !rlc.is_runnable(),
+            rlc,
+            seat: Seat::Out,
+            vmid: None,
+            since: Instant::now(),
+            cleared: false,
+            own,
+            turn: self.next_turn(),
+            room: Some(room.place),
+        };
+        self.count += 1;
+        if let Some(count) = own.and_then(|own| self.direct.get_mut(usize::from(own))) {
+            *count += 1;
+        }
+        // There is no other with this key.
+        let _ = self.queues.insert(room.entry.into_node(key, entry));
+        self.line_up(&key);
+    }
+
+    /// Removes a queue, which is to be dropped without the lock.
+    pub(super) fn remove(&mut self, rlc: &Rlc) -> Option<RBTreeNode<Key, Entry>> {
+        let key = Key::of(rlc);
+        self.step_out(&key);
+        let own = self.queues.get(&key)?.own;
+        self.count = self.count.saturating_sub(1);
+        if let Some(count) = own.and_then(|own| self.direct.get_mut(usize::from(own))) {
+            *count = count.saturating_sub(1);
+        }
+        self.queues.remove_node(&key)
+    }
+
+    /// All of it without the queues, which are what it was before: to be dropped without the lock.
+    pub(super) fn close(&mut self) -> Self {
+        let closed = Self {
+            closed: true,
+            lost: self.lost,
+            ..Self::new()
+        };
+        core::mem::replace(self, closed)
+    }
+
+    /// One of the queues.
+    pub(super) fn any(&self) -> Option<&Arc<Rlc>> {
+        Some(&self.queues.values().next()?.rlc)
     }
 
     /// The entry of a queue.
     pub(super) fn find(&mut self, rlc: &Rlc) -> Option<&mut Entry> {
-        let index = self.position(rlc)?;
-        self.entries.get_mut(index)
+        self.queues.get_mut(&Key::of(rlc))
+    }
+
+    /// The first entry whose key is `from` or behind that.
+    pub(super) fn next_from(&self, from: &Key) -> Option<(Key, &Entry)> {
+        let key = *self.queues.cursor_lower_bound(from)?.current().0;
+        Some((key, self.queues.get(&key)?))
+    }
+
+    /// The entries of process `pasid`.
+    pub(super) fn of_process(&self, pasid: u16) -> impl Iterator<Item = &Entry> {
+        let mut from = Key::first_of(pasid);
+        core::iter::from_fn(move || {
+            let (key, entry) = self
+                .next_from(&from)
+                .filter(|(key, _)| key.pasid == pasid)?;
+            from = key.next();
+            Some(entry)
+        })
+    }
+
+    /// The entry of who is in slot `slot`, coming or going.
+    pub(super) fn seated_mut(&mut self, slot: usize) -> Option<&mut Entry> {
+        let key = Key::of(self.seated.get(slot)?.as_ref()?);
+        self.queues.get_mut(&key)
+    }
+
+    /// The entries of those that are in a slot, coming or going.
+    fn seated(&self) -> impl Iterator<Item = &Entry> {
+        let seated = self.seated.iter().flatten();
+        seated.filter_map(|rlc| self.queues.get(&Key::of(rlc)))
+    }
+
+    /// The entries of those that are in a slot.
+    pub(super) fn inside(&self) -> impl Iterator<Item = &Entry> {
+        self.seated()
+            .filter(|entry| matches!(entry.seat, Seat::In(_)))
     }
 
     /// Which slots somebody is in whose seat is meant, a bit each.
-    pub(super) fn slots(&self, which: impl Fn(Seat) -> bool) -> u32 {
-        let seats = self.entries.iter().map(|entry| entry.seat);
+    fn slots(&self, which: impl Fn(Seat) -> bool) -> u32 {
+        let seats = self.seated().map(|entry| entry.seat);
         let slots = seats.filter(|&seat| which(seat)).filter_map(Seat::slot);
         slots.fold(0, |mask, slot| mask | 1 << slot)
     }
 
-    /// The slot for one more direct queue with doorbells in `slice`: one that no other queue with doorbells there has,
-    /// and that the fewest have.
-    pub(super) fn own_slot(&self, slice: &Arc<Slice>) -> Option<u8> {
-        let have = |slot| {
-            let all = self.entries.iter();
-            all.filter(move |entry| entry.own == Some(slot))
-        };
+    /// The slot for one more direct queue of process `pasid`: one that no other queue of it has, and that the fewest have.
+    pub(super) fn own_slot(&self, pasid: u16) -> Option<u8> {
+        let own = self.of_process(pasid).filter_map(|entry| entry.own);
+        let taken = own.fold(0u32, |mask, slot| mask | 1 << slot);
         (0..SDMA_QUEUES)
-            .filter(|&slot| !have(slot).any(|entry| Arc::ptr_eq(&entry.rlc.slice, slice)))
-            .min_by_key(|&slot| have(slot).count())
+            .filter(|slot| taken >> slot & 1 == 0)
+            .min_by_key(|&slot| self.direct.get(usize::from(slot)))
+    }
+
+    fn next_turn(&mut self) -> u64 {
+        let turn = self.turn;
+        self.turn = turn.wrapping_add(1);
+        turn
+    }
+
+    /// A queue is out: it stands in line, if it has something to do there.
+    pub(super) fn come_out(&mut self, rlc: &Rlc) {
+        let turn = self.next_turn();
+        if let Some(entry) = self.find(rlc) {
+            entry.turn = turn;
+        }
+        self.line_up(&Key::of(rlc));
+    }
+
+    /// Has a queue stand in line, if it belongs there.
+    pub(super) fn line_up(&mut self, key: &Key) {
+        let Some(entry) = self.queues.get_mut(key) else {
+            return;
+        };
+        if !entry.belongs_in_line() {
+            return;
+        }
+        if let Some(room) = entry.room.take() {
+            // There is no other at this place.
+            let _ = self.waiting.insert(room.into_node(entry.place(), *key));
+        }
+    }
+
+    /// Takes a queue out of the line, if it is there.
+    fn step_out(&mut self, key: &Key) {
+        if let Some(place) = self.queues.get(key).map(Entry::place) {
+            self.vacate(&place, key);
+        }
+    }
+
+    fn vacate(&mut self, place: &Place, key: &Key) {
+        let node = self.waiting.remove_node(place);
+        if let (Some(node), Some(entry)) = (node, self.queues.get_mut(key)) {
+            entry.room = Some(node.into_reservation());
+        }
+    }
+
+    /// The first in line that stands at `from` or behind that.
+    fn in_line(&self, from: &Place) -> Option<(Place, Key)> {
+        let cursor = self.waiting.cursor_lower_bound(from)?;
+        let (place, key) = cursor.current();
+        Some((*place, *key))
     }
 
     /// Decides what comes next, and marks the seat.
@@ -144,7 +241,7 @@ impl State {
         if self.lost {
             return Action::Nothing;
         }
-        let Some(gpu) = self.entries.first().map(|entry| entry.rlc.gpu.clone()) else {
+        let Some(gpu) = self.any().map(|rlc| rlc.gpu.clone()) else {
             return Action::Nothing;
         };
         let vmids = &*gpu.hw.vmids;
@@ -156,44 +253,54 @@ impl State {
         let mut later = None;
         // Who has work and all that it needs, and who only needs a slot.
         let (mut best, mut crowded) = (None, None);
-        for (index, entry) in self.entries.iter().enumerate() {
-            if !entry.waits() {
+        // A direct queue without work, whose doorbell is to find it, where that is free.
+        let mut idle = None;
+        let mut from = Place::FIRST;
+        while let Some((place, key)) = self.in_line(&from) {
+            let entry = self
+                .queues
+                .get(&key)
+                .filter(|entry| entry.belongs_in_line());
+            let Some(entry) = entry else {
+                self.vacate(&place, &key);
                 continue;
-            }
+            };
+            // One of each kind of each process tells for all.
+            from = place.behind();
             if entry.rlc.is_direct() {
                 later = sooner(later, WORK_POLL_MS);
             }
-            // Who cannot get a slot at all keeps no VMID from others.
-            if !entry.has_work() || slot_for(entry, lost).is_none() {
+            let has_slot = slot_for(entry, taken).is_some();
+            if !entry.has_work() {
+                if has_slot && idle.is_none() && vmids.has_room(place.pasid) {
+                    idle = Some((place.pasid, key));
+                }
                 continue;
             }
-            let this = (index, entry.since);
-            match vmids.turn(entry.pasid(), VMID_QUANTUM_MS) {
+            // Who cannot get a slot at all keeps no VMID from others.
+            if slot_for(entry, lost).is_none() {
+                continue;
+            }
+            match vmids.turn(place.pasid, VMID_QUANTUM_MS) {
                 Turn::In(ms) => later = sooner(later, ms),
-                Turn::Now if slot_for(entry, taken).is_some() => best = longer(best, this),
-                Turn::Now => crowded = longer(crowded, this),
+                Turn::Now if has_slot => best = first(best, (place.turn, key)),
+                Turn::Now => crowded = first(crowded, (place.turn, key)),
             }
         }
-        if let Some((index, _)) = best {
-            return self.enter(index, taken);
+        if let Some((_, key)) = best {
+            return self.enter(&key, taken);
         }
-        if let Some((index, _)) = crowded {
-            match self.make_room(index) {
+        if let Some((_, key)) = crowded {
+            match self.make_room(&key) {
                 Action::Later(ms) => later = sooner(later, ms),
                 // Only leaving or stuck queues: one of them will say when it is gone.
                 Action::Nothing => {}
                 action => return action,
             }
         }
-        // Doorbells of direct queues that have no work yet find them, where that is free.
-        let idle = self.entries.iter().position(|entry| {
-            entry.waits()
-                && entry.rlc.is_direct()
-                && slot_for(entry, taken).is_some()
-                && vmids.has_room(entry.pasid())
-        });
-        match (idle, later) {
-            (Some(index), _) => self.enter(index, taken),
+        // Others may have begun to wait since.
+        match (idle.filter(|(pasid, _)| vmids.has_room(*pasid)), later) {
+            (Some((_, key)), _) => self.enter(&key, taken),
             (None, Some(ms)) => Action::Later(ms),
             (None, None) => Action::Nothing,
         }
@@ -208,20 +315,25 @@ impl State {
                 || wanted && !entry.has_work()
                 || entry.vmid.as_ref().is_some_and(VmidUse::is_recalled)
         };
-        for entry in self.entries.iter_mut() {
-            if let Seat::In(slot) = entry.seat {
-                if leaves(entry) {
-                    entry.seat = Seat::Leaving(slot);
-                    return Some(Action::Unload(entry.rlc.clone(), slot));
-                }
-            }
-        }
-        None
+        let slot = self.inside().find(|entry| leaves(entry))?.seat.slot()?;
+        Some(self.go(slot))
     }
 
-    /// Entry `index`, for which there is a slot, comes.
-    fn enter(&mut self, index: usize, taken: u32) -> Action {
-        let Some(entry) = self.entries.get_mut(index) else {
+    /// Who is in `slot` goes.
+    fn go(&mut self, slot: u8) -> Action {
+        match self.seated_mut(slot.into()) {
+            Some(entry) => {
+                entry.seat = Seat::Leaving(slot);
+                Action::Unload(entry.rlc.clone(), slot)
+            }
+            None => Action::Nothing,
+        }
+    }
+
+    /// A queue for which there is a slot comes.
+    fn enter(&mut self, key: &Key, taken: u32) -> Action {
+        self.step_out(key);
+        let Some(entry) = self.queues.get_mut(key) else {
             return Action::Nothing;
         };
         match slot_for(entry, taken) {
@@ -238,29 +350,23 @@ impl State {
         }
     }
 
-    /// Has a queue leave a slot that entry `index` could have: one without work, or else the one that has been in longest, once
-    /// it has had its turn.
-    fn make_room(&mut self, index: usize) -> Action {
-        let own = self.entries.get(index).and_then(|entry| entry.own);
-        let inside = |entry: &&mut Entry| match entry.seat {
-            Seat::In(slot) => own.is_none_or(|own| own == slot),
-            _ => false,
-        };
+    /// Has a queue leave a slot that the queue `key` could have: one without work, or else the one that has been in longest,
+    /// once it has had its turn.
+    fn make_room(&mut self, key: &Key) -> Action {
+        let own = self.queues.get(key).and_then(|entry| entry.own);
         let left = |entry: &Entry| match entry.has_work() {
             true => QUANTUM_MS - entry.since.elapsed().as_millis(),
             false => i64::MIN,
         };
-        let victim = self.entries.iter_mut().filter(inside);
-        let Some(entry) = victim.min_by_key(|entry| left(entry)) else {
-            return Action::Nothing;
-        };
-        match (left(entry), entry.seat) {
-            (left @ 1.., _) => Action::Later(left),
-            (_, Seat::In(slot)) => {
-                entry.seat = Seat::Leaving(slot);
-                Action::Unload(entry.rlc.clone(), slot)
-            }
-            _ => Action::Nothing,
+        let victims = self.inside().filter_map(|entry| {
+            let slot = entry.seat.slot()?;
+            own.is_none_or(|own| own == slot)
+                .then(|| (left(entry), slot))
+        });
+        match victims.min() {
+            Some((left @ 1.., _)) => Action::Later(left),
+            Some((_, slot)) => self.go(slot),
+            None => Action::Nothing,
         }
     }
 }
@@ -279,13 +385,7 @@ fn sooner(one: Option<i64>, other: i64) -> Option<i64> {
     Some(one.map_or(other, |one| one.min(other)))
 }
 
-/// Of the entries whose indices and times are `one` and `other`, the one that has waited longer.
-fn longer(
-    one: Option<(usize, Instant<Monotonic>)>,
-    other: (usize, Instant<Monotonic>),
-) -> Option<(usize, Instant<Monotonic>)> {
-    Some(
-        one.filter(|one| one.1.elapsed() >= other.1.elapsed())
-            .unwrap_or(other),
-    )
+/// Of two queues with their turns, the one that has waited longer.
+fn first(one: Option<(u64, Key)>, other: (u64, Key)) -> Option<(u64, Key)> {
+    Some(one.map_or(other, |one| one.min(other)))
 }

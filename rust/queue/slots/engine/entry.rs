@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A queue of an engine, and its places: among all of them, and in the line of those that wait for a slot.
+
+use super::super::super::rlc::Rlc;
+use super::super::Seat;
+use crate::mem::vm::VmidUse;
+use kernel::prelude::*;
+use kernel::rbtree::RBTreeNodeReservation;
+use kernel::sync::Arc;
+use kernel::time::{Instant, Monotonic};
+
+/// A queue among those of an engine: whose it is, and which of that process.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in super::super) struct Key {
+    pub(super) pasid: u16,
+    address: usize,
+}
+
+impl Key {
+    /// Not behind any queue of process `pasid`, nor of those with larger numbers.
+    pub(in super::super) const fn first_of(pasid: u16) -> Self {
+        Self { pasid, address: 0 }
+    }
+
+    /// That of a queue.
+    pub(super) fn of(rlc: &Rlc) -> Self {
+        Self {
+            pasid: rlc.owner.pasid,
+            address: core::ptr::from_ref(rlc) as usize,
+        }
+    }
+
+    /// Not before the next.
+    pub(in super::super) const fn next(self) -> Self {
+        Self {
+            pasid: self.pasid,
+            address: self.address.wrapping_add(1),
+        }
+    }
+}
+
+/// A place in the line. Queues of a process that can do with the same slots are one behind the other.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) pasid: u16,
+    own: Option<u8>,
+    /// The sooner it has come out, the smaller.
+    pub(super) turn: u64,
+}
+
+impl Place {
+    /// Not behind any.
+    pub(super) const FIRST: Self = Self {
+        pasid: 0,
+        own: None,
+        turn: 0,
+    };
+
+    /// Behind the last of those with which it stands.
+    pub(super) const fn behind(self) -> Self {
+        Self {
+            turn: u64::MAX,
+            ..self
+        }
+    }
+}
+
+/// What an entry needs of memory besides itself, made without the lock.
+pub(super) struct Room {
+    pub(super) entry: RBTreeNodeReservation<Key, Entry>,
+    pub(super) place: RBTreeNodeReservation<Place, Key>,
+}
+
+impl Room {
+    /// For one queue. ENOMEM.
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self {
+            entry: RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?,
+            place: RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?,
+        })
+    }
+}
+
+/// A queue of an engine.
+pub(super) struct Entry {
+    pub(super) rlc: Arc<Rlc>,
+    /// Where it is.
+    pub(super) seat: Seat,
+    /// Its VMID, unless it is out.
+    pub(super) vmid: Option<VmidUse>,
+    /// When it got the slot.
+    pub(super) since: Instant<Monotonic>,
+    /// It is to be out, and stay out.
+    pub(super) leaving: bool,
+    /// It is to be out for a moment.
+    pub(super) cleared: bool,
+    /// The only slot that a direct queue can be in: the one that its doorbell goes to.
+    pub(super) own: Option<u8>,
+    /// See [`Place::turn`].
+    pub(super) turn: u64,
+    /// What it takes to stand in line; none while it does.
+    pub(super) room: Option<RBTreeNodeReservation<Place, Key>>,
+}
+
+impl Entry {
+    /// Whether it may be on the hardware.
+    pub(super) fn is_runnable(&self) -> bool {
+        !self.leaving && self.rlc.is_runnable()
+    }
+
+    /// Whether it has something to do, as far as its pointers tell.
+    pub(super) fn has_work(&self) -> bool {
+        self.rlc.has_work(self.seat == Seat::Out)
+    }
+
+    /// Whether it is not on the hardware, and may be.
+    fn waits(&self) -> bool {
+        self.seat == Seat::Out && self.is_runnable()
+    }
+
+    /// Whether it is to stand in line.
+    pub(super) fn belongs_in_line(&self) -> bool {
+        self.waits() && (self.rlc.is_direct() || self.has_work())
+    }
+
+    /// Where it stands in line, if it does.
+    pub(super) fn place(&self) -> Place {
+        Place {
+            pasid: self.pasid(),
+            own: self.own,
+            turn: self.turn,
+        }
+    }
+
+    fn pasid(&self) -> u16 {
+        self.rlc.owner.pasid
+    }
+}
