@@ -15,7 +15,9 @@ use crate::kern::workqueue;
 use crate::queue::interrupts::ProcessSink;
 use crate::smi::Who;
 
-/// All processes. Whoever marks one as ending ends it, so that happens once.
+/// All processes. Whoever marks one as ending ends it, so that happens once. One whose last file is closed is ended by a
+/// work item, or by its own exit if that comes before the item has begun: an item may have to wait for the memory of
+/// a thread to run it, and memory is what an exit gives back.
 #[pin_data]
 pub(crate) struct Table {
     #[pin]
@@ -30,7 +32,18 @@ pub(crate) struct Table {
 struct Entry {
     process: Arc<Process>,
     files: usize,
-    ending: bool,
+    stage: Stage,
+}
+
+/// How near a process is to its end.
+#[derive(Clone, Copy, PartialEq)]
+enum Stage {
+    /// It has files.
+    Open,
+    /// Its last file is closed: whoever is first ends it.
+    Closed,
+    /// Somebody ends it.
+    Ending,
 }
 
 /// A process as an open file holds it; the last one that is dropped ends the process.
@@ -94,7 +107,7 @@ impl Table {
             Entry {
                 process: process.clone(),
                 files: 1,
-                ending: false,
+                stage: Stage::Open,
             },
             GFP_KERNEL,
         );
@@ -110,8 +123,10 @@ impl Table {
 
     /// One more file of the process of address space `id`, if it has an entry.
     fn open_again(self: &Arc<Self>, entries: &mut KVec<Entry>, id: usize) -> Option<Opened> {
-        let mut living = entries.iter_mut().filter(|entry| !entry.ending);
-        let entry = living.find(|entry| entry.process.is(id))?;
+        let mut open = entries
+            .iter_mut()
+            .filter(|entry| entry.stage == Stage::Open);
+        let entry = open.find(|entry| entry.process.is(id))?;
         entry.files += 1;
         Some(Opened {
             table: self.clone(),
@@ -132,25 +147,26 @@ impl Table {
         }
     }
 
-    /// Marks the process that `which` says as ending, if it is there and is not yet: whoever gets it ends it. It stays in the
-    /// table meanwhile, so that [`Table::leave`] waits for it.
-    fn begin_end(&self, which: impl Fn(&mut Entry) -> bool) -> Option<Arc<Process>> {
+    /// Ends a process that `which` says, unless somebody is at that: whether there was one. It stays in the table meanwhile, so
+    /// that [`Table::leave`] waits for it.
+    fn end(&self, which: impl Fn(&Arc<Process>) -> bool) -> bool {
         let mut entries = self.entries.lock();
-        let entry = entries
+        let mut left = entries
             .iter_mut()
-            .find_map(|entry| (!entry.ending && which(entry)).then_some(entry))?;
-        entry.ending = true;
-        Some(entry.process.clone())
-    }
-
-    /// Ends a process that is marked.
-    fn end(&self, process: &Arc<Process>) {
+            .filter(|entry| entry.stage != Stage::Ending);
+        let Some(entry) = left.find(|entry| which(&entry.process)) else {
+            return false;
+        };
+        entry.stage = Stage::Ending;
+        let process = &entry.process.clone();
+        drop(entries);
         process.end();
         self.by_pasid.remove(process.pasid.get());
         let mut entries = self.entries.lock();
         entries.retain(|entry| !Arc::ptr_eq(&entry.process, process));
         drop(entries);
         self.ended.notify_all();
+        true
     }
 
     /// Waits for the end of those that are ending and of which `which` says so. Bounded by what the hardware may take; sleeps.
@@ -171,16 +187,14 @@ impl Table {
 fn is_ending(entries: &[Entry], which: impl Fn(&Process) -> bool) -> bool {
     entries
         .iter()
-        .any(|entry| entry.ending && which(&entry.process))
+        .any(|entry| entry.stage != Stage::Open && which(&entry.process))
 }
 
 impl Listener for Table {
     fn ended(&self, id: usize) {
-        match self.begin_end(|entry| entry.process.is(id)) {
-            Some(process) => self.end(&process),
-            // Its last file was closed just before.
-            None => self.wait(|process| process.is(id)),
-        }
+        while self.end(|process| process.is(id)) {}
+        // A work item may be at it, as its last file was closed just before.
+        self.wait(|process| process.is(id));
     }
 }
 
@@ -189,7 +203,7 @@ impl WorkItem for Process {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        this.table.end(&this);
+        this.table.end(|process| Arc::ptr_eq(process, &this));
     }
 }
 
@@ -203,16 +217,18 @@ impl core::ops::Deref for Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        let ended = self.table.begin_end(|entry| {
-            let mine = Arc::ptr_eq(&entry.process, &self.process);
-            if mine {
-                entry.files -= 1;
-            }
-            mine && entry.files == 0
-        });
-        if let Some(process) = ended {
+        let mut entries = self.table.entries.lock();
+        let mut open = entries
+            .iter_mut()
+            .filter(|entry| entry.stage == Stage::Open);
+        let Some(entry) = open.find(|entry| Arc::ptr_eq(&entry.process, &self.process)) else {
+            return;
+        };
+        entry.files -= 1;
+        if entry.files == 0 {
+            entry.stage = Stage::Closed;
             // Who closes the file need not wait for queues to leave the hardware. It is queued once.
-            let _ = workqueue::background().enqueue(process);
+            let _ = workqueue::background().enqueue(self.process.clone());
         }
     }
 }
