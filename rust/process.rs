@@ -23,7 +23,7 @@ use crate::kern::mm_exit::{AddressSpace, Subscription};
 use crate::mem::account::Client;
 use crate::queue::{self, CreateQueue, Owner, UserQueue};
 use context::Context;
-use events::{Events, Item};
+use events::{Came, Events, Item};
 use pasid::Pasid;
 use queues::Queues;
 use table::Table;
@@ -105,10 +105,10 @@ impl Process {
     /// Waits for events: see [`Events::wait`].
     pub(crate) fn wait(
         &self,
-        items: &mut [Item],
+        items: KVVec<Item>,
         all: bool,
         timeout: &mut Option<u32>,
-    ) -> Result<bool> {
+    ) -> Result<Option<Came>> {
         self.events
             .wait(items, all, timeout, || self.poll_interrupts())
     }

@@ -7,7 +7,7 @@ use kernel::prelude::*;
 use super::args::Handle;
 use super::ioctl::Caller;
 use crate::kern::{uaccess_ext, uapi};
-use crate::process::events::{Item, Kind, MemoryFault, Told, SLOTS};
+use crate::process::events::{Came, Item, Kind, MemoryFault, Told, SLOTS};
 
 /// A wait without an end: `timeout` of WAIT_EVENTS.
 const FOREVER: u32 = u32::MAX;
@@ -52,25 +52,33 @@ pub(super) fn reset(caller: &Caller<'_>, args: &mut uapi::ResetEvent) -> Result 
     caller.process.events().reset(args.event_id)
 }
 
-/// WAIT_EVENTS. EINVAL for more events than there are slots.
-pub(super) fn wait(caller: &Caller<'_>, args: &mut uapi::WaitEvents) -> Result {
+/// WAIT_EVENTS. What has come is there for the next wait if the caller cannot be told of it. EINVAL for more events than
+/// there are slots.
+pub(super) fn wait(caller: &Caller<'_>, args: &mut uapi::WaitEvents) -> Result<Option<Came>> {
     args.wait_result = uapi::KFD_IOC_WAIT_RESULT_FAIL;
-    let mut items = items(args.events_ptr, args.num_events)?;
+    let items = items(args.events_ptr, args.num_events)?;
     let all = args.wait_for_all != 0;
     let mut timeout = (args.timeout != FOREVER).then_some(args.timeout);
-    let result = caller.process.wait(&mut items, all, &mut timeout);
+    let result = caller.process.wait(items, all, &mut timeout);
     // For the call that is made again after a signal.
     args.timeout = timeout.unwrap_or(FOREVER);
-    let complete = result?;
-    for (index, item) in (0..).zip(&items) {
+    let came = result?;
+    for (index, item) in (0..).zip(came.iter().flat_map(Came::items)) {
         tell(args.events_ptr, index, item.told())?;
     }
-    args.wait_result = if complete {
+    args.wait_result = if came.is_some() {
         uapi::KFD_IOC_WAIT_RESULT_COMPLETE
     } else {
         uapi::KFD_IOC_WAIT_RESULT_TIMEOUT
     };
-    Ok(())
+    Ok(came)
+}
+
+/// The caller of WAIT_EVENTS was told.
+pub(super) fn keep(came: Option<Came>) {
+    if let Some(came) = came {
+        came.keep();
+    }
 }
 
 /// The events of the array at `array`.

@@ -70,12 +70,17 @@ impl Call<'_> {
         self.result(direction, function).map(|()| 0)
     }
 
-    /// The same for one that gives a descriptor, which the caller gets with the arguments or not at all.
-    fn open<T>(&self, function: fn(&Caller<'_>, &mut T) -> Result<NewFd>) -> Result<isize>
+    /// The same for one that gives what the caller gets with the arguments or not at all: `keep` makes it the caller's, and
+    /// otherwise it is dropped.
+    fn give<T, R>(
+        &self,
+        function: fn(&Caller<'_>, &mut T) -> Result<R>,
+        keep: fn(R),
+    ) -> Result<isize>
     where
         T: AsBytes + FromBytes + pin_init::Zeroable,
     {
-        self.result(Direction::InOut, function)?.install();
+        self.result(Direction::InOut, function).map(keep)?;
         Ok(0)
     }
 
@@ -137,7 +142,7 @@ fn answer(call: &Call<'_>, nr: u32) -> Result<isize> {
         0x09 => call.run(In, events::destroy),
         0x0a => call.run(In, events::set),
         0x0b => call.run(In, events::reset),
-        0x0c => call.run(InOut, events::wait),
+        0x0c => call.give(events::wait, events::keep),
         // The debugger's interface before 1.11: nobody may any more.
         0x0d..=0x10 => Err(EPERM),
         0x11 => call.run(InOut, settings::set_scratch_backing_va),
@@ -156,9 +161,9 @@ fn answer(call: &Call<'_>, nr: u32) -> Result<isize> {
         0x1e => call.run(InOut, queues::alloc_gws),
         0x21 => call.run(InOut, settings::set_xnack_mode),
         0x23 => call.run(InOut, memory::available),
-        0x24 => call.open(dmabuf::export),
+        0x24 => call.give(dmabuf::export, NewFd::install),
         0x25 => call.run(InOut, settings::runtime_enable),
-        0x1f => call.open(smi::open),
+        0x1f => call.give(smi::open, NewFd::install),
         // Known to the interface, and refused: shared virtual memory (no capability says that it is there),
         // checkpoints, the debugger, further processes of one address space, the profiler.
         0x20 | 0x22 | 0x26..=0x28 => Err(errno::not_supported()),

@@ -45,30 +45,63 @@ impl Item {
     }
 }
 
+/// Events of which enough came to end a wait. What that consumed is there again, for whoever waits next, when this is dropped
+/// without being kept.
+pub(crate) struct Came {
+    items: KVVec<Item>,
+    events: Arc<Events>,
+}
+
+impl Came {
+    /// All that were waited for.
+    pub(crate) fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    /// Who waited knows of them.
+    pub(crate) fn keep(mut self) {
+        self.items = KVVec::new();
+    }
+}
+
+impl Drop for Came {
+    fn drop(&mut self) {
+        for item in self.items.iter().filter(|item| item.activated) {
+            // For each anew, as in `begin`. One that was destroyed meanwhile is nobody's.
+            if let Some(event) = self.events.state.lock().get_mut(item.id) {
+                event.give_back();
+            }
+        }
+    }
+}
+
 impl Events {
-    /// Waits for one of the events, or for `all`: whether they came before `timeout` milliseconds were over, if it is
+    /// Waits for one of the events, or for `all`: none if they did not come before `timeout` milliseconds were over, if it is
     /// not for ever. Every so often `poll` is called, without locks, to have interrupts handled that were lost.
     ///
     /// EINVAL for an unknown event; EIO if one was destroyed; ERESTARTSYS on a signal, with the rest of the time
     /// in `timeout` and what was consumed given back; EINTR when the caller is killed; ENOMEM.
     pub(crate) fn wait(
-        &self,
-        items: &mut [Item],
+        self: &Arc<Self>,
+        mut items: KVVec<Item>,
         all: bool,
         timeout: &mut Option<u32>,
         poll: impl Fn(),
-    ) -> Result<bool> {
+    ) -> Result<Option<Came>> {
         // Of all of several, some might have to be given back.
-        if (!all || items.len() == 1) && self.take(items)? {
-            return Ok(true);
-        }
-        let missing = if all { items.len() } else { items.len().min(1) };
-        let waiter = Waiter::new(missing)?;
-        let result = self
-            .begin(items, &waiter)
-            .and_then(|()| self.wait_for(items, &waiter, timeout, poll));
-        self.finish(items, &waiter, result);
-        result
+        let come = if (!all || items.len() == 1) && self.take(&mut items)? {
+            true
+        } else {
+            let missing = if all { items.len() } else { items.len().min(1) };
+            let waiter = Waiter::new(missing)?;
+            let result = self
+                .begin(&mut items, &waiter)
+                .and_then(|()| self.wait_for(&items, &waiter, timeout, poll));
+            self.finish(&mut items, &waiter, result);
+            result?
+        };
+        let events = self.clone();
+        Ok(come.then(|| Came { items, events }))
     }
 
     /// Ends a wait for one of the events that need not begin, as one of them has come; whether one has. Not looked for among
@@ -85,7 +118,8 @@ impl Events {
         for item in items {
             state.look(item);
             let event = state.get_mut(item.id).ok_or(EINVAL)?;
-            if event.take(item.last_age) {
+            item.activated = event.take(item.last_age);
+            if item.activated {
                 item.told = event.told(item.last_age);
                 any = true;
             }
