@@ -63,6 +63,25 @@ fn stale_directories_stay_until_a_flush() {
     assert_eq!(rig.peek32(vram(0x30_0000)), 6);
 }
 
+/// Which amdgpu's SVM relies on not being so: Documentation/amdgpu-bugs.md.
+#[test]
+fn a_fragment_is_believed_over_the_entries_in_it() {
+    const TWO_PAGES: u64 = 1 << 7;
+    let (mut rig, mut ring) = rig();
+    rig.map(8, VA + 0x2000, vram(0x20_0000), 0x2000, RW | TWO_PAGES);
+    // The second page is another one from now on, and the first still says that it is as before.
+    rig.map(8, VA + 0x3000, vram(0x30_0000), 0x1000, RW);
+    rig.run(&mut ring, &fence(VA + 0x2000, 1));
+    rig.run(&mut ring, &fence(VA + 0x3000, 2));
+    assert_eq!(rig.peek32(vram(0x20_1000)), 2);
+    assert_eq!(rig.peek32(vram(0x30_0000)), 0);
+    rig.map(8, VA + 0x2000, vram(0x20_0000), 0x1000, RW);
+    rig.flush(8);
+    rig.run(&mut ring, &fence(VA + 0x2000, 3));
+    rig.run(&mut ring, &fence(VA + 0x3000, 4));
+    assert_eq!(rig.peek32(vram(0x30_0000)), 4);
+}
+
 /// The PDB0 entry that points to `table`.
 fn find_pde(rig: &Rig, table: u64) -> crate::memory::Phys {
     (64 * MIB..VRAM)
