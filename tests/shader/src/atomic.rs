@@ -48,6 +48,45 @@ pub enum Operation {
     PkAddF16,
 }
 
+/// Defines what operations do to a word of one size, of which the operands are the new value and another one.
+macro_rules! word {
+    ($name:ident, $unsigned:ty, $signed:ty, $float:ty, $doc:literal) => {
+        #[doc = $doc]
+        pub fn $name(self, old: $unsigned, (a, b): ($unsigned, $unsigned)) -> $unsigned {
+            use Operation::*;
+            let signed =
+                |f: fn($signed, $signed) -> $signed| f(old as $signed, a as $signed) as $unsigned;
+            let float = |f: fn($float, $float) -> $float| {
+                f(<$float>::from_bits(old), <$float>::from_bits(a)).to_bits()
+            };
+            match self {
+                Swap => a,
+                CompareSwap if old == b => a,
+                CompareSwap => old,
+                Add => old.wrapping_add(a),
+                Sub => old.wrapping_sub(a),
+                ReverseSub => a.wrapping_sub(old),
+                MinI => signed(Ord::min),
+                MinU => old.min(a),
+                MaxI => signed(Ord::max),
+                MaxU => old.max(a),
+                And => old & a,
+                Or => old | a,
+                Xor => old ^ a,
+                Inc if old >= a => 0,
+                Inc => old + 1,
+                Dec if old == 0 || old > a => a,
+                Dec => old - 1,
+                MaskOr => old & !a | b,
+                AddF => float(|x, y| x + y),
+                MinF => float(<$float>::min),
+                MaxF => float(<$float>::max),
+                PkAddF16 => add_halves(old.into(), a.into()) as $unsigned,
+            }
+        }
+    };
+}
+
 impl Operation {
     /// By the low five bits of the opcode in FLAT, MUBUF and SMEM, which is the same for both sizes.
     pub fn by_number(number: u32) -> Option<Operation> {
@@ -70,71 +109,17 @@ impl Operation {
         })
     }
 
-    /// The new value of a dword.
-    pub fn apply32(self, old: u32, (a, b): (u32, u32)) -> u32 {
-        use Operation::*;
-        let float = |f: fn(f32, f32) -> f32| f(f32::from_bits(old), f32::from_bits(a)).to_bits();
-        match self {
-            Swap => a,
-            CompareSwap if old == b => a,
-            CompareSwap => old,
-            Add => old.wrapping_add(a),
-            Sub => old.wrapping_sub(a),
-            ReverseSub => a.wrapping_sub(old),
-            MinI => (old as i32).min(a as i32) as u32,
-            MinU => old.min(a),
-            MaxI => (old as i32).max(a as i32) as u32,
-            MaxU => old.max(a),
-            And => old & a,
-            Or => old | a,
-            Xor => old ^ a,
-            Inc if old >= a => 0,
-            Inc => old + 1,
-            Dec if old == 0 || old > a => a,
-            Dec => old - 1,
-            MaskOr => old & !a | b,
-            AddF => float(|x, y| x + y),
-            MinF => float(f32::min),
-            MaxF => float(f32::max),
-            PkAddF16 => {
-                let half = |shift: u32| {
-                    let x = f16::from_bits((old >> shift) as u16).to_f32();
-                    let y = f16::from_bits((a >> shift) as u16).to_f32();
-                    u32::from(f16::from_f32(x + y).to_bits()) << shift
-                };
-                half(0) | half(16)
-            }
-        }
-    }
+    word!(apply32, u32, i32, f32, "The new value of a dword.");
+    word!(apply64, u64, i64, f64, "The new value of a qword.");
+}
 
-    /// The new value of a qword.
-    pub fn apply64(self, old: u64, (a, b): (u64, u64)) -> u64 {
-        use Operation::*;
-        let float = |f: fn(f64, f64) -> f64| f(f64::from_bits(old), f64::from_bits(a)).to_bits();
-        match self {
-            Swap => a,
-            CompareSwap if old == b => a,
-            CompareSwap | PkAddF16 => old,
-            Add => old.wrapping_add(a),
-            Sub => old.wrapping_sub(a),
-            ReverseSub => a.wrapping_sub(old),
-            MinI => (old as i64).min(a as i64) as u64,
-            MinU => old.min(a),
-            MaxI => (old as i64).max(a as i64) as u64,
-            MaxU => old.max(a),
-            And => old & a,
-            Or => old | a,
-            Xor => old ^ a,
-            Inc if old >= a => 0,
-            Inc => old + 1,
-            Dec if old == 0 || old > a => a,
-            Dec => old - 1,
-            MaskOr => old & !a | b,
-            AddF => float(|x, y| x + y),
-            MinF => float(f64::min),
-            MaxF => float(f64::max),
-        }
-    }
+/// The sums of the f16 in two words.
+fn add_halves(old: u64, a: u64) -> u64 {
+    let half = |word: u64, shift: u32| f16::from_bits((word >> shift) as u16).to_f32();
+    [0, 16, 32, 48].iter().fold(0, |sums, &shift| {
+        let sum = f16::from_f32(half(old, shift) + half(a, shift));
+        sums | u64::from(sum.to_bits()) << shift
+    })
 }
 
 /// Applies it to memory; gives the old value.

@@ -367,28 +367,34 @@ pub fn atomic(
     Ok(())
 }
 
-/// An atomic on a dword of LDS; gives the old value.
-pub fn lds32(
-    env: &mut Env<'_>,
-    at: u32,
-    operation: Operation,
-    operands: (u32, u32),
-) -> Result<u32, Reason> {
-    let old = env.lds.read32(at)?;
-    let new = operation.apply32(old, operands);
-    env.lds.write(at, &new.to_le_bytes())?;
-    Ok(old)
+/// Defines an atomic on a word of LDS of one size.
+macro_rules! on_lds {
+    ($name:ident, $word:ty, $read:ident, $apply:ident, $doc:literal) => {
+        #[doc = $doc]
+        pub fn $name(
+            env: &mut Env<'_>,
+            at: u32,
+            operation: Operation,
+            operands: ($word, $word),
+        ) -> Result<$word, Reason> {
+            let old = env.lds.$read(at)?;
+            let new = operation.$apply(old, operands);
+            env.lds.write(at, &new.to_le_bytes())?;
+            Ok(old)
+        }
+    };
 }
-
-/// See [`lds32`]; for eight bytes.
-pub fn lds64(
-    env: &mut Env<'_>,
-    at: u32,
-    operation: Operation,
-    operands: (u64, u64),
-) -> Result<u64, Reason> {
-    let old = env.lds.read64(at)?;
-    let new = operation.apply64(old, operands);
-    env.lds.write(at, &new.to_le_bytes())?;
-    Ok(old)
-}
+on_lds!(
+    lds32,
+    u32,
+    read32,
+    apply32,
+    "An atomic on a dword of LDS; gives the old value."
+);
+on_lds!(
+    lds64,
+    u64,
+    read64,
+    apply64,
+    "An atomic on a qword of LDS; gives the old value."
+);

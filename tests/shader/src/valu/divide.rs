@@ -98,27 +98,26 @@ impl<T: WithMask> Body for Lanes<T> {
     }
 }
 
-struct Scale32;
+/// A [`WithMask`], by its lane.
+macro_rules! with_mask {
+    ($name:ident, ($a:ident: $ta:ty, $b:ident: $tb:ty, $c:ident: $tc:ty) => $lane:expr) => {
+        struct $name;
 
-impl WithMask for Scale32 {
-    type A = f32;
-    type B = f32;
-    type D = f32;
-    fn lane(s: f32, den: f32, num: f32) -> (f32, bool) {
-        scaled32(s, den, num)
-    }
+        impl WithMask for $name {
+            type A = $ta;
+            type B = $tb;
+            type D = $tc;
+            #[inline(always)]
+            fn lane($a: $ta, $b: $tb, $c: $tc) -> ($tc, bool) {
+                $lane
+            }
+        }
+    };
 }
-
-struct Scale64;
-
-impl WithMask for Scale64 {
-    type A = f64;
-    type B = f64;
-    type D = f64;
-    fn lane(s: f64, den: f64, num: f64) -> (f64, bool) {
-        scaled64(s, den, num)
-    }
-}
+with_mask!(Scale32, (s: f32, den: f32, num: f32) => scaled32(s, den, num));
+with_mask!(Scale64, (s: f64, den: f64, num: f64) => scaled64(s, den, num));
+with_mask!(MadU, (a: u32, b: u32, c: u64) => (u64::from(a) * u64::from(b)).overflowing_add(c));
+with_mask!(MadI, (a: i32, b: i32, c: i64) => (i64::from(a) * i64::from(b)).overflowing_add(c));
 
 /// v_div_scale_f32.
 pub fn scale32() -> Spec {
@@ -128,30 +127,6 @@ pub fn scale32() -> Spec {
 /// v_div_scale_f64.
 pub fn scale64() -> Spec {
     Spec::of::<Lanes<Scale64>>("v_div_scale_f64", Form::CarryOut, 3, [Kind::F64; 4])
-}
-
-struct MadU;
-
-impl WithMask for MadU {
-    type A = u32;
-    type B = u32;
-    type D = u64;
-    #[inline(always)]
-    fn lane(a: u32, b: u32, c: u64) -> (u64, bool) {
-        (u64::from(a) * u64::from(b)).overflowing_add(c)
-    }
-}
-
-struct MadI;
-
-impl WithMask for MadI {
-    type A = i32;
-    type B = i32;
-    type D = i64;
-    #[inline(always)]
-    fn lane(a: i32, b: i32, c: i64) -> (i64, bool) {
-        (i64::from(a) * i64::from(b)).overflowing_add(c)
-    }
 }
 
 const MAD: [Kind; 4] = [Kind::Int32, Kind::Int32, Kind::Int64, Kind::Int64];
