@@ -256,7 +256,12 @@ impl Hub {
         };
         let size = 1u64 << leaf.log2;
         let offset = va & (size - 1);
-        if access.reads() && !leaf.read || access.writes() && !leaf.write {
+        let refused = [
+            access.reads() && !leaf.read,
+            access.writes() && !leaf.write,
+            access == Access::Execute && !leaf.execute,
+        ];
+        if refused.contains(&true) {
             return Ok((Target::Fault(Miss::Permission), small));
         }
         Ok((Target::Memory(leaf.base.plus(offset)), size - offset))
@@ -314,12 +319,14 @@ impl Hub {
         }
         gpu.summary.faults.bump();
         let write = fault.access.writes();
+        let execute = fault.access == Access::Execute;
         let page = fault.va >> PAGE_SHIFT;
         let enable: Field = match fault.miss {
             Miss::Hole | Miss::Range => context_cntl::RANGE_PROTECTION_FAULT_ENABLE_INTERRUPT,
             Miss::Directory(_) => context_cntl::PDE0_PROTECTION_FAULT_ENABLE_INTERRUPT,
             Miss::Invalid => context_cntl::VALID_PROTECTION_FAULT_ENABLE_INTERRUPT,
             Miss::Permission if write => context_cntl::WRITE_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            Miss::Permission if execute => context_cntl::EXECUTE_PROTECTION_FAULT_ENABLE_INTERRUPT,
             Miss::Permission => context_cntl::READ_PROTECTION_FAULT_ENABLE_INTERRUPT,
         };
         let walker = match fault.miss {
@@ -330,7 +337,7 @@ impl Hub {
         // PERMISSION_FAULTS: bit 0 not valid, 1 read, 2 write, 3 execute; the ring id of the IV has the
         // same three from bit 3 on.
         let invalid = u32::from(fault.miss != Miss::Permission);
-        let permission = invalid | 1 << (1 + u32::from(write));
+        let permission = invalid | 1 << if execute { 3 } else { 1 + u32::from(write) };
         let regs = &gpu.regs;
         let status_reg = self.id.reg(gc::VM_L2_PROTECTION_FAULT_STATUS);
         if regs.get(status_reg) == 0 {

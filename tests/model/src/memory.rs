@@ -50,6 +50,8 @@ pub enum Access {
     Write,
     /// Reads and writes in one.
     Atomic,
+    /// Reads instructions.
+    Execute,
 }
 
 impl Access {
@@ -59,6 +61,7 @@ impl Access {
             Access::Read => "read",
             Access::Write => "write",
             Access::Atomic => "atomic",
+            Access::Execute => "fetch",
         }
     }
 
@@ -69,7 +72,7 @@ impl Access {
 
     /// Whether memory is written.
     pub const fn writes(self) -> bool {
-        !matches!(self, Access::Read)
+        matches!(self, Access::Write | Access::Atomic)
     }
 }
 

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use rkfd_shader::counts::{Class, Counts};
 use serde_json::{json, Value};
 
 use crate::regs::SDMA_ENGINES;
@@ -117,14 +118,36 @@ pub struct Summary {
     pub cp_switches: Count,
     /// Queues that hung.
     pub cp_hangs: Count,
-    /// Dispatches begun, groups and waves launched, wave instructions of groups that have ended.
+    /// Queues that left with a dispatch under way, and that came back with one.
+    pub cp_saves: Count,
+    pub cp_restores: Count,
+    /// Dispatches begun, groups and waves launched, their instructions by class, and how many lanes were active in
+    /// those that have lanes.
     pub sq_dispatches: Count,
     pub sq_groups: Count,
     pub sq_waves: Count,
-    pub sq_instructions: Count,
+    pub sq_classes: [Count; Class::ALL.len()],
+    pub sq_lanes: Count,
+    /// Waves saved and restored, interrupts of waves.
+    pub sq_saved: Count,
+    pub sq_restored: Count,
+    pub sq_interrupts: Count,
 }
 
 impl Summary {
+    /// Adds what waves executed.
+    pub fn count_instructions(&self, counts: &Counts) {
+        for (count, &more) in self.sq_classes.iter().zip(&counts.classes) {
+            count.add(more);
+        }
+        self.sq_lanes.add(counts.lanes);
+    }
+
+    /// Wave instructions of all classes.
+    pub fn instructions(&self) -> u64 {
+        self.sq_classes.iter().map(Count::get).sum()
+    }
+
     /// As JSON.
     pub fn json(&self) -> Value {
         let mut packets: BTreeMap<&str, u64> = BTreeMap::new();
@@ -144,6 +167,11 @@ impl Summary {
                 })
             })
             .collect();
+        let mut classes: BTreeMap<&str, u64> = BTreeMap::new();
+        for ((_, name), count) in Class::ALL.iter().zip(&self.sq_classes) {
+            classes.insert(name, count.get());
+        }
+        classes.insert("lanes active", self.sq_lanes.get());
         let refused: u64 = self.engines.iter().map(|engine| engine.refused.get()).sum();
         json!({
             "packets": packets,
@@ -193,13 +221,19 @@ impl Summary {
                 "runlists": self.cp_runlists.get(),
                 "vmids": self.cp_vmids.get(),
                 "switches": self.cp_switches.get(),
+                "saves": self.cp_saves.get(),
+                "restores": self.cp_restores.get(),
             },
             "sq": {
                 "dispatches": self.sq_dispatches.get(),
                 "groups": self.sq_groups.get(),
                 "waves": self.sq_waves.get(),
-                "instructions": self.sq_instructions.get(),
+                "instructions": self.instructions(),
+                "saved": self.sq_saved.get(),
+                "restored": self.sq_restored.get(),
+                "interrupts": self.sq_interrupts.get(),
             },
+            "instructions": classes,
             "engines": engines,
         })
     }

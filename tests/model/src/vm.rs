@@ -156,7 +156,16 @@ impl<'a> Vm<'a> {
 
     /// Reads; what faults is zero.
     pub fn read(&self, va: u64, out: &mut [u8]) -> Result<()> {
-        self.each(va, out.len() as u64, Access::Read, |piece, at, n| {
+        self.read_as(va, out, Access::Read)
+    }
+
+    /// Reads what is to be executed; see [`Vm::read`].
+    pub fn fetch(&self, va: u64, out: &mut [u8]) -> Result<()> {
+        self.read_as(va, out, Access::Execute)
+    }
+
+    fn read_as(&self, va: u64, out: &mut [u8], access: Access) -> Result<()> {
+        self.each(va, out.len() as u64, access, |piece, at, n| {
             let out = &mut out[at as usize..(at + n) as usize];
             match piece {
                 Piece::Memory(span) => span.read(out),

@@ -3,9 +3,9 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::decode::{decode, Inst, Src, Words};
+use crate::decode::{bits, decode, Inst, Src, Words};
 use crate::env::{Env, Host};
-use crate::hwreg::{status, GPR_IDX_EN};
+use crate::hwreg::GPR_IDX_EN;
 use crate::wave::{sgpr, Flow, Reason, Wave, TEMPS};
 
 const PAGE: u64 = 4096;
@@ -54,6 +54,8 @@ pub enum Turn {
     Barrier,
     /// It has ended.
     Ended,
+    /// It is in memory.
+    Saved,
     /// It cannot go on; the PC is that of the instruction.
     Stopped(Reason),
 }
@@ -102,22 +104,33 @@ impl Code {
     pub fn run(&mut self, wave: &mut Wave, env: &mut Env<'_>, fuel: u64) -> Turn {
         let mut left = fuel;
         loop {
+            if !wave.attend(env.host) {
+                // Halted.
+                return Turn::Slept;
+            }
             let base = wave.pc & !(PAGE - 1);
-            let page = match self.page(base, env.host) {
-                Ok(page) => page,
-                Err(reason) => return Turn::Stopped(reason),
+            let flow = match self.page(base, env.host) {
+                Ok(page) => run_page(page, base, wave, env, &mut left),
+                Err(reason) => reason.into(),
             };
-            let before = left;
-            let flow = run_page(page, base, wave, env, &mut left);
-            wave.executed += before - left;
             match flow {
                 Flow::Next if left == 0 => return Turn::Spent,
                 Flow::Next => {}
+                Flow::Saved => return Turn::Saved,
                 Flow::Barrier => return Turn::Barrier,
                 Flow::Yield => return Turn::Slept,
                 Flow::End => return Turn::Ended,
                 Flow::Refetch => self.invalidate(),
-                Flow::Stop(reason) => return Turn::Stopped(*reason),
+                Flow::Stop(reason) => {
+                    let handled = match *reason {
+                        Reason::Fetch(_) => wave.misses_code(env.host),
+                        Reason::Unknown => wave.is_illegal(env.host),
+                        _ => false,
+                    };
+                    if !handled {
+                        return Turn::Stopped(*reason);
+                    }
+                }
             }
         }
     }
@@ -148,6 +161,7 @@ fn run_page(
             return reason.into();
         }
         *left -= 1;
+        wave.count(inst.class);
         wave.pc = pc.wrapping_add(u64::from(inst.len));
         let flow = if inst.indexed && wave.mode & GPR_IDX_EN != 0 {
             run_indexed(inst, wave, env)
@@ -155,6 +169,7 @@ fn run_page(
             inst.run.call(inst, wave, env)
         };
         match flow {
+            Flow::Next if wave.has_alert() && !wave.is_privileged() => return Flow::Next,
             Flow::Next => {}
             Flow::Stop(reason) => {
                 wave.pc = pc;
@@ -173,9 +188,8 @@ fn run_indexed(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
     let enables = m0 >> 12 & 0xf;
     let index = (m0 & 0xff) as u16;
     let result = enables & 8 != 0;
-    // Of others the result may be no VGPR, or a source too.
-    let plain =
-        inst.src.iter().all(|&src| src != Src::V(inst.dst)) && usize::from(inst.dst) >= TEMPS;
+    // Of others the result is no VGPR, or the last source too.
+    let plain = inst.src[2] != Src::V(inst.dst) && usize::from(inst.dst) >= TEMPS;
     if inst.mods.is_some() || result && !plain {
         return Reason::Unsupported("a VGPR index with this instruction").into();
     }
@@ -210,7 +224,7 @@ fn check(inst: &Inst, wave: &Wave) -> Result<(), Reason> {
     if inst.acc > wave.acc {
         return Err(Reason::Register("of the accumulation VGPRs"));
     }
-    if inst.privileged && wave.status & status::PRIV == 0 {
+    if inst.privileged && !wave.is_privileged() {
         return Err(Reason::Register("TTMP, outside of a trap handler,"));
     }
     Ok(())
@@ -233,10 +247,20 @@ fn decode_at(page: &mut Page, slot: usize, pc: u64, host: &dyn Host) -> Result<(
         }
         other => other,
     };
-    let inst = decoded.map_err(|_| Reason::Unknown)?;
+    let inst = decoded.map_err(|_| lacking(words(&bytes)))?;
     page.slots[slot] = page.insts.len() as u16;
     page.insts.push(inst);
     Ok(())
+}
+
+/// Why there is no instruction: one of those that gfx90a has and that are not known here, or none.
+fn lacking(words: Words) -> Reason {
+    let (first, op) = (words.0[0] >> 26, bits(words.0[0], 24, 17));
+    if first == 0b110110 && (152..=157).contains(&op) {
+        Reason::Unsupported("global wave sync")
+    } else {
+        Reason::Unknown
+    }
 }
 
 fn words(bytes: &[u8; LONGEST]) -> Words {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! From instruction words to what executes them. Encodings: GFX9, as gfx90a has it.
 
+use crate::counts::Class;
 use crate::simd::Handler;
 use crate::valu;
 use crate::valu::modify::Mods;
@@ -48,6 +49,8 @@ impl Kind {
 pub struct Inst {
     /// What executes it.
     pub run: Handler,
+    /// What it counts as.
+    pub class: Class,
     /// Opcode within its format.
     pub op: u16,
     /// Bytes: 4, 8 or 12.
@@ -106,6 +109,7 @@ impl Inst {
     pub fn new(run: Handler, op: u32, len: u8) -> Inst {
         Inst {
             run,
+            class: Class::Scalar,
             op: op as u16,
             len,
             dst: 0,
@@ -210,38 +214,47 @@ impl Words {
     }
 }
 
-/// Decodes the instruction at the start of `words`. Words behind it may be anything.
-pub fn decode(words: Words) -> Decoded<Inst> {
-    let first = words.0[0];
+/// What executes an instruction word, before the rest is looked at.
+type Decoder = fn(Words) -> Decoded<Inst>;
+
+/// The decoder for an instruction's first word, and what the instruction counts as.
+fn format(first: u32) -> Decoded<(Class, Decoder)> {
     if first >> 31 == 0 {
-        return match first >> 25 {
-            0x3f => valu::encode::vop1(words),
-            0x3e => valu::encode::vopc(words),
-            _ => valu::encode::vop2(words),
+        let decoder: Decoder = match first >> 25 {
+            0x3f => valu::encode::vop1,
+            0x3e => valu::encode::vopc,
+            _ => valu::encode::vop2,
         };
+        return Ok((Class::Vector, decoder));
     }
     if first >> 30 == 2 {
-        return match first >> 23 {
-            0x17d => salu::decode_sop1(words),
-            0x17e => salu::decode_sopc(words),
-            0x17f => salu::decode_sopp(words),
-            _ if first >> 28 == 0xb => salu::decode_sopk(words),
-            _ => salu::decode_sop2(words),
+        let decoder: Decoder = match first >> 23 {
+            0x17d => salu::decode_sop1,
+            0x17e => salu::decode_sopc,
+            0x17f => salu::decode_sopp,
+            _ if first >> 28 == 0xb => salu::decode_sopk,
+            _ => salu::decode_sop2,
         };
+        return Ok((Class::Scalar, decoder));
     }
-    match first >> 26 {
-        0b110000 => smem::decode(words),
-        0b110100 if first >> 23 == 0x1a7 => {
-            if bits(first, 22, 16) >= 64 {
-                matrix::decode(words)
-            } else {
-                valu::packed::decode(words)
-            }
+    Ok(match first >> 26 {
+        0b110000 => (Class::ScalarMemory, smem::decode),
+        0b110100 if first >> 23 == 0x1a7 && bits(first, 22, 16) >= 64 => {
+            (Class::Matrix, matrix::decode)
         }
-        0b110100 => valu::encode::vop3(words),
-        0b110110 => lds_ops::decode(words),
-        0b110111 => vmem::decode_flat(words),
-        0b111000 => vmem::decode_mubuf(words),
-        _ => Err(Unknown),
-    }
+        0b110100 if first >> 23 == 0x1a7 => (Class::Vector, valu::packed::decode),
+        0b110100 => (Class::Vector, valu::encode::vop3),
+        0b110110 => (Class::Lds, lds_ops::decode),
+        0b110111 => (Class::Memory, vmem::decode_flat),
+        0b111000 => (Class::Memory, vmem::decode_mubuf),
+        _ => return Err(Unknown),
+    })
+}
+
+/// Decodes the instruction at the start of `words`. Words behind it may be anything.
+pub fn decode(words: Words) -> Decoded<Inst> {
+    let (class, decoder) = format(words.0[0])?;
+    let mut inst = decoder(words)?;
+    inst.class = class;
+    Ok(inst)
 }

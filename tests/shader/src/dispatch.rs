@@ -4,13 +4,9 @@
 use crate::decode::bits;
 use crate::group::Group;
 use crate::hwreg::{check_mode, status};
+use crate::image::{Shape, LDS_UNIT};
 use crate::lds::Lds;
 use crate::wave::{sgpr, Apertures, Reason, Wave, LANES};
-
-/// LDS comes in units of this many bytes.
-pub const LDS_UNIT: u32 = 512;
-/// SGPRs that every wave has.
-const SGPRS: u32 = 112;
 
 /// The state that waves start with.
 #[derive(Debug, Clone)]
@@ -37,15 +33,19 @@ pub struct Launch {
     pub lds: u32,
     /// Where generic addresses lead elsewhere.
     pub apertures: Apertures,
+    /// Index of the packet in the ring if TTMPs are set up, of which it goes to the sixth.
+    pub ttmps: Option<u32>,
 }
 
-/// Where a group is put.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Place {
-    /// HW_ID of its first wave, whose wave and SIMD are 0.
+/// Where a wave is put.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Seat {
+    /// HW_ID.
     pub hw_id: u32,
-    /// Scratch offset of its first wave in bytes, and of one wave more.
-    pub scratch: (u32, u32),
+    /// Its slot of scratch in its engine.
+    pub scoreboard: u32,
+    /// Where that is, bytes.
+    pub scratch: u32,
 }
 
 impl Launch {
@@ -56,6 +56,36 @@ impl Launch {
         (arch, all - arch)
     }
 
+    /// What of their registers all waves have in common.
+    pub fn shape(&self) -> Shape {
+        let (arch, acc) = self.vgprs();
+        Shape {
+            arch,
+            acc,
+            lds: self.lds.next_multiple_of(LDS_UNIT),
+        }
+    }
+
+    /// Items of the group with number `index`.
+    fn items(&self, index: u64) -> ([u32; 3], [u32; 3]) {
+        let [x, y, _] = self.groups.map(u64::from);
+        let id = [index % x, index / x % y, index / (x * y)].map(|n| n as u32);
+        let size = [0, 1, 2].map(|n| {
+            if id[n] + 1 == self.groups[n] {
+                self.last[n]
+            } else {
+                self.size[n]
+            }
+        });
+        (id, size)
+    }
+
+    /// Waves of the group with number `index`.
+    pub fn waves_of(&self, index: u64) -> u32 {
+        let (_, size) = self.items(index);
+        size.iter().product::<u32>().div_ceil(LANES as u32)
+    }
+
     /// Waves of a whole group.
     pub fn waves(&self) -> u32 {
         self.size.iter().product::<u32>().div_ceil(LANES as u32)
@@ -63,7 +93,8 @@ impl Launch {
 
     /// How many groups there are.
     pub fn count(&self) -> u64 {
-        self.groups.iter().map(|&n| u64::from(n)).product()
+        let groups = self.groups.map(u64::from);
+        groups.iter().fold(1, |all, &n| all.saturating_mul(n))
     }
 
     /// Whether waves have scratch.
@@ -89,50 +120,38 @@ impl Launch {
         check_mode(self.mode())
     }
 
-    /// The group with number `index` (x fastest), to run at `place`.
-    pub fn group(&self, index: u64, place: Place) -> Group {
-        let [x, y, _] = self.groups.map(u64::from);
-        let id = [index % x, index / x % y, index / (x * y)].map(|n| n as u32);
-        let size = [0, 1, 2].map(|n| {
-            if id[n] + 1 == self.groups[n] {
-                self.last[n]
-            } else {
-                self.size[n]
-            }
-        });
-        let items = size.iter().product::<u32>();
-        let count = items.div_ceil(LANES as u32);
+    /// The group with number `index` (x fastest), its waves at `seats`, of which there are as many.
+    pub fn group(&self, index: u64, seats: &[Seat]) -> Group {
+        let (id, size) = self.items(index);
+        let count = size.iter().product::<u32>().div_ceil(LANES as u32);
         let id = [0, 1, 2].map(|n| id[n].wrapping_add(self.start[n]));
-        let waves = (0..count)
-            .map(|n| self.wave(id, size, (n, count), place))
+        let waves = (0..count).zip(seats);
+        let waves = waves
+            .map(|(n, seat)| self.wave(id, size, (n, count), seat))
             .collect();
-        Group {
-            waves,
-            lds: Lds::new(self.lds.next_multiple_of(LDS_UNIT)),
-            id,
-        }
+        Group::new(waves, Lds::new(self.shape().lds), id)
     }
 
-    fn wave(&self, id: [u32; 3], size: [u32; 3], (n, count): (u32, u32), place: Place) -> Wave {
-        let (arch, acc) = self.vgprs();
-        let mut wave = Wave::new(arch, acc, self.pc);
+    fn wave(&self, id: [u32; 3], size: [u32; 3], (n, count): (u32, u32), seat: &Seat) -> Wave {
+        let shape = self.shape();
+        let mut wave = Wave::new(shape.arch, shape.acc, self.pc);
         wave.mode = self.mode();
         wave.apertures = self.apertures;
         wave.status = status::VALID
             | status::IN_TG
             | bits(self.rsrc1, 11, 10) << 1
             | bits(self.rsrc2, 6, 6) * status::TRAP_EN;
-        // Waves go round the four SIMDs.
-        wave.hw_id = place.hw_id | n / 4 & 0xf | (n & 3) << 4;
-        wave.gpr_alloc =
-            bits(self.rsrc1, 5, 0) << 6 | (u32::from(arch) / 4 - 1) << 12 | (SGPRS / 16 - 1) << 24;
-        wave.lds_alloc = (self.lds.next_multiple_of(LDS_UNIT) / 256) << 12;
-        self.scalars(&mut wave, id, (n, count), place);
+        wave.hw_id = seat.hw_id;
+        wave.scoreboard = seat.scoreboard;
+        wave.has_scratch = self.has_scratch();
+        wave.gpr_alloc = shape.gpr_alloc();
+        wave.lds_alloc = shape.lds_alloc();
+        self.scalars(&mut wave, id, (n, count), seat);
         self.lanes(&mut wave, size, n);
         wave
     }
 
-    fn scalars(&self, wave: &mut Wave, id: [u32; 3], (n, count): (u32, u32), place: Place) {
+    fn scalars(&self, wave: &mut Wave, id: [u32; 3], (n, count): (u32, u32), seat: &Seat) {
         let mut next = bits(self.rsrc2, 5, 1).min(16) as usize;
         wave.sgpr[..next].copy_from_slice(&self.user[..next]);
         let mut push = |enabled: bool, value: u32| {
@@ -148,17 +167,12 @@ impl Launch {
             bits(self.rsrc2, 10, 10) == 1,
             u32::from(n == 0) << 31 | count,
         );
-        push(
-            self.has_scratch(),
-            place
-                .scratch
-                .0
-                .wrapping_add(n.wrapping_mul(place.scratch.1)),
-        );
-        wave.sgpr[sgpr::TTMP + 8] = id[0];
-        wave.sgpr[sgpr::TTMP + 9] = id[1];
-        wave.sgpr[sgpr::TTMP + 10] = id[2];
-        wave.sgpr[sgpr::TTMP + 11] = n | u32::from(!self.has_scratch()) << 6;
+        push(self.has_scratch(), seat.scratch);
+        if let Some(packet) = self.ttmps {
+            wave.sgpr[sgpr::TTMP + 6] = bits(packet, 24, 0);
+            wave.sgpr[sgpr::TTMP + 8..][..3].copy_from_slice(&id);
+            wave.sgpr[sgpr::TTMP + 11] = n | u32::from(!self.has_scratch()) << 6;
+        }
     }
 
     /// v0 and EXEC.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What a wave sees of the world: memory, clocks and messages of the device, and the LDS of its group.
 
+use crate::image::{Shape, Word};
 use crate::lds::Lds;
 
 /// An access that no mapping allows. Whoever implements [`Host`] has told the device about it already.
@@ -22,16 +23,29 @@ pub trait Host {
     fn atomic32(&self, address: u64, change: &mut dyn FnMut(u32) -> u32) -> Result<u32, Fault>;
     /// See [`Host::atomic32`]; for eight bytes.
     fn atomic64(&self, address: u64, change: &mut dyn FnMut(u64) -> u64) -> Result<u64, Fault>;
+    /// As [`Host::load`], of scalar instructions.
+    fn load_scalar(&self, address: u64, out: &mut [u8]) -> Result<(), Fault>;
+    /// As [`Host::store`], of scalar instructions.
+    fn store_scalar(&self, address: u64, data: &[u8]) -> Result<(), Fault>;
     /// Reads what is to be executed.
     fn fetch(&self, address: u64, out: &mut [u8]) -> Result<(), Fault>;
     /// The 100 MHz clock of s_memrealtime.
     fn realtime(&self) -> u64;
     /// The engine clock of s_memtime.
     fn cycles(&self) -> u64;
-    /// s_sendmsg of MSG_INTERRUPT with M0\[23:0\], from a wave with this HW_ID.
-    fn interrupt(&self, hw_id: u32, data: u32);
+    /// s_sendmsg of MSG_INTERRUPT with M0\[23:0\], from a wave with this HW_ID, and whether it is in the trap handler.
+    fn interrupt(&self, hw_id: u32, data: u32, privileged: bool);
+    /// An instruction that gfx90a does not have, in a wave with this HW_ID, and no trap handler that would see it.
+    fn illegal(&self, hw_id: u32);
     /// The queue's doorbell id, which MSG_GET_DOORBELL asks for.
     fn doorbell(&self) -> u32;
+    /// SQ_SHADER_TBA of the address space, sign-extended.
+    fn trap_handler(&self) -> u64;
+    /// SQ_SHADER_TMA of the address space, sign-extended.
+    fn trap_memory(&self) -> u64;
+    /// Places for the waves of a group, all of which have sent MSG_SAVEWAVE: the address of each one's record. None:
+    /// not now, or never.
+    fn reserve(&self, shape: Shape, waves: &[Word]) -> Option<Vec<u64>>;
 }
 
 /// A wave's surroundings while it runs.

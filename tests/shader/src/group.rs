@@ -4,9 +4,13 @@
 use std::fmt;
 
 use crate::code::{Code, Turn};
+use crate::counts::Counts;
 use crate::env::{Env, Fault, Host};
+use crate::hwreg::status;
+use crate::image::{self, Shape, Word};
 use crate::lds::Lds;
-use crate::wave::{Reason, State, Wave};
+use crate::trap::restore_entry;
+use crate::wave::{Apertures, Reason, Saving, State, Wave};
 
 /// Instructions that a wave executes before it is another one's turn.
 const TURN: u64 = 4096;
@@ -19,6 +23,19 @@ pub struct Group {
     pub lds: Lds,
     /// Its place in the grid.
     pub id: [u32; 3],
+    /// Its waves were asked to save themselves.
+    saving: bool,
+}
+
+/// A wave that is to be brought back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Absent {
+    /// What the control stack says of it.
+    pub word: Word,
+    /// Where its record is.
+    pub record: u64,
+    /// HW_ID from now on.
+    pub hw_id: u32,
 }
 
 /// A wave that cannot go on.
@@ -57,6 +74,8 @@ impl fmt::Display for Stop {
 pub enum Progress {
     /// All waves have ended.
     Done,
+    /// All that had not ended are in memory.
+    Saved,
     /// There is more to do.
     Spent,
     /// There is, but all that could run sleep.
@@ -64,6 +83,103 @@ pub enum Progress {
 }
 
 impl Group {
+    /// A group with these waves.
+    pub fn new(waves: Vec<Wave>, lds: Lds, id: [u32; 3]) -> Group {
+        Group {
+            waves,
+            lds,
+            id,
+            saving: false,
+        }
+    }
+
+    /// A group that was saved: the trap handler brings back what its waves have in them. Its place in the grid is in
+    /// there, and not known here.
+    pub fn restored(
+        shape: Shape,
+        waves: &[Absent],
+        apertures: Apertures,
+        host: &dyn Host,
+    ) -> Group {
+        let wave = |absent: &Absent| {
+            let mut wave = Wave::new(shape.arch, shape.acc, restore_entry(host.trap_handler()));
+            wave.apertures = apertures;
+            wave.status = status::VALID | status::IN_TG | status::TRAP_EN | status::PRIV;
+            wave.hw_id = absent.hw_id;
+            wave.scoreboard = absent.word.scoreboard;
+            wave.has_scratch = absent.word.scratch;
+            wave.gpr_alloc = shape.gpr_alloc();
+            wave.lds_alloc = shape.lds_alloc();
+            wave.set_exec(image::exec(absent.record, absent.word.first));
+            wave.restoring = true;
+            wave
+        };
+        Group::new(
+            waves.iter().map(wave).collect(),
+            Lds::new(shape.lds),
+            [0; 3],
+        )
+    }
+
+    /// Asks its waves to save themselves, once.
+    pub fn save(&mut self) {
+        if !std::mem::replace(&mut self.saving, true) {
+            let living = self.waves.iter_mut().filter(|wave| wave.state.lives());
+            living.for_each(Wave::save);
+        }
+    }
+
+    /// Gives the waves their records when all have asked for one.
+    fn grant(&mut self, host: &dyn Host) {
+        let living = || self.waves.iter().filter(|wave| wave.state.lives());
+        if !self.saving || !living().all(|wave| wave.saving == Saving::Asked) {
+            return;
+        }
+        let count = living().count();
+        let words: Vec<Word> = living()
+            .enumerate()
+            .map(|(n, wave)| Word {
+                scoreboard: wave.scoreboard,
+                engine: wave.hw_id >> 13,
+                scratch: wave.has_scratch,
+                last: n + 1 == count,
+                first: n == 0,
+            })
+            .collect();
+        let Some(first) = living().next() else {
+            return;
+        };
+        let shape = Shape {
+            arch: first.arch,
+            acc: first.acc,
+            lds: self.lds.bytes().len() as u32,
+        };
+        let Some(records) = host.reserve(shape, &words) else {
+            return;
+        };
+        let living = self.waves.iter_mut().filter(|wave| wave.state.lives());
+        for ((wave, record), word) in living.zip(records).zip(words) {
+            wave.set_exec(image::exec(record, word.first));
+            wave.saving = Saving::Granted;
+        }
+    }
+
+    /// Waves that the handler has not brought back yet.
+    pub fn restoring(&self) -> usize {
+        self.waves.iter().filter(|wave| wave.restoring).count()
+    }
+
+    /// Waves that are in memory.
+    pub fn saved(&self) -> usize {
+        let saved = self.waves.iter().filter(|wave| wave.state == State::Saved);
+        saved.count()
+    }
+
+    /// A store to a record faulted.
+    pub fn has_failed(&self) -> bool {
+        self.waves.iter().any(|wave| wave.saving == Saving::Failed)
+    }
+
     /// Executes about `fuel` instructions, the waves in turns. A wave that stops counts as ended.
     pub fn run(
         &mut self,
@@ -73,6 +189,7 @@ impl Group {
     ) -> Result<Progress, Box<Stop>> {
         let mut left = fuel;
         loop {
+            self.grant(host);
             let (mut ran, mut slept) = (false, false);
             for n in 0..self.waves.len() {
                 let wave = &mut self.waves[n];
@@ -83,7 +200,7 @@ impl Group {
                     host,
                     lds: &mut self.lds,
                 };
-                let before = wave.executed;
+                let before = wave.counts.all();
                 match code.run(wave, &mut env, TURN.min(left.max(1))) {
                     Turn::Spent => ran = true,
                     Turn::Slept => slept = true,
@@ -92,16 +209,22 @@ impl Group {
                         ran = true;
                     }
                     Turn::Ended => wave.state = State::Ended,
+                    Turn::Saved => wave.state = State::Saved,
                     Turn::Stopped(reason) => {
                         wave.state = State::Ended;
                         return Err(Box::new(self.stop(n, host, reason)));
                     }
                 }
-                left = left.saturating_sub(self.waves[n].executed - before);
+                left = left.saturating_sub(self.waves[n].counts.all() - before);
             }
             if self.waves.iter().all(|wave| wave.state != State::Running) {
-                if self.waves.iter().all(|wave| wave.state == State::Ended) {
-                    return Ok(Progress::Done);
+                if !self.waves.iter().any(|wave| wave.state.lives()) {
+                    let saved = self.waves.iter().any(|wave| wave.state == State::Saved);
+                    return Ok(if saved {
+                        Progress::Saved
+                    } else {
+                        Progress::Done
+                    });
                 }
                 // Ended waves no longer count.
                 for wave in &mut self.waves {
@@ -135,9 +258,10 @@ impl Group {
         }
     }
 
-    /// Instructions that its waves have executed.
-    pub fn executed(&self) -> u64 {
-        self.waves.iter().map(|wave| wave.executed).sum()
+    /// What its waves have executed.
+    pub fn counts(&self) -> Counts {
+        let counts = self.waves.iter().map(|wave| &wave.counts);
+        counts.fold(Counts::default(), Counts::plus)
     }
 
     /// The first memory fault of its waves.

@@ -12,9 +12,14 @@
 //! - Approximations (v_rcp, v_rsq, v_sqrt, v_exp, v_log, v_sin, v_cos) are correctly rounded.
 //! - Rounding is to nearest even; another mode stops the wave. f32 denormals are flushed where MODE says so.
 //! - min and max behave as with IEEE = 1, also without.
-//! - A load that faults gives 0, a store is dropped, and the wave goes on with TRAPSTS.MEM_VIOL.
-//! - An unknown encoding, LDS beyond the group's, a register that is not allocated: the wave stops, and says where.
-//! - There are no trap handlers: s_trap does nothing unless STATUS.TRAP_EN is set, and stops the wave then.
+//! - A load that faults gives 0, a store is dropped, and TRAPSTS.MEM_VIOL is set.
+//! - LDS beyond the group's, a register that is not allocated, an instruction of gfx90a that is not known here: the
+//!   wave stops, and says where. An encoding that gfx90a does not have is TRAPSTS.ILLEGAL_INST.
+//! - *The trap handler* is code like other code. With STATUS.TRAP_EN a wave enters it between two instructions, for
+//!   s_trap, MEM_VIOL, ILLEGAL_INST, bits of TRAPSTS.EXCP and address watches that MODE enables (nobody but s_setreg
+//!   sets these), MODE.DEBUG_EN and SAVECTX; STATUS.HALT lets only the last in. Code that cannot be fetched enters it
+//!   with HALT set. Without TRAP_EN s_trap does nothing, MEM_VIOL only stays, and a wave without code has ended.
+//! - *Saved waves* ([`image`]) have their records when all living waves of the group have sent MSG_SAVEWAVE.
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 // Lanes and operands go by number through several rows at once.
@@ -22,11 +27,13 @@
 
 pub mod atomic;
 pub mod code;
+pub mod counts;
 pub mod decode;
 pub mod dispatch;
 pub mod env;
 pub mod group;
 pub mod hwreg;
+pub mod image;
 pub mod kernel;
 pub mod lanes;
 pub mod lds;
@@ -36,6 +43,7 @@ mod salu;
 #[allow(unsafe_code)]
 pub mod simd;
 mod smem;
+pub mod trap;
 pub mod valu;
 pub mod vmem;
 pub mod wave;

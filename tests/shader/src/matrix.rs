@@ -5,8 +5,9 @@ use half::{bf16, f16};
 
 use crate::decode::{bits, Decoded, Inst, Kind, Src, Unknown, Words};
 use crate::env::Env;
+use crate::hwreg::{index, INDEX_DST, INDEX_SRC0};
 use crate::simd::{Body, Handler};
-use crate::wave::{Flow, Row, Wave, LANES, TEMPS};
+use crate::wave::{Flow, Reason, Row, Wave, LANES, TEMPS};
 
 const ACC_READ: u32 = 88;
 const ACC_WRITE: u32 = 89;
@@ -180,10 +181,16 @@ struct AccRead;
 impl Body for AccRead {
     #[inline(always)]
     fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
-        if let Src::V(number) = inst.src[0] {
-            let row = wave.rows[acc_row(wave, number)];
-            wave.put(inst.dst.into(), &row);
+        let Src::V(number) = inst.src[0] else {
+            return Flow::Next;
+        };
+        let from = number + index(wave, INDEX_SRC0);
+        let to = inst.dst + index(wave, INDEX_DST);
+        if from >= wave.acc || usize::from(to) >= TEMPS + usize::from(wave.arch) {
+            return Reason::Register("behind a VGPR index").into();
         }
+        let row = wave.rows[acc_row(wave, from)];
+        wave.put(to.into(), &row);
         Flow::Next
     }
 }
@@ -193,10 +200,19 @@ struct AccWrite;
 impl Body for AccWrite {
     #[inline(always)]
     fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
-        let from = wave.narrow(inst.src[0], 0);
+        let src = match inst.src[0] {
+            Src::V(row) => Src::V(row + index(wave, INDEX_SRC0)),
+            src => src,
+        };
+        let to = inst.dst + index(wave, INDEX_DST);
+        let outside =
+            matches!(src, Src::V(row) if usize::from(row) >= TEMPS + usize::from(wave.arch));
+        if to >= wave.acc || outside {
+            return Reason::Register("behind a VGPR index").into();
+        }
+        let from = wave.narrow(src, 0);
         let row = wave.rows[from];
-        let to = acc_row(wave, inst.dst);
-        wave.put(to, &row);
+        wave.put(acc_row(wave, to), &row);
         Flow::Next
     }
 }

@@ -3,9 +3,10 @@
 
 use crate::decode::{bits, Decoded, Inst, Kind, Unknown, Words};
 use crate::env::Env;
-use crate::hwreg;
+use crate::hwreg::{self, status};
+use crate::image::SGPRS;
 use crate::simd::{Body, Handler};
-use crate::wave::{sgpr, Flow, Reason, Wave};
+use crate::wave::{sgpr, Flow, Reason, Saving, Wave};
 
 fn kind(wide: bool) -> Kind {
     if wide {
@@ -283,16 +284,24 @@ impl Body for Sop1 {
             32..=39 | 51..=54 => save_exec(inst, wave),
             40 => logic32(wave, quads(wave.scalar32(src).into()) as u32),
             41 => logic64(wave, quads(wave.scalar64(src))),
-            42 => wave.sgpr[dst] = wave.sgpr[moved(wave, wave_index(inst))],
-            43 => wave.set_pair(dst, wave.pair(moved(wave, wave_index(inst)))),
-            44 => {
-                let to = moved(wave, dst);
-                wave.sgpr[to] = wave.scalar32(src);
+            42 | 43 => {
+                let from = match moved(wave, wave_index(inst), inst.op == 43) {
+                    Ok(from) => from,
+                    Err(reason) => return reason.into(),
+                };
+                match from {
+                    Some(from) if inst.op == 43 => wave.set_pair(dst, wave.pair(from)),
+                    Some(from) => wave.sgpr[dst] = wave.sgpr[from],
+                    None if inst.op == 43 => wave.set_pair(dst, 0),
+                    None => wave.sgpr[dst] = 0,
+                }
             }
-            45 => {
-                let to = moved(wave, dst);
-                wave.set_pair(to, wave.scalar64(src));
-            }
+            44 | 45 => match moved(wave, dst, inst.op == 45) {
+                Ok(Some(to)) if inst.op == 45 => wave.set_pair(to, wave.scalar64(src)),
+                Ok(Some(to)) => wave.sgpr[to] = wave.scalar32(src),
+                Ok(None) => {}
+                Err(reason) => return reason.into(),
+            },
             48 => logic32(wave, (wave.scalar32(src) as i32).unsigned_abs()),
             55 => {
                 let value = wave.scalar32(src);
@@ -301,6 +310,7 @@ impl Body for Sop1 {
                 });
                 wave.set_pair(dst, spread);
             }
+            _ if wave.is_privileged() => wave.leave_handler(wave.scalar64(src)),
             _ => return Reason::Unsupported("s_rfe_b64 outside of a trap handler").into(),
         }
         Flow::Next
@@ -315,10 +325,23 @@ fn wave_index(inst: &Inst) -> usize {
     }
 }
 
-/// A scalar register number with M0 added.
-fn moved(wave: &Wave, number: usize) -> usize {
-    (number + wave.sgpr[sgpr::M0] as usize) & 127
+/// The number of an SGPR, or TTMP, with M0 added. None: one of the four SGPRs that are allocated and have no name.
+fn moved(wave: &Wave, number: usize, wide: bool) -> Result<Option<usize>, Reason> {
+    let to = number.wrapping_add(wave.sgpr[sgpr::M0] as usize);
+    let last = to.wrapping_add(usize::from(wide));
+    if (sgpr::TTMP..sgpr::M0).contains(&number) {
+        let inside = to >= sgpr::TTMP && last < sgpr::M0;
+        return inside.then_some(Some(to)).ok_or(OUTSIDE);
+    }
+    match last {
+        _ if to < sgpr::TTMP && last < sgpr::TTMP => Ok(Some(to)),
+        _ if to >= sgpr::TTMP && last < SGPRS as usize => Ok(None),
+        _ => Err(OUTSIDE),
+    }
 }
+
+/// Of a relative move.
+const OUTSIDE: Reason = Reason::Register("behind M0");
 
 /// All bits of each group of four in which one is set.
 fn whole_quads(value: u64) -> u64 {
@@ -367,7 +390,7 @@ pub fn decode_sopc(words: Words) -> Decoded<Inst> {
     let word = words.0[0];
     let op = bits(word, 22, 16);
     let (wide0, wide1) = match op {
-        0..=13 => (false, false),
+        0..=13 | SET_VSKIP => (false, false),
         14 | 15 => (true, false),
         SET_GPR_IDX_ON => (false, false),
         18 | 19 => (true, true),
@@ -386,6 +409,8 @@ pub fn decode_sopc(words: Words) -> Decoded<Inst> {
     Ok(inst)
 }
 
+/// s_setvskip.
+const SET_VSKIP: u32 = 16;
 /// s_set_gpr_idx_on.
 const SET_GPR_IDX_ON: u32 = 17;
 
@@ -398,10 +423,18 @@ impl Body for Sopc {
         if u32::from(inst.op) == SET_GPR_IDX_ON {
             wave.mode |= hwreg::GPR_IDX_EN;
             let enables = (inst.imm as u32 & 0xf) << 12;
+            // Which may be M0.
+            let index = wave.scalar32(s0) & 0xff;
             let m0 = &mut wave.sgpr[sgpr::M0];
-            *m0 = *m0 & !0xf0ff | enables;
-            wave.sgpr[sgpr::M0] |= wave.scalar32(s0) & 0xff;
+            *m0 = *m0 & !0xf0ff | enables | index;
             return Flow::Next;
+        }
+        if u32::from(inst.op) == SET_VSKIP {
+            let skips = wave.scalar32(s0) >> (wave.scalar32(s1) & 31) & 1;
+            return match hwreg::set_vskip(wave, skips == 1) {
+                Ok(()) => Flow::Next,
+                Err(reason) => reason.into(),
+            };
         }
         wave.scc = match inst.op {
             14 => wave.scalar64(s0) >> (wave.scalar32(s1) & 63) & 1 == 0,
@@ -453,7 +486,7 @@ pub fn decode_sopk(words: Words) -> Decoded<Inst> {
 struct Sopk;
 
 impl Body for Sopk {
-    fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
+    fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         let dst = usize::from(inst.dst);
         let (old, imm) = (wave.sgpr[dst], inst.imm);
         match inst.op {
@@ -471,7 +504,7 @@ impl Body for Sopk {
                 wave.scc = overflow;
             }
             15 => wave.sgpr[dst] = old.wrapping_mul(imm as u32),
-            17 => match hwreg::read(wave, imm as u32) {
+            17 => match hwreg::read(wave, env.host, imm as u32) {
                 Ok(value) => wave.sgpr[dst] = value,
                 Err(reason) => return reason.into(),
             },
@@ -509,6 +542,7 @@ pub fn decode_sopp(words: Words) -> Decoded<Inst> {
 /// Messages of s_sendmsg.
 mod message {
     pub const INTERRUPT: i32 = 1;
+    pub const SAVE_WAVE: i32 = 4;
     pub const GET_DOORBELL: i32 = 10;
 }
 
@@ -520,7 +554,9 @@ impl Body for Sopp {
         let taken = match inst.op {
             // The wait counters are always 0: memory is done when the instruction is.
             0 | 3 | 12 | 15 => return Flow::Next,
-            1 | 27 => return Flow::End,
+            1 => return Flow::End,
+            27 if wave.saving == Saving::No => return Flow::End,
+            27 => return Flow::Saved,
             2 => true,
             4 => !wave.scc,
             5 => wave.scc,
@@ -529,12 +565,19 @@ impl Body for Sopp {
             8 => wave.exec() == 0,
             9 => wave.exec() != 0,
             10 => return Flow::Barrier,
-            13 if inst.imm & 1 == 0 => return Flow::Next,
-            13 => return Reason::Unsupported("s_sethalt").into(),
+            13 => {
+                halt(wave, inst.imm & 1 == 1);
+                return Flow::Next;
+            }
             14 => return Flow::Yield,
             16 | 17 => return send(inst, wave, env),
-            18 if wave.status & hwreg::status::TRAP_EN == 0 => return Flow::Next,
-            18 => return Reason::Trap(inst.imm as u8).into(),
+            18 => {
+                if wave.has_handler() && !wave.is_privileged() {
+                    wave.pc = wave.pc.wrapping_sub(u64::from(inst.len));
+                    wave.enter_handler(env.host, inst.imm as u8);
+                }
+                return Flow::Next;
+            }
             28 => {
                 wave.mode &= !hwreg::GPR_IDX_EN;
                 return Flow::Next;
@@ -553,17 +596,30 @@ impl Body for Sopp {
     }
 }
 
-fn send(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
-    match (inst.op, inst.imm & 0xf) {
-        (16, message::INTERRUPT) => {
-            env.host
-                .interrupt(wave.hw_id, wave.sgpr[sgpr::M0] & 0xff_ffff);
-            Flow::Next
-        }
-        (16, message::GET_DOORBELL) => {
-            wave.sgpr[sgpr::EXEC] = env.host.doorbell() & 0x3ff;
-            Flow::Next
-        }
-        _ => Reason::Unsupported("this s_sendmsg").into(),
+/// STATUS.HALT, which stops the wave when it is not in the trap handler.
+fn halt(wave: &mut Wave, halts: bool) {
+    wave.status &= !status::HALT;
+    if halts {
+        wave.status |= status::HALT;
     }
 }
+
+/// s_sendmsg and s_sendmsghalt.
+fn send(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+    match inst.imm & 0xf {
+        message::INTERRUPT => {
+            let data = wave.sgpr[sgpr::M0] & 0xff_ffff;
+            env.host.interrupt(wave.hw_id, data, wave.is_privileged());
+        }
+        message::GET_DOORBELL => wave.set_exec(u64::from(env.host.doorbell() & 0x3ff)),
+        message::SAVE_WAVE if wave.is_privileged() => wave.saving = Saving::Asked,
+        _ => return Reason::Unsupported("this s_sendmsg").into(),
+    }
+    if inst.op == SENDMSGHALT {
+        halt(wave, true);
+    }
+    Flow::Next
+}
+
+/// s_sendmsghalt.
+const SENDMSGHALT: u16 = 17;

@@ -62,7 +62,7 @@ impl Body for Load {
         let dwords = 1 << (inst.op & 7);
         let mut bytes = [0; 64];
         let bytes = &mut bytes[..4 * dwords];
-        if let Err(fault) = env.host.load(address(inst, wave), bytes) {
+        if let Err(fault) = env.host.load_scalar(address(inst, wave), bytes) {
             wave.faulted(fault);
             bytes.fill(0);
         }
@@ -84,7 +84,7 @@ impl Body for Store {
             let at = (usize::from(inst.dst) + n) & 127;
             bytes.extend(wave.sgpr[at].to_le_bytes());
         }
-        if let Err(fault) = env.host.store(address(inst, wave), &bytes) {
+        if let Err(fault) = env.host.store_scalar(address(inst, wave), &bytes) {
             wave.faulted(fault);
         }
         Flow::Next

@@ -288,14 +288,31 @@ struct Buffer;
 impl Body for Buffer {
     #[inline(always)]
     fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
-        if inst.flags & flag::LDS != 0 {
-            return Reason::Unsupported("a buffer load to LDS").into();
-        }
         match buffer_addresses(inst, wave) {
+            Ok(addresses) if inst.flags & flag::LDS != 0 => to_lds(inst, wave, env, &addresses),
             Ok(addresses) => finish(inst, wave, env, &addresses),
             Err(reason) => reason.into(),
         }
     }
+}
+
+/// Loads a dword for each active lane to LDS, from M0\[15:0\] and the offset on.
+fn to_lds(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>, addresses: &Addresses) -> Flow {
+    let Some(Shape::Load(4, false, Half::Whole)) = Shape::of(inst.op.into()) else {
+        return Reason::Unsupported("a buffer load to LDS but that of a dword").into();
+    };
+    let first = (wave.sgpr[sgpr::M0] & 0xffff).wrapping_add_signed(inst.imm);
+    let row = match lanes::load(wave, env, addresses, 4) {
+        Ok(row) => row,
+        Err(reason) => return reason.into(),
+    };
+    for lane in wave.active() {
+        let at = first.wrapping_add(4 * lane as u32);
+        if let Err(outside) = env.lds.write(at, &row.0[lane].to_le_bytes()) {
+            return Reason::from(outside).into();
+        }
+    }
+    Flow::Next
 }
 
 /// A buffer resource: what of its four dwords is used.

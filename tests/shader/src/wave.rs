@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A wave: 64 lanes with their registers, and what the next instruction needs to know.
 
+use crate::counts::{Class, Counts};
 use crate::decode::Src;
 use crate::env::Fault;
 use crate::lds::Outside;
@@ -55,6 +56,8 @@ pub enum Flow {
     Refetch,
     /// s_endpgm.
     End,
+    /// s_endpgm_saved: all of it is in memory.
+    Saved,
     /// It cannot go on.
     Stop(Box<Reason>),
 }
@@ -80,9 +83,13 @@ pub enum Reason {
     /// A private memory access beyond the stack's descriptor.
     #[error("private offset {0:#x} is outside of the wave's scratch")]
     Scratch(u64),
-    /// s_trap without a handler that would know what to do.
-    #[error("s_trap {0}")]
-    Trap(u8),
+}
+
+impl Reason {
+    /// Whether code that a user may write on purpose gets there, and is told by the device.
+    pub fn is_the_users(&self) -> bool {
+        matches!(self, Reason::Unknown | Reason::Fetch(_))
+    }
 }
 
 impl From<Reason> for Flow {
@@ -99,8 +106,16 @@ impl From<Outside> for Reason {
 
 /// Bits of TRAPSTS.
 pub mod trapsts {
+    /// EXCP\[6:0\]: floating point and division. The bits of MODE that enable them are 12 higher.
+    pub const EXCP: u32 = 0x7f;
     /// MEM_VIOL.
     pub const MEM_VIOL: u32 = 1 << 8;
+    /// SAVECTX.
+    pub const SAVECTX: u32 = 1 << 10;
+    /// ILLEGAL_INST.
+    pub const ILLEGAL_INST: u32 = 1 << 11;
+    /// Address watches 0, and 1 to 3. MODE bit 19 enables them.
+    pub const WATCHES: u32 = 1 << 7 | 7 << 12;
     /// XNACK_ERROR.
     pub const XNACK_ERROR: u32 = 1 << 28;
 }
@@ -114,6 +129,28 @@ pub enum State {
     Barrier,
     /// It has ended.
     Ended,
+    /// It has left, and is in memory.
+    Saved,
+}
+
+impl State {
+    /// Whether it is still there.
+    pub fn lives(self) -> bool {
+        matches!(self, State::Running | State::Barrier)
+    }
+}
+
+/// How far its way to memory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Saving {
+    /// Nobody has asked.
+    No,
+    /// The handler has sent MSG_SAVEWAVE.
+    Asked,
+    /// It has got a record.
+    Granted,
+    /// A store to its record faulted.
+    Failed,
 }
 
 /// Top 16 bits of generic addresses that lead to LDS and to private memory (SH_MEM_BASES).
@@ -149,16 +186,31 @@ pub struct Wave {
     pub gpr_alloc: u32,
     /// LDS_ALLOC.
     pub lds_alloc: u32,
-    /// STATUS as at launch; what changes is put in when it is read.
+    /// STATUS but SCC, EXECZ and VCCZ, which are put in when it is read.
     pub status: u32,
+    /// IB_STS.
+    pub ib_sts: u32,
+    /// Its slot of scratch among those of its engine.
+    pub scoreboard: u32,
+    /// It has such a slot.
+    pub has_scratch: bool,
+    /// How far its way to memory is.
+    pub saving: Saving,
+    /// The handler is bringing it back.
+    pub restoring: bool,
+    /// MODE.DEBUG_EN: it has executed an instruction since it left the handler.
+    pub(crate) stepped: bool,
     /// SH_MEM_BASES of its address space.
     pub apertures: Apertures,
     /// Where it stands.
     pub state: State,
     /// The first access that faulted.
     pub fault: Option<Fault>,
-    /// Instructions executed.
-    pub executed: u64,
+    /// What it executed.
+    pub counts: Counts,
+    /// How many lanes are active, if EXEC is what follows.
+    active: u32,
+    active_of: u64,
     /// All ones in the active lanes, if `mask_of` is EXEC.
     mask: Row,
     mask_of: u64,
@@ -180,13 +232,21 @@ impl Wave {
             gpr_alloc: 0,
             lds_alloc: 0,
             status: 0,
+            ib_sts: 0,
+            scoreboard: 0,
+            has_scratch: false,
+            saving: Saving::No,
+            restoring: false,
+            stepped: false,
             apertures: Apertures {
                 shared: 1,
                 private: 2,
             },
             state: State::Running,
             fault: None,
-            executed: 0,
+            counts: Counts::default(),
+            active: 0,
+            active_of: 0,
             mask: Row::ZERO,
             mask_of: 0,
         };
@@ -202,9 +262,12 @@ impl Wave {
         self.sgpr = [0; 128];
         (self.arch, self.acc, self.pc) = (arch, acc, pc);
         (self.scc, self.mode, self.trapsts) = (false, 0, 0);
+        (self.status, self.ib_sts, self.scoreboard) = (0, 0, 0);
+        self.has_scratch = false;
+        (self.saving, self.restoring, self.stepped) = (Saving::No, false, false);
         self.state = State::Running;
         self.fault = None;
-        self.executed = 0;
+        self.counts = Counts::default();
     }
 
     /// The row of arch VGPR `n`.
@@ -345,10 +408,27 @@ impl Wave {
         Active(self.exec())
     }
 
+    /// Counts an instruction before it is executed.
+    #[inline(always)]
+    pub fn count(&mut self, class: Class) {
+        self.counts.classes[class as usize] += 1;
+        if class.has_lanes() {
+            let exec = self.exec();
+            if exec != self.active_of {
+                self.active_of = exec;
+                self.active = exec.count_ones();
+            }
+            self.counts.lanes += u64::from(self.active);
+        }
+    }
+
     /// Notes a memory fault.
     pub fn faulted(&mut self, fault: Fault) {
         self.trapsts |= trapsts::MEM_VIOL | trapsts::XNACK_ERROR;
         self.fault.get_or_insert(fault);
+        if self.saving == Saving::Granted {
+            self.saving = Saving::Failed;
+        }
     }
 
     /// Whether f32 denormals are flushed, as sources and as results.

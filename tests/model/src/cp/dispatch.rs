@@ -1,34 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
-//! KERNEL_DISPATCH: from the packet, the kernel's descriptor and the amd_queue_t to waves, and what comes after them.
+//! Packets that launch waves, and what comes after these. KERNEL_DISPATCH: from the packet, the kernel's descriptor
+//! and the amd_queue_t to the queue's COMPUTE_* registers.
 
-use std::sync::Arc;
-
-use rkfd_shader::dispatch::Launch;
 use rkfd_shader::kernel::{Descriptor, UserData, DESCRIPTOR};
-use rkfd_shader::wave::{Apertures, Reason};
 
 use super::aql::Packet;
+use super::compute::{Checked, Kernel};
 use super::execute::{address_space, Executor, Outcome, Work};
 use super::interrupt::Exception;
-use super::mqd;
-use super::pm4::Refusal;
+use super::launch::Owner;
+use super::pm4::Dims;
 use super::signal::Queue;
-use crate::error::{ModelError, Result};
-use crate::regs::{gc, Field};
-use crate::sq::grid::{Grid, Origin, Scratch};
+use crate::error::Result;
+use crate::regs::Field;
+use crate::sq::grid::Rest;
 
-/// Greatest LDS and greatest number of items of a group.
+/// Greatest LDS of a group.
 const MOST_LDS: u32 = 64 << 10;
-const MOST_ITEMS: u32 = 1024;
-/// VGPRs of a lane of a SIMD, and how many SIMDs a group goes round.
-const VGPRS: u32 = 512;
-const SIMDS: u32 = 4;
 /// What queue_inactive_signal is stored for: there is too little scratch, and scratch can be taken back.
 const MORE_SCRATCH: u64 = 1;
 const SCRATCH_USED: u64 = 512;
-
-/// Result of looking at something that a user wrote.
-type Checked<T> = std::result::Result<T, Refusal>;
 
 /// The fields of a dispatch packet.
 struct Dispatch {
@@ -71,12 +62,6 @@ impl Dispatch {
             let reason = "a dimension that is not used is not 1";
             return Err((Exception::Dimensions, reason));
         }
-        // Each of them fits into 16 bits, so the product of two into 32.
-        let items = self.size.iter().map(|&n| u64::from(n)).product::<u64>();
-        if items > u64::from(MOST_ITEMS) {
-            let reason = "a group has more than 1024 items";
-            return Err((Exception::GroupSize, reason));
-        }
         if self.group > MOST_LDS {
             let reason = "a group has more than 64 KiB of LDS";
             return Err((Exception::GroupSegment, reason));
@@ -92,26 +77,89 @@ impl Dispatch {
 impl Executor<'_> {
     /// KERNEL_DISPATCH: starts its waves, or looks whether they have ended.
     pub(super) fn dispatch(&mut self, packet: &Packet) -> Outcome {
-        let Some(grid) = self.job.grid.clone() else {
+        let own = self.job.grid.clone().filter(|grid| grid.origin.of_packet);
+        let before = self.job.grid.clone();
+        match self.waves() {
+            Work::Done => {}
+            wait => return Ok(Ok(wait)),
+        }
+        let Some(grid) = own else {
             return self.launch(packet);
         };
-        let Some(times) = grid.times() else {
+        if !self.returned_scratch()? {
+            self.job.grid = before;
             return Ok(Ok(Work::Blocked));
+        }
+        self.times = grid.times();
+        Ok(Ok(Work::Done))
+    }
+
+    /// Looks whether the waves of the dispatch before have ended; it is forgotten then.
+    pub(super) fn waves(&mut self) -> Work {
+        let Some(grid) = &self.job.grid else {
+            return Work::Done;
         };
+        if !grid.is_over() {
+            return Work::Blocked;
+        }
         self.job.ended = true;
         if grid.is_killed() {
             self.job.grid = None;
-            return Ok(Ok(Work::Blocked));
+            return Work::Blocked;
         }
         if grid.is_faulted() {
-            return Ok(Ok(Work::Stuck));
+            return Work::Stuck;
         }
-        if !self.returned_scratch()? {
-            return Ok(Ok(Work::Blocked));
-        }
-        self.times = Some(times);
         self.job.grid = None;
-        Ok(Ok(Work::Done))
+        Work::Done
+    }
+
+    /// DISPATCH_DIRECT and DISPATCH_INDIRECT.
+    pub(super) fn direct(&mut self, dims: Dims, initiator: u32) -> Outcome {
+        match self.waves() {
+            Work::Done => {}
+            wait => return Ok(Ok(wait)),
+        }
+        let dims = match dims {
+            Dims::Here(dims) => dims,
+            Dims::At(address) => {
+                let before = self.vm.faults();
+                let mut dims = [0; 3];
+                for (n, dim) in (0..).zip(&mut dims) {
+                    *dim = self.vm.load32(address.wrapping_add(4 * n))?;
+                }
+                if self.vm.faults() != before {
+                    return Ok(Ok(Work::Stuck));
+                }
+                dims
+            }
+        };
+        self.job.compute.dispatch(dims, initiator);
+        if !self.job.compute.is_enabled() {
+            return Ok(Ok(Work::Done));
+        }
+        Ok(self.start(false)?.map(|()| Work::Done))
+    }
+
+    /// Launches what the registers say.
+    fn start(&mut self, of_packet: bool) -> Result<Checked<()>> {
+        let owner = Owner {
+            slot: self.job.slot,
+            vmid: self.job.vmid,
+            doorbell: self.job.doorbell,
+            area: self.job.area,
+        };
+        let grid = match owner.grid(self.gpu, &self.job.compute, of_packet, |_| Rest::default())? {
+            Ok(grid) => grid,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        if let Some(grid) = grid {
+            self.gpu.summary.sq_dispatches.bump();
+            self.gpu.sq.start(grid.clone());
+            self.job.grid = Some(grid);
+            self.job.ended = false;
+        }
+        Ok(Ok(()))
     }
 
     /// Whether the queue may go on: where scratch is to be used once, its owner is asked to take it back, and has.
@@ -148,9 +196,10 @@ impl Executor<'_> {
             return Ok(Err((Exception::Code, "the descriptor cannot be read")));
         }
         let descriptor = Descriptor::of(&bytes);
-        let mut scratch = None;
+        let mut tmpring = 0;
         if dispatch.private > 0 {
-            let (tmpring, lane) = match &queue {
+            let lane;
+            (tmpring, lane) = match &queue {
                 Some(queue) => queue.scratch(&ring)?,
                 None => (0, 0),
             };
@@ -162,7 +211,6 @@ impl Executor<'_> {
                 queue.deactivate(self.gpu, self.job, &ring, MORE_SCRATCH)?;
                 return Ok(Ok(Work::Blocked));
             }
-            scratch = Some(Scratch::of(tmpring));
         }
         let at = self.job.rptr % self.job.size * 4;
         let mut data = UserData {
@@ -175,42 +223,22 @@ impl Executor<'_> {
         if let Some(queue) = &queue {
             queue.fill(&ring, &mut data)?;
         }
-        let launch = match self.waves(&dispatch, &descriptor, &data) {
-            Ok(launch) => launch,
+        let kernel = match self.kernel(&dispatch, &descriptor, &data) {
+            Ok(kernel) => kernel,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let cus = mqd::cus(self.gpu, self.job.mqd)?;
-        if cus.is_empty() {
-            return Err(ModelError::Other(format!(
-                "{}: a dispatch, and the masks in the MQD leave no CU",
-                self.job.slot
-            )));
-        }
-        let origin = Origin {
-            queue: self.job.slot.to_string(),
-            vmid: self.job.vmid,
-            doorbell: Field::new(9, 0).of(self.job.doorbell / 2),
-            kernel: dispatch.kernel,
-        };
-        let scratch = scratch.filter(|_| launch.has_scratch());
-        let grid = match Grid::new(launch, origin, cus, scratch) {
-            Ok(grid) => Arc::new(grid),
-            Err(reason) => return Ok(Err((Exception::Unsupported, reason))),
-        };
-        self.gpu.sq.start(self.gpu, grid.clone());
-        self.job.grid = Some(grid);
-        Ok(Ok(Work::Blocked))
+        self.job.compute.kernel(&Kernel { tmpring, ..kernel });
+        Ok(self.start(true)?.map(|()| Work::Blocked))
     }
 
-    fn waves(
+    fn kernel(
         &self,
         dispatch: &Dispatch,
         descriptor: &Descriptor,
         data: &UserData,
-    ) -> Checked<Launch> {
+    ) -> Checked<Kernel> {
         const USER_SGPR: Field = Field::new(5, 1);
-        const SHARED: Field = Field::new(31, 16);
-        const PRIVATE: Field = Field::new(15, 0);
+        const SCRATCH_EN: Field = Field::new(0, 0);
         let code = |reason| Err((Exception::Code, reason));
         let pc = dispatch.kernel.wrapping_add_signed(descriptor.entry);
         if pc % 256 != 0 {
@@ -223,34 +251,21 @@ impl Executor<'_> {
         if count as u32 != USER_SGPR.get(descriptor.rsrc2) {
             return code("USER_SGPR is not what the kernel's properties ask for");
         }
-        let vmid = u32::from(self.job.vmid);
-        let bases = self.gpu.grbm.of_vmid(gc::SH_MEM_BASES, vmid);
-        let (size, grid) = (dispatch.size, dispatch.grid);
-        let launch = Launch {
-            pc,
-            rsrc1: descriptor.rsrc1,
-            rsrc2: descriptor.rsrc2,
-            rsrc3: descriptor.rsrc3,
-            user,
-            size,
-            groups: [0, 1, 2].map(|n| grid[n].div_ceil(size[n])),
-            last: [0, 1, 2].map(|n| (grid[n] - 1) % size[n] + 1),
-            start: [0; 3],
-            lds: dispatch.group,
-            apertures: Apertures {
-                shared: SHARED.get(bases) as u16,
-                private: PRIVATE.get(bases) as u16,
-            },
+        // Without private memory there are no slots, whatever the descriptor says.
+        let rsrc2 = match dispatch.private {
+            0 => SCRATCH_EN.put(descriptor.rsrc2, 0),
+            _ => descriptor.rsrc2,
         };
-        let (arch, acc) = launch.vgprs();
-        if launch.waves().div_ceil(SIMDS) * u32::from(arch + acc) > VGPRS {
-            let reason = "a group's registers do not fit into a CU";
-            return Err((Exception::Registers, reason));
-        }
-        match launch.check() {
-            Ok(()) => Ok(launch),
-            Err(Reason::Unsupported(what)) => Err((Exception::Unsupported, what)),
-            Err(_) => code("the kernel's registers make no sense"),
-        }
+        let at = self.job.rptr % self.job.size / super::hqd_registers::AQL_DWORDS;
+        Ok(Kernel {
+            pc,
+            rsrc: [descriptor.rsrc1, rsrc2, descriptor.rsrc3],
+            size: dispatch.size,
+            grid: dispatch.grid,
+            lds: dispatch.group,
+            tmpring: 0,
+            user,
+            packet: at as u32,
+        })
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Executes one packet of a queue: what PM4 and AQL have in common, and PM4.
 
+use super::compute::ComputeRegisters;
 use super::interrupt::{self, Exception};
 use super::job::Job;
 use super::kiq::{self, Role};
@@ -93,6 +94,7 @@ impl<'a> Executor<'a> {
 
     fn pm4(&mut self) -> Result<Step> {
         let available = match self.job.ib {
+            Some(ib) if ib.at >= ib.dwords => return self.end_buffer(),
             Some(ib) => ib.dwords - ib.at,
             None => self.job.wptr - self.job.rptr,
         };
@@ -189,14 +191,24 @@ impl<'a> Executor<'a> {
             return self.move_rptr(length);
         };
         ib.at += length;
-        if ib.at < ib.dwords {
+        if ib.at < ib.dwords || self.job.aql && self.job.grid.is_some() {
             return Ok(());
         }
         self.leave()
     }
 
+    /// The end of an indirect buffer whose packet is done when the waves have ended.
+    fn end_buffer(&mut self) -> Result<Step> {
+        match self.waves() {
+            Work::Done => self.leave()?,
+            Work::Stuck => return Ok(Step::Halted(error::TC_UTCL1_ERROR.of(1))),
+            _ => return Ok(Step::Blocked),
+        }
+        Ok(self.eop_fault().unwrap_or(Step::Done))
+    }
+
     /// The indirect buffer is done, and so is the packet that led there.
-    pub(super) fn leave(&mut self) -> Result<()> {
+    fn leave(&mut self) -> Result<()> {
         self.job.ib = None;
         if self.job.aql {
             self.complete()
@@ -286,13 +298,23 @@ impl<'a> Executor<'a> {
                 addr,
                 data,
                 interrupt,
-            } => self.release(addr, data, interrupt)?,
+            } => match self.waves() {
+                Work::Done => self.release(addr, data, interrupt)?,
+                wait => return Ok(Ok(wait)),
+            },
+            Packet::Flush => return Ok(Ok(self.waves())),
+            Packet::Dispatch { dims, initiator } => return self.direct(dims, initiator),
             Packet::SetRegisters {
                 first, ref values, ..
             } => {
+                let privileged = self.privileged();
                 for (reg, &value) in (first..).map(Reg).zip(values) {
-                    // Shader state is nobody's yet; a user's other registers are not there for us either.
-                    if is_scratch(reg) || self.privileged() && !is_shader(reg) {
+                    if ComputeRegisters::owns(reg) {
+                        if let Err(refusal) = self.job.compute.write(reg, value, privileged) {
+                            return Ok(Err(refusal));
+                        }
+                    } else if is_scratch(reg) || privileged && !is_shader(reg) {
+                        // Graphics' shader state is not there, nor are a user's other registers for us.
                         self.gpu.write(reg, value)?;
                     }
                 }

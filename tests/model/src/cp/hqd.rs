@@ -4,6 +4,7 @@
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
+use super::compute::ComputeRegisters;
 use super::eop::Eop;
 use super::hqd_registers::{self, HqdRegisters, AQL_DWORDS};
 use super::job::Job;
@@ -12,11 +13,13 @@ use crate::error::Result;
 use crate::indirect::Ib;
 use crate::regs::gc::{
     self, cp_hqd_active, cp_hqd_dequeue_request as dequeue, cp_hqd_eop_control as eop_control,
-    cp_hqd_eop_rptr as eop_rptr, cp_hqd_eop_wptr as eop_wptr, cp_hqd_hq_status0 as status0,
-    cp_hqd_ib_control as ib_control, cp_hqd_pq_control as pq_control,
+    cp_hqd_eop_rptr as eop_rptr, cp_hqd_eop_wptr as eop_wptr, cp_hqd_error as error,
+    cp_hqd_hq_status0 as status0, cp_hqd_ib_control as ib_control,
+    cp_hqd_persistent_state as persistent, cp_hqd_pq_control as pq_control,
     cp_hqd_pq_doorbell_control as doorbell,
 };
 use crate::regs::{Reg, Store};
+use crate::sq::grid::Remains;
 use crate::sq::Grid;
 
 /// How long a packet that waits is tried again and again before the queue naps between the tries.
@@ -29,13 +32,14 @@ const BEAT: Duration = Duration::from_micros(500);
 /// Where the multiples count from.
 static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// DEQUEUE_REQ: waves are killed.
+/// DEQUEUE_REQ: waves are killed; saved.
 const RESET_WAVES: u32 = 2;
+const SAVE_WAVES: u32 = 3;
 
 /// What the front end does for a queue between packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Errand {
-    /// Reads the AQL read index from its MQD.
+    /// Reads from its MQD what registers do not have.
     Restore,
     /// Takes it off.
     Dequeue,
@@ -69,19 +73,24 @@ pub struct Hqd {
     /// Dwords, never wrapping; while active.
     rptr: u64,
     wptr: u64,
-    /// A read of the AQL read index from the MQD is due, and of the write pointer from memory.
+    /// A read of what only the MQD has is due, and of the write pointer from memory.
     restore: bool,
     /// See above.
     poll: bool,
     /// DEQUEUE_REQUEST was written and not taken yet.
     dequeue: bool,
+    /// Its waves are saved then.
+    saves: bool,
+    /// Its COMPUTE_* registers.
+    pub compute: ComputeRegisters,
     executing: bool,
     hung: Option<Hang>,
     wait: Option<Wait>,
     /// The write pointer with which the last packet was not complete.
     starved: Option<u64>,
     ib: Option<Ib>,
-    /// The dispatch at the read pointer, from its launch until it is completed.
+    /// The dispatch that was launched last, until the queue has looked at its end: that at the read pointer, or one
+    /// that is behind it.
     grid: Option<Arc<Grid>>,
     /// Packets done since it was loaded.
     packets: u64,
@@ -99,6 +108,8 @@ impl Hqd {
             restore: false,
             poll: false,
             dequeue: false,
+            saves: false,
+            compute: ComputeRegisters::new(),
             executing: false,
             hung: None,
             wait: None,
@@ -136,9 +147,22 @@ impl Hqd {
         self.hung.is_some()
     }
 
-    /// It has a dispatch that is not completed.
+    /// It has a dispatch that is not completed, and has not left.
     pub fn has_waves(&self) -> bool {
+        let ends = |grid: &Arc<Grid>| grid.origin.of_packet || !grid.is_over();
+        self.grid
+            .as_ref()
+            .is_some_and(|grid| !grid.has_left() && ends(grid))
+    }
+
+    /// It has launched a dispatch whose end it has not looked at.
+    pub fn has_dispatch(&self) -> bool {
         self.grid.is_some()
+    }
+
+    /// Its waves execute.
+    fn runs_waves(&self) -> bool {
+        self.grid.as_ref().is_some_and(|grid| !grid.is_over())
     }
 
     /// It is to leave, and its waves keep it.
@@ -173,11 +197,10 @@ impl Hqd {
         self.active && self.generation == generation
     }
 
-    /// Whether it has packets that do not wait.
+    /// Whether it has waves, or packets that do not wait.
     pub fn is_busy(&self) -> bool {
-        self.active
-            && self.hung.is_none()
-            && (self.poll || self.has_packets() && self.wait.is_none())
+        let packets = self.has_packets() && self.wait.is_none();
+        self.active && self.hung.is_none() && (self.poll || self.runs_waves() || packets)
     }
 
     /// Whether it listens to the doorbell at dword `index` of BAR2.
@@ -210,12 +233,37 @@ impl Hqd {
 
     /// Whether there is something left to do.
     pub fn has_work(&self) -> bool {
-        self.active && (self.is_hung() || self.poll || self.has_packets())
+        self.active && (self.is_hung() || self.poll || self.runs_waves() || self.has_packets())
     }
 
-    /// Wants the queue off, as a dequeue request does.
-    pub fn request_off(&mut self) {
+    /// A scheduler wants the queue off.
+    pub fn request_off(&mut self, now: u64) {
         self.dequeue = true;
+        let state = self.regs.get(gc::CP_HQD_PERSISTENT_STATE);
+        self.saves |= persistent::QSWITCH_MODE.is_set(state);
+        self.save_waves(now);
+    }
+
+    /// Asks waves to save themselves if the queue is to leave with them.
+    pub fn save_waves(&self, now: u64) {
+        if let (Some(grid), true) = (&self.grid, self.dequeue && self.saves) {
+            grid.save(now);
+        }
+    }
+
+    /// What its dispatch leaves behind, if it has left.
+    pub fn remains(&mut self) -> Option<Remains> {
+        let grid = self.grid.as_ref().filter(|grid| grid.has_left())?;
+        let remains = grid.remains();
+        let next = remains.next.unwrap_or(grid.launch.count());
+        self.compute
+            .set_restart(&grid.launch, next, grid.origin.of_packet);
+        Some(remains)
+    }
+
+    /// Goes on with a dispatch that had left.
+    pub fn resume(&mut self, grid: Arc<Grid>) {
+        self.grid = Some(grid);
     }
 
     /// What the front end can do for it now, before its next packet.
@@ -233,10 +281,12 @@ impl Hqd {
     }
 
     /// The AQL read index in the MQD is `index`: a ring that is full looks as if it were empty in PQ_RPTR.
-    pub fn restored(&mut self, index: u64) {
+    pub fn restored(&mut self, index: Option<u64>) {
         self.restore = false;
-        self.rptr = index.wrapping_mul(AQL_DWORDS);
-        self.wptr = self.wptr.max(self.rptr);
+        if let Some(index) = index {
+            self.rptr = index.wrapping_mul(AQL_DWORDS);
+            self.wptr = self.wptr.max(self.rptr);
+        }
     }
 
     /// Has the write pointer read from memory once.
@@ -293,6 +343,10 @@ impl Hqd {
                 let idle = !self.executing && !self.has_work();
                 status0::QUEUE_IDLE.put(value, idle.into())
             }
+            gc::CP_HQD_ERROR => {
+                let failed = self.grid.as_ref().is_some_and(|grid| grid.has_failed());
+                value | error::SR_UTCL1_ERROR.of(failed.into())
+            }
             _ => value,
         }
     }
@@ -330,7 +384,10 @@ impl Hqd {
                 if kind > 3 {
                     return Err(store.refuse(reg, value, "DEQUEUE_REQ is not 0 to 3"));
                 }
-                self.dequeue = self.active && kind != 0;
+                // Waves that go to memory cannot be called back.
+                let leaves = self.grid.as_ref().is_some_and(|grid| grid.is_saving());
+                self.dequeue = self.active && (kind != 0 || leaves);
+                self.saves = kind == SAVE_WAVES;
                 if kind == RESET_WAVES {
                     self.kill_waves();
                     if self.hung == Some(Hang::Waves) {
@@ -363,12 +420,14 @@ impl Hqd {
             dwords: ib_control::IB_SIZE.get(ib).into(),
             at: self.regs.get(gc::CP_HQD_IB_RPTR).into(),
         });
-        // A buffer that is at its end would never leave.
-        self.ib = self.ib.filter(|ib| ib.at < ib.dwords);
+        // A buffer that is at its end would never leave, but with an AQL packet it waits for waves.
+        let aql = self.regs.is_aql();
+        self.ib = self.ib.filter(|ib| aql || ib.at < ib.dwords);
         self.regs.put(gc::CP_HQD_ERROR, 0);
         self.regs.put(gc::CP_HQD_DEQUEUE_REQUEST, 0);
         self.dequeue = false;
-        self.restore = self.regs.is_aql();
+        self.saves = false;
+        self.restore = true;
         self.packets = 0;
         self.wait = None;
         self.starved = None;
@@ -452,7 +511,8 @@ impl Hqd {
                 wptr: eop_wptr::WPTR.get(self.regs.get(gc::CP_HQD_EOP_WPTR)) & (size - 1),
                 is_broken: false,
             }),
-            mqd: self.regs.mqd(),
+            compute: self.compute.clone(),
+            area: self.regs.area(),
             grid: self.grid.clone(),
             ended: false,
             ib: self.ib,
@@ -475,6 +535,7 @@ impl Hqd {
         self.rptr = job.rptr;
         self.ib = job.ib;
         self.grid = job.grid.clone().filter(|grid| !grid.is_killed());
+        self.compute = job.compute.clone();
         self.wait = None;
         if let Some(eop) = job.eop {
             self.regs

@@ -2,10 +2,14 @@
 //! The registers of one HQD: their stored values, and what these say of the queue.
 
 use crate::regs::gc::{
-    self, cp_hqd_aql_control as aql_control, cp_hqd_pq_control as pq_control,
-    cp_hqd_pq_doorbell_control as doorbell,
+    self, cp_hqd_aql_control as aql_control, cp_hqd_cntl_stack_offset as stack_offset,
+    cp_hqd_cntl_stack_size as stack_size, cp_hqd_ctx_save_base_addr_hi as save_base_hi,
+    cp_hqd_ctx_save_base_addr_lo as save_base_lo, cp_hqd_ctx_save_size as save_size,
+    cp_hqd_pq_control as pq_control, cp_hqd_pq_doorbell_control as doorbell,
+    cp_hqd_wg_state_offset as state_offset,
 };
-use crate::regs::Reg;
+use crate::regs::{Field, Reg};
+use crate::sq::image::Area;
 
 /// First register, and how many there are.
 const FIRST: Reg = gc::CP_HQD_GFX_CONTROL;
@@ -97,6 +101,37 @@ impl HqdRegisters {
     /// Dword index of the doorbell.
     pub fn doorbell(&self) -> u32 {
         doorbell::DOORBELL_OFFSET.get(self.get(gc::CP_HQD_PQ_DOORBELL_CONTROL))
+    }
+
+    /// A register's field where it stands: a number of bytes of which the lowest bits are zero.
+    fn bytes(&self, reg: Reg, field: Field) -> u64 {
+        field.of(field.get(self.get(reg))).into()
+    }
+
+    /// Where waves are saved, if anywhere.
+    pub fn area(&self) -> Option<Area> {
+        let high = save_base_hi::ADDR_HI.get(self.get(gc::CP_HQD_CTX_SAVE_BASE_ADDR_HI));
+        let area = Area {
+            base: self.bytes(gc::CP_HQD_CTX_SAVE_BASE_ADDR_LO, save_base_lo::ADDR)
+                | u64::from(high) << 32,
+            size: self.bytes(gc::CP_HQD_CTX_SAVE_SIZE, save_size::SIZE),
+            stack: self.bytes(gc::CP_HQD_CNTL_STACK_SIZE, stack_size::SIZE),
+        };
+        (area.size > 0).then_some(area)
+    }
+
+    /// CNTL_STACK_OFFSET and WG_STATE_OFFSET, bytes.
+    pub fn saved(&self) -> (u64, u64) {
+        (
+            self.bytes(gc::CP_HQD_CNTL_STACK_OFFSET, stack_offset::OFFSET),
+            self.bytes(gc::CP_HQD_WG_STATE_OFFSET, state_offset::OFFSET),
+        )
+    }
+
+    /// See [`HqdRegisters::saved`].
+    pub fn set_saved(&mut self, stack: u64, state: u64) {
+        self.put(gc::CP_HQD_CNTL_STACK_OFFSET, stack as u32);
+        self.put(gc::CP_HQD_WG_STATE_OFFSET, state as u32);
     }
 
     /// Address of the MQD.

@@ -4,9 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::compute::ComputeRegisters;
 use super::eop::Eop;
 use super::Slot;
 use crate::indirect::Ib;
+use crate::sq::image::Area;
 use crate::sq::Grid;
 
 /// What the executor needs of a queue, copied so that no lock is held.
@@ -34,9 +36,11 @@ pub struct Job {
     pub doorbell: u32,
     /// The EOP buffer, if there is one.
     pub eop: Option<Eop>,
-    /// Address of its MQD.
-    pub mqd: u64,
-    /// The dispatch whose waves run.
+    /// Its COMPUTE_* registers.
+    pub compute: ComputeRegisters,
+    /// Where its waves can be saved, if they can.
+    pub area: Option<Area>,
+    /// The dispatch that was launched last, until the queue has looked at its end.
     pub grid: Option<Arc<Grid>>,
     /// The executor saw that these have ended.
     pub ended: bool,

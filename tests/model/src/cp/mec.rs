@@ -12,6 +12,7 @@ use super::hqd::{Errand, Hang, Hqd};
 use super::interrupt::Exception;
 use super::job::Job;
 use super::kiq::{self, Role};
+use super::launch;
 use super::registers::is_stopped;
 use super::runlist::{Engine, MapQueue, Resources, Runlist, Targets, Unmap};
 use super::{mqd, Slot, SLOTS};
@@ -82,7 +83,7 @@ enum Choice<'a> {
     Run(Job, bool),
     /// Takes the queue off.
     Dequeue(MutexGuard<'a, State>, Slot),
-    /// Reads the queue's AQL read index from its MQD.
+    /// Takes from the queue's MQD what registers do not have.
     Restore(MutexGuard<'a, State>, Slot),
     /// Gives other queues of the runlist a turn.
     Schedule(MutexGuard<'a, State>),
@@ -311,8 +312,9 @@ impl Cp {
     pub fn waves_ended(&self) {
         let now = Instant::now();
         let mut state = self.state();
-        let waiting = state.hqds.iter_mut().filter(|hqd| hqd.has_waves());
+        let waiting = state.hqds.iter_mut().filter(|hqd| hqd.has_dispatch());
         waiting.filter_map(|hqd| hqd.hurry(now)).count();
+        state.errands = true;
         drop(state);
         self.work.notify_all();
     }
@@ -415,6 +417,7 @@ impl Cp {
             }
             Step::Blocked => {
                 hqd.block(&job, now);
+                hqd.save_waves(gpu.clock.now());
                 state.slice_end = None;
             }
             Step::Starved => hqd.starve(&job),
@@ -441,8 +444,15 @@ impl State {
     pub(super) fn take_off(&mut self, gpu: &Gpu, slot: Slot) -> Result<bool> {
         let hqd = &mut self.hqds[slot.index()];
         if hqd.is_hung() || hqd.has_waves() {
-            hqd.request_off();
+            hqd.request_off(gpu.clock.now());
+            gpu.sq.wake();
+        }
+        if hqd.is_hung() || hqd.has_waves() {
             return Ok(false);
+        }
+        if let Some(remains) = hqd.remains() {
+            mqd::save_waves(gpu, hqd, &remains)?;
+            gpu.summary.cp_saves.bump();
         }
         let index = hqd.read_index();
         hqd.drop_off();
@@ -451,12 +461,16 @@ impl State {
         Ok(true)
     }
 
-    /// Takes a queue's AQL read index from its MQD.
+    /// Takes from a queue's MQD what registers do not have: its AQL read index, COMPUTE_* registers, saved waves.
     pub(super) fn restore(&mut self, gpu: &Gpu, slot: Slot) -> Result<()> {
         let hqd = &mut self.hqds[slot.index()];
-        let index = mqd::read_index(gpu, hqd)?;
+        let index = if hqd.regs.is_aql() {
+            Some(mqd::read_index(gpu, hqd)?)
+        } else {
+            None
+        };
         hqd.restored(index);
-        Ok(())
+        launch::resume(gpu, slot, hqd)
     }
 
     /// How a scheduler's packet goes on that wants queues off: it waits for those that hang, and says so in

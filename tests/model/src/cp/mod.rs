@@ -17,8 +17,10 @@
 //!   DOORBELL_CONTROL has EN and the doorbell's dword index. Lower values than before are ignored (in VMID 0
 //!   an error). CP_MEC_DOORBELL_RANGE is not looked at.
 //! - *Dequeue requests* are taken after the packet at hand, or between two tries of a packet that waits; a queue
-//!   with waves leaves when these have ended, but request 2 ends them at once; then the state goes to the MQD (dwords 96, 97, 138, 146 to
-//!   149, 168, 169, 179, 182, 183), DEQUEUE_REQUEST reads 0 and ACTIVE 0. A queue that stopped within an
+//!   with waves leaves when these have ended (1) or are saved (3; see the shader engines), but request 2 ends them at
+//!   once; then the state goes to the MQD (dwords 1 to 80 as far as they have registers that users change and 43 for
+//!   RSRC3, 96, 97, 132, 138, 146 to 149, 168, 169, 174, 176, 179, 182, 183; of waves that were saved 44, 45 for when
+//!   their dispatch began, 98 to 101), DEQUEUE_REQUEST reads 0 and ACTIVE 0. A queue that stopped within an
 //!   indirect buffer goes on there when it is loaded with what was saved. ACTIVE = 0 takes the queue off
 //!   at once and saves nothing.
 //! - *A queue that hangs* answers neither; but one of which only the waves hang answers request 2. SPI_COMPUTE_QUEUE_RESET = 1 with the queue selected ends the hang,
@@ -38,8 +40,15 @@
 //!   faults with TC_UTCL1_ERROR, and only the hub's interrupt. A halted queue answers dequeue requests; ACTIVE = 1
 //!   clears HQD_ERROR. In VMID 0 all of this is an error of the driver.
 //! - *PM4 of users*: registers other than SCRATCH_REGn are refused in WRITE_DATA, COPY_DATA and
-//!   WAIT_REG_MEM; SET_UCONFIG_REG and SET_SH_REG of others have no effect. Caches do not exist, so
-//!   ACQUIRE_MEM and EVENT_WRITE do nothing.
+//!   WAIT_REG_MEM; SET_UCONFIG_REG of others has no effect. Caches do not exist, so
+//!   ACQUIRE_MEM does nothing.
+//! - *COMPUTE_\** (0x2E00 to 0x2E7F): each queue has its own, taken from the MQD whenever the queue is started (dwords
+//!   1 to 42, 65 to 80, and 43 for RSRC3) and set by SET_SH_REG, of which other registers have no effect. A user's
+//!   writes of VMID and STATIC_THREAD_MGMT have none either; RELAUNCH, WAVE_RESTORE_ADDR and RSRC1.PRIV are refused.
+//! - *DISPATCH_DIRECT and _INDIRECT* launch waves, and the queue goes on. It has one dispatch at a time: the next one,
+//!   EVENT_WRITE of type 7, RELEASE_MEM, and the end of an indirect buffer of an AQL packet wait for the waves. DIM
+//!   counts groups from 0, with USE_THREAD_DIMENSIONS items; START is the first group. What is wrong is refused, with
+//!   the exception codes of AQL dispatches.
 //! - *AQL*: a packet whose header is INVALID is waited for while the write pointer is past it. When a packet
 //!   is done its header becomes INVALID, then the read index is written (64 bits), then the completion signal
 //!   is: timestamps if amd_queue_t has the profiling property, value - 1, and with a mailbox the event id
@@ -70,6 +79,7 @@
 //!   an address (0) nothing is put.
 
 mod aql;
+mod compute;
 mod dispatch;
 mod eop;
 mod execute;
@@ -78,6 +88,7 @@ mod hqd_registers;
 mod interrupt;
 mod job;
 mod kiq;
+mod launch;
 mod mec;
 mod mqd;
 mod pm4;

@@ -5,9 +5,9 @@ use super::hqd::Hqd;
 use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::hub::HubId;
-use crate::regs::gc;
+use crate::regs::gc::{self, cp_hqd_persistent_state as persistent};
 use crate::regs::Reg;
-use crate::sq::grid::ENGINES;
+use crate::sq::grid::Remains;
 use crate::vm::Vm;
 
 /// Dword of the AQL read index.
@@ -16,14 +16,17 @@ const READ_INDEX: u64 = 96;
 const DOORBELL_ID0: u64 = 240;
 /// Dword of the first HQD register, CP_MQD_BASE_ADDR; the others follow in their order.
 const FIRST: u64 = 128;
-
-/// Dwords of the CU masks of engines 0 to 7.
-const CU_MASKS: [u64; ENGINES as usize] = [23, 24, 26, 27, 39, 40, 41, 42];
-/// CUs of an engine.
-const CUS: u32 = 13;
+/// Dwords, two each: when a save was asked for and when it was done, and the same of a restore.
+const SAVE_TIMES: u64 = 98;
+const RESTORE_TIMES: u64 = 102;
+/// Reserved dwords, two: when the first wave of a dispatch that was saved began.
+const STARTED: u64 = 44;
+/// Bytes from the MQD to the control stack.
+const CONTROL_STACK: u64 = 4096;
 
 /// Registers that the processor saves.
 const SAVED: &[Reg] = &[
+    gc::CP_HQD_PERSISTENT_STATE,
     gc::CP_HQD_PQ_RPTR,
     gc::CP_HQD_IB_BASE_ADDR,
     gc::CP_HQD_IB_BASE_ADDR_HI,
@@ -31,6 +34,8 @@ const SAVED: &[Reg] = &[
     gc::CP_HQD_IB_CONTROL,
     gc::CP_HQD_EOP_RPTR,
     gc::CP_HQD_EOP_WPTR,
+    gc::CP_HQD_CNTL_STACK_OFFSET,
+    gc::CP_HQD_WG_STATE_OFFSET,
     gc::CP_HQD_ERROR,
     gc::CP_HQD_PQ_WPTR_LO,
     gc::CP_HQD_PQ_WPTR_HI,
@@ -55,17 +60,49 @@ pub fn load(gpu: &Gpu, hqd: &mut Hqd, mqd: u64) -> Result<()> {
     Ok(())
 }
 
-/// The CUs that the masks in the MQD leave: engine and number, engines first.
-pub fn cus(gpu: &Gpu, mqd: u64) -> Result<Vec<(u32, u32)>> {
-    let vm = Vm::kernel(gpu, HubId::Gfx);
-    let mut masks = [0; ENGINES as usize];
-    for (mask, dword) in masks.iter_mut().zip(CU_MASKS) {
-        *mask = vm.load32(mqd + dword * 4)?;
-    }
-    let all = (0..CUS).flat_map(|cu| (0..ENGINES).map(move |engine| (engine, cu)));
-    Ok(all
-        .filter(|&(engine, cu)| masks[engine as usize] >> cu & 1 == 1)
+/// The dwords of the control stack from byte `from` to byte `to`.
+pub fn control_stack(gpu: &Gpu, mqd: u64, from: u64, to: u64) -> Result<Vec<u32>> {
+    let mut bytes = vec![0; (to - from) as usize];
+    Vm::kernel(gpu, HubId::Gfx).read(mqd + CONTROL_STACK + from, &mut bytes)?;
+    let words = bytes.chunks_exact(4);
+    Ok(words
+        .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
         .collect())
+}
+
+fn write_times(gpu: &Gpu, mqd: u64, dword: u64, times: &[u64]) -> Result<()> {
+    let bytes: Vec<u8> = times.iter().flat_map(|time| time.to_le_bytes()).collect();
+    Vm::kernel(gpu, HubId::Gfx).write(mqd + dword * 4, &bytes)
+}
+
+/// When the first wave of the dispatch that was saved began; 0: none has.
+pub fn started(gpu: &Gpu, mqd: u64) -> Result<u64> {
+    let mut bytes = [0; 8];
+    Vm::kernel(gpu, HubId::Gfx).read(mqd + STARTED * 4, &mut bytes)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// Says when a restore began and when it was done.
+pub fn note_restore(gpu: &Gpu, mqd: u64, begin: u64, end: u64) -> Result<()> {
+    write_times(gpu, mqd, RESTORE_TIMES, &[begin, end])
+}
+
+/// Writes the saved waves' words, where the registers of `hqd` are to say that they are.
+pub fn save_waves(gpu: &Gpu, hqd: &mut Hqd, remains: &Remains) -> Result<()> {
+    let mqd = hqd.regs.mqd();
+    let state = hqd.regs.get(gc::CP_HQD_PERSISTENT_STATE);
+    let state = persistent::DISP_ACTIVE.put(state, remains.next.is_some().into());
+    let state = persistent::RELAUNCH_WAVES.put(state, (!remains.image.is_empty()).into());
+    hqd.regs.put(gc::CP_HQD_PERSISTENT_STATE, state);
+    if hqd.regs.area().is_some() {
+        let (stack, end, dwords) = remains.image.memory();
+        hqd.regs.set_saved(stack, end);
+        let bytes: Vec<u8> = dwords.iter().flat_map(|word| word.to_le_bytes()).collect();
+        Vm::kernel(gpu, HubId::Gfx).write(mqd + CONTROL_STACK + stack, &bytes)?;
+    }
+    write_times(gpu, mqd, STARTED, &[remains.started.unwrap_or(0)])?;
+    let (begin, end) = remains.save;
+    write_times(gpu, mqd, SAVE_TIMES, &[begin, end])
 }
 
 /// The AQL read index in a queue's MQD.
@@ -90,5 +127,5 @@ pub fn save(gpu: &Gpu, hqd: &Hqd, index: u64) -> Result<()> {
     for &reg in SAVED {
         vm.store32(mqd + offset(reg), hqd.regs.get(reg))?;
     }
-    Ok(())
+    hqd.compute.save(gpu, mqd)
 }

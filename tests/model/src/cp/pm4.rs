@@ -13,6 +13,8 @@ const COUNT: Field = Field::new(29, 16);
 const OPCODE: Field = Field::new(15, 8);
 
 const NOP: u32 = 0x10;
+const DISPATCH_DIRECT: u32 = 0x15;
+const DISPATCH_INDIRECT: u32 = 0x16;
 const ATOMIC_MEM: u32 = 0x1e;
 const WRITE_DATA: u32 = 0x37;
 const WAIT_REG_MEM: u32 = 0x3c;
@@ -24,6 +26,9 @@ const ACQUIRE_MEM: u32 = 0x58;
 const SET_SH_REG: u32 = 0x76;
 const SET_UCONFIG_REG: u32 = 0x79;
 
+/// EVENT_WRITE's type: until all waves of the queue have ended.
+const EVENT: Field = Field::new(5, 0);
+const CS_PARTIAL_FLUSH: u32 = 7;
 /// NOP's count that means no dwords at all behind the header.
 const NOP_ALONE: u32 = 0x3fff;
 /// First registers of SET_SH_REG and SET_UCONFIG_REG, and behind the last.
@@ -108,6 +113,15 @@ pub enum Packet {
         /// Context id of the interrupt, if there is to be one.
         interrupt: Option<u32>,
     },
+    /// DISPATCH_DIRECT and DISPATCH_INDIRECT.
+    Dispatch {
+        /// The dimensions.
+        dims: Dims,
+        /// COMPUTE_DISPATCH_INITIATOR.
+        initiator: u32,
+    },
+    /// EVENT_WRITE of CS_PARTIAL_FLUSH.
+    Flush,
     /// SET_SH_REG and SET_UCONFIG_REG.
     SetRegisters {
         /// Dword index of the first.
@@ -117,6 +131,15 @@ pub enum Packet {
         /// Packet's name.
         name: &'static str,
     },
+}
+
+/// Where a dispatch's dimensions are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dims {
+    /// In the packet.
+    Here([u32; 3]),
+    /// In memory.
+    At(u64),
 }
 
 /// What RELEASE_MEM writes.
@@ -143,6 +166,12 @@ impl Packet {
             Packet::Indirect { .. } => "INDIRECT_BUFFER",
             Packet::Atomic { .. } => "ATOMIC_MEM",
             Packet::Release { .. } => "RELEASE_MEM",
+            Packet::Flush => "EVENT_WRITE",
+            Packet::Dispatch {
+                dims: Dims::Here(_),
+                ..
+            } => "DISPATCH_DIRECT",
+            Packet::Dispatch { .. } => "DISPATCH_INDIRECT",
         }
     }
 }
@@ -186,7 +215,16 @@ pub fn decode(words: &[u32]) -> std::result::Result<Packet, Refusal> {
     match opcode(header) {
         NOP => Ok(Packet::Nop("NOP")),
         ACQUIRE_MEM => exactly(7).map(|()| Packet::Nop("ACQUIRE_MEM")),
+        DISPATCH_DIRECT => exactly(5).map(|()| Packet::Dispatch {
+            dims: Dims::Here([words[1], words[2], words[3]]),
+            initiator: words[4],
+        }),
+        DISPATCH_INDIRECT => exactly(4).map(|()| Packet::Dispatch {
+            dims: Dims::At(wide(words, 1) & !3),
+            initiator: words[3],
+        }),
         EVENT_WRITE => match words.len() {
+            2 if EVENT.get(words[1]) == CS_PARTIAL_FLUSH => Ok(Packet::Flush),
             2 | 4 => Ok(Packet::Nop("EVENT_WRITE")),
             _ => Err(unsupported("the packet's count is wrong")),
         },

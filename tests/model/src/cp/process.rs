@@ -25,6 +25,8 @@ pub struct Process {
     shared: [u32; 2],
     /// Trap handler and its memory: TBA and TMA, low and high.
     trap: [u32; 4],
+    /// SPI_GDBG_PER_VMID_CNTL.
+    debug: u32,
     /// Its address space now.
     pub vmid: Option<u8>,
 }
@@ -45,6 +47,7 @@ impl Process {
             root: u64::from(words[2]) | u64::from(words[3]) << 32,
             shared: [words[4], words[5]],
             trap: [words[6], words[7], words[8], words[9]],
+            debug: words[14],
             vmid: None,
         })
     }
@@ -67,6 +70,7 @@ impl Process {
             (gc::SQ_SHADER_TBA_HI, self.trap[1]),
             (gc::SQ_SHADER_TMA_LO, self.trap[2]),
             (gc::SQ_SHADER_TMA_HI, self.trap[3]),
+            (gc::SPI_GDBG_PER_VMID_CNTL, self.debug),
         ];
         for (reg, value) in banked {
             gpu.grbm.set_of_vmid(reg, n, value);

@@ -111,6 +111,10 @@ impl Cp {
         let hqd = &mut state.hqds[slot.index()];
         let before = hqd.is_active();
         hqd.write(&gpu.regs, reg, value)?;
+        if reg == gc::CP_HQD_DEQUEUE_REQUEST {
+            hqd.save_waves(gpu.clock.now());
+            gpu.sq.wake();
+        }
         if hqd.is_active() && !before {
             gpu.summary.cp_loads.bump();
         }

@@ -286,8 +286,18 @@ impl Runlist {
         true
     }
 
+    /// A queue has left whose turn was over before its waves had.
+    fn has_vacancy(&self, gpu: &Gpu, hqds: &[Hqd]) -> bool {
+        let gone = |place: Place| !place.is_loaded(gpu, hqds);
+        let mut leaving = self.entries.iter().filter(|entry| entry.leaving);
+        leaving.any(|entry| entry.place.is_some_and(gone))
+    }
+
     /// When the next turn begins, if a queue wants one.
     pub fn due(&self, gpu: &Gpu, hqds: &[Hqd], now: Instant) -> Option<Instant> {
+        if self.has_vacancy(gpu, hqds) {
+            return Some(now);
+        }
         let waits = |entry: &Entry| entry.place.is_none() && entry.wants.is_some() && !entry.lost;
         if !self.entries.iter().any(waits) {
             return None;
@@ -308,7 +318,7 @@ impl Runlist {
 /// The order in which queues get a place.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
-    Hung,
+    Stays,
     Wants(u64, Instant),
     Runs,
     Idle,
@@ -327,6 +337,9 @@ impl State {
     }
 
     fn rotate(&mut self, gpu: &Gpu, list: &mut Runlist, now: Instant) -> Result<()> {
+        // Within a turn only places are filled that have become free.
+        let within =
+            list.has_vacancy(gpu, &self.hqds) && list.turn_end.is_some_and(|end| now < end);
         for entry in &mut list.entries {
             if let Some(place) = entry.place {
                 if !place.is_loaded(gpu, &self.hqds) {
@@ -337,7 +350,7 @@ impl State {
                 }
             }
         }
-        let chosen = self.choose_entries(gpu, list);
+        let chosen = self.choose_entries(gpu, list, within);
         for (n, entry) in list.entries.iter_mut().enumerate() {
             if let (Some(place), false) = (entry.place, chosen.contains(&n)) {
                 let work = place.has_work(gpu, &self.hqds);
@@ -386,8 +399,10 @@ impl State {
             entry.wants = None;
             list.stuck = false;
         }
-        list.turn_begin = Some(now);
-        list.turn_end = Some(now + list.quantum());
+        if !within {
+            list.turn_begin = Some(now);
+            list.turn_end = Some(now + list.quantum());
+        }
         Ok(())
     }
 
@@ -436,11 +451,11 @@ impl State {
     }
 
     /// The entries that are to be on the hardware.
-    fn choose_entries(&self, gpu: &Gpu, list: &Runlist) -> Vec<usize> {
+    fn choose_entries(&self, gpu: &Gpu, list: &Runlist, within: bool) -> Vec<usize> {
         let mut order: Vec<(Rank, usize)> = Vec::new();
         for (n, entry) in list.entries.iter().enumerate().filter(|(_, e)| !e.lost) {
             let rank = match (entry.place, entry.wants) {
-                (Some(place), _) if place.stays(&self.hqds) => Rank::Hung,
+                (Some(place), _) if within || place.stays(&self.hqds) => Rank::Stays,
                 (Some(place), _) if place.has_work(gpu, &self.hqds) => Rank::Runs,
                 (Some(_), _) => Rank::Idle,
                 (None, Some(since)) => Rank::Wants(entry.served, since),
@@ -532,9 +547,7 @@ impl State {
         hqd.request_poll();
         let generation = hqd.generation();
         gpu.summary.cp_loads.bump();
-        if self.hqds[slot.index()].regs.is_aql() {
-            self.restore(gpu, slot)?;
-        }
+        self.restore(gpu, slot)?;
         Ok(generation)
     }
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A dispatch under way: which groups were launched, and when it is over.
+//! A dispatch under way: which groups were launched, and when it is over or has left.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rkfd_shader::dispatch::{Launch, Place};
+use rkfd_shader::dispatch::{Launch, Seat};
+use rkfd_shader::group::Absent;
+use rkfd_shader::image::{Shape, Word};
 
-/// Shader engines of the device.
-pub const ENGINES: u32 = 8;
-
-static NUMBERS: AtomicU64 = AtomicU64::new(1);
+use super::cu::{number, Cus, Need, Place};
+use super::image::{Area, Image};
+use super::{CUS, ENGINES};
 
 /// Where a dispatch comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,8 +21,10 @@ pub struct Origin {
     pub vmid: u8,
     /// What MSG_GET_DOORBELL gives.
     pub doorbell: u32,
-    /// Address of the kernel's descriptor or code, for messages.
-    pub kernel: u64,
+    /// What of HW_ID says from where waves are: VMID, QUEUE, PIPE, ME.
+    pub hw_id: u32,
+    /// A packet at the read pointer is done when its waves have ended.
+    pub of_packet: bool,
 }
 
 /// Scratch of a dispatch: COMPUTE_TMPRING_SIZE.
@@ -41,26 +44,107 @@ impl Scratch {
             bytes: (tmpring >> 12 & 0x1fff) * 1024,
         }
     }
+
+    /// Slots of an engine.
+    fn slots(self) -> u32 {
+        self.waves / ENGINES
+    }
+
+    /// Where a slot is.
+    fn offset(self, engine: u32, scoreboard: u32) -> u32 {
+        (self.slots() * engine + scoreboard).wrapping_mul(self.bytes)
+    }
 }
 
-/// What a group has until it has ended.
+/// COMPUTE_RESOURCE_LIMITS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lease {
-    /// Number of the group.
-    pub index: u64,
-    block: Option<u32>,
+pub struct Limits {
+    /// Waves of an engine at the same time.
+    pub waves_per_engine: Option<u32>,
+    /// Groups of a CU at the same time.
+    pub groups_per_cu: Option<u32>,
+    /// SIMDs that may be used, a bit each.
+    pub simds: u8,
 }
 
+/// Where groups may go.
+#[derive(Debug, Clone)]
+pub struct Room {
+    /// CUs: engine and number in the engine. At least one.
+    pub cus: Vec<(u32, u32)>,
+    /// Limits.
+    pub limits: Limits,
+    /// Scratch, if waves have it.
+    pub scratch: Option<Scratch>,
+    /// Where waves can be saved, if they can.
+    pub area: Option<Area>,
+}
+
+/// What there is to begin with: all of a dispatch, or what was left of it when its queue left.
 #[derive(Debug, Default)]
+pub struct Rest {
+    /// The first group that was not launched.
+    pub next: u64,
+    /// Saved waves.
+    pub image: Option<Image>,
+    /// When its first wave began.
+    pub started: Option<u64>,
+}
+
+/// What a group has until it has gone.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Lease {
+    place: Place,
+    /// Slots of scratch, of the place's engine.
+    slots: Vec<u32>,
+}
+
+/// How a group begins.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Start {
+    /// With the kernel.
+    Fresh {
+        /// Its number.
+        index: u64,
+        /// Where its waves are.
+        seats: Vec<Seat>,
+    },
+    /// As it was saved.
+    Saved(Shape, Vec<Absent>),
+}
+
+#[derive(Debug)]
 struct State {
     /// Next group to launch.
     next: u64,
     /// Groups that run.
     live: u64,
-    /// Blocks of scratch that are free.
-    free: Vec<u32>,
+    /// Slots of scratch of each engine that are free.
+    free: [Vec<u32>; ENGINES as usize],
+    /// Waves of each engine, groups of each CU.
+    waves: [u32; ENGINES as usize],
+    groups: Vec<u32>,
     started: Option<u64>,
     ended: u64,
+    /// Waves that were saved.
+    image: Image,
+    /// Waves whose handler is bringing them back.
+    restoring: usize,
+    /// When the save was asked for, and when the last wave had gone.
+    save: (u64, u64),
+}
+
+/// What a dispatch that has left leaves behind.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Remains {
+    /// The first group that was not launched; None: all were.
+    pub next: Option<u64>,
+    /// The saved waves.
+    pub image: Image,
+    /// When its first wave began.
+    pub started: Option<u64>,
+    /// When the save was asked for, and when the last wave had gone.
+    pub save: (u64, u64),
 }
 
 /// A dispatch under way.
@@ -69,42 +153,67 @@ pub struct Grid {
     pub launch: Launch,
     /// Where it comes from.
     pub origin: Origin,
-    /// CUs it may use: engine and number in the engine.
-    cus: Vec<(u32, u32)>,
-    scratch: Option<Scratch>,
-    /// Different from all other dispatches'.
-    pub number: u64,
+    room: Room,
     killed: AtomicBool,
     faulted: AtomicBool,
+    saving: AtomicBool,
+    failed: AtomicBool,
     state: Mutex<State>,
 }
 
 impl Grid {
-    /// A dispatch of which nothing was launched. `cus` has at least one entry. An error: a group's waves do not fit
-    /// into the scratch.
+    /// A dispatch of which nothing runs. An error: a group's waves do not fit into the scratch.
     pub fn new(
         launch: Launch,
         origin: Origin,
-        cus: Vec<(u32, u32)>,
-        scratch: Option<Scratch>,
+        room: Room,
+        rest: Rest,
     ) -> Result<Grid, &'static str> {
-        let mut state = State::default();
-        if let Some(scratch) = scratch {
-            // Blocks of as many slots as a group has waves.
-            let blocks = scratch.waves / launch.waves().max(1);
-            if blocks == 0 {
-                return Err("a group has more waves than there are slots of scratch");
+        let nowhere = Area {
+            base: 0,
+            size: 0,
+            stack: 0,
+        };
+        let image = rest
+            .image
+            .unwrap_or_else(|| Image::new(room.area.unwrap_or(nowhere)));
+        let mut free: [Vec<u32>; ENGINES as usize] = Default::default();
+        if let Some(scratch) = room.scratch {
+            if scratch.slots() < launch.waves() {
+                return Err("a group has more waves than an engine has slots of scratch");
             }
-            state.free = (0..blocks).rev().collect();
+            for (engine, free) in (0..).zip(&mut free) {
+                let taken: Vec<u32> = image
+                    .slots()
+                    .filter(|slot| slot.0 == engine)
+                    .map(|slot| slot.1)
+                    .collect();
+                *free = (0..scratch.slots())
+                    .rev()
+                    .filter(|slot| !taken.contains(slot))
+                    .collect();
+            }
         }
+        let state = State {
+            next: rest.next,
+            live: 0,
+            free,
+            waves: [0; ENGINES as usize],
+            groups: vec![0; (CUS * ENGINES) as usize],
+            started: rest.started,
+            ended: 0,
+            image,
+            restoring: 0,
+            save: (0, 0),
+        };
         Ok(Grid {
             launch,
             origin,
-            cus,
-            scratch,
-            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            room,
             killed: AtomicBool::new(false),
             faulted: AtomicBool::new(false),
+            saving: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
             state: Mutex::new(state),
         })
     }
@@ -113,47 +222,128 @@ impl Grid {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next group, if there is one that can be launched now.
-    pub fn take(&self, now: u64) -> Option<Lease> {
+    /// The next group, if there is one that can begin now.
+    pub fn take(&self, cus: &Cus, now: u64) -> Option<(Lease, Start)> {
         let mut state = self.state();
-        if self.is_cut() || state.next == self.launch.count() {
+        if self.is_cut() {
             return None;
         }
-        let block = if self.scratch.is_some() {
-            Some(state.free.pop()?)
+        let taken = if state.image.is_empty() {
+            self.take_fresh(&mut state, cus)
         } else {
-            None
-        };
-        let index = state.next;
-        state.next += 1;
+            self.take_saved(&mut state, cus)
+        }?;
         state.live += 1;
+        let engine = taken.0.place.cu.0 as usize;
+        state.waves[engine] += taken.0.place.waves();
+        state.groups[number(taken.0.place.cu)] += 1;
         state.started.get_or_insert(now);
-        Some(Lease { index, block })
+        Some(taken)
     }
 
-    /// Whether there is a group left that was not launched.
-    pub fn has_more(&self) -> bool {
-        !self.is_cut() && self.state().next < self.launch.count()
-    }
-
-    /// Where the group runs.
-    pub fn place(&self, lease: Lease) -> Place {
-        let (engine, cu) = self.cus[(lease.index % self.cus.len() as u64) as usize];
-        let slot = lease.block.unwrap_or(0) * self.launch.waves();
-        let bytes = self.scratch.map_or(0, |scratch| scratch.bytes);
-        Place {
-            hw_id: cu << 8 | engine << 13 | u32::from(self.origin.vmid) << 20,
-            scratch: (slot.wrapping_mul(bytes), bytes),
+    fn take_fresh(&self, state: &mut State, cus: &Cus) -> Option<(Lease, Start)> {
+        let index = state.next;
+        if index >= self.launch.count() {
+            return None;
         }
+        let count = self.launch.waves_of(index);
+        let slots = if self.room.scratch.is_some() {
+            count
+        } else {
+            0
+        };
+        let place = self.place(state, cus, (self.launch.shape(), count), |engine| {
+            state.free[engine as usize].len() >= slots as usize
+        })?;
+        let engine = place.cu.0;
+        let free = &mut state.free[engine as usize];
+        let slots = free.split_off(free.len() - slots as usize);
+        let seats = place
+            .hw_ids()
+            .enumerate()
+            .map(|(n, hw_id)| {
+                let scoreboard = slots.get(n).copied().unwrap_or(0);
+                let scratch = self.room.scratch;
+                Seat {
+                    hw_id: hw_id | self.origin.hw_id,
+                    scoreboard,
+                    scratch: scratch.map_or(0, |scratch| scratch.offset(engine, scoreboard)),
+                }
+            })
+            .collect();
+        state.next += 1;
+        Some((Lease { place, slots }, Start::Fresh { index, seats }))
     }
 
-    /// The group has ended. True: it was the last one.
-    pub fn end(&self, lease: Lease, now: u64) -> bool {
+    fn take_saved(&self, state: &mut State, cus: &Cus) -> Option<(Lease, Start)> {
+        let saved = state.image.group()?;
+        let slot = saved.waves.iter().find(|wave| wave.scratch);
+        let count = saved.waves.len() as u32;
+        // Its slots are an engine's.
+        let place = self.place(state, cus, (saved.shape, count), |engine| {
+            slot.is_none_or(|slot| slot.engine == engine)
+        })?;
+        let records = state.image.pop(&saved)?;
+        let waves = place.hw_ids().zip(&saved.waves).zip(records);
+        let waves: Vec<Absent> = waves
+            .map(|((hw_id, &word), record)| Absent {
+                word,
+                record,
+                hw_id: hw_id | self.origin.hw_id,
+            })
+            .collect();
+        state.restoring += waves.len();
+        let slots = waves.iter().filter(|wave| wave.word.scratch);
+        let slots = slots.map(|wave| wave.word.scoreboard).collect();
+        Some((Lease { place, slots }, Start::Saved(saved.shape, waves)))
+    }
+
+    /// A place for a group, going round the CUs.
+    fn place(
+        &self,
+        state: &State,
+        cus: &Cus,
+        (shape, waves): (Shape, u32),
+        engine_fits: impl Fn(u32) -> bool,
+    ) -> Option<Place> {
+        let limits = self.room.limits;
+        let need = Need {
+            waves,
+            shape,
+            simds: limits.simds,
+        };
+        let all = &self.room.cus;
+        let first = ((state.next + state.live) % all.len() as u64) as usize;
+        let (behind, ahead) = all.split_at(first);
+        let open = ahead.iter().chain(behind).copied().filter(|&cu| {
+            let taken = state.waves[cu.0 as usize];
+            let groups = state.groups[number(cu)];
+            engine_fits(cu.0)
+                && limits
+                    .waves_per_engine
+                    .is_none_or(|most| taken + waves <= most)
+                && limits.groups_per_cu.is_none_or(|most| groups < most)
+        });
+        cus.place(&need, open)
+    }
+
+    /// Whether there is something left to begin with.
+    pub fn has_more(&self) -> bool {
+        !self.is_cut() && self.state().has_more(&self.launch)
+    }
+
+    /// The group has gone; true: nothing of the dispatch is left on the hardware, for now or for ever.
+    pub fn end(&self, lease: Lease, cus: &Cus, now: u64) -> bool {
+        cus.free(&lease.place);
         let mut state = self.state();
+        let Lease { place, slots } = lease;
         state.live -= 1;
+        state.waves[place.cu.0 as usize] -= place.waves();
+        state.groups[number(place.cu)] -= 1;
         state.ended = now;
-        state.free.extend(lease.block);
-        state.live == 0 && (self.is_cut() || state.next == self.launch.count())
+        state.save.1 = now;
+        state.free[place.cu.0 as usize].extend(slots);
+        state.live == 0 && (self.is_cut() || !state.has_more(&self.launch))
     }
 
     /// Ends its waves as soon as they are looked at, and launches no more.
@@ -166,7 +356,7 @@ impl Grid {
         self.killed.load(Ordering::Acquire)
     }
 
-    /// A wave had a memory fault.
+    /// A wave had a memory fault, or another end that its kernel has not meant.
     pub fn fault(&self) {
         self.faulted.store(true, Ordering::Release);
     }
@@ -176,15 +366,89 @@ impl Grid {
         self.faulted.load(Ordering::Acquire)
     }
 
+    /// Launches no more, and saves the waves that run if there is an area for them and they have a trap handler.
+    pub fn save(&self, now: u64) {
+        if !self.saving.swap(true, Ordering::AcqRel) {
+            self.state().save = (now, now);
+        }
+    }
+
+    /// Whether it is to be saved.
+    pub fn is_saving(&self) -> bool {
+        self.saving.load(Ordering::Acquire)
+    }
+
+    /// Whether waves are to go to memory.
+    pub fn saves_waves(&self) -> bool {
+        self.is_saving() && self.room.area.is_some()
+    }
+
+    /// A wave could not be saved.
+    pub fn fail(&self) {
+        self.failed.store(true, Ordering::Release);
+    }
+
+    /// Whether one could not.
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
     /// No more groups are launched.
     fn is_cut(&self) -> bool {
-        self.is_killed() || self.is_faulted()
+        self.is_killed() || self.is_faulted() || self.is_saving()
+    }
+
+    /// Records for the waves of a group. None: not now, as others are not out of theirs yet, or there is no room.
+    pub fn reserve(&self, shape: Shape, waves: &[Word]) -> Option<Vec<u64>> {
+        let mut state = self.state();
+        if state.restoring > 0 || self.has_failed() {
+            return None;
+        }
+        let records = state.image.push(shape, waves);
+        if records.is_none() {
+            self.fail();
+        }
+        records
+    }
+
+    /// So many waves are out of their records.
+    pub fn restored(&self, waves: usize) {
+        self.state().restoring -= waves;
     }
 
     /// When its first wave began and its last one ended, if all have.
     pub fn times(&self) -> Option<(u64, u64)> {
         let state = self.state();
-        let over = state.live == 0 && (self.is_cut() || state.next == self.launch.count());
-        over.then(|| (state.started.unwrap_or(state.ended), state.ended))
+        let over = self.is_killed()
+            || !state.has_more(&self.launch)
+            || self.is_faulted() && !self.is_saving();
+        (state.live == 0 && over).then(|| (state.started.unwrap_or(state.ended), state.ended))
+    }
+
+    /// All its waves have ended.
+    pub fn is_over(&self) -> bool {
+        self.times().is_some()
+    }
+
+    /// It has left, with something to come back for.
+    pub fn has_left(&self) -> bool {
+        self.is_saving() && !self.has_failed() && !self.is_over() && self.state().live == 0
+    }
+
+    /// What it leaves behind.
+    pub fn remains(&self) -> Remains {
+        let state = self.state();
+        Remains {
+            next: (state.next < self.launch.count()).then_some(state.next),
+            image: state.image.clone(),
+            started: state.started,
+            save: state.save,
+        }
+    }
+}
+
+impl State {
+    fn has_more(&self, launch: &Launch) -> bool {
+        self.next < launch.count() || !self.image.is_empty()
     }
 }

@@ -5,41 +5,71 @@ use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 
 use rkfd_shader::env::{Fault, Host};
+use rkfd_shader::image::{Shape, Word};
+use rkfd_shader::trap;
 
-use super::grid::Origin;
+use super::grid::Grid;
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::hub::HubId;
 use crate::ih::Iv;
+use crate::regs::{gc, Field, Reg};
 use crate::vm::Vm;
 
 /// FAULT_STATUS.CID of the shader engines' clients.
 const CID_TCP: u32 = 8;
 const CID_SQC_INST: u32 = 9;
-/// SQ_INTERRUPT of s_sendmsg.
+const CID_SQC_DATA: u32 = 10;
+/// Interrupts of waves: s_sendmsg's, and errors'.
 const SQ_CLIENT: u8 = 0x0a;
 const SQ_INTERRUPT: u8 = 239;
+/// The wave's in HW_ID.
+const WAVE: Field = Field::new(3, 0);
+const SIMD: Field = Field::new(5, 4);
+const CU: Field = Field::new(11, 8);
+const ENGINE: Field = Field::new(15, 13);
+/// The same in context word 0, of which the engine's bit 2 has no place.
+mod context {
+    use crate::regs::Field;
+
+    pub const DATA: Field = Field::new(11, 0);
+    pub const PRIV: Field = Field::new(13, 13);
+    pub const WAVE: Field = Field::new(17, 14);
+    pub const SIMD: Field = Field::new(19, 18);
+    pub const CU: Field = Field::new(23, 20);
+    pub const ENGINE: Field = Field::new(25, 24);
+    pub const ENCODING: Field = Field::new(27, 26);
+    pub const DATA_HI: Field = Field::new(31, 28);
+    /// In context word 1.
+    pub const DATA_TOP: Field = Field::new(7, 0);
+}
+/// Encodings, and the type of an error in data\[23:20\].
 const FROM_WAVE: u32 = 1;
+const ERROR: u32 = 2;
+const ILLEGAL_INST: u32 = 1 << 20;
 /// Engine clocks of s_memtime in a tick of the reference clock.
 const CYCLES: u64 = 17;
 
 /// The device, for the waves of one dispatch.
 pub struct Device<'a> {
     gpu: &'a Gpu,
-    origin: &'a Origin,
+    grid: &'a Grid,
     data: Vm<'a>,
+    scalar: Vm<'a>,
     code: Vm<'a>,
     error: RefCell<Option<ModelError>>,
 }
 
 impl<'a> Device<'a> {
-    /// For waves of a dispatch from `origin`.
-    pub fn new(gpu: &'a Gpu, origin: &'a Origin) -> Device<'a> {
+    /// For waves of a dispatch.
+    pub fn new(gpu: &'a Gpu, grid: &'a Grid) -> Device<'a> {
+        let space = |cid| Vm::new(gpu, HubId::Gfx, grid.origin.vmid, cid);
         Device {
             gpu,
-            origin,
-            data: Vm::new(gpu, HubId::Gfx, origin.vmid, CID_TCP),
-            code: Vm::new(gpu, HubId::Gfx, origin.vmid, CID_SQC_INST),
+            grid,
+            data: space(CID_TCP),
+            scalar: space(CID_SQC_DATA),
+            code: space(CID_SQC_INST),
             error: RefCell::new(None),
         }
     }
@@ -71,27 +101,79 @@ impl<'a> Device<'a> {
     }
 }
 
-impl Host for Device<'_> {
-    fn load(&self, address: u64, out: &mut [u8]) -> std::result::Result<(), Fault> {
-        let before = self.data.faults();
-        let done = self.data.read(address, out);
-        self.settle(&self.data, before, address, done)
+impl Device<'_> {
+    fn read(&self, vm: &Vm<'_>, address: u64, out: &mut [u8]) -> std::result::Result<(), Fault> {
+        let before = vm.faults();
+        let done = vm.read(address, out);
+        self.settle(vm, before, address, done)
     }
 
-    fn store(&self, address: u64, data: &[u8]) -> std::result::Result<(), Fault> {
-        let before = self.data.faults();
+    fn write(&self, vm: &Vm<'_>, address: u64, data: &[u8]) -> std::result::Result<(), Fault> {
+        let before = vm.faults();
         let done = match *data {
             // Whole, as a CPU may look at it.
             [a, b, c, d] if address % 4 == 0 => {
-                self.data.store32(address, u32::from_le_bytes([a, b, c, d]))
+                vm.store32(address, u32::from_le_bytes([a, b, c, d]))
             }
             [a, b, c, d, e, f, g, h] if address % 8 == 0 => {
                 let value = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
-                self.data.store64s(address, &[value])
+                vm.store64s(address, &[value])
             }
-            _ => self.data.write(address, data),
+            _ => vm.write(address, data),
         };
-        self.settle(&self.data, before, address, done)
+        self.settle(vm, before, address, done)
+    }
+
+    /// Sends SQ's interrupt, with 24 bits of data.
+    fn send(&self, hw_id: u32, encoding: u32, data: u32, privileged: bool) {
+        let engine = ENGINE.get(hw_id);
+        let word = context::DATA.of(data)
+            | context::PRIV.of(privileged.into())
+            | context::WAVE.of(WAVE.get(hw_id))
+            | context::SIMD.of(SIMD.get(hw_id))
+            | context::CU.of(CU.get(hw_id))
+            | context::ENGINE.of(engine)
+            | context::ENCODING.of(encoding)
+            | context::DATA_HI.of(data >> 12);
+        let iv = Iv {
+            client: SQ_CLIENT + (engine & 3) as u8,
+            source: SQ_INTERRUPT,
+            ring: 0,
+            vmid: self.grid.origin.vmid,
+            mmhub: false,
+            data: [word, context::DATA_TOP.of(data >> 16), 0, 0],
+        };
+        self.gpu.summary.sq_interrupts.bump();
+        if let Err(error) = self.gpu.ih.push(self.gpu, iv) {
+            self.error.borrow_mut().get_or_insert(error);
+        }
+    }
+
+    /// An address from SQ_SHADER_TBA or TMA, which have it in units of 256 bytes.
+    fn handler(&self, lo: Reg) -> u64 {
+        let of_vmid = |reg| {
+            let vmid = u32::from(self.grid.origin.vmid);
+            u64::from(self.gpu.grbm.of_vmid(reg, vmid))
+        };
+        trap::extend(of_vmid(lo) << 8 | (of_vmid(lo.nth(1, 1)) & 0xff) << 40)
+    }
+}
+
+impl Host for Device<'_> {
+    fn load(&self, address: u64, out: &mut [u8]) -> std::result::Result<(), Fault> {
+        self.read(&self.data, address, out)
+    }
+
+    fn store(&self, address: u64, data: &[u8]) -> std::result::Result<(), Fault> {
+        self.write(&self.data, address, data)
+    }
+
+    fn load_scalar(&self, address: u64, out: &mut [u8]) -> std::result::Result<(), Fault> {
+        self.read(&self.scalar, address, out)
+    }
+
+    fn store_scalar(&self, address: u64, data: &[u8]) -> std::result::Result<(), Fault> {
+        self.write(&self.scalar, address, data)
     }
 
     fn atomic32(
@@ -140,7 +222,7 @@ impl Host for Device<'_> {
 
     fn fetch(&self, address: u64, out: &mut [u8]) -> std::result::Result<(), Fault> {
         let before = self.code.faults();
-        let done = self.code.read(address, out);
+        let done = self.code.fetch(address, out);
         self.settle(&self.code, before, address, done)
     }
 
@@ -152,30 +234,27 @@ impl Host for Device<'_> {
         self.gpu.clock.now() * CYCLES
     }
 
-    fn interrupt(&self, hw_id: u32, data: u32) {
-        let field = |hi: u32, lo: u32| hw_id >> lo & (!0 >> (31 - (hi - lo)));
-        let engine = field(15, 13);
-        let word = data & 0xfff
-            | field(3, 0) << 14
-            | field(5, 4) << 18
-            | field(11, 8) << 20
-            | (engine & 3) << 24
-            | FROM_WAVE << 26
-            | (data >> 12 & 0xf) << 28;
-        let iv = Iv {
-            client: SQ_CLIENT + (engine & 3) as u8,
-            source: SQ_INTERRUPT,
-            ring: 0,
-            vmid: self.origin.vmid,
-            mmhub: false,
-            data: [word, data >> 16 & 0xff, 0, 0],
-        };
-        if let Err(error) = self.gpu.ih.push(self.gpu, iv) {
-            self.error.borrow_mut().get_or_insert(error);
-        }
+    fn interrupt(&self, hw_id: u32, data: u32, privileged: bool) {
+        self.send(hw_id, FROM_WAVE, data, privileged);
+    }
+
+    fn illegal(&self, hw_id: u32) {
+        self.send(hw_id, ERROR, ILLEGAL_INST, false);
     }
 
     fn doorbell(&self) -> u32 {
-        self.origin.doorbell
+        self.grid.origin.doorbell
+    }
+
+    fn trap_handler(&self) -> u64 {
+        self.handler(gc::SQ_SHADER_TBA_LO)
+    }
+
+    fn trap_memory(&self) -> u64 {
+        self.handler(gc::SQ_SHADER_TMA_LO)
+    }
+
+    fn reserve(&self, shape: Shape, waves: &[Word]) -> Option<Vec<u64>> {
+        self.grid.reserve(shape, waves)
     }
 }

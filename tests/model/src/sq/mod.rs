@@ -6,17 +6,39 @@
 //! - *A dispatch* has all its groups before it is over; one queue has one at a time. Groups of different queues
 //!   take turns on each worker thread, and a group that began goes on to be scheduled.
 //! - *Placement*: groups go round the CUs that the masks in the queue's MQD leave (dwords 23, 24, 26, 27, 39 to 42;
-//!   13 CUs of 8 engines); HW_ID says which. How much of a CU is taken is not looked at.
-//! - *Memory faults* are the hub's, with CID 8 (vector), 9 (instructions) or 10 (scalar data). After its first fault
+//!   13 CUs of 8 engines) and RESOURCE_LIMITS (WAVES_PER_SH, TG_PER_CU, SIMD_DISABLE) allows, to the first with room:
+//!   4 SIMDs of 8 waves and 512 VGPRs, 64 KiB of LDS, 16 groups of more than one wave. HW_ID says where a wave is.
+//!   Scratch is at ((WAVES / 8) * engine + scoreboard) * WAVESIZE, and a group has to fit into one engine's slots.
+//! - *Memory faults* are the hub's, with CID 8 (vector and all atomics), 9 (instructions, which need PTE.execute) or
+//!   10 (scalar data). After its first fault
 //!   a dispatch launches no further groups and is never completed: the queue halts with HQD_ERROR.TC_UTCL1_ERROR
-//!   when the waves that run have ended.
-//! - *What a wave cannot do* (an unknown encoding, LDS beyond its group's) ends the run with a message.
-//! - *There are no trap handlers and no saved waves yet*: TRAP_EN is 0, and a queue with waves leaves when these
-//!   have ended, or at once when they are killed (dequeue request 2, a reset, ACTIVE = 0).
+//!   when the waves that run have ended, which with a trap handler they need not.
+//! - *An encoding that gfx90a does not have* is TRAPSTS.ILLEGAL_INST; where there is no trap handler (or in it) it is
+//!   SQ's interrupt of an error, the group has ended, and the dispatch counts as one with a fault.
+//! - *What else a wave cannot do* (LDS beyond its group's, a register that it has not got) ends the run with a message.
+//! - *The trap handler* of the VMID is at SQ_SHADER_TBA, for waves with TRAP_PRESENT; TTMP6 and 8 to 11 are set at
+//!   launch where SPI_GDBG_PER_VMID_CNTL.TRAP_EN is.
+//! - *Saving*: dequeue request 3, and where PERSISTENT_STATE.QSWITCH_MODE is set the schedulers' ways of taking a
+//!   queue off. No group is launched any more; with CTX_SAVE_SIZE, each wave gets TRAPSTS.SAVECTX. When all living
+//!   waves of a group have sent MSG_SAVEWAVE they get their records, unless a wave is still being brought back. When
+//!   the last one has gone, the words are put at MQD + 4096 + CNTL_STACK_OFFSET, and CNTL_STACK_OFFSET,
+//!   WG_STATE_OFFSET, PERSISTENT_STATE.RELAUNCH_WAVES (there are waves) and DISP_ACTIVE (groups were not launched; the
+//!   first is in RESTART) tell of it. An area that is too short or faults is HQD_ERROR.SR_UTCL1_ERROR, and the queue
+//!   stays, as it does with waves that have no handler and do not end, until they are killed (request 2, a reset,
+//!   ACTIVE = 0). Requests 1 and 2 are as they were: wait, kill.
+//! - *Restoring*: a queue that is started with CNTL_STACK_OFFSET below CNTL_STACK_SIZE has its waves back before
+//!   anything else of it; the two offsets are then the size.
 
+pub mod cu;
 pub mod grid;
 mod host;
+pub mod image;
 pub mod pool;
 
 pub use grid::Grid;
 pub use pool::Pool;
+
+/// Shader engines of the device, and CUs of each.
+pub const ENGINES: u32 = 8;
+/// See above.
+pub const CUS: u32 = 13;

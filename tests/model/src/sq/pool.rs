@@ -6,9 +6,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rkfd_shader::code::Code;
+use rkfd_shader::counts::Counts;
 use rkfd_shader::group::{Group, Progress};
 
-use super::grid::{Grid, Lease};
+use super::cu::Cus;
+use super::grid::{Grid, Lease, Start};
 use super::host::Device;
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
@@ -24,6 +26,7 @@ const NAP: Duration = Duration::from_micros(50);
 pub struct Pool {
     grids: Mutex<VecDeque<Arc<Grid>>>,
     work: Condvar,
+    cus: Cus,
 }
 
 /// A group that a worker executes.
@@ -31,6 +34,10 @@ struct Resident {
     grid: Arc<Grid>,
     lease: Lease,
     group: Group,
+    /// Waves that are not out of their records yet.
+    restoring: usize,
+    /// What of its instructions is in the summary.
+    counted: Counts,
 }
 
 /// A thread's groups and decoded code.
@@ -40,7 +47,7 @@ pub struct Worker {
     waves: usize,
     code: HashMap<u8, Code>,
     /// The dispatch whose start the code was last compared with memory for, by address space.
-    seen: HashMap<u8, u64>,
+    seen: HashMap<u8, Arc<Grid>>,
     /// Turns since one of them was not of a sleeping group.
     idle: usize,
 }
@@ -51,6 +58,7 @@ impl Pool {
         Pool {
             grids: Mutex::default(),
             work: Condvar::new(),
+            cus: Cus::new(),
         }
     }
 
@@ -64,22 +72,26 @@ impl Pool {
     }
 
     /// Launches a dispatch.
-    pub fn start(&self, gpu: &Gpu, grid: Arc<Grid>) {
-        gpu.summary.sq_dispatches.bump();
+    pub fn start(&self, grid: Arc<Grid>) {
         self.grids().push_back(grid);
         self.work.notify_all();
     }
 
+    /// Something was asked of waves.
+    pub fn wake(&self) {
+        self.work.notify_all();
+    }
+
     /// The next group of a dispatch, these in turns.
-    fn take(&self, gpu: &Gpu) -> Option<(Arc<Grid>, Lease)> {
+    fn take(&self, gpu: &Gpu) -> Option<(Arc<Grid>, Lease, Start)> {
         let mut grids = self.grids();
         grids.retain(|grid| grid.has_more());
         for _ in 0..grids.len() {
             let grid = grids.pop_front()?;
-            let lease = grid.take(gpu.clock.now());
+            let taken = grid.take(&self.cus, gpu.clock.now());
             grids.push_back(grid.clone());
-            if let Some(lease) = lease {
-                return Some((grid, lease));
+            if let Some((lease, start)) = taken {
+                return Some((grid, lease, start));
             }
         }
         None
@@ -116,13 +128,17 @@ impl Worker {
     /// Gives one group a turn. False: there is nothing to do now.
     pub fn step(&mut self, pool: &Pool, gpu: &Gpu) -> Result<bool> {
         if self.waves < WAVES / Pool::workers() {
-            if let Some((grid, lease)) = pool.take(gpu) {
-                let group = grid.launch.group(lease.index, grid.place(lease));
-                gpu.summary.sq_groups.bump();
-                gpu.summary.sq_waves.add(group.waves.len() as u64);
+            if let Some((grid, lease, start)) = pool.take(gpu) {
+                let group = begin(gpu, &grid, start);
                 self.waves += group.waves.len();
                 self.idle = 0;
-                self.residents.push_front(Resident { grid, lease, group });
+                self.residents.push_front(Resident {
+                    restoring: group.restoring(),
+                    counted: Counts::default(),
+                    grid,
+                    lease,
+                    group,
+                });
             }
         }
         if self.idle > self.residents.len() {
@@ -133,11 +149,17 @@ impl Worker {
             return Ok(false);
         };
         let progress = self.turn(gpu, &mut resident)?;
-        if progress == Progress::Done {
+        if matches!(progress, Progress::Done | Progress::Saved) {
             self.idle = 0;
             self.waves -= resident.group.waves.len();
-            gpu.summary.sq_instructions.add(resident.group.executed());
-            if resident.grid.end(resident.lease, gpu.clock.now()) {
+            resident.grid.restored(resident.restoring);
+            if progress == Progress::Saved {
+                gpu.summary.sq_saved.add(resident.group.saved() as u64);
+            }
+            if resident
+                .grid
+                .end(resident.lease, &pool.cus, gpu.clock.now())
+            {
                 gpu.cp.waves_ended();
             }
             return Ok(true);
@@ -158,26 +180,64 @@ impl Worker {
         }
         let vmid = grid.origin.vmid;
         let code = self.code.entry(vmid).or_default();
-        if self.seen.insert(vmid, grid.number) != Some(grid.number) {
+        if !self
+            .seen
+            .get(&vmid)
+            .is_some_and(|seen| Arc::ptr_eq(seen, grid))
+        {
+            self.seen.insert(vmid, grid.clone());
             code.invalidate();
         }
-        let device = Device::new(gpu, &grid.origin);
+        if grid.saves_waves() {
+            group.save();
+        }
+        let device = Device::new(gpu, grid);
         let progress = group.run(code, &device, TURN);
+        let counts = group.counts();
+        if counts != resident.counted {
+            gpu.summary
+                .count_instructions(&counts.since(&resident.counted));
+            resident.counted = counts;
+        }
         device.check()?;
+        let restored = resident.restoring - group.restoring();
+        if restored > 0 {
+            resident.restoring -= restored;
+            grid.restored(restored);
+        }
         if group.fault().is_some() {
             grid.fault();
         }
+        if group.has_failed() {
+            grid.fail();
+        }
         match progress {
             Ok(progress) => Ok(progress),
-            Err(stop) if matches!(stop.reason, rkfd_shader::wave::Reason::Fetch(_)) => {
-                // The hub has told the driver.
+            Err(stop) if stop.reason.is_the_users() => {
+                // The hub or SQ has told the driver.
                 grid.fault();
                 Ok(Progress::Done)
             }
             Err(stop) => Err(ModelError::Other(format!(
-                "{}, VMID {vmid}, kernel {:#x}: {stop}",
-                grid.origin.queue, grid.origin.kernel
+                "{}, VMID {vmid}, kernel at {:#x}: {stop}",
+                grid.origin.queue, grid.launch.pc
             ))),
+        }
+    }
+}
+
+/// The group as it begins.
+fn begin(gpu: &Gpu, grid: &Grid, start: Start) -> Group {
+    match start {
+        Start::Fresh { index, seats } => {
+            gpu.summary.sq_groups.bump();
+            gpu.summary.sq_waves.add(seats.len() as u64);
+            grid.launch.group(index, &seats)
+        }
+        Start::Saved(shape, waves) => {
+            gpu.summary.sq_restored.add(waves.len() as u64);
+            let device = Device::new(gpu, grid);
+            Group::restored(shape, &waves, grid.launch.apertures, &device)
         }
     }
 }

@@ -106,7 +106,7 @@ impl Rig {
     /// Memory and MQD of a queue, which is not loaded yet.
     pub fn compute(&mut self, at: [u32; 3], vmid: u8, aql: bool) -> Compute {
         let memory = self.alloc(MEMORY);
-        let mqd = self.alloc(4096);
+        let mqd = self.alloc(0x4000);
         let va = match vmid {
             0 => FB + memory,
             _ => VA + memory,
@@ -373,6 +373,7 @@ fn a_dequeue_request_does_not_wait_for_turns() {
     let mut queues: Vec<_> = (0..4)
         .map(|pipe| rig.running([1, pipe, 0], 8, false))
         .collect();
+    rig.settle().unwrap();
     for queue in &mut queues {
         for n in 0..8 {
             let packet = write(queue.data(), n);

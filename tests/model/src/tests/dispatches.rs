@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Kernel dispatches: AQL packets to waves and back.
 
+use std::time::{Duration, Instant};
+
+use rustix::time::{clock_gettime, ClockId};
+
 use super::compute::*;
 use super::rig::*;
 use crate::regs::gc::{self, cp_hqd_error as error, grbm_gfx_cntl as select};
@@ -11,7 +15,7 @@ const CODE: u64 = 0x6100_0000_0000;
 const OUT: u64 = 0x6200_0000_0000;
 
 /// The number of each item to a buffer whose address the arguments have.
-const NUMBERS: [u32; 9] = [
+pub const NUMBERS: [u32; 9] = [
     0xc006_0100, // s_load_dwordx2 s[4:5], s[0:1], 0x0
     0,
     0x8e02_8602, // s_lshl_b32 s2, s2, 6
@@ -56,7 +60,7 @@ impl Kernels {
             rig.set_mqd(&queue, dword, !0);
         }
         let (code, out) = (rig.alloc(4096), rig.alloc(4096));
-        rig.map(VMID, CODE, vram(code), 4096, RW);
+        rig.map(VMID, CODE, vram(code), 4096, READ | EXECUTE);
         rig.map(VMID, OUT, vram(out), 4096, RW);
         Kernels {
             rig,
@@ -134,7 +138,9 @@ fn items_in_groups() {
     let summary = &k.rig.gpu.summary;
     assert_eq!(summary.aql.get()["KERNEL_DISPATCH"], 1);
     assert_eq!((summary.sq_groups.get(), summary.sq_waves.get()), (3, 3));
-    assert_eq!(summary.sq_instructions.get(), 3 * 7);
+    assert_eq!(summary.instructions(), 3 * 7);
+    // Of each group two and the store have lanes.
+    assert_eq!(summary.sq_lanes.get(), 3 * 150);
     // New code is seen by the next dispatch.
     k.kernel(&INTERRUPT, RSRC2, KERNARG);
     let packet = k.packet(1);
@@ -146,6 +152,33 @@ fn items_in_groups() {
     let iv = k.rig.iv(0);
     assert_eq!(iv[4] & 0xfff | iv[4] >> 28 << 12 | iv[5] << 16, 0x81_2345);
     assert_eq!(iv[4] >> 26 & 3, 1);
+}
+
+/// From doorbell to signal, with the device's threads. Run with --ignored --nocapture, and --release.
+#[test]
+#[ignore = "a measurement"]
+fn empty_dispatches() {
+    const COUNT: u32 = 5000;
+    let now = || {
+        let now = clock_gettime(ClockId::ProcessCPUTime);
+        Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+    };
+    let mut k = Kernels::new();
+    k.kernel(&[END], RSRC2, KERNARG);
+    let packet = k.packet(64);
+    k.rig.gpu.start();
+    let (begin, cpu) = (Instant::now(), now());
+    for n in 1..=i64::from(COUNT) {
+        k.submit(&packet);
+        while k.signal() != -n {
+            std::hint::spin_loop();
+        }
+    }
+    println!(
+        "an empty dispatch: {:?}, processor {:?}, of which waiting here is one part",
+        begin.elapsed() / COUNT,
+        (now() - cpu) / COUNT
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! interrupts out.
 
 mod aql;
+mod assembly;
 mod bandwidth;
 mod compute;
 mod dispatches;
@@ -12,9 +13,11 @@ mod interrupts;
 mod own;
 mod packets;
 mod pm4;
+mod pm4_dispatches;
 mod queues;
 mod registers;
 mod rig;
 mod runlists;
 mod tables;
+mod waves;
 mod windows;

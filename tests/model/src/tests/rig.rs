@@ -41,6 +41,7 @@ pub const SYSTEM: u64 = 2;
 pub const READ: u64 = 1 << 5;
 pub const WRITE: u64 = 1 << 6;
 pub const RW: u64 = READ | WRITE;
+pub const EXECUTE: u64 = 1 << 4;
 
 /// A ring that the rig drives.
 #[derive(Clone, Copy)]

@@ -2,6 +2,7 @@
 //! KIQ, HIQ and runlists.
 
 mod sdma;
+mod waves;
 
 use std::time::{Duration, Instant};
 

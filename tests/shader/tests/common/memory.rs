@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 
 use rkfd_shader::env::{Fault, Host};
+use rkfd_shader::image::{Shape, Word};
 
 /// Where code, data and scratch are.
 pub const CODE: u64 = 0x10_0000_0000;
@@ -81,9 +82,31 @@ impl Host for Memory {
         1
     }
 
-    fn interrupt(&self, _: u32, _: u32) {}
+    fn load_scalar(&self, address: u64, out: &mut [u8]) -> Result<(), Fault> {
+        self.load(address, out)
+    }
+
+    fn store_scalar(&self, address: u64, data: &[u8]) -> Result<(), Fault> {
+        self.store(address, data)
+    }
+
+    fn interrupt(&self, _: u32, _: u32, _: bool) {}
+
+    fn illegal(&self, _: u32) {}
 
     fn doorbell(&self) -> u32 {
         0
+    }
+
+    fn trap_handler(&self) -> u64 {
+        0
+    }
+
+    fn trap_memory(&self) -> u64 {
+        0
+    }
+
+    fn reserve(&self, _: Shape, _: &[Word]) -> Option<Vec<u64>> {
+        None
     }
 }

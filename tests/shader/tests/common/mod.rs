@@ -5,15 +5,17 @@ mod memory;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use memory::{Memory, CODE, DATA, SCRATCH};
 use object::{Object, ObjectSegment, ObjectSymbol};
 use rkfd_shader::code::Code;
-use rkfd_shader::dispatch::{Launch, Place};
+use rkfd_shader::dispatch::{Launch, Seat};
 use rkfd_shader::env::Host;
 use rkfd_shader::group::Progress;
 use rkfd_shader::kernel::{Descriptor, UserData, DESCRIPTOR};
 use rkfd_shader::wave::Apertures;
+use rustix::time::{clock_gettime, ClockId};
 
 /// A code object, loaded.
 pub struct CodeObject {
@@ -69,6 +71,12 @@ fn load(bytes: &[u8], version: u32) -> CodeObject {
     }
 }
 
+/// The thread's time on the processor, of which others on the machine take nothing away.
+fn cpu_time() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
 /// Bytes of kernel arguments, each at its own alignment.
 #[derive(Default)]
 pub struct Args(Vec<u8>);
@@ -93,8 +101,8 @@ pub struct Ran {
     data: Vec<u8>,
     /// Wave instructions.
     pub executed: u64,
-    /// How long that took.
-    pub time: std::time::Duration,
+    /// How much time of the processor that took.
+    pub time: Duration,
 }
 
 impl CodeObject {
@@ -206,28 +214,31 @@ impl Run<'_> {
                 shared: 1,
                 private: 2,
             },
+            ttmps: None,
         };
         launch.check().unwrap();
         let mut code = Code::new();
         let mut executed = 0;
-        let start = std::time::Instant::now();
+        let start = cpu_time();
         for index in 0..launch.count() {
-            let place = Place {
-                hw_id: 0,
-                scratch: (0, stride),
-            };
-            let mut group = launch.group(index, place);
+            let seats: Vec<Seat> = (0..waves)
+                .map(|n| Seat {
+                    scratch: n * stride,
+                    ..Seat::default()
+                })
+                .collect();
+            let mut group = launch.group(index, &seats);
             loop {
                 match group.run(&mut code, &memory, 1 << 24) {
                     Ok(Progress::Done) => break,
-                    Ok(_) => assert!(group.executed() < 1 << 28, "{kernel} does not end"),
+                    Ok(_) => assert!(group.counts().all() < 1 << 28, "{kernel} does not end"),
                     Err(stop) => panic!("{kernel}: {stop}"),
                 }
             }
             assert_eq!(group.fault(), None, "{kernel}");
-            executed += group.executed();
+            executed += group.counts().all();
         }
-        let time = start.elapsed();
+        let time = cpu_time() - start;
         let mut data = vec![0; buffers];
         memory.load(DATA, &mut data).unwrap();
         Ran {

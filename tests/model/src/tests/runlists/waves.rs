@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Queues with waves that never end, in turns.
+
+use super::*;
+use crate::sq::pool::Worker;
+use crate::tests::assembly::assemble;
+use crate::tests::waves::{dispatch, RSRC2, TRAP_PRESENT};
+
+const CODE: u64 = 0x6100_0000_0000;
+const HANDLER: u64 = 0x6300_0000_0000;
+const AREA: u64 = 0x6400_0000_0000;
+const AREA_SIZE: u64 = 0x1_0000;
+const STACK: u32 = 0x1000;
+
+/// Counts in the dword that the arguments are the address of, for ever.
+const BEATS: &str = "
+beat:
+	s_mov_b32 s4, 1
+	s_atomic_add s4, s[0:1], 0x0
+	s_sleep 1
+	s_branch beat
+";
+
+/// An endless dispatch of process `number`.
+fn beating(it: &mut Schedulers, number: u8) -> Compute {
+    let mut queue = it.queue(number, false);
+    let page = |it: &mut Schedulers, at: u64, words: &[u32]| {
+        let to = it.rig.alloc(4096);
+        it.rig.map(number, at, vram(to), 4096, READ | EXECUTE);
+        for (n, &word) in (0..).zip(words) {
+            it.rig.poke(vram(to + 4 * n), &word.to_le_bytes());
+        }
+    };
+    page(it, CODE, &assemble(BEATS));
+    page(it, HANDLER, &assemble(include_str!("../asm/handler.s")));
+    let area = it.rig.alloc(AREA_SIZE);
+    it.rig.map(number, AREA, vram(area), AREA_SIZE, RW);
+    for (dword, value) in [
+        (20, TRAP_PRESENT),
+        (23, !0),
+        (132, 1 << 30),
+        (171, lo(AREA)),
+        (172, hi(AREA)),
+        (174, STACK),
+        (175, STACK),
+        (176, STACK),
+        (177, AREA_SIZE as u32),
+    ] {
+        it.rig.set_mqd(&queue, dword, value);
+    }
+    let words = dispatch(CODE, [64, 1, 1], RSRC2 | TRAP_PRESENT, queue.data());
+    it.rig.put(&mut queue, &words);
+    queue
+}
+
+#[test]
+fn endless_waves_take_turns() {
+    let mut it = Schedulers::new(TWO_VMIDS, 1);
+    let queues = [8, 9, 10].map(|number| beating(&mut it, number));
+    let entries: Vec<(u8, &[Compute])> = queues
+        .iter()
+        .map(|queue| (queue.vmid, std::slice::from_ref(queue)))
+        .collect();
+    let list = it.list(&entries, true);
+    // The handlers' addresses.
+    let words = 21 + 7;
+    for n in 0..queues.len() as u64 {
+        let at = it.list + 4 * (words * n + 6);
+        it.rig.poke64(vram(at), HANDLER >> 8);
+    }
+    it.send(&list);
+    let mut worker = Worker::default();
+    eventually("turns of all queues", || {
+        for _ in 0..20 {
+            worker.step(&it.rig.gpu.sq, &it.rig.gpu).unwrap();
+            it.rig.gpu.cp.step(&it.rig.gpu).unwrap();
+        }
+        it.rig.gpu.summary.cp_saves.get() >= 12
+    });
+    // One slot: whoever has it was away, but for the first time.
+    let summary = &it.rig.gpu.summary;
+    assert!(summary.cp_restores.get() + 4 >= summary.cp_saves.get());
+    let beats = queues.map(|queue| it.rig.peek32(vram(queue.memory())));
+    assert!(!beats.contains(&0), "{beats:?}");
+    assert_eq!(it.rig.gpu.summary.sq_waves.get(), 3);
+}
