@@ -110,6 +110,10 @@ void rkfd_trace_map(u32 pid, u64 va, u64 size, u64 entries);
 void rkfd_trace_unmap(u32 pid, u64 va, u64 size, u64 entries);
 void rkfd_trace_tlb_flush(u32 vmid, u32 kind);
 void rkfd_trace_interrupt(u32 client, u32 source, u32 ring, u32 vmid, u32 pasid, u32 data0);
+void rkfd_trace_shader_interrupt(u32 pasid, u32 vmid, u32 data, bool priv, bool error, u32 place);
+bool rkfd_trace_wave_save_enabled(void);
+void rkfd_trace_wave_save(u32 pid, u32 queue, u32 waves, u32 stack);
+void rkfd_trace_wave_restore(u32 pid, u32 queue, u32 waves, u32 stack);
 void rkfd_trace_vm_fault(u32 pasid, u32 pid, u64 addr, u32 status);
 
 /* Machine */

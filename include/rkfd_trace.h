@@ -206,6 +206,61 @@ TRACE_EVENT(rkfd_interrupt,
 		  __entry->vmid, __entry->pasid, __entry->data0)
 );
 
+TRACE_EVENT(rkfd_shader_interrupt,
+	TP_PROTO(u32 pasid, u32 vmid, u32 data, bool priv, bool error, u32 place),
+	TP_ARGS(pasid, vmid, data, priv, error, place),
+	TP_STRUCT__entry(
+		__field(u32, pasid)
+		__field(u32, vmid)
+		__field(u32, data)
+		__field(bool, priv)
+		__field(bool, error)
+		__field(u32, place)
+	),
+	TP_fast_assign(
+		__entry->pasid = pasid;
+		__entry->vmid = vmid;
+		__entry->data = data;
+		__entry->priv = priv;
+		__entry->error = error;
+		__entry->place = place;
+	),
+	TP_printk("pasid=%u vmid=%u %s=0x%x priv=%d se=%u cu=%u simd=%u wave=%u",
+		  __entry->pasid, __entry->vmid,
+		  __entry->error ? "error" : "message", __entry->data,
+		  __entry->priv, __entry->place & 3, __entry->place >> 8 & 15,
+		  __entry->place >> 12 & 3, __entry->place >> 16 & 15)
+);
+
+DECLARE_EVENT_CLASS(rkfd_waves,
+	TP_PROTO(u32 pid, u32 queue, u32 waves, u32 stack),
+	TP_ARGS(pid, queue, waves, stack),
+	TP_STRUCT__entry(
+		__field(u32, pid)
+		__field(u32, queue)
+		__field(u32, waves)
+		__field(u32, stack)
+	),
+	TP_fast_assign(
+		__entry->pid = pid;
+		__entry->queue = queue;
+		__entry->waves = waves;
+		__entry->stack = stack;
+	),
+	TP_printk("pid=%u queue=%u waves=%u stack=%u", __entry->pid,
+		  __entry->queue, __entry->waves, __entry->stack)
+);
+
+DEFINE_EVENT(rkfd_waves, rkfd_wave_save,
+	TP_PROTO(u32 pid, u32 queue, u32 waves, u32 stack),
+	TP_ARGS(pid, queue, waves, stack)
+);
+
+DEFINE_EVENT(rkfd_waves, rkfd_wave_restore,
+	TP_PROTO(u32 pid, u32 queue, u32 waves, u32 stack),
+	TP_ARGS(pid, queue, waves, stack)
+);
+
 TRACE_EVENT(rkfd_vm_fault,
 	TP_PROTO(u32 pasid, u32 pid, u64 addr, u32 status),
 	TP_ARGS(pasid, pid, addr, status),

@@ -34,6 +34,7 @@ use chardev::KfdFile;
 /// The one instance, for who is called without an argument.
 static INSTANCE: Slot<Kfd> = Slot::new();
 static INITSTATE: FileName = FileName::new(c"initstate");
+static CWSR_ENABLE: FileName = FileName::new(c"cwsr_enable");
 
 /// The interface's state. The lock of `nodes` is inside the mmap lock.
 #[pin_data]
@@ -69,6 +70,7 @@ pub(crate) struct Registration {
     _device: CharDevice<KfdFile>,
     _synchronize: Synchronize,
     _kfd: Arc<Kfd>,
+    _amdgpu_parameters: Folder,
     _amdgpu: Folder,
 }
 
@@ -82,6 +84,9 @@ impl Registration {
                 pr_err!("amdgpu is loaded: unload it first (modprobe -r amdgpu)\n");
             }
         })?;
+        // Clients look here whether waves are saved.
+        let parameters = Files::new().with(&CWSR_ENABLE, &"1\n")?;
+        let parameters = amdgpu.folder(c"parameters", parameters)?;
         let class = Class::new(c"kfd")?;
         let device = CharDevice::new(c"kfd", module)?;
         let class_device = ClassDevice::new(class, c"kfd", device.number())?;
@@ -99,6 +104,7 @@ impl Registration {
             _device: device,
             _synchronize: Synchronize(kfd.processes.clone()),
             _kfd: kfd,
+            _amdgpu_parameters: parameters,
             _amdgpu: amdgpu,
         })
     }

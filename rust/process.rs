@@ -168,13 +168,24 @@ impl Process {
     ) -> Result<(u32, Slot)> {
         let _creating = self.creating.lock();
         let (vm, slice) = (context.vm()?, context.slice()?);
+        let trap = match create.kind.is_sdma() {
+            true => None,
+            false => Some(context.trap()?),
+        };
         let id = self.queues.lock().reserve()?;
         let owner = Owner {
             pid: self.pid,
             pasid: self.pasid.get(),
             queue: id,
         };
-        let queue = queue::create(&context.gpu().queues, &vm, &slice, owner, create);
+        let queue = queue::create(
+            &context.gpu().queues,
+            &vm,
+            trap.as_ref(),
+            &slice,
+            owner,
+            create,
+        );
         let slot = self.queues.lock().made(id, context, queue)?;
         Ok((id, slot))
     }

@@ -31,7 +31,7 @@ use crate::mem::vm::Vm;
 use crate::mem::Memory;
 use crate::ring::Rings;
 use crate::smi::Happening;
-use compute::{ComputeQueue, Scheduler};
+use compute::{ComputeQueue, Scheduler, TrapPage};
 use doorbell::{Slice, Slices};
 use hw::doorbell::Slot;
 use hw::mqd::hqd::WaveState;
@@ -193,20 +193,22 @@ pub(crate) trait UserQueue: Send + Sync {
     fn destroy(&self) -> Result;
 }
 
-/// Makes a queue of `owner` in `vm`, with a doorbell in `slice`. EFAULT and EINVAL for what `create` asks for, see
+/// Makes a queue of `owner` in `vm`, with a doorbell in `slice` and, if it has waves, the trap handler `trap`. EFAULT and EINVAL for what `create` asks for, see
 /// there; ENOSPC without a doorbell, a slot of the hardware that it needs at once, or with too many queues; ENOMEM.
 pub(crate) fn create(
     gpu: &Arc<Queues>,
     vm: &Arc<Vm>,
+    trap: Option<&Arc<TrapPage>>,
     slice: &Arc<Slice>,
     owner: Owner,
     create: CreateQueue,
 ) -> Result<Arc<dyn UserQueue>> {
     if create.kind.is_sdma() {
-        Ok(SdmaQueue::create(gpu, vm, slice, owner, create)?)
-    } else {
-        Ok(ComputeQueue::create(gpu, vm, slice, owner, &create)?)
+        return Ok(SdmaQueue::create(gpu, vm, slice, owner, create)?);
     }
+    let trap = trap.ok_or(EINVAL)?;
+    let queue = ComputeQueue::create(gpu, vm, trap, slice, owner, &create)?;
+    Ok(queue)
 }
 
 /// Whose queue it is.

@@ -73,6 +73,27 @@ void rkfd_trace_interrupt(u32 client, u32 source, u32 ring, u32 vmid, u32 pasid,
 	trace_rkfd_interrupt(client, source, ring, vmid, pasid, data0);
 }
 
+void rkfd_trace_shader_interrupt(u32 pasid, u32 vmid, u32 data, bool priv,
+				 bool error, u32 place)
+{
+	trace_rkfd_shader_interrupt(pasid, vmid, data, priv, error, place);
+}
+
+bool rkfd_trace_wave_save_enabled(void)
+{
+	return trace_rkfd_wave_save_enabled();
+}
+
+void rkfd_trace_wave_save(u32 pid, u32 queue, u32 waves, u32 stack)
+{
+	trace_rkfd_wave_save(pid, queue, waves, stack);
+}
+
+void rkfd_trace_wave_restore(u32 pid, u32 queue, u32 waves, u32 stack)
+{
+	trace_rkfd_wave_restore(pid, queue, waves, stack);
+}
+
 void rkfd_trace_vm_fault(u32 pasid, u32 pid, u64 addr, u32 status)
 {
 	trace_rkfd_vm_fault(pasid, pid, addr, status);

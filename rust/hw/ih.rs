@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Interrupt vectors: the 32-byte entries of the IH ring, and what they announce.
 
+mod shader;
+
+pub use shader::{ShaderCause, ShaderMessage};
+
 use crate::bits::{join, Field};
 use crate::doorbell::Slot;
 
@@ -227,14 +231,9 @@ impl IvEntry {
                 pasid: self.pasid,
                 data: self.data[0],
             }),
-            (Client::Shader(engine), source::SQ_MESSAGE) => Event::ShaderMessage(ShaderMessage {
-                engine,
-                vmid: self.vmid,
-                pasid: self.pasid,
-                data: SQ_LOW.get(self.data[0])
-                    | SQ_MIDDLE.get(self.data[0]) << 12
-                    | SQ_HIGH.get(self.data[1]) << 16,
-            }),
+            (Client::Shader(engine), source::SQ_MESSAGE) => {
+                Event::ShaderMessage(ShaderMessage::decode(engine, self))
+            }
             _ => Event::Unknown,
         }
     }
@@ -268,9 +267,6 @@ const FAULT_RING_WRITE: Field = Field::bit(5);
 const CP_PIPE: Field = Field::new(1, 0);
 const CP_ME: Field = Field::new(3, 2);
 const CP_QUEUE: Field = Field::new(6, 4);
-const SQ_LOW: Field = Field::new(11, 0);
-const SQ_MIDDLE: Field = Field::new(31, 28);
-const SQ_HIGH: Field = Field::new(7, 0);
 
 /// What an entry announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -285,7 +281,7 @@ pub enum Event {
     CpEop(CpEop),
     /// The CP refused something.
     CpError(CpError),
-    /// A shader sent a message.
+    /// A wave sent a message, or has an error.
     ShaderMessage(ShaderMessage),
     /// Nothing that a driver of compute acts on.
     Unknown,
@@ -472,19 +468,6 @@ impl CpError {
             _ => "doorbell of no queue",
         }
     }
-}
-
-/// A shader sent a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ShaderMessage {
-    /// The shader engine.
-    pub engine: u8,
-    /// The wave's address space.
-    pub vmid: u8,
-    /// The wave's process.
-    pub pasid: u16,
-    /// The message: 24 bits.
-    pub data: u32,
 }
 
 const STATUS_MORE: Field = Field::bit(0);

@@ -234,8 +234,12 @@ impl Pte {
 
     /// The GART entry for the host page at DMA address `address`.
     #[inline]
-    pub const fn gart(address: u64) -> Self {
-        Self::page(address, Flags::GART, Fragment::PAGE)
+    pub const fn gart(address: u64, mtype: Mtype) -> Self {
+        let flags = Flags {
+            mtype,
+            ..Flags::GART
+        };
+        Self::page(address, flags, Fragment::PAGE)
     }
 
     /// The entry `pages` further on in a contiguous run with the same flags.

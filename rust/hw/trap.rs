@@ -7,7 +7,11 @@
 mod gfx9_4_2;
 
 use crate::bits::{hi, lo};
+use crate::va::VA_END;
 
+/// Where the page is in a process's address space, before sign extension: amdkfd's place for it, far above all that is the
+/// user's and away from the driver's other mappings.
+pub const PAGE: u64 = VA_END - (4 << 20) - (64 << 10);
 /// Bytes of the page. The GPU may read and execute it.
 pub const BYTES: usize = 4096;
 /// Where in the page the TMA block begins; the code is before it.

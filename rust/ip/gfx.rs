@@ -13,8 +13,10 @@ use hw::bits::lo;
 use hw::ip::{Block, Ip};
 use hw::mqd::hqd::HqdImage;
 use hw::queue::{Hqd, MEC1, MEC_PIPES, USER_HQDS};
+use hw::trap::TrapHandler;
 use hw::va::SH_MEM_BASES;
 
+use super::vmid::Vmid;
 use crate::kern::mmio::Mmio;
 use crate::regs::gc::{
     self as regs, cp_hqd_active, cp_hqd_dequeue_request, cp_mec_cntl, cp_mec_doorbell_range,
@@ -34,10 +36,12 @@ const READ_TIMEOUT: u32 = 0xff;
 /// ALIGNMENT_MODE: any.
 const UNALIGNED: u32 = 3;
 
-/// DEQUEUE_REQ: after the packets and waves that are under way; a queue that waits goes at once, and will wait again.
+/// DEQUEUE_REQ: after the packets that are under way, of a queue without waves.
 const DRAIN: u32 = 1;
 /// DEQUEUE_REQ: without its waves.
 const RESET_WAVES: u32 = 2;
+/// DEQUEUE_REQ: its waves are saved, the trap handler does that.
+const SAVE: u32 = 3;
 
 /// The banks of registers of which one at a time is accessed (GRBM_GFX_CNTL).
 #[derive(Clone, Copy)]
@@ -96,6 +100,15 @@ impl Bank<'_> {
                 | grbm_gfx_cntl::QUEUEID.put(select.queue.into())
                 | grbm_gfx_cntl::VMID.put(select.vmid),
         );
+    }
+}
+
+impl Bank<'_> {
+    /// Of the selected VMID.
+    fn set_trap_handler(&self, handler: TrapHandler) {
+        for (n, value) in (0..).zip(handler.registers()) {
+            self.regs.write(regs::SQ_SHADER_TBA_LO.nth(n, 1), value);
+        }
     }
 }
 
@@ -163,6 +176,7 @@ impl Gfx {
             });
             r.write(regs::SH_MEM_CONFIG, sh_mem_config());
             r.write(regs::SH_MEM_BASES, SH_MEM_BASES);
+            bank.set_trap_handler(TrapHandler::default());
             if vmid != 0 {
                 r.write(
                     regs::SPI_GDBG_PER_VMID_CNTL,
@@ -202,6 +216,17 @@ impl Gfx {
             );
         }
         self.halt(false);
+    }
+
+    /// The trap handler that waves of `vmid` run from the next trap on.
+    pub(crate) fn set_trap_handler(&self, vmid: Vmid, handler: TrapHandler) {
+        let bank = self.select(Select {
+            me: 0,
+            pipe: 0,
+            queue: 0,
+            vmid: vmid.get().into(),
+        });
+        bank.set_trap_handler(handler);
     }
 
     /// Halts the MECs, whatever they are doing, and selects the bank that is selected out of reset. Sleeps.
@@ -283,12 +308,13 @@ impl HqdGuard {
         self.hqd
     }
 
-    /// Asks the CP to take the queue off when it has ended what it is at. The CP saves in the descriptor how far it is.
-    pub(crate) fn drain(&self) {
-        self.dequeue(&self.gfx.bank(self.hqd), DRAIN);
+    /// Asks the CP to take the queue off between two packets, with its waves saved. The CP writes to the descriptor how far it
+    /// is, and what of the waves is where.
+    pub(crate) fn save(&self) {
+        self.dequeue(&self.gfx.bank(self.hqd), SAVE);
     }
 
-    /// Kills what the queue is at, after it has not answered [`HqdGuard::drain`].
+    /// Kills what the queue is at, after it has not answered [`HqdGuard::save`].
     pub(crate) fn reset(&self) {
         let bank = self.gfx.bank(self.hqd);
         self.dequeue(&bank, RESET_WAVES);

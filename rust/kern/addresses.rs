@@ -41,6 +41,15 @@ impl Addresses {
         Ok(first as u64)
     }
 
+    /// Takes the `size` addresses from `start` on, inside the range or not. `EEXIST` when any of them is taken, `EINVAL` for
+    /// none, `ENOMEM`. Sleeps.
+    pub(crate) fn take_at(&self, start: u64, size: u64) -> Result {
+        let start = usize::try_from(start)?;
+        let end = start.checked_add(usize::try_from(size)?).ok_or(EINVAL)?;
+        let taken = self.taken.insert_range(start..end, (), GFP_KERNEL);
+        taken.map_err(|error| error.cause.into())
+    }
+
     /// Gives back the addresses that were taken from `start` on.
     pub(crate) fn give_back(&self, start: u64) {
         self.taken.erase(start as usize);

@@ -90,6 +90,40 @@ pub(crate) fn interrupt(client: u32, source: u32, ring: u32, vmid: u32, pasid: u
     unsafe { ffi::rkfd_trace_interrupt(client, source, ring, vmid, pasid, data0) };
 }
 
+/// A shader engine interrupted for a wave: its message (24 bits), whether the wave was in a trap handler, whether it has an
+/// error, and its place as [`ShaderMessage::place`](hw::ih::ShaderMessage::place).
+pub(crate) fn shader_interrupt(
+    pasid: u16,
+    vmid: u8,
+    data: u32,
+    privileged: bool,
+    error: bool,
+    place: u32,
+) {
+    let (pasid, vmid) = (pasid.into(), vmid.into());
+    // SAFETY: Values only.
+    unsafe { ffi::rkfd_trace_shader_interrupt(pasid, vmid, data, privileged, error, place) };
+}
+
+/// Whether anybody listens to [`wave_save`].
+pub(crate) fn is_wave_save_on() -> bool {
+    // SAFETY: No arguments.
+    unsafe { ffi::rkfd_trace_wave_save_enabled() }
+}
+
+/// A queue has left the hardware with waves, or with groups of a dispatch that are still to be launched: bytes of the saved
+/// waves and of the control stack.
+pub(crate) fn wave_save(pid: u32, queue: u32, waves: u32, stack: u32) {
+    // SAFETY: Values only.
+    unsafe { ffi::rkfd_trace_wave_save(pid, queue, waves, stack) };
+}
+
+/// A queue comes to the hardware with saved waves, as [`wave_save`].
+pub(crate) fn wave_restore(pid: u32, queue: u32, waves: u32, stack: u32) {
+    // SAFETY: Values only.
+    unsafe { ffi::rkfd_trace_wave_restore(pid, queue, waves, stack) };
+}
+
 /// A GPU access of a process had no mapping that allows it. `status` is VM_L2_PROTECTION_FAULT_STATUS.
 pub(crate) fn vm_fault(pasid: u32, pid: u32, addr: u64, status: u32) {
     // SAFETY: Values only.

@@ -6,7 +6,7 @@ use kernel::prelude::*;
 use super::args;
 use super::ioctl::Caller;
 use crate::kern::{uaccess_ext, uapi};
-use hw::trap::TrapHandler;
+use hw::trap::SecondLevel;
 
 /// Entries that there would be of GB_TILE_MODE, which gfx9 does not have any more.
 const TILE_MODES: u32 = 32;
@@ -23,15 +23,13 @@ pub(super) fn set_scratch_backing_va(
     Ok(())
 }
 
-/// SET_TRAP_HANDLER. EFAULT for what is not the user's, ENODEV before ACQUIRE_VM.
+/// SET_TRAP_HANDLER: the second level, which the driver's own handler takes waves to. EFAULT for what is not the user's, ENODEV
+/// before ACQUIRE_VM, ENOMEM.
 pub(super) fn set_trap_handler(caller: &Caller<'_>, args: &mut uapi::SetTrapHandler) -> Result {
-    let vm = caller.context(args.gpu_id)?.vm()?;
-    let trap = TrapHandler {
+    caller.context(args.gpu_id)?.set_trap_handler(SecondLevel {
         code: args::user_address(args.tba_addr)?,
         memory: args::user_address(args.tma_addr)?,
-    };
-    vm.set_trap_handler(trap);
-    Ok(())
+    })
 }
 
 /// GET_TILE_CONFIG: GB_ADDR_CONFIG. Modes of tiles are zero, as many of them as the caller has room for.

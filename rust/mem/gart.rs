@@ -16,13 +16,16 @@ use crate::{
 };
 use core::ops::Deref;
 use hw::{
-    pte::Pte,
+    pte::{Mtype, Pte},
     va::{PAGE_SHIFT, PAGE_SIZE},
 };
 use kernel::{prelude::*, sync::Arc};
 
 /// Bytes of an entry of the table.
 const ENTRY_BYTES: u64 = 8;
+
+/// All pages of whatever it is.
+const ALL: u64 = u64::MAX;
 
 /// Entries that are put together before they are written.
 const BATCH: usize = 64;
@@ -44,17 +47,22 @@ impl Table {
         self.memory.start() + ((mc - self.start) >> PAGE_SHIFT) * ENTRY_BYTES
     }
 
-    /// Writes the entries that map `runs` from MC address `mc` on.
-    fn write(&self, mc: u64, runs: impl Iterator<Item = DmaRun>) -> Result {
+    /// Writes the entries that map `runs` from MC address `mc` on, all but the first `uncached` pages cached.
+    fn write(&self, mc: u64, runs: impl Iterator<Item = DmaRun>, uncached: u64) -> Result {
         let mut pages = runs.flat_map(|run| {
             (0..run.size >> PAGE_SHIFT).map(move |page| run.address + page * PAGE_SIZE)
         });
         let mut at = self.entry(mc);
+        let end = at.saturating_add(uncached.saturating_mul(ENTRY_BYTES));
         loop {
             let mut batch = [0u64; BATCH];
             let mut count = 0;
             for (entry, page) in batch.iter_mut().zip(pages.by_ref()) {
-                *entry = Pte::gart(page).raw();
+                let mtype = match at + count as u64 * ENTRY_BYTES < end {
+                    true => Mtype::Uc,
+                    false => Mtype::Nc,
+                };
+                *entry = Pte::gart(page, mtype).raw();
                 count += 1;
             }
             if count == 0 {
@@ -116,6 +124,16 @@ impl Gart {
     /// Gives `pages` addresses in the GART. `ENOSPC` when there is no room, `ENOMEM`, `ENODEV` when the pages
     /// or the device are gone, `ETIMEDOUT` when the hardware does not answer. Sleeps.
     pub(crate) fn bind(&self, pages: SystemPages) -> Result<GartBuffer> {
+        self.bind_as(pages, ALL)
+    }
+
+    /// As [`Gart::bind`], for a queue's descriptor: a page that is not cached, and behind it the control stack, which is (MTYPE NC), as the
+    /// CP of gfx9 needs it.
+    pub(crate) fn bind_descriptor(&self, pages: SystemPages) -> Result<GartBuffer> {
+        self.bind_as(pages, 1)
+    }
+
+    fn bind_as(&self, pages: SystemPages, uncached: u64) -> Result<GartBuffer> {
         if !pages.is_mapped() {
             return Err(ENODEV);
         }
@@ -125,7 +143,8 @@ impl Gart {
             pages,
         };
         let mc = buffer.mc_addr();
-        self.0.write(mc, buffer.pages.dma_runs().iter().copied())?;
+        let runs = buffer.pages.dma_runs().iter().copied();
+        self.0.write(mc, runs, uncached)?;
         self.0.gmc.flush(Vmid::KERNEL, Flush::Legacy)?;
         Ok(buffer)
     }
@@ -182,7 +201,7 @@ impl Window {
                 size,
             })
         });
-        self.0.table.write(self.0.mc, parts)?;
+        self.0.table.write(self.0.mc, parts, ALL)?;
         self.0.table.gmc.flush(Vmid::KERNEL, Flush::Legacy)
     }
 }

@@ -41,13 +41,13 @@ use hw::{
     va::{VaRange, PAGE_SIZE},
 };
 use kernel::{
-    new_mutex, new_spinlock,
+    new_mutex,
     prelude::*,
     rbtree::{RBTree, RBTreeNode},
     sync::{
         aref::ARef,
         atomic::{Acquire, AtomicFlag, Release},
-        Arc, Mutex, MutexGuard, SpinLock,
+        Arc, Mutex, MutexGuard,
     },
     workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork},
 };
@@ -155,9 +155,6 @@ pub(crate) struct Vm {
     retired: AtomicFlag,
     #[pin]
     restore: DelayedWork<Self>,
-    /// Innermost.
-    #[pin]
-    trap: SpinLock<TrapHandler>,
     client: Arc<Client>,
     group: Arc<Group>,
     gpu: Arc<Memory>,
@@ -193,7 +190,6 @@ impl Vm {
                 left: AtomicFlag::new(false),
                 retired: AtomicFlag::new(false),
                 restore <- new_delayed_work!("Vm::restore"),
-                trap <- new_spinlock!(TrapHandler::default(), "Vm::trap"),
                 client,
                 group: Group::new(gpu.hw.id.get().into(), &gpu.hw.smi)?,
                 gpu: gpu.clone(),
@@ -222,16 +218,6 @@ impl Vm {
     /// The queues that run in it.
     pub(crate) fn group(&self) -> &Arc<Group> {
         &self.group
-    }
-
-    /// What the hardware's scheduler is to give shaders for a trap handler, from the next runlist on.
-    pub(crate) fn set_trap_handler(&self, trap: TrapHandler) {
-        *self.trap.lock() = trap;
-    }
-
-    /// The trap handler.
-    pub(crate) fn trap_handler(&self) -> TrapHandler {
-        *self.trap.lock()
     }
 
     /// Where the page tables begin.

@@ -132,7 +132,7 @@ fn clients(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 fn queues(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(
         f,
-        "pid queue mode engine slot vmid rptr wptr hw_rptr hw_wptr turns"
+        "pid queue mode engine slot vmid rptr wptr hw_rptr hw_wptr saved turns"
     )?;
     gpu.queues.slots.states(|queue| {
         let QueueState {
@@ -155,14 +155,15 @@ fn queues(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         }
         let (rptr, wptr) = pointers;
         vmid_of_queue(vmid, f)?;
-        writeln!(f, " {rptr} {wptr} {} {} -", hardware.0, hardware.1)
+        writeln!(f, " {rptr} {wptr} {} {} - -", hardware.0, hardware.1)
     })?;
     gpu.queues
         .compute
         .states(&mut |queue| compute_queue(queue, f))
 }
 
-/// Like [`queues`]; the slot is pipe and queue of MEC1, and what the hardware's pointers are only the hardware knows.
+/// Like [`queues`]; the slot is pipe and queue of MEC1, and what the hardware's pointers are only the hardware knows. Bytes of
+/// saved waves are those of a queue that is out.
 fn compute_queue(queue: &compute::State<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let owner = queue.owner();
     let format = if queue.is_aql() { "aql" } else { "pm4" };
@@ -177,6 +178,10 @@ fn compute_queue(queue: &compute::State<'_>, f: &mut fmt::Formatter<'_>) -> fmt:
     let (rptr, wptr) = queue.pointers();
     vmid_of_queue(queue.vmid, f)?;
     write!(f, " {rptr} {wptr} - -")?;
+    match queue.saved_waves() {
+        Some(saved) => write!(f, " {saved}")?,
+        None => write!(f, " -")?,
+    }
     match queue.turns {
         Some(turns) => writeln!(f, " {turns}"),
         None => writeln!(f, " -"),

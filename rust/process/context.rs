@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What a process has of one GPU: its address space, its buffers, its doorbells.
 
+use hw::trap::SecondLevel;
 use hw::va::PAGE_SIZE;
 use kernel::mm::virt::VmaNew;
 use kernel::prelude::*;
@@ -14,6 +15,7 @@ use crate::kern::drm::file::FileRef;
 use crate::mem::account::Client;
 use crate::mem::bo;
 use crate::mem::vm::Vm;
+use crate::queue::compute::TrapPage;
 use crate::queue::doorbell::{Slice, Slices};
 use crate::render::file::File;
 
@@ -34,17 +36,43 @@ pub(crate) struct Context {
     client: SpinLock<Option<(u64, Arc<Client>)>>,
     /// Inside the mmap lock: mmap needs it.
     #[pin]
-    doorbells: Mutex<Doorbells>,
+    doorbells: Mutex<Need<Arc<Slice>>>,
+    /// The trap handler of its shaders. Held while it is made and changed; outside `Vm::state`.
+    #[pin]
+    trap: Mutex<Need<Arc<TrapPage>>>,
     registers: Arc<Registers>,
 }
 
-/// The process's slice of doorbells.
-enum Doorbells {
-    /// It did not need any yet.
-    None,
-    Open(Arc<Slice>),
+/// What a process gets when it first needs it.
+enum Need<T> {
+    /// It has not yet.
+    Not,
+    Has(T),
     /// It ended.
     Ended,
+}
+
+impl<T: Clone> Need<T> {
+    /// What it needs, made by `make` if it is the first time. ENODEV at the end; errors of `make`.
+    fn get(&mut self, make: impl FnOnce() -> Result<T>) -> Result<T> {
+        match self {
+            Self::Has(has) => Ok(has.clone()),
+            Self::Ended => Err(ENODEV),
+            Self::Not => {
+                let made = make()?;
+                *self = Self::Has(made.clone());
+                Ok(made)
+            }
+        }
+    }
+
+    /// The process ended: it needs nothing any more.
+    fn end(&mut self) -> Option<T> {
+        match core::mem::replace(self, Self::Ended) {
+            Self::Has(has) => Some(has),
+            Self::Not | Self::Ended => None,
+        }
+    }
 }
 
 impl Context {
@@ -59,7 +87,8 @@ impl Context {
                 closed: AtomicFlag::new(false),
                 memory <- kernel::new_mutex!(Memory::new(gpu), "Context::memory"),
                 client <- kernel::new_spinlock!(None, "Context::client"),
-                doorbells <- kernel::new_mutex!(Doorbells::None, "Context::doorbells"),
+                doorbells <- kernel::new_mutex!(Need::Not, "Context::doorbells"),
+                trap <- kernel::new_mutex!(Need::Not, "Context::trap"),
                 registers,
             }),
             GFP_KERNEL_ACCOUNT,
@@ -139,16 +168,21 @@ impl Context {
 
     /// The process's doorbells, made with the first call. ENODEV at the end, ENOMEM.
     pub(crate) fn slice(&self) -> Result<Arc<Slice>> {
-        let mut doorbells = self.doorbells.lock();
-        match &*doorbells {
-            Doorbells::Open(slice) => Ok(slice.clone()),
-            Doorbells::Ended => Err(ENODEV),
-            Doorbells::None => {
-                let slice = Slices::open(&self.gpu.queues, self.pid, self.pasid)?;
-                *doorbells = Doorbells::Open(slice.clone());
-                Ok(slice)
-            }
-        }
+        let open = || Slices::open(&self.gpu.queues, self.pid, self.pasid);
+        self.doorbells.lock().get(open)
+    }
+
+    /// The trap handler of the process's shaders, made with the first call. ENODEV before ACQUIRE_VM and at the end, ENOMEM.
+    pub(crate) fn trap(&self) -> Result<Arc<TrapPage>> {
+        let vm = self.vm()?;
+        self.trap.lock().get(|| TrapPage::new(&vm))
+    }
+
+    /// SET_TRAP_HANDLER: where the process's own handler is. ENODEV before ACQUIRE_VM and at the end, ENOMEM.
+    pub(crate) fn set_trap_handler(&self, second: SecondLevel) -> Result {
+        let vm = self.vm()?;
+        let mut trap = self.trap.lock();
+        trap.get(|| TrapPage::new(&vm))?.set_second_level(second)
     }
 
     /// The page of flush registers as the GPU reaches it.
@@ -182,9 +216,11 @@ impl Context {
 
     /// Gives everything back. The process's queues on this GPU must be gone, and what of other GPUs was mapped here.
     pub(super) fn release(&self) {
+        let trap = self.trap.lock().end();
+        drop(trap);
         self.memory.lock().release();
-        let doorbells = core::mem::replace(&mut *self.doorbells.lock(), Doorbells::Ended);
-        if let Doorbells::Open(slice) = doorbells {
+        let doorbells = self.doorbells.lock().end();
+        if let Some(slice) = doorbells {
             slice.close();
         }
         self.registers.close();

@@ -13,6 +13,7 @@ mod memory;
 mod queue;
 mod scheduler;
 mod table;
+mod trap;
 mod user;
 
 use crate::ip::gfx::Gfx;
@@ -23,6 +24,7 @@ use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
 
 pub(crate) use scheduler::{Place, Scheduler, State};
+pub(crate) use trap::TrapPage;
 pub(super) use user::ComputeQueue;
 
 /// The scheduler that `sched`, the module's parameter, asks for. ENOMEM.

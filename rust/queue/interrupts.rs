@@ -11,7 +11,7 @@ use crate::queue::Queues;
 use crate::ring::Rings;
 use crate::smi::{Happening, Smi, Who};
 use core::cell::Cell;
-use hw::ih::{CpEop, CpError, FaultStatus, SdmaErrorKind, ShaderMessage, VmFault};
+use hw::ih::{CpEop, CpError, FaultStatus, SdmaErrorKind, ShaderCause, ShaderMessage, VmFault};
 use hw::topology::gpu_id::GpuId;
 use kernel::device::Device;
 use kernel::prelude::*;
@@ -194,9 +194,27 @@ impl InterruptSink for Dispatch {
     }
 
     fn shader_message(&self, message: &ShaderMessage) {
-        if message.vmid != KERNEL_VMID {
-            self.signal(message.pasid, message.data, SHADER_CONTEXT_BITS);
+        let (pasid, vmid, data) = (message.pasid, message.vmid, message.data);
+        let (error, place) = (message.cause.error(), message.place);
+        trace::shader_interrupt(
+            pasid,
+            vmid,
+            data,
+            message.privileged,
+            error.is_some(),
+            place,
+        );
+        if vmid == KERNEL_VMID || message.cause == ShaderCause::Sequencer {
+            return;
         }
+        if let Some(error) = error {
+            dev_warn_ratelimited!(
+                self.dev,
+                "shader: {error} of a wave of PASID {pasid}, place {place:#x}\n"
+            );
+        }
+        // Also of an error: the process's trap handler has nobody else to tell.
+        self.signal(pasid, data, SHADER_CONTEXT_BITS);
     }
 
     fn sdma_error(&self, engine: u8, source: u8, vmid: u8, pasid: u16) {

@@ -8,6 +8,7 @@ use crate::mem::account::{Region, SystemShare};
 use crate::mem::vm::{KernelMapping, Vm};
 use crate::mem::Memory;
 use core::ops::Deref;
+use hw::pte::Access;
 use hw::sdma::ring::RingSize;
 use kernel::new_mutex;
 use kernel::prelude::*;
@@ -43,8 +44,8 @@ impl RingMemory {
         let (ring, status) = (pages(size.bytes() as usize)?, pages(STATUS_BYTES)?);
         Ok(Self {
             size,
-            ring_map: vm.kernel_map(ring.clone(), true)?,
-            status_map: vm.kernel_map(status.clone(), false)?,
+            ring_map: vm.kernel_map(ring.clone(), Access::READ)?,
+            status_map: vm.kernel_map(status.clone(), Access::READ_WRITE)?,
             ring,
             status,
             _share: share,

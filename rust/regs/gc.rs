@@ -43,6 +43,9 @@ registers! {
         /// Faults are not tried again.
         RETRY_DISABLE[12:12]
     };
+    /// The trap handler's code, bits 39:8; in the next register 47:40, and in the two after that its memory. Banked by
+    /// VMID.
+    SQ_SHADER_TBA_LO @ 0, 0x31c;
     /// First byte of the doorbells that the MECs get.
     CP_MEC_DOORBELL_RANGE_LOWER @ 0, 0x105c as cp_mec_doorbell_range {
         /// Dword.
@@ -132,7 +135,7 @@ registers! {
     TCI_CNTL_3 @ 0, 0xb5d;
     /// Traps of a VMID's waves. Banked by VMID.
     SPI_GDBG_PER_VMID_CNTL @ 0, 0x11d3 as spi_gdbg_per_vmid_cntl {
-        /// Trap handlers run.
+        /// Trap handlers find in the TTMPs where the wave is and what it belongs to.
         TRAP_EN[3:3]
     };
     /// What traps by the SPI carry; one more follows.

@@ -20,6 +20,7 @@ const HEADER: usize = 0;
 const PIPELINESTAT_ENABLE: usize = 11;
 /// The descriptor's dwords with the CU masks of shader engines 0 to 7.
 pub const CU_MASKS: [usize; ENGINES] = [23, 24, 26, 27, 39, 40, 41, 42];
+const PGM_RSRC2: usize = 20;
 const MQD_BASE_LO: usize = 128;
 const MQD_BASE_HI: usize = 129;
 const VMID: usize = 131;
@@ -49,6 +50,8 @@ const CTX_SAVE_SIZE: usize = 177;
 const AQL_CONTROL: usize = 181;
 
 const HEADER_VALUE: u32 = 0xc031_0800;
+/// Of PGM_RSRC2: waves have a trap handler. The CP adds it to what a dispatch asks for.
+const TRAP_PRESENT: Field = Field::bit(6);
 const PRELOAD_REQ: Field = Field::bit(0);
 const PRELOAD_SIZE: Field = Field::new(17, 8);
 const QSWITCH_MODE: Field = Field::bit(30);
@@ -146,12 +149,13 @@ impl ComputeMqd {
         for engine in CU_MASKS {
             dwords[engine] = u32::MAX;
         }
+        let saves_waves = matches!(queue.context_save, Some(save) if save.trap_handler);
+        dwords[PGM_RSRC2] = TRAP_PRESENT.flag(saves_waves);
         dwords[MQD_BASE_LO] = lo(queue.mqd_address);
         dwords[MQD_BASE_HI] = hi(queue.mqd_address);
         dwords[VMID] = queue.vmid.into();
-        dwords[PERSISTENT_STATE] = PRELOAD_REQ.flag(true)
-            | PRELOAD_SIZE.put(0x53)
-            | QSWITCH_MODE.flag(matches!(queue.context_save, Some(save) if save.trap_handler));
+        dwords[PERSISTENT_STATE] =
+            PRELOAD_REQ.flag(true) | PRELOAD_SIZE.put(0x53) | QSWITCH_MODE.flag(saves_waves);
         dwords[PIPE_PRIORITY] = queue.priority.pipe();
         dwords[QUANTUM] =
             QUANTUM_EN.flag(true) | QUANTUM_SCALE.flag(true) | QUANTUM_DURATION.put(1);

@@ -12,6 +12,7 @@ pub const DWORDS: usize = HQD.end - HQD.start;
 
 const ACTIVE: usize = 130 - HQD.start;
 const VMID: usize = 131 - HQD.start;
+const PERSISTENT_STATE: usize = 132 - HQD.start;
 const PIPE_PRIORITY: usize = 133 - HQD.start;
 const PQ_BASE_LO: usize = 136 - HQD.start;
 const PQ_BASE_HI: usize = 137 - HQD.start;
@@ -38,12 +39,14 @@ const DOORBELL_EN: Field = Field::bit(30);
 const QUEUE_SIZE: Field = Field::new(5, 0);
 const INIT_FETCHER: Field = Field::bit(31);
 const PROCESSING_IB: Field = Field::bit(31);
+/// Of PERSISTENT_STATE: groups of a dispatch are still to be launched.
+const DISPATCH_ACTIVE: Field = Field::bit(31);
 
 /// Dwords 128 to 183 of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HqdImage([u32; DWORDS]);
 
-/// What of a queue's waves the CP has saved, in bytes; both stacks grow downwards from their end.
+/// What of a queue's waves the CP has saved, in bytes. The control stack grows downwards from its end, the waves upwards from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaveState {
     /// Where the used part of the control stack begins.
@@ -135,10 +138,13 @@ impl HqdImage {
         join(self.0[WPTR_POLL_LO], self.0[WPTR_POLL_HI])
     }
 
-    /// Whether the CP was in an indirect buffer: then there is more to do, whatever the pointers say.
+    /// Whether the CP was in an indirect buffer, or in a dispatch that has not come to its end: then there is more to do,
+    /// whatever the pointers say.
     #[inline]
     pub const fn is_midway(&self) -> bool {
         PROCESSING_IB.is_set(self.0[IB_CONTROL])
+            || DISPATCH_ACTIVE.is_set(self.0[PERSISTENT_STATE])
+            || self.wave_state().control_stack_used != 0
     }
 
     /// The 64-bit write pointer, dwords, that equals the read pointer: where the CP goes on before it has polled the

@@ -102,7 +102,7 @@ pub struct Process {
     pub queues: u32,
 }
 
-/// MAP_PROCESS in gfx90a's form. No debugger.
+/// MAP_PROCESS in gfx90a's form. No debugger: SPI_GDBG_PER_VMID_CNTL, dword 14, is 0.
 #[inline]
 pub const fn map_process(process: Process) -> [u32; MAP_PROCESS_DWORDS] {
     let mut packet = [0; MAP_PROCESS_DWORDS];
@@ -112,10 +112,11 @@ pub const fn map_process(process: Process) -> [u32; MAP_PROCESS_DWORDS] {
     packet[3] = process.root.hi();
     packet[4] = process.sh_mem_bases;
     packet[5] = process.sh_mem_config;
-    packet[6] = lo(process.trap.code >> 8);
-    packet[7] = hi(process.trap.code >> 8);
-    packet[8] = lo(process.trap.memory >> 8);
-    packet[9] = hi(process.trap.memory >> 8);
+    let [code_lo, code_hi, memory_lo, memory_hi] = process.trap.registers();
+    packet[6] = code_lo;
+    packet[7] = code_hi;
+    packet[8] = memory_lo;
+    packet[9] = memory_hi;
     packet[13] = SDMA_ENABLE.flag(true) | NUM_QUEUES.put(process.queues);
     packet
 }
@@ -183,7 +184,7 @@ pub const fn map_queue(queue: Queue) -> [u32; MAP_QUEUES_DWORDS] {
 /// Which queues are unmapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unmap {
-    /// All that runlists have mapped: each ends what it is at, and its state is saved.
+    /// All that runlists have mapped: their waves are saved where there is a trap handler (QSWITCH_MODE), and end otherwise.
     All,
     /// The one with this doorbell, with its waves killed.
     Reset(Doorbell),

@@ -34,30 +34,42 @@ impl KernelMapping {
 
 impl Vm {
     /// Maps `pages` for the engines that run in the VM, uncached. The process's own programs on the GPU reach
-    /// them too, if they guess the address: `read_only` pages they cannot change. When it returns `Ok` the GPU
+    /// them too, if they guess the address, as far as `access` goes. When it returns `Ok` the GPU
     /// sees them. `ENOSPC` when there are no addresses left; the rest as [`Vm::map`].
     pub(crate) fn kernel_map(
         self: &Arc<Self>,
         pages: Arc<SystemPages>,
-        read_only: bool,
+        access: Access,
     ) -> Result<KernelMapping> {
-        if !pages.is_mapped() {
-            return Err(ENODEV);
-        }
-        let access = if read_only {
-            Access::READ
-        } else {
-            Access::READ_WRITE
-        };
+        let start = self.state.lock().upper.take(pages.size())?;
+        self.kernel_map_taken(start, pages, access)
+    }
+
+    /// The same at `start`, in the upper half. `EEXIST` when something of the driver's is there.
+    pub(crate) fn kernel_map_at(
+        self: &Arc<Self>,
+        start: u64,
+        pages: Arc<SystemPages>,
+        access: Access,
+    ) -> Result<KernelMapping> {
+        self.state.lock().upper.take_at(start, pages.size())?;
+        self.kernel_map_taken(start, pages, access)
+    }
+
+    /// At addresses that were just taken.
+    fn kernel_map_taken(
+        self: &Arc<Self>,
+        start: u64,
+        pages: Arc<SystemPages>,
+        access: Access,
+    ) -> Result<KernelMapping> {
         let coherence = Coherence {
             coherent: true,
             uncached: true,
         };
         let flags = Flags::gfx90a(Residence::Host, access, coherence);
-        let size = pages.size();
         let mut state = self.state.lock();
-        let start = state.upper.take(size)?;
-        let range = match VaRange::upper(start, size) {
+        let range = match VaRange::upper(start, pages.size()) {
             Ok(range) => range,
             Err(_) => {
                 state.upper.give_back(start);
@@ -72,15 +84,18 @@ impl Vm {
         };
         let mut at = 0;
         let mut written = 0;
-        let mut done = Ok(());
+        let mut done = match mapping.pages.is_mapped() {
+            true => Ok(()),
+            false => Err(ENODEV),
+        };
         for run in mapping.pages.dma_runs() {
+            if done.is_err() {
+                break;
+            }
             done = range
                 .slice(at, run.size)
                 .map_err(|_| EINVAL)
                 .and_then(|part| state.tree.map(part, run.address, flags, &mut written));
-            if done.is_err() {
-                break;
-            }
             at += run.size;
         }
         let done = done.and_then(|()| self.flush(Flush::Lightweight));

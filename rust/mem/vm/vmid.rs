@@ -4,12 +4,15 @@
 
 use super::Vm;
 use crate::ip::vmid::{Vmid, VmidLease};
+use hw::trap::TrapHandler;
 use kernel::{prelude::*, sync::Arc};
 
 /// A VMID that is bound to the VM's page tables.
 pub(super) struct Bound {
     lease: VmidLease,
     pasid: u16,
+    /// What its shaders' trap handler was set to.
+    trap: TrapHandler,
     users: usize,
 }
 
@@ -30,6 +33,16 @@ impl VmidUse {
     /// The VMID.
     pub(crate) fn vmid(&self) -> Vmid {
         self.vmid
+    }
+
+    /// Sees to it that shaders there have this trap handler, whose pages are mapped as long as the VM has the VMID.
+    pub(crate) fn set_trap_handler(&self, trap: TrapHandler) {
+        if let Some(bound) = &mut *self.vm.bound.lock() {
+            if bound.trap != trap {
+                self.vm.gpu.hw.gfx.set_trap_handler(self.vmid, trap);
+                bound.trap = trap;
+            }
+        }
     }
 
     /// Whether others wait for it, who have a right to it by now: what runs is to be stopped, and this dropped.
@@ -57,6 +70,7 @@ impl Vm {
                 none.insert(Bound {
                     lease,
                     pasid,
+                    trap: TrapHandler::default(),
                     users: 0,
                 })
             }
@@ -131,6 +145,10 @@ impl Drop for VmidUse {
         bound.users = bound.users.saturating_sub(1);
         if bound.users == 0 {
             if let Some(bound) = slot.take() {
+                if bound.trap != TrapHandler::default() {
+                    let gfx = &self.vm.gpu.hw.gfx;
+                    gfx.set_trap_handler(bound.vmid(), TrapHandler::default());
+                }
                 self.vm.unbind(bound.lease);
             }
         }

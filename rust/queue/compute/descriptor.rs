@@ -34,7 +34,7 @@ impl Descriptor {
         let bytes = PAGE_SIZE + u64::from(control_stack);
         let share = SystemShare::take(client, Region::Gtt, bytes)?;
         let pages = SystemPages::alloc(&gpu.hw.dev, bytes as usize)?;
-        let memory = gpu.gart.bind(pages)?;
+        let memory = gpu.gart.bind_descriptor(pages)?;
         queue.mqd_address = memory.mc_addr();
         memory.write32s(0, ComputeMqd::new(&queue).dwords())?;
         Ok(Self {

@@ -38,8 +38,8 @@ const PROMPT: u32 = 20;
 const LEAVE_AT_ONCE: usize = USER_HQDS as usize / 8;
 /// How often the write pointers of queues that are out are looked at, milliseconds.
 const WORK_POLL_MS: i64 = 5;
-/// How long a queue may take to end what it is at, milliseconds.
-const DRAIN_MS: i64 = 2000;
+/// How long a queue's waves may take to be saved, milliseconds.
+const SAVE_MS: i64 = 2000;
 /// How long it may take after its waves were reset, and after its pipe was, milliseconds.
 const RESET_MS: i64 = 500;
 /// The most queues that a GPU takes.
@@ -177,6 +177,8 @@ impl Shared {
         let loaded = vmid.and_then(|vmid| {
             let number = vmid.vmid().get();
             let image = queue.descriptor.change(|image| image.prepare(number))?;
+            vmid.set_trap_handler(queue.trap_handler());
+            queue.trace_restore(&image);
             Ok(Loaded {
                 hqd: self.gfx.load(hqd, &image),
                 vmid,
@@ -288,7 +290,7 @@ fn follow(entry: &mut Entry) {
     }
     let (step, held) = (*step, entry.held_ms());
     match step {
-        Step::Drain if held >= DRAIN_MS => {
+        Step::Save if held >= SAVE_MS => {
             let owner = entry.queue.owner;
             dev_warn_ratelimited!(
                 &*entry.queue.gpu.hw.dev,

@@ -86,6 +86,9 @@ impl Shared {
             false => Ok(()),
         };
         let mut table = self.table.lock();
+        if running && left.is_ok() {
+            table.trace_saves();
+        }
         let renewed = left
             .and_then(|()| table.build(&mut |at, packet| firmware.write(at, packet)))
             .and_then(|list| list.map_or(Ok(()), |list| firmware.run(&list)));

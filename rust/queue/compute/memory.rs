@@ -45,8 +45,8 @@ impl Ring {
 
 impl Memory {
     /// Holds what `create` names, the save area being at least of `sizes`. EFAULT for addresses that are not the
-    /// user's; EINVAL for what is not mapped, not aligned or not of the right size, and for a read pointer that may not be
-    /// written.
+    /// user's; EINVAL for what is not mapped, not aligned or not of the right size, and for a read pointer or a save area that
+    /// may not be written.
     pub(super) fn new(
         vm: &Arc<Vm>,
         create: &CreateQueue,
@@ -65,6 +65,9 @@ impl Memory {
         let eop = hold(vm, compute.eop, compute.eop_size.into())?;
         let save = u64::from(compute.save_size) + u64::from(sizes.debug);
         let save = hold(vm, compute.save, save.next_multiple_of(PAGE_SIZE))?;
+        if !save.is_writable() {
+            return Err(EINVAL);
+        }
         let read = Word::written(vm, create.read_pointer)?;
         let write = Word::new(vm, create.write_pointer)?;
         Ok(pin_init!(Self {

@@ -7,13 +7,17 @@ use super::super::quota::Counted;
 use super::super::{CreateQueue, Owner};
 use super::descriptor::Descriptor;
 use super::memory::Memory;
+use super::trap::TrapPage;
+use crate::kern::trace;
 use crate::ledger::{Hold, Kind};
 use crate::mem::vm::Vm;
 use crate::queue::Queues;
 use hw::doorbell::Slot;
 use hw::mqd::compute::{self as mqd, ContextSave, Format};
+use hw::mqd::hqd::HqdImage;
 use hw::pm4::schedule;
 use hw::queue::QueueType;
+use hw::trap::TrapHandler;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
 use kernel::sync::Arc;
@@ -32,6 +36,7 @@ pub(crate) struct Queue {
     #[pin]
     pub(super) memory: Memory,
     doorbell: CpDoorbell,
+    trap: Arc<TrapPage>,
     vm: Arc<Vm>,
     _hold: Hold,
     _counted: Counted,
@@ -39,11 +44,12 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// A queue of `owner` in `vm` that no scheduler knows yet, `counted` as one of compute. EFAULT and EINVAL for its memory, see
+    /// A queue of `owner` in `vm` that no scheduler knows yet, `counted` as one of compute, whose waves are saved by `trap`. EFAULT and EINVAL for its memory, see
     /// [`Memory::new`]; ENOSPC without room in the GART; ENOMEM.
     pub(super) fn new(
         gpu: &Arc<Queues>,
         vm: &Arc<Vm>,
+        trap: &Arc<TrapPage>,
         doorbell: CpDoorbell,
         counted: Counted,
         owner: Owner,
@@ -74,7 +80,7 @@ impl Queue {
                 base: compute.save,
                 size: compute.save_size,
                 control_stack: compute.control_stack,
-                trap_handler: false,
+                trap_handler: true,
             }),
         };
         let descriptor = Descriptor::new(&gpu.memory, vm.client(), queue, sizes.control_stack)?;
@@ -87,6 +93,7 @@ impl Queue {
                 descriptor,
                 memory <- memory,
                 doorbell,
+                trap: trap.clone(),
                 vm: vm.clone(),
                 _hold: gpu.hw.ledger.hold(Kind::Queues, 1),
                 _counted: counted,
@@ -94,6 +101,24 @@ impl Queue {
             }),
             GFP_KERNEL_ACCOUNT,
         )
+    }
+
+    /// For traces: it has left the hardware, where the CP has saved `image`.
+    pub(super) fn trace_save(&self, image: &HqdImage) {
+        let (pid, queue) = (self.owner.pid as u32, self.owner.queue);
+        let state = image.wave_state();
+        if state.control_stack_used != 0 {
+            trace::wave_save(pid, queue, state.waves_used, state.control_stack_used);
+        }
+    }
+
+    /// For traces: it comes to the hardware with `image`.
+    pub(super) fn trace_restore(&self, image: &HqdImage) {
+        let (pid, queue) = (self.owner.pid as u32, self.owner.queue);
+        let state = image.wave_state();
+        if state.control_stack_used != 0 {
+            trace::wave_restore(pid, queue, state.waves_used, state.control_stack_used);
+        }
     }
 
     /// Its doorbell in the process's slice.
@@ -114,6 +139,11 @@ impl Queue {
     /// Whether it may be on the hardware.
     pub(super) fn is_runnable(&self) -> bool {
         self.is_active() && !self.halted.load(Acquire) && !self.has_failed()
+    }
+
+    /// What its waves run when they trap.
+    pub(super) fn trap_handler(&self) -> TrapHandler {
+        self.trap.handler()
     }
 
     /// The address space that it runs in.
@@ -168,7 +198,7 @@ impl Member for Queue {
         self.gpu.compute.resume(self);
     }
 
-    /// Exact while it is off the hardware. When it is on it, a buffer that was left midway counts until it is off again.
+    /// Exact while it is off the hardware. When it is on it, what was left midway counts until it is off again.
     fn wants_to_run(&self) -> bool {
         let midway = || self.descriptor.image().is_ok_and(|image| image.is_midway());
         self.is_active() && !self.has_failed() && (self.memory.has_work() || midway())

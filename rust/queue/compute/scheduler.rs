@@ -99,6 +99,15 @@ impl State<'_> {
         self.queue.memory.pointers()
     }
 
+    /// Bytes of its saved waves; None while the hardware has it, or the device is gone.
+    pub(crate) fn saved_waves(&self) -> Option<u32> {
+        if self.place != Place::Out {
+            return None;
+        }
+        let image = self.queue.descriptor.image().ok()?;
+        Some(image.wave_state().waves_used)
+    }
+
     /// It holds AQL packets.
     pub(crate) fn is_aql(&self) -> bool {
         self.queue.memory.format() == hw::mqd::compute::Format::Aql

@@ -31,8 +31,8 @@ pub(super) struct Loaded {
 /// How far the hardware was asked to let go of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It may end what it is at.
-    Drain,
+    /// Its waves are to be saved.
+    Save,
     /// Its waves were reset.
     Reset,
     /// Its pipe is to be reset, when nobody else is on it.
@@ -90,14 +90,18 @@ impl Entry {
 
     /// Looks whether it has work.
     pub(super) fn look(&mut self) {
-        self.has_work = self.queue.memory.has_work() || self.is_out() && self.midway;
+        // Of one that came in midway nothing tells when it is through: it has its turn.
+        self.has_work = self.queue.memory.has_work() || self.midway;
     }
 
     /// It has left the hardware.
     pub(super) fn left(&mut self) {
         let image = self.queue.descriptor.image().ok();
+        if let Some(image) = &image {
+            self.queue.trace_save(image);
+        }
         self.midway = image.is_some_and(|image| image.is_midway());
-        let is_saved = matches!(self.seat, Seat::Leaving(_, Step::Drain));
+        let is_saved = matches!(self.seat, Seat::Leaving(_, Step::Save));
         self.reseat(|loaded| {
             loaded.hqd.left(image.filter(|_| is_saved));
             Seat::Out
@@ -182,8 +186,8 @@ impl Entry {
     pub(super) fn leave(&mut self) {
         if self.is_in() {
             self.reseat(|loaded| {
-                loaded.hqd.drain();
-                Seat::Leaving(loaded, Step::Drain)
+                loaded.hqd.save();
+                Seat::Leaving(loaded, Step::Save)
             });
         }
     }

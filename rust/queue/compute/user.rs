@@ -7,6 +7,7 @@ use super::super::quota::{Counted, Kind};
 use super::super::{CreateQueue, Owner, UpdateQueue, UserQueue};
 use super::memory::Ring;
 use super::queue::Queue;
+use super::trap::TrapPage;
 use crate::kern::trace;
 use crate::mem::vm::Vm;
 use crate::queue::Queues;
@@ -30,18 +31,19 @@ pub(crate) struct ComputeQueue {
 }
 
 impl ComputeQueue {
-    /// Makes a queue of `owner` in `vm`, with a doorbell in `slice`. EFAULT and EINVAL for its memory, EINVAL for sizes
+    /// Makes a queue of `owner` in `vm`, whose waves are saved by `trap`, with a doorbell in `slice`. EFAULT and EINVAL for its memory, EINVAL for sizes
     /// that are not those of the topology; ENOSPC without a doorbell, or with too many queues; ENOMEM.
     pub(crate) fn create(
         gpu: &Arc<Queues>,
         vm: &Arc<Vm>,
+        trap: &Arc<TrapPage>,
         slice: &Arc<Slice>,
         owner: Owner,
         create: &CreateQueue,
     ) -> Result<Arc<Self>> {
         let counted = Counted::new(slice, Kind::Compute)?;
         let doorbell = CpDoorbell::new(slice)?;
-        let queue = Queue::new(gpu, vm, doorbell, counted, owner, create)?;
+        let queue = Queue::new(gpu, vm, trap, doorbell, counted, owner, create)?;
         let (place, held) = (queue.doorbell(), queue.clone());
         let created = Arc::pin_init(
             pin_init!(Self {

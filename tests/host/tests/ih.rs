@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Interrupt vectors and fault status.
 
-use hw::ih::{Client, Event, FaultStatus, Hub, IvEntry, SdmaErrorKind};
+use hw::ih::{Client, Event, FaultStatus, Hub, IvEntry, SdmaErrorKind, ShaderCause};
 use proptest::prelude::*;
 
 /// An entry as hardware builds it.
@@ -190,13 +190,22 @@ fn cp_errors_and_shader_messages() {
     let fields = Fields {
         client: 0x0c,
         source: 239,
-        data: [0x9000_0abc, 0x12, 0, 0],
+        // Wave 5 of SIMD 2 of CU 12, array 0 of engine 2, in a trap handler.
+        data: [
+            0x9000_0abc | 1 << 26 | 2 << 24 | 12 << 20 | 2 << 18 | 5 << 14 | 1 << 13,
+            0x12,
+            0,
+            0,
+        ],
         ..BASE
     };
     let Event::ShaderMessage(message) = fields.event() else {
         panic!("no message");
     };
     assert_eq!((message.engine, message.data), (2, 0x12_9abc));
+    assert_eq!(message.cause, ShaderCause::Message);
+    assert!(message.privileged);
+    assert_eq!(message.place, 2 | 12 << 8 | 2 << 12 | 5 << 16);
     assert_eq!(
         (Fields {
             client: 0x1f,
@@ -205,6 +214,31 @@ fn cp_errors_and_shader_messages() {
         .event(),
         Event::Unknown
     );
+}
+
+#[test]
+fn a_wave_has_an_error() {
+    let cause = |low, high| {
+        let fields = Fields {
+            client: 0x0a,
+            source: 239,
+            data: [low, high, 0, 0],
+            ..BASE
+        };
+        match fields.event() {
+            Event::ShaderMessage(message) => message.cause,
+            _ => panic!("no message"),
+        }
+    };
+    assert_eq!(cause(0, 0), ShaderCause::Sequencer);
+    assert_eq!(cause(2 << 26, 0), ShaderCause::FetchUncorrectable);
+    assert_eq!(cause(2 << 26, 1 << 4), ShaderCause::IllegalInstruction);
+    assert_eq!(cause(2 << 26, 2 << 4), ShaderCause::MemoryViolation);
+    assert_eq!(cause(2 << 26, 3 << 4), ShaderCause::DataUncorrectable);
+    assert_eq!(cause(2 << 26, 4 << 4), ShaderCause::Other);
+    assert_eq!(cause(3 << 26, 0), ShaderCause::Other);
+    assert_eq!(ShaderCause::Message.error(), None);
+    assert!(ShaderCause::IllegalInstruction.error().is_some());
 }
 
 #[test]

@@ -141,6 +141,7 @@ fn a_compute_descriptor_has_the_dwords_of_the_specification() {
     for (dword, value) in [
         (0, 0xc031_0800),
         (11, 1),
+        (20, 1 << 6),
         (128, 0x2000),
         (129, 1),
         (130, 0),
@@ -193,6 +194,7 @@ fn waves_are_not_switched_without_a_handler() {
     }
     let mqd = ComputeMqd::new(&queue);
     assert_eq!(mqd.dwords()[132], 1 | 0x53 << 8);
+    assert_eq!(mqd.dwords()[20], 0);
     assert_eq!(mqd.dwords()[177], 0x3c9_1000);
 }
 
@@ -262,10 +264,26 @@ fn the_saved_waves_are_what_is_below_the_stacks_end() {
         (0x8ff0, 0x10)
     );
     assert_eq!((state.waves_offset, state.waves_used), (0xa000, 0x1000));
+    assert!(HqdImage::new(dwords).is_midway());
     dwords[46] = u32::MAX;
     dwords[48] = 0;
     let state = HqdImage::new(dwords).wave_state();
     assert_eq!((state.control_stack_used, state.waves_used), (0, 0));
+}
+
+#[test]
+fn a_queue_is_midway_with_waves_a_cut_launch_or_an_indirect_buffer() {
+    let idle = *saved(5, 5).dwords();
+    let with = |dword: usize, value| {
+        let mut dwords = idle;
+        dwords[dword - 128] = value;
+        HqdImage::new(dwords).is_midway()
+    };
+    assert!(!HqdImage::new(idle).is_midway());
+    assert!(with(132, idle[4] | 1 << 31));
+    assert!(with(149, idle[21] | 1 << 31));
+    assert!(with(174, 0x8ff8));
+    assert!(!with(174, 0x9000));
 }
 
 proptest! {

@@ -82,8 +82,12 @@ fn each_flag_has_its_bit() {
 fn a_gart_entry_is_uncached_snooped_host_memory() {
     // UC, EXECUTABLE, VALID, SYSTEM, SNOOPED, READABLE, WRITEABLE.
     assert_eq!(
-        Pte::gart(0x1_2345_6000).raw(),
+        Pte::gart(0x1_2345_6000, Mtype::Uc).raw(),
         3 << 57 | 0x1_2345_6000 | 0b111_0111
+    );
+    assert_eq!(
+        Pte::gart(0x1_2345_6000, Mtype::Nc).raw(),
+        0x1_2345_6000 | 0b111_0111
     );
 }
 

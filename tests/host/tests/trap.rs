@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The page of the trap handler. What the code does is tested where it runs, on shaders.
 
-use hw::trap::{code, SecondLevel, TrapHandler, BYTES, MEMORY};
+use hw::trap::{code, SecondLevel, TrapHandler, BYTES, MEMORY, PAGE};
+use hw::va::{canonical, VaRange};
 use proptest::prelude::*;
 
 /// Where a branch at dword `at` leads to, a dword.
@@ -26,6 +27,8 @@ fn the_code_begins_with_two_branches() {
 fn code_and_memory_share_the_page() {
     assert!(code().len() * 4 <= MEMORY);
     assert_eq!(MEMORY % 256, 0);
+    assert_eq!(canonical(PAGE), 0xffff_ffff_ffbf_0000);
+    assert!(VaRange::upper(PAGE, BYTES as u64).is_ok());
     assert!(MEMORY + size_of_val(&SecondLevel::default().block()) <= BYTES);
 }
 

@@ -20,8 +20,8 @@ use kernel::sync::Arc;
 
 /// How long the firmware may take for what needs no queue to leave, milliseconds.
 const ANSWER_MS: i64 = 1000;
-/// How long queues may take to end what they are at, milliseconds.
-const DRAIN_MS: i64 = 2000;
+/// How long queues may take to save their waves, milliseconds.
+const SAVE_MS: i64 = 2000;
 /// How long they may take after they were reset, and after their pipes were, milliseconds.
 const RESET_MS: i64 = 500;
 
@@ -67,7 +67,7 @@ impl Firmware {
             vmids: Vmid::of_firmware().fold(0, |mask, vmid| mask | 1 << vmid.get()),
             // MEC1's come first.
             queues: (1 << USER_HQDS) - 1,
-            unmap_latency: DRAIN_MS as u32,
+            unmap_latency: SAVE_MS as u32,
         });
         let (register, value) = self.gfx.wait_time()?;
         let wait = write_register(register, value);
@@ -106,13 +106,13 @@ impl Firmware {
         self.hiq.submit(&[&run_list(whole, false)])
     }
 
-    /// Takes all queues of the list that runs off the hardware. Queues that do not leave are reset; `hangs` is called
+    /// Takes all queues of the list that runs off the hardware, and has their waves saved. Queues that do not leave are reset; `hangs` is called
     /// with the doorbell of each, a dword of the BAR, once or more. Bounded; sleeps. ETIMEDOUT when that does not help.
     pub(super) fn preempt(&mut self, hangs: &mut dyn FnMut(u32)) -> Result {
         let (address, number) = self.hiq.next_fence();
         let fence = query_status(address, number);
         self.hiq.submit(&[&unmap_queues(Unmap::All), &fence])?;
-        if self.hiq.wait(DRAIN_MS).is_ok() {
+        if self.hiq.wait(SAVE_MS).is_ok() {
             return Ok(());
         }
         // The firmware has asked all of them: who is still there has not answered.

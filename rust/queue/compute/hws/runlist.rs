@@ -7,6 +7,7 @@ use super::super::queue::Queue;
 use super::super::scheduler::{Place, State};
 use crate::ip::gfx;
 use crate::ip::vmid::Vmid;
+use crate::kern::trace;
 use crate::mem::vm::ListedUse;
 use core::fmt;
 use hw::pm4::schedule::{
@@ -198,6 +199,18 @@ impl Table {
         entry.map(|entry| &*entry.queue)
     }
 
+    /// For traces: the queues that were on the list are off the hardware.
+    pub(super) fn trace_saves(&self) {
+        if !trace::is_wave_save_on() {
+            return;
+        }
+        for entry in self.entries.iter().filter(|entry| entry.listed) {
+            if let Ok(image) = entry.queue.descriptor.image() {
+                entry.queue.trace_save(&image);
+            }
+        }
+    }
+
     /// Makes the list of all queues that may run, by `write` with the dword where each packet goes; None if there are
     /// none. No list runs meanwhile. Errors of `write`.
     pub(super) fn build(
@@ -229,7 +242,7 @@ impl Table {
                 root: first.queue.vm().root(),
                 sh_mem_bases: SH_MEM_BASES,
                 sh_mem_config: gfx::sh_mem_config(),
-                trap: first.queue.vm().trap_handler(),
+                trap: first.queue.trap_handler(),
                 quantum: QUANTUM_MS,
                 queues: count,
             }))?;
