@@ -21,6 +21,8 @@ const MAP_QUEUES: u32 = 0xa2;
 
 /// What queues that wait or have nothing to do get of a turn when others want one.
 const SHORT_TURN: Duration = Duration::from_millis(1);
+/// How long a queue whose turn is over may be about to leave before its place counts as taken.
+const LEAVE: Duration = Duration::from_millis(100);
 
 /// What SET_RESOURCES gives to the HIQ.
 #[derive(Debug, Clone, Copy, Default)]
@@ -171,8 +173,10 @@ pub struct Entry {
     wants: Option<Instant>,
     /// The driver took it off by register.
     lost: bool,
-    /// Its turn is over; it leaves when its waves have ended.
-    leaving: bool,
+    /// It has a turn, or gets it as soon as a place is free.
+    turn: bool,
+    /// Its turn is over since then; it leaves when its waves have ended.
+    leaving: Option<Instant>,
     /// Packets done in its turns; at least what the least served had done when it came to want one.
     served: u64,
 }
@@ -244,7 +248,8 @@ impl Runlist {
                         place: None,
                         wants: Some(now),
                         lost: false,
-                        leaving: false,
+                        turn: false,
+                        leaving: None,
                         served: 0,
                     });
                 }
@@ -289,7 +294,7 @@ impl Runlist {
     /// A queue has left whose turn was over before its waves had.
     fn has_vacancy(&self, gpu: &Gpu, hqds: &[Hqd]) -> bool {
         let gone = |place: Place| !place.is_loaded(gpu, hqds);
-        let mut leaving = self.entries.iter().filter(|entry| entry.leaving);
+        let mut leaving = self.entries.iter().filter(|entry| entry.leaving.is_some());
         leaving.any(|entry| entry.place.is_some_and(gone))
     }
 
@@ -343,20 +348,28 @@ impl State {
         for entry in &mut list.entries {
             if let Some(place) = entry.place {
                 if !place.is_loaded(gpu, &self.hqds) {
+                    let leaving = entry.leaving.take();
                     entry.place = None;
-                    entry.lost = !entry.leaving;
-                    entry.wants = entry.leaving.then_some(now);
-                    entry.leaving = false;
+                    entry.lost = leaving.is_none();
+                    entry.wants = leaving.map(|_| now);
                 }
             }
         }
-        let chosen = self.choose_entries(gpu, list, within);
-        for (n, entry) in list.entries.iter_mut().enumerate() {
-            if let (Some(place), false) = (entry.place, chosen.contains(&n)) {
+        if !within {
+            let chosen = self.choose_entries(gpu, list, now);
+            for (n, entry) in list.entries.iter_mut().enumerate() {
+                entry.turn = chosen.contains(&n);
+            }
+        }
+        for entry in list.entries.iter_mut().filter(|entry| !entry.turn) {
+            if let (Some(place), None) = (entry.place, entry.leaving) {
                 let work = place.has_work(gpu, &self.hqds);
                 let done = place.packets(&self.hqds);
                 if !self.leave(gpu, place, &entry.map)? {
-                    entry.leaving = place.is_kept(&self.hqds);
+                    if place.is_kept(&self.hqds) {
+                        entry.leaving = Some(now);
+                        entry.served += done;
+                    }
                     continue;
                 }
                 gpu.summary.cp_switches.bump();
@@ -372,8 +385,11 @@ impl State {
             .unwrap_or(list.floor);
         self.release_vmids(gpu, list);
         list.stuck = true;
-        for n in chosen {
-            let entry = &mut list.entries[n];
+        // Who has waited longest comes first.
+        let has_turn = |entry: &&mut Entry| entry.turn && !entry.lost;
+        let mut turns: Vec<&mut Entry> = list.entries.iter_mut().filter(has_turn).collect();
+        turns.sort_by_key(|entry| (entry.wants.is_none(), entry.served, entry.wants));
+        for entry in turns {
             if let Some(place) = entry.place {
                 if let Place::Sdma(engine, place) = place {
                     gpu.sdma[engine].keep(place);
@@ -450,12 +466,15 @@ impl State {
         }
     }
 
-    /// The entries that are to be on the hardware.
-    fn choose_entries(&self, gpu: &Gpu, list: &Runlist, within: bool) -> Vec<usize> {
+    /// The entries that are to be on the hardware in the turn that begins. Who is about to leave is as good as gone, unless it has been
+    /// for long.
+    fn choose_entries(&self, gpu: &Gpu, list: &Runlist, now: Instant) -> Vec<usize> {
         let mut order: Vec<(Rank, usize)> = Vec::new();
         for (n, entry) in list.entries.iter().enumerate().filter(|(_, e)| !e.lost) {
+            let goes = entry.leaving.is_some_and(|since| now < since + LEAVE);
             let rank = match (entry.place, entry.wants) {
-                (Some(place), _) if within || place.stays(&self.hqds) => Rank::Stays,
+                (Some(_), _) if goes => continue,
+                (Some(place), _) if place.stays(&self.hqds) => Rank::Stays,
                 (Some(place), _) if place.has_work(gpu, &self.hqds) => Rank::Runs,
                 (Some(_), _) => Rank::Idle,
                 (None, Some(since)) => Rank::Wants(entry.served, since),

@@ -5,7 +5,7 @@ use super::assembly::assemble;
 use super::compute::*;
 use super::dispatches::NUMBERS;
 use super::rig::*;
-use super::waves::{Waves, CODE, OUT, RSRC1, RSRC2};
+use super::waves::{Waves, ARGUMENTS, CODE, RSRC1, RSRC2};
 use crate::regs::gc::{self, cp_hqd_error as error};
 
 /// DISPATCH_INITIATOR: waves; with partial groups; from group 0 whatever START says; dimensions are items.
@@ -171,7 +171,7 @@ fn masks_are_the_drivers() {
     assert_eq!(w.mqd(23), !0);
     assert_eq!(w.mqd(8), 64);
     assert_eq!(w.mqd(13), lo(CODE + 256 >> 8));
-    assert_eq!(w.mqd(65), lo(OUT + 2048));
+    assert_eq!(w.mqd(65), lo(ARGUMENTS));
     w.words_out(&[0; 128]);
     w.load();
     w.packets(&direct([1, 1, 1], SHADER_EN));

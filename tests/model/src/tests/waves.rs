@@ -15,6 +15,8 @@ const VMID: u8 = 8;
 /// Where things are in the queue's address space.
 pub const CODE: u64 = 0x6100_0000_0000;
 pub const OUT: u64 = 0x6200_0000_0000;
+/// Behind what five groups of asm/patterns.s write.
+pub const ARGUMENTS: u64 = OUT + 0xe00;
 const AREA: u64 = 0x6400_0000_0000;
 const HANDLER: u64 = 0xffff_ffff_ffbf_0000;
 /// The handler's memory, where it counts traps.
@@ -96,7 +98,7 @@ impl Waves {
             area,
         };
         waves.words(handler, &assemble(include_str!("asm/handler.s")));
-        waves.rig.poke64(vram(out + 2048), OUT);
+        waves.rig.poke64(vram(out + ARGUMENTS - OUT), OUT);
         waves
     }
 
@@ -129,7 +131,7 @@ impl Waves {
         packet[2] = 1;
         packet[3..6].copy_from_slice(&[128 * groups, 1, 1]);
         packet[7] = 512;
-        packet[8..12].copy_from_slice(&[lo(CODE), hi(CODE), lo(OUT + 2048), hi(OUT + 2048)]);
+        packet[8..12].copy_from_slice(&[lo(CODE), hi(CODE), lo(ARGUMENTS), hi(ARGUMENTS)]);
         packet[14..16].copy_from_slice(&[lo(done), hi(done)]);
         self.rig.put_aql(&mut self.queue, &packet);
         self.rig.knock(&self.queue);
@@ -137,7 +139,7 @@ impl Waves {
 
     /// Submits a dispatch of groups of 64 items by PM4.
     pub fn pm4(&mut self, dims: [u32; 3], rsrc2: u32) {
-        self.packets(&dispatch(CODE + 256, dims, rsrc2, OUT + 2048));
+        self.packets(&dispatch(CODE + 256, dims, rsrc2, ARGUMENTS));
     }
 
     pub fn packets(&mut self, words: &[u32]) {

@@ -21,9 +21,8 @@ beat:
 	s_branch beat
 ";
 
-/// An endless dispatch of process `number`.
-fn beating(it: &mut Schedulers, number: u8) -> Compute {
-    let mut queue = it.queue(number, false);
+/// Queues of process `number`, each with an endless dispatch.
+fn beating<const N: usize>(it: &mut Schedulers, number: u8) -> [Compute; N] {
     let page = |it: &mut Schedulers, at: u64, words: &[u32]| {
         let to = it.rig.alloc(4096);
         it.rig.map(number, at, vram(to), 4096, READ | EXECUTE);
@@ -33,14 +32,20 @@ fn beating(it: &mut Schedulers, number: u8) -> Compute {
     };
     page(it, CODE, &assemble(BEATS));
     page(it, HANDLER, &assemble(include_str!("../asm/handler.s")));
+    std::array::from_fn(|n| queue(it, number, AREA + n as u64 * AREA_SIZE))
+}
+
+/// One of them, whose waves are saved at `save`.
+fn queue(it: &mut Schedulers, number: u8, save: u64) -> Compute {
+    let mut queue = it.queue(number, false);
     let area = it.rig.alloc(AREA_SIZE);
-    it.rig.map(number, AREA, vram(area), AREA_SIZE, RW);
+    it.rig.map(number, save, vram(area), AREA_SIZE, RW);
     for (dword, value) in [
         (20, TRAP_PRESENT),
         (23, !0),
         (132, 1 << 30),
-        (171, lo(AREA)),
-        (172, hi(AREA)),
+        (171, lo(save)),
+        (172, hi(save)),
         (174, STACK),
         (175, STACK),
         (176, STACK),
@@ -53,17 +58,15 @@ fn beating(it: &mut Schedulers, number: u8) -> Compute {
     queue
 }
 
-#[test]
-fn endless_waves_take_turns() {
-    let mut it = Schedulers::new(TWO_VMIDS, 1);
-    let queues = [8, 9, 10].map(|number| beating(&mut it, number));
+/// Runs the list of processes' queues until waves were saved `saves` times: the queues' beats.
+fn beats<const N: usize>(it: &mut Schedulers, queues: &[[Compute; N]], saves: u64) -> Vec<u32> {
     let entries: Vec<(u8, &[Compute])> = queues
         .iter()
-        .map(|queue| (queue.vmid, std::slice::from_ref(queue)))
+        .map(|queues| (queues[0].vmid, queues.as_slice()))
         .collect();
     let list = it.list(&entries, true);
     // The handlers' addresses.
-    let words = 21 + 7;
+    let words = 21 + 7 * N as u64;
     for n in 0..queues.len() as u64 {
         let at = it.list + 4 * (words * n + 6);
         it.rig.poke64(vram(at), HANDLER >> 8);
@@ -75,12 +78,29 @@ fn endless_waves_take_turns() {
             worker.step(&it.rig.gpu.sq, &it.rig.gpu).unwrap();
             it.rig.gpu.cp.step(&it.rig.gpu).unwrap();
         }
-        it.rig.gpu.summary.cp_saves.get() >= 12
+        it.rig.gpu.summary.cp_saves.get() >= saves
     });
+    let beats = |queue: &Compute| it.rig.peek32(vram(queue.memory()));
+    queues.iter().flatten().map(beats).collect()
+}
+
+#[test]
+fn endless_waves_take_turns() {
+    let mut it = Schedulers::new(TWO_VMIDS, 1);
+    let queues = [8, 9, 10].map(|number| beating::<1>(&mut it, number));
+    let beats = beats(&mut it, &queues, 12);
     // One slot: whoever has it was away, but for the first time.
     let summary = &it.rig.gpu.summary;
     assert!(summary.cp_restores.get() + 4 >= summary.cp_saves.get());
-    let beats = queues.map(|queue| it.rig.peek32(vram(queue.memory())));
     assert!(!beats.contains(&0), "{beats:?}");
     assert_eq!(it.rig.gpu.summary.sq_waves.get(), 3);
+}
+
+/// Who leaves does not come back into the place that it has made for a process without a VMID.
+#[test]
+fn more_processes_with_endless_waves_than_vmids() {
+    let mut it = Schedulers::new(TWO_VMIDS, FOUR_SLOTS);
+    let queues = [8, 9, 10].map(|number| beating::<2>(&mut it, number));
+    let beats = beats(&mut it, &queues, 24);
+    assert!(!beats.contains(&0), "{beats:?}");
 }
