@@ -17,6 +17,8 @@ const RESOURCES_OF_HIQ: u32 = 1;
 const PASID: Field = Field::new(15, 0);
 const PROCESS_QUANTUM: Field = Field::new(31, 25);
 const SDMA_ENABLE: Field = Field::bit(7);
+/// Of SPI_GDBG_PER_VMID_CNTL: waves find in their TTMPs which packet, group and place they are of.
+const TRAP_EN: Field = Field::bit(3);
 const NUM_QUEUES: Field = Field::new(31, 22);
 
 const QUEUE_SEL: Field = Field::new(5, 4);
@@ -102,7 +104,7 @@ pub struct Process {
     pub queues: u32,
 }
 
-/// MAP_PROCESS in gfx90a's form. No debugger: SPI_GDBG_PER_VMID_CNTL, dword 14, is 0.
+/// MAP_PROCESS in gfx90a's form. No debugger, but whoever reads saved waves is to find out what they are: dword 14, SPI_GDBG_PER_VMID_CNTL.
 #[inline]
 pub const fn map_process(process: Process) -> [u32; MAP_PROCESS_DWORDS] {
     let mut packet = [0; MAP_PROCESS_DWORDS];
@@ -118,6 +120,7 @@ pub const fn map_process(process: Process) -> [u32; MAP_PROCESS_DWORDS] {
     packet[8] = memory_lo;
     packet[9] = memory_hi;
     packet[13] = SDMA_ENABLE.flag(true) | NUM_QUEUES.put(process.queues);
+    packet[14] = TRAP_EN.flag(true);
     packet
 }
 

@@ -82,6 +82,7 @@ fn a_runlist() {
     expected[8] = 0xedcb_a987;
     expected[9] = 0xf;
     expected[13] = 3 << 22 | 1 << 7;
+    expected[14] = 1 << 3;
     assert_eq!(s::map_process(process), expected);
 
     let queue = Queue {
