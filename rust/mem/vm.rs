@@ -37,7 +37,6 @@ use crate::{
 };
 use hw::{
     pte::{ContextBase, Flags, Residence},
-    trap::TrapHandler,
     va::{VaRange, PAGE_SIZE},
 };
 use kernel::{

@@ -365,8 +365,8 @@ impl ComputeRegisters {
     pub fn set_restart(&mut self, launch: &Launch, next: u64, of_packet: bool) {
         let [width, height, _] = launch.groups.map(|n| u64::from(n.max(1)));
         let id = [next % width, next / width % height, next / width / height];
-        for n in 0..3 {
-            self.values[at::RESTART + n] = launch.start[n].wrapping_add(id[n] as u32);
+        for (n, (start, id)) in launch.start.iter().zip(id).enumerate() {
+            self.values[at::RESTART + n] = start.wrapping_add(id as u32);
         }
         self.values[at::RELAUNCH] = OF_PACKET.of(of_packet.into());
     }

@@ -80,7 +80,7 @@ impl Drop for Access<'_> {
 /// What the front end does next.
 enum Choice<'a> {
     /// A packet of this queue; false: its write pointer makes no sense.
-    Run(Job, bool),
+    Run(Box<Job>, bool),
     /// Takes the queue off.
     Dequeue(MutexGuard<'a, State>, Slot),
     /// Takes from the queue's MQD what registers do not have.
@@ -299,7 +299,7 @@ impl Cp {
                     }
                     let (job, valid) = state.hqds[slot.index()].begin(slot);
                     state.executing = (job.vmid != 0).then_some(slot);
-                    return Choice::Run(job, valid);
+                    return Choice::Run(Box::new(job), valid);
                 }
                 Some(at) => next = Some(next.map_or(at, |next| next.min(at))),
                 None => {}
@@ -392,7 +392,7 @@ impl Cp {
             .map_err(|reason| (Exception::Unsupported, reason)))
     }
 
-    fn execute(&self, gpu: &Gpu, mut job: Job, valid: bool) -> Result<()> {
+    fn execute(&self, gpu: &Gpu, mut job: Box<Job>, valid: bool) -> Result<()> {
         let executor = Executor::new(gpu, &mut job);
         let step = if valid {
             executor.step()?

@@ -11,10 +11,13 @@ use super::{mqd, process, Slot};
 use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::regs::gc::{self, cp_hqd_pq_doorbell_control as doorbell};
-use crate::regs::{Field, SDMA_ENGINES};
+use crate::regs::Field;
 use crate::sdma;
 
+mod place;
+
 pub use super::process::Process;
+use place::{Place, Room};
 
 const MAP_PROCESS: u32 = 0xa1;
 const MAP_QUEUES: u32 = 0xa2;
@@ -94,73 +97,6 @@ pub struct Unmap {
     pub reset: bool,
     /// The scheduler's queue.
     pub by: Slot,
-}
-
-/// Where a queue of a runlist is, and which load of that place it is.
-#[derive(Debug, Clone, Copy)]
-enum Place {
-    Hqd(Slot, u64),
-    Sdma(usize, sdma::Place),
-}
-
-impl Place {
-    /// Whether the queue is still there.
-    fn is_loaded(self, gpu: &Gpu, hqds: &[Hqd]) -> bool {
-        match self {
-            Place::Hqd(slot, load) => hqds[slot.index()].is_loaded(load),
-            Place::Sdma(engine, place) => gpu.sdma[engine].is_mapped(place),
-        }
-    }
-
-    /// Whether there is something left to do.
-    fn has_work(self, gpu: &Gpu, hqds: &[Hqd]) -> bool {
-        match self {
-            Place::Hqd(slot, _) => hqds[slot.index()].has_work(),
-            Place::Sdma(engine, place) => gpu.sdma[engine].is_busy(place),
-        }
-    }
-
-    /// Whether there are packets that do not wait.
-    fn is_busy(self, gpu: &Gpu, hqds: &[Hqd]) -> bool {
-        match self {
-            Place::Hqd(slot, _) => hqds[slot.index()].is_busy(),
-            Place::Sdma(..) => self.has_work(gpu, hqds),
-        }
-    }
-
-    /// Whether it hangs, or its waves keep it.
-    fn stays(self, hqds: &[Hqd]) -> bool {
-        matches!(self, Place::Hqd(slot, _) if hqds[slot.index()].stays())
-    }
-
-    /// Whether it is to leave, and its waves keep it.
-    fn is_kept(self, hqds: &[Hqd]) -> bool {
-        matches!(self, Place::Hqd(slot, _) if hqds[slot.index()].is_kept())
-    }
-
-    /// Packets done; of an SDMA queue nobody counts them.
-    fn packets(self, hqds: &[Hqd]) -> u64 {
-        match self {
-            Place::Hqd(slot, _) => hqds[slot.index()].packets(),
-            Place::Sdma(..) => 0,
-        }
-    }
-}
-
-/// Free places.
-struct Room {
-    compute: usize,
-    sdma: [usize; SDMA_ENGINES],
-}
-
-impl Room {
-    /// Those of an engine.
-    fn of(&mut self, engine: Engine) -> &mut usize {
-        match engine {
-            Engine::Compute | Engine::Hiq => &mut self.compute,
-            Engine::Sdma(n) => &mut self.sdma[n],
-        }
-    }
 }
 
 /// A queue of a runlist.

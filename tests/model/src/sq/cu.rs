@@ -76,7 +76,8 @@ impl Cu {
             .map(|n| (n as u8, self.slots[n].trailing_ones() as u8))
     }
 
-    fn place(&mut self, need: &Need) -> Option<(Vec<(u8, u8)>, Option<u8>)> {
+    /// Room for a group on this one, which is number `cu`.
+    fn place(&mut self, cu: (u32, u32), need: &Need) -> Option<Place> {
         if self.lds + need.shape.lds > LDS {
             return None;
         }
@@ -101,38 +102,35 @@ impl Cu {
         }
         next.lds += need.shape.lds;
         *self = next;
-        Some((waves, group))
+        Some(Place {
+            cu,
+            waves,
+            vgprs,
+            lds: need.shape.lds,
+            group,
+        })
     }
 }
 
 /// All compute units.
 pub struct Cus(Mutex<Vec<Cu>>);
 
-impl Cus {
+impl Default for Cus {
     /// All free.
-    pub fn new() -> Cus {
+    fn default() -> Cus {
         Cus(Mutex::new(vec![Cu::default(); (CUS * ENGINES) as usize]))
     }
+}
 
+impl Cus {
     fn all(&self) -> MutexGuard<'_, Vec<Cu>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Room for a group on the first of `cus` that has it.
-    pub fn place(&self, need: &Need, cus: impl Iterator<Item = (u32, u32)>) -> Option<Place> {
+    pub fn place(&self, need: &Need, mut cus: impl Iterator<Item = (u32, u32)>) -> Option<Place> {
         let mut all = self.all();
-        for cu in cus {
-            if let Some((waves, group)) = all[number(cu)].place(need) {
-                return Some(Place {
-                    cu,
-                    waves,
-                    vgprs: need.shape.arch + need.shape.acc,
-                    lds: need.shape.lds,
-                    group,
-                });
-            }
-        }
-        None
+        cus.find_map(|cu| all[number(cu)].place(cu, need))
     }
 
     /// The group has gone.
@@ -174,7 +172,7 @@ mod tests {
 
     /// How many of these groups fit on a CU.
     fn fits(need: &Need) -> usize {
-        let cus = Cus::new();
+        let cus = Cus::default();
         let one = || [(3, 5)].into_iter();
         let places: Vec<Place> = std::iter::from_fn(|| cus.place(need, one())).collect();
         for place in &places {
@@ -201,7 +199,7 @@ mod tests {
 
     #[test]
     fn where_waves_are() {
-        let cus = Cus::new();
+        let cus = Cus::default();
         let place = cus.place(&need(6, 8, 0), [(7, 12)].into_iter()).unwrap();
         let ids: Vec<u32> = place.hw_ids().collect();
         assert_eq!(ids[0], 12 << 8 | 7 << 13);

@@ -58,7 +58,7 @@ impl Pool {
         Pool {
             grids: Mutex::default(),
             work: Condvar::new(),
-            cus: Cus::new(),
+            cus: Cus::default(),
         }
     }
 
