@@ -82,10 +82,9 @@ pub(super) fn free(caller: &Caller<'_>, args: &mut uapi::FreeMemory) -> Result {
 /// AVAILABLE_MEMORY: the largest buffer of VRAM that the process could get now.
 pub(super) fn available(caller: &Caller<'_>, args: &mut uapi::AvailableMemory) -> Result {
     let context = caller.context(args.gpu_id)?;
-    let vm = context.vm().ok();
-    let gpu = context.gpu();
-    let client = vm.as_ref().map(|vm| &**vm.client());
-    args.available = gpu.memory.budget.available(&gpu.memory.vram, client);
+    let memory = &context.gpu().memory;
+    let client = context.client().map(|(_, client)| client);
+    args.available = memory.budget.available(&memory.vram, client.as_deref());
     Ok(())
 }
 

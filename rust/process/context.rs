@@ -157,7 +157,7 @@ impl Context {
     }
 
     /// The number of the acquired render file, and what is counted under it, if there is one and the process not at its end.
-    pub(super) fn client(&self) -> Option<(u64, Arc<Client>)> {
+    pub(crate) fn client(&self) -> Option<(u64, Arc<Client>)> {
         self.client.lock().clone()
     }
 

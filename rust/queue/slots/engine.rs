@@ -298,6 +298,8 @@ impl Engine {
     /// take, and by `patience`. `forget` removes it altogether. ETIMEDOUT when it is not out; it will be, unless the engine is lost.
     pub(super) fn evict(self: &Arc<Self>, rlc: &Rlc, forget: bool, patience: &Patience) -> Result {
         let mut state = self.state.lock();
+        // Who waits for the slot of a queue that another thread takes out is told there.
+        let mut freed = false;
         loop {
             let Some(entry) = state.find(rlc) else {
                 return Ok(());
@@ -323,6 +325,7 @@ impl Engine {
                     let rlc = entry.rlc.clone();
                     drop(state);
                     self.unload(&rlc, slot, patience)?;
+                    freed = true;
                     state = self.state.lock();
                 }
             }
@@ -330,8 +333,10 @@ impl Engine {
         let gone = if forget { state.remove(rlc) } else { None };
         drop(state);
         drop(gone);
-        // The slot is free for who waits.
-        self.wake();
+        if freed {
+            // The slot is free for who waits.
+            self.wake();
+        }
         Ok(())
     }
 
