@@ -11,8 +11,9 @@ out=/tmp/kfdtest.out
 limit=${RKFD_TIMEOUT:-60}
 # PtraceAccessInvisibleVram has libhsakmt map what the CPU may not touch.
 export HSA_DEBUG=1
-driver=rkfd
-[ ! -e /sys/module/amdgpu ] || driver=amdgpu
+# With rkfd there is a /sys/module/amdgpu, too, where libraries look for its parameters.
+driver=amdgpu
+[ ! -e /sys/module/rkfd ] || driver=rkfd
 n=0 bad=0
 
 selected() {
