@@ -32,6 +32,7 @@ void rkfd_rmb(void);
 
 /* PCI */
 int rkfd_pci_domain_nr(struct pci_dev *pdev);
+bool rkfd_pci_reaches(struct device *client, struct device *provider);
 
 /* Device memory */
 bool rkfd_gpu_buddy_block_is_clear(struct gpu_buddy_block *block);
@@ -122,8 +123,15 @@ bool rkfd_current_is_reclaiming(void);
 bool rkfd_ratelimit(void);
 void rkfd_get_process_name(char *name, size_t size);
 unsigned int rkfd_cpufreq_quick_get_max(unsigned int cpu);
-unsigned int rkfd_first_apic_id(void);
+unsigned int rkfd_first_apic_id(int node);
 bool rkfd_in_compat_syscall(void);
-unsigned int rkfd_num_online_cpus(void);
+unsigned int rkfd_num_cpus(int node);
+bool rkfd_cpu_is_amd(void);
+
+/* NUMA */
+int rkfd_next_numa_node(int node);
+u64 rkfd_numa_node_pages(int node);
+int rkfd_numa_distance(int from, int to);
+int rkfd_dev_to_numa_node(struct device *dev);
 
 #endif /* RKFD_SHIMS_H */

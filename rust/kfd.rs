@@ -20,8 +20,10 @@ use kernel::sync::{Arc, Mutex};
 use crate::gpu::Gpu;
 use crate::kern::chrdev::CharDevice;
 use crate::kern::class::{Class, ClassDevice};
+use crate::kern::host::NumaNode;
 use crate::kern::kobject::{FileName, Files, Folder};
 use crate::kern::mm_exit;
+use crate::kern::pci_ext;
 use crate::kern::slot::{Filled, Slot};
 use crate::mem::bo::DrmDevice;
 use crate::process::context::Context;
@@ -159,8 +161,16 @@ impl Kfd {
     /// The facts of all GPUs, in the order of their nodes. ENOMEM.
     fn all_facts(&self) -> Result<KVec<GpuFacts>> {
         let mut all = KVec::new();
-        for node in self.nodes.lock().iter() {
-            all.push(node.facts, GFP_KERNEL)?;
+        let nodes = self.nodes.lock();
+        for node in nodes.iter() {
+            let mut facts = node.facts;
+            for (bit, other) in (0..u64::BITS).zip(nodes.iter()) {
+                let is_other = !Arc::ptr_eq(&node.gpu, &other.gpu);
+                if is_other && pci_ext::reaches(&node.gpu.hw.dev, &other.gpu.hw.dev) {
+                    facts.peers |= 1 << bit;
+                }
+            }
+            all.push(facts, GFP_KERNEL)?;
         }
         Ok(all)
     }
@@ -192,6 +202,8 @@ impl Plugged {
             revision: gpu.hw.revision,
             firmware: gpu.hw.firmware()?,
             atomics,
+            numa: NumaNode::of(&gpu.hw.dev),
+            peers: 0,
         };
         kfd.add(Node {
             facts,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `/sys/devices/virtual/kfd/kfd/topology`: what the machine is made of, for libhsakmt to read. Node 0 is the
-//! processors with their memory, each GPU is a node after it.
+//! `/sys/devices/virtual/kfd/kfd/topology`: what the machine is made of, for libhsakmt to read. The first nodes are
+//! the processors with their memory, one for each NUMA node, and each GPU is a node after them.
 
 mod node;
 mod tree;
@@ -11,6 +11,7 @@ use kernel::prelude::*;
 use kernel::sync::Mutex;
 
 use crate::kern::class::ClassDevice;
+use crate::kern::host::NumaNode;
 use tree::Tree;
 
 /// What the topology says of a GPU.
@@ -34,6 +35,17 @@ pub(crate) struct GpuFacts {
     pub(crate) firmware: (u32, u32),
     /// Whether the way from the GPU to memory carries PCIe's atomic operations.
     pub(crate) atomics: bool,
+    /// The processors that it hangs on, if that is known.
+    pub(crate) numa: Option<NumaNode>,
+    /// The GPUs of which it reaches the memory: a bit for each, in the order of their nodes.
+    pub(crate) peers: u64,
+}
+
+impl GpuFacts {
+    /// Whether it reaches the memory of the GPU `index`, another one.
+    fn reaches(&self, index: usize) -> bool {
+        u32::try_from(index).is_ok_and(|bit| self.peers.checked_shr(bit).unwrap_or(0) & 1 != 0)
+    }
 }
 
 /// The topology's files. They are made anew when a GPU comes or goes, and `generation_id` says so.

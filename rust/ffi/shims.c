@@ -4,6 +4,9 @@
 #include <linux/cpufreq.h>
 #include <linux/cpumask.h>
 #include <linux/hmm.h>
+#include <linux/nodemask.h>
+#include <linux/pci-p2pdma.h>
+#include <linux/topology.h>
 
 #include <asm/processor.h>
 
@@ -31,6 +34,12 @@ void rkfd_rmb(void)
 int rkfd_pci_domain_nr(struct pci_dev *pdev)
 {
 	return pci_domain_nr(pdev->bus);
+}
+
+bool rkfd_pci_reaches(struct device *client, struct device *provider)
+{
+	return dev_is_pci(client) && dev_is_pci(provider) &&
+	       pci_p2pdma_distance(to_pci_dev(provider), client, false) >= 0;
 }
 
 /* Device memory */
@@ -300,9 +309,11 @@ unsigned int rkfd_cpufreq_quick_get_max(unsigned int cpu)
 	return cpufreq_quick_get_max(cpu);
 }
 
-unsigned int rkfd_first_apic_id(void)
+unsigned int rkfd_first_apic_id(int node)
 {
-	return cpu_data(0).topo.apicid;
+	unsigned int cpu = cpumask_first(cpumask_of_node(node));
+
+	return cpu < nr_cpu_ids ? cpu_data(cpu).topo.apicid : 0;
 }
 
 bool rkfd_in_compat_syscall(void)
@@ -310,7 +321,44 @@ bool rkfd_in_compat_syscall(void)
 	return in_compat_syscall();
 }
 
-unsigned int rkfd_num_online_cpus(void)
+unsigned int rkfd_num_cpus(int node)
 {
-	return num_online_cpus();
+	return cpumask_weight(cpumask_of_node(node));
+}
+
+bool rkfd_cpu_is_amd(void)
+{
+	return boot_cpu_data.x86_vendor == X86_VENDOR_AMD;
+}
+
+/* NUMA */
+
+/* The first node from @node on that has memory and processors, or -1. */
+int rkfd_next_numa_node(int node)
+{
+	for (; node < MAX_NUMNODES; node++)
+		if (node_state(node, N_MEMORY) && !cpumask_empty(cpumask_of_node(node)))
+			return node;
+	return -1;
+}
+
+u64 rkfd_numa_node_pages(int node)
+{
+	u64 pages = 0;
+	int zone;
+
+	/* As si_meminfo_node() does, which is not exported. */
+	for (zone = 0; zone < MAX_NR_ZONES; zone++)
+		pages += zone_managed_pages(&NODE_DATA(node)->node_zones[zone]);
+	return pages;
+}
+
+int rkfd_numa_distance(int from, int to)
+{
+	return node_distance(from, to);
+}
+
+int rkfd_dev_to_numa_node(struct device *dev)
+{
+	return dev_to_node(dev);
 }

@@ -7,13 +7,14 @@ use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::atomic::{ordering::Full, AtomicFlag, Relaxed};
 
-use super::device;
 use super::dma_map::DmaRun;
+use super::{device, errno, pci_ext};
 use crate::ffi;
 
 /// A part of a BAR, mapped for a device. Unmapped when dropped, or before that by [`DmaResource::unmap`], which the
 /// unbinding of the device needs.
 pub(crate) struct DmaResource {
+    start: u64,
     run: DmaRun,
     mapped: AtomicFlag,
     dev: ARef<Device>,
@@ -22,7 +23,24 @@ pub(crate) struct DmaResource {
 impl DmaResource {
     /// Maps the `size` bytes at CPU address `start`, which are of a BAR, for `dev`. ENOMEM if `dev` cannot reach them.
     pub(crate) fn new(dev: &Device<Bound>, start: u64, size: u64) -> Result<Self> {
-        let dev: ARef<Device> = (&**dev).into();
+        Self::mapped((&**dev).into(), start, size)
+    }
+
+    /// The same for `dev`, where the BAR is another device's, `owner`: both must be bound, and `owner` stay so as long as `dev` uses this.
+    /// EREMOTEIO if no way there is known.
+    pub(crate) fn of_peer(
+        dev: &ARef<Device>,
+        owner: &Device,
+        start: u64,
+        size: u64,
+    ) -> Result<Self> {
+        if !pci_ext::reaches(dev, owner) {
+            return Err(errno::remote_io());
+        }
+        Self::mapped(dev.clone(), start, size)
+    }
+
+    fn mapped(dev: ARef<Device>, start: u64, size: u64) -> Result<Self> {
         // SAFETY: The device is bound, and a BAR is no memory.
         let address = unsafe {
             ffi::dma_map_resource(
@@ -38,6 +56,7 @@ impl DmaResource {
             return Err(ENOMEM);
         }
         Ok(Self {
+            start,
             run: DmaRun { address, size },
             mapped: AtomicFlag::new(true),
             dev,
@@ -47,6 +66,16 @@ impl DmaResource {
     /// Whether the addresses still lead there.
     pub(crate) fn is_mapped(&self) -> bool {
         self.mapped.load(Relaxed)
+    }
+
+    /// All of the addresses.
+    pub(crate) fn run(&self) -> DmaRun {
+        self.run
+    }
+
+    /// The CPU address of what is at DMA address `address`, which is among them.
+    pub(crate) fn cpu_address(&self, address: u64) -> u64 {
+        self.start + (address - self.run.address)
     }
 
     /// The addresses of `size` bytes from byte `offset` on. EINVAL for more than there is.

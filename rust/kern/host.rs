@@ -1,32 +1,70 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Facts of the machine: processors, memory, clocks.
+//! Facts of the machine: processors and memory of each NUMA node, clocks.
 
+use core::iter::successors;
+
+use kernel::device::Device;
+use kernel::page::PAGE_SIZE;
+
+use super::device;
 use crate::ffi;
 
-/// Processors that are online.
-pub(crate) fn processors() -> u32 {
-    // SAFETY: It reads a counter.
-    unsafe { ffi::rkfd_num_online_cpus() }
+/// A NUMA node that has memory and processors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NumaNode(i32);
+
+impl NumaNode {
+    /// All of them, in their order; at least one.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        // SAFETY: Any number may be asked for.
+        let from = |node| unsafe { ffi::rkfd_next_numa_node(node) };
+        let is = |node: i32| (node >= 0).then_some(Self(node));
+        successors(is(from(0)), move |node| is(from(node.0 + 1)))
+    }
+
+    /// The one that `dev` hangs on, if that is known, and it has memory and processors.
+    pub(crate) fn of(dev: &Device) -> Option<Self> {
+        // SAFETY: The device is valid.
+        let node = unsafe { ffi::rkfd_dev_to_numa_node(device::as_raw(dev)) };
+        Self::all().find(|other| other.0 == node)
+    }
+
+    /// Processors that are online.
+    pub(crate) fn processors(self) -> u32 {
+        // SAFETY: The node is there, and stays.
+        unsafe { ffi::rkfd_num_cpus(self.0) }
+    }
+
+    /// APIC id of the first processor.
+    pub(crate) fn first_apic_id(self) -> u32 {
+        // SAFETY: As above.
+        unsafe { ffi::rkfd_first_apic_id(self.0) }
+    }
+
+    /// Bytes of RAM.
+    pub(crate) fn memory_bytes(self) -> u64 {
+        // SAFETY: As above.
+        let pages = unsafe { ffi::rkfd_numa_node_pages(self.0) };
+        pages.saturating_mul(PAGE_SIZE as u64)
+    }
+
+    /// How far it is from here to `to`, as the firmware says: 10 for no way at all.
+    pub(crate) fn distance(self, to: Self) -> u32 {
+        // SAFETY: Both are there, and stay.
+        unsafe { ffi::rkfd_numa_distance(self.0, to.0) as u32 }
+    }
 }
 
-/// APIC id of the first processor.
-pub(crate) fn first_apic_id() -> u32 {
-    // SAFETY: It reads a constant of the boot processor.
-    unsafe { ffi::rkfd_first_apic_id() }
+/// Whether the processors are AMD's.
+pub(crate) fn is_amd() -> bool {
+    // SAFETY: It reads a constant.
+    unsafe { ffi::rkfd_cpu_is_amd() }
 }
 
 /// Highest clock of a processor, MHz; 0 where the kernel does not scale it.
 pub(crate) fn processor_mhz() -> u32 {
     // SAFETY: Processor 0 exists; an unknown policy gives 0. It may sleep.
     unsafe { ffi::rkfd_cpufreq_quick_get_max(0) / 1000 }
-}
-
-/// Bytes of RAM.
-pub(crate) fn memory_bytes() -> u64 {
-    let mut info = ffi::sysinfo::default();
-    // SAFETY: The structure is filled in.
-    unsafe { ffi::si_meminfo(&mut info) };
-    (info.totalram as u64).saturating_mul(info.mem_unit.into())
 }
 
 /// Nanoseconds of the raw monotonic clock.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! PCI: what the kernel crate leaves out.
 
-use kernel::device::Core;
+use kernel::device::{Core, Device};
 use kernel::dma::{Device as _, DmaMask};
 use kernel::pci;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 
+use super::device;
 use crate::ffi;
 
 /// Lets the device address `BITS` bits of memory by DMA, coherent and streaming. Called in probe, before any
@@ -67,6 +68,13 @@ impl Drop for Mastering {
 pub(crate) fn domain(pdev: &pci::Device) -> u32 {
     // SAFETY: `pci::Device` is a transparent wrapper of a valid `struct pci_dev`, whose bus outlives it.
     unsafe { ffi::rkfd_pci_domain_nr(raw(pdev)) as u32 }
+}
+
+/// Whether `dev` reaches the BARs of `other`, as far as the kernel knows the way: there is a switch above both, or their host bridge is
+/// known to pass such accesses on. An IOMMU that has to see them stands in the way. Sleeps.
+pub(crate) fn reaches(dev: &Device, other: &Device) -> bool {
+    // SAFETY: Both are valid; what is no PCI device is seen there.
+    unsafe { ffi::rkfd_pci_reaches(device::as_raw(dev), device::as_raw(other)) }
 }
 
 /// Lets the device do atomic operations on memory, of 32 and of 64 bits; whether the way there carries them.

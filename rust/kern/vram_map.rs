@@ -99,8 +99,13 @@ impl VramMap {
 
     /// The page frame at VRAM offset `offset`, for mapping it into user space; EINVAL outside.
     pub(crate) fn pfn(&self, offset: u64) -> Result<usize> {
+        Ok((self.cpu_address(offset)? >> kernel::page::PAGE_SHIFT) as usize)
+    }
+
+    /// The CPU's address of VRAM offset `offset`; EINVAL outside.
+    pub(crate) fn cpu_address(&self, offset: u64) -> Result<u64> {
         self.check(offset, 1, 1)?;
-        Ok(((self.start + offset) >> kernel::page::PAGE_SHIFT) as usize)
+        Ok(self.start + offset)
     }
 
     /// Whether `bytes` bytes from `offset` on are in the BAR, and `offset` a multiple of `align`.

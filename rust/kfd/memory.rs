@@ -104,7 +104,8 @@ fn for_each_device(
 ) -> Result {
     for index in args::devices(devices.count, *done)? {
         let raw: u32 = uaccess_ext::read_element(devices.array, index)?;
-        act(&*caller.context(raw)?)?;
+        let context = caller.context(raw)?;
+        act(&context)?;
         *done = index + 1;
     }
     Ok(())

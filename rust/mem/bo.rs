@@ -25,6 +25,8 @@ use crate::{
         Memory,
     },
 };
+use peer::PeerVram;
+
 use hw::{
     pte::{Access, Coherence, Residence},
     va::PAGE_SIZE,
@@ -57,6 +59,8 @@ enum Backing {
     Imported(Import),
     /// The process's doorbells or the page of HDP flush registers, which the CPU maps through /dev/kfd.
     Registers(Registers),
+    /// VRAM of another GPU.
+    Peer(PeerVram),
 }
 
 /// Registers of the GPU that a process may have, as the GPU itself reaches them.
@@ -152,15 +156,22 @@ impl Buffer {
                 Place::Vram(_) => Residence::LocalVram,
                 Place::System(_) => Residence::Host,
             },
-            Backing::Gtt(_) | Backing::User(_) | Backing::Imported(_) | Backing::Registers(_) => {
-                Residence::Host
-            }
+            Backing::Gtt(_)
+            | Backing::User(_)
+            | Backing::Imported(_)
+            | Backing::Registers(_)
+            | Backing::Peer(_) => Residence::Host,
         }
     }
 
     /// Whether it is registers, which nothing can be put into.
     pub(crate) fn is_registers(&self) -> bool {
         matches!(self.backing, Backing::Registers(_))
+    }
+
+    /// Whether it is another GPU's VRAM, which goes with that.
+    pub(super) fn is_peer_vram(&self) -> bool {
+        matches!(self.backing, Backing::Peer(_))
     }
 
     /// Whether it is system memory of the driver's.
@@ -186,6 +197,7 @@ impl Buffer {
             Backing::Gtt(pages) => pages.is_mapped(),
             Backing::Imported(import) => import.is_mapped(),
             Backing::Registers(registers) => registers.bar.is_mapped(),
+            Backing::Peer(peer) => peer.is_mapped(),
             Backing::User(_) => false,
         }
     }
@@ -204,6 +216,7 @@ impl Buffer {
             Backing::Gtt(pages) => Keeper::Fixed(pages.dma_runs()),
             Backing::Imported(import) => import.runs().map_or(Keeper::Fixed(&[]), Keeper::Imported),
             Backing::Registers(registers) => Keeper::Fixed(core::slice::from_ref(&registers.run)),
+            Backing::Peer(peer) => Keeper::Fixed(peer.runs()),
             Backing::User(_) => Keeper::Fixed(&[]),
         };
         let run = |run: &DmaRun| (run.address, run.size);
@@ -289,7 +302,9 @@ impl Buffer {
             Backing::Gtt(pages) => pages.unmap_dma(),
             Backing::Imported(import) => import.close(),
             Backing::Vram(placement) => placement.detach(),
-            Backing::User(_) | Backing::Registers(_) => (),
+            Backing::Registers(registers) => registers.bar.unmap(),
+            Backing::Peer(peer) => peer.unmap(),
+            Backing::User(_) => (),
         }
     }
 
@@ -298,7 +313,7 @@ impl Buffer {
         match &self.backing {
             Backing::Vram(_) => Ok(true),
             Backing::Gtt(_) | Backing::Imported(_) => Ok(false),
-            Backing::User(_) | Backing::Registers(_) => Err(EINVAL),
+            Backing::User(_) | Backing::Registers(_) | Backing::Peer(_) => Err(EINVAL),
         }
     }
 
@@ -405,7 +420,9 @@ impl DriverObject for Buffer {
             },
             Backing::Gtt(pages) => ram(pages),
             // What is imported is mapped by its exporter.
-            Backing::User(_) | Backing::Imported(_) | Backing::Registers(_) => None,
+            Backing::User(_) | Backing::Imported(_) | Backing::Registers(_) | Backing::Peer(_) => {
+                None
+            }
         };
         pfn.unwrap_or(FaultPage::Sigbus)
     }
@@ -424,7 +441,7 @@ impl DriverObject for Buffer {
             Backing::Vram(_) | Backing::Gtt(_) => Ok(()),
             // It is the process's, which may take it away at any time.
             Backing::User(_) => Err(EPERM),
-            Backing::Imported(_) | Backing::Registers(_) => Err(EINVAL),
+            Backing::Imported(_) | Backing::Registers(_) | Backing::Peer(_) => Err(EINVAL),
         }
     }
 

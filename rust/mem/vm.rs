@@ -417,7 +417,7 @@ impl Vm {
         let state = self.state.lock();
         let mapping = state
             .covering(range)
-            .filter(|mapping| mapping.is_made() && !mapping.is_leaving())
+            .filter(|mapping| mapping.may_be_held())
             .ok_or(EFAULT)?;
         Ok(Held::new(self, &mapping, range, None))
     }
@@ -430,7 +430,7 @@ impl Vm {
                 let state = self.state.lock();
                 let mapping = state
                     .covering(range)
-                    .filter(|mapping| mapping.is_made() && !mapping.is_leaving())
+                    .filter(|mapping| mapping.may_be_held())
                     .ok_or(EFAULT)?;
                 mapping.bo().may_be_pinned(&self.client)?;
                 if let Ok(pinned) = mapping.bo().try_pin() {

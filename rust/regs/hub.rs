@@ -154,6 +154,11 @@ registers! {
     MC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_LSB @ 0, 0x12c;
     /// The same, high part.
     MC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_MSB @ 0, 0x12d;
+    /// Which of the GPUs that XGMI joins this is. Of the hub of graphics only.
+    MC_VM_XGMI_LFB_CNTL @ 0, 0x138 as mc_vm_xgmi_lfb_cntl {
+        /// One less than there are of them.
+        PF_MAX_REGION[7:4]
+    };
     /// MC address of VRAM's first byte, in units of 16 MiB.
     MC_VM_FB_LOCATION_BASE @ 0, 0x140 as mc_vm_fb_location_base {
         /// The address.

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What a node's files say, gathered from the machine and from the GPUs.
+//!
+//! The first nodes are the machine's NUMA nodes, those after them the GPUs. A GPU has a direct link with the processors that it hangs
+//! on, and others by way of these.
 
 use core::fmt;
 
-use hw::topology::record::{link_flag, Cache, CpuNode, GpuNode, Heap, IoLink, MemoryBank};
+use hw::topology::record::{
+    link_flag, Cache, CpuNode, GpuNode, Heap, IoLink, MemoryBank, LINK_HYPER_TRANSPORT, LINK_QPI,
+    LINK_WEIGHT_DIRECT,
+};
 use kernel::prelude::*;
 
 use super::GpuFacts;
-use crate::kern::host;
+use crate::kern::host::{self, NumaNode};
 
 /// Where the numbers of SIMDs begin, apart from those of processors.
 const FIRST_SIMD: u32 = 0x8000_0000;
@@ -25,45 +31,132 @@ pub(super) struct Node {
     /// Caches; libhsakmt finds those of processors by itself.
     pub(super) caches: KVec<Cache>,
     /// Links to other nodes.
-    pub(super) links: KVec<IoLink>,
+    pub(super) links: Links,
 }
 
-/// A link between a GPU's node and that of the processors.
-fn link(from: u32, to: u32, gpu: &GpuFacts) -> IoLink {
-    let mut link = IoLink::pcie(from, to);
-    if !gpu.atomics {
-        link.flags |= link_flag::NO_ATOMICS_32 | link_flag::NO_ATOMICS_64;
+/// The links of a node.
+#[derive(Default)]
+pub(super) struct Links {
+    /// With nothing between.
+    pub(super) direct: KVec<IoLink>,
+    /// By way of other nodes, or from GPU to GPU.
+    pub(super) indirect: KVec<IoLink>,
+}
+
+impl Links {
+    /// Adds a link of a GPU's. Up to a certain weight it is direct.
+    fn add(&mut self, link: IoLink) -> Result {
+        let list = match link.weight {
+            ..=LINK_WEIGHT_DIRECT => &mut self.direct,
+            _ => &mut self.indirect,
+        };
+        Ok(list.push(link, GFP_KERNEL)?)
     }
-    link
+
+    fn counts(&self) -> Result<(u32, u32)> {
+        Ok((
+            self.direct.len().try_into()?,
+            self.indirect.len().try_into()?,
+        ))
+    }
 }
 
-impl Node {
-    /// Node 0 of a machine with `gpus`: all processors and all memory.
-    pub(super) fn processors(gpus: &[GpuFacts]) -> Result<Self> {
-        let mut links = KVec::with_capacity(gpus.len(), GFP_KERNEL)?;
-        for (index, gpu) in gpus.iter().enumerate() {
+/// What the machine is made of: the processors of each NUMA node, and GPUs.
+pub(super) struct Machine<'a> {
+    cpus: KVec<NumaNode>,
+    gpus: &'a [GpuFacts],
+}
+
+impl<'a> Machine<'a> {
+    /// This machine with `gpus`. ENOMEM.
+    pub(super) fn new(gpus: &'a [GpuFacts]) -> Result<Self> {
+        let mut cpus = KVec::new();
+        for node in NumaNode::all() {
+            cpus.push(node, GFP_KERNEL)?;
+        }
+        Ok(Self { cpus, gpus })
+    }
+
+    /// How many nodes there are.
+    pub(super) fn nodes(&self) -> usize {
+        self.cpus.len() + self.gpus.len()
+    }
+
+    /// Node `number`. EINVAL if there is none.
+    pub(super) fn node(&self, number: usize) -> Result<Node> {
+        match number.checked_sub(self.cpus.len()) {
+            None => self.processors(number),
+            Some(index) => self.gpu(index),
+        }
+    }
+
+    /// The number of a GPU's node.
+    fn gpu_number(&self, index: usize) -> Result<u32> {
+        Ok(u32::try_from(self.cpus.len() + index)?)
+    }
+
+    /// The processors that a GPU hangs on: the first ones, if nobody knows.
+    fn home(&self, gpu: &GpuFacts) -> Option<NumaNode> {
+        gpu.numa.or(self.cpus.first().copied())
+    }
+
+    /// The weight of the way between a GPU and processors.
+    fn to_processors(&self, gpu: &GpuFacts, node: NumaNode) -> u32 {
+        match self.home(gpu) {
+            Some(home) if home != node => LINK_WEIGHT_DIRECT + home.distance(node),
+            _ => LINK_WEIGHT_DIRECT,
+        }
+    }
+
+    /// The weight of the way from one GPU to another.
+    fn to_gpu(&self, from: &GpuFacts, to: &GpuFacts) -> u32 {
+        let home = self.home(from);
+        LINK_WEIGHT_DIRECT + home.map_or(LINK_WEIGHT_DIRECT, |home| self.to_processors(to, home))
+    }
+
+    /// Node `index`, processors and their memory.
+    fn processors(&self, index: usize) -> Result<Node> {
+        let node = *self.cpus.get(index).ok_or(EINVAL)?;
+        let number = u32::try_from(index)?;
+        let mut links = Links::default();
+        let between = if host::is_amd() {
+            LINK_HYPER_TRANSPORT
+        } else {
+            LINK_QPI
+        };
+        for (other, &to) in self.cpus.iter().enumerate() {
+            if to != node {
+                let link = IoLink::new(between, number, other.try_into()?, node.distance(to));
+                links.direct.push(link, GFP_KERNEL)?;
+            }
+        }
+        for (other, gpu) in self.gpus.iter().enumerate() {
             // The processors reach all of VRAM, and this link is what says so.
-            links.push(link(0, u32::try_from(index)? + 1, gpu), GFP_KERNEL)?;
+            let weight = self.to_processors(gpu, node);
+            let link = IoLink::pcie(number, self.gpu_number(other)?, weight);
+            links.add(with_atomics(link, gpu.atomics))?;
         }
         let mut banks = KVec::with_capacity(1, GFP_KERNEL)?;
         banks.push(
             MemoryBank {
                 heap: Heap::System,
-                size_in_bytes: host::memory_bytes(),
+                size_in_bytes: node.memory_bytes(),
                 flags: 0,
                 width: 64,
                 mem_clk_max: 0,
             },
             GFP_KERNEL,
         )?;
+        let (io_links_count, p2p_links_count) = links.counts()?;
         let properties = CpuNode {
-            cpu_cores_count: host::processors(),
-            cpu_core_id_base: host::first_apic_id(),
+            cpu_cores_count: node.processors(),
+            cpu_core_id_base: node.first_apic_id(),
             mem_banks_count: 1,
-            io_links_count: u32::try_from(links.len())?,
+            io_links_count,
+            p2p_links_count,
             max_engine_clk_ccompute: host::processor_mhz(),
         };
-        Ok(Self {
+        Ok(Node {
             gpu_id: 0,
             name: "",
             properties: KBox::new(properties, GFP_KERNEL)?,
@@ -73,17 +166,29 @@ impl Node {
         })
     }
 
-    /// Node `number`, a GPU.
-    pub(super) fn gpu(number: u32, gpu: &GpuFacts) -> Result<Self> {
-        let asic = gpu.asic;
-        let simds = (number - 1).checked_mul(asic.simds()).ok_or(EOVERFLOW)?;
-        let first_simd = FIRST_SIMD.checked_add(simds).ok_or(EOVERFLOW)?;
+    /// The node of GPU `index`.
+    fn gpu(&self, index: usize) -> Result<Node> {
+        let gpu = self.gpus.get(index).ok_or(EINVAL)?;
+        let (asic, number) = (gpu.asic, self.gpu_number(index)?);
+        let simds = u32::try_from(index)?.checked_mul(asic.simds());
+        let first_simd = simds.and_then(|simds| FIRST_SIMD.checked_add(simds));
+        let first_simd = first_simd.ok_or(EOVERFLOW)?;
         let mut caches = KVec::new();
         for cache in asic.cache_list(first_simd) {
             caches.push(cache, GFP_KERNEL)?;
         }
-        let mut links = KVec::with_capacity(1, GFP_KERNEL)?;
-        links.push(link(number, 0, gpu), GFP_KERNEL)?;
+        let mut links = Links::default();
+        for (other, &node) in self.cpus.iter().enumerate() {
+            let link = IoLink::pcie(number, other.try_into()?, self.to_processors(gpu, node));
+            links.add(with_atomics(link, gpu.atomics))?;
+        }
+        for (other, to) in self.gpus.iter().enumerate() {
+            if gpu.reaches(other) {
+                let mut link = IoLink::pcie(number, self.gpu_number(other)?, self.to_gpu(gpu, to));
+                link.flags |= link_flag::NON_COHERENT;
+                links.add(with_atomics(link, gpu.atomics && to.atomics))?;
+            }
+        }
         let mut banks = KVec::with_capacity(1, GFP_KERNEL)?;
         banks.push(
             MemoryBank {
@@ -95,11 +200,13 @@ impl Node {
             },
             GFP_KERNEL,
         )?;
+        let (io_links_count, p2p_links_count) = links.counts()?;
         let properties = GpuNode {
             asic,
             mem_banks_count: 1,
             caches_count: u32::try_from(caches.len())?,
-            io_links_count: 1,
+            io_links_count,
+            p2p_links_count,
             simd_id_base: first_simd,
             location_id: gpu.location,
             domain: gpu.domain,
@@ -113,7 +220,7 @@ impl Node {
             asic_revision: gpu.revision,
             max_engine_clk_ccompute: host::processor_mhz(),
         };
-        Ok(Self {
+        Ok(Node {
             gpu_id: gpu.id.get().into(),
             name: asic.family,
             properties: KBox::new(properties, GFP_KERNEL)?,
@@ -122,4 +229,12 @@ impl Node {
             links,
         })
     }
+}
+
+/// The link, which carries the GPU's atomic operations or does not.
+fn with_atomics(mut link: IoLink, carries: bool) -> IoLink {
+    if !carries {
+        link.flags |= link_flag::NO_ATOMICS_32 | link_flag::NO_ATOMICS_64;
+    }
+    link
 }

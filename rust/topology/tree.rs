@@ -7,7 +7,7 @@ use hw::topology::record::{Number, System};
 use kernel::prelude::*;
 use kernel::str::CString;
 
-use super::node::Node;
+use super::node::{Machine, Node};
 use super::GpuFacts;
 use crate::kern::class::ClassDevice;
 use crate::kern::kobject::{FileName, Files, Folder};
@@ -42,10 +42,9 @@ impl Tree {
             GFP_KERNEL,
         )?;
         let nodes = tree.add(0, c"nodes", Files::new())?;
-        tree.add_node(nodes, 0, &Node::processors(gpus)?)?;
-        for (index, gpu) in gpus.iter().enumerate() {
-            let number = u32::try_from(index)? + 1;
-            tree.add_node(nodes, number, &Node::gpu(number, gpu)?)?;
+        let machine = Machine::new(gpus)?;
+        for number in 0..machine.nodes() {
+            tree.add_node(nodes, number, &machine.node(number)?)?;
         }
         Ok(tree)
     }
@@ -58,7 +57,7 @@ impl Tree {
         Ok(index)
     }
 
-    fn add_node(&mut self, nodes: usize, number: u32, node: &Node) -> Result {
+    fn add_node(&mut self, nodes: usize, number: usize, node: &Node) -> Result {
         let files = Files::new()
             .with(&GPU_ID, &Number(node.gpu_id))?
             .with(&NAME, &Line(node.name))?
@@ -67,9 +66,8 @@ impl Tree {
         let folder = self.add(nodes, &name, files)?;
         self.add_list(folder, c"mem_banks", &node.banks)?;
         self.add_list(folder, c"caches", &node.caches)?;
-        self.add_list(folder, c"io_links", &node.links)?;
-        self.add(folder, c"p2p_links", Files::new())?;
-        Ok(())
+        self.add_list(folder, c"io_links", &node.links.direct)?;
+        self.add_list(folder, c"p2p_links", &node.links.indirect)
     }
 
     /// Adds a folder of numbered folders with the properties of `records`.

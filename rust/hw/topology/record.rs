@@ -65,6 +65,8 @@ pub struct CpuNode {
     pub mem_banks_count: u32,
     /// Folders under `io_links`.
     pub io_links_count: u32,
+    /// Folders under `p2p_links`.
+    pub p2p_links_count: u32,
     /// Highest clock of a processor, MHz.
     pub max_engine_clk_ccompute: u32,
 }
@@ -77,6 +79,7 @@ impl Display for CpuNode {
             cpu_cores_count: self.cpu_cores_count,
             mem_banks_count: self.mem_banks_count,
             io_links_count: self.io_links_count,
+            p2p_links_count: self.p2p_links_count,
             cpu_core_id_base: self.cpu_core_id_base,
             ..Common::default()
         };
@@ -97,6 +100,8 @@ pub struct GpuNode {
     pub caches_count: u32,
     /// Folders under `io_links`.
     pub io_links_count: u32,
+    /// Folders under `p2p_links`.
+    pub p2p_links_count: u32,
     /// Number of the first SIMD.
     pub simd_id_base: u32,
     /// Bus, device and function.
@@ -143,6 +148,7 @@ impl Display for GpuNode {
             mem_banks_count: self.mem_banks_count,
             caches_count: self.caches_count,
             io_links_count: self.io_links_count,
+            p2p_links_count: self.p2p_links_count,
             simd_id_base: self.simd_id_base,
             max_waves_per_simd: asic.waves_per_simd,
             lds_size_in_kb: asic.lds_kib,
@@ -363,14 +369,20 @@ impl Display for Cache {
 pub mod link_flag {
     /// The bits that follow count; without it they are ignored.
     pub const OVERRIDE: u32 = 1;
+    /// Neither end's caches see what the other end writes.
+    pub const NON_COHERENT: u32 = 1 << 1;
     /// The link does not carry 32-bit atomic operations.
     pub const NO_ATOMICS_32: u32 = 1 << 2;
     /// The link does not carry 64-bit atomic operations.
     pub const NO_ATOMICS_64: u32 = 1 << 3;
 }
 
+/// `type` of a link between processors of AMD's.
+pub const LINK_HYPER_TRANSPORT: u32 = 1;
 /// `type` of a link over PCI Express.
 pub const LINK_PCIE: u32 = 2;
+/// `type` of a link between processors of other makers.
+pub const LINK_QPI: u32 = 5;
 /// `weight` of a link from a GPU to the processors that it hangs on.
 pub const LINK_WEIGHT_DIRECT: u32 = 20;
 
@@ -396,18 +408,27 @@ pub struct IoLink {
 }
 
 impl IoLink {
-    /// A direct link over PCI Express that carries atomic operations.
+    /// A link of whatever type of which nothing else is known.
     #[inline]
-    pub const fn pcie(node_from: u32, node_to: u32) -> Self {
+    pub const fn new(link_type: u32, node_from: u32, node_to: u32, weight: u32) -> Self {
         Self {
-            link_type: LINK_PCIE,
+            link_type,
             node_from,
             node_to,
-            weight: LINK_WEIGHT_DIRECT,
+            weight,
             min_bandwidth: 0,
             max_bandwidth: 0,
             recommended_sdma_engine_id_mask: 0,
+            flags: 0,
+        }
+    }
+
+    /// A link over PCI Express that carries atomic operations.
+    #[inline]
+    pub const fn pcie(node_from: u32, node_to: u32, weight: u32) -> Self {
+        Self {
             flags: link_flag::OVERRIDE,
+            ..Self::new(LINK_PCIE, node_from, node_to, weight)
         }
     }
 }

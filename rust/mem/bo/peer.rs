@@ -1,21 +1,148 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Memory of one GPU as another one reaches it, for the same process: a buffer of the other one's that leads to the same memory by
 //! DMA addresses of its own.
+//!
+//! VRAM is reached across PCI Express, where the kernel knows a way. It stays where it is meanwhile.
 
-use super::{Backing, Bo, Buffer, DrmDevice};
+use super::{Backing, Bo, Buffer, DrmDevice, Registers};
 use crate::{
-    kern::errno,
-    mem::{account::Client, Memory},
+    kern::{
+        dma_resource::DmaResource,
+        errno,
+        pages::{DmaRun, SystemPages},
+        pci_ext,
+    },
+    mem::{
+        account::Client,
+        placement::{Pinned, Place, Placement},
+        vram::VramBlocks,
+        Memory,
+    },
 };
 use kernel::{
     prelude::*,
     sync::{aref::ARef, Arc},
 };
 
+/// A VRAM buffer of another GPU.
+pub(super) struct PeerVram {
+    way: Way,
+    _of: ARef<Bo>,
+}
+
+/// How it is reached, and what keeps it there. Dropped in this order.
+enum Way {
+    /// By the BAR of its GPU.
+    Bar {
+        runs: KVVec<DmaRun>,
+        parts: KVVec<DmaResource>,
+        _pinned: Pinned,
+    },
+    /// In system memory, where it is away from home for a while.
+    System { pages: SystemPages, _lent: Lent },
+}
+
+/// A buffer is kept in system memory; it may come home when this is dropped.
+struct Lent(ARef<Bo>);
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(placement) = self.0.placement() {
+            self.0.gpu().evictor.unlend(placement, true);
+        }
+    }
+}
+
+impl Way {
+    fn new(bo: &Bo, placement: &Arc<Placement>, gpu: &Arc<Memory>) -> Result<Self> {
+        loop {
+            let pinned = placement.pin();
+            let away = match placement.place() {
+                Place::Vram(blocks) => return Self::by_bar(bo, &blocks, pinned, gpu),
+                Place::System(away) => away,
+            };
+            drop(pinned);
+            // Unless it has just come home.
+            if placement.lend(true) {
+                let lent = Lent(bo.into());
+                return Ok(Self::System {
+                    pages: away.pages().also_for(&gpu.hw.dev)?,
+                    _lent: lent,
+                });
+            }
+        }
+    }
+
+    fn by_bar(bo: &Bo, blocks: &VramBlocks, pinned: Pinned, gpu: &Arc<Memory>) -> Result<Self> {
+        let hw = &bo.gpu.hw;
+        let (mut runs, mut parts) = (KVVec::new(), KVVec::new());
+        for run in blocks.runs() {
+            let start = hw.vram_map.cpu_address(run.offset)?;
+            let part = DmaResource::of_peer(&gpu.hw.dev, &hw.dev, start, run.size)?;
+            runs.push(part.run(), GFP_KERNEL_ACCOUNT)?;
+            parts.push(part, GFP_KERNEL_ACCOUNT)?;
+        }
+        Ok(Self::Bar {
+            runs,
+            parts,
+            _pinned: pinned,
+        })
+    }
+}
+
+impl PeerVram {
+    fn new(bo: &Bo, placement: &Arc<Placement>, gpu: &Arc<Memory>) -> Result<Self> {
+        if !pci_ext::reaches(&gpu.hw.dev, &bo.gpu.hw.dev) {
+            return Err(errno::remote_io());
+        }
+        Ok(Self {
+            way: Way::new(bo, placement, gpu)?,
+            _of: bo.into(),
+        })
+    }
+
+    /// The DMA addresses.
+    pub(super) fn runs(&self) -> &[DmaRun] {
+        match &self.way {
+            Way::Bar { runs, .. } => runs,
+            Way::System { pages, .. } => pages.dma_runs(),
+        }
+    }
+
+    /// Whether they still lead there.
+    pub(super) fn is_mapped(&self) -> bool {
+        match &self.way {
+            Way::Bar { parts, .. } => parts.iter().all(|part| part.is_mapped()),
+            Way::System { pages, .. } => pages.is_mapped(),
+        }
+    }
+
+    /// Takes it away from the device, which is about to go.
+    pub(super) fn unmap(&self) {
+        match &self.way {
+            Way::Bar { parts, .. } => parts.iter().for_each(|part| part.unmap()),
+            Way::System { pages, .. } => pages.unmap_dma(),
+        }
+    }
+}
+
+impl Registers {
+    /// The same for another GPU, which is bound, as this one, `owner`, is. EREMOTEIO when it does not reach them.
+    fn for_peer(&self, owner: &Memory, gpu: &Memory) -> Result<Self> {
+        let start = self.bar.cpu_address(self.run.address);
+        let part = DmaResource::of_peer(&gpu.hw.dev, &owner.hw.dev, start, self.run.size)?;
+        Ok(Self {
+            run: part.run(),
+            bar: Arc::new(part, GFP_KERNEL_ACCOUNT)?,
+            _owner: self._owner.clone(),
+        })
+    }
+}
+
 impl Bo {
     /// The memory as the GPU of `drm`, another one than its own and bound, reaches it, for `client`: a buffer for that
     /// one's page tables alone, which nobody else is given. It keeps the memory; what a process lends, and what is imported, each
-    /// GPU watches for itself.
+    /// GPU watches for itself. VRAM and registers go with their GPU: the caller sees to it that this is gone before.
     ///
     /// `EREMOTEIO` when it does not reach it, `ENOMEM`; see [`Bo::import`] for what is imported.
     pub(crate) fn for_peer(
@@ -28,8 +155,15 @@ impl Bo {
             Backing::Gtt(pages) => Backing::Gtt(pages.also_for(&gpu.hw.dev)?),
             Backing::User(memory) => Backing::User(memory.clone()),
             // Maybe its own memory, which comes home by this.
-            Backing::Imported(_) => return Self::import(drm, &*self.dma_buf(false)?),
-            Backing::Vram(_) | Backing::Registers(_) => return Err(errno::remote_io()),
+            Backing::Imported(_) => {
+                let buf = self.dma_buf(false)?;
+                return Self::import(drm, &buf);
+            }
+            Backing::Vram(placement) => Backing::Peer(PeerVram::new(self, placement, gpu)?),
+            Backing::Registers(registers) => {
+                Backing::Registers(registers.for_peer(&self.gpu, gpu)?)
+            }
+            Backing::Peer(_) => return Err(EINVAL),
         };
         let buffer = Buffer::new(gpu, backing, self.usage);
         Self::new(drm, self.size(), buffer.paid_by(client))

@@ -88,6 +88,11 @@ impl Mapping {
         self.lent.as_ref().is_none_or(|lent| lent.is_made())
     }
 
+    /// Whether a queue may use it. Not what goes when another GPU goes, whoever holds it. The VM's lock is held.
+    pub(super) fn may_be_held(&self) -> bool {
+        self.is_made() && !self.is_leaving() && !self.part.bo.is_peer_vram()
+    }
+
     /// What watches the memory of a process.
     pub(super) fn lent(&self) -> Option<&Watch<Lent>> {
         self.lent.as_ref()

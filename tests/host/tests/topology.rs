@@ -46,6 +46,7 @@ fn gpu_node() -> GpuNode {
         mem_banks_count: 1,
         caches_count: MI210.cache_count(),
         io_links_count: 1,
+        p2p_links_count: 3,
         simd_id_base: 0x8000_0000,
         location_id: 0x0300,
         domain: 0,
@@ -68,7 +69,7 @@ fn a_gpu_node_says_what_libhsakmt_needs() {
         ("simd_count", 416),
         ("mem_banks_count", 1),
         ("io_links_count", 1),
-        ("p2p_links_count", 0),
+        ("p2p_links_count", 3),
         ("simd_id_base", 0x8000_0000),
         ("max_waves_per_simd", 8),
         ("lds_size_in_kb", 64),
@@ -116,6 +117,7 @@ fn a_cpu_node_says_what_libhsakmt_needs() {
         cpu_core_id_base: 0,
         mem_banks_count: 1,
         io_links_count: 1,
+        p2p_links_count: 0,
         max_engine_clk_ccompute: 3000,
     });
     assert_eq!(cpu["cpu_cores_count"], 2);
@@ -131,7 +133,7 @@ fn small_files() {
     assert_eq!(Number(41234).to_string(), "41234\n");
     let system = properties(&System::default());
     assert_eq!(system.len(), 3);
-    let link = properties(&IoLink::pcie(1, 0));
+    let link = properties(&IoLink::pcie(1, 0, 20));
     for (name, value) in [
         ("type", 2),
         ("node_from", 1),
@@ -142,7 +144,7 @@ fn small_files() {
         assert_eq!(link[name], value, "{name}");
     }
     assert_eq!(link.len(), 13);
-    let mut slow = IoLink::pcie(0, 1);
+    let mut slow = IoLink::pcie(0, 1, 20);
     slow.flags |= link_flag::NO_ATOMICS_32 | link_flag::NO_ATOMICS_64;
     assert_eq!(properties(&slow)["flags"], 0b1101);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What the board gives its GPU: memory, the flash chip with the BIOS, and how far its firmware has come.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// ROM_INDEX: byte offset in the flash chip.
@@ -19,6 +20,8 @@ pub struct Board {
     pub rom: Vec<u8>,
     /// Nobody has started the PSP's secure OS.
     pub without_secure_os: bool,
+    /// The folder of the devices behind the same PCI Express switch, if it is behind one.
+    pub switch: Option<PathBuf>,
 }
 
 impl Board {

@@ -9,6 +9,7 @@ pub const DOORBELL_SIZE: u64 = 2 << 20;
 pub const REGISTER_SIZE: u64 = 512 << 10;
 
 const COMMAND: usize = 0x04;
+const COMMAND_MEMORY: u8 = 1 << 1;
 const COMMAND_MASTER: u8 = 1 << 2;
 const BAR0: usize = 0x10;
 const CAP_PCIE: usize = 0x64;
@@ -128,6 +129,11 @@ impl Config {
             _ => 0,
         };
         (low & !0xf) | high << 32
+    }
+
+    /// PCI_COMMAND memory space enable: the device decodes its BARs.
+    pub fn decodes(&self) -> bool {
+        self.bytes[COMMAND] & COMMAND_MEMORY != 0
     }
 
     /// PCI_COMMAND bus master enable.

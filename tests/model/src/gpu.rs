@@ -128,8 +128,12 @@ impl Gpu {
         board: Board,
         fatal: impl Fn(&ModelError) + Send + Sync + 'static,
     ) -> std::io::Result<Gpu> {
+        let mut bus = Bus::new(board.vram)?;
+        if let Some(folder) = &board.switch {
+            bus.join(folder)?;
+        }
         let gpu = Gpu {
-            bus: Bus::new(board.vram)?,
+            bus,
             bar0: board.bar0.min(board.vram),
             regs: Store::new(),
             config: Mutex::new(Config::new(board.bar0.min(board.vram))),
@@ -388,6 +392,8 @@ impl Gpu {
         let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
         config.write(offset, data);
         self.bus.set_master(config.is_master());
+        let size = if config.decodes() { self.bar0 } else { 0 };
+        self.bus.set_window(config.bar_address(0), size);
         self.bus
             .set_bars(config.bar_address(2), config.bar_address(5));
     }

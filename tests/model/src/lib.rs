@@ -76,6 +76,7 @@ pub mod memory;
 pub mod msi;
 pub mod nbio;
 pub mod own;
+pub mod peers;
 pub mod regs;
 pub mod sdma;
 pub mod server;

@@ -11,12 +11,13 @@ use rkfd_model::gpu::Gpu;
 use rkfd_model::{control, server};
 
 const USAGE: &str = "\
-rkfd-model --socket PATH --control PATH [--vram SIZE] [--bar0 SIZE] [--summary FILE] [--rom FILE] [--without-secure-os]
+rkfd-model --socket PATH --control PATH [--vram SIZE] [--bar0 SIZE] [--summary FILE] [--rom FILE] [--without-secure-os] [--switch FOLDER]
 
 Serves a gfx90a GPU over vfio-user at --socket until the client goes away, then prints a summary.
 --vram takes a power of two of bytes with an optional suffix K, M or G (default 4G); --bar0 how many of them the host sees
 (default: all).
 --rom is what the board's flash chip holds (default: blank). --without-secure-os: nobody has started the PSP's secure OS.
+--switch: where the devices behind one PCI Express switch find one another, which reach each other's VRAM.
 Exit status: 0 when the client went away, 2 when the driver did what the hardware does not define.";
 
 /// Exit status of a model error.
@@ -70,6 +71,7 @@ fn parse() -> Result<Command, lexopt::Error> {
                 board.rom =
                     std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
             }
+            Long("switch") => board.switch = Some(PathBuf::from(parser.value()?)),
             Long("without-secure-os") => board.without_secure_os = true,
             Long("help") | Short('h') => return Ok(Command::Help),
             _ => return Err(arg.unexpected()),

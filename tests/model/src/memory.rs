@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
@@ -12,6 +13,7 @@ use crate::config::{DOORBELL_SIZE, REGISTER_SIZE};
 use crate::dma::{DmaMap, DmaRegion};
 use crate::error::{ModelError, Result};
 use crate::mapping::{Mapping, Span};
+use crate::peers::Switch;
 
 /// Which memory a physical address is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -103,6 +105,8 @@ pub struct Bus {
     vram: Mapping,
     dma: RwLock<DmaMap>,
     master: AtomicBool,
+    /// The switch that it is behind, if it is.
+    switch: Option<Switch>,
 }
 
 impl Bus {
@@ -118,7 +122,26 @@ impl Bus {
             vram,
             dma: RwLock::default(),
             master: AtomicBool::new(false),
+            switch: None,
         })
+    }
+
+    /// Joins the devices of a switch, see [`Switch::join`].
+    pub fn join(&mut self, folder: &Path) -> std::io::Result<()> {
+        self.switch = Some(Switch::join(folder, self.vram_file.as_fd())?);
+        Ok(())
+    }
+
+    /// Follows BAR0: its address and bytes, none while the device does not decode it.
+    pub fn set_window(&self, address: u64, size: u64) {
+        if let Some(switch) = &self.switch {
+            switch.set_window(address, size);
+        }
+    }
+
+    /// VRAM of another device that the switch leads to.
+    fn peer(&self, address: u64, len: u64) -> Option<Span<'_>> {
+        self.switch.as_ref()?.span(address, len)
     }
 
     /// The file behind VRAM, for the client to map as BAR0.
@@ -256,11 +279,12 @@ impl View<'_> {
                 if access.reads() && !region.readable || access.writes() && !region.writeable {
                     return Err(unmapped);
                 }
-                let Some((memory, offset)) = &region.memory else {
-                    return Err(unmapped);
-                };
                 let skip = phys.addr - start;
                 let len = len.min(region.len - skip);
+                let Some((memory, offset)) = &region.memory else {
+                    // Not the guest's RAM: another device's, which only a switch is known to lead to.
+                    return self.bus.peer(phys.addr, len).ok_or(unmapped);
+                };
                 Ok(memory.span((offset + skip) as usize, len as usize))
             }
         }
