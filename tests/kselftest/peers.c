@@ -479,7 +479,7 @@ TEST(goes)
 	const uint32_t flags[] = { KFD_ALLOC_GTT, KFD_ALLOC_USERPTR };
 	struct kfd_queue of_one, of_other;
 	struct kfd_bo bo[2], its, its_vram;
-	struct kfd_dev one, other;
+	struct kfd_dev one, before, other;
 	char base[OBJECTS_MAX], name[64];
 	unsigned int i, round;
 	glob_t found;
@@ -488,16 +488,18 @@ TEST(goes)
 	if (!kfd_is_rkfd() || glob(DRIVER "/????:??:??.?", 0, NULL, &found) ||
 	    found.gl_pathc < 2)
 		SKIP(return, "one GPU only");
-	/* In the order of their nodes. */
-	snprintf(name, sizeof(name), "%s", strrchr(found.gl_pathv[1], '/') + 1);
-	globfree(&found);
+	/* The last one, in the order of their nodes: it is the last again when it has come back. */
+	snprintf(name, sizeof(name), "%s", strrchr(found.gl_pathv[found.gl_pathc - 1], '/') + 1);
 	objects_read(base, sizeof(base));
 	ASSERT_EQ(0, kfd_open(&one));
+	before = one;
+	before.node += found.gl_pathc - 2;
+	globfree(&found);
 	ASSERT_EQ(0, kfd_queue_create(&one, &of_one, RING));
 	for (i = 0; i < 2; i++)
 		ASSERT_EQ(0, kfd_bo_create(&one, &bo[i], SIZE, flags[i]));
 	for (round = 0; round < 2; round++) {
-		ASSERT_EQ(0, kfd_open_next(&one, &other));
+		ASSERT_EQ(0, kfd_open_next(&before, &other));
 		ASSERT_EQ(0, kfd_queue_create(&other, &of_other, RING));
 		ASSERT_EQ(0, kfd_bo_create(&other, &its, SIZE, KFD_ALLOC_GTT));
 		ASSERT_EQ(0, kfd_map(one.fd, its.handle, one.gpu_id));
