@@ -278,11 +278,24 @@ impl Ih {
         }
     }
 
-    /// What `handled` will be after the entries that are there, as far as memory tells.
+    /// What `handled` will be after the entries that are there, as far as memory tells. Once the ring has overflowed, those are a ring full,
+    /// and what is lost counts beside them.
     fn last(&self) -> u64 {
         let handled = self.handled.load(Acquire);
-        let ahead = offset(self.ring.read(DWORDS)).wrapping_sub(rptr(handled)) % BYTES;
-        handled + u64::from(ahead)
+        let (wptr, overflow) = self.wptr();
+        let ahead = wptr.wrapping_sub(rptr(handled)) % BYTES;
+        let lap = if overflow { BYTES } else { 0 };
+        handled + u64::from(ahead) + u64::from(lap)
+    }
+
+    /// The write pointer, bytes, and whether it has passed the read pointer. Then the copy of it in memory may be old, and the register
+    /// is asked.
+    fn wptr(&self) -> (u32, bool) {
+        let mut value = self.ring.read(DWORDS);
+        if ih_rb_wptr::RB_OVERFLOW.is_set(value) {
+            value = self.regs.read(regs::IH_RB_WPTR);
+        }
+        (offset(value), ih_rb_wptr::RB_OVERFLOW.is_set(value))
     }
 
     /// Handles entries, `most` if there are so many: how many. The caller holds `sink`.
@@ -318,14 +331,8 @@ impl Ih {
     /// The write pointer, bytes. After an overflow the oldest entry that is left is the one after it. The caller holds
     /// `sink`.
     fn write_pointer(&self) -> u32 {
-        let value = self.ring.read(DWORDS);
-        if !ih_rb_wptr::RB_OVERFLOW.is_set(value) {
-            return offset(value);
-        }
-        // The copy in memory may be old.
-        let value = self.regs.read(regs::IH_RB_WPTR);
-        let wptr = offset(value);
-        if ih_rb_wptr::RB_OVERFLOW.is_set(value) && self.regs.is_present() {
+        let (wptr, overflow) = self.wptr();
+        if overflow && self.regs.is_present() {
             self.overflows.add(1, Relaxed);
             let handled = self.handled.load(Relaxed);
             let lost = (wptr + ENTRY_BYTES).wrapping_sub(rptr(handled)) % BYTES;
