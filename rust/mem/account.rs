@@ -452,6 +452,12 @@ impl Charge {
         }
     }
 
+    /// Whether what has to stay in VRAM leaves half of it to others.
+    pub(super) fn leaves_room(&self) -> bool {
+        let sums = self.budget.sums.lock();
+        sums.stuck <= sums.usable / 2
+    }
+
     /// Its client is gone, or it goes itself after that.
     pub(super) fn leave(&self, on: bool) {
         let mut sums = self.budget.sums.lock();

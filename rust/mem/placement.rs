@@ -236,6 +236,11 @@ impl Placement {
         }
     }
 
+    /// Whether what has to stay in VRAM leaves half of it to others.
+    pub(super) fn leaves_room(&self) -> bool {
+        self.charge.leaves_room()
+    }
+
     /// Whether it may be moved, as far as can be seen now.
     pub(super) fn may_move(&self) -> bool {
         let stay = self.stay.lock();

@@ -258,6 +258,28 @@ TEST_F(peers, vram)
 	EXPECT_EQ(0, kfd_free(self->one.fd, args.handle));
 }
 
+/* What another GPU reaches has to stay: half of VRAM at most, so that the rest can make room for others. */
+TEST_F(peers, half_of_vram)
+{
+	const size_t part = kfd_available(&self->one) / 5 & ~((2ull << 20) - 1);
+	struct kfd_bo bo[3];
+	unsigned int i;
+
+	if (!reaches(self->other.node, self->one.node))
+		SKIP(return, "no way between the GPUs");
+	for (i = 0; i < 3; i++) {
+		ASSERT_EQ(0, kfd_bo_create(&self->one, &bo[i], part, KFD_ALLOC_VRAM));
+		EXPECT_EQ(i < 2 ? 0 : ENOMEM,
+			  kfd_map(self->one.fd, bo[i].handle, self->other.gpu_id));
+	}
+	EXPECT_EQ(0, kfd_unmap(self->one.fd, bo[0].handle, self->other.gpu_id));
+	EXPECT_EQ(0, kfd_map(self->one.fd, bo[2].handle, self->other.gpu_id));
+	for (i = 1; i < 3; i++)
+		EXPECT_EQ(0, kfd_unmap(self->one.fd, bo[i].handle, self->other.gpu_id));
+	for (i = 0; i < 3; i++)
+		EXPECT_EQ(0, kfd_bo_destroy(&self->one, &bo[i]));
+}
+
 /*
  * Processes share the VRAM of one GPU while this one works on the other. What is
  * away is mapped where it is; what is mapped stays.

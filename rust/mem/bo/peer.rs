@@ -2,7 +2,8 @@
 //! Memory of one GPU as another one reaches it, for the same process: a buffer of the other one's that leads to the same memory by
 //! DMA addresses of its own.
 //!
-//! VRAM is reached across PCI Express, where the kernel knows a way. It stays where it is meanwhile.
+//! VRAM is reached across PCI Express, where the kernel knows a way. It stays where it is meanwhile: half of a GPU's VRAM at most, so that
+//! others' can still be moved.
 
 use super::{Backing, Bo, Buffer, DrmDevice, Registers};
 use crate::{
@@ -58,6 +59,8 @@ impl Way {
         loop {
             let pinned = placement.pin();
             let away = match placement.place() {
+                // Counted by now: of several at the same time none is too many.
+                Place::Vram(_) if !placement.leaves_room() => return Err(ENOMEM),
                 Place::Vram(blocks) => return Self::by_bar(bo, &blocks, pinned, gpu),
                 Place::System(away) => away,
             };
@@ -144,7 +147,8 @@ impl Bo {
     /// one's page tables alone, which nobody else is given. It keeps the memory; what a process lends, and what is imported, each
     /// GPU watches for itself. VRAM and registers go with their GPU: the caller sees to it that this is gone before.
     ///
-    /// `EREMOTEIO` when it does not reach it, `ENOMEM`; see [`Bo::import`] for what is imported.
+    /// `EREMOTEIO` when it does not reach it; `ENOMEM`, also for VRAM beyond the half that may have to stay; see [`Bo::import`] for what is
+    /// imported.
     pub(crate) fn for_peer(
         &self,
         drm: &ARef<DrmDevice>,
