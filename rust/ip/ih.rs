@@ -45,7 +45,7 @@ const BATCH: u32 = 64;
 /// Entries that the work item handles at a time.
 const SHARE: u32 = 2048;
 /// How long somebody waits for entries none of which is handled meanwhile, and between two looks.
-const SETTLE_TIMEOUT: Delta = Delta::from_millis(1000);
+const SETTLE_TIMEOUT: Delta = Delta::from_millis(10_000);
 const SETTLE_POLL: Delta = Delta::from_micros(200);
 /// MC_SPACE: bus addresses.
 const SPACE_BUS: u32 = 1;
@@ -255,8 +255,8 @@ impl Ih {
         }
     }
 
-    /// Waits until the entries that are there by now are handled, a ring full of them at most, or none is within a second. Sleeps;
-    /// called without locks.
+    /// Waits until the entries that are there by now are handled, a ring full of them at most, or none is within ten seconds:
+    /// [`BATCH`] of them count at once, and each may take several slow registers. Sleeps; called without locks.
     pub(crate) fn settle(self: &Arc<Self>) {
         let last = self.last();
         loop {
