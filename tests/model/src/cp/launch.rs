@@ -120,6 +120,8 @@ pub fn resume(gpu: &Gpu, slot: Slot, hqd: &mut Hqd) -> Result<()> {
     mqd::note_restore(gpu, hqd.regs.mqd(), now, gpu.clock.now())?;
     gpu.summary.cp_restores.bump();
     hqd.resume(grid.clone());
+    // It may be to leave already.
+    hqd.save_waves(gpu.clock.now());
     gpu.sq.start(grid);
     Ok(())
 }

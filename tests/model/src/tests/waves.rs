@@ -253,6 +253,24 @@ fn all_registers_survive() {
 }
 
 #[test]
+fn asked_to_leave_before_they_are_back() {
+    let mut w = Waves::new(true);
+    w.kernel(&assemble(include_str!("asm/patterns.s")));
+    w.load();
+    w.submit(3);
+    w.run();
+    w.request(3);
+    assert!(!w.is_active());
+    w.rig.load(&w.queue);
+    w.request(3);
+    assert!(!w.is_active());
+    assert_eq!(w.mqd(174), STACK - 4 * (2 + 3 * 3));
+    w.load();
+    w.release();
+    check_patterns(&w, 3);
+}
+
+#[test]
 fn waves_are_only_in_memory() {
     let mut w = Waves::new(true);
     w.kernel(&assemble(include_str!("asm/patterns.s")));
