@@ -265,6 +265,11 @@ fn asked_to_leave_before_they_are_back() {
     w.rig.load(&w.queue);
     w.request(3);
     assert!(!w.is_active());
+    // It is in the memory where it was.
+    assert_eq!(w.mqd(174), STACK - 4 * (2 + 2));
+    w.load();
+    assert_eq!(w.rig.gpu.summary.sq_restored.get(), 1);
+    w.request(3);
     assert_eq!(w.rig.gpu.summary.sq_saved.get(), 2);
 }
 
