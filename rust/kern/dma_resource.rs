@@ -8,7 +8,7 @@ use kernel::sync::aref::ARef;
 use kernel::sync::atomic::{ordering::Full, AtomicFlag, Relaxed};
 
 use super::dma_map::DmaRun;
-use super::{device, errno, pci_ext};
+use super::device;
 use crate::ffi;
 
 /// A part of a BAR, mapped for a device. Unmapped when dropped, or before that by [`DmaResource::unmap`], which the
@@ -26,17 +26,9 @@ impl DmaResource {
         Self::mapped((&**dev).into(), start, size)
     }
 
-    /// The same for `dev`, where the BAR is another device's, `owner`: both must be bound, and `owner` stay so as long as `dev` uses this.
-    /// EREMOTEIO if no way there is known.
-    pub(crate) fn of_peer(
-        dev: &ARef<Device>,
-        owner: &Device,
-        start: u64,
-        size: u64,
-    ) -> Result<Self> {
-        if !pci_ext::reaches(dev, owner) {
-            return Err(errno::remote_io());
-        }
+    /// The same where the BAR is another device's, one that `dev` reaches ([`pci_ext::reaches`]): both must be bound, and the other
+    /// one stay so as long as `dev` uses this.
+    pub(crate) fn of_peer(dev: &ARef<Device>, start: u64, size: u64) -> Result<Self> {
         Self::mapped(dev.clone(), start, size)
     }
 

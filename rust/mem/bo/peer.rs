@@ -81,7 +81,7 @@ impl Way {
         let (mut runs, mut parts) = (KVVec::new(), KVVec::new());
         for run in blocks.runs() {
             let start = hw.vram_map.cpu_address(run.offset)?;
-            let part = DmaResource::of_peer(&gpu.hw.dev, &hw.dev, start, run.size)?;
+            let part = DmaResource::of_peer(&gpu.hw.dev, start, run.size)?;
             runs.push(part.run(), GFP_KERNEL_ACCOUNT)?;
             parts.push(part, GFP_KERNEL_ACCOUNT)?;
         }
@@ -95,9 +95,6 @@ impl Way {
 
 impl PeerVram {
     fn new(bo: &Bo, placement: &Arc<Placement>, gpu: &Arc<Memory>) -> Result<Self> {
-        if !pci_ext::reaches(&gpu.hw.dev, &bo.gpu.hw.dev) {
-            return Err(errno::remote_io());
-        }
         Ok(Self {
             way: Way::new(bo, placement, gpu)?,
             _of: bo.into(),
@@ -130,10 +127,10 @@ impl PeerVram {
 }
 
 impl Registers {
-    /// The same for another GPU, which is bound, as this one, `owner`, is. EREMOTEIO when it does not reach them.
-    fn for_peer(&self, owner: &Memory, gpu: &Memory) -> Result<Self> {
+    /// The same for another GPU, which reaches them and is bound, as their own one is.
+    fn for_peer(&self, gpu: &Memory) -> Result<Self> {
         let start = self.bar.cpu_address(self.run.address);
-        let part = DmaResource::of_peer(&gpu.hw.dev, &owner.hw.dev, start, self.run.size)?;
+        let part = DmaResource::of_peer(&gpu.hw.dev, start, self.run.size)?;
         Ok(Self {
             run: part.run(),
             bar: Arc::new(part, GFP_KERNEL_ACCOUNT)?,
@@ -155,6 +152,10 @@ impl Bo {
         client: &Arc<Client>,
     ) -> Result<ARef<Self>> {
         let gpu: &Arc<Memory> = drm;
+        let is_of_pci = matches!(self.backing, Backing::Vram(_) | Backing::Registers(_));
+        if is_of_pci && !pci_ext::reaches(&gpu.hw.dev, &self.gpu.hw.dev) {
+            return Err(errno::remote_io());
+        }
         let backing = match &self.backing {
             Backing::Gtt(pages) => Backing::Gtt(pages.also_for(&gpu.hw.dev)?),
             Backing::User(memory) => Backing::User(memory.clone()),
@@ -164,9 +165,7 @@ impl Bo {
                 return Self::import(drm, &buf);
             }
             Backing::Vram(placement) => Backing::Peer(PeerVram::new(self, placement, gpu)?),
-            Backing::Registers(registers) => {
-                Backing::Registers(registers.for_peer(&self.gpu, gpu)?)
-            }
+            Backing::Registers(registers) => Backing::Registers(registers.for_peer(gpu)?),
             Backing::Peer(_) => return Err(EINVAL),
         };
         let buffer = Buffer::new(gpu, backing, self.usage);
