@@ -168,10 +168,6 @@ impl Process {
     ) -> Result<(u32, Slot)> {
         let _creating = self.creating.lock();
         let (vm, slice) = (context.vm()?, context.slice()?);
-        let trap = match create.kind.is_sdma() {
-            true => None,
-            false => Some(context.trap()?),
-        };
         let id = self.queues.lock().reserve()?;
         let owner = Owner {
             pid: self.pid,
@@ -181,7 +177,7 @@ impl Process {
         let queue = queue::create(
             &context.gpu().queues,
             &vm,
-            trap.as_ref(),
+            || context.trap(),
             &slice,
             owner,
             create,

@@ -193,12 +193,13 @@ pub(crate) trait UserQueue: Send + Sync {
     fn destroy(&self) -> Result;
 }
 
-/// Makes a queue of `owner` in `vm`, with a doorbell in `slice` and, if it has waves, the trap handler `trap`. EFAULT and EINVAL for what `create` asks for, see
-/// there; ENOSPC without a doorbell, a slot of the hardware that it needs at once, or with too many queues; ENOMEM.
+/// Makes a queue of `owner` in `vm`, with a doorbell in `slice` and, if it has waves, the trap handler that `trap` gives. EFAULT and
+/// EINVAL for what `create` asks for, see there; ENOSPC without a doorbell, a slot of the hardware that it needs at once, or with
+/// too many queues; ENOMEM; errors of `trap`.
 pub(crate) fn create(
     gpu: &Arc<Queues>,
     vm: &Arc<Vm>,
-    trap: Option<&Arc<TrapPage>>,
+    trap: impl FnOnce() -> Result<Arc<TrapPage>>,
     slice: &Arc<Slice>,
     owner: Owner,
     create: CreateQueue,
@@ -206,8 +207,7 @@ pub(crate) fn create(
     if create.kind.is_sdma() {
         return Ok(SdmaQueue::create(gpu, vm, slice, owner, create)?);
     }
-    let trap = trap.ok_or(EINVAL)?;
-    let queue = ComputeQueue::create(gpu, vm, trap, slice, owner, &create)?;
+    let queue = ComputeQueue::create(gpu, vm, &trap()?, slice, owner, &create)?;
     Ok(queue)
 }
 
