@@ -89,15 +89,11 @@ fn items(array: u64, count: u32) -> Result<KVVec<Item>> {
     }
     let mut items = KVVec::with_capacity(count, GFP_KERNEL)?;
     for index in (0..).take(count) {
-        items.push(item(array, index)?, GFP_KERNEL)?;
+        let data: uapi::EventData = uaccess_ext::read_element(array, index)?;
+        let item = Item::new(data.event_id, uapi::last_event_age(&data));
+        items.push(item, GFP_KERNEL)?;
     }
     Ok(items)
-}
-
-/// Event `index` of the array at `array`.
-fn item(array: u64, index: u32) -> Result<Item> {
-    let data: uapi::EventData = uaccess_ext::read_element(array, index)?;
-    Ok(Item::new(data.event_id, uapi::last_event_age(&data)))
 }
 
 /// Writes what there is to tell of an event to its element of the array.
