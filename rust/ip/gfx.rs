@@ -52,6 +52,18 @@ struct Select {
     vmid: u32,
 }
 
+impl Select {
+    /// The registers that a VMID has one each of.
+    fn of_vmid(vmid: u32) -> Self {
+        Self {
+            me: 0,
+            pipe: 0,
+            queue: 0,
+            vmid,
+        }
+    }
+}
+
 /// The block.
 #[pin_data]
 pub(crate) struct Gfx {
@@ -101,9 +113,7 @@ impl Bank<'_> {
                 | grbm_gfx_cntl::VMID.put(select.vmid),
         );
     }
-}
 
-impl Bank<'_> {
     /// Of the selected VMID.
     fn set_trap_handler(&self, handler: TrapHandler) {
         for (n, value) in (0..).zip(handler.registers()) {
@@ -168,12 +178,7 @@ impl Gfx {
             r.write(regs::SPI_GDBG_TRAP_DATA0.nth(word, 1), 0);
         }
         for vmid in 0..VMIDS {
-            let bank = self.select(Select {
-                me: 0,
-                pipe: 0,
-                queue: 0,
-                vmid,
-            });
+            let bank = self.select(Select::of_vmid(vmid));
             r.write(regs::SH_MEM_CONFIG, sh_mem_config());
             r.write(regs::SH_MEM_BASES, SH_MEM_BASES);
             bank.set_trap_handler(TrapHandler::default());
@@ -220,13 +225,8 @@ impl Gfx {
 
     /// The trap handler that waves of `vmid` run from the next trap on.
     pub(crate) fn set_trap_handler(&self, vmid: Vmid, handler: TrapHandler) {
-        let bank = self.select(Select {
-            me: 0,
-            pipe: 0,
-            queue: 0,
-            vmid: vmid.get().into(),
-        });
-        bank.set_trap_handler(handler);
+        let vmid = vmid.get().into();
+        self.select(Select::of_vmid(vmid)).set_trap_handler(handler);
     }
 
     /// Halts the MECs, whatever they are doing, and selects the bank that is selected out of reset. Sleeps.
@@ -234,12 +234,7 @@ impl Gfx {
         self.regs
             .update(regs::CP_PQ_STATUS, &[(cp_pq_status::DOORBELL_ENABLE, 0)]);
         self.halt(true);
-        drop(self.select(Select {
-            me: 0,
-            pipe: 0,
-            queue: 0,
-            vmid: 0,
-        }));
+        drop(self.select(Select::of_vmid(0)));
     }
 
     fn halt(&self, halt: bool) {

@@ -123,10 +123,7 @@ impl Table {
 
     /// One more file of the process of address space `id`, if it has an entry.
     fn open_again(self: &Arc<Self>, entries: &mut KVec<Entry>, id: usize) -> Option<Opened> {
-        let mut open = entries
-            .iter_mut()
-            .filter(|entry| entry.stage == Stage::Open);
-        let entry = open.find(|entry| entry.process.is(id))?;
+        let entry = open_entry(entries, |process| process.is(id))?;
         entry.files += 1;
         Some(Opened {
             table: self.clone(),
@@ -183,6 +180,13 @@ impl Table {
     }
 }
 
+/// The entry of the process that `which` says, while it has files.
+fn open_entry(entries: &mut [Entry], which: impl Fn(&Arc<Process>) -> bool) -> Option<&mut Entry> {
+    entries
+        .iter_mut()
+        .find(|entry| entry.stage == Stage::Open && which(&entry.process))
+}
+
 /// Whether one of the processes that `which` says is at its end.
 fn is_ending(entries: &[Entry], which: impl Fn(&Process) -> bool) -> bool {
     entries
@@ -218,10 +222,8 @@ impl core::ops::Deref for Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         let mut entries = self.table.entries.lock();
-        let mut open = entries
-            .iter_mut()
-            .filter(|entry| entry.stage == Stage::Open);
-        let Some(entry) = open.find(|entry| Arc::ptr_eq(&entry.process, &self.process)) else {
+        let is_it = |process: &Arc<Process>| Arc::ptr_eq(process, &self.process);
+        let Some(entry) = open_entry(&mut entries, is_it) else {
             return;
         };
         entry.files -= 1;

@@ -4,7 +4,10 @@
 use super::Vm;
 use crate::{
     ip::gmc::Flush,
-    kern::{addresses::Addresses, pages::SystemPages},
+    kern::{
+        addresses::Addresses,
+        pages::{DmaRun, SystemPages},
+    },
 };
 use hw::{
     pte::{Access, Coherence, Flags, Residence},
@@ -82,23 +85,17 @@ impl Vm {
             pages,
             vm: self.clone(),
         };
-        let mut at = 0;
-        let mut written = 0;
-        let mut done = match mapping.pages.is_mapped() {
-            true => Ok(()),
+        let (mut at, mut written) = (0, 0);
+        let mut map = |run: &DmaRun| {
+            let part = range.slice(at, run.size).map_err(|_| EINVAL)?;
+            at += run.size;
+            state.tree.map(part, run.address, flags, &mut written)
+        };
+        let mapped = match mapping.pages.is_mapped() {
+            true => mapping.pages.dma_runs().iter().try_for_each(&mut map),
             false => Err(ENODEV),
         };
-        for run in mapping.pages.dma_runs() {
-            if done.is_err() {
-                break;
-            }
-            done = range
-                .slice(at, run.size)
-                .map_err(|_| EINVAL)
-                .and_then(|part| state.tree.map(part, run.address, flags, &mut written));
-            at += run.size;
-        }
-        let done = done.and_then(|()| self.flush(Flush::Lightweight));
+        let done = mapped.and_then(|()| self.flush(Flush::Lightweight));
         // The mapping's end takes the lock.
         drop(state);
         done.map(|()| mapping)

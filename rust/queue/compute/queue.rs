@@ -105,19 +105,24 @@ impl Queue {
 
     /// For traces: it has left the hardware, where the CP has saved `image`.
     pub(super) fn trace_save(&self, image: &HqdImage) {
-        let (pid, queue) = (self.owner.pid as u32, self.owner.queue);
-        let state = image.wave_state();
-        if state.control_stack_used != 0 {
-            trace::wave_save(pid, queue, state.waves_used, state.control_stack_used);
-        }
+        self.trace_waves(image, trace::wave_save);
     }
 
     /// For traces: it comes to the hardware with `image`.
     pub(super) fn trace_restore(&self, image: &HqdImage) {
-        let (pid, queue) = (self.owner.pid as u32, self.owner.queue);
+        self.trace_waves(image, trace::wave_restore);
+    }
+
+    fn trace_waves(&self, image: &HqdImage, trace: fn(u32, u32, u32, u32)) {
         let state = image.wave_state();
         if state.control_stack_used != 0 {
-            trace::wave_restore(pid, queue, state.waves_used, state.control_stack_used);
+            let pid = self.owner.pid as u32;
+            trace(
+                pid,
+                self.owner.queue,
+                state.waves_used,
+                state.control_stack_used,
+            );
         }
     }
 
