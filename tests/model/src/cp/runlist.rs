@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Runlists: processes and their queues, which take turns on the VMIDs and HQDs that there are.
 
+use std::cmp::Reverse;
 use std::time::{Duration, Instant};
 
 use super::hqd::Hqd;
@@ -105,6 +106,8 @@ pub struct Entry {
     map: MapQueue,
     /// Where it is.
     place: Option<Place>,
+    /// When it came there the last time.
+    came: Instant,
     /// Since when it has wanted a turn.
     wants: Option<Instant>,
     /// The driver took it off by register.
@@ -182,6 +185,7 @@ impl Runlist {
                         process: list.processes.len() - 1,
                         map,
                         place: None,
+                        came: now,
                         wants: Some(now),
                         lost: false,
                         turn: false,
@@ -261,7 +265,8 @@ impl Runlist {
 enum Rank {
     Stays,
     Wants(u64, Instant),
-    Runs,
+    /// Who has been there longest makes room.
+    Runs(Reverse<Instant>),
     Idle,
     Absent,
 }
@@ -348,6 +353,7 @@ impl State {
                 continue;
             };
             entry.place = Some(place);
+            entry.came = now;
             entry.wants = None;
             list.stuck = false;
         }
@@ -411,7 +417,9 @@ impl State {
             let rank = match (entry.place, entry.wants) {
                 (Some(_), _) if goes => continue,
                 (Some(place), _) if place.stays(&self.hqds) => Rank::Stays,
-                (Some(place), _) if place.has_work(gpu, &self.hqds) => Rank::Runs,
+                (Some(place), _) if place.has_work(gpu, &self.hqds) => {
+                    Rank::Runs(Reverse(entry.came))
+                }
                 (Some(_), _) => Rank::Idle,
                 (None, Some(since)) => Rank::Wants(entry.served, since),
                 (None, None) => Rank::Absent,

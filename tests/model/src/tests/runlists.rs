@@ -282,14 +282,13 @@ fn more_than_fits_takes_turns() {
     eventually("the fence", || it.fence() == 7);
 }
 
-#[test]
-fn turns_are_fair() {
-    // More processes than VMIDs, more queues than slots.
+/// Endless work of more processes than VMIDs, or of more queues than slots.
+fn work_is_fair(processes: u8, queues: usize) {
     let mut it = Schedulers::new(0xff00, 0xff_ffff);
     it.rig.gpu.start();
     let mut all = Vec::new();
-    for number in 1..15u8 {
-        let queues: Vec<Compute> = (0..9).map(|_| it.queue(number, false)).collect();
+    for number in 1..=processes {
+        let queues: Vec<Compute> = (0..queues).map(|_| it.queue(number, false)).collect();
         all.push((number, queues));
     }
     for (_, queues) in &mut all {
@@ -326,6 +325,16 @@ fn turns_are_fair() {
         f64::from(*least) / f64::from(*most)
     );
     assert!(least * 10 > most * 6, "{counts:?}");
+}
+
+#[test]
+fn turns_are_fair() {
+    work_is_fair(14, 9);
+}
+
+#[test]
+fn turns_are_fair_where_few_wait() {
+    work_is_fair(10, 4);
 }
 
 #[test]
