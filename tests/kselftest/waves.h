@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A queue with its save area, and programs whose waves look whether all of theirs is as it was. */
+#ifndef RKFD_TEST_WAVES_H
+#define RKFD_TEST_WAVES_H
+
+#include <stdlib.h>
+
+#include "kfd_harness.h"
+#include "kfd_waves.h"
+
+#define RING		(64u * 1024)
+#define TIMEOUT_MS	KFD_HANG_MS
+
+FIXTURE(waves)
+{
+	struct kfd_dev dev;
+	struct kfd_save save;
+	struct kfd_compute queue;
+	struct waves waves;
+};
+
+FIXTURE_SETUP(waves)
+{
+	ASSERT_EQ(0, kfd_open(&self->dev));
+	ASSERT_EQ(0, kfd_save_create(&self->dev, &self->save));
+	ASSERT_EQ(0, kfd_compute_create(&self->dev, &self->queue, &self->save, false, RING));
+	ASSERT_EQ(0, waves_create(&self->dev, &self->waves, 3328));
+}
+
+FIXTURE_TEARDOWN(waves)
+{
+	EXPECT_EQ(0, kfd_compute_destroy(&self->dev, &self->queue));
+	EXPECT_EQ(0, waves_destroy(&self->dev, &self->waves));
+	EXPECT_EQ(0, kfd_save_destroy(&self->dev, &self->save));
+	kfd_close(&self->dev);
+}
+
+/* How much less there is to do where things take longer. */
+static inline unsigned int work(unsigned int much, unsigned int little)
+{
+	return getenv("RKFD_QUICK") ? little : much;
+}
+
+static inline int update(const struct kfd_dev *dev, const struct kfd_compute *queue,
+			 uint32_t percentage)
+{
+	struct kfd_ioctl_update_queue_args args = {
+		.ring_base_address = (uintptr_t)queue->ring.cpu,
+		.ring_size = (uint32_t)queue->ring.size,
+		.queue_id = queue->id,
+		.queue_percentage = percentage,
+		.queue_priority = 7,
+	};
+
+	return kfd_ioctl(dev->fd, AMDKFD_IOC_UPDATE_QUEUE, &args);
+}
+
+#endif /* RKFD_TEST_WAVES_H */

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Waves of several processes: nobody's long dispatch is in another's way, and who
+ * harms waves harms his own.
+ */
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "waves.h"
+
+/* Milliseconds that a queue may take to leave before it is taken for one that hangs. */
+#define HANG_MS		2000u
+
+static volatile uint32_t *share(void)
+{
+	void *shared = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	return shared == MAP_FAILED ? NULL : shared;
+}
+
+static int exit_status(pid_t pid)
+{
+	int status;
+
+	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* Runs @f in a process of its own. */
+static pid_t process(void (*f)(volatile uint32_t *shared), volatile uint32_t *shared)
+{
+	const pid_t pid = fork();
+
+	if (pid == 0) {
+		f(shared);
+		_exit(0);
+	}
+	return pid;
+}
+
+/* Makes queues and destroys them, until shared[0] is set; counts them in shared[1]. */
+static void come_and_go(volatile uint32_t *shared)
+{
+	struct kfd_compute queue;
+	struct kfd_save save;
+	struct kfd_dev dev;
+
+	if (kfd_open(&dev) || kfd_save_create(&dev, &save))
+		_exit(1);
+	while (!shared[0]) {
+		if (kfd_compute_create(&dev, &queue, &save, false, RING) ||
+		    !kfd_compute_works(&queue, TIMEOUT_MS) || kfd_compute_destroy(&dev, &queue))
+			_exit(2);
+		shared[1]++;
+	}
+}
+
+/* Milliseconds that a dispatch is to last; RKFD_SECONDS says another time. */
+static unsigned int long_ms(void)
+{
+	const char *said = getenv("RKFD_SECONDS");
+
+	return said ? (unsigned int)strtoul(said, NULL, 10) * 1000 : 2 * HANG_MS;
+}
+
+/* A dispatch that lasts longer than queues may take to leave is none that hangs. */
+TEST_F(waves, strangers_come_and_go)
+{
+	volatile uint32_t *shared = share();
+	const uint64_t begun = kfd_now_ms(), end = begun + long_ms();
+	pid_t pid;
+
+	ASSERT_NE(NULL, shared);
+	ASSERT_TRUE(waves_start(&self->waves, &self->queue, WAVES_MIDDLE, 64, true));
+	ASSERT_TRUE(waves_go_on(&self->waves, TIMEOUT_MS));
+	pid = process(come_and_go, shared);
+	while (kfd_now_ms() < end || shared[1] < work(100, 10))
+		if (kfd_now_ms() > end + TIMEOUT_MS || !waves_go_on(&self->waves, TIMEOUT_MS))
+			break;
+	shared[0] = 1;
+	EXPECT_EQ(0, exit_status(pid));
+	EXPECT_LE(work(100, 10), shared[1]);
+	ASSERT_TRUE(waves_go_on(&self->waves, TIMEOUT_MS));
+	TH_LOG("a dispatch of %llu ms and %u queues of another process",
+	       (unsigned long long)(kfd_now_ms() - begun), shared[1]);
+	waves_stop(&self->waves);
+	ASSERT_TRUE(waves_ended(&self->waves, TIMEOUT_MS));
+	EXPECT_EQ(0, waves_bad(&self->waves));
+}
+
+/* Starts a wave without a trap handler, which nobody can save, and waits. */
+static void cannot_be_saved(volatile uint32_t *shared)
+{
+	struct kfd_compute queue;
+	struct kfd_save save;
+	struct waves waves;
+	struct kfd_dev dev;
+
+	if (kfd_open(&dev) || kfd_save_create(&dev, &save) || waves_create(&dev, &waves, 1) ||
+	    kfd_compute_create(&dev, &queue, &save, false, RING) ||
+	    !waves_start(&waves, &queue, WAVES_SMALL, 1, false) ||
+	    !waves_go_on(&waves, TIMEOUT_MS))
+		_exit(1);
+	shared[2] = 1;
+	while (!shared[0])
+		usleep(1000);
+	/* It is gone. */
+	if (waves_go_on(&waves, 100))
+		_exit(2);
+	kfd_close(&dev);
+}
+
+/* Who cannot be saved is reset, and nobody else. */
+TEST_F(waves, one_that_cannot_be_saved)
+{
+	volatile uint32_t *shared = share();
+	struct kfd_compute other;
+	pid_t pid;
+
+	ASSERT_NE(NULL, shared);
+	ASSERT_TRUE(waves_start(&self->waves, &self->queue, WAVES_MIDDLE, 64, true));
+	ASSERT_TRUE(waves_go_on(&self->waves, TIMEOUT_MS));
+	pid = process(cannot_be_saved, shared);
+	while (!shared[2] && waitpid(pid, NULL, WNOHANG) == 0)
+		usleep(1000);
+	ASSERT_EQ(1, shared[2]);
+	/* With sched=hws that takes the stranger's queue off, too; otherwise its own exit does. */
+	ASSERT_EQ(0, kfd_compute_create(&self->dev, &other, &self->save, false, RING));
+	EXPECT_TRUE(kfd_compute_works(&other, TIMEOUT_MS));
+	ASSERT_EQ(0, kfd_compute_destroy(&self->dev, &other));
+	kill(pid, SIGKILL);
+	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+	EXPECT_TRUE(waves_go_on(&self->waves, TIMEOUT_MS));
+	waves_stop(&self->waves);
+	ASSERT_TRUE(waves_ended(&self->waves, TIMEOUT_MS));
+	EXPECT_EQ(0, waves_bad(&self->waves));
+}
+
+/* What a process does with its own waves, and with where they are saved, before shared[0] is set. */
+static void take_off_and_on(volatile uint32_t *shared, const struct kfd_dev *dev,
+			    const struct kfd_compute *queue, struct kfd_save *save)
+{
+	(void)save;
+	while (!shared[0])
+		if (update(dev, queue, 0) || update(dev, queue, 100))
+			_exit(3);
+}
+
+static void unmap_area(volatile uint32_t *shared, const struct kfd_dev *dev,
+		       const struct kfd_compute *queue, struct kfd_save *save)
+{
+	(void)dev;
+	(void)queue;
+	if (munmap(save->bo.cpu, save->bo.size))
+		_exit(3);
+	shared[3] = 1;
+	while (!shared[0])
+		usleep(1000);
+}
+
+static void overwrite_area(volatile uint32_t *shared, const struct kfd_dev *dev,
+			   const struct kfd_compute *queue, struct kfd_save *save)
+{
+	if (update(dev, queue, 0))
+		_exit(3);
+	memset(save->bo.cpu, (int)shared[4], save->bo.size);
+	if (update(dev, queue, 100))
+		_exit(4);
+	shared[3] = 1;
+	while (!shared[0])
+		usleep(1000);
+}
+
+/* A process with endless waves, saved in memory of its own, does @deed; shared[2] says that they run. */
+static pid_t evildoer(volatile uint32_t *shared,
+		      void (*deed)(volatile uint32_t *shared, const struct kfd_dev *dev,
+				   const struct kfd_compute *queue, struct kfd_save *save))
+{
+	const pid_t pid = fork();
+	struct kfd_compute queue;
+	struct kfd_save save;
+	struct waves waves;
+	struct kfd_dev dev;
+	size_t size;
+
+	if (pid)
+		return pid;
+	if (kfd_open(&dev) || kfd_save_create(&dev, &save))
+		_exit(1);
+	size = save.bo.size;
+	if (kfd_save_destroy(&dev, &save) ||
+	    kfd_bo_create(&dev, &save.bo, size, KFD_ALLOC_USERPTR) ||
+	    waves_create(&dev, &waves, 64) ||
+	    kfd_compute_create(&dev, &queue, &save, false, RING) ||
+	    !waves_start(&waves, &queue, WAVES_MIDDLE, 64, true) ||
+	    !waves_go_on(&waves, TIMEOUT_MS))
+		_exit(2);
+	shared[2] = 1;
+	deed(shared, &dev, &queue, &save);
+	/* They are gone, or the process is killed before. */
+	_exit(waves_go_on(&waves, 100) ? 5 : 0);
+}
+
+/* Whether @pid got so far that shared[@at] is set. */
+static bool gets_to(pid_t pid, volatile uint32_t *shared, unsigned int at)
+{
+	while (!shared[at] && waitpid(pid, NULL, WNOHANG) == 0)
+		usleep(1000);
+	return shared[at];
+}
+
+/* The fixture's own waves have seen nothing of what others did. */
+static void unharmed(struct __test_metadata *_metadata, FIXTURE_DATA(waves) *self)
+{
+	EXPECT_TRUE(waves_go_on(&self->waves, TIMEOUT_MS));
+	waves_stop(&self->waves);
+	ASSERT_TRUE(waves_ended(&self->waves, TIMEOUT_MS));
+	EXPECT_EQ(0, waves_bad(&self->waves));
+	EXPECT_TRUE(kfd_compute_works(&self->queue, TIMEOUT_MS));
+}
+
+/* Somewhere between a save and a restore. */
+TEST_F(waves, killed_on_the_way)
+{
+	volatile uint32_t *shared = share();
+	unsigned int i;
+
+	ASSERT_NE(NULL, shared);
+	ASSERT_TRUE(waves_start(&self->waves, &self->queue, WAVES_MIDDLE, 64, true));
+	for (i = 0; i < work(10, 3); i++) {
+		pid_t pid;
+
+		shared[2] = 0;
+		pid = evildoer(shared, take_off_and_on);
+		ASSERT_TRUE(gets_to(pid, shared, 2));
+		usleep(7000 * i);
+		kill(pid, SIGKILL);
+		ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+	}
+	unharmed(_metadata, self);
+}
+
+/* Who takes his own save area away, or writes to it, has himself to blame, and nobody else is harmed. */
+TEST_F(waves, an_area_that_is_unmapped)
+{
+	volatile uint32_t *shared = share();
+	pid_t pid;
+
+	ASSERT_NE(NULL, shared);
+	ASSERT_TRUE(waves_start(&self->waves, &self->queue, WAVES_MIDDLE, 64, true));
+	pid = evildoer(shared, unmap_area);
+	ASSERT_TRUE(gets_to(pid, shared, 3));
+	EXPECT_TRUE(waves_go_on(&self->waves, TIMEOUT_MS));
+	shared[0] = 1;
+	EXPECT_EQ(0, exit_status(pid));
+	unharmed(_metadata, self);
+}
+
+TEST_F(waves, an_area_that_is_overwritten)
+{
+	/*
+	 * STATUS of the waves that come back: a trap handler and going on, at a PC
+	 * where nothing is; no trap handler; halted. In MODE, rounding and VSKIP
+	 * stay as they are, as the model has no others.
+	 */
+	static const uint8_t bytes[] = { 0xc0, 0x00, 0xa0 };
+	volatile uint32_t *shared = share();
+	unsigned int i;
+
+	ASSERT_NE(NULL, shared);
+	ASSERT_TRUE(waves_start(&self->waves, &self->queue, WAVES_MIDDLE, 64, true));
+	for (i = 0; i < ARRAY_SIZE(bytes); i++) {
+		pid_t pid;
+
+		memset((void *)shared, 0, KFD_PAGE);
+		shared[4] = bytes[i];
+		pid = evildoer(shared, overwrite_area);
+		ASSERT_TRUE(gets_to(pid, shared, 3));
+		EXPECT_TRUE(waves_go_on(&self->waves, TIMEOUT_MS));
+		shared[0] = 1;
+		EXPECT_EQ(0, exit_status(pid));
+	}
+	unharmed(_metadata, self);
+}
+
+#define SHARERS		10u
+#define QUEUES		4u
+
+/* Endless waves on some queues, until shared[0] is set; rounds from shared[16] on. */
+static void endless(volatile uint32_t *shared, unsigned int me)
+{
+	struct kfd_compute queue[QUEUES];
+	struct waves waves[QUEUES];
+	struct kfd_save save[QUEUES];
+	struct kfd_dev dev;
+	unsigned int i;
+
+	if (kfd_open(&dev))
+		_exit(1);
+	for (i = 0; i < QUEUES; i++)
+		if (kfd_save_create(&dev, &save[i]) || waves_create(&dev, &waves[i], 1) ||
+		    kfd_compute_create(&dev, &queue[i], &save[i], false, KFD_PAGE) ||
+		    !waves_start(&waves[i], &queue[i], WAVES_SMALL, 1, true))
+			_exit(2);
+	for (i = 0; i < QUEUES; i++)
+		if (!waves_go_on(&waves[i], TIMEOUT_MS))
+			_exit(3);
+	__sync_fetch_and_add((uint32_t *)&shared[2], 1);
+	while (!shared[0]) {
+		for (i = 0; i < QUEUES; i++)
+			shared[16 + me * QUEUES + i] = (uint32_t)waves_rounds(&waves[i]);
+		usleep(1000);
+	}
+	for (i = 0; i < QUEUES; i++)
+		waves_stop(&waves[i]);
+	for (i = 0; i < QUEUES; i++)
+		if (!waves_ended(&waves[i], TIMEOUT_MS) || waves_bad(&waves[i]))
+			_exit(4);
+	for (i = 0; i < QUEUES; i++)
+		if (kfd_compute_destroy(&dev, &queue[i]) || waves_destroy(&dev, &waves[i]) ||
+		    kfd_save_destroy(&dev, &save[i]))
+			_exit(5);
+	kfd_close(&dev);
+}
+
+/* More processes with endless waves than there are VMIDs: all get as much. */
+TEST_F(waves, all_have_turns)
+{
+	volatile uint32_t *shared = share();
+	uint32_t begun[SHARERS * QUEUES], least = UINT32_MAX, most = 0;
+	pid_t pid[SHARERS];
+	unsigned int i;
+
+	ASSERT_NE(NULL, shared);
+	for (i = 0; i < SHARERS; i++) {
+		pid[i] = fork();
+		if (pid[i] == 0) {
+			endless(shared, i);
+			_exit(0);
+		}
+		while (shared[2] < i + 1 && waitpid(pid[i], NULL, WNOHANG) == 0)
+			usleep(1000);
+		ASSERT_EQ(i + 1, shared[2]);
+	}
+	for (i = 0; i < SHARERS * QUEUES; i++)
+		begun[i] = shared[16 + i];
+	usleep(work(10, 4) * 1000 * 1000);
+	for (i = 0; i < SHARERS * QUEUES; i++) {
+		const uint32_t done = shared[16 + i] - begun[i];
+
+		least = done < least ? done : least;
+		most = done > most ? done : most;
+	}
+	shared[0] = 1;
+	for (i = 0; i < SHARERS; i++)
+		EXPECT_EQ(0, exit_status(pid[i]));
+	TH_LOG("rounds of %u queues of %u processes: %u to %u, %.2f", SHARERS * QUEUES, SHARERS,
+	       least, most, (double)least / most);
+	EXPECT_LT(0, least);
+	/* In less time, it depends on whose turns it has. */
+	if (!getenv("RKFD_QUICK"))
+		EXPECT_LE(8ull * most, 10ull * least);
+}
+
+KFD_HARNESS_MAIN
