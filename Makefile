@@ -34,6 +34,9 @@ test: ## all tests: host and guest
 test-debug: ## the guest tests on a kernel with KASAN, lockdep, kmemleak and more
 	@scripts/test debug
 
+test-long: ## guest tests that make test has no time for
+	@scripts/test long
+
 fuzz: ## a million calls at random, and 100,000 on the debug kernel; CALLS=, SEED= and KERNEL= choose
 	@scripts/fuzz
 
@@ -58,4 +61,4 @@ debug-kernel: ## the kernel of test-debug (about 15 minutes, once)
 clean: ## remove what this checkout built; ALL=1 removes the cache, sysroots and kernels too
 	@scripts/clean
 
-.PHONY: help modules model demo guest kfdtest vm test test-debug fuzz bench bench-amdgpu state check sysroot debug-kernel clean
+.PHONY: help modules model demo guest kfdtest vm test test-debug test-long fuzz bench bench-amdgpu state check sysroot debug-kernel clean
