@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     EvictedBytes,
     /// Bytes of system memory for the GPU.
     GttBytes,
-    /// Bytes of memory that processes lend.
+    /// Bytes of USERPTR memory.
     UserptrBytes,
     /// Bound pages of the GART.
     GartPages,

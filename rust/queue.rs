@@ -30,7 +30,7 @@ use crate::kern::params::Sched;
 use crate::mem::vm::Vm;
 use crate::mem::Memory;
 use crate::ring::Rings;
-use crate::smi::Happening;
+use crate::smi::SmiEvent;
 use compute::{ComputeQueue, Scheduler, TrapPage};
 use doorbell::{Slice, Slices};
 use hw::doorbell::Slot;
@@ -44,7 +44,7 @@ use slots::Slots;
 use turns::Turns;
 use user::SdmaQueue;
 
-// How all queues of a process are halted; buffers need it too, so it lies below.
+// How all queues of a process are quiesced; buffers need it too, so it lies below.
 pub(crate) use crate::mem::group;
 
 /// Whether new user queues are scheduled: the module's parameter `sdma_sched`.
@@ -101,12 +101,12 @@ impl Queues {
     /// Runs `stop`, which takes a queue of the process `pasid` off the hardware that hung, as `cause` says: the process
     /// is told, and who watches the GPU. Itself allocates nothing and waits for nothing.
     fn queue_hung(&self, pasid: u16, cause: &CStr, stop: impl FnOnce()) {
-        self.hw.smi.tell(&Happening::Resetting(cause));
+        self.hw.smi.tell(&SmiEvent::Resetting(cause));
         stop();
         if let Some(dispatch) = self.interrupts.as_ref() {
             dispatch.stopped(pasid);
         }
-        self.hw.smi.tell(&Happening::Reset(cause));
+        self.hw.smi.tell(&SmiEvent::Reset(cause));
     }
 }
 

@@ -29,9 +29,9 @@ pub(crate) struct Who {
     pub(crate) name: Name,
 }
 
-/// What happened.
+/// What watchers are told of.
 #[derive(Clone, Copy)]
-pub(crate) enum Happening<'a> {
+pub(crate) enum SmiEvent<'a> {
     /// An access of a process had no mapping that allows it.
     VmFault(Who),
     /// The queues of the process with this number are taken off the hardware, for a reason of
@@ -45,7 +45,7 @@ pub(crate) enum Happening<'a> {
     Reset(&'a CStr),
 }
 
-impl Happening<'_> {
+impl SmiEvent<'_> {
     /// Its number: `KFD_SMI_EVENT_*`.
     fn number(&self) -> u32 {
         match self {
@@ -155,8 +155,8 @@ impl Smi {
     }
 
     /// Tells those who want to hear of it, and may. Allocates nothing, waits for nothing.
-    pub(crate) fn tell(&self, what: &Happening<'_>) {
-        if matches!(what, Happening::Resetting(_)) {
+    pub(crate) fn tell(&self, what: &SmiEvent<'_>) {
+        if matches!(what, SmiEvent::Resetting(_)) {
             self.resets.add(1, Relaxed);
         }
         let watchers = self.watchers.lock();
@@ -170,7 +170,7 @@ impl Smi {
         }
     }
 
-    fn line(&self, what: &Happening<'_>) -> Line {
+    fn line(&self, what: &SmiEvent<'_>) -> Line {
         let mut line = Line {
             bytes: [0; LINE],
             len: 0,
@@ -179,14 +179,14 @@ impl Smi {
         let resets = self.resets.load(Relaxed);
         // Writing to a line does not fail.
         let _ = match what {
-            Happening::VmFault(who) => {
+            SmiEvent::VmFault(who) => {
                 write!(line, "{number:x} {:x}:{}", who.pid, who.name)
             }
-            Happening::Evicted(pid, why) => {
+            SmiEvent::Evicted(pid, why) => {
                 write!(line, "{number:x} {now} -{pid} {gpu:x} {why}")
             }
-            Happening::Restored(pid) => write!(line, "{number:x} {now} -{pid} {gpu:x} 0"),
-            Happening::Resetting(cause) | Happening::Reset(cause) => {
+            SmiEvent::Restored(pid) => write!(line, "{number:x} {now} -{pid} {gpu:x} 0"),
+            SmiEvent::Resetting(cause) | SmiEvent::Reset(cause) => {
                 let cause = cause.to_str().unwrap_or("");
                 write!(line, "{number:x} {resets:x} {cause}")
             }
@@ -230,7 +230,7 @@ impl Watcher {
         self.mask.store(mask, Relaxed);
     }
 
-    fn hear(&self, what: &Happening<'_>, line: &[u8]) {
+    fn hear(&self, what: &SmiEvent<'_>, line: &[u8]) {
         let wanted = 1u64
             .checked_shl(what.number() - 1)
             .is_some_and(|bit| self.mask.load(Relaxed) & bit != 0);

@@ -190,7 +190,7 @@ struct Inner<I> {
     closed: AtomicFlag,
 }
 
-/// Somebody else's memory, for a device. The GPU has no page faults to wait in, so it is halted when the memory moves, and goes on when
+/// Somebody else's memory, for a device. The GPU has no page faults to wait in, so its queues are quiesced when the memory moves, and go on when
 /// it has the new addresses: nothing is pinned. Dropping it gives the memory back.
 ///
 /// # Invariants

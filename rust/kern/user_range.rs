@@ -29,7 +29,7 @@ const BATCH: usize = 16384;
 /// Who uses the pages of a range.
 pub(crate) trait Watcher: Send + Sync + 'static {
     /// Pages of the range are about to go or to change; they are not used any more at the return. Calls
-    /// [`Change::note`] with its lock held, and with that lock held asks [`Watch::is_stale`].
+    /// [`Change::set_seq`] with its lock held, and with that lock held asks [`Watch::is_stale`].
     ///
     /// Runs in whatever context changes the memory, maybe under reclaim: sleeps for a bounded time, allocates nothing,
     /// and takes no lock under which memory is allocated or the mmap lock is taken.
@@ -45,7 +45,7 @@ pub(crate) struct Change {
 
 impl Change {
     /// Makes every [`Stamp`] of the range that was taken before stale.
-    pub(crate) fn note(&self) {
+    pub(crate) fn set_seq(&self) {
         // SAFETY: The notifier and its sequence number are those of the callback that this was made in.
         unsafe { ffi::rkfd_mmu_interval_set_seq(self.notifier, self.sequence) };
     }
@@ -174,7 +174,7 @@ impl<T: Watcher> Watch<T> {
         Stamp(unsafe { ffi::mmu_interval_read_begin(self.inner.notifier.get()) })
     }
 
-    /// Whether the range has changed since. The lock is held under which [`Change::note`] is called.
+    /// Whether the range has changed since. The lock is held under which [`Change::set_seq`] is called.
     pub(crate) fn is_stale(&self, stamp: Stamp) -> bool {
         // SAFETY: The notifier is inserted.
         unsafe { ffi::rkfd_mmu_interval_read_retry(self.inner.notifier.get(), stamp.0) }

@@ -110,7 +110,7 @@ pub(crate) struct Client {
     /// Mappings in its address space.
     mappings: Atomic<u32>,
     pasid: Atomic<u32>,
-    /// Its queues are halted, since something of it is in system memory that is not to be used there.
+    /// Its queues are quiesced, since something of it is in system memory that is not to be used there.
     away: AtomicFlag,
     /// Something that other devices had in system memory can come home.
     recalled: AtomicFlag,
@@ -170,12 +170,12 @@ impl Client {
         give(bytes);
     }
 
-    /// Whether its queues are halted until it is home.
+    /// Whether its queues are quiesced until it is home.
     pub(super) fn is_away(&self) -> bool {
         self.away.load(Acquire)
     }
 
-    /// Says whether its queues are halted until it is home: while they are.
+    /// Says whether its queues are quiesced until it is home: while they are.
     pub(super) fn set_away(&self, away: bool) {
         self.away.store(away, Release);
     }

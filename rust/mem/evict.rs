@@ -2,7 +2,7 @@
 //! Who yields VRAM to whom.
 //!
 //! Processes may together ask for more VRAM than there is. When one finds no room, buffers of others are moved to system
-//! memory; a process of which a buffer is away does not run on the GPU: its queues are halted until all of it is home.
+//! memory; a process of which a buffer is away does not run on the GPU: its queues are quiesced until all of it is home.
 //! (It could run with its buffers in system memory, but not rightly: atomic operations of the GPU on memory across PCIe
 //! are not those on VRAM.)
 //!
@@ -125,7 +125,7 @@ impl State {
         let mut later = false;
         for member in &mut self.members {
             let client = member.vm.client();
-            if member.halt.is_some() || !client.is_recalled() {
+            if member.quiesced.is_some() || !client.is_recalled() {
                 continue;
             }
             if member.vm.gpu().vram.free() < client.to_come_home() {
@@ -143,7 +143,7 @@ impl State {
             self.members
                 .iter()
                 .enumerate()
-                .filter(|(_, m)| m.halt.is_some())
+                .filter(|(_, m)| m.quiesced.is_some())
         };
         let age = |(_, member): &(usize, &Member)| member.since.elapsed().as_nanos();
         let wants = |(_, member): &(usize, &Member)| member.vm.group().wants_to_run();
@@ -323,7 +323,7 @@ impl Evictor {
                 return Err(EINTR);
             }
             let made = state.make_room(client, false, &Step::begin(), || gpu.vram.free() >= size);
-            // Whoever was halted comes back, whatever became of this.
+            // Whoever was quiesced comes back, whatever became of this.
             if !state.closed {
                 self.come_in(LOOK_MS);
             }
@@ -386,7 +386,7 @@ impl Evictor {
             show(MemberState {
                 pid: member.vm.group().pid(),
                 client: member.vm.client().clone(),
-                away: member.halt.is_some(),
+                away: member.quiesced.is_some(),
             })
         })
     }

@@ -2,7 +2,7 @@
 //! The queues that run in one address space, and how all of them are kept off the hardware for a while.
 
 use crate::kern::trace;
-use crate::smi::{Happening, Smi};
+use crate::smi::{Smi, SmiEvent};
 use kernel::{
     new_mutex,
     prelude::*,
@@ -13,11 +13,11 @@ use kernel::{
     time::{Delta, Instant, Monotonic},
 };
 
-/// Why queues are halted. The numbers are those of `KFD_QUEUE_EVICTION_TRIGGERS`.
+/// Why queues are quiesced. The numbers are those of `KFD_QUEUE_EVICTION_TRIGGERS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub(crate) enum Halt {
-    /// Memory of the process, which it lent to the GPU, moves or goes.
+pub(crate) enum Trigger {
+    /// USERPTR memory of the process moves or goes.
     Userptr = 1,
     /// A buffer moves.
     Eviction = 2,
@@ -28,13 +28,13 @@ pub(crate) enum Halt {
 /// All functions are called with the group locked, and may be called under memory reclaim: they allocate nothing, and
 /// take no lock under which memory is allocated.
 pub(crate) trait Member: Send + Sync {
-    /// A halt is about to follow, as of others beside it: what takes time may begin. Waits for nothing.
-    fn begin_halt(&self) {}
+    /// [`Member::quiesce`] is about to follow, as of others beside it: what takes time may begin. Waits for nothing.
+    fn begin_quiesce(&self) {}
 
     /// Takes the queue off the hardware; it does not get on it before [`Member::resume`]. Whatever it does, it is off
     /// at the return: when its engine hangs, the queue has failed. Unless `patience` is over before: then it is off as soon as it
     /// can be. Bounded; sleeps. Also called for one that is off.
-    fn halt(&self, patience: &Patience);
+    fn quiesce(&self, patience: &Patience);
 
     /// The queue may run again, if its process wants it to. Waits for nothing.
     fn resume(&self);
@@ -97,8 +97,8 @@ pub(crate) struct Group {
 
 struct State {
     members: KVec<Arc<dyn Member>>,
-    /// How many [`HaltGuard`]s there are.
-    halts: usize,
+    /// How many [`Quiesced`] guards there are.
+    quiesced: usize,
 }
 
 impl State {
@@ -118,7 +118,7 @@ impl Group {
                 pid: Atomic::new(0),
                 pasid: Atomic::new(0),
                 state <- new_mutex!(
-                    State { members: KVec::new(), halts: 0 },
+                    State { members: KVec::new(), quiesced: 0 },
                     "Group::state"
                 ),
             }),
@@ -143,15 +143,15 @@ impl Group {
         state.members.iter().any(|member| member.wants_to_run())
     }
 
-    /// Adds a queue, which is halted at once if the group is. It stays until [`Group::leave`]. `ENOMEM`.
+    /// Adds a queue, which is quiesced at once if the group is. It stays until [`Group::leave`]. `ENOMEM`.
     pub(crate) fn join(&self, member: Arc<dyn Member>) -> Result {
         let mut more = KVec::new();
         loop {
             let mut state = self.state.lock();
             let count = state.members.len();
             if count < state.members.capacity() {
-                if state.halts != 0 {
-                    member.halt(&Patience::endless());
+                if state.quiesced != 0 {
+                    member.quiesce(&Patience::endless());
                 }
                 return state
                     .members
@@ -184,49 +184,52 @@ impl Group {
 
     /// Keeps every queue of the group off the hardware, also those that come later, until all guards are dropped.
     /// Bounded by what the hardware may take; sleeps, allocates nothing.
-    pub(crate) fn halt(self: &Arc<Self>, why: Halt) -> HaltGuard {
-        self.halt_within(why, &Patience::endless())
+    pub(crate) fn quiesce(self: &Arc<Self>, why: Trigger) -> Quiesced {
+        self.quiesce_within(why, &Patience::endless())
     }
 
     /// The same, but waits no longer than `patience` for those that do not leave: who calls this sees to it that they can do no
     /// harm.
-    pub(crate) fn halt_within(self: &Arc<Self>, why: Halt, patience: &Patience) -> HaltGuard {
+    pub(crate) fn quiesce_within(self: &Arc<Self>, why: Trigger, patience: &Patience) -> Quiesced {
         let mut state = self.state.lock();
-        state.halts += 1;
-        if state.halts == 1 {
+        state.quiesced += 1;
+        if state.quiesced == 1 {
             self.tell(why, true);
             // Queues that do not end what they are at are waited for together.
-            state.members.iter().for_each(|member| member.begin_halt());
             state
                 .members
                 .iter()
-                .for_each(|member| member.halt(patience));
+                .for_each(|member| member.begin_quiesce());
+            state
+                .members
+                .iter()
+                .for_each(|member| member.quiesce(patience));
         }
         drop(state);
-        HaltGuard {
+        Quiesced {
             why,
             group: self.clone(),
         }
     }
 
-    fn resume(&self, why: Halt) {
+    fn resume(&self, why: Trigger) {
         let mut state = self.state.lock();
-        state.halts = state.halts.saturating_sub(1);
-        if state.halts == 0 {
+        state.quiesced = state.quiesced.saturating_sub(1);
+        if state.quiesced == 0 {
             state.members.iter().for_each(|member| member.resume());
             self.tell(why, false);
         }
     }
 
     /// For whoever watches: the group's queues are taken off the hardware, or come back.
-    fn tell(&self, why: Halt, evicted: bool) {
+    fn tell(&self, why: Trigger, evicted: bool) {
         let (pid, pasid) = (self.pid(), self.pasid.load(Relaxed));
         let owner = pid as i32;
         if evicted {
-            self.smi.tell(&Happening::Evicted(owner, why as u32));
+            self.smi.tell(&SmiEvent::Evicted(owner, why as u32));
             trace::queue_evict(pid, pasid, self.gpu, why as u32);
         } else {
-            self.smi.tell(&Happening::Restored(owner));
+            self.smi.tell(&SmiEvent::Restored(owner));
             trace::queue_restore(pid, pasid, self.gpu, why as u32);
         }
     }
@@ -234,12 +237,12 @@ impl Group {
 
 /// Keeps a group's queues off the hardware; the last one that is dropped lets them on again. Dropped where sleeping is
 /// allowed; allocates nothing.
-pub(crate) struct HaltGuard {
-    why: Halt,
+pub(crate) struct Quiesced {
+    why: Trigger,
     group: Arc<Group>,
 }
 
-impl Drop for HaltGuard {
+impl Drop for Quiesced {
     fn drop(&mut self) {
         self.group.resume(self.why);
     }

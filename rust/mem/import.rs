@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Memory that somebody else has exported, and may move.
 //!
-//! It is mapped for the GPU as long as any address space maps it. When the exporter moves it the queues of those are halted and their
+//! It is mapped for the GPU as long as any address space maps it. When the exporter moves it the queues of those are quiesced and their
 //! entries cleared before; they go on when it is mapped again, where it is then: see [`super::vm`].
 
 use super::{bo::Bo, vm::Vm};

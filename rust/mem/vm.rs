@@ -2,12 +2,12 @@
 //! GPU address spaces: what is mapped where, by which page tables, and in which VMID.
 
 mod kernel_mapping;
-mod lent;
 mod mapping;
 mod moved;
 mod moving;
 mod retry;
 mod table;
+mod userptr;
 mod vmid;
 
 pub(crate) use self::{
@@ -17,10 +17,10 @@ pub(crate) use self::{
 };
 
 use self::{
-    lent::{Evicted, Lent},
     mapping::{Key, Mapping},
     moved::Moved,
     table::Tree,
+    userptr::{Evicted, Userptr},
     vmid::{Bound, Listed},
 };
 use crate::{
@@ -86,7 +86,7 @@ impl State {
     /// Takes out a mapping whose memory the GPU does not reach any more. What is returned is dropped without the lock.
     fn forget(&mut self, mapping: &Mapping) -> impl Sized {
         // Before the addresses may be another mapping's.
-        let gone = mapping.lent().map(|lent| lent.detach());
+        let gone = mapping.userptr().map(|userptr| userptr.detach());
         let by_buffer = self.by_buffer.remove_node(&mapping.key());
         let by_address = self.mappings.remove_node(&(mapping.range().end() - 1));
         (gone, by_buffer, by_address)
@@ -142,7 +142,7 @@ pub(crate) struct Vm {
     listed: Mutex<Option<Listed>>,
     /// Where the page tables begin.
     root: ContextBase,
-    /// Inside a lent range's lock and outside the group's. Nothing is allocated under it.
+    /// Inside a USERPTR range's lock and outside the group's. Nothing is allocated under it.
     #[pin]
     evicted: Mutex<Evicted>,
     /// As `evicted`.
@@ -254,14 +254,14 @@ impl Vm {
         }
         // What another address space moves must not move under this one.
         let pinned = part.bo.pin_for(&self.client);
-        let lent = match part.bo.user() {
-            Some(memory) => Some(Lent::watch(self, range, memory)?),
+        let userptr = match part.bo.user() {
+            Some(memory) => Some(Userptr::watch(self, range, memory)?),
             None => None,
         };
         let import = ImportUse::new(self, &part.bo)?;
         let is_import = import.is_some();
         let share = MappingShare::take(&self.client)?;
-        let mapping = Mapping::new(range, part, lent, pinned, import, share);
+        let mapping = Mapping::new(range, part, userptr, pinned, import, share);
         let mapping = Arc::new(mapping, GFP_KERNEL_ACCOUNT)?;
         let nodes = Nodes::new(&mapping)?;
         let mut state = self.state.lock();
@@ -272,10 +272,10 @@ impl Vm {
         if next.is_some_and(|next| next.range().overlaps(range)) {
             return Err(EEXIST);
         }
-        if mapping.lent().is_some() {
+        if mapping.userptr().is_some() {
             state.insert(nodes);
             drop(state);
-            return self.map_lent(&mapping).inspect_err(|_| {
+            return self.map_userptr(&mapping).inspect_err(|_| {
                 // Whatever there is of it, the GPU has not used it.
                 let _ = self.unmap(range);
             });
@@ -412,7 +412,7 @@ impl Vm {
     }
 
     /// Keeps the mapping that covers `range` in place until what is returned is dropped. The buffer may move, while the queues
-    /// that run here are halted. `EFAULT` when no single mapping covers it.
+    /// that run here are quiesced. `EFAULT` when no single mapping covers it.
     pub(crate) fn hold(self: &Arc<Self>, range: VaRange) -> Result<Held> {
         let state = self.state.lock();
         let mapping = state

@@ -110,7 +110,7 @@ fn processes(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     })
 }
 
-/// The memory of each address space that a process has acquired, in bytes. Its queues are halted while it is away.
+/// The memory of each address space that a process has acquired, in bytes. Its queues are quiesced while it is away.
 fn clients(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "pid vram evicted pinned gtt userptr state")?;
     gpu.memory.evictor.states(|member| {

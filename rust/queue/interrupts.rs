@@ -9,7 +9,7 @@ use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::trace;
 use crate::queue::Queues;
 use crate::ring::Rings;
-use crate::smi::{Happening, Smi, Who};
+use crate::smi::{Smi, SmiEvent, Who};
 use core::cell::Cell;
 use hw::ih::{CpEop, CpError, FaultStatus, SdmaErrorKind, ShaderCause, ShaderMessage, VmFault};
 use hw::topology::gpu_id::GpuId;
@@ -281,7 +281,7 @@ impl InterruptSink for Dispatch {
         if fault.vmid != KERNEL_VMID {
             let who = self.processes.fault(self.id, fault.pasid, fault);
             if let Some(who) = who {
-                self.smi.tell(&Happening::VmFault(who));
+                self.smi.tell(&SmiEvent::VmFault(who));
             }
         }
         let pid = pid(owner);

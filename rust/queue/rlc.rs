@@ -27,8 +27,8 @@ pub(super) struct Rlc {
     pub(super) source: Source,
     /// The process wants it to run.
     active: Atomic<bool>,
-    /// Its group is halted.
-    halted: Atomic<bool>,
+    /// Its group is quiesced.
+    quiesced: Atomic<bool>,
     /// It has failed, or is about to go.
     failed: Atomic<bool>,
     pub(super) slice: Arc<Slice>,
@@ -77,7 +77,7 @@ impl Rlc {
                 engine,
                 source,
                 active: Atomic::new(active),
-                halted: Atomic::new(false),
+                quiesced: Atomic::new(false),
                 failed: Atomic::new(false),
                 slice: counted.slice().clone(),
                 vm: vm.clone(),
@@ -111,7 +111,7 @@ impl Rlc {
 
     /// Whether it may be loaded.
     pub(super) fn is_runnable(&self) -> bool {
-        self.active.load(Acquire) && !self.halted.load(Acquire) && !self.has_failed()
+        self.active.load(Acquire) && !self.quiesced.load(Acquire) && !self.has_failed()
     }
 
     /// Whether it has failed, for good.
@@ -211,21 +211,21 @@ impl Rlc {
 }
 
 impl Member for Rlc {
-    fn begin_halt(&self) {
-        self.halted.store(true, Release);
+    fn begin_quiesce(&self) {
+        self.quiesced.store(true, Release);
         // Engines do not wait for each other's packets to end.
         self.gpu.slots.look(self);
     }
 
-    fn halt(&self, patience: &Patience) {
+    fn quiesce(&self, patience: &Patience) {
         // Before the engine is told: from then on nobody loads it.
-        self.halted.store(true, Release);
+        self.quiesced.store(true, Release);
         // A queue that hangs has failed by this, or will have.
         let _ = self.gpu.slots.suspend(self, patience);
     }
 
     fn resume(&self) {
-        self.halted.store(false, Release);
+        self.quiesced.store(false, Release);
         self.gpu.slots.admit(self);
         self.slice.kick();
     }

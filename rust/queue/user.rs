@@ -78,7 +78,7 @@ impl SdmaQueue {
             group: vm.group().clone(),
             scheduled: None,
         };
-        // First the group, so that the engine already knows whether it is halted.
+        // First the group, so that the engine already knows whether it is quiesced.
         inner.group.join(rlc.clone())?;
         let slot = gpu.slots.add(rlc)?;
         let queue = inner.start(slice, slot, owner, &create)?;
@@ -183,7 +183,7 @@ impl Drop for Inner {
         self.rlc.fail(canceled());
         // A queue that hangs was reported, and stays with the engine.
         let _ = self.rlc.gpu.slots.remove(&self.rlc);
-        // Not before: who halts the group relies on that all is off the hardware.
+        // Not before: who quiesces the group relies on that all is off the hardware.
         self.group.leave(&self.rlc);
     }
 }

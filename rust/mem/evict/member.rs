@@ -6,7 +6,7 @@
 use super::{transfer, Step, TURN_MS};
 use crate::mem::{
     bo::Bo,
-    group::{Halt, HaltGuard},
+    group::{Quiesced, Trigger},
     placement::{Place, Placement},
     vm::Vm,
 };
@@ -26,7 +26,7 @@ const LOOKS: usize = 1024;
 pub(super) struct Member {
     pub(super) vm: Arc<Vm>,
     /// Not `None` while something of it is, or may be, away.
-    pub(super) halt: Option<HaltGuard>,
+    pub(super) quiesced: Option<Quiesced>,
     /// Since when it is there, or away.
     pub(super) since: Instant<Monotonic>,
     /// What it took to bring it home the last time, or takes this time, milliseconds.
@@ -41,7 +41,7 @@ impl Member {
     pub(super) fn new(vm: &Arc<Vm>) -> Self {
         Self {
             vm: vm.clone(),
-            halt: None,
+            quiesced: None,
             since: Instant::now(),
             took: 0,
             next_out: 0,
@@ -53,7 +53,7 @@ impl Member {
     /// who has the lowest yields first.
     pub(super) fn rank(&self) -> (u8, i64, i64) {
         let age = self.since.elapsed().as_millis();
-        if self.halt.is_some() {
+        if self.quiesced.is_some() {
             // The one that came last has its turn last.
             (0, age, 0)
         } else if !self.vm.group().wants_to_run() {
@@ -131,11 +131,11 @@ impl Member {
         Ok(freed != 0)
     }
 
-    /// Its queues are halted until all of it is home. What is in system memory is not used there.
+    /// Its queues are quiesced until all of it is home. What is in system memory is not used there.
     /// What comes home is looked for from the first buffer on.
     pub(super) fn leave(&mut self) {
-        if self.halt.is_none() {
-            self.halt = Some(self.vm.group().halt(Halt::Eviction));
+        if self.quiesced.is_none() {
+            self.quiesced = Some(self.vm.group().quiesce(Trigger::Eviction));
             self.vm.client().set_away(true);
             self.since = Instant::now();
         }
@@ -144,14 +144,14 @@ impl Member {
 
     /// Moves a buffer of it to where other devices reach it; it runs on with it there.
     pub(super) fn lend(&mut self, bo: &Bo) -> Result {
-        let halt = match self.halt {
-            None => Some(self.vm.group().halt(Halt::Eviction)),
+        let quiesced = match self.quiesced {
+            None => Some(self.vm.group().quiesce(Trigger::Eviction)),
             Some(_) => None,
         };
         let moved = transfer::lend(self.vm.gpu(), Some(&self.vm), bo);
         // Whatever became of it, it is mapped where it is.
         let shown = self.vm.reveal(bo).and(self.vm.show());
-        drop(halt);
+        drop(quiesced);
         moved.and(shown)
     }
 
@@ -210,7 +210,7 @@ impl Member {
             self.vm.client().set_away(true);
             return Err(error);
         }
-        self.halt = None;
+        self.quiesced = None;
         self.since = Instant::now();
         self.took += begun.elapsed().as_millis();
         (self.next_out, self.next_home) = (0, 0);

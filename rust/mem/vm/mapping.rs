@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A buffer in an address space, and what keeps it there.
 
-use super::{lent::Lent, Vm};
+use super::{userptr::Userptr, Vm};
 use crate::{
     kern::user_range::Watch,
     mem::{account::MappingShare, bo::Bo, import::ImportUse, placement::Pinned},
@@ -34,7 +34,7 @@ pub(super) struct Mapping {
     range: VaRange,
     part: Part,
     /// For memory of the process.
-    lent: Option<Watch<Lent>>,
+    userptr: Option<Watch<Userptr>>,
     /// How many [`Held`] there are, and [`LEAVING`]. It grows under the VM's lock only.
     holds: Atomic<i32>,
     /// The page tables lead to the buffer. The VM's lock guards it.
@@ -48,7 +48,7 @@ impl Mapping {
     pub(super) fn new(
         range: VaRange,
         part: Part,
-        lent: Option<Watch<Lent>>,
+        userptr: Option<Watch<Userptr>>,
         pinned: Option<Pinned>,
         import: Option<ImportUse>,
         share: MappingShare,
@@ -56,7 +56,7 @@ impl Mapping {
         Self {
             range,
             part,
-            lent,
+            userptr,
             holds: Atomic::new(0),
             shown: Atomic::new(false),
             _pinned: pinned,
@@ -82,10 +82,12 @@ impl Mapping {
         &self.part
     }
 
-    /// Whether it has been made: that of lent memory takes its place before, and gives it up again if there is no
+    /// Whether it has been made: that of USERPTR memory takes its place before, and gives it up again if there is no
     /// memory to be had. The VM's lock is held.
     pub(super) fn is_made(&self) -> bool {
-        self.lent.as_ref().is_none_or(|lent| lent.is_made())
+        self.userptr
+            .as_ref()
+            .is_none_or(|userptr| userptr.is_made())
     }
 
     /// Whether a queue may use it. Not what goes when another GPU goes, whoever holds it. The VM's lock is held.
@@ -94,13 +96,13 @@ impl Mapping {
     }
 
     /// What watches the memory of a process.
-    pub(super) fn lent(&self) -> Option<&Watch<Lent>> {
-        self.lent.as_ref()
+    pub(super) fn userptr(&self) -> Option<&Watch<Userptr>> {
+        self.userptr.as_ref()
     }
 
     /// Whether it leads to the address space: who owns the memory tells it of changes.
     pub(super) fn is_tied(&self) -> bool {
-        self.lent.is_some() || self.import.is_some()
+        self.userptr.is_some() || self.import.is_some()
     }
 
     /// Whether the page tables lead to the buffer. The VM's lock is held.

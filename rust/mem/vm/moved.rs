@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Imported memory that its exporter moves, in an address space that maps it: as with lent memory the queues are halted and the entries
+//! Imported memory that its exporter moves, in an address space that maps it: as with USERPTR memory the queues are quiesced and the entries
 //! cleared before it goes, and a work item maps what there is then.
 
 use super::{
@@ -11,7 +11,7 @@ use crate::{
     kern::ratelimit::dev_warn_ratelimited,
     mem::{
         bo::Bo,
-        group::{Halt, HaltGuard},
+        group::{Quiesced, Trigger},
         import::Import,
     },
 };
@@ -23,7 +23,7 @@ use kernel::{
 /// What keeps the queues off while imported memory moves.
 #[derive(Default)]
 pub(super) struct Moved {
-    halt: Option<HaltGuard>,
+    quiesced: Option<Quiesced>,
     /// How often something has moved.
     count: u64,
     /// How much is just being taken out of the tables.
@@ -83,8 +83,8 @@ impl Vm {
         let mut moved = self.moved.lock();
         moved.count += 1;
         change(&mut moved);
-        if moved.halt.is_none() {
-            moved.halt = Some(self.group.halt(Halt::Eviction));
+        if moved.quiesced.is_none() {
+            moved.quiesced = Some(self.group.quiesce(Trigger::Eviction));
         }
     }
 
@@ -92,7 +92,7 @@ impl Vm {
     pub(super) fn restore_moved(self: &Arc<Self>) {
         let (count, is_enough, stale) = {
             let mut moved = self.moved.lock();
-            if moved.halt.is_none() {
+            if moved.quiesced.is_none() {
                 return;
             }
             let stale = core::mem::take(&mut moved.stale);
@@ -129,7 +129,7 @@ impl Vm {
         let done = done && self.flush(Flush::Lightweight).is_ok();
         let mut moved = self.moved.lock();
         if done && moved.count == count && moved.leaving == 0 && !moved.stale {
-            moved.halt = None;
+            moved.quiesced = None;
             moved.retry = Retry::default();
             return;
         }
@@ -150,6 +150,6 @@ impl Vm {
 
     /// The queues, if there are any, need not wait for imports.
     pub(super) fn settle_moved(&self) {
-        self.moved.lock().halt = None;
+        self.moved.lock().quiesced = None;
     }
 }

@@ -119,8 +119,8 @@ impl Vm {
 impl Mapping {
     /// Writes the entries if they are not there and can be. After an error none are. The VM's lock is held.
     fn show(&self, tree: &mut Tree, pid: u32) -> Result {
-        // Lent memory has its own ways.
-        if self.is_shown() || self.lent().is_some() || !self.bo().is_mappable() {
+        // USERPTR memory has its own ways.
+        if self.is_shown() || self.userptr().is_some() || !self.bo().is_mappable() {
             return Ok(());
         }
         let range = self.range();

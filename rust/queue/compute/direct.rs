@@ -396,7 +396,7 @@ impl Scheduler for Direct {
     }
 
     /// Queues are waited for one by one, and nobody else's: whatever the patience is.
-    fn halt(&self, queue: &Queue, _patience: &Patience) {
+    fn quiesce(&self, queue: &Queue, _patience: &Patience) {
         // One that is stuck has failed.
         let _ = self.0.wait_off(&mut self.0.table.lock(), queue);
     }

@@ -230,7 +230,7 @@ impl Scheduler for Hws {
         result
     }
 
-    fn halt(&self, queue: &Queue, patience: &Patience) {
+    fn quiesce(&self, queue: &Queue, patience: &Patience) {
         if patience.is_endless() {
             self.0.wait_off(&mut self.0.table.lock(), queue);
         } else {

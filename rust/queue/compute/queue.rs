@@ -28,8 +28,8 @@ pub(crate) struct Queue {
     pub(crate) owner: Owner,
     /// The process wants it to run.
     active: Atomic<bool>,
-    /// Its group is halted.
-    halted: Atomic<bool>,
+    /// Its group is quiesced.
+    quiesced: Atomic<bool>,
     /// It has failed, or is about to go.
     failed: Atomic<bool>,
     pub(super) descriptor: Descriptor,
@@ -88,7 +88,7 @@ impl Queue {
             pin_init!(Self {
                 owner,
                 active: Atomic::new(create.percentage.is_active()),
-                halted: Atomic::new(false),
+                quiesced: Atomic::new(false),
                 failed: Atomic::new(false),
                 descriptor,
                 memory <- memory,
@@ -143,7 +143,7 @@ impl Queue {
 
     /// Whether it may be on the hardware.
     pub(super) fn is_runnable(&self) -> bool {
-        self.is_active() && !self.halted.load(Acquire) && !self.has_failed()
+        self.is_active() && !self.quiesced.load(Acquire) && !self.has_failed()
     }
 
     /// What its waves run when they trap.
@@ -186,20 +186,20 @@ impl Queue {
 }
 
 impl Member for Queue {
-    fn begin_halt(&self) {
-        self.halted.store(true, Release);
+    fn begin_quiesce(&self) {
+        self.quiesced.store(true, Release);
         // The scheduler looks anew who may be on the hardware.
         self.gpu.compute.resume(self);
     }
 
-    fn halt(&self, patience: &Patience) {
+    fn quiesce(&self, patience: &Patience) {
         // Before the scheduler is told: from then on it does not load it.
-        self.halted.store(true, Release);
-        self.gpu.compute.halt(self, patience);
+        self.quiesced.store(true, Release);
+        self.gpu.compute.quiesce(self, patience);
     }
 
     fn resume(&self) {
-        self.halted.store(false, Release);
+        self.quiesced.store(false, Release);
         self.gpu.compute.resume(self);
     }
 

@@ -35,9 +35,9 @@ pub(crate) trait Scheduler: Send + Sync {
     /// ETIMEDOUT when it cannot be got off; errors of `change`.
     fn update(&self, queue: &Queue, change: &mut dyn FnMut() -> Result) -> Result;
 
-    /// Takes `queue`, which its group has just halted, off the hardware. Whatever it does, it is off at the return:
+    /// Takes `queue`, which its group has just quiesced, off the hardware. Whatever it does, it is off at the return:
     /// one that cannot be got off has failed. Allocates nothing.
-    fn halt(&self, queue: &Queue, patience: &Patience);
+    fn quiesce(&self, queue: &Queue, patience: &Patience);
 
     /// The queue may run again if its process wants it to. Waits for nothing.
     fn resume(&self, queue: &Queue);

@@ -53,7 +53,7 @@ impl ComputeQueue {
             }),
             GFP_KERNEL_ACCOUNT,
         )?;
-        // First the group, so that the scheduler already knows whether it is halted. Both let go of it when `created` is
+        // First the group, so that the scheduler already knows whether it is quiesced. Both let go of it when `created` is
         // dropped.
         vm.group().join(queue.clone())?;
         gpu.compute.add(queue)?;
@@ -125,7 +125,7 @@ impl UserQueue for ComputeQueue {
         trace::queue_destroy(self.owner.pid as u32, self.owner.queue);
         // One that cannot be got off stays with the scheduler.
         let removed = queue.gpu.compute.remove(&queue);
-        // Not before: who halts the group relies on that all is off the hardware.
+        // Not before: who quiesces the group relies on that all is off the hardware.
         queue.vm().group().leave(&queue);
         removed.map_err(|_| ETIME)
     }

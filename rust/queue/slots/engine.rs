@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The slots of one engine. One work item loads and unloads; who halts a queue unloads it, too.
+//! The slots of one engine. One work item loads and unloads; who quiesces a queue unloads it, too.
 //!
 //! A queue that does not leave has the engine to itself, and for all that is known for hours: a packet can be as long as
 //! its process likes. Whoever finds that out resets the engine (`Engine::reset`): the queue has failed, with all of
@@ -344,7 +344,7 @@ impl Engine {
     pub(super) fn admit(self: &Arc<Self>, rlc: &Rlc) {
         let mut state = self.state.lock();
         if let Some(entry) = state.find(rlc) {
-            // It keeps its turn among those that wait: it may be halted again before that.
+            // It keeps its turn among those that wait: it may be quiesced again before that.
             entry.leaving = false;
         }
         state.line_up(&Key::of(rlc));

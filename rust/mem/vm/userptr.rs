@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Memory that a process lends to the GPU, in an address space. When its pages go or change, the process's queues are
-//! halted, its entries are made invalid and its DMA mapping ends, all before the pages go; a work item then finds out
+//! Memory of a process (USERPTR) in an address space. When its pages go or change, the process's queues are
+//! quiesced, its entries are made invalid and its DMA mapping ends, all before the pages go; a work item then finds out
 //! what there is now, maps it, and lets the queues go on. What the process no longer has stays invalid.
 //!
 //! Two things write these entries: [`Vm::attach`] with [`Vm`]'s lock, which may change the tables' shape, and the
-//! notifier, which may not take that lock, since memory is allocated under it. Between them is [`Lent`]'s own lock.
+//! notifier, which may not take that lock, since memory is allocated under it. Between them is [`Userptr`]'s own lock.
 
 use super::{
     mapping::Mapping,
@@ -22,7 +22,7 @@ use crate::{
     },
     mem::{
         bo::Bo,
-        group::{Halt, HaltGuard, Patience},
+        group::{Patience, Quiesced, Trigger},
         user::UserMemory,
     },
 };
@@ -46,7 +46,7 @@ use kernel::{
 const TRIES: u32 = 8;
 /// How long after a try during which there were changes it is looked what there is now, milliseconds.
 const CHANGED_MS: u32 = 4;
-/// How long the queues may run at least before they are halted again, so that they get somewhere however fast the
+/// How long the queues may run at least before they are quiesced again, so that they get somewhere however fast the
 /// process changes its memory. When it is others who change it (reclaim, compaction) they are not held up.
 const LEAST_RUN_MS: i64 = 10;
 
@@ -73,9 +73,9 @@ struct State {
     pages: DevicePages,
 }
 
-/// Lent memory as one address space maps it.
+/// USERPTR memory as one address space maps it.
 #[pin_data]
-pub(super) struct Lent {
+pub(super) struct Userptr {
     range: VaRange,
     vm: Arc<Vm>,
     /// As `state` says, for who looks without its lock.
@@ -89,14 +89,14 @@ pub(super) struct Lent {
 #[derive(Default)]
 pub(super) struct Evicted {
     invalid: usize,
-    halt: Option<HaltGuard>,
+    quiesced: Option<Quiesced>,
     /// When the queues were let on again.
     since: Option<Instant<Monotonic>>,
     /// Runs of the work item, since the queues last ran, that did not get the pages they wanted.
     retry: Retry,
 }
 
-impl Lent {
+impl Userptr {
     /// Watches the part of `memory` that is mapped at `range`. `ENOMEM`, `ESRCH`.
     pub(super) fn watch(vm: &Arc<Vm>, range: VaRange, memory: &UserMemory) -> Result<Watch<Self>> {
         let vm = vm.clone();
@@ -105,14 +105,14 @@ impl Lent {
             reserved: Reserved::default(),
             pages: DevicePages::default(),
         };
-        let lent = pin_init!(Self {
+        let userptr = pin_init!(Self {
             range,
             vm,
             invalid: Atomic::new(false),
-            state <- new_mutex!(state, "Lent::state"),
+            state <- new_mutex!(state, "Userptr::state"),
         });
         let size = usize::try_from(range.size()).map_err(|_| EINVAL)?;
-        Watch::new(memory.space(), memory.start(), size, lent)
+        Watch::new(memory.space(), memory.start(), size, userptr)
     }
 
     /// Whether the queues wait for it.
@@ -143,10 +143,10 @@ impl Lent {
     }
 }
 
-impl Watcher for Lent {
+impl Watcher for Userptr {
     fn invalidate(&self, change: &Change) {
         let mut state = self.state.lock();
-        change.note();
+        change.set_seq();
         if state.now != Now::In {
             return;
         }
@@ -175,7 +175,7 @@ impl Vm {
     fn evict(&self, delay: bool) {
         let mut evicted = self.evicted.lock();
         evicted.invalid += 1;
-        if evicted.halt.is_none() {
+        if evicted.quiesced.is_none() {
             let run = evicted.since.map(|since| since.elapsed().as_millis());
             let left = LEAST_RUN_MS - run.unwrap_or(LEAST_RUN_MS);
             if delay && left > 0 {
@@ -184,7 +184,7 @@ impl Vm {
             // Who does not leave finds no entries any more, once they are cleared and flushed, and the pages are safe: it
             // faults, at its own cost.
             let patience = Patience::of(if delay { OWN_MS } else { OTHERS_MS });
-            evicted.halt = Some(self.group.halt_within(Halt::Userptr, &patience));
+            evicted.quiesced = Some(self.group.quiesce_within(Trigger::Userptr, &patience));
         }
     }
 
@@ -194,18 +194,18 @@ impl Vm {
         let _ = workqueue::background().enqueue_delayed(self.clone(), delay);
     }
 
-    /// Maps lent memory for the first time. `EFAULT` when the process does not have all of it; `ENOMEM`, `EINTR` and
+    /// Maps USERPTR memory for the first time. `EFAULT` when the process does not have all of it; `ENOMEM`, `EINTR` and
     /// others when it cannot be had.
-    pub(super) fn map_lent(self: &Arc<Self>, mapping: &Arc<Mapping>) -> Result {
-        let lent = mapping.lent().ok_or(EINVAL)?;
+    pub(super) fn map_userptr(self: &Arc<Self>, mapping: &Arc<Mapping>) -> Result {
+        let userptr = mapping.userptr().ok_or(EINVAL)?;
         match self.validate(mapping, true) {
             Err(error) if error == EAGAIN => {
                 // It changes too fast for this call. The queues wait for it then.
-                let mut state = lent.state.lock();
+                let mut state = userptr.state.lock();
                 if state.now == Now::Out {
                     self.evict(true);
                     state.now = Now::Invalid;
-                    lent.invalid.store(true, Release);
+                    userptr.invalid.store(true, Release);
                 }
                 drop(state);
                 self.restore_in(SOON_MS);
@@ -219,19 +219,19 @@ impl Vm {
     /// the range changes all the time; `ESRCH` when the address space is at its end; `EINTR`, `ENOMEM` and others when
     /// the pages cannot be had.
     fn validate(&self, mapping: &Arc<Mapping>, must: bool) -> Result {
-        let lent = mapping.lent().ok_or(EINVAL)?;
+        let userptr = mapping.userptr().ok_or(EINVAL)?;
         let (bo, write) = (mapping.bo(), mapping.bo().access().write);
         for _ in 0..TRIES {
-            let stamp = lent.begin();
-            let pages = match lent.map_pages(&self.gpu.hw.dev, stamp, write, Missing::Fails) {
+            let stamp = userptr.begin();
+            let pages = match userptr.map_pages(&self.gpu.hw.dev, stamp, write, Missing::Fails) {
                 Ok(pages) => pages,
                 Err(error) if error == EBUSY => continue,
                 Err(error) => return Err(error),
             };
-            if must && !pages.is_whole(lent.range.size(), write) {
+            if must && !pages.is_whole(userptr.range.size(), write) {
                 return Err(EFAULT);
             }
-            if self.attach(mapping, lent, bo, stamp, pages)? {
+            if self.attach(mapping, userptr, bo, stamp, pages)? {
                 return Ok(());
             }
         }
@@ -243,12 +243,12 @@ impl Vm {
     fn attach(
         &self,
         mapping: &Arc<Mapping>,
-        lent: &Watch<Lent>,
+        userptr: &Watch<Userptr>,
         bo: &Bo,
         stamp: Stamp,
         pages: DevicePages,
     ) -> Result<bool> {
-        let range = lent.range;
+        let range = userptr.range;
         let mut pages = pages;
         let mut reserved = Reserved::default();
         let mut written = 0;
@@ -282,8 +282,8 @@ impl Vm {
             }
         }
         {
-            let mut own = lent.state.lock();
-            if lent.is_stale(stamp) {
+            let mut own = userptr.state.lock();
+            if userptr.is_stale(stamp) {
                 return Ok(false);
             }
             written += reserved.write(&self.gpu)?;
@@ -291,7 +291,7 @@ impl Vm {
             core::mem::swap(&mut own.pages, &mut pages);
             let was = core::mem::replace(&mut own.now, Now::In);
             if was == Now::Invalid {
-                lent.invalid.store(false, Release);
+                userptr.invalid.store(false, Release);
                 self.evicted.lock().invalid -= 1;
             }
         }
@@ -304,7 +304,11 @@ impl Vm {
     fn first_invalid(&self) -> Option<Arc<Mapping>> {
         let state = self.state.lock();
         let mut mappings = state.mappings.values();
-        let is = |mapping: &&Arc<Mapping>| mapping.lent().is_some_and(|lent| lent.is_invalid());
+        let is = |mapping: &&Arc<Mapping>| {
+            mapping
+                .userptr()
+                .is_some_and(|userptr| userptr.is_invalid())
+        };
         mappings.find(is).cloned()
     }
 
@@ -332,7 +336,7 @@ impl Vm {
         let mut evicted = self.evicted.lock();
         if evicted.invalid == 0 {
             evicted.retry = Retry::default();
-            evicted.halt = None;
+            evicted.quiesced = None;
             evicted.since = Some(Instant::now());
             return;
         }
@@ -347,16 +351,18 @@ impl Vm {
 
     /// Lets the queues go on without pages that cannot be had: they fault where they come to them.
     fn give_up(&self, mapping: &Arc<Mapping>, error: Error) {
-        let Some(lent) = mapping.lent() else { return };
-        let start = lent.range.start();
+        let Some(userptr) = mapping.userptr() else {
+            return;
+        };
+        let start = userptr.range.start();
         dev_warn_ratelimited!(
             self.gpu.hw.dev,
             "memory at {start:#x} of process {} cannot be had: {error:?}\n",
             self.group.pid()
         );
-        let (bo, stamp) = (mapping.bo(), lent.begin());
+        let (bo, stamp) = (mapping.bo(), userptr.begin());
         // What else there is of the range, or nothing.
-        let pages = lent
+        let pages = userptr
             .map_pages(
                 &self.gpu.hw.dev,
                 stamp,
@@ -365,16 +371,16 @@ impl Vm {
             )
             .unwrap_or_default();
         // When it has just changed, or this fails, the next run comes here again.
-        let _ = self.attach(mapping, lent, bo, stamp, pages);
+        let _ = self.attach(mapping, userptr, bo, stamp, pages);
     }
 
-    /// Nothing is lent any more, and the queues, if there are any, need not wait. Called after all mappings are taken
+    /// No range is watched any more, and the queues, if there are any, need not wait. Called after all mappings are taken
     /// out. Sleeps.
     pub(crate) fn settle(self: &Arc<Self>) {
         workqueue::cancel(self);
         self.settle_moved();
         let mut evicted = self.evicted.lock();
-        evicted.halt = None;
+        evicted.quiesced = None;
     }
 }
 
