@@ -155,19 +155,6 @@ static bool told(struct trouble *t, const struct scenario *s)
 	}
 }
 
-static int update(const struct trouble *t, const struct kfd_compute *queue, uint32_t percentage)
-{
-	struct kfd_ioctl_update_queue_args args = {
-		.ring_base_address = (uintptr_t)queue->ring.cpu,
-		.ring_size = (uint32_t)queue->ring.size,
-		.queue_id = queue->id,
-		.queue_percentage = percentage,
-		.queue_priority = 7,
-	};
-
-	return kfd_ioctl(t->dev.fd, AMDKFD_IOC_UPDATE_QUEUE, &args);
-}
-
 /* What a runtime asks of a queue that has stopped; none of it has it go on. */
 static bool operations(struct trouble *t, const struct scenario *s)
 {
@@ -181,10 +168,12 @@ static bool operations(struct trouble *t, const struct scenario *s)
 		.num_cu_mask = 32,
 		.cu_mask_ptr = (uintptr_t)&mask,
 	};
-	bool ok = !update(t, &t->bad, 0) &&
+	bool ok = !kfd_compute_update(&t->dev, &t->bad, 0) &&
 		  !kfd_ioctl(t->dev.fd, AMDKFD_IOC_GET_QUEUE_WAVE_STATE, &waves) &&
 		  !kfd_ioctl(t->dev.fd, AMDKFD_IOC_SET_CU_MASK, &cus) &&
-		  !update(t, &t->bad, 100) && !update(t, &t->other, 0) && !update(t, &t->other, 100);
+		  !kfd_compute_update(&t->dev, &t->bad, 100) &&
+		  !kfd_compute_update(&t->dev, &t->other, 0) &&
+		  !kfd_compute_update(&t->dev, &t->other, 100);
 
 	if (s->outcome == REFUSED || s->outcome == WAITS)
 		ok &= *kfd_compute_qword(&t->bad, MARK) == 0 &&

@@ -143,6 +143,20 @@ int kfd_compute_destroy(const struct kfd_dev *dev, struct kfd_compute *queue)
 	return kfd_compute_release(dev, queue);
 }
 
+int kfd_compute_update(const struct kfd_dev *dev, const struct kfd_compute *queue,
+		       uint32_t percentage)
+{
+	struct kfd_ioctl_update_queue_args args = {
+		.ring_base_address = (uintptr_t)queue->ring.cpu,
+		.ring_size = (uint32_t)queue->ring.size,
+		.queue_id = queue->id,
+		.queue_percentage = percentage,
+		.queue_priority = 7,
+	};
+
+	return kfd_ioctl(dev->fd, AMDKFD_IOC_UPDATE_QUEUE, &args);
+}
+
 uint64_t kfd_compute_read_pointer(const struct kfd_compute *queue)
 {
 	const uint64_t value = *queue->read;

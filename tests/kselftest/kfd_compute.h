@@ -49,6 +49,9 @@ int kfd_compute_create(const struct kfd_dev *dev, struct kfd_compute *queue,
 /* Frees what kfd_compute_prepare() made. */
 int kfd_compute_release(const struct kfd_dev *dev, struct kfd_compute *queue);
 int kfd_compute_destroy(const struct kfd_dev *dev, struct kfd_compute *queue);
+/* Lets the queue run or not: 0 stops it. */
+int kfd_compute_update(const struct kfd_dev *dev, const struct kfd_compute *queue,
+		       uint32_t percentage);
 
 uint64_t kfd_compute_read_pointer(const struct kfd_compute *queue);
 /* Where the GPU finds byte @at of the page of control. */

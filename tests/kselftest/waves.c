@@ -56,7 +56,7 @@ static void go_and_come(struct __test_metadata *_metadata, FIXTURE_DATA(waves) *
 			said = kfd_now_ms();
 			TH_LOG("%u waves, %s: %u of %u times", count, shape->name, i, times);
 		}
-		ASSERT_EQ(0, update(&self->dev, &self->queue, 0));
+		ASSERT_EQ(0, kfd_compute_update(&self->dev, &self->queue, 0));
 		rounds = waves_rounds(&self->waves);
 		ASSERT_EQ(0, wave_state(&self->dev, &self->queue, &self->save, &state));
 		ASSERT_EQ(count * record_bytes(shape) + count / shape->waves * shape->lds,
@@ -66,7 +66,7 @@ static void go_and_come(struct __test_metadata *_metadata, FIXTURE_DATA(waves) *
 		ASSERT_LE(count * 4, state.ctl_stack_used_size);
 		/* They stand still. */
 		ASSERT_EQ(rounds, waves_rounds(&self->waves));
-		ASSERT_EQ(0, update(&self->dev, &self->queue, 100));
+		ASSERT_EQ(0, kfd_compute_update(&self->dev, &self->queue, 100));
 		if (i % 16 == 0)
 			ASSERT_TRUE(waves_go_on(&self->waves, TIMEOUT_MS));
 	}
@@ -117,8 +117,8 @@ TEST_F(waves, a_launch_in_the_middle)
 
 	ASSERT_TRUE(waves_start(waves, &self->queue, WAVES_HUGE, 1000, true));
 	for (i = 0; i < work(10, 3); i++) {
-		ASSERT_EQ(0, update(&self->dev, &self->queue, 0));
-		ASSERT_EQ(0, update(&self->dev, &self->queue, 100));
+		ASSERT_EQ(0, kfd_compute_update(&self->dev, &self->queue, 0));
+		ASSERT_EQ(0, kfd_compute_update(&self->dev, &self->queue, 100));
 	}
 	waves_stop(waves);
 	ASSERT_TRUE(waves_ended(waves, TIMEOUT_MS));
@@ -139,7 +139,7 @@ TEST_F(waves, what_debuggers_read)
 	SKIP_ON_AMDKFD("it has TTMPs set up for debuggers only");
 	ASSERT_TRUE(waves_start(&self->waves, &self->queue, WAVES_MIDDLE, 16, true));
 	ASSERT_TRUE(waves_go_on(&self->waves, TIMEOUT_MS));
-	ASSERT_EQ(0, update(&self->dev, &self->queue, 0));
+	ASSERT_EQ(0, kfd_compute_update(&self->dev, &self->queue, 0));
 	ASSERT_EQ(0, wave_state(&self->dev, &self->queue, &self->save, &state));
 	ASSERT_EQ(self->save.control_stack, header[0] + header[1]);
 	ASSERT_EQ(state.ctl_stack_used_size, header[1]);
@@ -182,7 +182,7 @@ TEST_F(waves, what_debuggers_read)
 		EXPECT_EQ(expected, ((const uint32_t *)(record + vgprs * 256))[77]);
 	}
 	EXPECT_EQ(16, waves);
-	ASSERT_EQ(0, update(&self->dev, &self->queue, 100));
+	ASSERT_EQ(0, kfd_compute_update(&self->dev, &self->queue, 100));
 	waves_stop(&self->waves);
 	ASSERT_TRUE(waves_ended(&self->waves, TIMEOUT_MS));
 	EXPECT_EQ(0, waves_bad(&self->waves));

@@ -41,18 +41,4 @@ static inline unsigned int work(unsigned int much, unsigned int little)
 	return getenv("RKFD_QUICK") ? little : much;
 }
 
-static inline int update(const struct kfd_dev *dev, const struct kfd_compute *queue,
-			 uint32_t percentage)
-{
-	struct kfd_ioctl_update_queue_args args = {
-		.ring_base_address = (uintptr_t)queue->ring.cpu,
-		.ring_size = (uint32_t)queue->ring.size,
-		.queue_id = queue->id,
-		.queue_percentage = percentage,
-		.queue_priority = 7,
-	};
-
-	return kfd_ioctl(dev->fd, AMDKFD_IOC_UPDATE_QUEUE, &args);
-}
-
 #endif /* RKFD_TEST_WAVES_H */

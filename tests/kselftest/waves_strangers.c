@@ -143,7 +143,7 @@ static void take_off_and_on(volatile uint32_t *shared, const struct kfd_dev *dev
 {
 	(void)save;
 	while (!shared[0])
-		if (update(dev, queue, 0) || update(dev, queue, 100))
+		if (kfd_compute_update(dev, queue, 0) || kfd_compute_update(dev, queue, 100))
 			_exit(3);
 }
 
@@ -162,10 +162,10 @@ static void unmap_area(volatile uint32_t *shared, const struct kfd_dev *dev,
 static void overwrite_area(volatile uint32_t *shared, const struct kfd_dev *dev,
 			   const struct kfd_compute *queue, struct kfd_save *save)
 {
-	if (update(dev, queue, 0))
+	if (kfd_compute_update(dev, queue, 0))
 		_exit(3);
 	memset(save->bo.cpu, (int)shared[4], save->bo.size);
-	if (update(dev, queue, 100))
+	if (kfd_compute_update(dev, queue, 100))
 		_exit(4);
 	shared[3] = 1;
 	while (!shared[0])

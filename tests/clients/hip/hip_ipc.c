@@ -13,38 +13,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <hip/hip_runtime_api.h>
+#include "memory.h"
 
-#include "common/tap.h"
-
-#define SIZE	((size_t)4 << 20)
 #define ROUNDS	3
 /* Seconds after which something hangs. */
 #define PATIENCE 240
-
-static void must(hipError_t error, const char *what)
-{
-	if (error != hipSuccess)
-		die("%s: %s", what, hipGetErrorString(error));
-}
-
-static void fill(uint32_t *p, uint32_t seed)
-{
-	size_t i;
-
-	for (i = 0; i < SIZE / 4; i++)
-		p[i] = seed + (uint32_t)i;
-}
-
-static bool holds(const uint32_t *p, uint32_t seed)
-{
-	size_t i;
-
-	for (i = 0; i < SIZE / 4; i++)
-		if (p[i] != seed + (uint32_t)i)
-			return false;
-	return true;
-}
 
 static void send_all(int socket, const void *data, size_t size)
 {

@@ -8,36 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <hip/hip_runtime_api.h>
+#include "memory.h"
 
-#include "common/tap.h"
-
-#define SIZE	((size_t)4 << 20)
 #define MOST	8
-
-static void must(hipError_t error, const char *what)
-{
-	if (error != hipSuccess)
-		die("%s: %s", what, hipGetErrorString(error));
-}
-
-static void fill(uint32_t *p, uint32_t seed)
-{
-	size_t i;
-
-	for (i = 0; i < SIZE / 4; i++)
-		p[i] = seed * 0x10001 + (uint32_t)i;
-}
-
-static bool holds(const uint32_t *p, uint32_t seed)
-{
-	size_t i;
-
-	for (i = 0; i < SIZE / 4; i++)
-		if (p[i] != seed * 0x10001 + (uint32_t)i)
-			return false;
-	return true;
-}
 
 int main(int argc, char **argv)
 {
