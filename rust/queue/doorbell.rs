@@ -17,6 +17,7 @@ use crate::mem::bo::Registers;
 use crate::queue::Queues;
 use core::fmt;
 use hw::doorbell::{MmapKind, MmapOffset, SliceIndex, Slot, SLICE_BYTES};
+use hw::ip::GFX90A_SDMA_ENGINES;
 use kernel::mm::virt::VmaNew;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
@@ -82,6 +83,7 @@ impl Slices {
                 pass <- new_delayed_work!("Slice::pass"),
                 refill <- new_delayed_work!("Slice::refill"),
                 counts: Own::new(),
+                served: [const { Atomic::new(0) }; GFX90A_SDMA_ENGINES],
                 spare <- Spare::new(),
                 _hold: gpu.hw.ledger.hold(Kind::DoorbellSlices, 1),
                 leased: SetOnce::new(),
@@ -164,6 +166,8 @@ pub(crate) struct Slice {
     refill: DelayedWork<Self, REFILL>,
     /// How many queues the process has.
     pub(super) counts: Own,
+    /// For each SDMA engine when one of them was last given a slot, in turns of the engine's; 0 is never. Under `Engine::state`.
+    pub(super) served: [Atomic<u64>; GFX90A_SDMA_ENGINES],
     /// What the next scheduled queue can have.
     #[pin]
     pub(super) spare: Spare,

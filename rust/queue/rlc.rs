@@ -14,7 +14,7 @@ use crate::queue::Queues;
 use hw::doorbell::{Doorbell, SliceIndex, Slot};
 use hw::mqd::sdma::{RlcImage, SdmaMqd, SdmaQueue};
 use kernel::prelude::*;
-use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
+use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
 use kernel::sync::Arc;
 
 /// The slice of hardware doorbells that only the kernel rings: those of scheduled queues.
@@ -183,6 +183,19 @@ impl Rlc {
         match &self.source {
             Source::Direct(direct) => direct.position().1,
             Source::Feed(feed) => feed.position().1,
+        }
+    }
+
+    /// The turn of its engine at which its process was last given a slot there.
+    pub(super) fn served(&self) -> u64 {
+        let served = self.slice.served.get(usize::from(self.engine));
+        served.map_or(0, |served| served.load(Relaxed))
+    }
+
+    /// Its process is given a slot at this turn.
+    pub(super) fn set_served(&self, turn: u64) {
+        if let Some(served) = self.slice.served.get(usize::from(self.engine)) {
+            served.store(turn, Relaxed);
         }
     }
 

@@ -9,6 +9,9 @@
 //! gets there when work is put into it, when it comes out with some left, and when it may run again; it leaves the
 //! line when it gets a slot, or when it is found there with nothing to do. A direct queue, which gets work without the driver's knowing,
 //! stands there whenever it is out.
+//!
+//! Of those at the head the one comes next whose process was last given a slot longest ago: who has many queues does not make
+//! others wait longer than who has one.
 
 use super::super::super::rlc::Rlc;
 use super::super::Seat;
@@ -49,7 +52,7 @@ pub(super) struct State {
     direct: [usize; SLOTS],
     /// The line.
     waiting: RBTree<Place, Key>,
-    /// The turn of who comes out next.
+    /// The turn of who comes or goes next.
     turn: u64,
     /// Who is in each slot, coming or going.
     pub(super) seated: [Option<Arc<Rlc>>; SLOTS],
@@ -67,7 +70,7 @@ impl State {
             count: 0,
             direct: [0; SLOTS],
             waiting: RBTree::new(),
-            turn: 0,
+            turn: 1,
             seated: [const { None }; SLOTS],
             closed: false,
             lost: false,
@@ -283,14 +286,16 @@ impl State {
             }
             match vmids.turn(place.pasid, VMID_QUANTUM_MS) {
                 Turn::In(ms) => later = sooner(later, ms),
-                Turn::Now if has_slot => best = first(best, (place.turn, key)),
-                Turn::Now => crowded = first(crowded, (place.turn, key)),
+                Turn::Now => {
+                    let line = if has_slot { &mut best } else { &mut crowded };
+                    *line = first(*line, (entry.rlc.served(), place.turn, key));
+                }
             }
         }
-        if let Some((_, key)) = best {
+        if let Some((.., key)) = best {
             return self.enter(&key, taken);
         }
-        if let Some((_, key)) = crowded {
+        if let Some((.., key)) = crowded {
             match self.make_room(&key) {
                 Action::Later(ms) => later = sooner(later, ms),
                 // Only leaving or stuck queues: one of them will say when it is gone.
@@ -333,11 +338,13 @@ impl State {
     /// A queue for which there is a slot comes.
     fn enter(&mut self, key: &Key, taken: u32) -> Action {
         self.step_out(key);
+        let turn = self.next_turn();
         let Some(entry) = self.queues.get_mut(key) else {
             return Action::Nothing;
         };
         match slot_for(entry, taken) {
             Some(slot) => {
+                entry.rlc.set_served(turn);
                 entry.seat = Seat::Loading(slot);
                 let rlc = entry.rlc.clone();
                 if let Some(place) = self.seated.get_mut(usize::from(slot)) {
@@ -385,7 +392,7 @@ fn sooner(one: Option<i64>, other: i64) -> Option<i64> {
     Some(one.map_or(other, |one| one.min(other)))
 }
 
-/// Of two queues with their turns, the one that has waited longer.
-fn first(one: Option<(u64, Key)>, other: (u64, Key)) -> Option<(u64, Key)> {
+/// Of two queues, with the turns at which their processes were served and they came out, the one that has waited longer.
+fn first(one: Option<(u64, u64, Key)>, other: (u64, u64, Key)) -> Option<(u64, u64, Key)> {
     Some(one.map_or(other, |one| one.min(other)))
 }
