@@ -23,7 +23,7 @@ use entry::{Entry, Room};
 use hw::doorbell::SDMA_QUEUES;
 use kernel::prelude::*;
 use kernel::sync::{new_condvar, new_mutex, new_spinlock, Arc, CondVar, Mutex, SpinLock};
-use kernel::time::{delay::fsleep, msecs_to_jiffies, Delta, Instant};
+use kernel::time::{delay::fsleep, msecs_to_jiffies, Delta, Instant, Monotonic};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 use seats::{Action, State};
 
@@ -173,12 +173,15 @@ impl Engine {
         };
         let mut loaded = 0;
         let hardware = self.hardware.lock();
+        let began = Instant::<Monotonic>::now();
         let result = vmid.as_ref().ok_or(EINVAL).and_then(|vmid| {
             let (image, rptr, wptr) = rlc.image(slot, vmid.vmid())?;
             loaded = wptr;
             self.sdma(&rlc.gpu.hw).load(slot, &image, rptr, wptr)
         });
+        let took = began.elapsed();
         let mut state = self.state.lock();
+        state.has_taken(took);
         if let Some(entry) = state.find(rlc) {
             entry.since = Instant::now();
             entry.vmid = vmid.take();

@@ -22,11 +22,18 @@ use crate::mem::vm::VmidUse;
 use hw::doorbell::SDMA_QUEUES;
 use kernel::rbtree::{RBTree, RBTreeNode};
 use kernel::sync::Arc;
-use kernel::time::Instant;
+use kernel::time::{Delta, Instant};
 
-/// How long a working queue keeps its slot while another waits, milliseconds.
+/// How long a working queue keeps its slot at least while another waits, milliseconds.
 const QUANTUM_MS: i64 = 10;
-/// How long the working queues of a process keep its VMID while another process waits, milliseconds.
+/// So many times as long as queues have lately taken to be loaded it is at least: a change of queues takes about half as long
+/// again, and where registers are slow, as they are in a virtual machine, the changes of all slots are not to take more than a
+/// quarter of the time. The work items that make them come before all programs.
+const QUANTUM_LOADS: i64 = 6 * SLOTS as i64;
+/// And at most so long, milliseconds.
+const MOST_QUANTUM_MS: i64 = 1000;
+/// How long the working queues of a process keep its VMID at least while another process waits, milliseconds: all of them leave
+/// for that, so not less than the quantum of a slot.
 const VMID_QUANTUM_MS: i64 = 20;
 /// How often the write pointers of direct queues are looked at that are in no slot, where doorbells find nobody,
 /// milliseconds.
@@ -54,6 +61,8 @@ pub(super) struct State {
     waiting: RBTree<Place, Key>,
     /// The turn of who comes or goes next.
     turn: u64,
+    /// How long queues have lately taken to be loaded, microseconds.
+    load_us: i64,
     /// Who is in each slot, coming or going.
     pub(super) seated: [Option<Arc<Rlc>>; SLOTS],
     /// No queue is added any more.
@@ -71,6 +80,7 @@ impl State {
             direct: [0; SLOTS],
             waiting: RBTree::new(),
             turn: 1,
+            load_us: 0,
             seated: [const { None }; SLOTS],
             closed: false,
             lost: false,
@@ -195,6 +205,19 @@ impl State {
         turn
     }
 
+    /// To load a queue has taken so long.
+    pub(super) fn has_taken(&mut self, time: Delta) {
+        // One that was kept from it by something else counts for a part.
+        let time = time.as_micros_ceil().clamp(0, MOST_QUANTUM_MS * 1000);
+        self.load_us = (3 * self.load_us + time) / 4;
+    }
+
+    /// How long a working queue keeps its slot while another waits, milliseconds.
+    fn quantum(&self) -> i64 {
+        let loads = self.load_us * QUANTUM_LOADS / 1000;
+        loads.clamp(QUANTUM_MS, MOST_QUANTUM_MS)
+    }
+
     /// A queue is out: it stands in line, if it has something to do there.
     pub(super) fn come_out(&mut self, rlc: &Rlc) {
         let turn = self.next_turn();
@@ -256,6 +279,7 @@ impl State {
         let mut later = None;
         // Who has work and all that it needs, and who only needs a slot.
         let (mut best, mut crowded) = (None, None);
+        let vmid_quantum = self.quantum().max(VMID_QUANTUM_MS);
         // A direct queue without work, whose doorbell is to find it, where that is free.
         let mut idle = None;
         let mut from = Place::FIRST;
@@ -284,7 +308,7 @@ impl State {
             if slot_for(entry, lost).is_none() {
                 continue;
             }
-            match vmids.turn(place.pasid, VMID_QUANTUM_MS) {
+            match vmids.turn(place.pasid, vmid_quantum) {
                 Turn::In(ms) => later = sooner(later, ms),
                 Turn::Now => {
                     let line = if has_slot { &mut best } else { &mut crowded };
@@ -361,8 +385,9 @@ impl State {
     /// once it has had its turn.
     fn make_room(&mut self, key: &Key) -> Action {
         let own = self.queues.get(key).and_then(|entry| entry.own);
+        let quantum = self.quantum();
         let left = |entry: &Entry| match entry.has_work() {
-            true => QUANTUM_MS - entry.since.elapsed().as_millis(),
+            true => quantum - entry.since.elapsed().as_millis(),
             false => i64::MIN,
         };
         let victims = self.inside().filter_map(|entry| {
