@@ -204,9 +204,15 @@ impl WorkItem<PASS> for Slice {
 }
 
 impl Slice {
-    /// The hardware's doorbells of the process, leased with the first call. ENOSPC when all are leased, ENOMEM.
+    /// The hardware's doorbells of the process, leased with the first call. Sleeps. ENOSPC when all are leased, ENOMEM.
     pub(super) fn index(&self) -> Result<SliceIndex> {
         self.gpu.slices.lease(self, self.gpu.hw.doorbells.size())?;
+        self.leased_index()
+    }
+
+    /// The hardware's doorbells of the process, which it has since its first direct or compute queue. Any context; ENOSPC when
+    /// it has none.
+    pub(super) fn leased_index(&self) -> Result<SliceIndex> {
         Ok(self.leased.as_ref().ok_or(ENOSPC)?.index)
     }
 

@@ -138,11 +138,12 @@ impl Rlc {
         self.feed().is_none()
     }
 
-    /// The hardware doorbell that goes with RLC slot `queue` of the engine.
+    /// The hardware doorbell that goes with RLC slot `queue` of the engine. Any context.
     pub(super) fn doorbell(&self, queue: u8) -> Result<Doorbell> {
         let slot = Slot::sdma(self.engine, queue).ok_or(EINVAL)?;
         let slice = match &self.source {
-            Source::Direct(_) => self.slice.index()?,
+            // Leased when the queue was made.
+            Source::Direct(_) => self.slice.leased_index()?,
             Source::Feed(_) => {
                 SliceIndex::new(SCHEDULED_SLICE, self.gpu.hw.doorbells.size()).ok_or(ENODEV)?
             }
