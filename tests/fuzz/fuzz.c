@@ -30,6 +30,10 @@
 #define PROCESSES	4u
 #define THREADS		3u
 #define RETURN_MS	30000u
+/* In fewer calls chance decides whether each ioctl is answered with success: some are made once in 500. */
+#define FEW		40000u
+/* How often it says how far it is. */
+#define SAY_NS		30000000000ull
 
 static uint64_t wanted;
 
@@ -115,7 +119,8 @@ int main(int argc, char **argv)
 	char base[OBJECTS_SIZE];
 	pid_t pids[PROCESSES], other;
 	unsigned int killed = 0, ended = 0;
-	uint64_t seed, said = 0;
+	unsigned long long began, said;
+	uint64_t seed;
 	long rounds;
 
 	wanted = argc > 1 ? strtoull(argv[1], NULL, 0) : work(60000, 6000);
@@ -132,6 +137,7 @@ int main(int argc, char **argv)
 	tap_note("seed %llu", (unsigned long long)seed);
 	other = neighbour_start();
 	pool_seed(seed);
+	began = said = now_ns();
 	for (unsigned int i = 0; i < PROCESSES; i++)
 		pids[i] = process_start(++seed);
 	while (atomic_load(&counts->calls) < wanted) {
@@ -144,21 +150,29 @@ int main(int argc, char **argv)
 		else
 			killed++;
 		pids[i] = process_start(++seed);
-		if (atomic_load(&counts->calls) >= said + 10000) {
-			said = atomic_load(&counts->calls);
-			tap_note("%llu calls, %u processes", (unsigned long long)said, killed + ended);
+		if (now_ns() - said > SAY_NS) {
+			const uint64_t calls = atomic_load(&counts->calls);
+
+			said = now_ns();
+			tap_note("%llu calls, %llu a second, %u processes; seed %llu goes on from here",
+				 (unsigned long long)calls, calls * 1000000000ull / (said - began),
+				 killed + ended, (unsigned long long)seed);
 		}
 	}
 	for (unsigned int i = 0; i < PROCESSES; i++)
 		child_kill(pids[i]);
+	tap_note("%llu calls a second",
+		 (unsigned long long)atomic_load(&counts->calls) * 1000000000ull / (now_ns() - began));
 	tap_ok(killed > 0, "%llu calls, %llu of KFD's and %llu of DRM's with success; %u processes killed in the middle",
 	       (unsigned long long)atomic_load(&counts->calls), (unsigned long long)sum(&counts->kfd),
 	       (unsigned long long)sum(&counts->drm), killed);
 	tap_ok(!ended, "none of them ended by itself (%u did)", ended);
-	tap_ok(all_seen("KFD", &counts->kfd, kfd_numbers, sizeof(kfd_numbers)),
-	       "each ioctl of KFD was answered with success and with an error");
-	tap_ok(all_seen("DRM", &counts->drm, drm_numbers, sizeof(drm_numbers)),
-	       "each ioctl of the render node was answered with success and with an error");
+	if (wanted >= FEW) {
+		tap_ok(all_seen("KFD", &counts->kfd, kfd_numbers, sizeof(kfd_numbers)),
+		       "each ioctl of KFD was answered with success and with an error");
+		tap_ok(all_seen("DRM", &counts->drm, drm_numbers, sizeof(drm_numbers)),
+		       "each ioctl of the render node was answered with success and with an error");
+	}
 	rounds = neighbour_end(other);
 	tap_ok(rounds > 0, "a process beside them went on (%ld rounds)", rounds);
 	tap_ok(debugfs_objects_return_to(base, RETURN_MS), "all that is counted is back at the base line");
