@@ -172,8 +172,11 @@ static void overwrite_area(volatile uint32_t *shared, const struct kfd_dev *dev,
 		usleep(1000);
 }
 
-/* A process with endless waves, saved in memory of its own, does @deed; shared[2] says that they run. */
-static pid_t evildoer(volatile uint32_t *shared,
+/*
+ * A process with endless waves does @deed; shared[2] says that they run. With
+ * @own they are saved in memory of the process, which takes the debug kernel a minute to map.
+ */
+static pid_t evildoer(volatile uint32_t *shared, bool own,
 		      void (*deed)(volatile uint32_t *shared, const struct kfd_dev *dev,
 				   const struct kfd_compute *queue, struct kfd_save *save))
 {
@@ -189,9 +192,10 @@ static pid_t evildoer(volatile uint32_t *shared,
 	if (kfd_open(&dev) || kfd_save_create(&dev, &save))
 		_exit(1);
 	size = save.bo.size;
-	if (kfd_save_destroy(&dev, &save) ||
-	    kfd_bo_create(&dev, &save.bo, size, KFD_ALLOC_USERPTR) ||
-	    waves_create(&dev, &waves, 64) ||
+	if (own && (kfd_save_destroy(&dev, &save) ||
+		    kfd_bo_create(&dev, &save.bo, size, KFD_ALLOC_USERPTR)))
+		_exit(1);
+	if (waves_create(&dev, &waves, 64) ||
 	    kfd_compute_create(&dev, &queue, &save, false, RING) ||
 	    !waves_start(&waves, &queue, WAVES_MIDDLE, 64, true) ||
 	    !waves_go_on(&waves, TIMEOUT_MS))
@@ -232,7 +236,7 @@ TEST_F(waves, killed_on_the_way)
 		pid_t pid;
 
 		shared[2] = 0;
-		pid = evildoer(shared, take_off_and_on);
+		pid = evildoer(shared, false, take_off_and_on);
 		ASSERT_TRUE(gets_to(pid, shared, 2));
 		usleep(7000 * i);
 		kill(pid, SIGKILL);
@@ -249,7 +253,7 @@ TEST_F(waves, an_area_that_is_unmapped)
 
 	ASSERT_NE(NULL, shared);
 	ASSERT_TRUE(waves_start(&self->waves, &self->queue, WAVES_MIDDLE, 64, true));
-	pid = evildoer(shared, unmap_area);
+	pid = evildoer(shared, true, unmap_area);
 	ASSERT_TRUE(gets_to(pid, shared, 3));
 	EXPECT_TRUE(waves_go_on(&self->waves, TIMEOUT_MS));
 	shared[0] = 1;
@@ -275,7 +279,7 @@ TEST_F(waves, an_area_that_is_overwritten)
 
 		memset((void *)shared, 0, KFD_PAGE);
 		shared[4] = bytes[i];
-		pid = evildoer(shared, overwrite_area);
+		pid = evildoer(shared, false, overwrite_area);
 		ASSERT_TRUE(gets_to(pid, shared, 3));
 		EXPECT_TRUE(waves_go_on(&self->waves, TIMEOUT_MS));
 		shared[0] = 1;
