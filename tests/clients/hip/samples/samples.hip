@@ -68,6 +68,8 @@ void result(bool ok, const char *name, ...)
 int main(int argc, char **argv)
 {
 	table = argc > 1 && strcmp(argv[1], "--table") == 0;
+	if (argc > 1 && strcmp(argv[1], "--fail") == 0)
+		return failure();
 	if (table) {
 		counts_open();
 		printf("%-52s %9s %9s %9s %11s %7s   %s\n", "kernels", "AQL", "launches", "doorbells",

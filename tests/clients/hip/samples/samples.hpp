@@ -84,5 +84,7 @@ void control();
 void modules();
 void printing();
 void assertions();
+/* The program of which assertions() looks how it ends; its status. */
+int failure();
 
 #endif /* RKFD_TEST_HIP_SAMPLES_H */
