@@ -7,8 +7,8 @@ use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::atomic::{ordering::Full, AtomicFlag, Relaxed};
 
-use super::dma_map::DmaRun;
 use super::device;
+use super::dma_map::DmaRun;
 use crate::ffi;
 
 /// A part of a BAR, mapped for a device. Unmapped when dropped, or before that by [`DmaResource::unmap`], which the
