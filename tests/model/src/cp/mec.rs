@@ -217,10 +217,31 @@ impl Cp {
         Ok(self.turn(gpu)?.is_none())
     }
 
+    /// Executes a packet if there is one, and has `meanwhile` happen before its outcome is known. Otherwise does one thing; false.
+    #[cfg(test)]
+    pub fn step_with(&self, gpu: &Gpu, meanwhile: impl FnOnce()) -> Result<bool> {
+        match self.choose(gpu, self.state()) {
+            Choice::Run(job, valid) => {
+                meanwhile();
+                self.execute(gpu, job, valid)?;
+                Ok(true)
+            }
+            other => self.act(gpu, other).map(|_| false),
+        }
+    }
+
     /// Does one thing, or says until when there is none.
     fn turn(&self, gpu: &Gpu) -> Result<Option<(MutexGuard<'_, State>, Option<Instant>)>> {
-        let state = self.state();
-        match self.choose(gpu, state) {
+        let choice = self.choose(gpu, self.state());
+        self.act(gpu, choice)
+    }
+
+    fn act<'a>(
+        &'a self,
+        gpu: &Gpu,
+        choice: Choice<'a>,
+    ) -> Result<Option<(MutexGuard<'a, State>, Option<Instant>)>> {
+        match choice {
             Choice::Run(job, valid) => self.execute(gpu, job, valid)?,
             Choice::Dequeue(mut state, slot) => {
                 state.take_off(gpu, slot)?;
@@ -417,7 +438,6 @@ impl Cp {
             }
             Step::Blocked => {
                 hqd.block(&job, now);
-                hqd.save_waves(gpu.clock.now());
                 state.slice_end = None;
             }
             Step::Starved => hqd.starve(&job),
@@ -429,6 +449,8 @@ impl Cp {
                 }
             }
         }
+        // It may be to leave by now, and have waves only by this packet.
+        state.hqds[job.slot.index()].save_waves(gpu.clock.now());
         Ok(())
     }
 }

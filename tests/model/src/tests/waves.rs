@@ -274,6 +274,24 @@ fn asked_to_leave_before_they_are_back() {
 }
 
 #[test]
+fn asked_to_leave_while_they_are_launched() {
+    let mut w = Waves::new(false);
+    w.load();
+    w.kernel(&[NO_CODE]);
+    let words = dispatch(CODE + 256, [64, 1, 1], RSRC2 | TRAP_PRESENT, ARGUMENTS);
+    let (registers, launch) = words.split_at(words.len() - 5);
+    w.packets(registers);
+    w.run();
+    w.packets(launch);
+    let request = || w.rig.set_hqd(&w.queue, gc::CP_HQD_DEQUEUE_REQUEST, 3);
+    while !w.rig.gpu.cp.step_with(&w.rig.gpu, request).unwrap() {}
+    w.run();
+    assert!(!w.is_active());
+    w.load();
+    assert_eq!(w.rig.gpu.summary.sq_waves.get(), 1);
+}
+
+#[test]
 fn waves_are_only_in_memory() {
     let mut w = Waves::new(true);
     w.kernel(&assemble(include_str!("asm/patterns.s")));
