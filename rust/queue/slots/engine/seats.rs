@@ -27,9 +27,9 @@ use kernel::time::{Delta, Instant};
 /// How long a working queue keeps its slot at least while another waits, milliseconds.
 const QUANTUM_MS: i64 = 10;
 /// So many times as long as queues have lately taken to be loaded it is at least: a change of queues takes about half as long
-/// again, and where registers are slow, as they are in a virtual machine, the changes of all slots are not to take more than a
-/// quarter of the time. The work items that make them come before all programs.
-const QUANTUM_LOADS: i64 = 6 * SLOTS as i64;
+/// again, and where registers are slow, as they are in a virtual machine, the changes of all slots are not to take more than
+/// half of the time. The work items that make them come before all programs.
+const QUANTUM_LOADS: i64 = 3 * SLOTS as i64;
 /// And at most so long, milliseconds.
 const MOST_QUANTUM_MS: i64 = 1000;
 /// How long the working queues of a process keep its VMID at least while another process waits, milliseconds: all of them leave
@@ -207,9 +207,9 @@ impl State {
 
     /// To load a queue has taken so long.
     pub(super) fn has_taken(&mut self, time: Delta) {
-        // One that was kept from it by something else counts for a part.
-        let time = time.as_micros_ceil().clamp(0, MOST_QUANTUM_MS * 1000);
-        self.load_us = (3 * self.load_us + time) / 4;
+        // Who was kept from it by something else tells little of the registers.
+        let most = (2 * self.load_us).clamp(1000, MOST_QUANTUM_MS * 1000);
+        self.load_us = (3 * self.load_us + time.as_micros_ceil().clamp(0, most)) / 4;
     }
 
     /// How long a working queue keeps its slot while another waits, milliseconds.
