@@ -217,7 +217,13 @@ static bool gets_to(pid_t pid, volatile uint32_t *shared, unsigned int at)
 /* The fixture's own waves have seen nothing of what others did. */
 static void unharmed(struct __test_metadata *_metadata, FIXTURE_DATA(waves) *self)
 {
-	EXPECT_TRUE(waves_go_on(&self->waves, TIMEOUT_MS));
+	EXPECT_TRUE(waves_go_on(&self->waves, TIMEOUT_MS))
+	{
+		TH_LOG("this process is %d; the driver's queues:", getpid());
+		fflush(stdout);
+		if (system("sed 's/^/# /' /sys/kernel/debug/rkfd/*/queues /sys/kernel/debug/rkfd/*/ih"))
+			TH_LOG("cannot be shown");
+	}
 	waves_stop(&self->waves);
 	ASSERT_TRUE(waves_ended(&self->waves, TIMEOUT_MS));
 	EXPECT_EQ(0, waves_bad(&self->waves));
