@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Every allocation and every user copy of a call fails in turn: the call says
- * so by an errno or does without, works when it is made again, and leaves
- * nothing behind.
+ * fail [SCENE...]: every allocation and every user copy of a call fails in
+ * turn: the call says so by an errno or does without, works when it is made
+ * again, and leaves nothing behind. Of all scenes, or of those whose names
+ * begin as one of the arguments does.
  *
  * Needs a kernel with fault injection (failslab, fail_page_alloc,
  * fail_usercopy), whose fail-nth has the Nth of a thread's chances fail.
@@ -140,9 +141,22 @@ static int play_all(const struct scene *scene)
 	return -1;
 }
 
-int main(void)
+/* Whether a scene is asked for by the arguments from @names on, which end with NULL. */
+static bool is_meant(const struct scene *scene, char *const *names)
+{
+	if (!*names)
+		return true;
+	for (; *names; names++)
+		if (!strncmp(scene->name, *names, strlen(*names)))
+			return true;
+	return false;
+}
+
+int main(int argc, char **argv)
 {
 	char base[OBJECTS_SIZE];
+
+	(void)argc;
 
 	tap_start();
 	if (access(FAIL_NTH, F_OK) != 0 || access(DEBUGFS "fail_usercopy", F_OK) != 0) {
@@ -155,9 +169,13 @@ int main(void)
 	if (!debugfs_read("objects", base, sizeof(base)))
 		die("no objects in debugfs");
 	for (unsigned int i = 0; i < scene_count; i++) {
-		const int chances = play_all(&scenes[i]);
-		const bool back = debugfs_objects_return_to(base, RETURN_MS);
+		int chances;
+		bool back;
 
+		if (!is_meant(&scenes[i], argv + 1))
+			continue;
+		chances = play_all(&scenes[i]);
+		back = debugfs_objects_return_to(base, RETURN_MS);
 		tap_ok(chances >= 0 && back, "%s: %d chances", scenes[i].name, chances);
 	}
 	tap_ok(neighbour_once(), "a copy afterwards");
