@@ -60,6 +60,14 @@ impl Shape {
         })
     }
 
+    /// Bytes of memory that a lane's access is about.
+    fn bytes(self) -> u64 {
+        match self {
+            Shape::Load(bytes, ..) | Shape::Store(bytes, _) => bytes as u64,
+            Shape::Atomic(wide, _) => 4 << u32::from(wide),
+        }
+    }
+
     /// How many registers it takes from memory and gives to it.
     fn registers(self) -> (u32, u32) {
         match self {
@@ -289,24 +297,115 @@ impl Body for Buffer {
     #[inline(always)]
     fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         match buffer_addresses(inst, wave) {
-            Ok(addresses) if inst.flags & flag::LDS != 0 => to_lds(inst, wave, env, &addresses),
-            Ok(addresses) => finish(inst, wave, env, &addresses),
+            Ok((addresses, room)) if inst.flags & flag::LDS != 0 => {
+                to_lds(inst, wave, env, &addresses, &room)
+            }
+            Ok((addresses, None)) => finish(inst, wave, env, &addresses),
+            Ok((addresses, Some(room))) => finish_within(inst, wave, env, &addresses, &room),
             Err(reason) => reason.into(),
         }
     }
 }
 
+/// Bytes from each lane's address to the end of its buffer, where some lane's access goes beyond that.
+type Room = [u64; LANES];
+
+/// The active lanes of which byte `at` of an access is in the buffer.
+fn within(wave: &Wave, room: &Room, at: u64) -> u64 {
+    let inside = |mask, lane: usize| mask | u64::from(room[lane] > at) << lane;
+    wave.active().fold(0, inside)
+}
+
+/// Moves the data of accesses that are not all in their buffer: dword by dword, loads give 0 outside, the rest does nothing.
+fn finish_within(
+    inst: &Inst,
+    wave: &mut Wave,
+    env: &mut Env<'_>,
+    addresses: &Addresses,
+    room: &Room,
+) -> Flow {
+    let exec = wave.exec();
+    let (Some(shape), Src::V(source)) = (Shape::of(inst.op.into()), inst.src[1]) else {
+        return Reason::Unknown.into();
+    };
+    let (dst, source) = (data_row(inst, wave, inst.dst), data_row(inst, wave, source));
+    let (Shape::Load(bytes, ..) | Shape::Store(bytes, _)) = shape else {
+        let inside = within(wave, room, 0);
+        if inst.flags & flag::GLC != 0 {
+            wave.set_exec(exec & !inside);
+            for n in 0..shape.registers().0 as usize {
+                wave.put(dst + n, &Row::ZERO);
+            }
+        }
+        wave.set_exec(inside);
+        let flow = finish(inst, wave, env, addresses);
+        wave.set_exec(exec);
+        return flow;
+    };
+    let mut part = *addresses;
+    let mut moved = Ok(());
+    for n in 0..bytes.div_ceil(4) {
+        let inside = within(wave, room, 4 * n as u64);
+        if let Shape::Load(_, _, half) = shape {
+            wave.set_exec(exec & !inside);
+            store_half(wave, dst + n, Row::ZERO, half);
+        }
+        wave.set_exec(inside);
+        moved = match shape {
+            Shape::Load(_, signed, half) => lanes::load(wave, env, &part, bytes.min(4)).map(|row| {
+                let row = match bytes {
+                    1 | 2 => extend(row, bytes, signed),
+                    _ => row,
+                };
+                store_half(wave, dst + n, row, half);
+            }),
+            _ => {
+                let mut row = wave.rows[source + n];
+                if let Shape::Store(_, true) = shape {
+                    row.0.iter_mut().for_each(|word| *word >>= 16);
+                }
+                lanes::store(wave, env, &part, &row, bytes.min(4))
+            }
+        };
+        wave.set_exec(exec);
+        if moved.is_err() {
+            break;
+        }
+        part.at.iter_mut().for_each(|at| *at = at.wrapping_add(4));
+    }
+    match moved {
+        Ok(()) => Flow::Next,
+        Err(reason) => reason.into(),
+    }
+}
+
 /// Loads a dword for each active lane to LDS, from M0\[15:0\] and the offset on.
-fn to_lds(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>, addresses: &Addresses) -> Flow {
+fn to_lds(
+    inst: &Inst,
+    wave: &mut Wave,
+    env: &mut Env<'_>,
+    addresses: &Addresses,
+    room: &Option<Room>,
+) -> Flow {
     let Some(Shape::Load(4, false, Half::Whole)) = Shape::of(inst.op.into()) else {
         return Reason::Unsupported("a buffer load to LDS but that of a dword").into();
     };
     let first = (wave.sgpr[sgpr::M0] & 0xffff).wrapping_add_signed(inst.imm);
-    let row = match lanes::load(wave, env, addresses, 4) {
+    let exec = wave.exec();
+    if let Some(room) = room {
+        wave.set_exec(within(wave, room, 0));
+    }
+    let inside = wave.exec();
+    let loaded = lanes::load(wave, env, addresses, 4);
+    wave.set_exec(exec);
+    let mut row = match loaded {
         Ok(row) => row,
         Err(reason) => return reason.into(),
     };
     for lane in wave.active() {
+        if inside >> lane & 1 == 0 {
+            row.0[lane] = 0;
+        }
         let at = first.wrapping_add(4 * lane as u32);
         if let Err(outside) = env.lds.write(at, &row.0[lane].to_le_bytes()) {
             return Reason::from(outside).into();
@@ -338,8 +437,9 @@ impl Resource {
 }
 
 /// Private memory is a swizzled buffer with an index stride of 64 and elements of four bytes, whose index is the
-/// lane; others are linear.
-fn buffer_addresses(inst: &Inst, wave: &mut Wave) -> Result<Addresses, Reason> {
+/// lane; others are linear. Of these NUM_RECORDS is checked: with IDXEN it counts indices, otherwise bytes, of which
+/// the scalar offset takes some.
+fn buffer_addresses(inst: &Inst, wave: &mut Wave) -> Result<(Addresses, Option<Room>), Reason> {
     let resource = Resource::of(wave, inst.sdst);
     let scalar = u64::from(wave.scalar32(inst.src[2]));
     let row = match inst.src[0] {
@@ -365,28 +465,40 @@ fn buffer_addresses(inst: &Inst, wave: &mut Wave) -> Result<Addresses, Reason> {
                 return Err(Reason::Scratch(at[lane]));
             }
         }
-        return Ok(Addresses {
+        let addresses = Addresses {
             at,
             lds: 0,
             private: !0,
             private_base: resource.base.wrapping_add(scalar),
-        });
+        };
+        return Ok((addresses, None));
     }
     if resource.swizzled {
         return Err(Reason::Unsupported("this kind of swizzled buffer"));
     }
+    let size = Shape::of(inst.op.into()).map_or(0, Shape::bytes);
+    let bytes = resource.records.saturating_sub(scalar);
+    let mut room = [0; LANES];
+    let mut fits = true;
     for (lane, at) in at.iter_mut().enumerate() {
         let mut index = if resource.adds_lane { lane as u64 } else { 0 };
         if indexed {
             index += u64::from(wave.rows[row].0[lane]);
         }
+        room[lane] = match indexed {
+            true if index < resource.records => u64::MAX,
+            true => 0,
+            false => bytes.saturating_sub(*at),
+        };
+        fits &= room[lane] >= size || wave.exec() >> lane & 1 == 0;
         let linear = resource.base.wrapping_add(scalar).wrapping_add(*at);
         *at = linear.wrapping_add(index * resource.stride);
     }
-    Ok(Addresses {
+    let addresses = Addresses {
         at,
         ..Addresses::default()
-    })
+    };
+    Ok((addresses, (!fits).then_some(room)))
 }
 
 /// Moves the data.

@@ -251,3 +251,30 @@ GLOBAL void matrix_f64(const double *a, const double *b, double *c)
 	for (u32 n = 0; n < 4; n++)
 		c[(4 * n + t / 16) * 16 + t % 16] = sum[n];
 }
+
+typedef u32 u2 __attribute__((ext_vector_type(2)));
+
+/* By a buffer resource in s40 to s43: at -O0 the compiler has none of its own in scalar registers. */
+#define BUFFER(instruction, result, operand, base, stride, records)				\
+	asm volatile("v_readfirstlane_b32 s40, %2\n\tv_readfirstlane_b32 s41, %3\n\t"		\
+		     "v_readfirstlane_b32 s42, %4\n\ts_mov_b32 s43, 0x27000\n\ts_nop 4\n\t"	\
+		     instruction "\n\ts_waitcnt vmcnt(0)"					\
+		     : "+v"(result)								\
+		     : "v"(operand), "v"((u32)(u64)(base)),					\
+		       "v"((u32)((u64)(base) >> 32) & 0xffff | (stride) << 16), "v"(records)	\
+		     : "memory", "s40", "s41", "s42", "s43")
+
+/* Buffers of 100 bytes, and of 50 indices: what is outside is 0, or is not done. */
+GLOBAL void buffers(const u32 *a, u32 *b, u32 *out)
+{
+	u32 t = item(), index = 1, old = 7, value = 1000 + t;
+	u2 pair = {1, 1};
+	BUFFER("buffer_load_dwordx2 %0, %1, s[40:43], 4 offen offset:4", pair, 8 * t, a, 0, 100);
+	BUFFER("buffer_load_dword %0, %1, s[40:43], 0 idxen", index, t, a, 4, 50);
+	BUFFER("buffer_store_dword %0, %1, s[40:43], 0 offen", value, 4 * t + (t & 1) * 0x80000000, b, 0, 104);
+	BUFFER("buffer_atomic_add %0, %1, s[40:43], 0 offen glc", old, 8 * t, b, 0, 104);
+	out[t] = pair[0];
+	out[64 + t] = pair[1];
+	out[128 + t] = index;
+	out[192 + t] = old;
+}

@@ -401,6 +401,32 @@ fn matrices(object: &CodeObject) {
     );
 }
 
+/// What is outside of a buffer resource.
+fn buffers(object: &CodeObject) {
+    let a: Vec<u32> = (1..=256).collect();
+    let b = [5u32; 256];
+    let ran = object
+        .kernel("buffers")
+        .buffer(&bytes(&a))
+        .buffer(&bytes(&b))
+        .buffer(&[0; 4 * 256])
+        .run([64, 1, 1], [64, 1, 1]);
+    // The scalar offset takes four of the 100 bytes.
+    let raw = |offset: u32| if offset < 96 { offset / 4 + 2 } else { 0 };
+    let out = ran.numbers::<u32>(&[1024, 1024], 256);
+    let stored = ran.numbers::<u32>(&[1024], 256);
+    for t in 0..64 {
+        let at = t as usize;
+        assert_eq!(out[at], raw(8 * t + 4), "first dword of {t}");
+        assert_eq!(out[64 + at], raw(8 * t + 8), "second dword of {t}");
+        assert_eq!(out[128 + at], if t < 50 { t + 1 } else { 0 }, "index {t}");
+        let old = if 8 * t < 104 { 1000 + 2 * t } else { 0 };
+        assert_eq!(out[192 + at], old, "atomic of {t}");
+        let inside = t < 26 && t % 2 == 0;
+        assert_eq!(stored[at], if inside { 1000 + t + 7 } else { 5 }, "store of {t}");
+    }
+}
+
 fn all(version: u32, level: u32) {
     let object = compile(version, level);
     integers(&object);
@@ -409,6 +435,7 @@ fn all(version: u32, level: u32) {
     control(&object);
     lanes(&object);
     matrices(&object);
+    buffers(&object);
 }
 
 #[test]
