@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Whose turn it is, and how queues get to the hardware and off it.
+
+use std::cmp::Reverse;
+use std::time::{Duration, Instant};
+
+use super::super::mec::State;
+use super::super::{mqd, process, Slot};
+use super::place::{Place, Room};
+use super::{Engine, Entry, MapQueue, Runlist, Targets, Unmap};
+use crate::error::Result;
+use crate::gpu::Gpu;
+use crate::regs::gc::{self, cp_hqd_pq_doorbell_control as doorbell};
+use crate::sdma;
+
+/// How long a queue whose turn is over may be about to leave before its place counts as taken.
+const LEAVE: Duration = Duration::from_millis(100);
+
+/// The order in which queues get a place.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Stays,
+    Wants(u64, Instant),
+    /// Who has been there longest makes room.
+    Runs(Reverse<Instant>),
+    Idle,
+    Absent,
+}
+
+impl State {
+    /// Gives the next queues of the runlist their turn; all that fit if they do.
+    pub(in crate::cp) fn schedule(&mut self, gpu: &Gpu, now: Instant) -> Result<()> {
+        let Some(mut list) = self.list.take() else {
+            return Ok(());
+        };
+        let result = self.rotate(gpu, &mut list, now);
+        self.list = Some(list);
+        result
+    }
+
+    fn rotate(&mut self, gpu: &Gpu, list: &mut Runlist, now: Instant) -> Result<()> {
+        // Within a turn only places are filled that have become free.
+        let within =
+            list.has_vacancy(gpu, &self.hqds) && list.turn_end.is_some_and(|end| now < end);
+        for entry in &mut list.entries {
+            if let Some(place) = entry.place {
+                if !place.is_loaded(gpu, &self.hqds) {
+                    let leaving = entry.leaving.take();
+                    entry.place = None;
+                    entry.lost = leaving.is_none();
+                    entry.wants = leaving.map(|_| now);
+                }
+            }
+        }
+        if !within {
+            let chosen = self.choose_entries(gpu, list, now);
+            for (n, entry) in list.entries.iter_mut().enumerate() {
+                entry.turn = chosen.contains(&n);
+            }
+        }
+        for entry in list.entries.iter_mut().filter(|entry| !entry.turn) {
+            if let (Some(place), None) = (entry.place, entry.leaving) {
+                let work = place.has_work(gpu, &self.hqds);
+                let done = place.packets(&self.hqds);
+                if !self.leave(gpu, place, &entry.map)? {
+                    if place.is_kept(&self.hqds) {
+                        entry.leaving = Some(now);
+                        entry.served += done;
+                    }
+                    continue;
+                }
+                gpu.summary.cp_switches.bump();
+                entry.place = None;
+                entry.wants = work.then_some(now);
+                entry.served += done;
+            }
+        }
+        let wanting = list.entries.iter().filter(|entry| entry.wants.is_some());
+        list.floor = wanting
+            .map(|entry| entry.served)
+            .min()
+            .unwrap_or(list.floor);
+        self.release_vmids(gpu, list);
+        list.stuck = true;
+        // Who has waited longest comes first.
+        let has_turn = |entry: &&mut Entry| entry.turn && !entry.lost;
+        let mut turns: Vec<&mut Entry> = list.entries.iter_mut().filter(has_turn).collect();
+        turns.sort_by_key(|entry| (entry.wants.is_none(), entry.served, entry.wants));
+        for entry in turns {
+            if let Some(place) = entry.place {
+                if let Place::Sdma(engine, place) = place {
+                    gpu.sdma[engine].keep(place);
+                }
+                continue;
+            }
+            let process = &mut list.processes[entry.process];
+            let vmid = match process.vmid {
+                Some(vmid) => vmid,
+                None => match self.free_vmid() {
+                    Some(vmid) => {
+                        process.assign(gpu, vmid);
+                        self.vmids_used |= 1 << vmid;
+                        vmid
+                    }
+                    None => continue,
+                },
+            };
+            let Some(place) = self.enter(gpu, &entry.map, vmid)? else {
+                continue;
+            };
+            entry.place = Some(place);
+            entry.came = now;
+            entry.wants = None;
+            list.stuck = false;
+        }
+        if !within {
+            list.turn_begin = Some(now);
+            list.turn_end = Some(now + list.quantum());
+        }
+        Ok(())
+    }
+
+    /// Puts a queue on the hardware, if there is a place for it.
+    fn enter(&mut self, gpu: &Gpu, map: &MapQueue, vmid: u8) -> Result<Option<Place>> {
+        let Engine::Sdma(engine) = map.engine else {
+            let Some(slot) = self.free_slot() else {
+                return Ok(None);
+            };
+            let load = self.load(gpu, slot, map, vmid)?;
+            return Ok(Some(Place::Hqd(slot, load)));
+        };
+        let mapping = sdma::Mapping {
+            mqd: map.mqd,
+            vmid,
+            doorbell: map.doorbell,
+            wptr: map.wptr,
+        };
+        let place = gpu.sdma[engine].map(gpu, &mapping)?;
+        Ok(place.map(|place| {
+            gpu.summary.cp_loads.bump();
+            Place::Sdma(engine, place)
+        }))
+    }
+
+    /// Takes a queue off the hardware. False: it hangs, or the packet at hand goes on.
+    fn leave(&mut self, gpu: &Gpu, place: Place, map: &MapQueue) -> Result<bool> {
+        match place {
+            Place::Hqd(slot, _) => self.take_off(gpu, slot),
+            Place::Sdma(engine, place) => {
+                let gone = gpu.sdma[engine].unmap(gpu, place, map.mqd)?;
+                if gone {
+                    gpu.summary.cp_dequeues.bump();
+                }
+                Ok(gone)
+            }
+        }
+    }
+
+    /// Free places of all engines.
+    fn room(&self, gpu: &Gpu) -> Room {
+        Room {
+            compute: self.free_slots().count(),
+            sdma: std::array::from_fn(|n| gpu.sdma[n].free_queues()),
+        }
+    }
+
+    /// The entries that are to be on the hardware in the turn that begins. Who is about to leave is as good as gone, unless it has been
+    /// for long.
+    fn choose_entries(&self, gpu: &Gpu, list: &Runlist, now: Instant) -> Vec<usize> {
+        let mut order: Vec<(Rank, usize)> = Vec::new();
+        for (n, entry) in list.entries.iter().enumerate().filter(|(_, e)| !e.lost) {
+            let goes = entry.leaving.is_some_and(|since| now < since + LEAVE);
+            let rank = match (entry.place, entry.wants) {
+                (Some(_), _) if goes => continue,
+                (Some(place), _) if place.stays(&self.hqds) => Rank::Stays,
+                (Some(place), _) if place.has_work(gpu, &self.hqds) => {
+                    Rank::Runs(Reverse(entry.came))
+                }
+                (Some(_), _) => Rank::Idle,
+                (None, Some(since)) => Rank::Wants(entry.served, since),
+                (None, None) => Rank::Absent,
+            };
+            order.push((rank, n));
+        }
+        order.sort();
+        let mut room = self.room(gpu);
+        for entry in list.entries.iter().filter(|entry| entry.place.is_some()) {
+            *room.of(entry.map.engine) += 1;
+        }
+        let at_once = match list.at_once {
+            0 => usize::MAX,
+            n => n,
+        };
+        let vmids = (self.resources.vmids.count_ones() as usize).min(at_once);
+        let mut processes: Vec<usize> = Vec::new();
+        let mut chosen = Vec::new();
+        for (_, n) in order {
+            let process = list.entries[n].process;
+            let left = room.of(list.entries[n].map.engine);
+            if *left == 0 {
+                continue;
+            }
+            if !processes.contains(&process) {
+                if processes.len() == vmids {
+                    continue;
+                }
+                processes.push(process);
+            }
+            *left -= 1;
+            chosen.push(n);
+        }
+        chosen
+    }
+
+    /// Slots of the HIQ's that nothing is on, spread over the pipes.
+    fn free_slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        let mut slots: Vec<Slot> = Slot::all().collect();
+        slots.sort_by_key(|slot| (slot.queue(), slot.me(), slot.pipe()));
+        slots.into_iter().filter(|slot| {
+            self.resources.queues >> slot.index() & 1 == 1 && !self.hqds[slot.index()].is_active()
+        })
+    }
+
+    fn free_slot(&self) -> Option<Slot> {
+        self.free_slots().next()
+    }
+
+    fn free_vmid(&self) -> Option<u8> {
+        let free = self.resources.vmids & !self.vmids_used;
+        (free != 0).then(|| free.trailing_zeros() as u8)
+    }
+
+    /// Takes the VMIDs of processes without a queue on the hardware.
+    fn release_vmids(&mut self, gpu: &Gpu, list: &mut Runlist) {
+        for (n, process) in list.processes.iter_mut().enumerate() {
+            let used = |entry: &Entry| entry.process == n && entry.place.is_some();
+            if list.entries.iter().any(used) {
+                continue;
+            }
+            if let Some(vmid) = process.vmid.take() {
+                process::release(gpu, vmid);
+                self.vmids_used &= !(1 << vmid);
+            }
+        }
+    }
+
+    /// Loads a queue's MQD into `slot` and starts it; which load of the HQD that is.
+    pub(in crate::cp) fn load(&mut self, gpu: &Gpu, slot: Slot, map: &MapQueue, vmid: u8) -> Result<u64> {
+        let hqd = &mut self.hqds[slot.index()];
+        mqd::load(gpu, hqd, map.mqd)?;
+        let control = hqd.regs.get(gc::CP_HQD_PQ_DOORBELL_CONTROL);
+        let control = doorbell::DOORBELL_OFFSET.put(control, map.doorbell);
+        let control = doorbell::DOORBELL_HIT.put(control, 0);
+        hqd.regs.put(
+            gc::CP_HQD_PQ_DOORBELL_CONTROL,
+            doorbell::DOORBELL_EN.put(control, 1),
+        );
+        hqd.regs.put_wide(gc::CP_MQD_BASE_ADDR, map.mqd);
+        hqd.regs.put_wide(gc::CP_HQD_PQ_WPTR_POLL_ADDR, map.wptr);
+        hqd.regs.put(gc::CP_HQD_VMID, vmid.into());
+        hqd.regs.check().map_err(|reason| {
+            let mqd = map.mqd;
+            crate::error::ModelError::Other(format!("{slot}: MQD at {mqd:#x}: {reason}"))
+        })?;
+        hqd.activate();
+        hqd.request_poll();
+        let generation = hqd.generation();
+        gpu.summary.cp_loads.bump();
+        self.restore(gpu, slot)?;
+        Ok(generation)
+    }
+
+    /// Takes queues of the runlist off and out of it. False: one of them hangs.
+    pub(in crate::cp) fn drop_entries(&mut self, gpu: &Gpu, unmap: &Unmap) -> Result<bool> {
+        let Some(mut list) = self.list.take() else {
+            return Ok(true);
+        };
+        let meant = |entry: &Entry| match &unmap.targets {
+            Targets::All => true,
+            Targets::Dynamic => !entry.map.is_static,
+            Targets::Pasid(pasid) => list.processes[entry.process].pasid == *pasid,
+            Targets::Doorbells(all) => all.contains(&entry.map.doorbell),
+        };
+        let mut left = Vec::new();
+        let mut gone = true;
+        for entry in list.entries {
+            if !meant(&entry) {
+                left.push(entry);
+                continue;
+            }
+            let loaded = |place: &Place| place.is_loaded(gpu, &self.hqds);
+            let Some(place) = entry.place.filter(loaded) else {
+                continue;
+            };
+            if let (Place::Hqd(slot, _), true) = (place, unmap.reset) {
+                self.hqds[slot.index()].unhang();
+            }
+            if !self.leave(gpu, place, &entry.map)? {
+                gone = false;
+                left.push(entry);
+            }
+        }
+        list.entries = left;
+        self.release_vmids(gpu, &mut list);
+        self.list = (!list.entries.is_empty()).then_some(list);
+        Ok(gone)
+    }
+
+    /// The list as it is to run from now on. An error if it cannot.
+    pub(in crate::cp) fn begin_list(
+        &mut self,
+        gpu: &Gpu,
+        list: Runlist,
+        now: Instant,
+    ) -> Result<std::result::Result<(), &'static str>> {
+        let mut room = self.room(gpu);
+        let vmids = self.resources.vmids.count_ones() as usize;
+        let of_compute = |entry: &Entry| entry.map.engine == Engine::Compute;
+        let compute = list.entries.iter().any(of_compute);
+        if compute && room.compute == 0 || !list.entries.is_empty() && vmids == 0 {
+            return Ok(Err("RUN_LIST without SET_RESOURCES"));
+        }
+        let mut fits = list.processes.len() <= vmids;
+        for entry in &list.entries {
+            match room.of(entry.map.engine) {
+                0 if !of_compute(entry) => {
+                    return Ok(Err("more SDMA queues than the engine has RLC queues"));
+                }
+                0 => fits = false,
+                left => *left -= 1,
+            }
+        }
+        if !list.repeats && !fits {
+            return Ok(Err(
+                "the runlist does not fit and is not chained to its start",
+            ));
+        }
+        gpu.summary.cp_runlists.bump();
+        for _ in &list.processes {
+            gpu.summary.pm4.count("MAP_PROCESS");
+        }
+        for _ in &list.entries {
+            gpu.summary.pm4.count("MAP_QUEUES");
+        }
+        self.list = Some(list);
+        self.schedule(gpu, now)?;
+        Ok(Ok(()))
+    }
+}
