@@ -352,13 +352,15 @@ fn finish_within(
         }
         wave.set_exec(inside);
         moved = match shape {
-            Shape::Load(_, signed, half) => lanes::load(wave, env, &part, bytes.min(4)).map(|row| {
-                let row = match bytes {
-                    1 | 2 => extend(row, bytes, signed),
-                    _ => row,
-                };
-                store_half(wave, dst + n, row, half);
-            }),
+            Shape::Load(_, signed, half) => {
+                lanes::load(wave, env, &part, bytes.min(4)).map(|row| {
+                    let row = match bytes {
+                        1 | 2 => extend(row, bytes, signed),
+                        _ => row,
+                    };
+                    store_half(wave, dst + n, row, half);
+                })
+            }
             _ => {
                 let mut row = wave.rows[source + n];
                 if let Shape::Store(_, true) = shape {

@@ -423,7 +423,11 @@ fn buffers(object: &CodeObject) {
         let old = if 8 * t < 104 { 1000 + 2 * t } else { 0 };
         assert_eq!(out[192 + at], old, "atomic of {t}");
         let inside = t < 26 && t % 2 == 0;
-        assert_eq!(stored[at], if inside { 1000 + t + 7 } else { 5 }, "store of {t}");
+        assert_eq!(
+            stored[at],
+            if inside { 1000 + t + 7 } else { 5 },
+            "store of {t}"
+        );
     }
 }
 
