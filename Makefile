@@ -37,6 +37,9 @@ test-debug: ## the guest tests on a kernel with KASAN, lockdep, kmemleak and mor
 test-long: ## guest tests that make test has no time for
 	@scripts/test long
 
+llama: ## llama.cpp generates in the guest, by HIP as by the processor; OPERATIONS='ADD MUL_MAT' are compared, too
+	@scripts/llama
+
 fuzz: ## a million calls at random, and 100,000 on the debug kernel; CALLS=, SEED= and KERNEL= choose
 	@scripts/fuzz
 
@@ -61,4 +64,4 @@ debug-kernel: ## the kernel of test-debug (about 15 minutes, once)
 clean: ## remove what this checkout built; ALL=1 removes the cache, sysroots and kernels too
 	@scripts/clean
 
-.PHONY: help modules model demo guest kfdtest vm test test-debug test-long fuzz bench bench-amdgpu state check sysroot debug-kernel clean
+.PHONY: help modules model demo guest kfdtest vm test test-debug test-long llama fuzz bench bench-amdgpu state check sysroot debug-kernel clean

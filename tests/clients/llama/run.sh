@@ -1,0 +1,40 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# run.sh MODEL [OPERATION...]: has llama.cpp go on with a text, word by word the likeliest, by its HIP backend and by that of the
+# processor, which are to agree; then compares the results of OPERATIONs in both with its own test. Prints TAP.
+model=$1
+shift
+n=0
+backend_ops=$(ls /usr/libexec/*/*/test-backend-ops | head -n 1)
+
+result() { # STATUS NAME
+	n=$((n + 1))
+	[ "$1" = 0 ] && echo "ok $n $2" || { echo "not ok $n $2"; bad=1; }
+}
+
+# generate FILE OPTION...
+generate() {
+	out=$1
+	shift
+	llama-completion -m "$model" -p 'Once upon a time' -n 24 --temp 0 --seed 1 --ignore-eos -no-cnv --no-warmup -t 2 -lv 5 "$@" \
+		>"$out" 2>"$out.log" </dev/null || { tail -n 20 "$out.log" | sed 's/^/# /'; return 1; }
+}
+
+echo "TAP version 13"
+generate /tmp/cpu --device none
+result $? "24 words by the processor"
+generate /tmp/hip --device ROCm0 -ngl 99
+result $? "24 words by HIP"
+[ "$(grep -aoE 'layer +[0-9]+ assigned to device ROCm0' /tmp/hip.log | sort -u | wc -l)" = 3 ]
+result $? "all layers are on the GPU"
+[ -s /tmp/cpu ] && cmp /tmp/cpu /tmp/hip
+result $? "both say the same"
+od -An -tx1 /tmp/cpu | sed 's/^/# /'
+for o; do
+	"$backend_ops" test -b ROCm0 -o "$o" >/tmp/ops 2>&1
+	rc=$?
+	result $rc "$o: $(grep -oE '[0-9]+/[0-9]+ tests passed' /tmp/ops | tail -n 1)"
+	[ $rc = 0 ] || tail -n 5 /tmp/ops | sed 's/^/# /'
+done
+echo "1..$n"
+[ -z "$bad" ]
