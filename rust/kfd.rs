@@ -27,6 +27,7 @@ use crate::kern::pci_ext;
 use crate::kern::slot::{Filled, Slot};
 use crate::mem::bo::DrmDevice;
 use crate::process::context::Context;
+use crate::process::sysfs::Processes;
 use crate::process::table::Table;
 use crate::process::Process;
 use crate::queue::interrupts::ProcessSink;
@@ -92,7 +93,8 @@ impl Registration {
         let class = Class::new(c"kfd")?;
         let device = CharDevice::new(c"kfd", module)?;
         let class_device = ClassDevice::new(class, c"kfd", device.number())?;
-        let processes = Table::new()?;
+        let class_device = Arc::new(class_device, GFP_KERNEL)?;
+        let processes = Table::new(Processes::new(class_device.clone())?)?;
         let kfd = Arc::pin_init(
             try_pin_init!(Kfd {
                 topology <- Topology::new(class_device),

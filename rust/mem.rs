@@ -16,6 +16,7 @@ mod import;
 pub(crate) mod metadata;
 pub(crate) mod placement;
 mod scrub;
+pub(crate) mod stopwatch;
 mod user;
 pub(crate) mod view;
 pub(crate) mod vm;

@@ -10,22 +10,26 @@ mod memory;
 mod pasid;
 mod queues;
 mod registers;
+pub(crate) mod sysfs;
 pub(crate) mod table;
 
 use hw::doorbell::Slot;
 use hw::topology::gpu_id::GpuId;
 use kernel::prelude::*;
-use kernel::sync::{Arc, Mutex};
+use kernel::sync::{Arc, Mutex, SpinLock};
 use kernel::workqueue::{impl_has_work, new_work, Work};
 
 use crate::gpu::Gpu;
+use crate::kern::drm::file::FileRef;
 use crate::kern::mm_exit::{AddressSpace, Subscription};
 use crate::mem::account::Client;
-use crate::queue::{self, CreateQueue, Owner, UserQueue};
+use crate::queue::{self, CreateQueue, Owner, UpdateQueue, UserQueue};
+use crate::render::file::File;
 use context::Context;
 use events::{Came, Events, Item};
 use pasid::Pasid;
-use queues::Queues;
+use queues::{Entry, Queues};
+use sysfs::ProcessFolder;
 use table::Table;
 
 /// A process. Locks, outermost first: `life` (while things are taken from it), `creating`, `queues`, a context's memory,
@@ -44,6 +48,9 @@ pub(crate) struct Process {
     queues: Mutex<Queues>,
     #[pin]
     contexts: Mutex<Contexts>,
+    /// Where it is shown, until it has ended.
+    #[pin]
+    folder: SpinLock<Option<Arc<ProcessFolder>>>,
     #[pin]
     life: Mutex<Option<Subscription<Table>>>,
     /// Ends it.
@@ -74,6 +81,7 @@ impl Process {
                 creating <- kernel::new_mutex!((), "Process::creating"),
                 queues <- kernel::new_mutex!(Queues::new(), "Process::queues"),
                 contexts <- kernel::new_mutex!(Contexts::default(), "Process::contexts"),
+                folder <- kernel::new_spinlock!(None, "Process::folder"),
                 life <- kernel::new_mutex!(Some(subscription), "Process::life"),
                 ending <- new_work!("Process::ending"),
                 table: table.clone(),
@@ -182,8 +190,38 @@ impl Process {
             owner,
             create,
         );
-        let slot = self.queues.lock().made(id, context, queue)?;
+        let queue = queue.and_then(|queue| {
+            let folder = self.folder().map(|folder| {
+                let (kind, gpu) = (create.served_as(), context.gpu().hw.id);
+                folder.add_queue(id, kind, gpu, create.size.bytes())
+            });
+            Ok(Entry {
+                queue,
+                context: context.clone(),
+                folder: folder.transpose()?,
+            })
+        });
+        let slot = self.queues.lock().made(id, queue)?;
         Ok((id, slot))
+    }
+
+    /// Where it is shown, if it is.
+    fn folder(&self) -> Option<Arc<ProcessFolder>> {
+        self.folder.lock().clone()
+    }
+
+    /// ACQUIRE_VM: see [`Context::acquire`].
+    pub(crate) fn acquire(&self, context: &Context, file: FileRef<File>) -> Result {
+        context.acquire(file, self.folder())
+    }
+
+    /// Updates queue `id`. EINVAL, and what [`UserQueue::update`] says.
+    pub(crate) fn update_queue(&self, id: u32, update: &UpdateQueue) -> Result {
+        self.with_queue(id, |queue| queue.update(update))?;
+        if let Some((_, size)) = update.ring {
+            self.queues.lock().resized(id, size.bytes());
+        }
+        Ok(())
     }
 
     /// Runs `f` on queue `id`. EINVAL.
@@ -205,7 +243,8 @@ impl Process {
         context.gpu().hw.ih.settle();
         let destroyed = queue.destroy();
         context.gpu().hw.ih.settle();
-        self.queues.lock().forget(id, &queue)?;
+        let gone = self.queues.lock().forget(id, &queue)?;
+        drop(gone);
         destroyed
     }
 
@@ -244,6 +283,8 @@ impl Process {
         let mut life = self.life.lock();
         self.contexts.lock().ended = true;
         self.end_contexts(|_| true);
+        let folder = self.folder.lock().take();
+        drop(folder);
         self.events.end();
         drop(life.take());
     }
@@ -252,10 +293,10 @@ impl Process {
     fn destroy_on(&self, context: &Arc<Context>) {
         drop(self.creating.lock());
         loop {
-            let queue = self.queues.lock().take_on(context);
-            let Some(queue) = queue else { break };
+            let entry = self.queues.lock().take_on(context);
+            let Some(entry) = entry else { break };
             // One that cannot be got off was reported.
-            let _ = queue.destroy();
+            let _ = entry.queue.destroy();
         }
         // Its number may be another process's next.
         context.gpu().hw.ih.settle();

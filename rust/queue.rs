@@ -47,6 +47,9 @@ use user::SdmaQueue;
 // How all queues of a process are quiesced; buffers need it too, so it lies below.
 pub(crate) use crate::mem::group;
 
+/// The first engines of SDMA, for traffic with the host; the others have the links between GPUs.
+const HOST_ENGINES: u8 = 2;
+
 /// Whether new user queues are scheduled: the module's parameter `sdma_sched`.
 pub(crate) fn is_scheduled() -> bool {
     // The value on Linux 7.3, a reference to it on 7.2.
@@ -131,6 +134,18 @@ pub(crate) struct CreateQueue {
     pub(crate) engine: u32,
     /// What compute queues have besides.
     pub(crate) compute: ComputeBuffers,
+}
+
+impl CreateQueue {
+    /// The kind of queue that comes of it: for one that names its engine, that of the engine.
+    pub(crate) fn served_as(&self) -> QueueType {
+        match self.kind {
+            QueueType::Compute | QueueType::ComputeAql => QueueType::Compute,
+            QueueType::SdmaByEngine if self.engine < HOST_ENGINES.into() => QueueType::Sdma,
+            QueueType::SdmaByEngine => QueueType::SdmaXgmi,
+            kind => kind,
+        }
+    }
 }
 
 /// The buffers of a compute queue: GPU addresses, and bytes.
@@ -225,11 +240,9 @@ pub(crate) struct Owner {
 /// The engines that serve queues of `kind`. EINVAL for an engine that does not exist.
 fn engines(kind: QueueType, wanted: u32) -> Result<core::ops::Range<u8>> {
     const ALL: u8 = hw::ip::GFX90A_SDMA_ENGINES as u8;
-    /// The engines for traffic with the host; the others have the links between GPUs.
-    const HOST: u8 = 2;
     match kind {
-        QueueType::Sdma => Ok(0..HOST),
-        QueueType::SdmaXgmi => Ok(HOST..ALL),
+        QueueType::Sdma => Ok(0..HOST_ENGINES),
+        QueueType::SdmaXgmi => Ok(HOST_ENGINES..ALL),
         QueueType::SdmaByEngine => match u8::try_from(wanted) {
             Ok(engine) if engine < ALL => Ok(engine..engine + 1),
             _ => Err(EINVAL),

@@ -8,7 +8,7 @@ mod tree;
 use hw::topology::asic::Asic;
 use hw::topology::gpu_id::GpuId;
 use kernel::prelude::*;
-use kernel::sync::Mutex;
+use kernel::sync::{Arc, Mutex};
 
 use crate::kern::class::ClassDevice;
 use crate::kern::host::NumaNode;
@@ -59,12 +59,12 @@ pub(crate) struct Topology {
 struct State {
     tree: Option<Tree>,
     generation: u32,
-    device: ClassDevice,
+    device: Arc<ClassDevice>,
 }
 
 impl Topology {
     /// A topology of no GPUs, in the folder of `device`.
-    pub(crate) fn new(device: ClassDevice) -> impl PinInit<Self, Error> {
+    pub(crate) fn new(device: Arc<ClassDevice>) -> impl PinInit<Self, Error> {
         let state = Tree::new(&device, 1, &[]).map(|tree| State {
             tree: Some(tree),
             generation: 1,

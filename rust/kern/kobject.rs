@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Folders in sysfs with files of fixed text.
+//! Folders in sysfs, and files of text there: fixed, or made when it is read.
 
 use core::fmt::{self, Write};
 use core::ptr::NonNull;
 
 use kernel::error::to_result;
 use kernel::prelude::*;
+use kernel::str::CString;
+use kernel::sync::Arc;
 use kernel::types::Opaque;
 
 use super::class::ClassDevice;
@@ -14,34 +16,78 @@ use crate::ffi;
 /// Bytes that a file may have: sysfs reads a page.
 const PAGE: usize = 4096;
 
-/// The name of a file, which all may read. A static, since sysfs and lockdep keep its address.
-#[repr(transparent)]
-pub(crate) struct FileName(ffi::attribute);
+/// The name of a file, or of all files of one kind. A static: it tells lockdep which files are alike.
+pub(crate) struct FileName {
+    name: &'static CStr,
+    #[cfg(CONFIG_DEBUG_LOCK_ALLOC)]
+    class: Class,
+}
 
-// SAFETY: sysfs only reads it.
-unsafe impl Sync for FileName {}
+#[cfg(CONFIG_DEBUG_LOCK_ALLOC)]
+struct Class(ffi::lock_class_key);
+
+#[cfg(CONFIG_DEBUG_LOCK_ALLOC)]
+// SAFETY: Only its address is used.
+unsafe impl Sync for Class {}
 
 impl FileName {
     /// The file name `name`.
     pub(crate) const fn new(name: &'static CStr) -> Self {
-        let mut attribute: ffi::attribute = pin_init::zeroed();
-        attribute.name = kernel::str::as_char_ptr_in_const_context(name);
-        attribute.mode = 0o444;
-        Self(attribute)
+        Self {
+            name,
+            #[cfg(CONFIG_DEBUG_LOCK_ALLOC)]
+            class: Class(pin_init::zeroed()),
+        }
     }
 }
 
-/// A file: its name and its text.
+/// Text that is made when somebody reads it. No lock may be needed for it under which its file is removed: that waits
+/// for who reads.
+pub(crate) type Live = Arc<dyn fmt::Display + Send + Sync>;
+
+/// What a file says.
+enum Content {
+    Text(KVec<u8>),
+    Live(Live),
+}
+
+/// A file, which all may read. sysfs keeps the address of its attribute until it is removed.
+#[repr(C)]
 struct File {
-    name: &'static FileName,
-    text: KVec<u8>,
+    attribute: ffi::attribute,
+    content: Content,
+    /// The name, if it is not the kind's.
+    _name: Option<CString>,
+}
+
+impl File {
+    fn new(kind: &'static FileName, name: Option<CString>, content: Content) -> Result<KBox<Self>> {
+        let mut attribute: ffi::attribute = pin_init::zeroed();
+        attribute.name = name.as_deref().unwrap_or(kind.name).as_char_ptr();
+        attribute.mode = 0o444;
+        #[cfg(CONFIG_DEBUG_LOCK_ALLOC)]
+        {
+            attribute.key = (&raw const kind.class.0).cast_mut();
+        }
+        let file = Self {
+            attribute,
+            content,
+            _name: name,
+        };
+        Ok(KBox::new(file, GFP_KERNEL)?)
+    }
+
+    /// The attribute, by which all of the file is found again.
+    fn as_attribute(&self) -> *const ffi::attribute {
+        core::ptr::from_ref(self).cast()
+    }
 }
 
 /// What the kobject's memory is; the kobject owns it.
 #[repr(C)]
 struct Inner {
     kobject: Opaque<ffi::kobject>,
-    files: KVec<File>,
+    files: KVec<KBox<File>>,
 }
 
 /// Text that is being written to a file.
@@ -58,8 +104,21 @@ impl Write for Text {
     }
 }
 
+/// The page that a reader gets, and how much of it is written.
+struct Page<'a>(&'a mut [u8], usize);
+
+impl Write for Page<'_> {
+    fn write_str(&mut self, s: &str) -> fmt::Result {
+        let end = self.1 + s.len();
+        let place = self.0.get_mut(self.1..end).ok_or(fmt::Error)?;
+        place.copy_from_slice(s.as_bytes());
+        self.1 = end;
+        Ok(())
+    }
+}
+
 /// The files that a folder will have.
-pub(crate) struct Files(KVec<File>);
+pub(crate) struct Files(KVec<KBox<File>>);
 
 impl Files {
     /// No files.
@@ -67,16 +126,64 @@ impl Files {
         Self(KVec::new())
     }
 
-    /// Adds file `name` with what `content` displays as. EFBIG if that does not stay below a page, ENOMEM.
-    pub(crate) fn with(
-        mut self,
-        name: &'static FileName,
-        content: &dyn fmt::Display,
-    ) -> Result<Self> {
+    /// Adds file `name` with what `content` displays as now. EFBIG if that does not stay below a page, ENOMEM.
+    pub(crate) fn with(self, name: &'static FileName, content: &dyn fmt::Display) -> Result<Self> {
         let mut text = Text(KVec::with_capacity(64, GFP_KERNEL)?);
         write!(text, "{content}").map_err(|_| EFBIG)?;
-        self.0.push(File { name, text: text.0 }, GFP_KERNEL)?;
+        self.and(File::new(name, None, Content::Text(text.0))?)
+    }
+
+    /// Adds file `name` with what `content` displays as when it is read. Who reads gets EFBIG if that does not stay below a
+    /// page. ENOMEM.
+    pub(crate) fn with_live(self, name: &'static FileName, content: Live) -> Result<Self> {
+        self.and(File::new(name, None, Content::Live(content))?)
+    }
+
+    /// The same for a file that is called `name`, one of the kind `kind`. ENOMEM.
+    pub(crate) fn with_live_as(
+        self,
+        kind: &'static FileName,
+        name: CString,
+        content: Live,
+    ) -> Result<Self> {
+        self.and(File::new(kind, Some(name), Content::Live(content))?)
+    }
+
+    fn and(mut self, file: KBox<File>) -> Result<Self> {
+        self.0.push(file, GFP_KERNEL)?;
         Ok(self)
+    }
+}
+
+/// Makes files in the folder of `kobject`, or none of them.
+///
+/// # Safety
+///
+/// `kobject` was added, and the files stay until they are removed, or its folder is.
+unsafe fn create_files(kobject: *mut ffi::kobject, files: &[KBox<File>]) -> Result {
+    for (index, file) in files.iter().enumerate() {
+        // SAFETY: By this function's contract; the file is boxed, so that its attribute does not move.
+        let made = to_result(unsafe {
+            ffi::sysfs_create_file_ns(kobject, file.as_attribute(), core::ptr::null())
+        });
+        if made.is_err() {
+            // SAFETY: By this function's contract; those were made.
+            unsafe { remove_files(kobject, files.get(..index).unwrap_or(&[])) };
+            return made;
+        }
+    }
+    Ok(())
+}
+
+/// Removes files from the folder of `kobject`, after their readers.
+///
+/// # Safety
+///
+/// `kobject` was added, and they are files in it.
+unsafe fn remove_files(kobject: *mut ffi::kobject, files: &[KBox<File>]) {
+    for file in files {
+        // SAFETY: By this function's contract.
+        unsafe { ffi::sysfs_remove_file_ns(kobject, file.as_attribute(), core::ptr::null()) };
     }
 }
 
@@ -111,26 +218,29 @@ static TYPE: Type = {
 ///
 /// # Safety
 ///
-/// sysfs calls it with the kobject of a [`Folder`], which is there meanwhile, and a page to write to.
+/// sysfs calls it with a file of a [`Folder`], which is there meanwhile, and a page to write to.
 unsafe extern "C" fn show(
-    kobject: *mut ffi::kobject,
+    _kobject: *mut ffi::kobject,
     attribute: *mut ffi::attribute,
     page: *mut kernel::ffi::c_char,
 ) -> isize {
-    // SAFETY: sysfs calls this with a kobject of `TYPE`, the first member of an `Inner`, which it keeps alive
-    // until the file is gone.
-    let inner = unsafe { &*kobject.cast::<Inner>() };
-    let wanted: *const ffi::attribute = attribute;
-    let Some(file) = inner
-        .files
-        .iter()
-        .find(|file| core::ptr::eq(&file.name.0, wanted))
-    else {
-        return EIO.to_errno() as isize;
+    // SAFETY: Files of kobjects of `TYPE` are made by `create_files` alone, of attributes that are the first member of a
+    // `File`, which is there until the file is removed.
+    let file = unsafe { &*attribute.cast::<File>() };
+    // SAFETY: sysfs passes a page that nobody else has.
+    let page = unsafe { core::slice::from_raw_parts_mut(page.cast::<u8>(), PAGE) };
+    let mut page = Page(page, 0);
+    let written = match &file.content {
+        Content::Text(text) => core::str::from_utf8(text)
+            .map_err(|_| fmt::Error)
+            .and_then(|text| page.write_str(text)),
+        Content::Live(content) => write!(page, "{}", &**content),
     };
-    // SAFETY: sysfs passes a page, and `Text` kept the file's text below one.
-    unsafe { core::ptr::copy_nonoverlapping(file.text.as_ptr(), page.cast(), file.text.len()) };
-    file.text.len() as isize
+    // sysfs wants less than the whole page.
+    if written.is_err() || page.1 >= PAGE {
+        return EFBIG.to_errno() as isize;
+    }
+    page.1 as isize
 }
 
 /// `kobj_type::release`.
@@ -151,9 +261,25 @@ impl Folder {
 
     /// A folder `name` under `self`.
     pub(crate) fn folder(&self, name: &CStr, files: Files) -> Result<Self> {
+        Self::create(self.kobject(), core::ptr::null_mut(), name, files)
+    }
+
+    /// More files in `self`. They have to be dropped before it. ENOMEM.
+    pub(crate) fn add(&self, files: Files) -> Result<MoreFiles> {
+        let kobject = self.kobject();
+        // SAFETY: The folder was added, and the answer keeps the files.
+        unsafe { create_files(kobject, &files.0) }?;
+        // SAFETY: The folder has a reference.
+        unsafe { ffi::kobject_get(kobject) };
+        Ok(MoreFiles {
+            kobject,
+            files: files.0,
+        })
+    }
+
+    fn kobject(&self) -> *mut ffi::kobject {
         // SAFETY: The folder lives as long as `self`.
-        let parent = unsafe { (*self.0.as_ptr()).kobject.get() };
-        Self::create(parent, core::ptr::null_mut(), name, files)
+        unsafe { (*self.0.as_ptr()).kobject.get() }
     }
 
     /// A folder `name` under `/sys/module`, beside that of `module`. EBUSY if a module of that name is loaded.
@@ -215,12 +341,8 @@ impl Folder {
         let folder = Self(inner);
         // SAFETY: The files live in the kobject's own memory and are not changed any more.
         let files = unsafe { &(*inner.as_ptr()).files };
-        for file in files {
-            // SAFETY: The kobject was added; the attribute is a static.
-            to_result(unsafe {
-                ffi::sysfs_create_file_ns(kobject, &file.name.0, core::ptr::null())
-            })?;
-        }
+        // SAFETY: The kobject was added, and goes before the files do.
+        unsafe { create_files(kobject, files) }?;
         Ok(folder)
     }
 }
@@ -233,6 +355,27 @@ impl Drop for Folder {
             let kobject = (*self.0.as_ptr()).kobject.get();
             ffi::kobject_del(kobject);
             ffi::kobject_put(kobject);
+        }
+    }
+}
+
+/// Files that were added to a folder later; they have to be dropped before it.
+pub(crate) struct MoreFiles {
+    kobject: *mut ffi::kobject,
+    files: KVec<KBox<File>>,
+}
+
+// SAFETY: As for `Folder`.
+unsafe impl Send for MoreFiles {}
+// SAFETY: As for `Folder`.
+unsafe impl Sync for MoreFiles {}
+
+impl Drop for MoreFiles {
+    fn drop(&mut self) {
+        // SAFETY: We hold a reference of the kobject, to whose folder the files were added.
+        unsafe {
+            remove_files(self.kobject, &self.files);
+            ffi::kobject_put(self.kobject);
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::process::context::Context;
 pub(super) fn acquire_vm(caller: &Caller<'_>, args: &mut uapi::AcquireVm) -> Result {
     let context = caller.context(args.gpu_id)?;
     let file = FileRef::from_fd(args.drm_fd as i32).map_err(|_| EINVAL)?;
-    context.acquire(file)
+    caller.process.acquire(&context, file)
 }
 
 /// SET_MEMORY_POLICY. The memory types of gfx9 are in the page tables, so there is nothing to set.

@@ -23,9 +23,7 @@ pub(super) fn create(caller: &Caller<'_>, args: &mut uapi::CreateQueue) -> Resul
 /// UPDATE_QUEUE.
 pub(super) fn update(caller: &Caller<'_>, args: &mut uapi::UpdateQueue) -> Result {
     let wanted = args::update_queue(args)?;
-    caller
-        .process
-        .with_queue(args.queue_id, |queue| queue.update(&wanted))
+    caller.process.update_queue(args.queue_id, &wanted)
 }
 
 /// DESTROY_QUEUE.

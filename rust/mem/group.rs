@@ -2,6 +2,7 @@
 //! The queues that run in one address space, and how all of them are kept off the hardware for a while.
 
 use crate::kern::trace;
+use crate::mem::stopwatch::Stopwatch;
 use crate::smi::{Smi, SmiEvent};
 use kernel::{
     new_mutex,
@@ -91,6 +92,12 @@ pub(crate) struct Group {
     smi: Arc<Smi>,
     pid: Atomic<i32>,
     pasid: Atomic<u32>,
+    /// How long they were quiesced.
+    #[pin]
+    evicted: Stopwatch,
+    /// How long engines of SDMA had packets of theirs to do.
+    #[pin]
+    sdma: Stopwatch,
     #[pin]
     state: Mutex<State>,
 }
@@ -117,6 +124,8 @@ impl Group {
                 smi: smi.clone(),
                 pid: Atomic::new(0),
                 pasid: Atomic::new(0),
+                evicted <- Stopwatch::new(),
+                sdma <- Stopwatch::new(),
                 state <- new_mutex!(
                     State { members: KVec::new(), quiesced: 0 },
                     "Group::state"
@@ -135,6 +144,17 @@ impl Group {
     /// The process, in the initial PID namespace; 0 if it is nobody's yet.
     pub(crate) fn pid(&self) -> u32 {
         self.pid.load(Relaxed) as u32
+    }
+
+    /// For how long its queues were kept off the hardware in all.
+    pub(crate) fn evicted(&self) -> Delta {
+        self.evicted.total()
+    }
+
+    /// Runs while a queue of SDMA is on an engine that has packets of it to do. Only for queues of which that is known: those of
+    /// which the driver makes jobs.
+    pub(crate) fn sdma(&self) -> &Stopwatch {
+        &self.sdma
     }
 
     /// Whether any of the queues has something to do.
@@ -221,14 +241,16 @@ impl Group {
         }
     }
 
-    /// For whoever watches: the group's queues are taken off the hardware, or come back.
+    /// Counts, and for whoever watches: the group's queues are taken off the hardware, or come back.
     fn tell(&self, why: Trigger, evicted: bool) {
         let (pid, pasid) = (self.pid(), self.pasid.load(Relaxed));
         let owner = pid as i32;
         if evicted {
+            self.evicted.start();
             self.smi.tell(&SmiEvent::Evicted(owner, why as u32));
             trace::queue_evict(pid, pasid, self.gpu, why as u32);
         } else {
+            self.evicted.stop();
             self.smi.tell(&SmiEvent::Restored(owner));
             trace::queue_restore(pid, pasid, self.gpu, why as u32);
         }

@@ -10,6 +10,7 @@ use kernel::sync::{Arc, Mutex, SpinLock};
 
 use super::memory::Memory;
 use super::registers::Registers;
+use super::sysfs::{GpuFiles, ProcessFolder};
 use crate::gpu::Gpu;
 use crate::kern::drm::file::FileRef;
 use crate::mem::account::Client;
@@ -41,6 +42,9 @@ pub(crate) struct Context {
     #[pin]
     trap: Mutex<Need<Arc<TrapPage>>>,
     registers: Arc<Registers>,
+    /// Where it is shown, from ACQUIRE_VM on. Held while that is made; inside nothing.
+    #[pin]
+    files: Mutex<Option<GpuFiles>>,
 }
 
 /// What a process gets when it first needs it.
@@ -90,6 +94,7 @@ impl Context {
                 doorbells <- kernel::new_mutex!(Need::Not, "Context::doorbells"),
                 trap <- kernel::new_mutex!(Need::Not, "Context::trap"),
                 registers,
+                files <- kernel::new_mutex!(None, "Context::files"),
             }),
             GFP_KERNEL_ACCOUNT,
         )
@@ -139,8 +144,12 @@ impl Context {
         self.with_memory(|memory| memory.unmap_peer(handle, &vm))
     }
 
-    /// ACQUIRE_VM: see [`Memory::acquire`]. EINVAL for a file of another GPU.
-    pub(crate) fn acquire(&self, file: FileRef<File>) -> Result {
+    /// ACQUIRE_VM: see [`Memory::acquire`]. What is counted of it is shown in `folder` from then on. EINVAL for a file of another GPU.
+    pub(super) fn acquire(
+        &self,
+        file: FileRef<File>,
+        folder: Option<Arc<ProcessFolder>>,
+    ) -> Result {
         if !Arc::ptr_eq(file.data().vm().gpu(), &self.gpu.memory) {
             return Err(EINVAL);
         }
@@ -153,6 +162,13 @@ impl Context {
         drop(before);
         vm.client().belongs_to(self.pasid);
         vm.group().belongs_to(self.pid, self.pasid);
+        let mut files = self.files.lock();
+        if self.closed.load(Acquire) {
+            return Err(ENODEV);
+        }
+        if let (None, Some(folder)) = (&*files, folder) {
+            *files = Some(folder.add_gpu(self.gpu.hw.id, &vm)?);
+        }
         Ok(())
     }
 
@@ -216,6 +232,8 @@ impl Context {
 
     /// Gives everything back. The process's queues on this GPU must be gone, and what of other GPUs was mapped here.
     pub(super) fn release(&self) {
+        let files = self.files.lock().take();
+        drop(files);
         let trap = self.trap.lock().end();
         drop(trap);
         self.memory.lock().release();

@@ -7,12 +7,14 @@ use kernel::sync::Arc;
 
 use super::context::Context;
 use super::handles::Handles;
+use super::sysfs::QueueFolder;
 use crate::queue::UserQueue;
 
-/// A queue, and what it is on.
-struct Entry {
-    queue: Arc<dyn UserQueue>,
-    context: Arc<Context>,
+/// A queue, what it is on, and where it is shown. Dropped without the lock of [`Queues`].
+pub(super) struct Entry {
+    pub(super) queue: Arc<dyn UserQueue>,
+    pub(super) context: Arc<Context>,
+    pub(super) folder: Option<QueueFolder>,
 }
 
 /// The queues by id.
@@ -36,18 +38,12 @@ impl Queues {
         self.entries.reserve()
     }
 
-    /// The queue of number `id` was made on `context`, or was not; how that went.
-    pub(super) fn made(
-        &mut self,
-        id: u32,
-        context: &Arc<Context>,
-        queue: Result<Arc<dyn UserQueue>>,
-    ) -> Result<Slot> {
-        match queue {
-            Ok(queue) => {
-                let slot = queue.doorbell();
-                let context = context.clone();
-                self.entries.fill(id, Entry { queue, context });
+    /// The queue of number `id` was made, or was not; how that went.
+    pub(super) fn made(&mut self, id: u32, entry: Result<Entry>) -> Result<Slot> {
+        match entry {
+            Ok(entry) => {
+                let slot = entry.queue.doorbell();
+                self.entries.fill(id, entry);
                 Ok(slot)
             }
             Err(error) => {
@@ -85,21 +81,26 @@ impl Queues {
         self.runtime = false;
     }
 
-    /// Forgets queue `id`, which is `queue`. EINVAL if it is not any more.
-    pub(super) fn forget(&mut self, id: u32, queue: &Arc<dyn UserQueue>) -> Result {
+    /// The ring of queue `id` has `size` bytes now. Nothing happens if the queue is gone.
+    pub(super) fn resized(&mut self, id: u32, size: u64) {
+        let entry = self.entries.get_mut(id);
+        if let Some(folder) = entry.and_then(|entry| entry.folder.as_ref()) {
+            folder.resize(size);
+        }
+    }
+
+    /// Takes queue `id` out, which is `queue`. EINVAL if it is not any more.
+    pub(super) fn forget(&mut self, id: u32, queue: &Arc<dyn UserQueue>) -> Result<Option<Entry>> {
         let entry = self.entries.get_mut(id).ok_or(EINVAL)?;
         if !Arc::ptr_eq(&entry.queue, queue) {
             return Err(EINVAL);
         }
-        drop(self.entries.take(id));
-        Ok(())
+        Ok(self.entries.take(id))
     }
 
     /// Takes a queue on `context` out, if there is one.
-    pub(super) fn take_on(&mut self, context: &Arc<Context>) -> Option<Arc<dyn UserQueue>> {
-        let entry = self
-            .entries
-            .take_if(|entry| Arc::ptr_eq(&entry.context, context))?;
-        Some(entry.queue)
+    pub(super) fn take_on(&mut self, context: &Arc<Context>) -> Option<Entry> {
+        self.entries
+            .take_if(|entry| Arc::ptr_eq(&entry.context, context))
     }
 }

@@ -7,6 +7,7 @@ use kernel::workqueue::WorkItem;
 
 use super::by_pasid::ByPasid;
 use super::pasid::Pasids;
+use super::sysfs::Processes;
 use super::Process;
 use crate::gpu::Gpu;
 use crate::kern::mm_exit::{AddressSpace, Listener, Subscription};
@@ -27,6 +28,7 @@ pub(crate) struct Table {
     ended: CondVar,
     pasids: Arc<Pasids>,
     by_pasid: Arc<ByPasid>,
+    shown: Arc<Processes>,
 }
 
 struct Entry {
@@ -53,8 +55,8 @@ pub(crate) struct Opened {
 }
 
 impl Table {
-    /// No processes. ENOMEM.
-    pub(crate) fn new() -> Result<Arc<Self>> {
+    /// No processes; they will be shown in `shown`. ENOMEM.
+    pub(crate) fn new(shown: Arc<Processes>) -> Result<Arc<Self>> {
         let pasids = Pasids::new()?;
         let by_pasid = ByPasid::new()?;
         Arc::pin_init(
@@ -63,6 +65,7 @@ impl Table {
                 ended <- kernel::new_condvar!("Table::ended"),
                 pasids,
                 by_pasid,
+                shown,
             }),
             GFP_KERNEL,
         )
@@ -98,6 +101,11 @@ impl Table {
             return Ok(opened);
         }
         let pasid = process.pasid.get();
+        // Two address spaces can have one PID: after execve, while somebody else still has the old one. The first is shown.
+        if !entries.iter().any(|entry| entry.process.pid == process.pid) {
+            let folder = self.shown.add(process.pid, pasid)?;
+            *process.folder.lock() = Some(folder);
+        }
         let who = Who {
             pid: process.pid,
             name: Name::of_current(),

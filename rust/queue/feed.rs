@@ -3,6 +3,7 @@
 //! packets.
 
 use super::doorbell::Slice;
+use super::group::Group;
 use super::interrupts::END_OF_JOB;
 use super::pointers::Pointers;
 use super::ring_memory::{Lease, STATUS_FENCE, STATUS_RPTR};
@@ -35,6 +36,8 @@ pub(super) struct Feed {
     pub(super) pointers: Pointers,
     #[pin]
     state: SpinLock<State>,
+    /// Counts the time in which an engine has something of the queue to do. Inside `state`.
+    group: Arc<Group>,
     memory: Lease,
 }
 
@@ -50,8 +53,28 @@ struct State {
     /// How far the hardware had come when it last gave the queue up.
     rptr: u64,
     flight: Flight,
+    /// Whether the queue is in a slot.
+    seated: bool,
+    /// Whether its time is being counted: see [`State::count`].
+    counted: bool,
     /// Why the queue takes no more.
     failed: Option<Error>,
+}
+
+impl State {
+    /// Has the time counted in which the queue is in a slot and has jobs there. Called after each change of either.
+    fn count(&mut self, group: &Group) {
+        let busy = self.seated && self.flight.count() != 0;
+        if busy == self.counted {
+            return;
+        }
+        self.counted = busy;
+        if busy {
+            group.sdma().start();
+        } else {
+            group.sdma().stop();
+        }
+    }
 }
 
 /// Bytes of the process's ring that one job is made of.
@@ -86,6 +109,7 @@ impl Feed {
         let size = RingSize::new((2 * user).max(MIN_BYTES)).map_err(|_| EINVAL)?;
         const { assert!(flight::MAX as u64 * OVERHEAD_DWORDS as u64 * 4 + 1024 + 32 <= MIN_BYTES) };
         let memory = Lease::new(gpu, vm, slice, size)?;
+        let group = vm.group().clone();
         Ok(pin_init!(Self {
             pointers,
             state <- new_spinlock!(
@@ -96,10 +120,13 @@ impl Feed {
                     written: 0,
                     rptr: 0,
                     flight: Flight::new(),
+                    seated: false,
+                    counted: false,
                     failed: None,
                 },
                 "Feed::state"
             ),
+            group,
             memory,
         }))
     }
@@ -242,6 +269,7 @@ impl Feed {
         // A fence that finds no room is dropped, and thereby fails.
         state.flight.push(batch.to, fence).map_err(|_| EBUSY)?;
         state.written = at;
+        state.count(&self.group);
         Ok(handle)
     }
 
@@ -271,6 +299,7 @@ impl Feed {
             state.done = done;
             state.jobs = state.jobs.saturating_sub(1);
             self.pointers.set_read_pointer(done);
+            state.count(&self.group);
             drop(state);
             fence.signal(Ok(()));
             any = true;
@@ -281,7 +310,12 @@ impl Feed {
     pub(super) fn fail(&self, error: Error) {
         self.state.lock().failed.get_or_insert(error);
         loop {
-            let taken = self.state.lock().flight.take();
+            let taken = {
+                let mut state = self.state.lock();
+                let taken = state.flight.take();
+                state.count(&self.group);
+                taken
+            };
             match taken {
                 Some((_, fence)) => fence.signal(Err(error)),
                 None => break,
@@ -295,9 +329,19 @@ impl Feed {
         (state.rptr, state.written)
     }
 
+    /// The queue is in a slot.
+    pub(super) fn enter(&self) {
+        let mut state = self.state.lock();
+        state.seated = true;
+        state.count(&self.group);
+    }
+
     /// The hardware has given the queue up at `rptr`.
     pub(super) fn save(&self, rptr: u64) {
-        self.state.lock().rptr = rptr;
+        let mut state = self.state.lock();
+        state.rptr = rptr;
+        state.seated = false;
+        state.count(&self.group);
     }
 
     /// The process's pointers, for debugfs: done and taken.

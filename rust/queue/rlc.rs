@@ -200,6 +200,13 @@ impl Rlc {
         }
     }
 
+    /// The hardware has got the queue.
+    pub(super) fn enter(&self) {
+        if let Some(feed) = self.feed() {
+            feed.enter();
+        }
+    }
+
     /// The hardware has given the queue up at `rptr`.
     pub(super) fn save(&self, rptr: u64) {
         match &self.source {

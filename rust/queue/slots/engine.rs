@@ -180,6 +180,9 @@ impl Engine {
             self.sdma(&rlc.gpu.hw).load(slot, &image, rptr, wptr)
         });
         let took = began.elapsed();
+        if result.is_ok() {
+            rlc.enter();
+        }
         let mut state = self.state.lock();
         state.has_taken(took);
         if let Some(entry) = state.find(rlc) {
