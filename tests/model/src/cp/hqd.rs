@@ -203,6 +203,11 @@ impl Hqd {
         self.active && self.hung.is_none() && (self.poll || self.runs_waves() || packets)
     }
 
+    /// Whether it has waves or packets, be it that these wait or hang.
+    pub fn is_at_work(&self) -> bool {
+        self.active && (self.is_hung() || self.runs_waves() || self.has_packets())
+    }
+
     /// Whether it listens to the doorbell at dword `index` of BAR2.
     pub fn owns_doorbell(&self, index: u32) -> bool {
         let control = self.regs.get(gc::CP_HQD_PQ_DOORBELL_CONTROL);

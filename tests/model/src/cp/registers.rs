@@ -9,7 +9,7 @@ use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::regs::gc::{
     self, cp_hqd_active, cp_mec_cntl, cp_pq_status, grbm_gfx_cntl as select,
-    grbm_soft_reset as soft_reset, spi_compute_queue_reset,
+    grbm_soft_reset as soft_reset, grbm_status, spi_compute_queue_reset,
 };
 use crate::regs::{Field, Reg, Store};
 
@@ -40,8 +40,12 @@ fn is_reset(control: u32, slot: Slot) -> bool {
 }
 
 impl Cp {
-    /// Reads a register of the selected HQD; None if it is none.
+    /// Reads a register of the selected HQD, or what is at work; None if it is neither.
     pub fn read(&self, gpu: &Gpu, reg: Reg) -> Option<u32> {
+        if reg == gc::GRBM_STATUS {
+            let busy = u32::from(self.state().hqds.iter().any(Hqd::is_at_work));
+            return Some(grbm_status::CP_BUSY.of(busy) | grbm_status::GUI_ACTIVE.of(busy));
+        }
         if !hqd_registers::owns(reg) {
             return None;
         }

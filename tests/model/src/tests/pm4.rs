@@ -249,6 +249,25 @@ fn a_wait_for_memory_that_is_not_there() {
 }
 
 #[test]
+fn the_status_tells_what_is_at_work() {
+    let (rig, mut queue) = rig();
+    assert_eq!(rig.get(gc::GRBM_STATUS), 0);
+    let at = queue.data();
+    rig.put(&mut queue, &wait(at, 1));
+    rig.knock(&queue);
+    rig.settle().unwrap();
+    // GUI_ACTIVE and CP_BUSY.
+    assert_eq!(rig.get(gc::GRBM_STATUS), 1 << 31 | 1 << 29);
+    rig.dequeue(&queue);
+    assert_eq!(rig.get(gc::GRBM_STATUS), 0);
+    rig.poke(vram(queue.memory()), &[1]);
+    rig.load(&queue);
+    rig.knock(&queue);
+    rig.settle().unwrap();
+    assert_eq!(rig.get(gc::GRBM_STATUS), 0);
+}
+
+#[test]
 fn indirect_buffers() {
     let (rig, mut queue) = rig();
     let ib = queue.data() + 0x800;
