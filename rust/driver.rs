@@ -10,11 +10,13 @@ use kernel::sync::{Arc, Mutex};
 
 use crate::gpu::Gpu;
 use crate::kern::drm::Registration;
+use crate::kern::kobject::MoreFiles;
 use crate::kern::pci_ext::{self, Enabled, Mastering};
 use crate::kern::series::{pci_table, Handler, IdInfo, Interrupt};
 use crate::kfd::{self, Plugged};
 use crate::mem::Memory;
 use crate::observe::debugfs::GpuFiles;
+use crate::observe::sysfs;
 use crate::queue::interrupts::Dispatch;
 use crate::render;
 use watch::Watch;
@@ -68,6 +70,7 @@ impl Drop for Reaching {
 struct Parts {
     _plugged: Plugged,
     _files: GpuFiles,
+    _sysfs: MoreFiles,
     _node: Registration<Arc<Memory>>,
     _watch: Watch,
     _running: Running,
@@ -95,6 +98,7 @@ impl Parts {
         let node = render::driver::register(&gpu.memory)?;
         let plugged = Plugged::new(gpu, node.device(), pci_ext::enable_atomics(pdev))?;
         let files = GpuFiles::new(gpu, pdev)?;
+        let sysfs = sysfs::show(&gpu.memory, pdev.as_ref())?;
         dev_info!(
             pdev,
             "{}, {} MiB of VRAM, gpu_id {}\n",
@@ -105,6 +109,7 @@ impl Parts {
         Ok(Self {
             _plugged: plugged,
             _files: files,
+            _sysfs: sysfs,
             _node: node,
             _watch: watch,
             _running: running,

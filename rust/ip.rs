@@ -4,6 +4,7 @@
 //! [`Hardware`] is all of them together. What is above knows the hardware by it, and it knows nothing of what is above.
 
 pub(crate) mod athub;
+mod busy;
 pub(crate) mod clock;
 pub(crate) mod gfx;
 pub(crate) mod gmc;
@@ -32,6 +33,7 @@ use crate::ledger::Ledger;
 use crate::regs::gc::{CP_MEC_ME1_UCODE_ADDR, GB_ADDR_CONFIG};
 use crate::regs::{sdma::UCODE_ADDR, Window};
 use crate::smi::Smi;
+use busy::Busy;
 use clock::Clock;
 use gfx::Gfx;
 use gmc::Gmc;
@@ -59,6 +61,9 @@ pub(crate) struct Hardware {
     /// The reference clock.
     #[pin]
     pub(crate) clock: Clock,
+    /// How busy it is.
+    #[pin]
+    busy: Busy,
     /// Page tables and translations.
     pub(crate) gmc: Arc<Gmc>,
     /// The CPU's path to VRAM.
@@ -140,6 +145,7 @@ impl Hardware {
                 gfx,
                 ih,
                 clock <- clock,
+                busy <- Busy::new(),
                 gmc,
                 hdp,
                 doorbells,
@@ -164,6 +170,13 @@ impl Hardware {
     pub(crate) fn bring_up_engines(&self) {
         self.sdma.iter().for_each(|engine| engine.bring_up());
         self.gfx.bring_up(self.doorbells.size());
+    }
+
+    /// How much of the time compute units, command processor or any engine of SDMA are at work, percent. By looking, for 20 ms; what they
+    /// are at may also be waiting.
+    pub(crate) fn busy_percent(&self) -> u32 {
+        let idle = || self.gfx.is_idle() && self.sdma.iter().all(|engine| engine.is_idle());
+        self.busy.percent(|| !idle())
     }
 
     /// Versions of the firmware of compute queues and of SDMA, as who has loaded it leaves them in the engines' registers

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The KFD interface: /dev/kfd, its ioctls, and the topology.
 
+mod amdgpu_module;
 mod args;
 mod chardev;
 mod dmabuf;
@@ -21,7 +22,6 @@ use crate::gpu::Gpu;
 use crate::kern::chrdev::CharDevice;
 use crate::kern::class::{Class, ClassDevice};
 use crate::kern::host::NumaNode;
-use crate::kern::kobject::{FileName, Files, Folder};
 use crate::kern::mm_exit;
 use crate::kern::pci_ext;
 use crate::kern::slot::{Filled, Slot};
@@ -32,12 +32,11 @@ use crate::process::table::Table;
 use crate::process::Process;
 use crate::queue::interrupts::ProcessSink;
 use crate::topology::{GpuFacts, Topology};
+use amdgpu_module::{AmdgpuModule, GpuLink};
 use chardev::KfdFile;
 
 /// The one instance, for who is called without an argument.
 static INSTANCE: Slot<Kfd> = Slot::new();
-static INITSTATE: FileName = FileName::new(c"initstate");
-static CWSR_ENABLE: FileName = FileName::new(c"cwsr_enable");
 
 /// The interface's state. The lock of `nodes` is inside the mmap lock.
 #[pin_data]
@@ -47,6 +46,7 @@ pub(crate) struct Kfd {
     #[pin]
     nodes: Mutex<KVec<Node>>,
     processes: Arc<Table>,
+    amdgpu: Arc<AmdgpuModule>,
 }
 
 /// A GPU that processes can use.
@@ -73,23 +73,12 @@ pub(crate) struct Registration {
     _device: CharDevice<KfdFile>,
     _synchronize: Synchronize,
     _kfd: Arc<Kfd>,
-    _amdgpu_parameters: Folder,
-    _amdgpu: Folder,
 }
 
 impl Registration {
     /// Registers the interface without a GPU. EBUSY if amdgpu is loaded.
     pub(crate) fn new(module: &'static ThisModule) -> Result<Self> {
-        // ROCm takes this file for the sign that the driver is there.
-        let files = Files::new().with(&INITSTATE, &"live\n")?;
-        let amdgpu = Folder::under_module_set(module, c"amdgpu", files).inspect_err(|error| {
-            if *error == EBUSY {
-                pr_err!("amdgpu is loaded: unload it first (modprobe -r amdgpu)\n");
-            }
-        })?;
-        // Clients look here whether waves are saved.
-        let parameters = Files::new().with(&CWSR_ENABLE, &"1\n")?;
-        let parameters = amdgpu.folder(c"parameters", parameters)?;
+        let amdgpu = AmdgpuModule::new(module)?;
         let class = Class::new(c"kfd")?;
         let device = CharDevice::new(c"kfd", module)?;
         let class_device = ClassDevice::new(class, c"kfd", device.number())?;
@@ -100,6 +89,7 @@ impl Registration {
                 topology <- Topology::new(class_device),
                 nodes <- kernel::new_mutex!(KVec::new(), "Kfd::nodes"),
                 processes,
+                amdgpu,
             }),
             GFP_KERNEL,
         )?;
@@ -108,8 +98,6 @@ impl Registration {
             _device: device,
             _synchronize: Synchronize(kfd.processes.clone()),
             _kfd: kfd,
-            _amdgpu_parameters: parameters,
-            _amdgpu: amdgpu,
         })
     }
 }
@@ -187,6 +175,7 @@ pub(crate) fn process_sink() -> Result<Arc<dyn ProcessSink>> {
 pub(crate) struct Plugged {
     kfd: Arc<Kfd>,
     gpu: Arc<Gpu>,
+    _link: GpuLink,
 }
 
 impl Plugged {
@@ -207,6 +196,7 @@ impl Plugged {
             numa: NumaNode::of(&gpu.hw.dev),
             peers: 0,
         };
+        let link = kfd.amdgpu.show(&gpu.hw.dev)?;
         kfd.add(Node {
             facts,
             gpu: gpu.clone(),
@@ -215,6 +205,7 @@ impl Plugged {
         Ok(Self {
             kfd,
             gpu: gpu.clone(),
+            _link: link,
         })
     }
 }

@@ -17,6 +17,7 @@ pub(crate) mod metadata;
 pub(crate) mod placement;
 mod scrub;
 pub(crate) mod stopwatch;
+pub(crate) mod usage;
 mod user;
 pub(crate) mod view;
 pub(crate) mod vm;
@@ -29,6 +30,7 @@ use kernel::sync::{Arc, SetOnce};
 
 use crate::ip::{gmc::VRAM_RESERVED, Hardware};
 use crate::kern::drm::objects::Objects;
+use crate::ledger::Kind;
 use account::Budget;
 use bo::Buffer;
 use copy_engine::CopyEngine;
@@ -101,6 +103,11 @@ impl Memory {
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// Bytes of system memory that clients of the GPU have.
+    pub(crate) fn system_used(&self) -> u64 {
+        u64::try_from(self.hw.ledger.count(Kind::GttBytes)).unwrap_or(0)
     }
 
     /// From now on `engine` clears and copies. What it is given must not hold the memory any more once it is stopped.

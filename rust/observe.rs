@@ -2,3 +2,4 @@
 //! What can be seen of the driver from outside, beside the trace events of [`crate::kern::trace`].
 
 pub(crate) mod debugfs;
+pub(crate) mod sysfs;

@@ -22,7 +22,7 @@ use kernel::workqueue::{impl_has_work, new_work, Work};
 use crate::gpu::Gpu;
 use crate::kern::drm::file::FileRef;
 use crate::kern::mm_exit::{AddressSpace, Subscription};
-use crate::mem::account::Client;
+use crate::mem::usage::Usage;
 use crate::queue::{self, CreateQueue, Owner, UpdateQueue, UserQueue};
 use crate::render::file::File;
 use context::Context;
@@ -157,12 +157,12 @@ impl Process {
         Ok(context)
     }
 
-    /// Calls `f` with each GPU whose address space the process has acquired, the number of its render file, and its
-    /// memory there.
-    pub(crate) fn for_each_client(&self, mut f: impl FnMut(&Gpu, u64, &Client)) {
+    /// Calls `f` with each GPU whose address space the process has acquired, the number of its render file, and what
+    /// is counted of it there.
+    pub(crate) fn for_each_client(&self, mut f: impl FnMut(&Gpu, u64, &Usage)) {
         self.for_each_context(|context| {
-            if let Some((id, client)) = context.client() {
-                f(context.gpu(), id, &client);
+            if let Some((id, usage)) = context.client() {
+                f(context.gpu(), id, &usage);
             }
         });
     }

@@ -50,12 +50,6 @@ pub(crate) use crate::mem::group;
 /// The first engines of SDMA, for traffic with the host; the others have the links between GPUs.
 const HOST_ENGINES: u8 = 2;
 
-/// Whether new user queues are scheduled: the module's parameter `sdma_sched`.
-pub(crate) fn is_scheduled() -> bool {
-    // The value on Linux 7.3, a reference to it on 7.2.
-    crate::module_parameters::sdma_sched.value().ne(&0)
-}
-
 /// The queues of a GPU, kept by each of them. Fields are dropped in this order: each only uses what is below it.
 #[pin_data]
 pub(crate) struct Queues {

@@ -20,8 +20,8 @@ use super::vmid::Vmid;
 use crate::kern::mmio::Mmio;
 use crate::regs::gc::{
     self as regs, cp_hqd_active, cp_hqd_dequeue_request, cp_mec_cntl, cp_mec_doorbell_range,
-    cp_pq_status, cp_pq_wptr_poll_cntl, cpc_int_cntl, grbm_cntl, grbm_gfx_cntl, sh_mem_config,
-    spi_compute_queue_reset, spi_gdbg_per_vmid_cntl,
+    cp_pq_status, cp_pq_wptr_poll_cntl, cpc_int_cntl, grbm_cntl, grbm_gfx_cntl, grbm_status,
+    sh_mem_config, spi_compute_queue_reset, spi_gdbg_per_vmid_cntl,
 };
 use crate::regs::hub::VMIDS;
 use crate::regs::smuio::{smuio_mcm_config, SMUIO_MCM_CONFIG};
@@ -165,6 +165,11 @@ impl Gfx {
             queue: hqd.queue(),
             vmid: 0,
         })
+    }
+
+    /// Whether neither the command processor nor any compute unit is at work (GRBM_STATUS).
+    pub(super) fn is_idle(&self) -> bool {
+        grbm_status::GUI_ACTIVE.get(self.regs.read(regs::GRBM_STATUS)) == 0
     }
 
     /// Sets what shaders and queues need up and lets the MECs run, with no queue; `doorbells` bytes of the doorbell

@@ -14,7 +14,7 @@ use hw::sdma::ring::RingSize;
 use crate::kern::mmio::Mmio;
 use crate::regs::sdma::{
     self as regs, cntl, context_status, doorbell, f32_cntl, ib_cntl, minor_ptr_update,
-    phase0_quantum, rb_cntl, utcl1_timeout,
+    phase0_quantum, rb_cntl, status_reg, utcl1_timeout,
 };
 use crate::regs::{Reg, Window};
 
@@ -56,6 +56,11 @@ impl Sdma {
     pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [Ip], engine: u8) -> Result<Arc<Self>> {
         let regs = Window::new(mmio, ips, Block::Sdma, engine.into())?;
         Ok(Arc::new(Self { regs }, GFP_KERNEL)?)
+    }
+
+    /// Whether the engine has nothing to do (STATUS_REG).
+    pub(super) fn is_idle(&self) -> bool {
+        status_reg::IDLE.get(self.regs.read(regs::STATUS_REG)) != 0
     }
 
     /// Sets the engine up and lets it run, with no ring.

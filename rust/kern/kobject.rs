@@ -4,6 +4,7 @@
 use core::fmt::{self, Write};
 use core::ptr::NonNull;
 
+use kernel::device::{Bound, Device};
 use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::str::CString;
@@ -11,6 +12,7 @@ use kernel::sync::Arc;
 use kernel::types::Opaque;
 
 use super::class::ClassDevice;
+use super::device::as_raw;
 use crate::ffi;
 
 /// Bytes that a file may have: sysfs reads a page.
@@ -51,10 +53,11 @@ enum Content {
     Live(Live),
 }
 
-/// A file, which all may read. sysfs keeps the address of its attribute until it is removed.
+/// A file, which all may read, in a folder of ours or in that of a device. sysfs keeps the address of its attribute
+/// until it is removed.
 #[repr(C)]
 struct File {
-    attribute: ffi::attribute,
+    attribute: ffi::device_attribute,
     content: Content,
     /// The name, if it is not the kind's.
     _name: Option<CString>,
@@ -62,13 +65,14 @@ struct File {
 
 impl File {
     fn new(kind: &'static FileName, name: Option<CString>, content: Content) -> Result<KBox<Self>> {
-        let mut attribute: ffi::attribute = pin_init::zeroed();
-        attribute.name = name.as_deref().unwrap_or(kind.name).as_char_ptr();
-        attribute.mode = 0o444;
+        let mut attribute: ffi::device_attribute = pin_init::zeroed();
+        attribute.attr.name = name.as_deref().unwrap_or(kind.name).as_char_ptr();
+        attribute.attr.mode = 0o444;
         #[cfg(CONFIG_DEBUG_LOCK_ALLOC)]
         {
-            attribute.key = (&raw const kind.class.0).cast_mut();
+            attribute.attr.key = (&raw const kind.class.0).cast_mut();
         }
+        attribute.__bindgen_anon_1.show = Some(show_of_device);
         let file = Self {
             attribute,
             content,
@@ -226,9 +230,36 @@ unsafe extern "C" fn show(
 ) -> isize {
     // SAFETY: Files of kobjects of `TYPE` are made by `create_files` alone, of attributes that are the first member of a
     // `File`, which is there until the file is removed.
-    let file = unsafe { &*attribute.cast::<File>() };
-    // SAFETY: sysfs passes a page that nobody else has.
-    let page = unsafe { core::slice::from_raw_parts_mut(page.cast::<u8>(), PAGE) };
+    unsafe { display(attribute.cast(), page) }
+}
+
+/// `device_attribute::show`.
+///
+/// # Safety
+///
+/// The driver core calls it with a file of [`MoreFiles::of_device`], which is there meanwhile, and a page to write to.
+unsafe extern "C" fn show_of_device(
+    _device: *mut ffi::device,
+    attribute: *mut ffi::device_attribute,
+    page: *mut kernel::ffi::c_char,
+) -> isize {
+    // SAFETY: Attributes with this function are the first member of a `File`, which is there until the file is removed.
+    unsafe { display(attribute.cast(), page) }
+}
+
+/// Writes what a file says to `page`; the bytes, or the errno.
+///
+/// # Safety
+///
+/// The file is there meanwhile; `page` is one that nobody else has.
+unsafe fn display(file: *const File, page: *mut kernel::ffi::c_char) -> isize {
+    // SAFETY: By this function's contract.
+    let (file, page) = unsafe {
+        (
+            &*file,
+            core::slice::from_raw_parts_mut(page.cast::<u8>(), PAGE),
+        )
+    };
     let mut page = Page(page, 0);
     let written = match &file.content {
         Content::Text(text) => core::str::from_utf8(text)
@@ -266,15 +297,21 @@ impl Folder {
 
     /// More files in `self`. They have to be dropped before it. ENOMEM.
     pub(crate) fn add(&self, files: Files) -> Result<MoreFiles> {
+        // SAFETY: The folder was added.
+        unsafe { MoreFiles::new(self.kobject(), files) }
+    }
+
+    /// A link `name` in `self` to the folder of `device`. It has to be dropped before `self`. ENOMEM, EEXIST.
+    pub(crate) fn link(&self, device: &Device, name: &CStr) -> Result<Link> {
+        let name = CString::try_from(name)?;
         let kobject = self.kobject();
-        // SAFETY: The folder was added, and the answer keeps the files.
-        unsafe { create_files(kobject, &files.0) }?;
+        // SAFETY: The folder was added, the device is there, and the name is copied.
+        to_result(unsafe {
+            ffi::sysfs_create_link(kobject, &raw mut (*as_raw(device)).kobj, name.as_char_ptr())
+        })?;
         // SAFETY: The folder has a reference.
         unsafe { ffi::kobject_get(kobject) };
-        Ok(MoreFiles {
-            kobject,
-            files: files.0,
-        })
+        Ok(Link { kobject, name })
     }
 
     fn kobject(&self) -> *mut ffi::kobject {
@@ -359,7 +396,7 @@ impl Drop for Folder {
     }
 }
 
-/// Files that were added to a folder later; they have to be dropped before it.
+/// Files that were added to a folder later, or to that of a device; they have to be dropped before it.
 pub(crate) struct MoreFiles {
     kobject: *mut ffi::kobject,
     files: KVec<KBox<File>>,
@@ -370,11 +407,55 @@ unsafe impl Send for MoreFiles {}
 // SAFETY: As for `Folder`.
 unsafe impl Sync for MoreFiles {}
 
+impl MoreFiles {
+    /// Files in the folder of `device`, which its driver makes, until it is unbound at the latest. ENOMEM; EEXIST where there is a file of
+    /// that name.
+    pub(crate) fn of_device(device: &Device<Bound>, files: Files) -> Result<Self> {
+        // SAFETY: A bound device is there, and its attributes are shown by `dev_attr_show`, for which they are made.
+        unsafe { Self::new(&raw mut (*as_raw(device)).kobj, files) }
+    }
+
+    /// # Safety
+    ///
+    /// `kobject` was added, and shows attributes of `File`s.
+    unsafe fn new(kobject: *mut ffi::kobject, files: Files) -> Result<Self> {
+        // SAFETY: By this function's contract; the answer keeps the files.
+        unsafe { create_files(kobject, &files.0) }?;
+        // SAFETY: The kobject has a reference.
+        unsafe { ffi::kobject_get(kobject) };
+        Ok(Self {
+            kobject,
+            files: files.0,
+        })
+    }
+}
+
 impl Drop for MoreFiles {
     fn drop(&mut self) {
         // SAFETY: We hold a reference of the kobject, to whose folder the files were added.
         unsafe {
             remove_files(self.kobject, &self.files);
+            ffi::kobject_put(self.kobject);
+        }
+    }
+}
+
+/// A link in a folder.
+pub(crate) struct Link {
+    kobject: *mut ffi::kobject,
+    name: CString,
+}
+
+// SAFETY: As for `Folder`.
+unsafe impl Send for Link {}
+// SAFETY: As for `Folder`.
+unsafe impl Sync for Link {}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // SAFETY: We hold a reference of the kobject, in whose folder the link was made.
+        unsafe {
+            ffi::sysfs_remove_link(self.kobject, self.name.as_char_ptr());
             ffi::kobject_put(self.kobject);
         }
     }

@@ -3,6 +3,12 @@
 
 use crate::ffi;
 
+/// Whether new user queues of SDMA are scheduled: the parameter `sdma_sched`.
+pub(crate) fn is_sdma_scheduled() -> bool {
+    // The value on Linux 7.3, a reference to it on 7.2.
+    crate::module_parameters::sdma_sched.value().ne(&0)
+}
+
 /// Who schedules compute queues: the parameter `sched`. It does not change while the module is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sched {

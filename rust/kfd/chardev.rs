@@ -51,14 +51,14 @@ impl CharFile for KfdFile {
         ioctl::dispatch(&caller, cmd, arg)
     }
 
-    /// The memory of the process, GPU by GPU, in the format and under the client number of its render files.
+    /// What is counted of the process, GPU by GPU, in the format and under the client number of its render files.
     fn show_fdinfo(file: ArcBorrow<'_, Self>, out: &SeqFile) {
-        file.process.for_each_client(|gpu, id, client| {
+        file.process.for_each_client(|gpu, id, usage| {
             let name = gpu.hw.dev.name();
             out.call_printf(fmt!(
                 "drm-driver:\tamdgpu\ndrm-client-id:\t{id}\ndrm-pdev:\t{name}\n"
             ));
-            client.show(|line| out.call_printf(line));
+            usage.show(|line| out.call_printf(line));
         });
     }
 

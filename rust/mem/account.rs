@@ -11,7 +11,7 @@ use crate::{
 };
 use hw::{share::Share, va::LARGE_PAGE_SIZE};
 use kernel::{
-    fmt, new_spinlock,
+    new_spinlock,
     prelude::*,
     sync::{
         atomic::{Acquire, Atomic, AtomicFlag, Relaxed, Release},
@@ -202,20 +202,9 @@ impl Client {
         self.bytes(Region::Vram).saturating_sub(away)
     }
 
-    /// The lines of fdinfo, in the format of drm-usage-stats.
-    pub(crate) fn show(&self, mut line: impl FnMut(fmt::Arguments<'_>)) {
-        let kib = |region| self.bytes(region) >> 10;
-        let (vram, evicted) = (kib(Region::Vram), kib(Region::Evicted));
-        let system = kib(Region::Gtt) + kib(Region::User);
-        let here = vram.saturating_sub(evicted);
-        line(fmt!("pasid:\t{}\n", self.pasid.load(Relaxed)));
-        for (region, total, resident) in [("vram", vram, here), ("gtt", system, system + evicted)] {
-            line(fmt!("drm-total-{region}:\t{total} KiB\n"));
-            line(fmt!("drm-resident-{region}:\t{resident} KiB\n"));
-            // The older name of the same.
-            line(fmt!("drm-memory-{region}:\t{resident} KiB\n"));
-        }
-        line(fmt!("amd-evicted-vram:\t{evicted} KiB\n"));
+    /// The PASID of the process that has it; 0 if none has.
+    pub(super) fn pasid(&self) -> u32 {
+        self.pasid.load(Relaxed)
     }
 }
 

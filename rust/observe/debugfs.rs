@@ -4,7 +4,7 @@
 
 use crate::gpu::Gpu;
 use crate::ip::vmid::Vmid;
-use crate::kern::params::Sched;
+use crate::kern::params::{self, Sched};
 use crate::kern::slot::{Filled, Slot};
 use crate::mem::account::Region;
 use crate::queue::compute::{self, Place};
@@ -257,7 +257,7 @@ fn doorbells(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 /// The module's parameters: the kernel crate does not show them in sysfs yet.
 fn parameters(f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let sdma_sched = u8::from(crate::queue::is_scheduled());
+    let sdma_sched = u8::from(params::is_sdma_scheduled());
     let sched = match Sched::get() {
         Sched::Direct => "direct",
         Sched::Hws => "hws",

@@ -13,8 +13,8 @@ use super::registers::Registers;
 use super::sysfs::{GpuFiles, ProcessFolder};
 use crate::gpu::Gpu;
 use crate::kern::drm::file::FileRef;
-use crate::mem::account::Client;
 use crate::mem::bo;
+use crate::mem::usage::Usage;
 use crate::mem::vm::Vm;
 use crate::queue::compute::TrapPage;
 use crate::queue::doorbell::{Slice, Slices};
@@ -34,7 +34,7 @@ pub(crate) struct Context {
     /// The number of the acquired render file, and what is counted under it: for who only looks, and need not wait until
     /// memory was found for a buffer.
     #[pin]
-    client: SpinLock<Option<(u64, Arc<Client>)>>,
+    client: SpinLock<Option<(u64, Usage)>>,
     /// Inside the mmap lock: mmap needs it.
     #[pin]
     doorbells: Mutex<Need<Arc<Slice>>>,
@@ -173,7 +173,7 @@ impl Context {
     }
 
     /// The number of the acquired render file, and what is counted under it, if there is one and the process not at its end.
-    pub(crate) fn client(&self) -> Option<(u64, Arc<Client>)> {
+    pub(crate) fn client(&self) -> Option<(u64, Usage)> {
         self.client.lock().clone()
     }
 

@@ -14,6 +14,7 @@ use crate::ledger::{Hold, Kind};
 use crate::mem;
 use crate::mem::account::Client;
 use crate::mem::bo::Bo;
+use crate::mem::usage::Usage;
 use crate::mem::vm::{Part, Vm};
 use crate::render::file::{File, Owner};
 
@@ -101,9 +102,9 @@ impl Memory {
     }
 
     /// The number of the acquired render file, and what is counted under it. ENODEV if none is acquired.
-    pub(super) fn client(&self) -> Result<(u64, Arc<Client>)> {
+    pub(super) fn client(&self) -> Result<(u64, Usage)> {
         let acquired = self.acquired.as_ref().ok_or(ENODEV)?;
-        Ok((acquired.file.client_id(), acquired.vm.client().clone()))
+        Ok((acquired.file.client_id(), Usage::of(&acquired.vm)))
     }
 
     /// Takes the address space of `file` for the process. EBUSY if it has that of another file, or if another process

@@ -15,6 +15,7 @@ use kernel::sync::Arc;
 
 use crate::kern::class::ClassDevice;
 use crate::kern::kobject::{FileName, Files, Folder, MoreFiles};
+use crate::kern::params;
 use crate::mem::account::{Client, Region};
 use crate::mem::group::Group;
 use crate::mem::vm::Vm;
@@ -130,7 +131,7 @@ impl ProcessFolder {
         let vram = Arc::new(Vram(vm.client().clone()), GFP_KERNEL)?;
         let vram_name = CString::try_from_fmt(fmt!("vram_{gpu}"))?;
         let mut files = Files::new().with_live_as(&VRAM, vram_name, vram)?;
-        if crate::queue::is_scheduled() {
+        if params::is_sdma_scheduled() {
             let sdma = Arc::new(Sdma(vm.group().clone()), GFP_KERNEL)?;
             let name = CString::try_from_fmt(fmt!("sdma_{gpu}"))?;
             files = files.with_live_as(&SDMA, name, sdma)?;

@@ -10,6 +10,7 @@ use super::quota::{Own, Quota};
 use super::ring_memory::Spare;
 use super::rlc::SCHEDULED_SLICE;
 use super::scheduled::Scheduled;
+use crate::kern::params;
 use crate::kern::vma::{self, Mappable, Page, SharedPage, Zapper};
 use crate::kern::workqueue;
 use crate::ledger::{Hold, Kind};
@@ -65,7 +66,7 @@ impl Slices {
 
     /// The doorbells of a process on `gpu`, none of the hardware's yet. ENOMEM.
     pub(crate) fn open(gpu: &Arc<Queues>, pid: i32, pasid: u16) -> Result<Arc<Slice>> {
-        let page = if super::is_scheduled() {
+        let page = if params::is_sdma_scheduled() {
             Some(SharedPage::new()?)
         } else {
             None

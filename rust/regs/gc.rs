@@ -12,6 +12,11 @@ registers! {
         /// Clocks after which a read is given up.
         READ_TIMEOUT[7:0]
     };
+    /// What of the block is at work.
+    GRBM_STATUS @ 0, 0x4 as grbm_status {
+        /// Any of it.
+        GUI_ACTIVE[31:31]
+    };
     /// Which bank of the registers that there are several of is accessed.
     GRBM_GFX_CNTL @ 0, 0x22 as grbm_gfx_cntl {
         /// Pipe.

@@ -28,6 +28,11 @@ registers! {
     GB_ADDR_CONFIG_READ @ 0, 0x1f;
     /// Clocks after which a semaphore has failed; 0 never.
     SEM_WAIT_FAIL_TIMER_CNTL @ 0, 0x21;
+    /// What of the engine is at work.
+    STATUS_REG @ 0, 0x25 as status_reg {
+        /// Nothing.
+        IDLE[0:0]
+    };
     /// The engine's processor.
     F32_CNTL @ 0, 0x2a as f32_cntl {
         /// It stands, in the middle of what it is at.

@@ -19,6 +19,7 @@ use crate::{
     },
     mem::{
         bo::{Bo, Buffer},
+        usage::Usage,
         vm::Vm,
         Memory,
     },
@@ -61,7 +62,7 @@ impl Driver for Render {
     }
 
     fn fdinfo(file: &Arc<File>, out: &mut Printer) {
-        file.vm().client().show(|args| out.line(args));
+        Usage::of(file.vm()).show(|args| out.line(args));
     }
 
     fn close_object(file: &Arc<File>, bo: &Bo) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //! AMDGPU_INFO: questions about the device. What libdrm asks when it is initialized must be answered; of the
-//! others, those about memory are.
+//! others, those about memory are, and how busy it is.
 
 use hw::va::{LARGE_PAGE_SIZE, PAGE_SIZE, USER_VA_END};
 use kernel::{prelude::*, sync::Arc};
@@ -13,7 +13,6 @@ use crate::{
         uapi::{self, DeviceInfo, HeapInfo, Info, MemoryInfo, VramGtt},
         Driver,
     },
-    ledger::Kind,
     mem::{account, Memory},
 };
 
@@ -48,22 +47,20 @@ impl<D: Driver<Data = Arc<Memory>, File = File>> Ioctl<D> for Query {
             uapi::VRAM_USAGE => info.answer(&gpu.vram.used()),
             // The CPU sees all of it.
             uapi::VIS_VRAM_USAGE => info.answer(&gpu.vram.used()),
-            uapi::GTT_USAGE => info.answer(&system_usage(gpu)),
+            uapi::GTT_USAGE => info.answer(&gpu.system_used()),
             uapi::VRAM_GTT => info.answer(&VramGtt {
                 vram_size: gpu.vram.total(),
                 vram_cpu_accessible_size: gpu.vram.total(),
                 gtt_size: account::system_limit(),
             }),
             uapi::MEMORY => info.answer(&memory(gpu)),
+            // The others are the SMU's.
+            uapi::SENSOR if info.sensor() == uapi::SENSOR_GPU_LOAD => {
+                info.answer(&gpu.hw.busy_percent())
+            }
             _ => Err(EINVAL),
         }
     }
-}
-
-/// Bytes of system memory that clients of the GPU have.
-fn system_usage(gpu: &Memory) -> u64 {
-    let bytes = gpu.hw.ledger.count(Kind::GttBytes);
-    u64::try_from(bytes).unwrap_or(0)
 }
 
 /// The value of a register that user space may see. EFAULT for others, EINVAL for too many.
@@ -122,6 +119,6 @@ fn memory(gpu: &Memory) -> MemoryInfo {
     MemoryInfo {
         vram: heap(total, used),
         cpu_accessible_vram: heap(total, used),
-        gtt: heap(account::system_limit(), system_usage(gpu)),
+        gtt: heap(account::system_limit(), gpu.system_used()),
     }
 }

@@ -13,6 +13,7 @@ pub(crate) use crate::ffi::{
     AMDGPU_FAMILY_AI as FAMILY_AI, AMDGPU_INFO_ACCEL_WORKING as ACCEL_WORKING,
     AMDGPU_INFO_DEV_INFO as DEV_INFO, AMDGPU_INFO_GTT_USAGE as GTT_USAGE,
     AMDGPU_INFO_MEMORY as MEMORY, AMDGPU_INFO_READ_MMR_REG as READ_MMR_REG,
+    AMDGPU_INFO_SENSOR as SENSOR, AMDGPU_INFO_SENSOR_GPU_LOAD as SENSOR_GPU_LOAD,
     AMDGPU_INFO_VIS_VRAM_USAGE as VIS_VRAM_USAGE, AMDGPU_INFO_VRAM_GTT as VRAM_GTT,
     AMDGPU_INFO_VRAM_USAGE as VRAM_USAGE, AMDGPU_VRAM_TYPE_HBM as VRAM_TYPE_HBM,
     DRM_AMDGPU_GEM_CREATE as GEM_CREATE_NR, DRM_AMDGPU_GEM_METADATA as GEM_METADATA_NR,
@@ -211,6 +212,12 @@ impl Info {
             dword: query.dword_offset,
             count: query.count,
         }
+    }
+
+    /// What SENSOR asks for.
+    pub(crate) fn sensor(&self) -> u32 {
+        // SAFETY: Any bytes are a value of each of the union's structures.
+        unsafe { self.0.__bindgen_anon_1.sensor_info.as_ref() }.type_
     }
 
     /// Gives the caller as much of the answer as it has room for. EINVAL without room, EFAULT for a bad pointer.

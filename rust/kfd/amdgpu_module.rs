@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0
+//! `/sys/module/amdgpu`: what clients look for there.
+
+use kernel::device::Device;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use crate::kern::kobject::{FileName, Files, Folder, Link};
+
+static INITSTATE: FileName = FileName::new(c"initstate");
+static CWSR_ENABLE: FileName = FileName::new(c"cwsr_enable");
+
+/// The folder. Its parts are dropped before it.
+pub(super) struct AmdgpuModule {
+    /// The GPUs, where Kubernetes' device plugin finds them.
+    gpus: Folder,
+    _drivers: Folder,
+    _parameters: Folder,
+    _folder: Folder,
+}
+
+/// A GPU in it.
+pub(super) struct GpuLink {
+    _link: Link,
+    _module: Arc<AmdgpuModule>,
+}
+
+impl AmdgpuModule {
+    /// The folder, beside that of `module`. EBUSY if amdgpu is loaded, ENOMEM.
+    pub(super) fn new(module: &'static ThisModule) -> Result<Arc<Self>> {
+        // ROCm takes this file for the sign that the driver is there.
+        let files = Files::new().with(&INITSTATE, &"live\n")?;
+        let folder = Folder::under_module_set(module, c"amdgpu", files).inspect_err(|error| {
+            if *error == EBUSY {
+                pr_err!("amdgpu is loaded: unload it first (modprobe -r amdgpu)\n");
+            }
+        })?;
+        // Clients look here whether waves are saved.
+        let parameters = Files::new().with(&CWSR_ENABLE, &"1\n")?;
+        let drivers = folder.folder(c"drivers", Files::new())?;
+        let module = Self {
+            gpus: drivers.folder(c"pci:amdgpu", Files::new())?,
+            _drivers: drivers,
+            _parameters: folder.folder(c"parameters", parameters)?,
+            _folder: folder,
+        };
+        Ok(Arc::new(module, GFP_KERNEL)?)
+    }
+
+    /// Shows the GPU `device`. ENOMEM.
+    pub(super) fn show(self: &Arc<Self>, device: &Device) -> Result<GpuLink> {
+        Ok(GpuLink {
+            _link: self.gpus.link(device, device.name())?,
+            _module: self.clone(),
+        })
+    }
+}
