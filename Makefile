@@ -13,6 +13,9 @@ modules:
 	@scripts/module stock
 endif
 
+deb: ## Debian packages of the module, for Debian's kernel of the sysroot, and of its tests
+	@scripts/deb
+
 model: ## the device model
 	@scripts/cargo build --release -p rkfd-model
 
@@ -64,4 +67,4 @@ debug-kernel: ## the kernel of test-debug (about 15 minutes, once)
 clean: ## remove what this checkout built; ALL=1 removes the cache, sysroots and kernels too
 	@scripts/clean
 
-.PHONY: help modules model demo guest kfdtest vm test test-debug test-long llama fuzz bench bench-amdgpu state check sysroot debug-kernel clean
+.PHONY: help modules deb model demo guest kfdtest vm test test-debug test-long llama fuzz bench bench-amdgpu state check sysroot debug-kernel clean

@@ -32,6 +32,8 @@ hint() {
 		printf '%s\n' "$what" >&2
 	elif grep -qiE 'could not resolve|temporary failure|failed to fetch|unable to connect|connection (refused|timed out)' "$1"; then
 		note "the Debian archive cannot be reached: check the network and this machine's apt (apt-get update), or set RKFD_MIRROR=URL"
+	elif grep -q "Version '.*' for 'linux-image-.*' was not found" "$1"; then
+		note "the archive no longer has the kernel of this sysroot: name one that has (RKFD_MIRROR=URL), or have a newer kernel (make clean ALL=1)"
 	elif grep -q 'NO_PUBKEY\|not signed' "$1"; then
 		note "the archive's signature cannot be checked: upgrade the package debian-archive-keyring"
 	elif grep -qi 'no space left' "$1"; then
