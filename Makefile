@@ -55,6 +55,9 @@ bench-amdgpu: ## the same calls on rkfd and on Debian's amdgpu, side by side
 state: ## what rkfd and Debian's amdgpu set in the same device, compared
 	@scripts/state
 
+timeline: ## two HIP processes in the guest as a trace for Perfetto and a picture; DOCUMENT=y renews that in Documentation/
+	@scripts/timeline
+
 check: ## formatting, lints, layering, headers
 	@scripts/check
 
@@ -67,4 +70,4 @@ debug-kernel: ## the kernel of test-debug (about 15 minutes, once)
 clean: ## remove what this checkout built; ALL=1 removes the cache, sysroots and kernels too
 	@scripts/clean
 
-.PHONY: help modules deb model demo guest kfdtest vm test test-debug test-long llama fuzz bench bench-amdgpu state check sysroot debug-kernel clean
+.PHONY: help modules deb model demo guest kfdtest vm test test-debug test-long llama fuzz bench bench-amdgpu state timeline check sysroot debug-kernel clean
