@@ -245,7 +245,13 @@ impl State {
     }
 
     /// Loads a queue's MQD into `slot` and starts it; which load of the HQD that is.
-    pub(in crate::cp) fn load(&mut self, gpu: &Gpu, slot: Slot, map: &MapQueue, vmid: u8) -> Result<u64> {
+    pub(in crate::cp) fn load(
+        &mut self,
+        gpu: &Gpu,
+        slot: Slot,
+        map: &MapQueue,
+        vmid: u8,
+    ) -> Result<u64> {
         let hqd = &mut self.hqds[slot.index()];
         mqd::load(gpu, hqd, map.mqd)?;
         let control = hqd.regs.get(gc::CP_HQD_PQ_DOORBELL_CONTROL);
