@@ -42,6 +42,8 @@ void bench_command(char **argv);
 
 /* Making, changing and destroying compute queues, and their round trips. */
 void bench_compute_calls(const struct kfd_dev *dev);
+/* Dispatches, of which some set @event with its @slot, and waves that are saved and restored. */
+void bench_waves(const struct kfd_dev *dev, uint64_t slot, uint32_t event);
 /* Compute queues: round trips, calls, and how they share the hardware. */
 void bench_compute(void);
 

@@ -231,5 +231,6 @@ void bench_compute(void)
 	one_queue(&c, &dev);
 	updates(&c);
 	must(kfd_save_destroy(&dev, &c.save), "free");
+	bench_waves(&dev, c.slot, c.event);
 	kfd_close(&dev);
 }

@@ -76,8 +76,8 @@ volatile struct waves_record *waves_record(const struct waves *waves, unsigned i
 	return (volatile struct waves_record *)((char *)waves->data.cpu + WAVES_RECORDS) + wave;
 }
 
-bool waves_start(struct waves *waves, struct kfd_compute *queue, enum waves_program program,
-		 unsigned int count, bool trap)
+void waves_dispatch(struct packets *p, const struct waves *waves, enum waves_program program,
+		    unsigned int count, bool trap)
 {
 	const struct waves_shape *shape = &waves_shape[program];
 	const uint64_t code = (uintptr_t)waves->code.cpu +
@@ -93,23 +93,30 @@ bool waves_start(struct waves *waves, struct kfd_compute *queue, enum waves_prog
 	const uint32_t rsrc3 = shape->arch / 4 - 1, no_limits = 0;
 	const uint32_t user[2] = { (uint32_t)data, (uint32_t)(data >> 32) };
 	const uint32_t shader_enable = 1;
+
+	set_registers(p, COMPUTE_START_X, start, 6);
+	set_registers(p, COMPUTE_PGM_LO, pgm, 2);
+	set_registers(p, COMPUTE_PGM_RSRC1, rsrc, 2);
+	set_registers(p, COMPUTE_RESOURCE_LIMITS, &no_limits, 1);
+	set_registers(p, COMPUTE_PGM_RSRC3, &rsrc3, 1);
+	set_registers(p, COMPUTE_USER_DATA_0, user, 2);
+	pm4_header(p, PM4_DISPATCH_DIRECT, 4);
+	p->dwords[p->count - 1] |= 1u << 1;
+	sdma_emit(p, count / shape->waves);
+	sdma_emit(p, 1);
+	sdma_emit(p, 1);
+	sdma_emit(p, shader_enable);
+}
+
+bool waves_start(struct waves *waves, struct kfd_compute *queue, enum waves_program program,
+		 unsigned int count, bool trap)
+{
 	struct packets p = { 0 };
 
 	waves->count = count;
 	waves->program = program;
 	memset(waves->data.cpu, 0, waves->data.size);
-	set_registers(&p, COMPUTE_START_X, start, 6);
-	set_registers(&p, COMPUTE_PGM_LO, pgm, 2);
-	set_registers(&p, COMPUTE_PGM_RSRC1, rsrc, 2);
-	set_registers(&p, COMPUTE_RESOURCE_LIMITS, &no_limits, 1);
-	set_registers(&p, COMPUTE_PGM_RSRC3, &rsrc3, 1);
-	set_registers(&p, COMPUTE_USER_DATA_0, user, 2);
-	pm4_header(&p, PM4_DISPATCH_DIRECT, 4);
-	p.dwords[p.count - 1] |= 1u << 1;
-	sdma_emit(&p, count / shape->waves);
-	sdma_emit(&p, 1);
-	sdma_emit(&p, 1);
-	sdma_emit(&p, shader_enable);
+	waves_dispatch(&p, waves, program, count, trap);
 	return kfd_compute_pm4(queue, &p);
 }
 

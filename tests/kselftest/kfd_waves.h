@@ -50,6 +50,12 @@ int waves_create(const struct kfd_dev *dev, struct waves *waves, unsigned int mo
 int waves_destroy(const struct kfd_dev *dev, struct waves *waves);
 volatile struct waves_record *waves_record(const struct waves *waves, unsigned int wave);
 
+/*
+ * Appends what starts @count waves of @program. If waves_stop() has been called since waves_start(), they end after
+ * a round.
+ */
+void waves_dispatch(struct packets *p, const struct waves *waves, enum waves_program program,
+		    unsigned int count, bool trap);
 /* Starts @count waves of @program, a multiple of its group's. Without @trap they have no trap handler. */
 bool waves_start(struct waves *waves, struct kfd_compute *queue, enum waves_program program,
 		 unsigned int count, bool trap);
