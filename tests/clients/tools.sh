@@ -60,7 +60,7 @@ what() {
 
 	tool "amd-smi, $1 %" "$amd process"
 	if [ "$1" = 0 ]; then
-		shows 'no process' 'PROCESS_INFO: N/A'
+		shows 'no process' 'PROCESS_INFO: No running processes'
 	else
 		shows 'name' 'NAME: .*at_work'
 		shows 'process' " PID: $pid\$"
