@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -46,6 +47,28 @@ static bool read_number(const char *file, uint64_t *value)
 	ok = fscanf(f, "%" SCNu64, value) == 1;
 	fclose(f);
 	return ok;
+}
+
+long long kfd_fdinfo(int fd, const char *key, const char *unit)
+{
+	const size_t length = strlen(key);
+	char path[64], line[256], *end;
+	long long value = -1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	f = fopen(path, "r");
+	while (f && fgets(line, sizeof(line), f)) {
+		if (strncmp(line, key, length) || line[length] != ':')
+			continue;
+		value = strtoll(line + length + 1, &end, 10);
+		if (strncmp(end, unit, strlen(unit)) || end[strlen(unit)] != '\n')
+			value = -2;
+		break;
+	}
+	if (f)
+		fclose(f);
+	return value;
 }
 
 int kfd_find_gpu(struct kfd_dev *dev)

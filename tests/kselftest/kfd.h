@@ -56,6 +56,8 @@ bool kfd_is_rkfd(void);
 
 /* One key of a properties file under topology; false if it is not there. */
 bool kfd_property(const char *file, const char *key, uint64_t *value);
+/* The number behind @key in fdinfo of @fd, -1 if there is none, -2 if it has not the unit @unit (" KiB", or nothing). */
+long long kfd_fdinfo(int fd, const char *key, const char *unit);
 
 /* Finds the first GPU node; opens nothing. ENODEV if there is none. */
 int kfd_find_gpu(struct kfd_dev *dev);

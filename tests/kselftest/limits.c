@@ -42,29 +42,6 @@ static int alloc(const struct kfd_dev *dev, uint32_t flags, uint64_t va,
 	return err;
 }
 
-/* The number behind @key in fdinfo of @fd, or -1. */
-static long long fdinfo(int fd, const char *key)
-{
-	char path[64], line[256];
-	long long value = -1;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-	f = fopen(path, "r");
-	if (!f)
-		return -1;
-	while (fgets(line, sizeof(line), f)) {
-		const size_t length = strlen(key);
-
-		if (!strncmp(line, key, length) && line[length] == ':') {
-			value = strtoll(line + length + 1, NULL, 10);
-			break;
-		}
-	}
-	fclose(f);
-	return value;
-}
-
 static long long oom_kills(void)
 {
 	char line[128];
@@ -311,26 +288,26 @@ TEST_F(limits, fdinfo_counts)
 	if (!kfd_is_rkfd())
 		SKIP(return, "amdkfd counts otherwise");
 	for (i = 0; i < 2; i++) {
-		EXPECT_EQ(0, fdinfo(fds[i], "drm-total-vram"));
-		EXPECT_EQ(0, fdinfo(fds[i], "drm-total-gtt"));
-		EXPECT_LT(0, fdinfo(fds[i], "pasid"));
+		EXPECT_EQ(0, kfd_fdinfo(fds[i], "drm-total-vram", " KiB"));
+		EXPECT_EQ(0, kfd_fdinfo(fds[i], "drm-total-gtt", " KiB"));
+		EXPECT_LT(0, kfd_fdinfo(fds[i], "pasid", ""));
 	}
-	EXPECT_LT(0, fdinfo(dev->fd, "drm-client-id"));
-	EXPECT_EQ(fdinfo(dev->drm_fd, "drm-client-id"), fdinfo(dev->fd, "drm-client-id"));
+	EXPECT_LT(0, kfd_fdinfo(dev->fd, "drm-client-id", ""));
+	EXPECT_EQ(kfd_fdinfo(dev->drm_fd, "drm-client-id", ""), kfd_fdinfo(dev->fd, "drm-client-id", ""));
 	ASSERT_EQ(0, kfd_bo_create(dev, &vram, 3 * MIB, KFD_ALLOC_VRAM));
 	ASSERT_EQ(0, kfd_bo_create(dev, &gtt, 1 * MIB, KFD_ALLOC_GTT));
 	ASSERT_EQ(0, kfd_bo_create(dev, &user, 64 * 1024, KFD_ALLOC_USERPTR));
 	for (i = 0; i < 2; i++) {
-		EXPECT_EQ(3072, fdinfo(fds[i], "drm-total-vram"));
-		EXPECT_EQ(3072, fdinfo(fds[i], "drm-resident-vram"));
-		EXPECT_EQ(1024 + 64, fdinfo(fds[i], "drm-total-gtt"));
-		EXPECT_EQ(1024 + 64, fdinfo(fds[i], "drm-resident-gtt"));
+		EXPECT_EQ(3072, kfd_fdinfo(fds[i], "drm-total-vram", " KiB"));
+		EXPECT_EQ(3072, kfd_fdinfo(fds[i], "drm-resident-vram", " KiB"));
+		EXPECT_EQ(1024 + 64, kfd_fdinfo(fds[i], "drm-total-gtt", " KiB"));
+		EXPECT_EQ(1024 + 64, kfd_fdinfo(fds[i], "drm-resident-gtt", " KiB"));
 	}
 	EXPECT_EQ(0, kfd_bo_destroy(dev, &user));
 	EXPECT_EQ(0, kfd_bo_destroy(dev, &gtt));
 	EXPECT_EQ(0, kfd_bo_destroy(dev, &vram));
-	EXPECT_EQ(0, fdinfo(dev->drm_fd, "drm-total-vram"));
-	EXPECT_EQ(0, fdinfo(dev->drm_fd, "drm-total-gtt"));
+	EXPECT_EQ(0, kfd_fdinfo(dev->drm_fd, "drm-total-vram", " KiB"));
+	EXPECT_EQ(0, kfd_fdinfo(dev->drm_fd, "drm-total-gtt", " KiB"));
 }
 
 KFD_HARNESS_MAIN

@@ -20,29 +20,6 @@
 
 KFD_FIXTURE(usage)
 
-/* The number behind @key in fdinfo of @fd, with a unit that follows it; or -1. */
-static long long fdinfo(int fd, const char *key, const char *unit)
-{
-	const size_t length = strlen(key);
-	char path[64], line[256], *end;
-	long long value = -1;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-	f = fopen(path, "r");
-	while (f && fgets(line, sizeof(line), f)) {
-		if (strncmp(line, key, length) || line[length] != ':')
-			continue;
-		value = strtoll(line + length + 1, &end, 10);
-		if (strncmp(end, unit, strlen(unit)) || end[strlen(unit)] != '\n')
-			value = -2;
-		break;
-	}
-	if (f)
-		fclose(f);
-	return value;
-}
-
 /* The number in file @name of the render node's device, or -1. */
 static long long of_device(const struct kfd_dev *dev, const char *name)
 {
@@ -132,22 +109,22 @@ TEST_F(usage, fdinfo_of_engines)
 	struct kfd_bo bo;
 
 	SKIP_ON_AMDKFD("it counts no user queues");
-	if (fdinfo(dev->drm_fd, "drm-engine-dma", " ns") == -1)
+	if (kfd_fdinfo(dev->drm_fd, "drm-engine-dma", " ns") == -1)
 		SKIP(return, "without jobs (sdma_sched=0) it is not known");
-	EXPECT_EQ(0, fdinfo(dev->drm_fd, "drm-engine-dma", " ns"));
-	EXPECT_EQ(5, fdinfo(dev->drm_fd, "drm-engine-capacity-dma", ""));
+	EXPECT_EQ(0, kfd_fdinfo(dev->drm_fd, "drm-engine-dma", " ns"));
+	EXPECT_EQ(5, kfd_fdinfo(dev->drm_fd, "drm-engine-capacity-dma", ""));
 	/* Nobody knows what the CP does, so nobody says. */
-	EXPECT_EQ(-1, fdinfo(dev->drm_fd, "drm-engine-compute", " ns"));
+	EXPECT_EQ(-1, kfd_fdinfo(dev->drm_fd, "drm-engine-compute", " ns"));
 	ASSERT_EQ(0, kfd_queue_create(dev, &queue, RING));
 	ASSERT_EQ(0, kfd_bo_create(dev, &bo, KFD_PAGE, KFD_ALLOC_GTT));
 	*(volatile uint32_t *)bo.cpu = 0;
 	sdma_wait_memory(&p, (uintptr_t)bo.cpu, 1);
 	kfd_queue_submit(&queue, p.dwords, p.count);
-	while ((first = fdinfo(dev->drm_fd, "drm-engine-dma", " ns")) == 0 && kfd_now_ms() < end)
+	while ((first = kfd_fdinfo(dev->drm_fd, "drm-engine-dma", " ns")) == 0 && kfd_now_ms() < end)
 		usleep(1000);
 	usleep(200 * 1000);
 	/* The same by both files. */
-	second = fdinfo(dev->fd, "drm-engine-dma", " ns");
+	second = kfd_fdinfo(dev->fd, "drm-engine-dma", " ns");
 	EXPECT_LT(0, first);
 	EXPECT_LE(first + 200 * 1000 * 1000, second);
 	*(volatile uint32_t *)bo.cpu = 1;
@@ -159,18 +136,18 @@ TEST_F(usage, fdinfo_of_engines)
 TEST_F(usage, fdinfo_of_memory)
 {
 	struct kfd_dev *dev = &self->dev;
-	long long vram = fdinfo(dev->drm_fd, "drm-memory-vram", " KiB"), grown;
+	long long vram = kfd_fdinfo(dev->drm_fd, "drm-memory-vram", " KiB"), grown;
 	struct kfd_bo bo;
 
 	EXPECT_LE(0, vram);
 	ASSERT_EQ(0, kfd_bo_create(dev, &bo, 4 * MIB, KFD_ALLOC_VRAM));
-	grown = fdinfo(dev->drm_fd, "drm-memory-vram", " KiB") - vram;
+	grown = kfd_fdinfo(dev->drm_fd, "drm-memory-vram", " KiB") - vram;
 	/* amdgpu counts the page tables of the buffer's mapping as the client's. */
 	EXPECT_LE(4096, grown);
 	EXPECT_GE(kfd_is_rkfd() ? 4096 : 4096 + 64, grown);
-	EXPECT_LE(4096, fdinfo(dev->drm_fd, "amd-requested-vram", " KiB"));
-	EXPECT_LE(0, fdinfo(dev->drm_fd, "amd-requested-gtt", " KiB"));
-	EXPECT_EQ(0, fdinfo(dev->drm_fd, "amd-evicted-vram", " KiB"));
+	EXPECT_LE(4096, kfd_fdinfo(dev->drm_fd, "amd-requested-vram", " KiB"));
+	EXPECT_LE(0, kfd_fdinfo(dev->drm_fd, "amd-requested-gtt", " KiB"));
+	EXPECT_EQ(0, kfd_fdinfo(dev->drm_fd, "amd-evicted-vram", " KiB"));
 	EXPECT_EQ(0, kfd_bo_destroy(dev, &bo));
 }
 
