@@ -3,13 +3,6 @@
 # Whether Debian's own driver is content with the device: its blocks, its rings, and what its log must not have. The tests
 # of its rings are those that it runs itself when it binds, the last of them two seconds later. With "later" user queues
 # may have faulted by now.
-n=0
-bad=
-
-result() { # STATUS NAME
-	n=$((n + 1))
-	[ "$1" = 0 ] && echo "ok $n $2" || { echo "not ok $n $2"; bad=1; }
-}
 
 log() { # TEXT NAME: the log has such a line
 	dmesg | grep -q "$1"
@@ -20,7 +13,7 @@ log() { # TEXT NAME: the log has such a line
 fences=$(echo /sys/kernel/debug/dri/*/amdgpu_fence_info | cut -d' ' -f1)
 # Opening the device waits for the tests that are still to come.
 : </dev/dri/renderD128
-echo "TAP version 13"
+. /rkfd/clients/tap.sh
 log 'Fetched VBIOS from ROM' "the BIOS comes from the flash chip"
 log 'ATOM BIOS: 113-MODEL90A-001' "the BIOS is ours"
 log 'RAM width 4096bits HBM' "memory as the BIOS has it"
@@ -46,5 +39,4 @@ if dmesg | grep -E "$faults" || dmesg | grep -E 'ring .* test failed|IB test fai
 else
 	result 0 "nothing has failed"
 fi
-echo "1..$n"
-[ -z "$bad" ]
+finish

@@ -2,14 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0
 # Whether first-error names the ioctl that it is to name: of clients that fail on purpose, after calls that succeed.
 
-n=0
-bad=
-
 check() { # NAME COMMAND...: whether the command succeeds
 	name=$1
 	shift
-	n=$((n + 1))
-	"$@" && echo "ok $n $name" || { echo "not ok $n $name"; bad=1; }
+	"$@"
+	result $? "$name"
 }
 
 # What first-error says at the end of a command, and its status.
@@ -20,7 +17,7 @@ run() {
 }
 
 [ -e /dev/kfd ] || exit 4
-echo "TAP version 13"
+. /rkfd/clients/tap.sh
 
 # The runtime announces itself twice, which is RUNTIME_ENABLE's EBUSY; later it does so with queues: EEXIST.
 run '/rkfd/kselftest/ioctls -t runtime_enable; exit 3'
@@ -34,5 +31,4 @@ run 'exit 1'
 check "a client that fails by itself" [ "$said" = none ]
 run '/rkfd/kselftest/ioctls -t runtime_enable'
 check "nothing of a client that succeeds" [ "$said.$status" = .0 ]
-echo "1..$n"
-[ -z "$bad" ]
+finish

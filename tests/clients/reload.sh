@@ -7,18 +7,6 @@ module=${RKFD_MODULE:-/rkfd/rkfd.ko}
 cycles=20
 [ "${RKFD_QUICK:-0}" = 0 ] || cycles=4
 here=$(dirname "$0")
-results=0
-failed=0
-
-result() { # text, status
-	results=$((results + 1))
-	if [ "$2" -eq 0 ]; then
-		echo "ok $results $1"
-	else
-		echo "not ok $results $1"
-		failed=1
-	fi
-}
 
 objects() {
 	cat /sys/kernel/debug/rkfd/*/objects 2>/dev/null
@@ -30,42 +18,42 @@ parameters() {
 	done
 }
 
-echo "TAP version 13"
 if [ ! -e /dev/kfd ] || [ ! -e "$module" ]; then
+	echo "TAP version 13"
 	echo "1..0 # SKIP no /dev/kfd, or no $module"
 	exit 4
 fi
 
+. /rkfd/clients/tap.sh
 params=$(parameters | tr '\n' ' ')
 [ "$(objects)" != "" ]
-result "debugfs counts objects" $?
+result $? "debugfs counts objects"
 
 base=
 cycle=0
-bad=
+wrong=
 while [ $cycle -lt $cycles ]; do
 	cycle=$((cycle + 1))
-	rmmod rkfd || { bad="rmmod in cycle $cycle"; break; }
-	[ ! -e /dev/kfd ] || { bad="/dev/kfd left by cycle $cycle"; break; }
+	rmmod rkfd || { wrong="rmmod in cycle $cycle"; break; }
+	[ ! -e /dev/kfd ] || { wrong="/dev/kfd left by cycle $cycle"; break; }
 	# The parameters are names and numbers: words are what they split into.
 	# shellcheck disable=SC2086
-	insmod "$module" $params || { bad="insmod in cycle $cycle"; break; }
+	insmod "$module" $params || { wrong="insmod in cycle $cycle"; break; }
 	now=$(objects)
 	[ -n "$base" ] || base=$now
-	[ "$now" = "$base" ] || { bad="another base line in cycle $cycle"; break; }
-	"$here/one_copy" || { bad="no copy in cycle $cycle"; break; }
+	[ "$now" = "$base" ] || { wrong="another base line in cycle $cycle"; break; }
+	"$here/one_copy" || { wrong="no copy in cycle $cycle"; break; }
 	waited=0
 	while [ "$(objects)" != "$base" ] && [ $waited -lt 250 ]; do
 		waited=$((waited + 1))
 		sleep 0.02
 	done
-	[ "$(objects)" = "$base" ] || { bad="left behind in cycle $cycle"; break; }
+	[ "$(objects)" = "$base" ] || { wrong="left behind in cycle $cycle"; break; }
 done
-[ -z "$bad" ] || {
-	echo "# $bad"
+[ -z "$wrong" ] || {
+	echo "# $wrong"
 	objects | sed 's/^/# /'
 }
-[ -z "$bad" ]
-result "$cycle of $cycles times rmmod, insmod and a copy" $?
-echo "1..$results"
-exit $failed
+[ -z "$wrong" ]
+result $? "$cycle of $cycles times rmmod, insmod and a copy"
+finish

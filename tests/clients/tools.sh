@@ -3,18 +3,14 @@
 # What rocm-smi, amd-smi and nvtop show of the GPU, with a process that works and without, as TAP. What only the SMU's firmware knows
 # they are not to show.
 out=/tmp/tools.$$
-n=0
 rocm='python3 /usr/libexec/rocm_smi/rocm_smi.py'
 amd='python3 /usr/libexec/amdsmi_cli/amdsmi_cli.py'
 device=$(echo /sys/class/drm/card*/device)
 vram=$(cat "$device/mem_info_vram_total")
 
-result() { # STATUS NAME
-	n=$((n + 1))
-	[ "$1" = 0 ] && echo "ok $n $2" && return
-	echo "not ok $n $2"
-	bad=1
-	sed 's/^/# /' $out
+# check STATUS NAME: with what the tool printed, where it does not hold
+check() {
+	result "$1" "$2" || sed 's/^/# /' $out
 }
 
 # tool NAME COMMAND: runs it; what it prints is looked at afterwards
@@ -22,15 +18,15 @@ tool() {
 	name=$1
 	echo "# $name"
 	suite trixie-smi "$2" >$out 2>&1
-	result $? "$name exits 0"
+	check $? "$name exits 0"
 	! grep -iE 'error|warning|traceback|exception|unable|cannot|fail' $out
-	result $? "$name prints no line of an error"
+	check $? "$name prints no line of an error"
 }
 
 # shows NAME REGULAR EXPRESSION: whether there is such a line, blanks made one
 shows() {
 	tr -s ' \t' ' ' <$out | grep -qE "$2"
-	result $? "$name: $1"
+	check $? "$name: $1"
 }
 
 # waits_for BUSY: until the GPU is as busy as that
@@ -76,7 +72,7 @@ what() {
 	done
 }
 
-echo "TAP version 13"
+. /rkfd/clients/tap.sh
 tool 'amd-smi list' "$amd list"
 shows 'place' ' BDF: 0000:'
 waits_for 0
@@ -89,6 +85,5 @@ tool 'nvtop on a terminal' 'python3 /rkfd/clients/screen.py 20 nvtop'
 shows 'name' 'AMD Instinct MI210'
 shows 'process' 'at_work'
 kill -9 $pid
-echo "1..$n"
 rm -f $out
-[ -z "$bad" ]
+finish

@@ -7,22 +7,6 @@ here=$(dirname "$0")
 root=/packages/root
 upper=/packages/memory/upper
 release=$(uname -r)
-n=0 failed=0
-
-result() { # TEXT STATUS
-	n=$((n + 1))
-	if [ "$2" -eq 0 ]; then
-		echo "ok $n $1"
-	else
-		echo "not ok $n $1"
-		failed=1
-	fi
-}
-
-bail() {
-	echo "Bail out! $*"
-	exit 1
-}
 
 debian() {
 	chroot $root /usr/bin/env -i PATH=/usr/sbin:/usr/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive SYSTEMD_IGNORE_CHROOT=1 "$@"
@@ -80,7 +64,7 @@ as_user() { # GROUP COMMAND...
 	debian setpriv --reuid=65534 --regid=65534 --groups="$group" "$@"
 }
 
-echo "TAP version 13"
+. /rkfd/clients/tap.sh
 for d in /sys/bus/pci/devices/*; do
 	[ "$(cat "$d/vendor"):$(cat "$d/device")" != 0x1002:0x740f ] || gpus="$gpus $d"
 done
@@ -91,74 +75,73 @@ first=$1 second=$2
 mount_root || bail "no Debian to install into"
 debian /usr/lib/systemd/systemd-udevd --daemon || bail "no udevd"
 [ "$(automatic)" = "amdgpu " ]
-result "a GPU is amdgpu's" $?
+result $? "a GPU is amdgpu's"
 
 debian dpkg -i $(ls "$here"/*.deb) >/tmp/log 2>&1
 rc=$?
 sed 's/^/# /' /tmp/log
-result "dpkg installs the packages" $rc
+result $rc "dpkg installs the packages"
 [ "$(debian modinfo -F vermagic rkfd | cut -d' ' -f1)" = "$release" ]
-result "the module is in the kernel's index" $?
+result $? "the module is in the kernel's index"
 [ "$(automatic)" = "amdgpu " ]
-result "a GPU still is amdgpu's" $?
+result $? "a GPU still is amdgpu's"
 debian ln -s /usr/share/rkfd/in-place-of-amdgpu.conf /etc/modprobe.d/rkfd.conf
 [ "$(automatic)" = "rkfd " ]
-result "a GPU is rkfd's once that was asked for" $?
+result $? "a GPU is rkfd's once that was asked for"
 
 # With amdgpu there, which is kept from the GPUs: it would want firmware that no disk here has.
 echo none >"$first/driver_override"
 echo none >"$second/driver_override"
 debian modprobe amdgpu && ! debian modprobe rkfd 2>/dev/null && dmesg | grep -q 'rkfd: amdgpu is loaded: unload it first'
-result "beside amdgpu rkfd says why it does not load" $?
+result $? "beside amdgpu rkfd says why it does not load"
 debian modprobe -r amdgpu
 echo >"$first/driver_override"
 
 debian modprobe rkfd
-result "modprobe rkfd" $?
+result $? "modprobe rkfd"
 [ "$(driver "$first") $(driver "$second")" = "rkfd none" ]
-result "driver_override keeps it from a GPU" $?
+result $? "driver_override keeps it from a GPU"
 echo >"$second/driver_override"
 echo "${second##*/}" >/sys/bus/pci/drivers_probe
 [ "$(driver "$second")" = rkfd ]
-result "and lets it have that again" $?
+result $? "and lets it have that again"
 # modprobe takes it for loaded.
 debian modprobe amdgpu
 ! grep -q '^amdgpu ' /proc/modules && [ "$(driver "$first") $(driver "$second")" = "rkfd rkfd" ]
-result "beside rkfd amdgpu does not load" $?
+result $? "beside rkfd amdgpu does not load"
 
 debian udevadm settle
 echo "# $(nodes)"
 [ "$(nodes)" = "660 render /dev/kfd 660 render /dev/dri/renderD128 660 render /dev/dri/renderD129 " ]
-result "the device nodes are group render's" $?
+result $? "the device nodes are group render's"
 # Debian's own rules say the same, so that they are asked which they follow.
 debian udevadm test /sys/class/kfd/kfd >/tmp/log 2>&1
 grep -q '60-rkfd\.rules:[0-9]' /tmp/log
 rc=$?
 [ $rc -eq 0 ] || grep rules /tmp/log | sed 's/^/# /'
 debian udevadm test /sys/class/drm/renderD128 2>&1 | grep -q '60-rkfd\.rules:[0-9]' || rc=1
-result "by the package's rules" $rc
+result $rc "by the package's rules"
 as_user render /usr/libexec/rkfd/kselftest/memory >/tmp/log 2>&1
 rc=$?
 grep -E '^(not ok|# Totals)' /tmp/log | sed 's/^/# /'
 grep -q '^ok ' /tmp/log && [ $rc -eq 0 ]
-result "a kselftest, as a user of that group" $?
+result $? "a kselftest, as a user of that group"
 as_user render /usr/libexec/rkfd/clients/one_copy >/tmp/log 2>&1
 rc=$?
 sed 's/^/# /' /tmp/log
-result "a client of libhsakmt, as a user of that group" $rc
+result $rc "a client of libhsakmt, as a user of that group"
 as_user nogroup /usr/libexec/rkfd/kselftest/version >/tmp/log 2>&1
 [ $? -ne 0 ] && ! grep -q '^ok ' /tmp/log
-result "nobody else may" $?
+result $? "nobody else may"
 
 debian dpkg --purge rkfd-tools "rkfd-modules-$release" rkfd-common >/tmp/log 2>&1
 rc=$?
 sed 's/^/# /' /tmp/log
-result "dpkg removes the packages" $rc
+result $rc "dpkg removes the packages"
 [ ! -e /sys/module/rkfd ] && [ ! -e /dev/kfd ]
-result "the module is unloaded" $?
+result $? "the module is unloaded"
 left >/tmp/left
 sed 's/^/# left: /' /tmp/left
 [ ! -s /tmp/left ]
-result "nothing is left" $?
-echo "1..$n"
-exit $failed
+result $? "nothing is left"
+finish

@@ -4,13 +4,7 @@
 # processor, which are to agree; then compares the results of OPERATIONs in both with its own test. Prints TAP.
 model=$1
 shift
-n=0
 backend_ops=$(ls /usr/libexec/*/*/test-backend-ops | head -n 1)
-
-result() { # STATUS NAME
-	n=$((n + 1))
-	[ "$1" = 0 ] && echo "ok $n $2" || { echo "not ok $n $2"; bad=1; }
-}
 
 # generate FILE OPTION...
 generate() {
@@ -20,7 +14,7 @@ generate() {
 		>"$out" 2>"$out.log" </dev/null || { tail -n 20 "$out.log" | sed 's/^/# /'; return 1; }
 }
 
-echo "TAP version 13"
+. /rkfd/clients/tap.sh
 generate /tmp/cpu --device none
 result $? "24 words by the processor"
 generate /tmp/hip --device ROCm0 -ngl 99
@@ -36,5 +30,4 @@ for o; do
 	result $rc "$o: $(grep -oE '[0-9]+/[0-9]+ tests passed' /tmp/ops | tail -n 1)"
 	[ $rc = 0 ] || tail -n 5 /tmp/ops | sed 's/^/# /'
 done
-echo "1..$n"
-[ -z "$bad" ]
+finish

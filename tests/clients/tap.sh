@@ -1,0 +1,27 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# For programs of the shell that print TAP: . /rkfd/clients/tap.sh, then a result for each thing that is to hold, then finish.
+n=0
+bad=0
+echo "TAP version 13"
+
+# result STATUS NAME: STATUS is what it returns, too
+result() {
+	n=$((n + 1))
+	[ "$1" = 0 ] && echo "ok $n $2" && return
+	echo "not ok $n $2"
+	bad=1
+	return "$1"
+}
+
+# bail TEXT: ends the program, which can't go on
+bail() {
+	echo "Bail out! $*"
+	exit 1
+}
+
+# finish: the plan, and whether all was well
+finish() {
+	echo "1..$n"
+	return $bad
+}
