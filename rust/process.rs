@@ -22,7 +22,6 @@ use kernel::workqueue::{impl_has_work, new_work, Work};
 use crate::gpu::Gpu;
 use crate::kern::drm::file::FileRef;
 use crate::kern::mm_exit::{AddressSpace, Subscription};
-use crate::mem::usage::Usage;
 use crate::queue::{self, CreateQueue, Owner, UpdateQueue, UserQueue};
 use crate::render::file::File;
 use context::Context;
@@ -155,16 +154,6 @@ impl Process {
         let context = Context::new(gpu, self.pid, self.pasid.get())?;
         contexts.list.push(context.clone(), GFP_KERNEL)?;
         Ok(context)
-    }
-
-    /// Calls `f` with each GPU whose address space the process has acquired, the number of its render file, and what
-    /// is counted of it there.
-    pub(crate) fn for_each_client(&self, mut f: impl FnMut(&Gpu, u64, &Usage)) {
-        self.for_each_context(|context| {
-            if let Some((id, usage)) = context.client() {
-                f(context.gpu(), id, &usage);
-            }
-        });
     }
 
     /// Makes a queue; its id and its doorbell. ENODEV without an address space or at the end, and what

@@ -7,7 +7,6 @@ use kernel::container_of;
 use kernel::error::to_result;
 use kernel::mm::virt::VmaNew;
 use kernel::prelude::*;
-use kernel::seq_file::SeqFile;
 use kernel::types::{ForeignOwnable, Opaque};
 
 use super::anon_file::AnonInode;
@@ -27,9 +26,6 @@ pub(crate) trait CharFile: Sized + 'static {
         cmd: u32,
         arg: usize,
     ) -> Result<isize>;
-
-    /// What `/proc/<pid>/fdinfo` tells of the file, after the usual lines.
-    fn show_fdinfo(data: <Self::Data as ForeignOwnable>::Borrowed<'_>, out: &SeqFile);
 
     /// A mapping of the file at byte `offset`. The caller holds the mmap lock for writing.
     fn mmap(
@@ -71,7 +67,6 @@ impl<T: CharFile> CharDevice<T> {
         // The structures are the same for 32-bit callers; their pointers only have to be widened.
         operations.compat_ioctl = ffi::compat_ptr_ioctl;
         operations.mmap = Some(mmap::<T>);
-        operations.show_fdinfo = Some(show_fdinfo::<T>);
         operations.llseek = Some(ffi::noop_llseek);
         let inner = KBox::new(
             Inner {
@@ -176,18 +171,6 @@ unsafe extern "C" fn ioctl<T: CharFile>(
     // SAFETY: `open` set the private data, and the caller holds the file.
     let data = unsafe { T::Data::borrow((*file).private_data) };
     T::ioctl(data, cmd, arg).unwrap_or_else(|error| error.to_errno() as isize)
-}
-
-/// `file_operations::show_fdinfo`.
-///
-/// # Safety
-///
-/// The kernel calls it for a file that `open` succeeded for, and holds the file meanwhile.
-unsafe extern "C" fn show_fdinfo<T: CharFile>(out: *mut ffi::seq_file, file: *mut ffi::file) {
-    // SAFETY: `open` set the private data, and the caller holds the file.
-    let data = unsafe { T::Data::borrow((*file).private_data) };
-    // SAFETY: The kernel gives a file to print to.
-    T::show_fdinfo(data, unsafe { SeqFile::from_raw(out) });
 }
 
 /// `file_operations::mmap`.

@@ -4,7 +4,6 @@
 use hw::doorbell::{MmapKind, MmapOffset};
 use kernel::mm::virt::VmaNew;
 use kernel::prelude::*;
-use kernel::seq_file::SeqFile;
 use kernel::sync::{Arc, ArcBorrow};
 
 use super::{args, ioctl, Kfd};
@@ -49,17 +48,6 @@ impl CharFile for KfdFile {
             process: &file.process,
         };
         ioctl::dispatch(&caller, cmd, arg)
-    }
-
-    /// What is counted of the process, GPU by GPU, in the format and under the client number of its render files.
-    fn show_fdinfo(file: ArcBorrow<'_, Self>, out: &SeqFile) {
-        file.process.for_each_client(|gpu, id, usage| {
-            let name = gpu.hw.dev.name();
-            out.call_printf(fmt!(
-                "drm-driver:\tamdgpu\ndrm-client-id:\t{id}\ndrm-pdev:\t{name}\n"
-            ));
-            usage.show(|line| out.call_printf(line));
-        });
     }
 
     fn mmap(file: ArcBorrow<'_, Self>, vma: &VmaNew, offset: u64) -> Result {

@@ -83,8 +83,9 @@ pub(super) fn free(caller: &Caller<'_>, args: &mut uapi::FreeMemory) -> Result {
 pub(super) fn available(caller: &Caller<'_>, args: &mut uapi::AvailableMemory) -> Result {
     let context = caller.context(args.gpu_id)?;
     let memory = &context.gpu().memory;
-    let client = context.client().map(|(_, usage)| usage.client);
-    args.available = memory.budget.available(&memory.vram, client.as_deref());
+    args.available = memory
+        .budget
+        .available(&memory.vram, context.client().as_deref());
     Ok(())
 }
 

@@ -13,8 +13,8 @@ use super::registers::Registers;
 use super::sysfs::{GpuFiles, ProcessFolder};
 use crate::gpu::Gpu;
 use crate::kern::drm::file::FileRef;
+use crate::mem::account::Client;
 use crate::mem::bo;
-use crate::mem::usage::Usage;
 use crate::mem::vm::Vm;
 use crate::queue::compute::TrapPage;
 use crate::queue::doorbell::{Slice, Slices};
@@ -31,10 +31,9 @@ pub(crate) struct Context {
     /// Held while buffers are made and mapped; outside the mmap lock.
     #[pin]
     memory: Mutex<Memory>,
-    /// The number of the acquired render file, and what is counted under it: for who only looks, and need not wait until
-    /// memory was found for a buffer.
+    /// What is counted of the acquired address space: for who only looks, and need not wait until memory was found for a buffer.
     #[pin]
-    client: SpinLock<Option<(u64, Usage)>>,
+    client: SpinLock<Option<Arc<Client>>>,
     /// Inside the mmap lock: mmap needs it.
     #[pin]
     doorbells: Mutex<Need<Arc<Slice>>>,
@@ -154,11 +153,8 @@ impl Context {
             return Err(EINVAL);
         }
         let vm = file.data().vm().clone();
-        let client = self.with_memory(|memory| {
-            memory.acquire(file)?;
-            memory.client()
-        })?;
-        let before = self.client.lock().replace(client);
+        self.with_memory(|memory| memory.acquire(file))?;
+        let before = self.client.lock().replace(vm.client().clone());
         drop(before);
         vm.client().belongs_to(self.pasid);
         vm.group().belongs_to(self.pid, self.pasid);
@@ -172,8 +168,8 @@ impl Context {
         Ok(())
     }
 
-    /// The number of the acquired render file, and what is counted under it, if there is one and the process not at its end.
-    pub(crate) fn client(&self) -> Option<(u64, Usage)> {
+    /// What is counted of the address space, if one is acquired and the process not at its end.
+    pub(crate) fn client(&self) -> Option<Arc<Client>> {
         self.client.lock().clone()
     }
 

@@ -14,7 +14,6 @@ use crate::ledger::{Hold, Kind};
 use crate::mem;
 use crate::mem::account::Client;
 use crate::mem::bo::Bo;
-use crate::mem::usage::Usage;
 use crate::mem::vm::{Part, Vm};
 use crate::render::file::{File, Owner};
 
@@ -99,12 +98,6 @@ impl Memory {
             .as_ref()
             .map(|acquired| &acquired.vm)
             .ok_or(ENODEV)
-    }
-
-    /// The number of the acquired render file, and what is counted under it. ENODEV if none is acquired.
-    pub(super) fn client(&self) -> Result<(u64, Usage)> {
-        let acquired = self.acquired.as_ref().ok_or(ENODEV)?;
-        Ok((acquired.file.client_id(), Usage::of(&acquired.vm)))
     }
 
     /// Takes the address space of `file` for the process. EBUSY if it has that of another file, or if another process

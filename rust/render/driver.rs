@@ -19,7 +19,7 @@ use crate::{
     },
     mem::{
         bo::{Bo, Buffer},
-        usage::Usage,
+        usage,
         vm::Vm,
         Memory,
     },
@@ -62,7 +62,7 @@ impl Driver for Render {
     }
 
     fn fdinfo(file: &Arc<File>, out: &mut Printer) {
-        Usage::of(file.vm()).show(|args| out.line(args));
+        usage::show(file.vm(), |args| out.line(args));
     }
 
     fn close_object(file: &Arc<File>, bo: &Bo) {

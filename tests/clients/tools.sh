@@ -60,7 +60,7 @@ what() {
 	else
 		shows 'name' 'NAME: .*at_work'
 		shows 'process' " PID: $pid\$"
-		shows 'VRAM' ' VRAM_MEM: [1-9][0-9.]* MB'
+		shows 'VRAM' ' VRAM_MEM: 6[4-9](\.[0-9]+)? MB'
 	fi
 
 	tool "nvtop, $1 %" 'nvtop -s'

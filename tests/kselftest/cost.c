@@ -130,7 +130,7 @@ TEST_F(cost, no_thread_for_a_queue)
 /* What the driver keeps for a ring is counted as the process's. */
 TEST_F(cost, rings_are_counted)
 {
-	const long long counted = kfd_fdinfo(self->dev.fd, "drm-total-gtt", " KiB");
+	const long long counted = kfd_fdinfo(self->dev.drm_fd, "drm-total-gtt", " KiB");
 	long long grown, taken;
 	struct queues queues;
 
@@ -141,11 +141,11 @@ TEST_F(cost, rings_are_counted)
 	while (queues.count < 16)
 		ASSERT_EQ(0, queues_add(&self->dev, &queues));
 	taken -= number_in("/proc/meminfo", "MemAvailable");
-	grown = kfd_fdinfo(self->dev.fd, "drm-total-gtt", " KiB") - counted;
+	grown = kfd_fdinfo(self->dev.drm_fd, "drm-total-gtt", " KiB") - counted;
 	/* In KiB. What the machine does besides is not much. */
 	EXPECT_LT(taken, grown + 16 * 1024);
 	EXPECT_EQ(0, queues_remove(&self->dev, &queues));
-	EXPECT_EQ(counted + 8 * 1024 + 4, kfd_fdinfo(self->dev.fd, "drm-total-gtt", " KiB"));
+	EXPECT_EQ(counted + 8 * 1024 + 4, kfd_fdinfo(self->dev.drm_fd, "drm-total-gtt", " KiB"));
 }
 
 /* Whatever they are made of, there are no more than so many queues for a process. */

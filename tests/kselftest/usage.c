@@ -123,8 +123,7 @@ TEST_F(usage, fdinfo_of_engines)
 	while ((first = kfd_fdinfo(dev->drm_fd, "drm-engine-dma", " ns")) == 0 && kfd_now_ms() < end)
 		usleep(1000);
 	usleep(200 * 1000);
-	/* The same by both files. */
-	second = kfd_fdinfo(dev->fd, "drm-engine-dma", " ns");
+	second = kfd_fdinfo(dev->drm_fd, "drm-engine-dma", " ns");
 	EXPECT_LT(0, first);
 	EXPECT_LE(first + 200 * 1000 * 1000, second);
 	*(volatile uint32_t *)bo.cpu = 1;

@@ -130,6 +130,10 @@ as_user render /usr/libexec/rkfd/clients/one_copy >/tmp/log 2>&1
 rc=$?
 sed 's/^/# /' /tmp/log
 result $rc "a client of libhsakmt, as a user of that group"
+debian rkfd-top --once >/tmp/log 2>&1 && [ "$(grep -c "^GPU " /tmp/log)" = 2 ]
+rc=$?
+[ $rc -eq 0 ] || sed 's/^/# /' /tmp/log
+result $rc "rkfd-top shows both GPUs"
 as_user nogroup /usr/libexec/rkfd/kselftest/version >/tmp/log 2>&1
 [ $? -ne 0 ] && ! grep -q '^ok ' /tmp/log
 result $? "nobody else may"

@@ -226,12 +226,6 @@ impl<F: Send + Sync + 'static> FileRef<F> {
         core::ptr::eq(self.file.as_ptr(), other.file.as_ptr())
     }
 
-    /// The number by which fdinfo tells open files apart.
-    pub(crate) fn client_id(&self) -> u64 {
-        // SAFETY: The file is open, and its number does not change.
-        unsafe { (*self.as_drm_file()).client_id }
-    }
-
     /// The `drm_file` of the open file.
     pub(super) fn as_drm_file(&self) -> *mut ffi::drm_file {
         // SAFETY: `from_fd` saw that this is a DRM file, and it is open.
