@@ -41,12 +41,12 @@ pub(super) fn alloc(caller: &Caller<'_>, args: &mut uapi::AllocMemory) -> Result
     };
     let (number, offset) = context.with_memory(|memory| {
         memory.insert(wanted.range, |client| match wanted.kind {
-            Kind::Vram { contiguous } => bo::create_vram(&drm, client, size, usage, contiguous),
-            Kind::Gtt => bo::create_gtt(&drm, client, size, usage),
-            Kind::User(address) => bo::create_user(&drm, client, address, size, usage),
+            Kind::Vram { contiguous } => bo::create::vram(&drm, client, size, usage, contiguous),
+            Kind::Gtt => bo::create::gtt(&drm, client, size, usage),
+            Kind::User(address) => bo::create::user(&drm, client, address, size, usage),
             Kind::Doorbell | Kind::MmioRemap => {
                 let registers = registers.take().ok_or(EINVAL)?;
-                bo::create_registers(&drm, client, size, registers, usage.access)
+                bo::create::registers(&drm, client, size, registers, usage.access)
             }
         })
     })?;

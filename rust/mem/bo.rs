@@ -1,25 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Buffer objects: memory that a process has asked for, whatever is behind it.
 
+pub(crate) mod create;
+mod object;
 mod peer;
 
 use crate::{
     kern::{
-        dma_buf::{DmaBuf, Runs},
+        dma_buf::Runs,
         dma_resource::DmaResource,
-        drm::{
-            self,
-            gem::{DriverObject, FaultPage, Object},
-            objects::Objects,
-        },
-        pages::{DmaRun, PageList, SystemPages},
+        drm::{self, gem::Object},
+        pages::{DmaRun, SystemPages},
     },
     ledger::{Hold, Kind},
     mem::{
         account::{Client, Region, SystemShare, BUFFER_BYTES},
         import::Import,
         metadata::MetadataCell,
-        placement::{Pinned, Place, Placement, Stay},
+        placement::{Pinned, Place, Placement},
         user::UserMemory,
         vram::{VramBlocks, VramRun},
         Memory,
@@ -31,11 +29,7 @@ use hw::{
     pte::{Access, Coherence, Residence},
     va::PAGE_SIZE,
 };
-use kernel::{
-    page::PAGE_SHIFT,
-    prelude::*,
-    sync::{aref::ARef, Arc, MutexGuard},
-};
+use kernel::{prelude::*, sync::Arc};
 
 /// How much VRAM of a client may be pinned for its queues: this part of all, or so many bytes if that is more.
 const PINNED_PART: u64 = 32;
@@ -389,205 +383,4 @@ impl Bo {
     pub(crate) fn address(&self) -> usize {
         core::ptr::from_ref(self) as usize
     }
-}
-
-impl DriverObject for Buffer {
-    type Data = Arc<Memory>;
-
-    type Steady<'a> = Option<MutexGuard<'a, Stay>>;
-
-    fn steady(bo: &Bo) -> Option<Option<MutexGuard<'_, Stay>>> {
-        match bo.placement() {
-            None => Some(None),
-            Some(placement) => placement.steady().map(Some),
-        }
-    }
-
-    fn is_moving(bo: &Bo) -> bool {
-        bo.placement()
-            .is_some_and(|placement| placement.is_moving())
-    }
-
-    fn fault(bo: &Bo, page: usize) -> FaultPage {
-        let ram = |pages: &PageList| pages.pfn(page).ok().map(|pfn| FaultPage::Ram { pfn });
-        let pfn = match &bo.backing {
-            Backing::Vram(placement) => match placement.place() {
-                Place::System(away) => ram(away.pages()),
-                Place::Vram(blocks) => blocks
-                    .locate((page as u64) << PAGE_SHIFT)
-                    .and_then(|(offset, _)| bo.gpu.hw.vram_map.pfn(offset).ok())
-                    .map(|pfn| FaultPage::Io { pfn, wc: true }),
-            },
-            Backing::Gtt(pages) => ram(pages),
-            // What is imported is mapped by its exporter.
-            Backing::User(_) | Backing::Imported(_) | Backing::Registers(_) | Backing::Peer(_) => {
-                None
-            }
-        };
-        pfn.unwrap_or(FaultPage::Sigbus)
-    }
-
-    fn owner(&self) -> usize {
-        self.placement()
-            .map_or(0, |placement| placement.client().number())
-    }
-
-    fn objects(gpu: &Arc<Memory>) -> &Objects<Self> {
-        &gpu.bos
-    }
-
-    fn check_export(bo: &Bo) -> Result {
-        match &bo.backing {
-            Backing::Vram(_) | Backing::Gtt(_) => Ok(()),
-            // It is the process's, which may take it away at any time.
-            Backing::User(_) => Err(EPERM),
-            Backing::Imported(_) | Backing::Registers(_) | Backing::Peer(_) => Err(EINVAL),
-        }
-    }
-
-    fn attach(bo: &Bo) -> Result {
-        match &bo.backing {
-            Backing::Gtt(_) => Ok(()),
-            Backing::Vram(placement) if placement.may_be_lent() => Ok(()),
-            _ => Err(EBUSY),
-        }
-    }
-
-    fn lend(bo: &Bo, stays: bool) -> Result {
-        match bo.placement() {
-            Some(_) => bo.gpu.evictor.lend(bo, stays),
-            None => Ok(()),
-        }
-    }
-
-    fn unlend(bo: &Bo, stays: bool) {
-        if let Some(placement) = bo.placement() {
-            bo.gpu.evictor.unlend(placement, stays);
-        }
-    }
-
-    fn with_pages<R>(bo: &Bo, f: impl FnOnce(&PageList) -> R) -> Option<R> {
-        match &bo.backing {
-            Backing::Gtt(pages) => Some(f(pages)),
-            Backing::Vram(placement) => match placement.place() {
-                Place::System(away) => Some(f(away.pages())),
-                Place::Vram(_) => None,
-            },
-            _ => None,
-        }
-    }
-
-    fn cpu_access(bo: &Bo) {
-        if let Backing::Vram(_) = &bo.backing {
-            bo.gpu.hw.hdp.flush();
-        }
-    }
-
-    fn import(drm: &ARef<DrmDevice>, buf: &DmaBuf) -> Result<ARef<Bo>> {
-        let usage = Usage {
-            access: Access {
-                write: buf.is_writable(),
-                ..Access::READ_WRITE.executable()
-            },
-            coherence: Coherence {
-                coherent: true,
-                uncached: false,
-            },
-        };
-        let attachment = Import::attach(&drm.hw.dev, buf)?;
-        Bo::imported(drm, attachment, |attachment| {
-            Buffer::new(drm, Backing::Imported(Import::new(attachment)), usage)
-        })
-    }
-}
-
-/// The size of a buffer as the kernel counts it; `EINVAL` when it is nothing or not whole pages.
-fn checked(size: u64) -> Result<usize> {
-    if size == 0 || size % PAGE_SIZE != 0 {
-        return Err(EINVAL);
-    }
-    usize::try_from(size).map_err(|_| EINVAL)
-}
-
-/// A buffer of `size` bytes of VRAM for `client`, cleared; in one run when `contiguous`.
-///
-/// `EINVAL` when the size is nothing or not whole pages, `ENOMEM` when it is more than the client may have or others
-/// cannot make room for it, `EINTR` on a signal, other errors when memory cannot be moved or cleared. Sleeps until it
-/// is cleared.
-pub(crate) fn create_vram(
-    drm: &ARef<DrmDevice>,
-    client: &Arc<Client>,
-    size: u64,
-    usage: Usage,
-    contiguous: bool,
-) -> Result<ARef<Bo>> {
-    let bytes = checked(size)?;
-    let gpu: &Arc<Memory> = drm;
-    let charge = gpu.budget.charge(&gpu.vram, client, size)?;
-    let blocks = gpu.evictor.alloc(gpu, client, size, contiguous)?;
-    let blocks = Arc::new(blocks, GFP_KERNEL_ACCOUNT)?;
-    // What somebody else has left there is nobody's business.
-    if !blocks.were_cleared() {
-        gpu.copy_engine()?.fill(&blocks, 0)?;
-    }
-    let placement = Placement::new(blocks, charge, contiguous)?;
-    let buffer = Buffer::new(gpu, Backing::Vram(placement), usage);
-    Bo::new(drm, bytes, buffer.paid_by(client))
-}
-
-/// A buffer of `size` bytes of system memory for `client`, zeroed. `EINVAL` when the size is nothing or not whole pages,
-/// `ENOMEM` also past the limit of [`SystemShare`], `EINTR` when the caller is killed.
-pub(crate) fn create_gtt(
-    drm: &ARef<DrmDevice>,
-    client: &Arc<Client>,
-    size: u64,
-    usage: Usage,
-) -> Result<ARef<Bo>> {
-    let bytes = checked(size)?;
-    let gpu: &Arc<Memory> = drm;
-    let share = SystemShare::take(client, Region::Gtt, size)?;
-    let pages = SystemPages::alloc(&gpu.hw.dev, bytes)?;
-    let buffer = Buffer::new(gpu, Backing::Gtt(pages), usage);
-    let buffer = buffer.sharing(share, Kind::GttBytes, size);
-    Bo::new(drm, bytes, buffer.paid_by(client))
-}
-
-/// A buffer of the `size` bytes at `start` of the calling process, for `client`; writable for the GPU only when
-/// they are for the process. `EINVAL` when start or size are not whole pages, `EFAULT` when the process has no such
-/// memory, `ENOMEM` also past the limit of [`SystemShare`].
-pub(crate) fn create_user(
-    drm: &ARef<DrmDevice>,
-    client: &Arc<Client>,
-    start: u64,
-    size: u64,
-    usage: Usage,
-) -> Result<ARef<Bo>> {
-    let bytes = checked(size)?;
-    let gpu: &Arc<Memory> = drm;
-    let share = SystemShare::take(client, Region::User, size)?;
-    let memory = UserMemory::new(start, bytes, usage.access.write)?;
-    let buffer = Buffer::new(gpu, Backing::User(memory), usage);
-    let buffer = buffer.sharing(share, Kind::UserptrBytes, size);
-    Bo::new(drm, bytes, buffer.paid_by(client))
-}
-
-/// A buffer of `size` bytes, `client`'s, for registers that a process may have, of which the GPU may reach less. Never cached. `EINVAL`,
-/// `ENOMEM`.
-pub(crate) fn create_registers(
-    drm: &ARef<DrmDevice>,
-    client: &Arc<Client>,
-    size: u64,
-    registers: Registers,
-    access: Access,
-) -> Result<ARef<Bo>> {
-    let bytes = checked(size)?;
-    let usage = Usage {
-        access,
-        coherence: Coherence {
-            coherent: true,
-            uncached: true,
-        },
-    };
-    let buffer = Buffer::new(drm, Backing::Registers(registers), usage);
-    Bo::new(drm, bytes, buffer.paid_by(client))
 }

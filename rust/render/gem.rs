@@ -82,10 +82,10 @@ impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for C
         let drm = ARef::from(file.device());
         let client = file.data().vm().client();
         let contiguous = flags & create_flag::VRAM_CONTIGUOUS != 0;
-        let in_system = || bo::create_gtt(&drm, client, size, usage);
+        let in_system = || bo::create::gtt(&drm, client, size, usage);
         let bo = if wanted.domains & domain::VRAM != 0 {
             file.data().take_part()?;
-            match bo::create_vram(&drm, client, size, usage, contiguous) {
+            match bo::create::vram(&drm, client, size, usage, contiguous) {
                 Err(error) if error == ENOMEM => in_system(),
                 other => other,
             }

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0
+//! How buffers come about, for clients that pay for them.
+
+use super::{Backing, Bo, Buffer, DrmDevice, Registers, Usage};
+use crate::{
+    kern::pages::SystemPages,
+    ledger::Kind,
+    mem::{
+        account::{Client, Region, SystemShare},
+        placement::Placement,
+        user::UserMemory,
+        Memory,
+    },
+};
+use hw::{
+    pte::{Access, Coherence},
+    va::PAGE_SIZE,
+};
+use kernel::{
+    prelude::*,
+    sync::{aref::ARef, Arc},
+};
+
+/// The size of a buffer as the kernel counts it; `EINVAL` when it is nothing or not whole pages.
+fn checked(size: u64) -> Result<usize> {
+    if size == 0 || size % PAGE_SIZE != 0 {
+        return Err(EINVAL);
+    }
+    usize::try_from(size).map_err(|_| EINVAL)
+}
+
+/// A buffer of `size` bytes of VRAM for `client`, cleared; in one run when `contiguous`.
+///
+/// `EINVAL` when the size is nothing or not whole pages, `ENOMEM` when it is more than the client may have or others
+/// cannot make room for it, `EINTR` on a signal, other errors when memory cannot be moved or cleared. Sleeps until it
+/// is cleared.
+pub(crate) fn vram(
+    drm: &ARef<DrmDevice>,
+    client: &Arc<Client>,
+    size: u64,
+    usage: Usage,
+    contiguous: bool,
+) -> Result<ARef<Bo>> {
+    let bytes = checked(size)?;
+    let gpu: &Arc<Memory> = drm;
+    let charge = gpu.budget.charge(&gpu.vram, client, size)?;
+    let blocks = gpu.evictor.alloc(gpu, client, size, contiguous)?;
+    let blocks = Arc::new(blocks, GFP_KERNEL_ACCOUNT)?;
+    // What somebody else has left there is nobody's business.
+    if !blocks.were_cleared() {
+        gpu.copy_engine()?.fill(&blocks, 0)?;
+    }
+    let placement = Placement::new(blocks, charge, contiguous)?;
+    let buffer = Buffer::new(gpu, Backing::Vram(placement), usage);
+    Bo::new(drm, bytes, buffer.paid_by(client))
+}
+
+/// A buffer of `size` bytes of system memory for `client`, zeroed. `EINVAL` when the size is nothing or not whole pages,
+/// `ENOMEM` also past the limit of [`SystemShare`], `EINTR` when the caller is killed.
+pub(crate) fn gtt(
+    drm: &ARef<DrmDevice>,
+    client: &Arc<Client>,
+    size: u64,
+    usage: Usage,
+) -> Result<ARef<Bo>> {
+    let bytes = checked(size)?;
+    let gpu: &Arc<Memory> = drm;
+    let share = SystemShare::take(client, Region::Gtt, size)?;
+    let pages = SystemPages::alloc(&gpu.hw.dev, bytes)?;
+    let buffer = Buffer::new(gpu, Backing::Gtt(pages), usage);
+    let buffer = buffer.sharing(share, Kind::GttBytes, size);
+    Bo::new(drm, bytes, buffer.paid_by(client))
+}
+
+/// A buffer of the `size` bytes at `start` of the calling process, for `client`; writable for the GPU only when
+/// they are for the process. `EINVAL` when start or size are not whole pages, `EFAULT` when the process has no such
+/// memory, `ENOMEM` also past the limit of [`SystemShare`].
+pub(crate) fn user(
+    drm: &ARef<DrmDevice>,
+    client: &Arc<Client>,
+    start: u64,
+    size: u64,
+    usage: Usage,
+) -> Result<ARef<Bo>> {
+    let bytes = checked(size)?;
+    let gpu: &Arc<Memory> = drm;
+    let share = SystemShare::take(client, Region::User, size)?;
+    let memory = UserMemory::new(start, bytes, usage.access.write)?;
+    let buffer = Buffer::new(gpu, Backing::User(memory), usage);
+    let buffer = buffer.sharing(share, Kind::UserptrBytes, size);
+    Bo::new(drm, bytes, buffer.paid_by(client))
+}
+
+/// A buffer of `size` bytes, `client`'s, for registers that a process may have, of which the GPU may reach less. Never cached. `EINVAL`,
+/// `ENOMEM`.
+pub(crate) fn registers(
+    drm: &ARef<DrmDevice>,
+    client: &Arc<Client>,
+    size: u64,
+    registers: Registers,
+    access: Access,
+) -> Result<ARef<Bo>> {
+    let bytes = checked(size)?;
+    let usage = Usage {
+        access,
+        coherence: Coherence {
+            coherent: true,
+            uncached: true,
+        },
+    };
+    let buffer = Buffer::new(drm, Backing::Registers(registers), usage);
+    Bo::new(drm, bytes, buffer.paid_by(client))
+}
