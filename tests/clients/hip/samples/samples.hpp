@@ -22,6 +22,9 @@ void finish(const char *kernel);
 /* One result: a line of TAP or of the table. */
 void result(bool ok, const char *name, ...) __attribute__((format(printf, 2, 3)));
 
+/* Whether kernels may call the host, as printf, assertions and calls of unknown functions do; says that @name is left out if not. */
+bool has_hostcalls(const char *name);
+
 /* The same numbers each time. */
 static __host__ __device__ inline uint32_t number(uint32_t n)
 {
