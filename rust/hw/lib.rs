@@ -10,15 +10,18 @@
 
 pub mod bits;
 pub mod doorbell;
+pub mod firmware;
 pub mod ih;
 pub mod ip;
 pub mod kernel_queue;
 pub mod mqd;
 pub mod pm4;
+pub mod psp;
 pub mod pte;
 pub mod queue;
 pub mod sdma;
 pub mod share;
+pub mod smu;
 pub mod topology;
 pub mod trap;
 pub mod va;

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A firmware file: the header that all begin with, and words behind it. Little-endian; nothing of it is believed before it is checked.
+
+use core::fmt;
+use core::ops::Range;
+
+use super::part::Part;
+
+/// Bytes of the header that all files begin with (`common_firmware_header`).
+const COMMON_BYTES: usize = 32;
+
+/// Places of its fields.
+mod at {
+    pub(super) const SIZE: usize = 0x0;
+    pub(super) const HEADER_SIZE: usize = 0x4;
+    pub(super) const HEADER_MAJOR: usize = 0x8;
+    pub(super) const HEADER_MINOR: usize = 0xa;
+    pub(super) const VERSION: usize = 0x10;
+    pub(super) const UCODE_SIZE: usize = 0x14;
+    pub(super) const UCODE_OFFSET: usize = 0x18;
+}
+
+/// What is wrong with a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// It ends before byte `end` of what has to be in it; it has `bytes`.
+    Cut {
+        /// Where that ends.
+        end: u64,
+        /// What there is.
+        bytes: usize,
+    },
+    /// It has `bytes` bytes, and its header says `says`.
+    Length {
+        /// What the header says.
+        says: u32,
+        /// What there is.
+        bytes: usize,
+    },
+    /// A version of the header that is not known.
+    Header {
+        /// Major.
+        major: u16,
+        /// Minor.
+        minor: u16,
+    },
+    /// There is no such part in it, which has to be.
+    Missing(Part),
+    /// The part does not begin as a signed image does.
+    Unsigned(Part),
+    /// The part has `bytes` bytes, and its own header says `says`.
+    ImageLength {
+        /// Which.
+        part: Part,
+        /// What its header says.
+        says: u32,
+        /// What there is.
+        bytes: usize,
+    },
+    /// The part is larger than `most` bytes, all that fits the memory that it is handed over in.
+    Large {
+        /// Which.
+        part: Part,
+        /// Its bytes.
+        bytes: usize,
+    },
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cut { end, bytes } => {
+                write!(
+                    f,
+                    "it has {bytes} bytes, and something in it reaches to {end}"
+                )
+            }
+            Self::Length { says, bytes } => {
+                write!(f, "it has {bytes} bytes, and its header says {says}")
+            }
+            Self::Header { major, minor } => write!(f, "unknown header version {major}.{minor}"),
+            Self::Missing(part) => write!(f, "it has no {part}"),
+            Self::Unsigned(part) => write!(f, "{part} is no signed image"),
+            Self::ImageLength { part, says, bytes } => {
+                write!(f, "{part} has {bytes} bytes, and its header says {says}")
+            }
+            Self::Large { part, bytes } => write!(f, "{part} is too large: {bytes} bytes"),
+        }
+    }
+}
+
+/// A file whose length is what its header says.
+#[derive(Clone, Copy, Debug)]
+pub struct File<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> File<'a> {
+    /// The file of these contents; [`Damage`] if its header and its length do not agree.
+    pub fn new(bytes: &'a [u8]) -> Result<Self, Damage> {
+        let file = Self { bytes };
+        file.slice(0..COMMON_BYTES as u64)?;
+        let says = file.word(at::SIZE)?;
+        if usize::try_from(says) != Ok(bytes.len()) {
+            return Err(Damage::Length {
+                says,
+                bytes: bytes.len(),
+            });
+        }
+        let header = file.word(at::HEADER_SIZE)?;
+        file.slice(0..header.into())?;
+        Ok(file)
+    }
+
+    /// Version of the header: major and minor.
+    pub fn header(&self) -> Result<(u16, u16), Damage> {
+        Ok((self.half(at::HEADER_MAJOR)?, self.half(at::HEADER_MINOR)?))
+    }
+
+    /// [`Damage::Header`], for who does not know this version of it.
+    pub(super) fn unknown<T>(&self) -> Result<T, Damage> {
+        let (major, minor) = self.header()?;
+        Err(Damage::Header { major, minor })
+    }
+
+    /// Version of the firmware.
+    pub fn version(&self) -> Result<u32, Damage> {
+        self.word(at::VERSION)
+    }
+
+    /// Where the firmware itself is, bytes in the file.
+    pub(super) fn ucode(&self) -> Result<Range<u64>, Damage> {
+        let start = u64::from(self.word(at::UCODE_OFFSET)?);
+        Ok(start..start + u64::from(self.word(at::UCODE_SIZE)?))
+    }
+
+    /// The word at `at`.
+    pub(super) fn word(&self, at: usize) -> Result<u32, Damage> {
+        let bytes = self.slice(at as u64..at as u64 + 4)?;
+        Ok(<[u8; 4]>::try_from(bytes).map_or(0, u32::from_le_bytes))
+    }
+
+    fn half(&self, at: usize) -> Result<u16, Damage> {
+        let bytes = self.slice(at as u64..at as u64 + 2)?;
+        Ok(<[u8; 2]>::try_from(bytes).map_or(0, u16::from_le_bytes))
+    }
+
+    /// The bytes of `range`; [`Damage::Cut`] if the file does not reach so far.
+    pub(super) fn slice(&self, range: Range<u64>) -> Result<&'a [u8], Damage> {
+        let cut = Damage::Cut {
+            end: range.end,
+            bytes: self.bytes.len(),
+        };
+        let (start, end) = (usize::try_from(range.start), usize::try_from(range.end));
+        let (Ok(start), Ok(end)) = (start, end) else {
+            return Err(cut);
+        };
+        self.bytes.get(start..end).ok_or(cut)
+    }
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The parts of the firmware: which file each is in, and where there.
+
+use core::fmt;
+
+use super::file::{Damage, File};
+use super::image::Image;
+
+/// The files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The PSP's own.
+    Sos,
+    /// The SMU's.
+    Smc,
+    /// The SDMA engines'.
+    Sdma,
+    /// The compute micro engines'.
+    Mec,
+    /// The RLC's.
+    Rlc,
+}
+
+/// A part of the firmware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The PSP's data base of keys.
+    KeyDatabase,
+    /// The PSP's system driver.
+    SystemDriver,
+    /// The PSP's secure OS.
+    SecureOs,
+    /// Which registers the PSP lets others write.
+    RegisterList,
+    /// The SMU's.
+    Smu,
+    /// An SDMA engine's: all have the same.
+    Sdma,
+    /// The code of the MECs.
+    Mec,
+    /// Their jump table.
+    MecJumpTable,
+    /// The RLC's.
+    Rlc,
+    /// What the RLC saves and restores when graphics sleep: how.
+    RestoreControl,
+    /// The same: its list for the GPM.
+    RestoreGpm,
+    /// The same: its list for the SRM.
+    RestoreSrm,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Fields behind the common header of a file of the PSP.
+mod psp {
+    /// In a file of version 1: words that say version, place and size, for each part one group.
+    pub(super) const KEY_DATABASE: usize = 0x38;
+    pub(super) const REGISTER_LIST: usize = 0x50;
+    pub(super) const SYSTEM_DRIVER_AUX: usize = 0x5c;
+    pub(super) const SOS_AUX: usize = 0x68;
+    /// In a file of version 2: how many groups there are.
+    pub(super) const COUNT: usize = 0x20;
+    /// Where they begin in 2.0, and in 2.1, which has a word more.
+    pub(super) const GROUPS: [usize; 2] = [0x24, 0x28];
+    /// Bytes of a group: which part, version, place and size.
+    pub(super) const GROUP_BYTES: usize = 16;
+    /// More of them than a file can have (amdgpu: UCODE_MAX_PSP_PACKAGING is less).
+    pub(super) const MOST: u32 = 64;
+    /// Which parts.
+    pub(super) const TYPE_SOS: u32 = 1;
+    pub(super) const TYPE_SYSTEM_DRIVER: u32 = 2;
+    pub(super) const TYPE_KEY_DATABASE: u32 = 3;
+    pub(super) const TYPE_REGISTER_LIST: u32 = 6;
+}
+
+/// Fields of the MEC's file: its jump table's place in the firmware and length, dwords.
+const MEC_JUMP_TABLE_OFFSET: usize = 0x24;
+const MEC_JUMP_TABLE_SIZE: usize = 0x28;
+/// Fields of the RLC's file from version 2.1 on: size and place in the file of each list.
+const RLC_CONTROL_SIZE: usize = 0x74;
+const RLC_GPM_SIZE: usize = 0x84;
+const RLC_SRM_SIZE: usize = 0x94;
+
+impl Part {
+    /// How messages call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::KeyDatabase => "the PSP's key database",
+            Self::SystemDriver => "the PSP's system driver",
+            Self::SecureOs => "the PSP's secure OS",
+            Self::RegisterList => "the register list",
+            Self::Smu => "SMU firmware",
+            Self::Sdma => "SDMA firmware",
+            Self::Mec => "MEC firmware",
+            Self::MecJumpTable => "the MEC's jump table",
+            Self::Rlc => "RLC firmware",
+            Self::RestoreControl => "the RLC's restore control",
+            Self::RestoreGpm => "the RLC's GPM list",
+            Self::RestoreSrm => "the RLC's SRM list",
+        }
+    }
+
+    /// Where it is.
+    pub const fn source(self) -> Source {
+        match self {
+            Self::KeyDatabase | Self::SystemDriver | Self::SecureOs | Self::RegisterList => {
+                Source::Sos
+            }
+            Self::Smu => Source::Smc,
+            Self::Sdma => Source::Sdma,
+            Self::Mec | Self::MecJumpTable => Source::Mec,
+            Self::Rlc | Self::RestoreControl | Self::RestoreGpm | Self::RestoreSrm => Source::Rlc,
+        }
+    }
+
+    /// This part of `file`, which is [`Part::source`]'s. [`Damage`] if it has none, or what is there is no image.
+    pub fn find<'a>(self, file: &File<'a>) -> Result<Image<'a>, Damage> {
+        let mut version = file.version()?;
+        let bytes = match self.source() {
+            Source::Sos => {
+                let (own, bytes) = self.of_psp(file)?;
+                version = own;
+                bytes
+            }
+            Source::Mec => self.of_mec(file)?,
+            Source::Rlc => self.of_rlc(file)?,
+            Source::Smc => match file.header()? {
+                (2, _) => file.slice(file.ucode()?)?,
+                _ => return file.unknown(),
+            },
+            Source::Sdma => match file.header()? {
+                (1, _) => file.slice(file.ucode()?)?,
+                _ => return file.unknown(),
+            },
+        };
+        Image::new(self, version, bytes)
+    }
+
+    /// Those for GPUs on the CPU's own links are in the same file; these are for PCI Express (amdgpu: psp_init_sos_base_fw).
+    fn of_psp<'a>(self, file: &File<'a>) -> Result<(u32, &'a [u8]), Damage> {
+        match file.header()? {
+            (1, 3) => {
+                let group = match self {
+                    Self::KeyDatabase => psp::KEY_DATABASE,
+                    Self::RegisterList => psp::REGISTER_LIST,
+                    Self::SystemDriver => psp::SYSTEM_DRIVER_AUX,
+                    Self::SecureOs => psp::SOS_AUX,
+                    _ => return Err(Damage::Missing(self)),
+                };
+                in_ucode(file, group)
+            }
+            (2, minor @ 0..=1) => {
+                let number = match self {
+                    Self::KeyDatabase => psp::TYPE_KEY_DATABASE,
+                    Self::RegisterList => psp::TYPE_REGISTER_LIST,
+                    Self::SystemDriver => psp::TYPE_SYSTEM_DRIVER,
+                    Self::SecureOs => psp::TYPE_SOS,
+                    _ => return Err(Damage::Missing(self)),
+                };
+                let first = psp::GROUPS[usize::from(minor)];
+                for n in 0..file.word(psp::COUNT)?.min(psp::MOST) {
+                    let group = first + n as usize * psp::GROUP_BYTES;
+                    if file.word(group)? == number {
+                        return in_ucode(file, group + 4);
+                    }
+                }
+                Err(Damage::Missing(self))
+            }
+            _ => file.unknown(),
+        }
+    }
+
+    /// The jump table is the end of the code, and an image of its own.
+    fn of_mec<'a>(self, file: &File<'a>) -> Result<&'a [u8], Damage> {
+        let (1, _) = file.header()? else {
+            return file.unknown();
+        };
+        let ucode = file.ucode()?;
+        let dwords = |at| Ok(u64::from(file.word(at)?) * 4);
+        let size = dwords(MEC_JUMP_TABLE_SIZE)?;
+        if self == Self::MecJumpTable {
+            let start = ucode.start + dwords(MEC_JUMP_TABLE_OFFSET)?;
+            return file.slice(start..start + size);
+        }
+        let length = ucode.end - ucode.start;
+        let code = length.checked_sub(size).ok_or(Damage::Missing(self))?;
+        file.slice(ucode.start..ucode.start + code)
+    }
+
+    fn of_rlc<'a>(self, file: &File<'a>) -> Result<&'a [u8], Damage> {
+        let (2, 1..) = file.header()? else {
+            return file.unknown();
+        };
+        let list = |at| {
+            let (size, offset) = (file.word(at)?, file.word(at + 4)?);
+            file.slice(u64::from(offset)..u64::from(offset) + u64::from(size))
+        };
+        match self {
+            Self::RestoreControl => list(RLC_CONTROL_SIZE),
+            Self::RestoreGpm => list(RLC_GPM_SIZE),
+            Self::RestoreSrm => list(RLC_SRM_SIZE),
+            _ => file.slice(file.ucode()?),
+        }
+    }
+}
+
+/// The part whose version is the word at `at`; its place in the firmware, and its size, are the next two. With its version.
+fn in_ucode<'a>(file: &File<'a>, at: usize) -> Result<(u32, &'a [u8]), Damage> {
+    let (offset, size) = (file.word(at + 4)?, file.word(at + 8)?);
+    let start = file.ucode()?.start + u64::from(offset);
+    Ok((file.word(at)?, file.slice(start..start + u64::from(size))?))
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Which files a GPU's firmware is in, and what is handed to the PSP in which order (amdgpu: psp_hw_start, psp_load_non_psp_fw).
+
+use core::ffi::CStr;
+
+use super::part::{Part, Source};
+
+/// A number by which the PSP knows a part: a command of its bootloader, or a type in LOAD_IP_FW.
+pub type Step = (Part, u32);
+
+/// How a GPU's firmware is loaded.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// The files, as below /lib/firmware.
+    pub files: &'static [(Source, &'static CStr)],
+    /// For the bootloader, with its command. The last one takes over.
+    pub bootloader: &'static [Step],
+    /// By LOAD_IP_FW, before the PSP has memory of its own. Those that answer from then on.
+    pub before_tmr: &'static [Step],
+    /// Bytes of that memory, the trusted memory region (TMR): a power of two, and it is as well aligned.
+    pub tmr_bytes: u64,
+    /// By LOAD_IP_FW, after that.
+    pub after_tmr: &'static [Step],
+}
+
+impl Plan {
+    /// The steps of all of it, in order.
+    pub fn steps(&self) -> impl Iterator<Item = Step> {
+        let all = [self.bootloader, self.before_tmr, self.after_tmr];
+        all.into_iter().flatten().copied()
+    }
+
+    /// The name of a file; None if there is no such.
+    pub fn file(&self, source: Source) -> Option<&'static CStr> {
+        let mut files = self.files.iter();
+        files
+            .find(|(which, _)| *which == source)
+            .map(|(_, name)| *name)
+    }
+}
+
+/// gfx90a on PCI Express: PSP 13.0.2.
+pub const GFX90A: Plan = Plan {
+    files: &[
+        (Source::Sos, c"amdgpu/aldebaran_sos.bin"),
+        (Source::Smc, c"amdgpu/aldebaran_smc.bin"),
+        (Source::Sdma, c"amdgpu/aldebaran_sdma.bin"),
+        (Source::Mec, c"amdgpu/aldebaran_mec.bin"),
+        (Source::Rlc, c"amdgpu/aldebaran_rlc.bin"),
+    ],
+    bootloader: &[
+        (Part::KeyDatabase, 0x8_0000),
+        (Part::SystemDriver, 0x1_0000),
+        (Part::SecureOs, 0x2_0000),
+    ],
+    // The SMU keeps the way to memory awake here.
+    before_tmr: &[(Part::Smu, 18)],
+    tmr_bytes: 8 << 20,
+    after_tmr: &[
+        (Part::Sdma, 9),
+        (Part::Sdma, 10),
+        (Part::Sdma, 52),
+        (Part::Sdma, 53),
+        (Part::Sdma, 54),
+        (Part::Mec, 4),
+        (Part::MecJumpTable, 5),
+        (Part::RestoreControl, 22),
+        (Part::RestoreGpm, 20),
+        (Part::RestoreSrm, 21),
+        (Part::Rlc, 8),
+        (Part::RegisterList, 67),
+    ],
+};

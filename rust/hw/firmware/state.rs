@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The state in which a driver finds a GPU, and those that it cannot do anything with.
+
+use core::fmt;
+
+use crate::ip::GFX90A_SDMA_ENGINES;
+
+/// What a register of a device that does not answer reads as.
+const GONE: u32 = u32::MAX;
+/// C2PMSG_35 when the PSP's bootloader waits for a command: this and nothing else.
+const BOOTLOADER_READY: u32 = 1 << 31;
+
+/// What registers say, before anything is written to any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// RCC_CONFIG_MEMSIZE, MiB.
+    pub memory: u32,
+    /// RCC_IOV_FUNC_IDENTIFIER: it is a virtual function.
+    pub is_virtual: bool,
+    /// BIOS_SCRATCH_7: its own firmware has set the card up.
+    pub is_posted: bool,
+    /// C2PMSG_33: the firmware in its flash chip has run.
+    pub is_flash_ready: bool,
+    /// C2PMSG_35: the bootloader's answer.
+    pub bootloader: u32,
+    /// C2PMSG_81: the secure OS lives, if it is not 0.
+    pub secure_os: u32,
+    /// C2PMSG_58: version of the secure OS, if it lives.
+    pub secure_os_version: u32,
+    /// SMUIO_MCM_CONFIG: the die is joined to the CPU by XGMI.
+    pub is_on_cpu_link: bool,
+    /// SMUIO_MCM_CONFIG: which die of its package it is.
+    pub die: u32,
+    /// MC_VM_XGMI_LFB_CNTL: how many GPUs XGMI joins to it.
+    pub neighbours: u32,
+    /// What somebody has left running.
+    pub running: Running,
+}
+
+/// What runs, though no driver is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Running {
+    /// CP_MEC_CNTL: a micro engine.
+    pub mec: bool,
+    /// RLC_CNTL.
+    pub rlc: bool,
+    /// F32_CNTL of each SDMA engine.
+    pub sdma: [bool; GFX90A_SDMA_ENGINES],
+    /// IH_RB_CNTL: the interrupt ring.
+    pub ih: bool,
+}
+
+impl Running {
+    /// Whether anything does.
+    pub fn any(&self) -> bool {
+        self.mec || self.rlc || self.ih || self.sdma.contains(&true)
+    }
+}
+
+impl fmt::Display for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut first = true;
+        let mut name = |f: &mut fmt::Formatter<'_>, name: fmt::Arguments<'_>| {
+            let comma = if core::mem::take(&mut first) {
+                ""
+            } else {
+                ", "
+            };
+            write!(f, "{comma}{name}")
+        };
+        if self.mec {
+            name(f, format_args!("MEC"))?;
+        }
+        if self.rlc {
+            name(f, format_args!("RLC"))?;
+        }
+        for (engine, _) in self.sdma.iter().enumerate().filter(|(_, runs)| **runs) {
+            name(f, format_args!("SDMA{engine}"))?;
+        }
+        if self.ih {
+            name(f, format_args!("IH"))?;
+        }
+        if first {
+            f.write_str("nothing")?;
+        }
+        Ok(())
+    }
+}
+
+/// A state that a driver can go on from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nothing is loaded: the PSP's bootloader waits.
+    Cold,
+    /// The secure OS lives, and engines stand.
+    Warm,
+    /// The secure OS lives, and a driver went without stopping what it had started.
+    Dirty,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cold => "cold: no firmware is loaded",
+            Self::Warm => "warm: the PSP's secure OS lives, engines stand",
+            Self::Dirty => "dirty: a driver went and left engines running",
+        })
+    }
+}
+
+/// Why a GPU is left alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It does not answer.
+    Gone,
+    /// It is a virtual function.
+    VirtualFunction,
+    /// Its own firmware has not set it up.
+    Unposted,
+    /// It is joined to the CPU by XGMI.
+    OnCpuLink,
+    /// It is joined to others by XGMI: how many.
+    Hive(u32),
+    /// The PSP's bootloader does not wait for commands: its answer.
+    StuckBootloader(u32),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gone => f.write_str("it does not answer: in reset, or gone from the bus"),
+            Self::VirtualFunction => f.write_str("it is a virtual function, which this driver does not know"),
+            Self::Unposted => {
+                f.write_str("its own firmware has not set it up (not posted): power-cycle the machine")
+            }
+            Self::OnCpuLink => {
+                f.write_str("it is joined to the CPU by XGMI, which this driver does not know")
+            }
+            Self::Hive(others) => {
+                write!(f, "it is joined to {others} others by XGMI: this driver cannot use a hive")
+            }
+            Self::StuckBootloader(answer) => write!(
+                f,
+                "the PSP's bootloader does not wait for commands (C2PMSG_35 = {answer:#010x}): power-cycle the machine"
+            ),
+        }
+    }
+}
+
+impl Seen {
+    /// Whether the device answers at all.
+    pub fn is_present(&self) -> bool {
+        self.memory != GONE
+    }
+
+    /// Whether the bootloader waits for a command.
+    pub fn is_bootloader_ready(&self) -> bool {
+        self.bootloader == BOOTLOADER_READY
+    }
+
+    /// Which state that is. Registers that only a later question needs may have any value where an earlier one refuses.
+    pub fn state(&self) -> Result<State, Refusal> {
+        if !self.is_present() {
+            return Err(Refusal::Gone);
+        }
+        if self.is_virtual {
+            return Err(Refusal::VirtualFunction);
+        }
+        if self.memory == 0 || !self.is_posted {
+            return Err(Refusal::Unposted);
+        }
+        if self.is_on_cpu_link {
+            return Err(Refusal::OnCpuLink);
+        }
+        if self.neighbours != 0 {
+            return Err(Refusal::Hive(self.neighbours));
+        }
+        match self.secure_os {
+            0 if self.is_bootloader_ready() => Ok(State::Cold),
+            0 => Err(Refusal::StuckBootloader(self.bootloader)),
+            _ if self.running.any() => Ok(State::Dirty),
+            _ => Ok(State::Warm),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What the PSP (MP0, 13.0) and a driver write for each other: commands in a page, frames in a ring, words in mailboxes
+//! (amdgpu: psp_gfx_if.h, psp_v13_0.c).
+
+use crate::bits::{hi, lo, Field};
+
+/// C2PMSG_35 and _64: the PSP is done with the last command; the other bits say how.
+pub const READY: u32 = 1 << 31;
+/// C2PMSG_35: what the bootloader says of the last image, 0 if nothing is wrong with it.
+pub const BOOTLOADER_CODE: Field = Field::new(15, 0);
+/// C2PMSG_64: how the last command went, 0 well.
+pub const RING_STATUS: Field = Field::new(15, 0);
+/// C2PMSG_36: the image's MC address in units of so many bytes, log2.
+pub const BOOTLOADER_ADDRESS_SHIFT: u32 = 20;
+/// C2PMSG_64: make a ring for kernels (GFX_CTRL_CMD_ID_INIT_GPCOM_RING).
+pub const MAKE_RING: u32 = 2 << 16;
+/// C2PMSG_64: no more rings (GFX_CTRL_CMD_ID_DESTROY_RINGS).
+pub const DESTROY_RINGS: u32 = 3 << 16;
+
+/// Bytes of the ring.
+pub const RING_BYTES: u32 = 0x1000;
+/// Dwords of it, by which the write pointer wraps.
+const RING_DWORDS: u32 = RING_BYTES / 4;
+/// Dwords of a frame.
+pub const FRAME_DWORDS: usize = 16;
+/// Bytes of the command page that a command has.
+pub const COMMAND_BYTES: usize = 1024;
+/// Dwords of that.
+pub const COMMAND_DWORDS: usize = COMMAND_BYTES / 4;
+/// Where in it the response is: bytes.
+pub const RESPONSE_AT: u64 = 0x360;
+
+/// The status of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status(pub u32);
+
+impl Status {
+    /// It has been done.
+    pub const OK: Self = Self(0);
+    /// A register list was there already: harmless.
+    pub const CANCELLED: Self = Self(0xffff_0002);
+}
+
+/// A command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Gives the PSP memory of its own, to which nobody else has access from then on.
+    SetupTmr {
+        /// MC address of its first byte.
+        mc: u64,
+        /// Physical address of the same.
+        physical: u64,
+        /// Bytes.
+        bytes: u32,
+    },
+    /// Checks an image, and loads it where it belongs.
+    LoadIpFw {
+        /// MC address of its first byte.
+        mc: u64,
+        /// Bytes.
+        bytes: u32,
+        /// What it is.
+        kind: u32,
+    },
+    /// Gives the memory back.
+    DestroyTmr,
+}
+
+/// SETUP_TMR: the physical address is there, too.
+const VIRTUAL_AND_PHYSICAL: u32 = 1 << 1;
+/// Dword of a command's number, and of its first argument.
+const ID_AT: usize = 2;
+const ARGUMENTS_AT: usize = 7;
+
+impl Command {
+    /// Its number.
+    pub const fn id(self) -> u32 {
+        match self {
+            Self::SetupTmr { .. } => 5,
+            Self::LoadIpFw { .. } => 6,
+            Self::DestroyTmr => 7,
+        }
+    }
+
+    /// What is written to the command page.
+    pub fn dwords(self) -> [u32; COMMAND_DWORDS] {
+        let arguments = match self {
+            Self::SetupTmr {
+                mc,
+                physical,
+                bytes,
+            } => [
+                lo(mc),
+                hi(mc),
+                bytes,
+                VIRTUAL_AND_PHYSICAL,
+                lo(physical),
+                hi(physical),
+            ],
+            Self::LoadIpFw { mc, bytes, kind } => [lo(mc), hi(mc), bytes, kind, 0, 0],
+            Self::DestroyTmr => [0; 6],
+        };
+        let mut dwords = [0; COMMAND_DWORDS];
+        dwords[ID_AT] = self.id();
+        dwords[ARGUMENTS_AT..ARGUMENTS_AT + arguments.len()].copy_from_slice(&arguments);
+        dwords
+    }
+}
+
+/// A frame of the ring: the command page at MC address `command`, and `value` for the fence word at `fence` when it is done.
+pub fn frame(command: u64, fence: u64, value: u32) -> [u32; FRAME_DWORDS] {
+    let mut dwords = [0; FRAME_DWORDS];
+    dwords[0] = lo(command);
+    dwords[1] = hi(command);
+    dwords[3] = lo(fence);
+    dwords[4] = hi(fence);
+    dwords[5] = value;
+    dwords
+}
+
+/// Where in the ring the frame goes, bytes, and the write pointer after it, for the write pointer `wptr`, dwords. None where no frame can begin.
+pub fn place(wptr: u32) -> Option<(u64, u32)> {
+    let frame = FRAME_DWORDS as u32;
+    if wptr >= RING_DWORDS || wptr % frame != 0 {
+        return None;
+    }
+    Some((u64::from(wptr) * 4, (wptr + frame) % RING_DWORDS))
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Firmware files, damaged ones too; what is written for PSP and SMU; and the states in which a GPU is found. The numbers are those of the
+//! headers of Debian's files (20250410); what is behind the headers is made up.
+
+use hw::firmware::file::{Damage, File};
+use hw::firmware::image::{Image, MOST_BYTES};
+use hw::firmware::part::{Part, Source};
+use hw::firmware::plan::GFX90A;
+use hw::firmware::state::{Refusal, Running, Seen, State};
+use hw::psp::{frame, place, Command};
+use hw::smu::{Answer, Message, Version};
+use proptest::prelude::*;
+
+const SOURCES: [Source; 5] = [
+    Source::Sos,
+    Source::Smc,
+    Source::Sdma,
+    Source::Mec,
+    Source::Rlc,
+];
+
+fn put(bytes: &mut [u8], at: usize, words: &[u32]) {
+    for (n, word) in words.iter().enumerate() {
+        bytes[at + 4 * n..][..4].copy_from_slice(&word.to_le_bytes());
+    }
+}
+
+/// A file with the common header, and the images at `images`, bytes from its start.
+fn file(bytes: usize, header: (u16, u16), ucode: (u32, u32), images: &[(usize, usize)]) -> Vec<u8> {
+    let mut file = vec![0x5a; bytes];
+    file[..0x100].fill(0);
+    put(&mut file, 0, &[bytes as u32, 0x100]);
+    put(
+        &mut file,
+        8,
+        &[u32::from(header.0) | u32::from(header.1) << 16],
+    );
+    put(&mut file, 0x10, &[0x0044_4000, ucode.1, ucode.0]);
+    for &(at, size) in images {
+        put(&mut file, at + 0x10, &[0x3153_5024]);
+        put(&mut file, at + 0x6c, &[size as u32]);
+    }
+    file
+}
+
+/// The files of a GPU: each with its true sizes and places.
+fn whole(source: Source) -> Vec<u8> {
+    match source {
+        Source::Sos => {
+            let parts = [
+                (0x32de0, 0xe30),
+                (0x33c10, 0x15c0),
+                (0x351d0, 0x21890),
+                (0x56a60, 0x16480),
+            ];
+            let mut file = file(0x6_cee0, (1, 3), (0x100, 0x6_cde0), &parts);
+            let group = |(at, size): (usize, usize)| [0, at as u32 - 0x100, size as u32];
+            put(&mut file, 0x20, &[0x270181, 0x1e890, 0x14450]);
+            for (at, part) in [0x38, 0x50, 0x5c, 0x68].into_iter().zip(parts) {
+                put(&mut file, at, &group(part));
+            }
+            file
+        }
+        Source::Smc => file(0x3_b400, (2, 1), (0x100, 0x3_b300), &[(0x100, 0x3_b300)]),
+        Source::Sdma => file(0x8600, (1, 0), (0x100, 0x8500), &[(0x100, 0x8500)]),
+        Source::Mec => {
+            let parts = [(0x100, 0x4_1440), (0x4_1540, 0x480)];
+            let mut file = file(0x4_19c0, (1, 0), (0x100, 0x4_18c0), &parts);
+            put(&mut file, 0x24, &[0x4_1440 / 4, 0x480 / 4]);
+            file
+        }
+        Source::Rlc => {
+            let parts = [
+                (0x100, 0x4300),
+                (0x72ac, 0x360),
+                (0x760c, 0x700),
+                (0x7d0c, 0x36e0),
+            ];
+            let mut file = file(0xb3ec, (2, 1), (0x100, 0x4300), &parts);
+            for (at, (offset, size)) in [0x6c, 0x7c, 0x8c].into_iter().zip(&parts[1..]) {
+                put(&mut file, at, &[0, 0, *size as u32, *offset as u32]);
+            }
+            file
+        }
+    }
+}
+
+fn parts() -> impl Iterator<Item = Part> {
+    GFX90A.steps().map(|(part, _)| part)
+}
+
+#[test]
+fn every_part_is_where_it_is() {
+    for (part, at, bytes) in [
+        (Part::KeyDatabase, 0x32de0, 0xe30),
+        (Part::RegisterList, 0x33c10, 0x15c0),
+        (Part::SystemDriver, 0x351d0, 0x21890),
+        (Part::SecureOs, 0x56a60, 0x16480),
+        (Part::Smu, 0x100, 0x3_b300),
+        (Part::Sdma, 0x100, 0x8500),
+        (Part::Mec, 0x100, 0x4_1440),
+        (Part::MecJumpTable, 0x4_1540, 0x480),
+        (Part::Rlc, 0x100, 0x4300),
+        (Part::RestoreControl, 0x72ac, 0x360),
+        (Part::RestoreGpm, 0x760c, 0x700),
+        (Part::RestoreSrm, 0x7d0c, 0x36e0),
+    ] {
+        let file = whole(part.source());
+        let image = part.find(&File::new(&file).unwrap()).unwrap();
+        assert_eq!(image.bytes.as_ptr(), file[at..].as_ptr(), "{part}");
+        assert_eq!(image.bytes.len(), bytes, "{part}");
+    }
+}
+
+#[test]
+fn the_second_layout_of_the_psps_file() {
+    for minor in 0..2 {
+        let (first, images) = (
+            0x24 + 4 * usize::from(minor),
+            [(0x100, 0x200), (0x300, 0x180)],
+        );
+        let mut file = file(0x480, (2, minor), (0x100, 0x380), &images);
+        put(&mut file, 0x20, &[2]);
+        put(
+            &mut file,
+            first,
+            &[3, 0, 0, 0x200, 1, 0x270085, 0x200, 0x180],
+        );
+        let file = File::new(&file).unwrap();
+        assert_eq!(Part::KeyDatabase.find(&file).unwrap().bytes.len(), 0x200);
+        let secure_os = Part::SecureOs.find(&file).unwrap();
+        assert_eq!(
+            (secure_os.version, secure_os.bytes.len()),
+            (0x270085, 0x180)
+        );
+        let none = Part::SystemDriver.find(&file).unwrap_err();
+        assert_eq!(none, Damage::Missing(Part::SystemDriver));
+    }
+}
+
+#[test]
+fn the_order_is_amdgpus() {
+    let types: Vec<_> = GFX90A.after_tmr.iter().map(|step| step.1).collect();
+    assert_eq!(types, [9, 10, 52, 53, 54, 4, 5, 22, 20, 21, 8, 67]);
+    assert_eq!(GFX90A.before_tmr, [(Part::Smu, 18)]);
+    let commands: Vec<_> = GFX90A.bootloader.iter().map(|step| step.1).collect();
+    assert_eq!(commands, [0x8_0000, 0x1_0000, 0x2_0000]);
+    assert!(SOURCES.iter().all(|source| GFX90A.file(*source).is_some()));
+}
+
+#[test]
+fn damage_is_named() {
+    let mut file = whole(Source::Smc);
+    assert_eq!(
+        File::new(&file[..file.len() - 1]).unwrap_err(),
+        Damage::Length {
+            says: 0x3_b400,
+            bytes: 0x3_b3ff
+        }
+    );
+    assert!(matches!(File::new(&file[..31]), Err(Damage::Cut { .. })));
+    file[0x110] ^= 1;
+    let unsigned = Part::Smu.find(&File::new(&file).unwrap()).unwrap_err();
+    assert_eq!(unsigned, Damage::Unsigned(Part::Smu));
+    file[0x110] ^= 1;
+    file[0x16c] ^= 4;
+    let length = Part::Smu.find(&File::new(&file).unwrap()).unwrap_err();
+    assert!(matches!(length, Damage::ImageLength { .. }));
+    let mut large = vec![0; MOST_BYTES + 4];
+    put(&mut large, 0x10, &[0x3153_5024]);
+    put(&mut large, 0x6c, &[MOST_BYTES as u32 + 4]);
+    let error = Image::new(Part::Smu, 0, &large).unwrap_err();
+    assert!(matches!(error, Damage::Large { .. }));
+    for damage in [unsigned, length, error] {
+        assert!(damage.to_string().starts_with("SMU firmware"));
+    }
+}
+
+/// Looks for all parts in `file`, whichever it is: what is found is in it.
+fn search(file: &[u8]) {
+    let Ok(parsed) = File::new(file) else {
+        return;
+    };
+    for part in parts() {
+        if let Ok(image) = part.find(&parsed) {
+            let range = file.as_ptr_range();
+            assert!(range.start <= image.bytes.as_ptr());
+            assert!(image.bytes.as_ptr_range().end <= range.end);
+            assert!(!image.bytes.is_empty() && image.bytes.len() <= MOST_BYTES);
+        }
+    }
+}
+
+fn source() -> impl Strategy<Value = Source> {
+    prop::sample::select(&SOURCES[..])
+}
+
+proptest! {
+    #[test]
+    fn other_lengths_are_refused(source in source(), length in 0usize..0x8_0000) {
+        let mut file = whole(source);
+        let before = file.len();
+        file.resize(length, 0x5a);
+        prop_assert_eq!(File::new(&file).is_ok(), length == before);
+    }
+
+    #[test]
+    fn a_short_file_that_says_so_is_not_read_beyond(source in source(), length in 0usize..0x8_0000) {
+        let mut file = whole(source);
+        file.resize(length, 0x5a);
+        if length >= 4 {
+            put(&mut file, 0, &[length as u32]);
+        }
+        search(&file);
+    }
+
+    #[test]
+    fn flipped_bits_of_the_header(source in source(), flips in prop::collection::vec(0usize..0x100 * 8, 1..4)) {
+        let mut file = whole(source);
+        for bit in flips {
+            file[bit / 8] ^= 1 << (bit % 8);
+        }
+        search(&file);
+    }
+
+    #[test]
+    fn any_header(source in source(), at in 0usize..0x100, words in prop::collection::vec(any::<u32>(), 1..8)) {
+        let mut file = whole(source);
+        put(&mut file, at, &words);
+        search(&file);
+    }
+
+    #[test]
+    fn a_flipped_bit_of_length_or_version(source in source(), bit in 0usize..32) {
+        let mut file = whole(source);
+        file[bit / 8] ^= 1 << (bit % 8);
+        prop_assert!(File::new(&file).is_err());
+        let mut file = whole(source);
+        file[8 + bit / 8 % 2] ^= 1 << (bit % 8);
+        let file = File::new(&file).unwrap();
+        let own = parts().filter(|part| part.source() == source);
+        for part in own {
+            let refused = matches!(part.find(&file), Err(Damage::Header { .. }));
+            // The two layouts of the PSP's file differ by two bits.
+            prop_assert!(refused || source == Source::Sos);
+        }
+    }
+
+    #[test]
+    fn frames_follow_one_another(wptr in 0u32..0x1000) {
+        let placed = place(wptr);
+        prop_assert_eq!(placed.is_some(), wptr < 0x400 && wptr % 16 == 0);
+        if let Some((at, next)) = placed {
+            prop_assert!(at % 64 == 0 && at + 64 <= 0x1000);
+            prop_assert_eq!(next, if wptr == 0x3f0 { 0 } else { wptr + 16 });
+        }
+    }
+
+    #[test]
+    fn the_first_reason_counts(memory: u32, bits: [bool; 4], neighbours in 0u32..16, bootloader: u32, secure_os: u32) {
+        let seen = Seen {
+            memory,
+            is_virtual: bits[0],
+            is_posted: bits[1],
+            is_on_cpu_link: bits[2],
+            neighbours,
+            bootloader,
+            secure_os,
+            running: Running { ih: bits[3], ..Running::default() },
+            ..Seen::default()
+        };
+        let expected = match () {
+            _ if memory == u32::MAX => Err(Refusal::Gone),
+            _ if bits[0] => Err(Refusal::VirtualFunction),
+            _ if memory == 0 || !bits[1] => Err(Refusal::Unposted),
+            _ if bits[2] => Err(Refusal::OnCpuLink),
+            _ if neighbours != 0 => Err(Refusal::Hive(neighbours)),
+            _ if secure_os != 0 => Ok(if bits[3] { State::Dirty } else { State::Warm }),
+            _ if bootloader == 0x8000_0000 => Ok(State::Cold),
+            _ => Err(Refusal::StuckBootloader(bootloader)),
+        };
+        prop_assert_eq!(seen.state(), expected);
+    }
+}
+
+#[test]
+fn each_state_once() {
+    let cold = Seen {
+        memory: 65520,
+        is_posted: true,
+        bootloader: 0x8000_0000,
+        ..Seen::default()
+    };
+    assert_eq!(cold.state(), Ok(State::Cold));
+    let stuck = Seen {
+        bootloader: 0x8000_0001,
+        ..cold
+    };
+    assert_eq!(stuck.state(), Err(Refusal::StuckBootloader(0x8000_0001)));
+    let warm = Seen {
+        secure_os: 1,
+        bootloader: 0,
+        ..cold
+    };
+    assert_eq!(warm.state(), Ok(State::Warm));
+    let mut dirty = warm;
+    dirty.running.sdma[3] = true;
+    assert_eq!(dirty.state(), Ok(State::Dirty));
+    dirty.running.mec = true;
+    assert_eq!(dirty.running.to_string(), "MEC, SDMA3");
+    assert_eq!(warm.running.to_string(), "nothing");
+    // Nobody looks at what runs on a card whose bootloader waits.
+    assert_eq!(
+        Seen {
+            running: dirty.running,
+            ..cold
+        }
+        .state(),
+        Ok(State::Cold)
+    );
+}
+
+#[test]
+fn commands_as_the_psp_reads_them() {
+    let load = Command::LoadIpFw {
+        mc: 0x200_0123_4000,
+        bytes: 0x8500,
+        kind: 9,
+    }
+    .dwords();
+    assert_eq!(load[..7], [0, 0, 6, 0, 0, 0, 0]);
+    assert_eq!(load[7..11], [0x0123_4000, 0x200, 0x8500, 9]);
+    assert!(load[11..].iter().all(|word| *word == 0));
+    let tmr = Command::SetupTmr {
+        mc: 0x200_0080_0000,
+        physical: 0x80_0000,
+        bytes: 8 << 20,
+    }
+    .dwords();
+    assert_eq!(tmr[7..13], [0x0080_0000, 0x200, 8 << 20, 2, 0x80_0000, 0]);
+    assert_eq!(Command::DestroyTmr.dwords()[2], 7);
+    let frame = frame(0x200_0000_1000, 0x200_0000_2000, 3);
+    assert_eq!(frame[..6], [0x1000, 0x200, 0, 0x2000, 0x200, 3]);
+    assert!(frame[6..].iter().all(|word| *word == 0));
+}
+
+#[test]
+fn what_the_smu_says() {
+    assert_eq!(Version(0x0044_3f00).to_string(), "68.63.0");
+    assert_eq!(Answer::from(1), Answer::Ok);
+    assert_eq!(Answer::from(0xfd), Answer::Prerequisite);
+    assert_eq!(Answer::from(7), Answer::Other(7));
+    let numbers = [
+        Message::GetDriverIfVersion,
+        Message::GetSmuVersion,
+        Message::DisableAllSmuFeatures,
+        Message::PrepareMp1ForUnload,
+    ];
+    assert_eq!(numbers.map(Message::number), [4, 2, 8, 0x24]);
+}
