@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The PCI driver: which devices, and what happens when one comes and goes.
 
+mod look;
 mod watch;
 
 use kernel::device::Core;
@@ -8,9 +9,11 @@ use kernel::pci;
 use kernel::prelude::*;
 use kernel::sync::{Arc, Mutex};
 
+use crate::firmware::Loaded;
 use crate::gpu::Gpu;
 use crate::kern::drm::Registration;
 use crate::kern::kobject::MoreFiles;
+use crate::kern::params;
 use crate::kern::pci_ext::{self, Enabled, Mastering};
 use crate::kern::series::{pci_table, Handler, IdInfo, Interrupt};
 use crate::kfd::{self, Plugged};
@@ -52,6 +55,15 @@ impl Drop for Running {
     }
 }
 
+/// A GPU whose hubs translate; they do not any more when this has been dropped.
+struct Translating(Arc<Gpu>);
+
+impl Drop for Translating {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
 /// A GPU that reaches system memory; dropping this takes it away from whatever address spaces and buffers there still
 /// are, which may live on in other processes.
 struct Reaching(Arc<Gpu>);
@@ -74,6 +86,8 @@ struct Parts {
     _node: Registration<Arc<Memory>>,
     _watch: Watch,
     _running: Running,
+    _firmware: Option<Loaded>,
+    _translating: Translating,
     _mastering: Mastering,
     _reaching: Reaching,
     _irq: Interrupt<Poll>,
@@ -83,7 +97,10 @@ struct Parts {
 impl Parts {
     fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
         let enabled = Enabled::new(pdev)?;
-        let gpu = Gpu::new(pdev)?;
+        let (gpu, loaded) = Gpu::new(pdev)?;
+        let translating = Translating(gpu.clone());
+        // Goes before the hubs do, also from here on.
+        let firmware = loaded;
         let dispatch = Dispatch::new(&gpu.queues, kfd::process_sink()?)?;
         gpu.queues.interrupts.populate(dispatch.clone());
         let irq = Interrupt::new(pdev, c"rkfd", Poll(gpu.clone()))?;
@@ -113,6 +130,8 @@ impl Parts {
             _node: node,
             _watch: watch,
             _running: running,
+            _firmware: firmware,
+            _translating: translating,
             _mastering: mastering,
             _reaching: reaching,
             _irq: irq,
@@ -138,9 +157,14 @@ impl pci::Driver for Driver {
         pdev: &'bound pci::Device<Core<'_>>,
         _info: IdInfo<'bound, Self::IdInfo>,
     ) -> impl PinInit<Bound, Error> + 'bound {
-        let parts = Parts::new(pdev).inspect_err(|error| {
-            dev_err!(pdev, "the GPU cannot be used: {error:?}\n");
-        });
+        let parts = if params::is_probe_only() {
+            // No device for this driver then: another one may have it.
+            look::report(pdev).and(Err(ENODEV))
+        } else {
+            Parts::new(pdev).inspect_err(|error| {
+                dev_err!(pdev, "the GPU cannot be used: {error:?}\n");
+            })
+        };
         try_pin_init!(Bound {
             parts <- kernel::new_mutex!(Some(parts?), "Bound::parts"),
         })

@@ -9,6 +9,7 @@ use kernel::pci;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+use crate::firmware::{self, Loaded};
 use crate::ip::Hardware;
 use crate::mem::Memory;
 use crate::queue::Queues;
@@ -27,12 +28,17 @@ pub(crate) struct Gpu {
 }
 
 impl Gpu {
-    /// Brings the GPU at `pdev`, which is enabled, up as far as it needs no interrupt and no memory but its own. ENODEV for
-    /// one that the driver does not know or whose firmware is not up; errors of the parts.
-    pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Result<Arc<Self>> {
+    /// Brings the GPU at `pdev`, which is enabled, up as far as it needs no interrupt and no memory but its own. With it the firmware that
+    /// was loaded for that, to be dropped between [`Gpu::stop`] and [`Gpu::close`]. ENODEV for one that the driver does not know or
+    /// cannot use; errors of the parts.
+    pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Result<(Arc<Self>, Option<Loaded>)> {
         let hw = Hardware::new(pdev)?;
         let memory = Memory::new(&hw)?;
-        hw.bring_up_engines();
+        let firmware = firmware::load(&memory)?;
+        hw.bring_up_engines(firmware.is_some());
+        if let Some(firmware) = &firmware {
+            firmware.check_clock()?;
+        }
         let rings = Rings::new(&memory)?;
         let queues = Queues::new(&rings)?;
         let gpu = Self {
@@ -41,7 +47,7 @@ impl Gpu {
             memory,
             hw,
         };
-        Ok(Arc::new(gpu, GFP_KERNEL)?)
+        Ok((Arc::new(gpu, GFP_KERNEL)?, firmware))
     }
 
     /// Starts what runs by itself: the driver's own rings, and the scheduler of compute queues.
@@ -70,6 +76,10 @@ impl Gpu {
         self.queues.slots.close();
         self.queues.compute.close();
         self.hw.vmids.watch(None);
+    }
+
+    /// Turns translation off. Nothing of the device looks at memory any more.
+    pub(crate) fn close(&self) {
         self.hw.gmc.stop();
     }
 }

@@ -12,9 +12,14 @@ pub(crate) mod hdp;
 pub(crate) mod hub;
 pub(crate) mod ih;
 pub(crate) mod nbio;
+pub(crate) mod psp;
+pub(crate) mod rlc;
 pub(crate) mod sdma;
+pub(crate) mod smu;
+pub(crate) mod state;
 pub(crate) mod vmid;
 
+use hw::firmware::state::State;
 use hw::ip::{Block, GFX90A_SDMA_ENGINES};
 use hw::topology::asic::Asic;
 use hw::topology::gpu_id::{GpuId, PciIdentity};
@@ -40,7 +45,9 @@ use gmc::Gmc;
 use hdp::Hdp;
 use ih::Ih;
 use nbio::Nbio;
+use rlc::Rlc;
 use sdma::Sdma;
+use state::Observer;
 use vmid::Vmids;
 
 /// Bits of a bus address that the GPU can put out.
@@ -56,6 +63,8 @@ pub(crate) struct Hardware {
     pub(crate) sdma: [Arc<Sdma>; GFX90A_SDMA_ENGINES],
     /// The command processor.
     pub(crate) gfx: Arc<Gfx>,
+    /// What keeps its clocks.
+    pub(crate) rlc: Rlc,
     /// The interrupt ring.
     pub(crate) ih: Arc<Ih>,
     /// The reference clock.
@@ -66,6 +75,8 @@ pub(crate) struct Hardware {
     busy: Busy,
     /// Page tables and translations.
     pub(crate) gmc: Arc<Gmc>,
+    /// The bus interface.
+    nbio: Nbio,
     /// The CPU's path to VRAM.
     pub(crate) hdp: Arc<Hdp>,
     /// The doorbell BAR.
@@ -78,6 +89,8 @@ pub(crate) struct Hardware {
     pub(crate) smi: Arc<Smi>,
     /// What there is on this GPU, counted.
     pub(crate) ledger: Arc<Ledger>,
+    /// In which state it was found.
+    pub(crate) state: State,
     /// What kind of GPU it is.
     pub(crate) asic: &'static Asic,
     /// The number by which user space names it.
@@ -96,6 +109,33 @@ pub(crate) struct Hardware {
     pub(crate) dev: ARef<device::Device>,
 }
 
+/// In which state the GPU is. ENODEV for one that the driver leaves alone: the log says why. Sleeps.
+fn found(dev: &device::Device<Bound>, mmio: &Arc<Mmio>, asic: &'static Asic) -> Result<State> {
+    let seen = Observer::new(mmio, asic.ips)?.wait();
+    let state = seen.state().map_err(|refusal| {
+        dev_err!(
+            dev,
+            "the GPU is left alone: {}\n",
+            format_args!("{refusal}")
+        );
+        ENODEV
+    })?;
+    if !seen.is_flash_ready {
+        dev_warn!(
+            dev,
+            "the firmware of the flash chip does not say that it has run (C2PMSG_33)\n"
+        );
+    }
+    if state == State::Dirty {
+        dev_warn!(
+            dev,
+            "a driver went and left running: {}\n",
+            format_args!("{}", seen.running)
+        );
+    }
+    Ok(state)
+}
+
 impl Hardware {
     /// Brings the blocks of the GPU at `pdev`, which is enabled, up, as far as they need neither memory nor interrupts. ENODEV for one that
     /// the driver does not know or whose firmware is not up; errors of the blocks.
@@ -108,13 +148,9 @@ impl Hardware {
         let doorbells = Arc::new(DoorbellMap::new(pdev)?, GFP_KERNEL)?;
         let ledger = Ledger::new()?;
 
+        let state = found(bound, &mmio, asic)?;
         let nbio = Nbio::new(&mmio, asic.ips)?;
-        let size = nbio.vram_size().inspect_err(|_| {
-            dev_err!(
-                bound,
-                "the GPU tells no VRAM size: its firmware is not up\n"
-            );
-        })?;
+        let size = nbio.vram_size()?;
         nbio.bring_up(doorbells.start());
         let revision = nbio.revision();
         let hdp = Arc::new(Hdp::new(bound, &mmio, asic.ips)?, GFP_KERNEL)?;
@@ -124,6 +160,7 @@ impl Hardware {
         let engine = |n| Sdma::new(&mmio, asic.ips, n);
         let sdma = [engine(0)?, engine(1)?, engine(2)?, engine(3)?, engine(4)?];
         let gfx = Gfx::new(&mmio, asic.ips)?;
+        let rlc = Rlc::new(&mmio, asic.ips, asic.shader_engines)?;
         let clock = Clock::new(&mmio, asic.ips)?;
         let vmids = Vmids::new(&ledger, Sched::get())?;
 
@@ -143,16 +180,19 @@ impl Hardware {
                 vmids,
                 sdma,
                 gfx,
+                rlc,
                 ih,
                 clock <- clock,
                 busy <- Busy::new(),
                 gmc,
+                nbio,
                 hdp,
                 doorbells,
                 vram_map,
                 mmio,
                 smi: Smi::new(id.get())?,
                 ledger,
+                state,
                 asic,
                 id,
                 domain: identity.domain,
@@ -166,10 +206,29 @@ impl Hardware {
         )
     }
 
-    /// Lets the engines run, which have nothing to do yet. The GART is on: they may look at it.
-    pub(crate) fn bring_up_engines(&self) {
+    /// Lets the engines run, which have nothing to do yet, and before the MECs the RLC, if its firmware `is_new`: what somebody else
+    /// has loaded he has also started. The GART is on: they may look at it. Sleeps.
+    pub(crate) fn bring_up_engines(&self, is_new: bool) {
         self.sdma.iter().for_each(|engine| engine.bring_up());
-        self.gfx.bring_up(self.doorbells.size());
+        self.gfx.set_up(self.doorbells.size());
+        if is_new {
+            self.rlc.start();
+        }
+        self.gfx.run();
+    }
+
+    /// Halts the engines, whatever they are at. Sleeps.
+    pub(crate) fn halt_engines(&self) {
+        for engine in &self.sdma {
+            // Who knows that it may be at something tells that.
+            let _ = engine.stop();
+        }
+        self.gfx.stop();
+    }
+
+    /// Whether it still answers.
+    pub(crate) fn is_present(&self) -> bool {
+        self.nbio.vram_size().is_ok()
     }
 
     /// How much of the time compute units, command processor or any engine of SDMA are at work, percent. By looking, for 20 ms; what they

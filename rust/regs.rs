@@ -7,6 +7,7 @@ pub(crate) mod gc;
 pub(crate) mod hdp;
 pub(crate) mod hub;
 pub(crate) mod mmhub;
+pub(crate) mod mp;
 pub(crate) mod nbio;
 pub(crate) mod osssys;
 pub(crate) mod sdma;

@@ -7,6 +7,7 @@ use kernel::prelude::*;
 
 mod driver;
 mod ffi;
+mod firmware;
 mod gpu;
 mod ip;
 mod kern;
@@ -28,11 +29,23 @@ module! {
     authors: ["rkfd maintainers"],
     description: "KFD compute driver for AMD GPUs",
     license: "GPL",
+    // Those of hw::firmware::plan.
+    firmware: [
+        "amdgpu/aldebaran_sos.bin",
+        "amdgpu/aldebaran_smc.bin",
+        "amdgpu/aldebaran_sdma.bin",
+        "amdgpu/aldebaran_mec.bin",
+        "amdgpu/aldebaran_rlc.bin",
+    ],
     imports_ns: ["DMA_BUF"],
     params: {
         sdma_sched: u8 {
             default: 1,
             description: "1: user SDMA queues go through drm_sched; 0: straight to the hardware",
+        },
+        probe_only: u8 {
+            default: 0,
+            description: "1: GPUs are not used; the log says in which state they are",
         },
     },
 }

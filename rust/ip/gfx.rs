@@ -9,7 +9,7 @@ use kernel::sync::{new_mutex, Arc, Mutex, MutexGuard};
 use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 
-use hw::bits::lo;
+use hw::bits::{lo, Field};
 use hw::ip::{Block, Ip};
 use hw::mqd::hqd::HqdImage;
 use hw::queue::{Hqd, MEC1, MEC_PIPES, USER_HQDS};
@@ -172,9 +172,8 @@ impl Gfx {
         grbm_status::GUI_ACTIVE.get(self.regs.read(regs::GRBM_STATUS)) == 0
     }
 
-    /// Sets what shaders and queues need up and lets the MECs run, with no queue; `doorbells` bytes of the doorbell
-    /// BAR may be theirs. Sleeps.
-    pub(crate) fn bring_up(&self, doorbells: u64) {
+    /// Sets what shaders and queues need up, and leaves the MECs halted; `doorbells` bytes of the doorbell BAR may be theirs. Sleeps.
+    pub(crate) fn set_up(&self, doorbells: u64) {
         let r = &self.regs;
         self.halt(true);
         golden::apply(r, self.die);
@@ -225,6 +224,10 @@ impl Gfx {
                     | cpc_int_cntl::RESERVED_BIT_ERROR_INT_ENABLE.flag(true),
             );
         }
+    }
+
+    /// Lets the MECs run, with no queue. Sleeps.
+    pub(crate) fn run(&self) {
         self.halt(false);
     }
 
@@ -242,11 +245,21 @@ impl Gfx {
         drop(self.select(Select::of_vmid(0)));
     }
 
+    /// Halted MECs begin anew when they run again: no pipe has anything left, and code that was cached is forgotten.
     fn halt(&self, halt: bool) {
+        let all = |field: Field| field.put(if halt { field.max() } else { 0 });
         let _control = self.control.lock();
         self.regs.write(
             regs::CP_MEC_CNTL,
-            cp_mec_cntl::MEC_ME1_HALT.flag(halt) | cp_mec_cntl::MEC_ME2_HALT.flag(halt),
+            [
+                cp_mec_cntl::MEC_ME1_HALT,
+                cp_mec_cntl::MEC_ME2_HALT,
+                cp_mec_cntl::MEC_ME1_PIPE_RESET,
+                cp_mec_cntl::MEC_ME2_PIPE_RESET,
+                cp_mec_cntl::MEC_INVALIDATE_ICACHE,
+            ]
+            .into_iter()
+            .fold(0, |word, field| word | all(field)),
         );
         fsleep(MEC_PAUSE);
     }

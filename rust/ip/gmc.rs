@@ -86,15 +86,6 @@ impl Gmc {
             mm: Hub::new(mmio, ips, hw::ih::Hub::Mm)?,
             athub: Athub::new(mmio, ips)?,
         };
-        // Its addresses of VRAM are those of the hive, where all have theirs.
-        let neighbours = hubs.gfx.xgmi_neighbours();
-        if neighbours != 0 {
-            dev_err!(
-                dev,
-                "the GPU is joined to {neighbours} others by XGMI: this driver cannot use a hive\n"
-            );
-            return Err(ENODEV);
-        }
         let fb = hubs.mm.fb_location();
         let end = fb.base.checked_add(vram).ok_or(EIO)?;
         if end - 1 > fb.last {
@@ -128,6 +119,11 @@ impl Gmc {
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// Where VRAM is.
+    pub(crate) fn fb(&self) -> FbLocation {
+        self.fb
     }
 
     /// MC address of VRAM's first byte.

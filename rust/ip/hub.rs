@@ -17,8 +17,8 @@ use super::vmid::Vmid;
 use crate::kern::mmio::Mmio;
 use crate::regs::hub::{
     self as regs, mc_vm_fb_location_base, mc_vm_fb_location_top, mc_vm_mx_l1_tlb_cntl as l1,
-    mc_vm_xgmi_lfb_cntl, vm_context0_cntl as context, vm_invalidate_eng0_req as request,
-    vm_l2_cntl, vm_l2_cntl2, vm_l2_cntl3, vm_l2_cntl4, vm_l2_protection_fault_cntl as fault_cntl,
+    vm_context0_cntl as context, vm_invalidate_eng0_req as request, vm_l2_cntl, vm_l2_cntl2,
+    vm_l2_cntl3, vm_l2_cntl4, vm_l2_protection_fault_cntl as fault_cntl,
     vm_l2_protection_fault_cntl2 as fault_cntl2,
 };
 use crate::regs::{bit, gc, mmhub, Reg, Window};
@@ -119,12 +119,6 @@ impl Hub {
     fn write_pair(&self, low: Reg, value: u64) {
         self.write(low, lo(value));
         self.write(regs::high_of(low), hi(value));
-    }
-
-    /// How many other GPUs XGMI joins to this one, as the hub of graphics knows.
-    pub(crate) fn xgmi_neighbours(&self) -> u32 {
-        let control = self.read(regs::MC_VM_XGMI_LFB_CNTL);
-        mc_vm_xgmi_lfb_cntl::PF_MAX_REGION.get(control)
     }
 
     /// Where firmware has put VRAM.

@@ -10,8 +10,8 @@ use hw::ip::{Block, Ip, GFX90A_SDMA_ENGINES};
 
 use crate::kern::mmio::{Mmio, GONE};
 use crate::regs::nbio::{
-    self as regs, baco_cntl, bif_fb_en, doorbell_selfring_gpa_aper_cntl as selfring,
-    interrupt_cntl, rcc_dev0_epf0_strap0, rcc_doorbell_aper_en,
+    self as regs, baco_cntl, doorbell_selfring_gpa_aper_cntl as selfring, interrupt_cntl,
+    rcc_dev0_epf0_strap0, rcc_doorbell_aper_en,
 };
 use crate::regs::{Reg, Window};
 
@@ -52,7 +52,7 @@ impl Nbio {
         rcc_dev0_epf0_strap0::ATI_REV_ID.get(self.regs.read(regs::RCC_DEV0_EPF0_STRAP0))
     }
 
-    /// Opens the doorbell and VRAM BARs and places the HDP's flush page. `doorbells` is the bus address of the doorbell
+    /// Opens the doorbell BAR and places the HDP's flush page. `doorbells` is the bus address of the doorbell
     /// BAR: what the GPU itself stores there goes to the doorbells without leaving the chip.
     pub(crate) fn bring_up(&self, doorbells: u64) {
         let r = &self.regs;
@@ -77,10 +77,6 @@ impl Nbio {
         r.write(
             regs::DOORBELL_SELFRING_GPA_APER_CNTL,
             selfring::EN.flag(true) | selfring::MODE.flag(true),
-        );
-        r.write(
-            regs::BIF_FB_EN,
-            bif_fb_en::FB_READ_EN.flag(true) | bif_fb_en::FB_WRITE_EN.flag(true),
         );
     }
 

@@ -9,6 +9,11 @@ pub(crate) fn is_sdma_scheduled() -> bool {
     crate::module_parameters::sdma_sched.value().ne(&0)
 }
 
+/// Whether GPUs are only looked at: the parameter `probe_only`.
+pub(crate) fn is_probe_only() -> bool {
+    crate::module_parameters::probe_only.value().ne(&0)
+}
+
 /// Who schedules compute queues: the parameter `sched`. It does not change while the module is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sched {

@@ -174,6 +174,30 @@ impl VramMap {
         })
     }
 
+    /// Writes `bytes` from `offset` on, in accesses of any size.
+    pub(crate) fn write_bytes(&self, offset: u64, bytes: &[u8]) -> Result {
+        self.pieces(offset, bytes.len(), 1, |at, range| {
+            let piece = &bytes[range];
+            // SAFETY: The piece of the mapping has the length of the range, as has this.
+            unsafe { ffi::memcpy_toio(at.cast(), piece.as_ptr().cast(), piece.len()) };
+        })
+    }
+
+    /// Writes dwords from `offset` on.
+    pub(crate) fn write32s(&self, offset: u64, values: &[u32]) -> Result {
+        let from = values.as_ptr().cast::<u8>();
+        self.pieces(offset, size_of_val(values), 4, |at, range| {
+            // SAFETY: The piece is in the mapping, and its range in `values`.
+            unsafe {
+                ffi::memcpy_toio(
+                    at.cast(),
+                    from.wrapping_add(range.start).cast(),
+                    range.len(),
+                )
+            };
+        })
+    }
+
     /// Reads dwords from `offset` on.
     pub(crate) fn read32s(&self, offset: u64, out: &mut [u32]) -> Result {
         let to = out.as_mut_ptr().cast::<u8>();

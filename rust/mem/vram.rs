@@ -158,9 +158,13 @@ impl Vram {
 
     /// `size` bytes in one run, rounded up to pages: tables that the driver writes.
     pub(crate) fn alloc_table(&self, size: u64) -> Result<VramBlocks> {
+        self.alloc_own(size, PAGE_SIZE as u64)
+    }
+
+    /// `size` bytes in one run, rounded up to `align`, a power of two of at least a page, and so aligned: what the driver itself needs.
+    pub(crate) fn alloc_own(&self, size: u64, align: u64) -> Result<VramBlocks> {
         // Searched from the start, while buffers come from the end: neither cuts up the other's part.
-        let (align, kind) = (PAGE_SIZE as u64, Some(Kind::VramTables));
-        self.take(Search::FromStart, size, align, true, kind)
+        self.take(Search::FromStart, size, align, true, Some(Kind::VramTables))
     }
 
     fn take(

@@ -30,8 +30,12 @@ registers! {
     };
     /// The compute micro engines.
     CP_MEC_CNTL @ 0, 0x8d as cp_mec_cntl {
+        /// Code that is cached is forgotten.
+        MEC_INVALIDATE_ICACHE[4:4]
         /// Pipes of MEC1 that are held in reset, a bit each.
         MEC_ME1_PIPE_RESET[19:16]
+        /// The same of MEC2.
+        MEC_ME2_PIPE_RESET[21:20]
         /// MEC2 stands.
         MEC_ME2_HALT[28:28]
         /// MEC1 stands.
@@ -58,6 +62,15 @@ registers! {
     };
     /// Last dword's first byte of the doorbells that the MECs get.
     CP_MEC_DOORBELL_RANGE_UPPER @ 0, 0x105d;
+    /// Interrupts of the ring for graphics; some of them also tell the RLC that the CP sleeps.
+    CP_INT_CNTL_RING0 @ 0, 0x106a as cp_int_cntl_ring0 {
+        /// The compute micro engines are busy.
+        CMP_BUSY_INT_ENABLE[18:18]
+        /// A context is busy.
+        CNTX_BUSY_INT_ENABLE[19:19]
+        /// No context is.
+        CNTX_EMPTY_INT_ENABLE[20:20]
+    };
     /// Polling of write pointers.
     CP_PQ_WPTR_POLL_CNTL @ 0, 0x1083 as cp_pq_wptr_poll_cntl {
         /// All the time.
@@ -149,6 +162,49 @@ registers! {
     TCP_UTCL1_CNTL1 @ 0, 0x12b5;
     /// The microcode's next dword when MEC1's is loaded; who has loaded it leaves its version here.
     CP_MEC_ME1_UCODE_ADDR @ 1, 0x581a;
+    /// Which shader engine's registers are accessed, of those that each has.
+    GRBM_GFX_INDEX @ 1, 0x2200 as grbm_gfx_index {
+        /// Instance.
+        INSTANCE_INDEX[7:0]
+        /// Shader array.
+        SH_INDEX[15:8]
+        /// Shader engine.
+        SE_INDEX[23:16]
+        /// Writes go to all arrays.
+        SH_BROADCAST_WRITES[29:29]
+        /// Writes go to all instances.
+        INSTANCE_BROADCAST_WRITES[30:30]
+        /// Writes go to all engines.
+        SE_BROADCAST_WRITES[31:31]
+    };
+    /// The RLC, which among other things keeps the clocks of graphics going.
+    RLC_CNTL @ 1, 0x4c00 as rlc_cntl {
+        /// It runs.
+        RLC_ENABLE_F32[0:0]
+    };
+    /// Clock gating of graphics.
+    RLC_CGCG_CGLS_CTRL @ 1, 0x4c49;
+    /// What is at work behind the serial bus to the compute units. Banked by shader engine.
+    RLC_SERDES_CU_MASTER_BUSY @ 1, 0x4c61;
+    /// The same for what is no compute unit.
+    RLC_SERDES_NONCU_MASTER_BUSY @ 1, 0x4c62 as rlc_serdes_noncu_master_busy {
+        /// Shader engines, and what all share.
+        SE_AND_GC[16:0]
+        /// The first texture cache.
+        TC0[18:18]
+        /// The second one.
+        TC1[19:19]
+    };
+    /// Performance samples.
+    RLC_SPM_MC_CNTL @ 1, 0x4c71 as rlc_spm_mc_cntl {
+        /// Whose memory they go to.
+        RLC_SPM_VMID[3:0]
+    };
+    /// Saving and restoring registers when graphics sleep.
+    RLC_SRM_CNTL @ 1, 0x4c80 as rlc_srm_cntl {
+        /// It is done.
+        SRM_ENABLE[0:0]
+    };
     /// Which queues are schedulers.
     RLC_CP_SCHEDULERS @ 1, 0x4caa as rlc_cp_schedulers {
         /// KIQ.

@@ -1,9 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
-//! NBIO 7.4: the PCI side. Offsets are in segment 2.
+//! NBIO 7.4: the PCI side.
 
 use super::registers;
 
 registers! {
+    /// Address on the chip's own network (SMN) that the next register leads to.
+    PCIE_INDEX2 @ 0, 0xe;
+    /// What is there.
+    PCIE_DATA2 @ 0, 0xf;
+    /// What the card's own firmware leaves for drivers.
+    BIOS_SCRATCH_7 @ 1, 0x3f as bios_scratch_7 {
+        /// It has set the card up.
+        ASIC_INIT_COMPLETE[9:9]
+    };
+    /// Which function it is.
+    RCC_IOV_FUNC_IDENTIFIER @ 2, 0xc5 as rcc_iov_func_identifier {
+        /// A virtual one.
+        FUNC_IDENTIFIER[0:0]
+    };
     /// Enables the doorbell BAR.
     RCC_DOORBELL_APER_EN @ 2, 0xc0 as rcc_doorbell_aper_en {
         /// Doorbells reach their blocks.
@@ -35,13 +49,6 @@ registers! {
         EN[0:0]
         /// Set wherever EN is.
         MODE[1:1]
-    };
-    /// The VRAM BAR's enables.
-    BIF_FB_EN @ 2, 0xff as bif_fb_en {
-        /// Reads.
-        FB_READ_EN[0:0]
-        /// Writes.
-        FB_WRITE_EN[1:1]
     };
     /// Bus active, chip off.
     BACO_CNTL @ 2, 0x10b as baco_cntl {

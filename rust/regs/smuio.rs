@@ -8,5 +8,7 @@ registers! {
     SMUIO_MCM_CONFIG @ 0, 0x24 as smuio_mcm_config {
         /// Which die.
         DIE_ID[0:0]
+        /// It is joined to the CPU by XGMI.
+        TOPOLOGY_CPU[10:10]
     };
 }

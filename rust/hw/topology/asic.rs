@@ -3,6 +3,7 @@
 //! no VBIOS, so this table is where they come from.
 
 use super::record::{cache_type, Cache, SIBLINGS};
+use crate::firmware::plan::{self, Plan};
 use crate::ip::{Ip, GFX90A};
 
 /// PCI vendor id of AMD.
@@ -36,6 +37,8 @@ pub struct Asic {
     pub gfx_target_version: u32,
     /// The hardware blocks.
     pub ips: &'static [Ip],
+    /// How its firmware is loaded.
+    pub firmware: &'static Plan,
     /// Compute units that work.
     pub compute_units: u32,
     /// Shader engines.
@@ -118,6 +121,7 @@ pub const MI210: Asic = Asic {
     family: "aldebaran",
     gfx_target_version: 90010,
     ips: &GFX90A,
+    firmware: &plan::GFX90A,
     compute_units: 104,
     shader_engines: 8,
     arrays_per_engine: 1,

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What `probe_only=1` tells of a GPU: in which state it is, and whether there is firmware for it. Nothing of the GPU is changed, beside
+//! that it answers at its BARs meanwhile.
+
+use kernel::device::{Bound, Core, Device};
+use kernel::pci;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use hw::firmware::state::Seen;
+use hw::topology::asic::Asic;
+
+use crate::firmware::files::{Files, Missing};
+use crate::ip::state::Observer;
+use crate::kern::mmio::Mmio;
+use crate::kern::pci_ext::Enabled;
+
+/// Tells the log. ENODEV for a device that the driver does not know; errors of its BARs. Sleeps, for three seconds where its firmware does not
+/// get on.
+pub(super) fn report(pdev: &pci::Device<Core<'_>>) -> Result {
+    let asic = Asic::find(pdev.device_id()).ok_or(ENODEV)?;
+    let _enabled = Enabled::new(pdev)?;
+    let mmio = Arc::new(Mmio::new(pdev)?, GFP_KERNEL)?;
+    let dev: &Device<Bound> = pdev.as_ref();
+    let seen = Observer::new(&mmio, asic.ips)?.wait();
+    registers(dev, &seen);
+    match seen.state() {
+        Ok(state) => dev_info!(dev, "probe_only: {}\n", format_args!("{state}")),
+        Err(refusal) => dev_info!(
+            dev,
+            "probe_only: it would be left alone: {}\n",
+            format_args!("{refusal}")
+        ),
+    }
+    match Files::request(dev, asic.firmware) {
+        Ok(files) => {
+            if files.check(dev).is_ok() {
+                dev_info!(dev, "probe_only: all firmware files are there and whole\n");
+            }
+        }
+        Err(Missing(name, error)) => {
+            dev_info!(dev, "probe_only: no firmware file {name}: {error:?}\n");
+        }
+    }
+    Ok(())
+}
+
+fn registers(dev: &Device, seen: &Seen) {
+    if !seen.is_present() {
+        return;
+    }
+    dev_info!(
+        dev,
+        "probe_only: {} MiB of VRAM, die {}, {}posted, XGMI to {} GPUs\n",
+        seen.memory,
+        seen.die,
+        if seen.is_posted { "" } else { "not " },
+        seen.neighbours
+    );
+    dev_info!(
+        dev,
+        "probe_only: PSP: flash {}ready, bootloader {:#010x}, secure OS {:#x} of version {:#x}; runs: {}\n",
+        if seen.is_flash_ready { "" } else { "not " },
+        seen.bootloader,
+        seen.secure_os,
+        seen.secure_os_version,
+        format_args!("{}", seen.running)
+    );
+}

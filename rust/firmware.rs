@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A GPU's firmware: brought from files to its engines by the PSP, and taken from them again. What is in which file, and the order, is
+//! [`hw::firmware::plan`]'s.
+
+pub(crate) mod files;
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::time::{delay::fsleep, Delta};
+
+use hw::firmware::state::State;
+use hw::smu::Message;
+use hw::va::PAGE_SIZE;
+
+use crate::ip::psp::{Places, Psp, Ring, Tmr, IMAGE_BYTES, PAGES_BYTES};
+use crate::ip::smu::Smu;
+use crate::ip::Hardware;
+use crate::mem::vram::{Vram, VramBlocks};
+use crate::mem::Memory;
+use files::{Files, Missing};
+
+/// How long the GPU's clock is watched: a hundred ticks and more.
+const TICKS: Delta = Delta::from_micros(100);
+
+/// Firmware that this driver has loaded. When this is dropped engines stand, the SMU has been told, and the PSP has given its memory back:
+/// the next driver finds what it needs (amdgpu unloads in this order). Who keeps this has stopped what uses the engines.
+pub(crate) struct Loaded {
+    smu: Smu,
+    hw: Arc<Hardware>,
+    /// Before the memory that the PSP has.
+    _tmr: Tmr,
+    _memory: PspMemory,
+}
+
+/// VRAM that nobody but the PSP has.
+struct PspMemory {
+    image: VramBlocks,
+    pages: VramBlocks,
+    tmr: VramBlocks,
+}
+
+impl PspMemory {
+    /// With `tmr` bytes for what the PSP keeps. ENOMEM.
+    fn new(vram: &Vram, tmr: u64) -> Result<Self> {
+        Ok(Self {
+            image: vram.alloc_own(IMAGE_BYTES, IMAGE_BYTES)?,
+            pages: vram.alloc_own(PAGES_BYTES, PAGE_SIZE)?,
+            tmr: vram.alloc_own(tmr, tmr)?,
+        })
+    }
+
+    fn places(&self) -> Places {
+        Places {
+            image: self.image.start(),
+            pages: self.pages.start(),
+        }
+    }
+}
+
+/// Loads the firmware of the GPU of `memory`, whose hubs are up and whose engines are about to. None where somebody else has loaded some and
+/// there are no files for another. ENOENT without a file that is needed, EINVAL for one that is damaged, ETIMEDOUT and EIO where PSP or
+/// SMU do not do their part, ENOMEM: the log says which. Sleeps, a quarter of a second where all is well.
+pub(crate) fn load(memory: &Memory) -> Result<Option<Loaded>> {
+    let hw = &memory.hw;
+    let plan = hw.asic.firmware;
+    let files = match Files::request(&hw.dev, plan) {
+        Ok(files) => files,
+        Err(Missing(name, error)) if hw.state != State::Cold && error == ENOENT => {
+            dev_info!(
+                &*hw.dev,
+                "the firmware that was loaded before is used: there is no file {name} (Debian: package firmware-amd-graphics)\n"
+            );
+            return Ok(None);
+        }
+        Err(missing) => return Err(missing.tell(&hw.dev)),
+    };
+    files.check(&hw.dev)?;
+    if hw.state == State::Dirty {
+        hw.halt_engines();
+        hw.rlc.stop();
+    }
+    let blocks = PspMemory::new(&memory.vram, plan.tmr_bytes)?;
+    let bus = (&hw.vram_map, &hw.hdp, hw.gmc.fb());
+    let psp = Psp::new(&hw.dev, &hw.mmio, hw.asic.ips, bus, blocks.places())?;
+    start_secure_os(hw, &psp, &files)?;
+    let mut ring = psp.make_ring(hw.state == State::Dirty)?;
+    each(plan.before_tmr, &files, &mut ring)?;
+    let mut tmr = ring.set_up_tmr(blocks.tmr.start(), plan.tmr_bytes)?;
+    each(plan.after_tmr, &files, tmr.ring())?;
+    let smu = Smu::start(&hw.dev, &hw.mmio, hw.asic.ips)?;
+    Ok(Some(Loaded {
+        smu,
+        hw: hw.clone(),
+        _tmr: tmr,
+        _memory: blocks,
+    }))
+}
+
+/// Has the bootloader start the secure OS, unless one lives: then that is used.
+fn start_secure_os(hw: &Hardware, psp: &Psp, files: &Files) -> Result {
+    let Some((&(last, command), others)) = hw.asic.firmware.bootloader.split_last() else {
+        return Ok(());
+    };
+    let secure_os = files.image(last)?;
+    if hw.state == State::Cold {
+        for &(part, command) in others {
+            psp.boot(&files.image(part)?, command)?;
+        }
+        psp.boot_secure_os(&secure_os, command)?;
+    }
+    let lives = psp.secure_os().ok_or(ENODEV)?;
+    if lives != secure_os.version {
+        dev_warn!(
+            &*hw.dev,
+            "PSP: the secure OS that lives is {lives:#x}, that of the file is {:#x}\n",
+            secure_os.version
+        );
+    }
+    Ok(())
+}
+
+fn each(steps: &[hw::firmware::plan::Step], files: &Files, ring: &mut Ring) -> Result {
+    for &(part, kind) in steps {
+        ring.load(&files.image(part)?, kind)?;
+    }
+    Ok(())
+}
+
+impl Loaded {
+    /// Whether the RLC runs, which has been started: the GPU's clock counts. EIO if it stands: the log says so. Sleeps.
+    pub(crate) fn check_clock(&self) -> Result {
+        let before = self.hw.clock.now();
+        fsleep(TICKS);
+        if self.hw.clock.now() != before {
+            return Ok(());
+        }
+        dev_err!(
+            &*self.hw.dev,
+            "RLC: its firmware was loaded, and the GPU's clock stands\n"
+        );
+        Err(EIO)
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        self.hw.halt_engines();
+        // What is not answered was told. Features end before the RLC, which has a clock that they change.
+        if self.hw.is_present() {
+            let _ = self.smu.send(Message::DisableAllSmuFeatures);
+            self.hw.rlc.stop();
+            let _ = self.smu.send(Message::PrepareMp1ForUnload);
+        }
+    }
+}

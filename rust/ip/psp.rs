@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The PSP (MP0 13.0): its bootloader, which starts its secure OS, and the ring by which that is told what to load.
+//!
+//! All that it reads and writes is in VRAM: the GART and the host's memory take no part.
+
+mod bootloader;
+mod ring;
+
+use kernel::device;
+use kernel::prelude::*;
+use kernel::sync::aref::ARef;
+use kernel::sync::Arc;
+
+use hw::firmware::image::{Image, MOST_BYTES};
+use hw::ip::{Block, Ip};
+
+use super::hdp::Hdp;
+use super::hub::FbLocation;
+use crate::kern::mmio::{Mmio, GONE};
+use crate::kern::vram_map::VramMap;
+use crate::regs::{mp, Window};
+
+pub(crate) use ring::{Ring, Tmr};
+
+/// Bytes of the memory for images, as well aligned, and of the pages for ring, command and fence.
+pub(crate) const IMAGE_BYTES: u64 = MOST_BYTES as u64;
+pub(crate) const PAGES_BYTES: u64 = 3 * hw::va::PAGE_SIZE;
+
+/// Memory for what the PSP is given, VRAM offsets. The GPU has nothing else in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Places {
+    /// [`IMAGE_BYTES`] for an image.
+    pub(crate) image: u64,
+    /// [`PAGES_BYTES`] for the rest.
+    pub(crate) pages: u64,
+}
+
+/// The block, and memory that it reads.
+pub(crate) struct Psp {
+    regs: Window,
+    vram: Arc<VramMap>,
+    hdp: Arc<Hdp>,
+    fb: FbLocation,
+    places: Places,
+    dev: ARef<device::Device>,
+}
+
+impl Psp {
+    /// The block of the ASIC whose blocks are `ips`; ENODEV if it has none.
+    pub(crate) fn new(
+        dev: &ARef<device::Device>,
+        mmio: &Arc<Mmio>,
+        ips: &'static [Ip],
+        (vram, hdp, fb): (&Arc<VramMap>, &Arc<Hdp>, FbLocation),
+        places: Places,
+    ) -> Result<Self> {
+        Ok(Self {
+            regs: Window::new(mmio, ips, Block::Mp, 0)?,
+            vram: vram.clone(),
+            hdp: hdp.clone(),
+            fb,
+            places,
+            dev: dev.clone(),
+        })
+    }
+
+    /// Version of the secure OS; None if none lives.
+    pub(crate) fn secure_os(&self) -> Option<u32> {
+        match self.regs.read(mp::MP0_C2PMSG_81) {
+            0 | GONE => None,
+            _ => Some(self.regs.read(mp::MP0_C2PMSG_58)),
+        }
+    }
+
+    /// Puts `image` where the PSP reads it, and nothing but zeros behind it: its MC address.
+    fn stage(&self, image: &Image<'_>) -> Result<u64> {
+        let at = self.places.image;
+        let rest = image.bytes.len().next_multiple_of(8);
+        self.vram
+            .fill64(at + rest as u64 - 8, 0, (MOST_BYTES - rest) / 8 + 1)?;
+        self.vram.write_bytes(at, image.bytes)?;
+        self.hdp.flush();
+        Ok(self.mc(at))
+    }
+
+    /// MC address of a VRAM offset.
+    fn mc(&self, offset: u64) -> u64 {
+        self.fb.base + offset
+    }
+}

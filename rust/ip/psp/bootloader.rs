@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The PSP's bootloader: it takes image after image, and the last one, the secure OS, takes over from it.
+
+use kernel::io::poll::read_poll_timeout;
+use kernel::prelude::*;
+use kernel::time::delay::fsleep;
+use kernel::time::Delta;
+
+use hw::bits::lo;
+use hw::firmware::image::Image;
+use hw::psp::{BOOTLOADER_ADDRESS_SHIFT, BOOTLOADER_CODE, READY};
+
+use super::Psp;
+use crate::kern::mmio::GONE;
+use crate::regs::mp;
+
+/// How long it may take for an image.
+const IMAGE_TIMEOUT: Delta = Delta::from_millis(1000);
+/// How long the secure OS may take to live.
+const SECURE_OS_TIMEOUT: Delta = Delta::from_millis(5000);
+/// Between two looks.
+const POLL: Delta = Delta::from_millis(1);
+/// For so long nobody looks after the last image.
+const HAND_OVER: Delta = Delta::from_millis(20);
+
+impl Psp {
+    /// Has the bootloader take `image` with its `command`. ETIMEDOUT without an answer, EIO if it refuses the image: the log says so. Sleeps.
+    pub(crate) fn boot(&self, image: &Image<'_>, command: u32) -> Result {
+        self.give(image, command)?;
+        self.wait(image)
+    }
+
+    /// The same for the last image: the secure OS lives after that.
+    pub(crate) fn boot_secure_os(&self, image: &Image<'_>, command: u32) -> Result {
+        self.give(image, command)?;
+        fsleep(HAND_OVER);
+        let lives = read_poll_timeout(
+            || Ok(self.regs.read(mp::MP0_C2PMSG_81)),
+            |word| *word != 0,
+            POLL,
+            SECURE_OS_TIMEOUT,
+        );
+        match lives {
+            Ok(GONE) => Err(ENODEV),
+            Ok(_) => Ok(()),
+            Err(error) => {
+                dev_err!(
+                    self.dev,
+                    "PSP bootloader: {} does not begin (C2PMSG_35 = {:#010x})\n",
+                    image.part.name(),
+                    self.regs.read(mp::MP0_C2PMSG_35)
+                );
+                Err(error)
+            }
+        }
+    }
+
+    fn give(&self, image: &Image<'_>, command: u32) -> Result {
+        self.wait(image)?;
+        let at = self.stage(image)?;
+        self.regs
+            .write(mp::MP0_C2PMSG_36, lo(at >> BOOTLOADER_ADDRESS_SHIFT));
+        self.regs.write(mp::MP0_C2PMSG_35, command);
+        Ok(())
+    }
+
+    /// Waits until the bootloader is done with what it was given.
+    fn wait(&self, image: &Image<'_>) -> Result {
+        let answer = read_poll_timeout(
+            || Ok(self.regs.read(mp::MP0_C2PMSG_35)),
+            |word| word & READY != 0,
+            POLL,
+            IMAGE_TIMEOUT,
+        );
+        match answer {
+            Ok(GONE) => Err(ENODEV),
+            Ok(READY) => Ok(()),
+            Ok(word) => {
+                dev_err!(
+                    self.dev,
+                    "PSP bootloader: it refuses {}: code {:#x}\n",
+                    image.part.name(),
+                    BOOTLOADER_CODE.get(word)
+                );
+                Err(EIO)
+            }
+            Err(error) => {
+                dev_err!(
+                    self.dev,
+                    "PSP bootloader: no answer for {} (C2PMSG_35 = {:#010x})\n",
+                    image.part.name(),
+                    self.regs.read(mp::MP0_C2PMSG_35)
+                );
+                Err(error)
+            }
+        }
+    }
+}

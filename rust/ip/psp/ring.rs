@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The ring by which the secure OS gets commands, one at a time, and the memory of its own that it is given.
+
+use kernel::io::poll::read_poll_timeout;
+use kernel::prelude::*;
+use kernel::time::delay::fsleep;
+use kernel::time::Delta;
+
+use hw::bits::{hi, lo};
+use hw::firmware::image::Image;
+use hw::psp::{
+    frame, place, Command, Status, DESTROY_RINGS, MAKE_RING, READY, RESPONSE_AT, RING_BYTES,
+    RING_STATUS,
+};
+use hw::va::PAGE_SIZE;
+
+use super::Psp;
+use crate::kern::mmio::GONE;
+use crate::regs::mp;
+
+/// How long it may take for a command about rings.
+const CONTROL_TIMEOUT: Delta = Delta::from_millis(1000);
+/// For so long nobody looks after one.
+const CONTROL_PAUSE: Delta = Delta::from_millis(20);
+/// How long a command in the ring may take.
+const COMMAND_TIMEOUT: Delta = Delta::from_millis(2000);
+/// Between two looks.
+const POLL: Delta = Delta::from_micros(100);
+
+/// Offsets of ring, command page and fence page in the memory for them.
+const RING: u64 = 0;
+const COMMAND: u64 = PAGE_SIZE;
+const FENCE: u64 = 2 * PAGE_SIZE;
+
+/// The ring. There is none any more when this has been dropped.
+pub(crate) struct Ring {
+    psp: Psp,
+    /// The fence value of the last command.
+    last: u32,
+}
+
+impl Psp {
+    /// Makes the ring; `is_used` when somebody may have left one. ETIMEDOUT without an answer, EIO if it is refused: the log says so. Sleeps.
+    pub(crate) fn make_ring(self, is_used: bool) -> Result<Ring> {
+        if is_used {
+            // If there is none it has nothing to say.
+            let _ = self.control(DESTROY_RINGS);
+        }
+        let pages = self.places.pages;
+        self.vram
+            .fill64(pages, 0, (super::PAGES_BYTES / 8) as usize)?;
+        self.hdp.flush();
+        let at = self.mc(pages + RING);
+        self.control_done("before the ring")?;
+        self.regs.write(mp::MP0_C2PMSG_69, lo(at));
+        self.regs.write(mp::MP0_C2PMSG_70, hi(at));
+        self.regs.write(mp::MP0_C2PMSG_71, RING_BYTES);
+        self.control(MAKE_RING)?;
+        Ok(Ring { psp: self, last: 0 })
+    }
+
+    fn control(&self, command: u32) -> Result {
+        self.regs.write(mp::MP0_C2PMSG_64, command);
+        fsleep(CONTROL_PAUSE);
+        self.control_done(match command {
+            MAKE_RING => "making the ring",
+            _ => "giving up the ring",
+        })
+    }
+
+    /// Waits until the PSP is done with the last command about rings.
+    fn control_done(&self, step: &str) -> Result {
+        let answer = read_poll_timeout(
+            || Ok(self.regs.read(mp::MP0_C2PMSG_64)),
+            |word| word & READY != 0,
+            POLL,
+            CONTROL_TIMEOUT,
+        );
+        match answer {
+            Ok(GONE) => Err(ENODEV),
+            Ok(word) if RING_STATUS.get(word) == 0 => Ok(()),
+            Ok(word) => {
+                dev_err!(
+                    self.dev,
+                    "PSP: {step}: status {:#x}\n",
+                    RING_STATUS.get(word)
+                );
+                Err(EIO)
+            }
+            Err(error) => {
+                dev_err!(
+                    self.dev,
+                    "PSP: {step}: no answer (C2PMSG_64 = {:#010x})\n",
+                    self.regs.read(mp::MP0_C2PMSG_64)
+                );
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Ring {
+    /// Has the PSP load `image`, which is a `kind` to it. Its status is only told: the firmware of some chips says nothing that means
+    /// something, so whether it runs has to be seen (amdgpu takes it in the same way). ETIMEDOUT without an answer. Sleeps.
+    pub(crate) fn load(&mut self, image: &Image<'_>, kind: u32) -> Result<Status> {
+        let command = Command::LoadIpFw {
+            mc: self.psp.stage(image)?,
+            bytes: image.bytes.len() as u32,
+            kind,
+        };
+        self.run(command, format_args!("{} (type {kind})", image.part.name()))
+    }
+
+    /// Gives the PSP `bytes` bytes of memory at VRAM offset `offset`, to which nobody else has access until what this returns is dropped.
+    /// ETIMEDOUT without an answer. Sleeps.
+    pub(crate) fn set_up_tmr(mut self, offset: u64, bytes: u64) -> Result<Tmr> {
+        let fb = self.psp.fb;
+        let command = Command::SetupTmr {
+            mc: self.psp.mc(offset),
+            physical: fb.offset + offset,
+            bytes: u32::try_from(bytes).map_err(|_| EINVAL)?,
+        };
+        self.run(command, format_args!("its own memory"))?;
+        Ok(Tmr { ring: self })
+    }
+
+    fn run(&mut self, command: Command, what: core::fmt::Arguments<'_>) -> Result<Status> {
+        let status = self.submit(command).inspect_err(|error| {
+            dev_err!(
+                self.psp.dev,
+                "PSP: command {:#x}, {what}: no answer: {error:?}\n",
+                command.id()
+            );
+        })?;
+        if ![Status::OK, Status::CANCELLED].contains(&status) {
+            dev_warn!(
+                self.psp.dev,
+                "PSP: command {:#x}, {what}: status {:#010x}\n",
+                command.id(),
+                status.0
+            );
+        }
+        Ok(status)
+    }
+
+    fn submit(&mut self, command: Command) -> Result<Status> {
+        let Psp {
+            regs, vram, places, ..
+        } = &self.psp;
+        let (command_at, fence_at) = (places.pages + COMMAND, places.pages + FENCE);
+        let (at, next) = place(regs.read(mp::MP0_C2PMSG_67)).ok_or(EIO)?;
+        let value = self.last.wrapping_add(1);
+        vram.write32s(command_at, &command.dwords())?;
+        let frame = frame(self.psp.mc(command_at), self.psp.mc(fence_at), value);
+        vram.write32s(places.pages + RING + at, &frame)?;
+        self.psp.hdp.flush();
+        regs.write(mp::MP0_C2PMSG_67, next);
+        self.last = value;
+        let mut word = [0];
+        read_poll_timeout(
+            || vram.read32s(fence_at, &mut word).map(|()| word[0]),
+            |fence| *fence == value,
+            POLL,
+            COMMAND_TIMEOUT,
+        )?;
+        vram.read32s(command_at + RESPONSE_AT, &mut word)?;
+        Ok(Status(word[0]))
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // What hangs has been told.
+        let _ = self.psp.control(DESTROY_RINGS);
+    }
+}
+
+/// The PSP with memory of its own, and the ring. Dropping it takes both away; the memory may be used again then.
+pub(crate) struct Tmr {
+    ring: Ring,
+}
+
+impl Tmr {
+    /// The ring.
+    pub(crate) fn ring(&mut self) -> &mut Ring {
+        &mut self.ring
+    }
+}
+
+impl Drop for Tmr {
+    fn drop(&mut self) {
+        let _ = self
+            .ring
+            .run(Command::DestroyTmr, format_args!("giving up its memory"));
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The RLC of GC 9.4: it keeps the GPU's clock and those of graphics, and helps the CP to schedule (amdgpu: gfx_v9_0_rlc_resume). Its
+//! firmware has been loaded before.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::time::delay::fsleep;
+use kernel::time::Delta;
+
+use hw::bits::Field;
+use hw::ip::{Block, Ip};
+
+use crate::kern::mmio::{Mmio, GONE};
+use crate::regs::gc::{
+    self as regs, cp_int_cntl_ring0 as int, grbm_gfx_index as index, rlc_cntl,
+    rlc_serdes_noncu_master_busy as noncu, rlc_spm_mc_cntl, rlc_srm_cntl,
+};
+use crate::regs::Window;
+
+/// How long it takes to begin.
+const PAUSE: Delta = Delta::from_micros(50);
+/// How long what is behind the serial bus may be busy.
+const IDLE_TIMEOUT: Delta = Delta::from_millis(100);
+const IDLE_POLL: Delta = Delta::from_micros(50);
+/// RLC_SPM_VMID: nobody's.
+const NO_VMID: u32 = 0xf;
+/// What the CP tells the RLC of.
+const SLEEP: [Field; 3] = [
+    int::CMP_BUSY_INT_ENABLE,
+    int::CNTX_BUSY_INT_ENABLE,
+    int::CNTX_EMPTY_INT_ENABLE,
+];
+
+/// The block.
+pub(crate) struct Rlc {
+    regs: Window,
+    engines: u32,
+}
+
+impl Rlc {
+    /// The block of the ASIC whose blocks are `ips`, which has so many shader `engines`; ENODEV if it has none.
+    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [Ip], engines: u32) -> Result<Self> {
+        Ok(Self {
+            regs: Window::new(mmio, ips, Block::Gc, 0)?,
+            engines,
+        })
+    }
+
+    /// Lets it run. Sleeps.
+    pub(crate) fn start(&self) {
+        let r = &self.regs;
+        self.stop();
+        r.write(regs::RLC_CGCG_CGLS_CTRL, 0);
+        r.update(regs::RLC_SRM_CNTL, &[(rlc_srm_cntl::SRM_ENABLE, 1)]);
+        r.update(
+            regs::RLC_SPM_MC_CNTL,
+            &[(rlc_spm_mc_cntl::RLC_SPM_VMID, NO_VMID)],
+        );
+        r.update(regs::RLC_CNTL, &[(rlc_cntl::RLC_ENABLE_F32, 1)]);
+        fsleep(PAUSE);
+        self.tell_sleep(true);
+        fsleep(PAUSE);
+    }
+
+    /// Stops it, and waits for what it is at; whether that came to its end in time makes no difference any more. Sleeps.
+    pub(crate) fn stop(&self) {
+        let r = &self.regs;
+        r.update(regs::RLC_CNTL, &[(rlc_cntl::RLC_ENABLE_F32, 0)]);
+        self.tell_sleep(false);
+        for engine in 0..self.engines {
+            self.select(Some(engine));
+            self.wait_idle(|| r.read(regs::RLC_SERDES_CU_MASTER_BUSY) == 0);
+        }
+        self.select(None);
+        self.wait_idle(|| {
+            let busy = r.read(regs::RLC_SERDES_NONCU_MASTER_BUSY);
+            ![noncu::SE_AND_GC, noncu::TC0, noncu::TC1]
+                .iter()
+                .any(|field| field.is_set(busy))
+        });
+    }
+
+    fn tell_sleep(&self, on: bool) {
+        let fields = SLEEP.map(|field| (field, on.into()));
+        self.regs.update(regs::CP_INT_CNTL_RING0, &fields);
+    }
+
+    /// One shader engine's registers, or with None what is written goes to all.
+    fn select(&self, engine: Option<u32>) {
+        let all = index::INSTANCE_BROADCAST_WRITES.flag(true);
+        let which = match engine {
+            Some(engine) => index::SE_INDEX.put(engine),
+            None => index::SE_BROADCAST_WRITES.flag(true) | index::SH_BROADCAST_WRITES.flag(true),
+        };
+        self.regs.write(regs::GRBM_GFX_INDEX, all | which);
+    }
+
+    /// Gives up at once where the device does not answer.
+    fn wait_idle(&self, is_idle: impl Fn() -> bool) {
+        let _ = kernel::io::poll::read_poll_timeout(
+            || Ok(is_idle() || self.regs.read(regs::RLC_CNTL) == GONE),
+            |idle| *idle,
+            IDLE_POLL,
+            IDLE_TIMEOUT,
+        );
+    }
+}

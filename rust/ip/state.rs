@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0
+//! In which state a GPU is found, from its registers. Nothing is written.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::time::{delay::fsleep, Delta, Instant, Monotonic};
+
+use hw::firmware::state::{Running, Seen};
+use hw::ip::{Block, Ip, GFX90A_SDMA_ENGINES};
+
+use crate::kern::mmio::Mmio;
+use crate::regs::gc::{self, cp_mec_cntl, rlc_cntl};
+use crate::regs::hub::{mc_vm_xgmi_lfb_cntl, MC_VM_XGMI_LFB_CNTL};
+use crate::regs::mp::{self, mp0_c2pmsg_33};
+use crate::regs::nbio::{self, bios_scratch_7, rcc_iov_func_identifier};
+use crate::regs::osssys::{ih_rb_cntl, IH_RB_CNTL};
+use crate::regs::sdma::{f32_cntl, F32_CNTL};
+use crate::regs::smuio::{smuio_mcm_config, SMUIO_MCM_CONFIG};
+use crate::regs::Window;
+
+/// How long a GPU may take to come out of a reset.
+const PRESENT: Delta = Delta::from_millis(100);
+/// How long the firmware of its flash chip may take, and the PSP's bootloader after that.
+const FLASH: Delta = Delta::from_millis(2000);
+const BOOTLOADER: Delta = Delta::from_millis(1000);
+/// Between two looks.
+const POLL: Delta = Delta::from_millis(1);
+
+/// Who looks.
+pub(crate) struct Observer {
+    nbio: Window,
+    mp: Window,
+    smuio: Window,
+    gc: Window,
+    osssys: Window,
+    sdma: [Window; GFX90A_SDMA_ENGINES],
+}
+
+impl Observer {
+    /// For the ASIC whose blocks are `ips`; ENODEV if it lacks one.
+    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [Ip]) -> Result<Self> {
+        let window = |block| Window::new(mmio, ips, block, 0);
+        let engine = |n| Window::new(mmio, ips, Block::Sdma, n);
+        Ok(Self {
+            nbio: window(Block::Nbio)?,
+            mp: window(Block::Mp)?,
+            smuio: window(Block::Smuio)?,
+            gc: window(Block::Gc)?,
+            osssys: window(Block::Osssys)?,
+            sdma: [engine(0)?, engine(1)?, engine(2)?, engine(3)?, engine(4)?],
+        })
+    }
+
+    /// What registers say now.
+    pub(crate) fn look(&self) -> Seen {
+        let mcm = self.smuio.read(SMUIO_MCM_CONFIG);
+        let xgmi = self.gc.read(MC_VM_XGMI_LFB_CNTL.within(gc::VM_L2_CNTL));
+        Seen {
+            memory: self.nbio.read(nbio::RCC_CONFIG_MEMSIZE),
+            is_virtual: rcc_iov_func_identifier::FUNC_IDENTIFIER
+                .is_set(self.nbio.read(nbio::RCC_IOV_FUNC_IDENTIFIER)),
+            is_posted: bios_scratch_7::ASIC_INIT_COMPLETE
+                .is_set(self.nbio.read(nbio::BIOS_SCRATCH_7)),
+            is_flash_ready: mp0_c2pmsg_33::READY.is_set(self.mp.read(mp::MP0_C2PMSG_33)),
+            bootloader: self.mp.read(mp::MP0_C2PMSG_35),
+            secure_os: self.mp.read(mp::MP0_C2PMSG_81),
+            secure_os_version: self.mp.read(mp::MP0_C2PMSG_58),
+            is_on_cpu_link: smuio_mcm_config::TOPOLOGY_CPU.is_set(mcm),
+            die: smuio_mcm_config::DIE_ID.get(mcm),
+            neighbours: mc_vm_xgmi_lfb_cntl::PF_MAX_REGION.get(xgmi),
+            running: self.running(),
+        }
+    }
+
+    fn running(&self) -> Running {
+        let mec = self.gc.read(gc::CP_MEC_CNTL);
+        let halts = [cp_mec_cntl::MEC_ME1_HALT, cp_mec_cntl::MEC_ME2_HALT];
+        let mut sdma = [false; GFX90A_SDMA_ENGINES];
+        for (runs, engine) in sdma.iter_mut().zip(&self.sdma) {
+            *runs = !f32_cntl::HALT.is_set(engine.read(F32_CNTL));
+        }
+        Running {
+            mec: halts.iter().any(|halt| !halt.is_set(mec)),
+            rlc: rlc_cntl::RLC_ENABLE_F32.is_set(self.gc.read(gc::RLC_CNTL)),
+            sdma,
+            ih: ih_rb_cntl::RB_ENABLE.is_set(self.osssys.read(IH_RB_CNTL)),
+        }
+    }
+
+    /// What registers say once the GPU has come as far as it does by itself: three seconds at most. Sleeps.
+    pub(crate) fn wait(&self) -> Seen {
+        let seen = self.wait_for(PRESENT, |seen| seen.is_present());
+        if !seen.is_present() || seen.is_virtual {
+            return seen;
+        }
+        self.wait_for(FLASH, |seen| seen.is_flash_ready);
+        self.wait_for(BOOTLOADER, |seen| {
+            seen.secure_os != 0 || seen.is_bootloader_ready()
+        })
+    }
+
+    fn wait_for(&self, time: Delta, is_there: impl Fn(&Seen) -> bool) -> Seen {
+        let start = Instant::<Monotonic>::now();
+        loop {
+            let seen = self.look();
+            if is_there(&seen) || start.elapsed() > time {
+                return seen;
+            }
+            fsleep(POLL);
+        }
+    }
+}
