@@ -3,6 +3,7 @@
 //! from the ASIC's table (SOC15 addressing), so that one list serves every ASIC with that version of the block.
 
 pub(crate) mod athub;
+pub(crate) mod df;
 pub(crate) mod gc;
 pub(crate) mod hdp;
 pub(crate) mod hub;

@@ -53,6 +53,8 @@ pub enum Block {
     Mp,
     /// SMU's I/O block.
     Smuio,
+    /// Data fabric.
+    Df,
 }
 
 /// A block of an ASIC: its version and the first dword of each register segment of each instance.
@@ -86,7 +88,7 @@ pub const GFX90A_SDMA_BASE: [u32; GFX90A_SDMA_ENGINES] =
     [0x1260, 0x1860, 0x1_e000, 0x1_e400, 0x1_e800];
 
 /// The blocks of gfx90a (Aldebaran), fixed since the part needs no discovery table.
-pub const GFX90A: [Ip; 9] = [
+pub const GFX90A: [Ip; 10] = [
     Ip {
         block: Block::Nbio,
         version: Version::new(7, 4, 4),
@@ -137,6 +139,11 @@ pub const GFX90A: [Ip; 9] = [
         block: Block::Smuio,
         version: Version::new(13, 0, 2),
         instances: &[&[0x1_6800]],
+    },
+    Ip {
+        block: Block::Df,
+        version: Version::new(3, 6, 0),
+        instances: &[&[0x7000]],
     },
 ];
 

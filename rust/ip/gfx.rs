@@ -68,6 +68,7 @@ impl Select {
 #[pin_data]
 pub(crate) struct Gfx {
     regs: Window,
+    df: Window,
     /// Which die of its package it is on.
     die: u32,
     /// Held while a bank is selected. Nothing else is taken, waited for or allocated under it.
@@ -133,6 +134,7 @@ impl Gfx {
     /// The block of the ASIC whose blocks are `ips`; ENODEV if it has none. ENOMEM.
     pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [Ip]) -> Result<Arc<Self>> {
         let regs = Window::new(mmio, ips, Block::Gc, 0)?;
+        let df = Window::new(mmio, ips, Block::Df, 0)?;
         let smuio = Window::new(mmio, ips, Block::Smuio, 0)?;
         let die = smuio_mcm_config::DIE_ID.get(smuio.read(SMUIO_MCM_CONFIG));
         let banks = Banks {
@@ -141,6 +143,7 @@ impl Gfx {
         Arc::pin_init(
             pin_init!(Self {
                 regs,
+                df,
                 die,
                 banks <- new_mutex!(banks, "Gfx::banks"),
                 control <- new_mutex!((), "Gfx::control"),
@@ -177,6 +180,7 @@ impl Gfx {
         let r = &self.regs;
         self.halt(true);
         golden::apply(r, self.die);
+        golden::set_channels(r, &self.df);
         r.update(regs::GRBM_CNTL, &[(grbm_cntl::READ_TIMEOUT, READ_TIMEOUT)]);
         for word in 0..2 {
             r.write(regs::SPI_GDBG_TRAP_DATA0.nth(word, 1), 0);
@@ -229,6 +233,7 @@ impl Gfx {
     /// Lets the MECs run, with no queue. Sleeps.
     pub(crate) fn run(&self) {
         self.halt(false);
+        golden::heed_power_brake(&self.regs);
     }
 
     /// The trap handler that waves of `vmid` run from the next trap on.

@@ -109,11 +109,21 @@ registers! {
         /// It does.
         ACTIVE[0:0]
     };
+    /// What of the queue is kept when it leaves.
+    CP_HQD_PERSISTENT_STATE @ 0, 0x1249;
+    /// Read pointer, dwords.
+    CP_HQD_PQ_RPTR @ 0, 0x124f;
     /// The queue's doorbell.
     CP_HQD_PQ_DOORBELL_CONTROL @ 0, 0x1254 as cp_hqd_pq_doorbell_control {
         /// Its dword in BAR2.
         DOORBELL_OFFSET[27:2]
+        /// It works.
+        DOORBELL_EN[30:30]
     };
+    /// The queue's indirect buffer.
+    CP_HQD_IB_CONTROL @ 0, 0x125a;
+    /// Its interrupt queue.
+    CP_HQD_IQ_TIMER @ 0, 0x125b;
     /// Asks for the queue to be taken off.
     CP_HQD_DEQUEUE_REQUEST @ 0, 0x125d as cp_hqd_dequeue_request {
         /// 1 drain, 2 reset, 3 save.
@@ -149,6 +159,15 @@ registers! {
     TCP_CHAN_STEER_4 @ 0, 0xb0b;
     /// See [`TCP_CHAN_STEER_0`].
     TCP_CHAN_STEER_5 @ 0, 0xb0c;
+    /// How the caches of the compute units see channels of memory: as the fabric does.
+    TCP_ADDR_CONFIG @ 0, 0xb05 as tcp_addr_config {
+        /// By the bits above 64 KiB.
+        ENABLE64KHASH[11:11]
+        /// By those above 2 MiB.
+        ENABLE2MHASH[12:12]
+        /// By those above 1 GiB.
+        ENABLE1GHASH[13:13]
+    };
     /// What is between the caches of the compute units and L2.
     TCI_CNTL_3 @ 0, 0xb5d;
     /// Traps of a VMID's waves. Banked by VMID.
@@ -158,6 +177,20 @@ registers! {
     };
     /// What traps by the SPI carry; one more follows.
     SPI_GDBG_TRAP_DATA0 @ 0, 0x11d8;
+    /// What slows graphics down: when the board asks for it.
+    GC_THROTTLE_CTRL1 @ 0, 0x1292 as gc_throttle_ctrl1 {
+        /// The power brake.
+        PWRBRK_STALL_EN[20:20]
+    };
+    /// How it does that.
+    GC_THROTTLE_CTRL @ 0, 0x129b as gc_throttle_ctrl {
+        /// By patterns.
+        PATTERN_MODE[3:3]
+    };
+    /// Which of the registers behind the next one.
+    GC_CAC_IND_INDEX @ 0, 0x129c;
+    /// What is in it.
+    GC_CAC_IND_DATA @ 0, 0x129d;
     /// L1 TLBs of the caches of the compute units.
     TCP_UTCL1_CNTL1 @ 0, 0x12b5;
     /// The microcode's next dword when MEC1's is loaded; who has loaded it leaves its version here.

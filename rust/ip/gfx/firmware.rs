@@ -51,7 +51,8 @@ impl Gfx {
         r.write(regs::CP_HQD_ACTIVE, cp_hqd_active::ACTIVE.flag(true));
     }
 
-    /// Takes KIQ off. Sleeps. ETIMEDOUT when it does not leave.
+    /// Takes KIQ off, and leaves nothing of it in its HQD, where the next driver's does not get on otherwise (amdgpu:
+    /// gfx_v9_0_kiq_fini_register). Sleeps. ETIMEDOUT when it does not leave.
     pub(crate) fn stop_kiq(&self) -> Result {
         let kiq = KernelQueue::Kiq;
         self.kernel_bank(kiq).regs.write(
@@ -64,11 +65,35 @@ impl Gfx {
             Delta::from_micros(50),
             LEAVE_TIMEOUT,
         );
+        self.clear(kiq, left.is_ok());
         self.regs.update(
             regs::RLC_CP_SCHEDULERS,
             &[(rlc_cp_schedulers::SCHEDULER0, 0)],
         );
         left.map(|_| ())
+    }
+
+    fn clear(&self, queue: KernelQueue, has_left: bool) {
+        let bank = self.kernel_bank(queue);
+        let r = bank.regs;
+        if !has_left {
+            r.write(regs::CP_HQD_ACTIVE, 0);
+        }
+        let doorbell = regs::CP_HQD_PQ_DOORBELL_CONTROL;
+        for (reg, value) in [
+            (regs::CP_HQD_DEQUEUE_REQUEST, 0),
+            (regs::CP_HQD_IQ_TIMER, 0),
+            (regs::CP_HQD_IB_CONTROL, 0),
+            (regs::CP_HQD_PERSISTENT_STATE, 0),
+            // Its place goes first, then itself.
+            (doorbell, cp_hqd_pq_doorbell_control::DOORBELL_EN.flag(true)),
+            (doorbell, 0),
+            (regs::CP_HQD_PQ_RPTR, 0),
+            (regs::CP_HQD_PQ_WPTR_HI, 0),
+            (regs::CP_HQD_PQ_WPTR_LO, 0),
+        ] {
+            r.write(reg, value);
+        }
     }
 
     /// CP_IQ_WAIT_TIME2's dword in BAR5, and what it is to be for a scheduler that connects many queues. ENODEV.

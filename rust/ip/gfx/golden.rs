@@ -2,7 +2,12 @@
 //! What AMD wants in registers that no driver chooses ("golden settings": amdgpu's gfx_v9_4_2.c): how tiled memory is laid
 //! out, and for each die which channel of L2 is which, without which the compute units' caches do not agree.
 
-use crate::regs::gc as regs;
+use hw::bits::Field;
+
+use crate::regs::df::{
+    self, cs_umc_aon0_df_global_ctrl as global, gcm_aon0_dram_mega_base_address0 as mega_base,
+};
+use crate::regs::gc::{self as regs, gc_throttle_ctrl, gc_throttle_ctrl1, tcp_addr_config as tcp};
 use crate::regs::{Reg, Window};
 
 /// A register, which bits of it, and what is in them.
@@ -39,6 +44,41 @@ const DIES: [[Golden; 6]; 2] = [
         (regs::TCP_CHAN_STEER_5, TWO, 0x49),
     ],
 ];
+
+/// INT_LV_NUM_CHAN where channels are hashed on gfx90a (amdgpu: df_v3_6_query_hashes).
+const HASHED: u32 = 0x1e;
+/// Behind GC_CAC_IND_INDEX: PWRBRK_STALL_PATTERN_CTRL, and in it the step at which the brake ends.
+const BRAKE_PATTERN: u32 = 0x143;
+const BRAKE_END: Field = Field::new(19, 15);
+const BRAKE_END_STEP: u32 = 0x12;
+
+/// The compute units' caches see channels of memory as the fabric does: a line that two of L2's channels had would be wrong in one.
+pub(super) fn set_channels(gc: &Window, df: &Window) {
+    let spread = df.read(df::GCM_AON0_DRAM_MEGA_BASE_ADDRESS0);
+    let hashed = mega_base::INT_LV_NUM_CHAN.get(spread) == HASHED;
+    let control = df.read(df::CS_UMC_AON0_DF_GLOBAL_CTRL);
+    let fields = [
+        (tcp::ENABLE64KHASH, global::GLB_HASH_INTLV_CTL_64K),
+        (tcp::ENABLE2MHASH, global::GLB_HASH_INTLV_CTL_2M),
+        (tcp::ENABLE1GHASH, global::GLB_HASH_INTLV_CTL_1G),
+    ]
+    .map(|(own, fabric)| (own, (hashed && fabric.is_set(control)).into()));
+    gc.update(regs::TCP_ADDR_CONFIG, &fields);
+}
+
+/// Graphics slow down when the board says that it takes too much power (amdgpu: gfx_v9_4_2_set_power_brake_sequence).
+pub(super) fn heed_power_brake(gc: &Window) {
+    gc.write(
+        regs::GC_THROTTLE_CTRL,
+        gc_throttle_ctrl::PATTERN_MODE.flag(true),
+    );
+    gc.write(
+        regs::GC_THROTTLE_CTRL1,
+        gc_throttle_ctrl1::PWRBRK_STALL_EN.flag(true),
+    );
+    gc.write(regs::GC_CAC_IND_INDEX, BRAKE_PATTERN);
+    gc.write(regs::GC_CAC_IND_DATA, BRAKE_END.put(BRAKE_END_STEP));
+}
 
 /// Puts them into the registers of the die of this number.
 pub(super) fn apply(gc: &Window, die: u32) {
