@@ -13,7 +13,7 @@ use crate::firmware::Loaded;
 use crate::gpu::Gpu;
 use crate::kern::drm::Registration;
 use crate::kern::kobject::MoreFiles;
-use crate::kern::params;
+use crate::kern::params::Probe;
 use crate::kern::pci_ext::{self, Enabled, Mastering};
 use crate::kern::series::{pci_table, Handler, IdInfo, Interrupt};
 use crate::kfd::{self, Plugged};
@@ -157,13 +157,15 @@ impl pci::Driver for Driver {
         pdev: &'bound pci::Device<Core<'_>>,
         _info: IdInfo<'bound, Self::IdInfo>,
     ) -> impl PinInit<Bound, Error> + 'bound {
-        let parts = if params::is_probe_only() {
-            // No device for this driver then: another one may have it.
-            look::report(pdev).and(Err(ENODEV))
-        } else {
-            Parts::new(pdev).inspect_err(|error| {
+        let parts = match Probe::get() {
+            Probe::Whole => Parts::new(pdev).inspect_err(|error| {
                 dev_err!(pdev, "the GPU cannot be used: {error:?}\n");
-            })
+            }),
+            // No device for this driver then: another one may have it.
+            Probe::Look => look::report(pdev).and(Err(ENODEV)),
+            Probe::Load => look::report(pdev)
+                .and_then(|()| look::load(pdev))
+                .and(Err(ENODEV)),
         };
         try_pin_init!(Bound {
             parts <- kernel::new_mutex!(Some(parts?), "Bound::parts"),

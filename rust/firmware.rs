@@ -6,8 +6,9 @@ pub(crate) mod files;
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
-use kernel::time::{delay::fsleep, Delta};
+use kernel::time::{delay::fsleep, Delta, Instant, Monotonic};
 
+use hw::firmware::part::Part;
 use hw::firmware::state::State;
 use hw::smu::Message;
 use hw::va::PAGE_SIZE;
@@ -79,6 +80,7 @@ pub(crate) fn load(memory: &Memory) -> Result<Option<Loaded>> {
         hw.halt_engines();
         hw.rlc.stop();
     }
+    let start = Instant::<Monotonic>::now();
     let blocks = PspMemory::new(&memory.vram, plan.tmr_bytes)?;
     let bus = (&hw.vram_map, &hw.hdp, hw.gmc.fb());
     let psp = Psp::new(&hw.dev, &hw.mmio, hw.asic.ips, bus, blocks.places())?;
@@ -88,6 +90,16 @@ pub(crate) fn load(memory: &Memory) -> Result<Option<Loaded>> {
     let mut tmr = ring.set_up_tmr(blocks.tmr.start(), plan.tmr_bytes)?;
     each(plan.after_tmr, &files, tmr.ring())?;
     let smu = Smu::start(&hw.dev, &hw.mmio, hw.asic.ips)?;
+    let version = |part| files.image(part).map_or(0, |image| image.version);
+    dev_info!(
+        &*hw.dev,
+        "firmware loaded in {} ms: secure OS {:#x}, SDMA {}, MEC {}, RLC {}\n",
+        start.elapsed().as_millis(),
+        version(Part::SecureOs),
+        version(Part::Sdma),
+        version(Part::Mec),
+        version(Part::Rlc)
+    );
     Ok(Some(Loaded {
         smu,
         hw: hw.clone(),

@@ -45,7 +45,7 @@ module! {
         },
         probe_only: u8 {
             default: 0,
-            description: "1: GPUs are not used; the log says in which state they are",
+            description: "GPUs are not used; 1: the log says in which state they are; 2: firmware is loaded, and given back",
         },
     },
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What `probe_only=1` tells of a GPU: in which state it is, and whether there is firmware for it. Nothing of the GPU is changed, beside
-//! that it answers at its BARs meanwhile.
+//! What `probe_only` does instead of binding a GPU. 1 tells in which state it is, and whether there is firmware for it: nothing of the GPU
+//! is changed, beside that it answers at its BARs meanwhile. 2 also loads its firmware, and gives it back.
 
 use kernel::device::{Bound, Core, Device};
 use kernel::pci;
@@ -10,10 +10,13 @@ use kernel::sync::Arc;
 use hw::firmware::state::Seen;
 use hw::topology::asic::Asic;
 
+use crate::firmware;
 use crate::firmware::files::{Files, Missing};
 use crate::ip::state::Observer;
+use crate::ip::Hardware;
 use crate::kern::mmio::Mmio;
 use crate::kern::pci_ext::Enabled;
+use crate::mem::Memory;
 
 /// Tells the log. ENODEV for a device that the driver does not know; errors of its BARs. Sleeps, for three seconds where its firmware does not
 /// get on.
@@ -43,6 +46,29 @@ pub(super) fn report(pdev: &pci::Device<Core<'_>>) -> Result {
         }
     }
     Ok(())
+}
+
+/// Loads the firmware, starts the RLC, and undoes that. Errors of the steps, which tell the log. Sleeps.
+pub(super) fn load(pdev: &pci::Device<Core<'_>>) -> Result {
+    let _enabled = Enabled::new(pdev)?;
+    let hw = Hardware::new(pdev)?;
+    let memory = Memory::new(&hw)?;
+    let loaded = firmware::load(&memory).and_then(|loaded| {
+        if let Some(loaded) = &loaded {
+            hw.rlc.start();
+            loaded.check_clock()?;
+        }
+        Ok(loaded)
+    });
+    let outcome = match &loaded {
+        Ok(Some(_)) => "firmware was loaded and is given back",
+        Ok(None) => "no firmware was loaded",
+        Err(_) => "firmware could not be loaded",
+    };
+    dev_info!(pdev, "probe_only: {outcome}\n");
+    let result = loaded.map(drop);
+    hw.gmc.stop();
+    result
 }
 
 fn registers(dev: &Device, seen: &Seen) {

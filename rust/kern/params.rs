@@ -9,9 +9,29 @@ pub(crate) fn is_sdma_scheduled() -> bool {
     crate::module_parameters::sdma_sched.value().ne(&0)
 }
 
-/// Whether GPUs are only looked at: the parameter `probe_only`.
-pub(crate) fn is_probe_only() -> bool {
-    crate::module_parameters::probe_only.value().ne(&0)
+/// How far a GPU is brought up: the parameter `probe_only`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Probe {
+    /// As far as it goes.
+    Whole,
+    /// It is only looked at.
+    Look,
+    /// Its firmware is loaded, and taken from it again.
+    Load,
+}
+
+impl Probe {
+    /// What the user has chosen.
+    pub(crate) fn get() -> Self {
+        let value = crate::module_parameters::probe_only.value();
+        if value.eq(&0) {
+            Self::Whole
+        } else if value.eq(&1) {
+            Self::Look
+        } else {
+            Self::Load
+        }
+    }
 }
 
 /// Who schedules compute queues: the parameter `sched`. It does not change while the module is loaded.

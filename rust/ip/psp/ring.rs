@@ -125,12 +125,15 @@ impl Ring {
     }
 
     fn run(&mut self, command: Command, what: core::fmt::Arguments<'_>) -> Result<Status> {
-        let status = self.submit(command).inspect_err(|error| {
-            dev_err!(
-                self.psp.dev,
-                "PSP: command {:#x}, {what}: no answer: {error:?}\n",
-                command.id()
-            );
+        let status = self.submit(command).inspect_err(|&error| {
+            // Of a device that is gone nobody wants to hear what it does not answer.
+            if error != ENODEV {
+                dev_err!(
+                    self.psp.dev,
+                    "PSP: command {:#x}, {what}: no answer: {error:?}\n",
+                    command.id()
+                );
+            }
         })?;
         if ![Status::OK, Status::CANCELLED].contains(&status) {
             dev_warn!(
@@ -148,7 +151,8 @@ impl Ring {
             regs, vram, places, ..
         } = &self.psp;
         let (command_at, fence_at) = (places.pages + COMMAND, places.pages + FENCE);
-        let (at, next) = place(regs.read(mp::MP0_C2PMSG_67)).ok_or(EIO)?;
+        let wptr = regs.read(mp::MP0_C2PMSG_67);
+        let (at, next) = place(wptr).ok_or(if wptr == GONE { ENODEV } else { EIO })?;
         let value = self.last.wrapping_add(1);
         vram.write32s(command_at, &command.dwords())?;
         let frame = frame(self.psp.mc(command_at), self.psp.mc(fence_at), value);
