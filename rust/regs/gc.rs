@@ -195,12 +195,8 @@ registers! {
     TCP_UTCL1_CNTL1 @ 0, 0x12b5;
     /// The microcode's next dword when MEC1's is loaded; who has loaded it leaves its version here.
     CP_MEC_ME1_UCODE_ADDR @ 1, 0x581a;
-    /// Which shader engine's registers are accessed, of those that each has.
+    /// Which shader engine's registers are accessed, of those that each has; of its first shader array where there are more.
     GRBM_GFX_INDEX @ 1, 0x2200 as grbm_gfx_index {
-        /// Instance.
-        INSTANCE_INDEX[7:0]
-        /// Shader array.
-        SH_INDEX[15:8]
         /// Shader engine.
         SE_INDEX[23:16]
         /// Writes go to all arrays.
