@@ -54,7 +54,7 @@ s64 rkfd_pinned_vm_add_return(struct mm_struct *mm, s64 pages);
 void rkfd_mmu_interval_set_seq(struct mmu_interval_notifier *notifier, unsigned long seq);
 bool rkfd_mmu_interval_read_retry(struct mmu_interval_notifier *notifier, unsigned long seq);
 struct page *rkfd_hmm_pfn_to_page(unsigned long hmm_pfn);
-bool rkfd_page_anon(const struct page *page);
+void rkfd_anon_page_mark_dirty(struct page *page);
 void rkfd_get_page(struct page *page);
 struct page *rkfd_sg_page(struct scatterlist *sg);
 

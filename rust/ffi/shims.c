@@ -117,9 +117,11 @@ struct page *rkfd_hmm_pfn_to_page(unsigned long hmm_pfn)
 	return hmm_pfn_to_page(hmm_pfn);
 }
 
-bool rkfd_page_anon(const struct page *page)
+/* Most are dirty, and finding that out is cheaper than saying it again. */
+void rkfd_anon_page_mark_dirty(struct page *page)
 {
-	return PageAnon(page);
+	if (PageAnon(page) && !PageDirty(page))
+		set_page_dirty(page);
 }
 
 void rkfd_get_page(struct page *page)

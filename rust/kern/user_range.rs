@@ -404,11 +404,7 @@ struct Part {
 /// file's pages it does: they are only writable where they are dirty.
 fn mark_dirty(page: NonNull<ffi::page>) {
     // SAFETY: The process has the page at this moment, so that it stays what it is.
-    unsafe {
-        if ffi::rkfd_page_anon(page.as_ptr()) {
-            ffi::set_page_dirty(page.as_ptr());
-        }
-    }
+    unsafe { ffi::rkfd_anon_page_mark_dirty(page.as_ptr()) };
 }
 
 /// Pages of a process, mapped for a device until this is dropped or [`DevicePages::give_back`] is called. Nothing holds
