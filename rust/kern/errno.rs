@@ -8,6 +8,11 @@ pub(crate) fn not_supported() -> Error {
     Error::from_errno(-(crate::ffi::EOPNOTSUPP as i32))
 }
 
+/// Something did not happen in its time. Linux 7.2 does not name it.
+pub(crate) fn timer_expired() -> Error {
+    Error::from_errno(-(crate::ffi::ETIME as i32))
+}
+
 /// A device does not reach what another one has.
 pub(crate) fn remote_io() -> Error {
     Error::from_errno(-(crate::ffi::EREMOTEIO as i32))

@@ -25,10 +25,7 @@ use crate::{
 };
 use peer::PeerVram;
 
-use hw::{
-    pte::{Access, Coherence, Residence},
-    va::PAGE_SIZE,
-};
+use hw::pte::{Access, Coherence, Residence};
 use kernel::{prelude::*, sync::Arc};
 
 /// How much VRAM of a client may be pinned for its queues: this part of all, or so many bytes if that is more.

@@ -10,7 +10,7 @@ use super::quota::{Counted, Kind};
 use super::rlc::{Rlc, Source};
 use super::scheduled::Scheduled;
 use super::{engines, CreateQueue, Owner, UpdateQueue, UserQueue};
-use crate::kern::errno::not_supported;
+use crate::kern::errno::{not_supported, timer_expired};
 use crate::kern::fence::canceled;
 use crate::kern::trace;
 use crate::mem::vm::Vm;
@@ -130,7 +130,7 @@ impl UserQueue for SdmaQueue {
             }
             fsleep(GONE_PAUSE);
         }
-        Err(ETIME)
+        Err(timer_expired())
     }
 }
 

@@ -8,6 +8,7 @@ use super::super::{CreateQueue, Owner, UpdateQueue, UserQueue};
 use super::memory::Ring;
 use super::queue::Queue;
 use super::trap::TrapPage;
+use crate::kern::errno::timer_expired;
 use crate::kern::trace;
 use crate::mem::vm::Vm;
 use crate::queue::Queues;
@@ -127,7 +128,7 @@ impl UserQueue for ComputeQueue {
         let removed = queue.gpu.compute.remove(&queue);
         // Not before: who quiesces the group relies on that all is off the hardware.
         queue.vm().group().leave(&queue);
-        removed.map_err(|_| ETIME)
+        removed.map_err(|_| timer_expired())
     }
 }
 
