@@ -4,6 +4,10 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::psp::faults::Faults;
+use crate::psp::image::Signatures;
+use crate::psp::start::Start;
+
 /// ROM_INDEX: byte offset in the flash chip.
 const OFFSET: u32 = 0x1ff_ffff;
 /// What a flash chip reads where nothing was written to it.
@@ -18,8 +22,12 @@ pub struct Board {
     pub bar0: u64,
     /// Contents of the flash chip; blank behind its end.
     pub rom: Vec<u8>,
-    /// Nobody has started the PSP's secure OS.
-    pub without_secure_os: bool,
+    /// How far its firmware has come.
+    pub start: Start,
+    /// Whose signatures its PSP takes.
+    pub signatures: Signatures,
+    /// What its PSP gets wrong.
+    pub faults: Faults,
     /// The folder of the devices behind the same PCI Express switch, if it is behind one.
     pub switch: Option<PathBuf>,
 }

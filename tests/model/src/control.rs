@@ -3,6 +3,9 @@
 //!
 //! - `summary`: all counters, as JSON.
 //! - `state`: all registers that are not zero, see [`state`].
+//! - `firmware`: what the driver has had the PSP do, as JSON, see [`crate::psp`].
+//! - `power START`: the board's power goes off and on, see [`crate::psp::start`].
+//! - `psp-fault FAULT`: see [`crate::psp::faults::Faults::add`].
 //! - `pause N`, `resume N`: SDMA engine N; with `mec` the user queues of the command processor.
 //! - `drop-interrupt [COUNT]`: the next interrupts' MSIs are not sent.
 //! - `omit-pasid on`, `omit-pasid off`: whether interrupt entries lack the PASID, as is known of gfx9 without HWS.
@@ -68,6 +71,9 @@ pub fn command(gpu: &Gpu, line: &str) -> Result<String, String> {
     };
     match words[..] {
         ["summary"] => return Ok(gpu.summary.json().to_string()),
+        ["firmware"] => return Ok(gpu.psp.json().to_string()),
+        ["power", start] => gpu.power_cycle(start.parse()?),
+        ["psp-fault", fault] => gpu.psp.add_fault(gpu, fault)?,
         ["state"] => return Ok(state::dump(gpu).to_string()),
         ["pause", "mec"] => gpu.cp.pause(),
         ["resume", "mec"] => gpu.cp.resume(),

@@ -115,6 +115,14 @@ pub enum ModelError {
         /// Why.
         reason: String,
     },
+    /// An access to the memory that the PSP was given for good.
+    #[error("{access} at VRAM offset {address:#x}, which is of the PSP's trusted memory region")]
+    Trusted {
+        /// "read" or "write".
+        access: &'static str,
+        /// Offset in VRAM.
+        address: u64,
+    },
     /// Anything else.
     #[error("{0}")]
     Other(String),

@@ -12,13 +12,17 @@ use crate::error::{ModelError, Result};
 use crate::grbm::Grbm;
 use crate::hub::{Hub, HubId};
 use crate::ih::Ih;
-use crate::memory::{Access, Bus};
+use crate::memory::{Access, Bus, Phys, Space};
 use crate::msi::Msi;
 use crate::nbio::{self as bif, Nbio, Window};
+use crate::psp::start::Start;
+use crate::psp::Psp;
 use crate::regs::gc::{self, cp_mec_cntl, rlc_safe_mode};
-use crate::regs::{athub, df, hdp, mmhub, mp0, mp1, nbio, osssys, sdma, smuio};
+use crate::regs::{athub, df, hdp, mmhub, mp0, nbio, osssys, sdma, smuio};
 use crate::regs::{Reg, Store, SDMA_BASE, SDMA_ENGINES, SDMA_QUEUE_STRIDE, SDMA_RLC0};
 use crate::sdma::Engine;
+use crate::smn;
+use crate::smu::Smu;
 use crate::sq::Pool;
 use crate::summary::Summary;
 use crate::tlb::VMIDS;
@@ -33,8 +37,6 @@ const L2_CNTL4: u32 = 0xc1;
 /// VM_L2_PROTECTION_FAULT_CNTL and VM_CONTEXT0_CNTL out of reset: faults go on with the dummy page, and interrupt.
 const FAULT_CNTL: u32 = 0x3fff_fffc;
 const CONTEXT_CNTL: u32 = 0x007f_fe80;
-/// Mailbox bit 31: ready.
-const READY: u32 = 1 << 31;
 
 /// Registers that only the device writes, besides those of single blocks.
 const READ_ONLY: &[Reg] = &[
@@ -54,16 +56,20 @@ const READ_ONLY: &[Reg] = &[
     nbio::RCC_IOV_FUNC_IDENTIFIER,
     nbio::UNASSIGNED_7,
     smuio::SMUIO_MCM_CONFIG,
+    smuio::SMUSVI0_TEL_PLANE0,
     smuio::IP_DISCOVERY_VERSION,
     df::GCM_AON0_DRAM_MEGA_BASE_ADDRESS0,
+    mp0::MP0_SMN_C2PMSG_33,
+    mp0::MP0_SMN_C2PMSG_58,
+    mp0::MP0_SMN_C2PMSG_68,
+    mp0::MP0_SMN_C2PMSG_81,
 ];
 
-/// Versions of the firmware that runs when the driver comes, as who loads it leaves them in the address register.
-const MEC_FIRMWARE: u32 = 0x44;
-const SDMA_FIRMWARE: u32 = 8;
 /// What registers hold out of reset that only the kernel's own header of the generation (GFX 9.0) says; it is taken to
 /// hold for gfx90a.
 const OUT_OF_RESET: &[(Reg, u32)] = &[
+    // This one is measured: 850 mV, in steps of 6.25 below 1550.
+    (smuio::SMUSVI0_TEL_PLANE0, 112 << 16),
     (gc::CP_MEM_SLP_CNTL, 0x0002_0200),
     (gc::RLC_MEM_SLP_CNTL, 0x0002_0200),
     (gc::RLC_CGTT_MGCG_OVERRIDE, 0xffff_ffff),
@@ -72,18 +78,13 @@ const OUT_OF_RESET: &[(Reg, u32)] = &[
     (gc::SPI_WCL_PIPE_PERCENT_CS2, 0x7f),
     (gc::SPI_WCL_PIPE_PERCENT_CS3, 0x7f),
     (gc::TCP_ADDR_CONFIG, 0xff),
-    (gc::CP_MEC_ME1_UCODE_ADDR, MEC_FIRMWARE),
     (gc::TCP_UTCL1_CNTL1, 0x0080_0400),
 ];
 /// The same for each SDMA engine.
 const SDMA_OUT_OF_RESET: &[(Reg, u32)] = &[
-    (sdma::UCODE_ADDR, SDMA_FIRMWARE),
-    (sdma::F32_CNTL, sdma::f32_cntl::HALT.of(1)),
     (sdma::CLK_CTRL, 0xff00_0100),
     (sdma::POWER_CNTL, 0x0003_c000),
 ];
-/// BIOS_SCRATCH_7 after the board's power-up: ASIC_INIT_COMPLETE.
-const POSTED: u32 = 1 << 9;
 
 /// The whole device.
 pub struct Gpu {
@@ -103,6 +104,10 @@ pub struct Gpu {
     pub grbm: Grbm,
     /// Interrupts.
     pub ih: Ih,
+    /// Firmware.
+    pub psp: Psp,
+    /// Power.
+    pub smu: Smu,
     /// SDMA engines.
     pub sdma: [Engine; SDMA_ENGINES],
     /// Compute queues.
@@ -114,7 +119,6 @@ pub struct Gpu {
     /// Reference clock.
     pub clock: Clock,
     rom: Rom,
-    without_secure_os: bool,
     gfxhub: Hub,
     mmhub: Hub,
     fail_copy: AtomicBool,
@@ -141,13 +145,14 @@ impl Gpu {
             nbio: Nbio::default(),
             grbm: Grbm::default(),
             ih: Ih::default(),
+            psp: Psp::new(board.start, board.signatures, board.faults),
+            smu: Smu::default(),
             sdma: std::array::from_fn(Engine::new),
             cp: Cp::new(),
             sq: Pool::new(),
             summary: Summary::default(),
             clock: Clock::new(),
             rom: Rom::new(board.rom),
-            without_secure_os: board.without_secure_os,
             gfxhub: Hub::new(HubId::Gfx),
             mmhub: Hub::new(HubId::Mm),
             fail_copy: AtomicBool::new(false),
@@ -175,6 +180,12 @@ impl Gpu {
                 }
             });
         }
+        let psp = self.clone();
+        std::thread::spawn(move || {
+            if let Err(error) = psp.psp.run(&psp) {
+                psp.fail(&error);
+            }
+        });
         let gpu = self.clone();
         std::thread::spawn(move || {
             if let Err(error) = gpu.cp.run(&gpu) {
@@ -209,6 +220,28 @@ impl Gpu {
     /// Reset of the function: everything but the contents of VRAM.
     pub fn reset(&self) {
         self.summary.resets.bump();
+        self.reset_blocks();
+        let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        *config = Config::new(self.bar0);
+        self.bus.set_master(false);
+    }
+
+    /// The board's power goes off and on, and its firmware gets as far as `start` says. Configuration space stays, as if
+    /// the host had put it back; so does VRAM, of which nobody may expect anything.
+    pub fn power_cycle(&self, start: Start) {
+        self.psp.set_start(start);
+        self.reset_blocks();
+    }
+
+    /// The GPU is back after a reset by the SMU: as after power-up, configuration space included.
+    pub fn come_back(&self, start: Start) {
+        self.power_cycle(start);
+        let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        *config = Config::new(self.bar0);
+        self.bus.set_master(false);
+    }
+
+    fn reset_blocks(&self) {
         for engine in &self.sdma {
             engine.reset();
         }
@@ -221,9 +254,6 @@ impl Gpu {
             self.hub(id).flush(self, 0xffff, crate::tlb::Scope::ALL);
         }
         self.reset_registers();
-        let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
-        *config = Config::new(self.bar0);
-        self.bus.set_master(false);
     }
 
     fn reset_registers(&self) {
@@ -248,17 +278,10 @@ impl Gpu {
             (mmhub::VM_L2_CNTL3, L2_CNTL3),
             (gc::VM_L2_CNTL4, L2_CNTL4),
             (mmhub::VM_L2_CNTL4, L2_CNTL4),
-            // The firmware is up.
-            (mp0::MP0_SMN_C2PMSG_33, READY),
-            (mp0::MP0_SMN_C2PMSG_35, READY),
-            (mp0::MP0_SMN_C2PMSG_64, READY),
-            (mp0::MP0_SMN_C2PMSG_81, (!self.without_secure_os).into()),
-            (mp1::MP1_SMN_C2PMSG_90, 1),
             (
                 gc::CP_MEC_CNTL,
                 cp_mec_cntl::MEC_ME1_HALT.of(1) | cp_mec_cntl::MEC_ME2_HALT.of(1),
             ),
-            (nbio::BIOS_SCRATCH_7, POSTED),
         ] {
             regs.set(reg, value);
         }
@@ -276,16 +299,21 @@ impl Gpu {
                 regs.set(Reg(base + (reg.0 - SDMA_BASE[0])), value);
             }
         }
+        self.psp.reset(self);
     }
 
     /// A 32-bit read of BAR5.
     pub fn read(&self, reg: Reg) -> Result<u32> {
+        if self.smu.is_away(self) {
+            return Ok(!0);
+        }
         if bif::flush(&self.regs, reg) != bif::Flush::Neither {
             return Ok(0);
         }
         self.regs.check("read", reg)?;
         match bif::window(&self.regs, reg)? {
             Some(Window::Register(target)) => return self.read(target),
+            Some(Window::Fabric(address)) => return smn::read(self, address),
             Some(Window::Memory(phys)) => {
                 let mut data = [0; 4];
                 self.bus.view().read(phys, &mut data)?;
@@ -297,6 +325,12 @@ impl Gpu {
             smuio::ROM_INDEX => return Ok(self.rom.index()),
             smuio::ROM_DATA => return Ok(self.rom.read()),
             _ => {}
+        }
+        if let Some(value) = self.psp.read(self, reg) {
+            return Ok(value);
+        }
+        if let Some(value) = self.smu.read(self, reg)? {
+            return Ok(value);
         }
         if let Some(value) = self.ih.read(reg) {
             return Ok(value);
@@ -318,6 +352,9 @@ impl Gpu {
 
     /// A 32-bit write of BAR5.
     pub fn write(&self, reg: Reg, value: u32) -> Result<()> {
+        if self.smu.is_away(self) {
+            return Ok(());
+        }
         if bif::flush(&self.regs, reg) != bif::Flush::Neither {
             // Nothing is buffered between the CPU and VRAM.
             return Ok(());
@@ -325,6 +362,7 @@ impl Gpu {
         self.regs.check("write", reg)?;
         match bif::window(&self.regs, reg)? {
             Some(Window::Register(target)) => return self.write(target, value),
+            Some(Window::Fabric(address)) => return Err(smn::unknown("write", address)),
             Some(Window::Memory(phys)) => {
                 return self.bus.view().write(phys, &value.to_le_bytes());
             }
@@ -333,6 +371,7 @@ impl Gpu {
         if READ_ONLY.contains(&reg) {
             return Err(self.regs.refuse(reg, value, "the register is read-only"));
         }
+        self.psp.watch(self, reg, value)?;
         if let Some((engine, offset)) = sdma_owner(reg) {
             return self.sdma[engine].write(self, reg, offset, value);
         }
@@ -342,7 +381,11 @@ impl Gpu {
         if (osssys::IH_RB_CNTL.0..=osssys::IH_DOORBELL_RPTR_RING2.0).contains(&reg.0) {
             return self.ih.write(self, reg, value);
         }
-        if self.cp.write(self, reg, value)? || self.grbm.write(&self.regs, reg, value)? {
+        if self.cp.write(self, reg, value)?
+            || self.grbm.write(&self.regs, reg, value)?
+            || self.psp.write(self, reg, value)?
+            || self.smu.write(self, reg, value)?
+        {
             return Ok(());
         }
         self.write_plain(reg, value)
@@ -359,9 +402,12 @@ impl Gpu {
             }
             athub::ATC_VMID_PASID_MAPPING_UPDATE_STATUS => regs.get(reg) & !value,
             gc::RLC_CAPTURE_GPU_CLOCK_COUNT => {
-                let now = self.clock.now();
-                regs.set(gc::RLC_GPU_CLOCK_COUNT_LSB, now as u32);
-                regs.set(gc::RLC_GPU_CLOCK_COUNT_MSB, (now >> 32) as u32);
+                // The count stands while the RLC does.
+                if self.psp.clock_counts(self) {
+                    let now = self.clock.now();
+                    regs.set(gc::RLC_GPU_CLOCK_COUNT_LSB, now as u32);
+                    regs.set(gc::RLC_GPU_CLOCK_COUNT_MSB, (now >> 32) as u32);
+                }
                 0
             }
             smuio::ROM_INDEX => {
@@ -373,9 +419,6 @@ impl Gpu {
             }
             // The request is taken at once.
             gc::RLC_SAFE_MODE => rlc_safe_mode::CMD.put(value, 0),
-            _ if (mp0::MP0_SMN_C2PMSG_33.0..=mp1::MP1_SMN_C2PMSG_90.0).contains(&reg.0) => {
-                return Err(regs.refuse(reg, value, "firmware mailboxes are not modelled"));
-            }
             _ => {
                 if let Some(vmid) = pasid_mapping(reg) {
                     regs.or(athub::ATC_VMID_PASID_MAPPING_UPDATE_STATUS, 1 << vmid);
@@ -413,19 +456,18 @@ impl Gpu {
 
     /// BAR0 without a mapping of the client: reads VRAM.
     pub fn read_vram(&self, addr: u64, data: &mut [u8]) -> Result<()> {
-        let space = crate::memory::Space::Vram;
-        self.bus
-            .view()
-            .read(crate::memory::Phys { space, addr }, data)
+        self.bus.view().read(in_vram(addr), data)
     }
 
     /// BAR0 without a mapping of the client: writes VRAM.
     pub fn write_vram(&self, addr: u64, data: &[u8]) -> Result<()> {
-        let space = crate::memory::Space::Vram;
-        self.bus
-            .view()
-            .write(crate::memory::Phys { space, addr }, data)
+        self.bus.view().write(in_vram(addr), data)
     }
+}
+
+fn in_vram(addr: u64) -> Phys {
+    let space = Space::Vram;
+    Phys { space, addr }
 }
 
 /// The SDMA engine that `reg` belongs to, and the dwords from its base.

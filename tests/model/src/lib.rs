@@ -49,8 +49,8 @@
 //! - *BAR0* is VRAM however it is reached; a driver that enables a context before HDP_NONSURFACE_BASE says so, whose stores to the
 //!   tables would go elsewhere, is refused.
 //! - *Interrupt ring*: see [`ih`]. With MC_SPACE = 1 IH_CHICKEN.MC_SPACE_GPA_ENABLE has to be set.
-//! - *Firmware* is up: its mailboxes cannot be written. C2PMSG_81 reads 1 if the PSP's secure OS runs, 0 on a board
-//!   where nobody has started it. See [`board`] for that and the BIOS ROM.
+//! - *Firmware*: see [`psp`], and [`psp::start`] for how far it has come when the driver does. Power and
+//!   resets: see [`smu`]; the BIOS ROM: see [`board`].
 //! - *HDP flushes* are done at once: a bit of GPU_HDP_FLUSH_DONE stays set from its first request on, whatever others
 //!   request.
 //! - *Command processor*: see [`cp`].
@@ -77,9 +77,12 @@ pub mod msi;
 pub mod nbio;
 pub mod own;
 pub mod peers;
+pub mod psp;
 pub mod regs;
 pub mod sdma;
 pub mod server;
+pub mod smn;
+pub mod smu;
 pub mod sq;
 pub mod state;
 pub mod summary;

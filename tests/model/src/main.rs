@@ -8,15 +8,19 @@ use std::sync::Arc;
 
 use rkfd_model::board::Board;
 use rkfd_model::gpu::Gpu;
+use rkfd_model::psp::image::Signatures;
 use rkfd_model::{control, server};
 
 const USAGE: &str = "\
-rkfd-model --socket PATH --control PATH [--vram SIZE] [--bar0 SIZE] [--summary FILE] [--rom FILE] [--without-secure-os] [--switch FOLDER]
+rkfd-model --socket PATH --control PATH [--vram SIZE] [--bar0 SIZE] [--summary FILE] [--rom FILE] [--firmware START] [--any-signature] [--psp-fault FAULT ...] [--switch FOLDER]
 
 Serves a gfx90a GPU over vfio-user at --socket until the client goes away, then prints a summary.
 --vram takes a power of two of bytes with an optional suffix K, M or G (default 4G); --bar0 how many of them the host sees
 (default: all).
---rom is what the board's flash chip holds (default: blank). --without-secure-os: nobody has started the PSP's secure OS.
+--rom is what the board's flash chip holds (default: blank).
+--firmware: how far the board's firmware has come: warm (the default), cold, dirty, unposted, stuck, open. --any-signature: images
+need not be signed as board-files signs them, as the vendor's are not. --psp-fault: what the PSP
+gets wrong: no-flash, no-bootloader, no-secure-os, no-post, bootloader=PART:CODE, ring=CODE, status=N:CODE, no-fence=N.
 --switch: where the devices behind one PCI Express switch find one another, which reach each other's VRAM.
 Exit status: 0 when the client went away, 2 when the driver did what the hardware does not define.";
 
@@ -31,7 +35,7 @@ struct Options {
 }
 
 enum Command {
-    Serve(Options),
+    Serve(Box<Options>),
     Help,
 }
 
@@ -72,18 +76,20 @@ fn parse() -> Result<Command, lexopt::Error> {
                     std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
             }
             Long("switch") => board.switch = Some(PathBuf::from(parser.value()?)),
-            Long("without-secure-os") => board.without_secure_os = true,
+            Long("firmware") => board.start = parser.value()?.string()?.parse()?,
+            Long("any-signature") => board.signatures = Signatures::Any,
+            Long("psp-fault") => board.faults.add(&parser.value()?.string()?)?,
             Long("help") | Short('h') => return Ok(Command::Help),
             _ => return Err(arg.unexpected()),
         }
     }
     board.bar0 = bar0.unwrap_or(board.vram);
-    Ok(Command::Serve(Options {
+    Ok(Command::Serve(Box::new(Options {
         socket: socket.ok_or("--socket is missing")?,
         control: control.ok_or("--control is missing")?,
         board,
         summary,
-    }))
+    })))
 }
 
 /// Errors of the vfio-user library go to standard error.
@@ -118,7 +124,9 @@ fn serve(options: Options) -> Result<(), String> {
     // Whoever reads the summary may be gone too.
     let _ = std::io::stdout().write_all(gpu.summary.text().as_bytes());
     if let Some(path) = &options.summary {
-        std::fs::write(path, format!("{}\n", gpu.summary.json()))
+        let mut summary = gpu.summary.json();
+        summary["firmware"] = gpu.psp.json();
+        std::fs::write(path, format!("{summary}\n"))
             .map_err(|error| format!("{}: {error}", path.display()))?;
     }
     served.map_err(|error| format!("{}: {error}", options.socket.display()))
@@ -133,7 +141,7 @@ fn main() -> ExitCode {
         std::process::exit(MODEL_ERROR);
     }));
     let result = match parse() {
-        Ok(Command::Serve(options)) => serve(options),
+        Ok(Command::Serve(options)) => serve(*options),
         Ok(Command::Help) => {
             println!("{USAGE}");
             Ok(())

@@ -105,6 +105,8 @@ pub struct Bus {
     vram: Mapping,
     dma: RwLock<DmaMap>,
     master: AtomicBool,
+    /// The PSP's trusted memory region: first byte and the one behind it; empty if there is none.
+    trusted: [AtomicU64; 2],
     /// The switch that it is behind, if it is.
     switch: Option<Switch>,
 }
@@ -122,6 +124,7 @@ impl Bus {
             vram,
             dma: RwLock::default(),
             master: AtomicBool::new(false),
+            trusted: Default::default(),
             switch: None,
         })
     }
@@ -152,6 +155,26 @@ impl Bus {
     /// Size of VRAM, bytes.
     pub fn vram_size(&self) -> u64 {
         self.vram.len() as u64
+    }
+
+    /// From now on only the PSP has these bytes of VRAM.
+    pub fn trust(&self, offset: u64, size: u64) {
+        let [first, end] = &self.trusted;
+        // Never larger than the old or the new region while it changes.
+        end.store(0, Ordering::Release);
+        first.store(offset, Ordering::Release);
+        end.store(offset + size, Ordering::Release);
+    }
+
+    /// A piece of that region, for the PSP. Panics if it is not all in VRAM.
+    pub fn trusted(&self, offset: u64, len: usize) -> Span<'_> {
+        self.vram.span(offset as usize, len)
+    }
+
+    /// The first of these bytes of VRAM that only the PSP may access.
+    fn refused(&self, offset: u64, len: u64) -> Option<u64> {
+        let [first, end] = self.trusted.each_ref().map(|at| at.load(Ordering::Acquire));
+        (offset < end && offset + len > first).then(|| offset.max(first))
     }
 
     /// Follows PCI_COMMAND bus master enable.
@@ -263,6 +286,12 @@ impl View<'_> {
                     });
                 }
                 let len = len.min(size - phys.addr);
+                if let Some(address) = self.bus.refused(phys.addr, len) {
+                    return Err(ModelError::Trusted {
+                        access: access.name(),
+                        address,
+                    });
+                }
                 Ok(self.bus.vram.span(phys.addr as usize, len as usize))
             }
             Space::System => {

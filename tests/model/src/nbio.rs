@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! NBIO: doorbell routing, the windows on registers and VRAM, HDP flushes.
+//! NBIO: doorbell routing, the windows on registers, the fabric and VRAM, HDP flushes.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -13,6 +13,7 @@ use crate::regs::nbio::{
 };
 use crate::regs::osssys::{self, ih_doorbell_rptr};
 use crate::regs::{Reg, Store, DWORDS, SDMA_ENGINES};
+use crate::smn;
 
 /// The doorbells of a page repeat in each page: only these address bits route.
 const ROUTED_BITS: u64 = 0xfff;
@@ -212,6 +213,8 @@ pub enum Window {
     Register(Reg),
     /// A dword of memory.
     Memory(Phys),
+    /// An address of the fabric that has no place in BAR5.
+    Fabric(u32),
 }
 
 /// Where MM_DATA, PCIE_DATA and PCIE_DATA2 lead; None if `reg` is none of them.
@@ -232,6 +235,9 @@ pub fn window(regs: &Store, reg: Reg) -> Result<Option<Window>> {
         _ => return Ok(None),
     };
     let target = Reg(index / 4);
+    if smn::exists(index) {
+        return Ok(Some(Window::Fabric(index)));
+    }
     let looped = matches!(target, nbio::MM_DATA | nbio::PCIE_DATA | nbio::PCIE_DATA2);
     if index % 4 != 0 || target.0 >= DWORDS || looped {
         return Err(ModelError::UnknownRegister {

@@ -568,6 +568,7 @@ fn a_queue_that_never_rests_is_taken_off() {
             _ => rig.gpu.reset(),
         }
         eventually("the end", || !rig.is_active(&queue));
+        rig.set(gc::RLC_CNTL, 1);
         rig.set(gc::CP_MEC_CNTL, 0);
         let after = counted(&rig);
         std::thread::sleep(std::time::Duration::from_millis(5));

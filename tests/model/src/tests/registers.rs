@@ -3,6 +3,7 @@
 use super::rig::*;
 use crate::board::Board;
 use crate::error::ModelError;
+use crate::psp::start::Start;
 use crate::regs::{athub, gc, hdp, mmhub, mp0, nbio, sdma, smuio, Reg};
 
 #[test]
@@ -90,7 +91,7 @@ fn what_the_board_did_at_power_up() {
     assert_eq!(rig.get(mp0::MP0_SMN_C2PMSG_81), 1);
     assert_eq!(rig.get(smuio::SMUIO_MCM_CONFIG), 0);
     let rig = Rig::on(Board {
-        without_secure_os: true,
+        start: Start::Open,
         ..Board::new(VRAM)
     });
     assert_eq!(rig.get(mp0::MP0_SMN_C2PMSG_81), 0);

@@ -87,6 +87,7 @@ impl Rig {
     }
 
     pub fn on(board: Board) -> Rig {
+        let loaded = board.start.has_secure_os();
         let gpu = Arc::new(Gpu::new(board, |error| panic!("{error}")).unwrap());
         let ram = rustix::fs::memfd_create("ram", MemfdFlags::CLOEXEC).unwrap();
         rustix::fs::ftruncate(&ram, RAM_SIZE).unwrap();
@@ -108,6 +109,9 @@ impl Rig {
             roots: [0; 16],
         };
         rig.bring_up();
+        if loaded {
+            rig.start_engines();
+        }
         rig
     }
 
@@ -189,6 +193,11 @@ impl Rig {
             self.set(osssys::IH_VMID_0_LUT.nth(vmid, 1), 0x8000 + vmid);
         }
         self.bring_up_ih(true);
+    }
+
+    /// SDMA runs, and the RLC, without which the MEC may not.
+    fn start_engines(&self) {
+        self.set(gc::RLC_CNTL, gc::rlc_cntl::RLC_ENABLE_F32.of(1));
         for base in SDMA_BASE {
             let control =
                 cntl::TRAP_ENABLE.of(1) | cntl::UTC_L1_ENABLE.of(1) | cntl::AUTO_CTXSW_ENABLE.of(1);

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Firmware files of this generation: headers, parts and sizes are those of the vendor's own, what is in the parts is
+//! counted dwords. The signatures are ones that the model takes.
+
+use rkfd_model::psp::image::{self, Kind};
+
+use crate::block::Block;
+
+/// Bytes of the header that all files have.
+const COMMON: usize = 32;
+/// Where the first part begins, from which on others are counted.
+const FIRST: usize = 0x100;
+/// Versions of the files; that of the MEC's is one below which the stock driver sets up compute differently.
+const SOS_MAIN: u32 = 0x0027_0181;
+const SOS: u32 = 0x0027_0085;
+const SMU: u32 = 0x0044_4000;
+const SDMA: u32 = 8;
+const MEC: u32 = 0x60;
+const RLC: u32 = 0x11;
+
+/// A part: where it is in the file, and the image.
+struct Part {
+    at: usize,
+    image: Vec<u8>,
+}
+
+fn part(at: usize, kind: Kind, version: u32, total: usize) -> Part {
+    // Of the register list the signature is a short one.
+    let image = image::make(kind, version, total, kind != Kind::REGISTER_LIST);
+    Part { at, image }
+}
+
+/// A file: version of its header, of its contents, what follows the common header, bytes that count as its code, parts.
+fn file(
+    (major, minor): (usize, usize),
+    version: u32,
+    more: &[u32],
+    code: usize,
+    parts: &[Part],
+) -> Vec<u8> {
+    let end = parts.iter().map(|part| part.at + part.image.len()).max();
+    let mut file = Block::new(end.unwrap_or(FIRST));
+    file.dword(0, file.0.len() as u32);
+    file.dword(4, (COMMON + 4 * more.len()) as u32);
+    file.word(8, major);
+    file.word(10, minor);
+    file.word(12, 9);
+    file.word(14, 4);
+    file.dword(16, version);
+    file.dword(20, code as u32);
+    file.dword(24, FIRST as u32);
+    for (n, &value) in more.iter().enumerate() {
+        file.dword(COMMON + 4 * n, value);
+    }
+    for part in parts {
+        file.bytes(part.at, &part.image);
+    }
+    file.0
+}
+
+/// The PSP's own: a pair for dies that hang on the processor's fabric, keys and registers for both, a pair for the others.
+fn sos() -> Vec<u8> {
+    let parts = [
+        part(0x100, Kind::SYS_DRIVER, SOS_MAIN, 0x1_e890),
+        part(0x1_e990, Kind::SECURE_OS, SOS_MAIN, 0x1_4450),
+        part(0x3_2de0, Kind::KEY_DATABASE, SOS, 0xe30),
+        part(0x3_3c10, Kind::REGISTER_LIST, SOS, 0x15c0),
+        part(0x3_51d0, Kind::SYS_DRIVER, SOS, 0x2_1890),
+        part(0x5_6a60, Kind::SECURE_OS, SOS, 0x1_6480),
+    ];
+    let [sys, main, keys, list, driver, os] = &parts;
+    // Version, offset, size of each. There is neither a table of contents nor one of security levels.
+    let entry = |version, part: &Part| [version, (part.at - FIRST) as u32, part.image.len() as u32];
+    let more = [
+        entry(SOS_MAIN, main),
+        [0; 3],
+        entry(SOS, keys),
+        [0; 3],
+        entry(SOS, list),
+        entry(SOS, driver),
+        entry(SOS, os),
+    ]
+    .concat();
+    let code = os.at + os.image.len() - sys.at;
+    file((1, 3), SOS_MAIN, &more, code, &parts)
+}
+
+fn smu() -> Vec<u8> {
+    let image = part(FIRST, Kind::SMU, SMU, 0x3_b300);
+    // Start address; no tables of its own.
+    file((2, 1), SMU, &[0, 0, 0], 0x3_b300, &[image])
+}
+
+fn sdma() -> Vec<u8> {
+    const TOTAL: usize = 0x8500;
+    let image = part(FIRST, Kind::SDMA, SDMA, TOTAL);
+    // Feature and change version; the jump table is the end of the code.
+    let jump_table = TOTAL as u32 / 4 - 0x40;
+    file((1, 0), SDMA, &[1, 0, jump_table, 0x40], TOTAL, &[image])
+}
+
+fn mec() -> Vec<u8> {
+    const CODE: usize = 0x4_1440;
+    const JUMP_TABLE: usize = 0x480;
+    let parts = [
+        part(FIRST, Kind::MEC, MEC, CODE),
+        part(FIRST + CODE, Kind::MEC_JUMP_TABLE, MEC, JUMP_TABLE),
+    ];
+    // Feature version; where the jump table is and how long, dwords.
+    let more = [1, CODE as u32 / 4, JUMP_TABLE as u32 / 4];
+    file((1, 0), MEC, &more, CODE + JUMP_TABLE, &parts)
+}
+
+fn rlc() -> Vec<u8> {
+    const CODE: usize = 0x4300;
+    let parts = [
+        part(FIRST, Kind::RLC, RLC, CODE),
+        part(0x72ac, Kind::RLC_LIST_CNTL, RLC, 0x360),
+        part(0x760c, Kind::RLC_LIST_GPM, RLC, 0x700),
+        part(0x7d0c, Kind::RLC_LIST_SRM, RLC, 0x36e0),
+    ];
+    // Lists of registers that the driver would write itself: none. Then those that the RLC gets.
+    let mut more = vec![0; 19];
+    for list in &parts[1..] {
+        more.extend([RLC, 1, list.image.len() as u32, list.at as u32]);
+    }
+    file((2, 1), RLC, &more, CODE, &parts)
+}
+
+/// Trusted applications: none.
+fn ta() -> Vec<u8> {
+    file((2, 0), 0, &[0], 0, &[])
+}
+
+/// Name and contents of each file.
+pub fn files() -> Vec<(&'static str, Vec<u8>)> {
+    vec![
+        ("amdgpu/aldebaran_sos.bin", sos()),
+        ("amdgpu/aldebaran_ta.bin", ta()),
+        ("amdgpu/aldebaran_smc.bin", smu()),
+        ("amdgpu/aldebaran_sdma.bin", sdma()),
+        ("amdgpu/aldebaran_mec.bin", mec()),
+        ("amdgpu/aldebaran_rlc.bin", rlc()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rkfd_model::psp::image::Signatures;
+
+    fn dword(data: &[u8], at: usize) -> usize {
+        u32::from_le_bytes([0, 1, 2, 3].map(|n| data[at + n])) as usize
+    }
+
+    fn contents(name: &str) -> Vec<u8> {
+        let found = files().into_iter().find(|file| file.0.contains(name));
+        found.map(|file| file.1).unwrap()
+    }
+
+    #[test]
+    fn common_headers() {
+        for (name, file) in files() {
+            assert_eq!(dword(&file, 0), file.len(), "{name}");
+            let (len, code) = (dword(&file, 20), dword(&file, 24));
+            assert!(dword(&file, 4) <= code && code == 0x100, "{name}");
+            assert!(code + len <= file.len(), "{name}");
+        }
+        assert_eq!(dword(&contents("sos"), 4), 116);
+        assert_eq!(dword(&contents("rlc"), 4), 0x9c);
+    }
+
+    #[test]
+    fn every_part_is_where_the_header_says() {
+        let check = |file: &[u8], at: usize, len: usize, kind: Kind| {
+            let header = image::check(&file[at..at + len], Signatures::Ours).unwrap();
+            assert_eq!(header.kind, kind, "{at:#x}");
+        };
+        let sos = contents("sos");
+        for (entry, kind) in [
+            (0x20, Kind::SECURE_OS),
+            (0x38, Kind::KEY_DATABASE),
+            (0x50, Kind::REGISTER_LIST),
+            (0x5c, Kind::SYS_DRIVER),
+            (0x68, Kind::SECURE_OS),
+        ] {
+            let (at, len) = (dword(&sos, entry + 4), dword(&sos, entry + 8));
+            check(&sos, 0x100 + at, len, kind);
+        }
+        // Of the pair for the processor's fabric the first part is what is before the second.
+        check(&sos, 0x100, dword(&sos, 0x24), Kind::SYS_DRIVER);
+        assert_eq!(sos.len(), 0x6_cee0);
+        let mec = contents("mec");
+        let (at, len) = (4 * dword(&mec, 0x24), 4 * dword(&mec, 0x28));
+        check(&mec, 0x100, dword(&mec, 20) - len, Kind::MEC);
+        check(&mec, 0x100 + at, len, Kind::MEC_JUMP_TABLE);
+        let rlc = contents("rlc");
+        check(&rlc, 0x100, dword(&rlc, 20), Kind::RLC);
+        for (entry, kind) in [
+            (0x6c, Kind::RLC_LIST_CNTL),
+            (0x7c, Kind::RLC_LIST_GPM),
+            (0x8c, Kind::RLC_LIST_SRM),
+        ] {
+            check(&rlc, dword(&rlc, entry + 12), dword(&rlc, entry + 8), kind);
+        }
+        for (name, kind) in [("sdma", Kind::SDMA), ("smc", Kind::SMU)] {
+            let file = contents(name);
+            check(&file, 0x100, dword(&file, 20), kind);
+        }
+    }
+}

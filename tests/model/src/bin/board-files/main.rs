@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Makes what a board and its vendor give to a driver, which does not start without: an ATOM BIOS image for the flash chip,
+//! and firmware files. All of it is made up: the tables hold what the stock driver reads of them, the firmware consists of counted
+//! dwords behind valid headers. The model executes none of it.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+mod block;
+mod firmware;
+mod vbios;
+
+const USAGE: &str = "\
+board-files DIR
+
+Writes DIR/vbios.rom and DIR/amdgpu/aldebaran_{sos,ta,smc,sdma,mec,rlc}.bin.";
+
+/// Name and contents of each file.
+fn files() -> Vec<(&'static str, Vec<u8>)> {
+    let mut files = firmware::files();
+    files.push(("vbios.rom", vbios::vbios()));
+    files
+}
+
+fn write(dir: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(dir.join("amdgpu"))?;
+    for (name, contents) in files() {
+        std::fs::write(dir.join(name), contents)?;
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let [dir] = &arguments[..] else {
+        eprintln!("{USAGE}");
+        return ExitCode::FAILURE;
+    };
+    match write(Path::new(dir)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("board-files: {}: {error}", Path::new(dir).display());
+            ExitCode::FAILURE
+        }
+    }
+}

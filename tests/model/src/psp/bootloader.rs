@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The PSP's bootloader (C2PMSG_35 and _36), which takes the parts of the secure OS one after the other, and that OS's
+//! sign of life (C2PMSG_81).
+
+use std::time::{Duration, Instant};
+
+use super::image::{self, Bad, Kind, HEADER};
+use super::{Psp, State};
+use crate::error::{ModelError, Result};
+use crate::gpu::Gpu;
+use crate::hub::HubId;
+use crate::regs::mp0;
+use crate::vm::Vm;
+
+/// C2PMSG_35, all 32 bits of it: waits for a command. With others below it the last one was refused.
+pub const READY: u32 = 1 << 31;
+/// What the buffer with the image is aligned to, and the most it can have: C2PMSG_36 counts in these.
+const UNIT: u64 = 1 << 20;
+/// How long it takes for a part.
+pub(super) const LOADING: Duration = Duration::from_millis(2);
+/// How long it takes the secure OS to say that it lives. amdgpu looks once after 20 ms and then waits for another value
+/// than it found, so that one which lives by then looks dead to it.
+const COMING: Duration = Duration::from_millis(25);
+/// C2PMSG_81 of a secure OS that lives.
+const ALIVE: u32 = 1;
+
+/// Codes of refused parts, which no document has: the low bytes of what the secure OS would say.
+const REFUSED_IMAGE: u32 = 0x0f;
+const REFUSED_ORDER: u32 = 0x07;
+
+/// A part that it loads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Keys for what follows.
+    KeyDatabase,
+    /// The driver of the PSP itself.
+    SysDriver,
+    /// The secure OS, which takes over.
+    SecureOs,
+}
+
+/// In the order in which they come: command, name, kind of image.
+const PARTS: [(u32, &str, Part, Kind); 3] = [
+    (0x8_0000, "kdb", Part::KeyDatabase, Kind::KEY_DATABASE),
+    (0x1_0000, "sys", Part::SysDriver, Kind::SYS_DRIVER),
+    (0x2_0000, "sos", Part::SecureOs, Kind::SECURE_OS),
+];
+
+impl Part {
+    /// By the name that faults have.
+    pub fn named(name: &str) -> Option<Part> {
+        PARTS.iter().find(|row| row.1 == name).map(|row| row.2)
+    }
+
+    fn of_command(command: u32) -> Option<Part> {
+        PARTS.iter().find(|row| row.0 == command).map(|row| row.2)
+    }
+
+    fn row(self) -> (u32, &'static str, Part, Kind) {
+        PARTS[self as usize]
+    }
+}
+
+/// What the bootloader is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bootloader {
+    /// Takes nothing: it has not come up, has failed, or its work is done.
+    Closed,
+    /// Waits for a command; so many parts are in.
+    Ready(usize),
+    /// Loads a part, with so many in.
+    Busy(usize),
+}
+
+/// The secure OS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SecureOs {
+    Off,
+    /// Started, not seen to live. The first look after that finds it dead in any case: on an emulated processor 20 ms
+    /// of the driver's can be any time of ours.
+    Coming {
+        since: Instant,
+        looked: bool,
+        version: u32,
+    },
+    Alive,
+}
+
+impl SecureOs {
+    /// C2PMSG_81 is read; whether it has come to life by that, and with which version.
+    pub(super) fn look(&mut self) -> Option<u32> {
+        let SecureOs::Coming {
+            since,
+            looked,
+            version,
+        } = self
+        else {
+            return None;
+        };
+        if !std::mem::replace(looked, true) || since.elapsed() < COMING {
+            return None;
+        }
+        let version = *version;
+        *self = SecureOs::Alive;
+        Some(version)
+    }
+}
+
+impl Psp {
+    /// C2PMSG_35 is written.
+    pub(super) fn bootloader_command(
+        &self,
+        gpu: &Gpu,
+        state: &mut State,
+        value: u32,
+    ) -> Result<Part> {
+        let refuse = |reason: &str| gpu.regs.refuse(mp0::MP0_SMN_C2PMSG_35, value, reason);
+        let Bootloader::Ready(parts) = state.bootloader else {
+            return Err(refuse("the bootloader takes no command now"));
+        };
+        let part = Part::of_command(value).ok_or_else(|| refuse("no command of the bootloader"))?;
+        state.bootloader = Bootloader::Busy(parts);
+        gpu.regs.set(mp0::MP0_SMN_C2PMSG_35, value & !READY);
+        Ok(part)
+    }
+
+    /// The part at C2PMSG_36 is loaded, or refused.
+    pub(super) fn load_part(&self, gpu: &Gpu, state: &mut State, part: Part) -> Result<()> {
+        let Bootloader::Busy(parts) = state.bootloader else {
+            return Ok(());
+        };
+        let (command, _, _, kind) = part.row();
+        let address = u64::from(gpu.regs.get(mp0::MP0_SMN_C2PMSG_36)) * UNIT;
+        let image = fetch(gpu, address)?;
+        let checked = image::check(&image, self.signatures);
+        let code = match (checked, state.faults.bootloader) {
+            (_, Some((bad, code))) if bad == part => code,
+            (Err(_), _) => REFUSED_IMAGE,
+            (Ok(header), _) if header.kind != kind => REFUSED_IMAGE,
+            _ if part as usize != parts => REFUSED_ORDER,
+            _ => 0,
+        };
+        let hash = image::digest(&image);
+        self.trace.add(format!(
+            "bl {command:#x} {:#x} {hash:016x} {code:#x}",
+            image.len()
+        ));
+        let answer = match (code, part, checked) {
+            (0, Part::SecureOs, Ok(header)) => {
+                state.bootloader = Bootloader::Closed;
+                if !state.faults.no_secure_os {
+                    state.os = SecureOs::Coming {
+                        since: Instant::now(),
+                        looked: false,
+                        version: header.version,
+                    };
+                }
+                0
+            }
+            (0, ..) => {
+                state.bootloader = Bootloader::Ready(parts + 1);
+                READY
+            }
+            _ => {
+                state.bootloader = Bootloader::Closed;
+                READY | code
+            }
+        };
+        gpu.regs.set(mp0::MP0_SMN_C2PMSG_35, answer);
+        Ok(())
+    }
+
+    /// C2PMSG_81 is read.
+    pub(super) fn look_for_os(&self, gpu: &Gpu, state: &mut State) -> u32 {
+        if let Some(version) = state.os.look() {
+            for (reg, value) in [
+                (mp0::MP0_SMN_C2PMSG_58, version),
+                (mp0::MP0_SMN_C2PMSG_64, READY),
+                (mp0::MP0_SMN_C2PMSG_81, ALIVE),
+            ] {
+                gpu.regs.set(reg, value);
+            }
+        }
+        gpu.regs.get(mp0::MP0_SMN_C2PMSG_81)
+    }
+}
+
+/// The image at a GPU address of VMID 0: as long as its header says, a header's length if that says nothing.
+fn fetch(gpu: &Gpu, address: u64) -> Result<Vec<u8>> {
+    let vm = Vm::kernel(gpu, HubId::Mm);
+    let mut image = vec![0; HEADER];
+    vm.read(address, &mut image)?;
+    match image::total(&image) {
+        Ok(total) if total as u64 > UNIT => Err(ModelError::Other(format!(
+            "the bootloader gets an image of {total:#x} bytes"
+        ))),
+        Ok(total) => {
+            image.resize(total, 0);
+            vm.read(address, &mut image)?;
+            Ok(image)
+        }
+        Err(Bad::Magic | Bad::Size | Bad::Signature) => Ok(image),
+    }
+}

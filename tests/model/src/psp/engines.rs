@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Which engines have firmware, and what starts them: without it, that ends the run.
+
+use crate::error::Result;
+use crate::gpu::Gpu;
+use crate::regs::gc::{self, cp_mec_cntl, rlc_cntl};
+use crate::regs::sdma::{self, f32_cntl};
+use crate::regs::{Reg, SDMA_BASE, SDMA_ENGINES};
+
+/// A piece of firmware that an engine needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Firmware {
+    /// Of an SDMA engine.
+    Sdma(usize),
+    /// The code of the compute micro engines.
+    Mec,
+    /// And its jump table.
+    MecJumpTable,
+    /// The RLC's code.
+    Rlc,
+    /// What nothing here asks for: the SMU's, lists of registers, video.
+    Other,
+}
+
+/// What was loaded.
+#[derive(Debug, Clone, Default)]
+pub struct Engines {
+    sdma: [bool; SDMA_ENGINES],
+    mec: bool,
+    jump_table: bool,
+    rlc: bool,
+    /// MEC and clock go on without the RLC: see [`Engines::go_on`].
+    lenient: bool,
+}
+
+/// An engine that is switched on and off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Engine {
+    Sdma(usize),
+    Mec,
+    Rlc,
+}
+
+impl Engine {
+    /// The one that `reg` switches.
+    fn of(reg: Reg) -> Option<Engine> {
+        let offset = sdma::F32_CNTL.0 - SDMA_BASE[0];
+        match reg {
+            gc::CP_MEC_CNTL => Some(Engine::Mec),
+            gc::RLC_CNTL => Some(Engine::Rlc),
+            _ => SDMA_BASE
+                .into_iter()
+                .position(|base| base + offset == reg.0)
+                .map(Engine::Sdma),
+        }
+    }
+
+    /// Whether it runs with `value` in its register: of the two compute micro engines either.
+    fn runs(self, value: u32) -> bool {
+        match self {
+            Engine::Sdma(_) => !f32_cntl::HALT.is_set(value),
+            Engine::Mec => {
+                !cp_mec_cntl::MEC_ME1_HALT.is_set(value) || !cp_mec_cntl::MEC_ME2_HALT.is_set(value)
+            }
+            Engine::Rlc => rlc_cntl::RLC_ENABLE_F32.is_set(value),
+        }
+    }
+
+    fn register(self) -> Reg {
+        match self {
+            Engine::Sdma(n) => Reg(SDMA_BASE[n] + sdma::F32_CNTL.0 - SDMA_BASE[0]),
+            Engine::Mec => gc::CP_MEC_CNTL,
+            Engine::Rlc => gc::RLC_CNTL,
+        }
+    }
+
+    fn name(self) -> String {
+        match self {
+            Engine::Sdma(n) => format!("sdma{n}"),
+            Engine::Mec => "mec".into(),
+            Engine::Rlc => "rlc".into(),
+        }
+    }
+}
+
+impl Engines {
+    /// All of them loaded, or none.
+    pub fn new(loaded: bool) -> Engines {
+        Engines {
+            sdma: [loaded; SDMA_ENGINES],
+            mec: loaded,
+            jump_table: loaded,
+            rlc: loaded,
+            lenient: loaded,
+        }
+    }
+
+    /// Whether the graphics block's clock counts and its queues are worked on, for which the RLC has to run. As long as a driver
+    /// has not loaded it anew it need not, on a board where it was loaded before: rkfd does not start it there without files.
+    pub fn go_on(&self, gpu: &Gpu) -> bool {
+        self.lenient || Engine::Rlc.runs(gpu.regs.get(gc::RLC_CNTL))
+    }
+
+    /// One gets its firmware. It must not be running the old one, except for the RLC, which amdgpu leaves on when it goes.
+    pub fn load(&mut self, gpu: &Gpu, firmware: Firmware) -> Result<()> {
+        self.lenient &= firmware != Firmware::Rlc;
+        let (engine, loaded) = match firmware {
+            Firmware::Sdma(n) => (Engine::Sdma(n), &mut self.sdma[n]),
+            Firmware::Mec => (Engine::Mec, &mut self.mec),
+            Firmware::MecJumpTable => (Engine::Mec, &mut self.jump_table),
+            Firmware::Rlc => (Engine::Rlc, &mut self.rlc),
+            Firmware::Other => return Ok(()),
+        };
+        *loaded = true;
+        let reg = engine.register();
+        let value = gpu.regs.get(reg);
+        if engine != Engine::Rlc && engine.runs(value) {
+            return Err(gpu
+                .regs
+                .refuse(reg, value, "firmware is loaded into an engine that runs"));
+        }
+        Ok(())
+    }
+
+    fn has(&self, engine: Engine) -> bool {
+        match engine {
+            Engine::Sdma(n) => self.sdma[n],
+            Engine::Mec => self.mec && self.jump_table,
+            Engine::Rlc => self.rlc,
+        }
+    }
+
+    /// `reg` is about to be written: the line for the trace if that starts or stops an engine.
+    pub fn switch(&self, gpu: &Gpu, reg: Reg, value: u32) -> Result<Option<String>> {
+        let Some(engine) = Engine::of(reg) else {
+            return Ok(None);
+        };
+        let (ran, runs) = (engine.runs(gpu.regs.get(reg)), engine.runs(value));
+        let starts = runs && !ran;
+        if starts && !self.has(engine) {
+            return Err(gpu.regs.refuse(
+                reg,
+                value,
+                format!("{} is started without firmware", engine.name()),
+            ));
+        }
+        if starts && engine == Engine::Mec && !self.go_on(gpu) {
+            return Err(gpu
+                .regs
+                .refuse(reg, value, "mec is started while the RLC is off"));
+        }
+        let verb = match (ran, runs) {
+            (false, true) => "start",
+            (true, false) => "stop",
+            _ => return Ok(None),
+        };
+        Ok(Some(format!("engine {} {verb}", engine.name())))
+    }
+
+    /// Whether `reg` switches an engine or loads one.
+    pub fn concerns(reg: Reg) -> bool {
+        Engine::of(reg).is_some() || Engines::by_register(reg).is_some()
+    }
+
+    /// The firmware that a write to a UCODE_DATA register is a piece of.
+    pub fn by_register(reg: Reg) -> Option<Firmware> {
+        let offset = sdma::UCODE_DATA.0 - SDMA_BASE[0];
+        match reg {
+            gc::CP_MEC_ME1_UCODE_DATA => Some(Firmware::Mec),
+            gc::RLC_GPM_UCODE_DATA => Some(Firmware::Rlc),
+            _ => SDMA_BASE
+                .into_iter()
+                .position(|base| base + offset == reg.0)
+                .map(Firmware::Sdma),
+        }
+    }
+}

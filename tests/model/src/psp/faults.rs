@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What a test wants the PSP to get wrong.
+
+use super::bootloader::Part;
+
+/// Faults, each of which stays until it is taken back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// C2PMSG_33 never says that the flash firmware is ready.
+    pub no_flash: bool,
+    /// C2PMSG_35 never says that the bootloader is ready.
+    pub no_bootloader: bool,
+    /// C2PMSG_81 stays zero.
+    pub no_secure_os: bool,
+    /// The board does not post itself after a reset by the SMU.
+    pub no_post: bool,
+    /// What the bootloader answers to a part, in place of looking at it.
+    pub bootloader: Option<(Part, u32)>,
+    /// What making a ring is answered with.
+    pub ring: Option<u32>,
+    /// The command of the ring, counted from 1 since the ring was made, and its status.
+    pub status: Option<(u64, u32)>,
+    /// The command after which no fence is written.
+    pub no_fence: Option<u64>,
+}
+
+fn number<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    let value = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    };
+    value
+        .and_then(|value| value.try_into().ok())
+        .ok_or_else(|| format!("bad number {text}"))
+}
+
+impl Faults {
+    /// Adds one: `no-flash`, `no-bootloader`, `no-secure-os`, `no-post`, `bootloader=PART:CODE`, `ring=CODE`, `status=N:CODE`,
+    /// `no-fence=N`; `none` takes all back.
+    pub fn add(&mut self, text: &str) -> Result<(), String> {
+        let (name, value) = text.split_once('=').unwrap_or((text, ""));
+        let two = || {
+            value
+                .split_once(':')
+                .ok_or_else(|| format!("{text}: two values"))
+        };
+        match name {
+            "none" => *self = Faults::default(),
+            "no-flash" => self.no_flash = true,
+            "no-bootloader" => self.no_bootloader = true,
+            "no-secure-os" => self.no_secure_os = true,
+            "no-post" => self.no_post = true,
+            "bootloader" => {
+                let (part, code) = two()?;
+                let part = Part::named(part).ok_or_else(|| format!("{text}: no such part"))?;
+                self.bootloader = Some((part, number(code)?));
+            }
+            "ring" => self.ring = Some(number(value)?),
+            "status" => {
+                let (command, status) = two()?;
+                self.status = Some((number(command)?, number(status)?));
+            }
+            "no-fence" => self.no_fence = Some(number(value)?),
+            _ => return Err(format!("{text}: no fault of the PSP")),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn by_name() {
+        let mut faults = Faults::default();
+        for text in ["status=3:0xffff0006", "no-fence=4", "bootloader=sys:0x0f"] {
+            faults.add(text).unwrap();
+        }
+        assert_eq!(faults.status, Some((3, 0xffff_0006)));
+        assert_eq!(faults.no_fence, Some(4));
+        assert_eq!(faults.bootloader, Some((Part::SysDriver, 0xf)));
+        for text in ["status=3", "no-fence=x", "bootloader=toc:1", "other"] {
+            assert!(faults.add(text).is_err(), "{text}");
+        }
+        faults.add("none").unwrap();
+        assert_eq!(faults, Faults::default());
+    }
+}

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The PSP: the security processor by which firmware gets into the GPU.
+//!
+//! From power-up its bootloader takes three parts (C2PMSG_35, [`bootloader`]), the last of which is a secure OS. That OS
+//! has a ring (C2PMSG_64 and others, [`ring`]), by which it takes [`commands`]: where its memory is ([`tmr`]), and the firmware
+//! of each engine, which does nothing before ([`engines`]). Each [`image`] is signed.
+//!
+//! Addresses are those of VMID 0 in MMHUB, which has to be set up. What the specification leaves open, here:
+//!
+//! - *Order.* A part of the bootloader out of its turn is refused, and the bootloader is done for. Firmware of engines
+//!   before SETUP_TMR is refused, except for the SMU's.
+//! - *A ring* cannot be made beside another. A second SETUP_TMR is refused in the life of a ring; with a new ring it
+//!   replaces the region that a driver which is gone has left.
+//! - *Trusted applications* are not there: their commands are unknown.
+//! - *Reset of the function* brings back what the board began with.
+//! - *A refused part or command* is a status; a driver that breaks the protocol (a command while another is at work, a
+//!   pointer in the middle of a frame, an engine without firmware) ends the run.
+
+pub mod bootloader;
+pub mod commands;
+pub mod engines;
+pub mod faults;
+pub mod image;
+pub mod ring;
+pub mod start;
+pub mod tmr;
+pub mod trace;
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{json, Value};
+
+use crate::clock::wait_until;
+use crate::error::Result;
+use crate::gpu::Gpu;
+use crate::regs::{gc, mp0, nbio, osssys, sdma, Reg, SDMA_BASE};
+use bootloader::{Bootloader, Part, SecureOs, READY};
+use engines::{Engines, Firmware};
+use faults::Faults;
+use image::Signatures;
+use ring::Ring;
+use start::Start;
+use tmr::Tmr;
+use trace::Trace;
+
+/// Versions of the firmware that is in when the driver comes.
+const SECURE_OS_VERSION: u32 = 0x0027_0085;
+const MEC_VERSION: u32 = 0x44;
+const SDMA_VERSION: u32 = 8;
+/// BIOS_SCRATCH_7: ASIC_INIT_COMPLETE.
+const POSTED: u32 = 1 << 9;
+/// C2PMSG_35 of a bootloader that failed before the driver came.
+const STUCK: u32 = READY | 0x0b;
+/// Where amdgpu has its TMR on a real board.
+const LEFT_TMR: u64 = 16 << 20;
+
+/// What the PSP does after a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Job {
+    /// The bootloader loads.
+    Load(Part),
+    /// The secure OS answers C2PMSG_64.
+    Control(u32),
+    /// And looks at its ring.
+    Frames,
+}
+
+/// What is not in registers.
+struct State {
+    start: Start,
+    faults: Faults,
+    bootloader: Bootloader,
+    os: SecureOs,
+    ring: Option<Ring>,
+    /// No SETUP_TMR has come since the ring was made.
+    fresh: bool,
+    tmr: Option<Tmr>,
+    register_list: bool,
+    engines: Engines,
+    jobs: VecDeque<(Instant, Job)>,
+}
+
+impl State {
+    fn new(start: Start, faults: Faults) -> State {
+        let warm = start.has_secure_os();
+        State {
+            start,
+            faults,
+            bootloader: if start.takes_commands() {
+                Bootloader::Ready(0)
+            } else {
+                Bootloader::Closed
+            },
+            os: if warm { SecureOs::Alive } else { SecureOs::Off },
+            ring: None,
+            fresh: true,
+            tmr: None,
+            register_list: warm,
+            engines: Engines::new(warm),
+            jobs: VecDeque::new(),
+        }
+    }
+}
+
+/// See the module.
+pub struct Psp {
+    state: Mutex<State>,
+    work: Condvar,
+    signatures: Signatures,
+    trace: Trace,
+}
+
+impl Psp {
+    /// As the board has it.
+    pub fn new(start: Start, signatures: Signatures, faults: Faults) -> Psp {
+        Psp {
+            signatures,
+            state: Mutex::new(State::new(start, faults)),
+            work: Condvar::new(),
+            trace: Trace::default(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a fault, see [`Faults::add`].
+    pub fn add_fault(&self, gpu: &Gpu, text: &str) -> std::result::Result<(), String> {
+        let mut state = self.state();
+        state.faults.add(text)?;
+        if state.faults.no_flash {
+            gpu.regs.set(mp0::MP0_SMN_C2PMSG_33, 0);
+        }
+        if state.faults.no_bootloader {
+            state.bootloader = Bootloader::Closed;
+            gpu.regs.set(mp0::MP0_SMN_C2PMSG_35, 0);
+        }
+        Ok(())
+    }
+
+    /// The next reset finds the board so.
+    pub fn set_start(&self, start: Start) {
+        self.state().start = start;
+    }
+
+    /// Everything as the board began, with its registers, which are zero.
+    pub fn reset(&self, gpu: &Gpu) {
+        let mut state = self.state();
+        *state = State::new(state.start, state.faults.clone());
+        if state.faults.no_bootloader {
+            state.bootloader = Bootloader::Closed;
+        }
+        gpu.bus.trust(0, 0);
+        let start = state.start;
+        let warm = start.has_secure_os();
+        let ready = if warm { READY } else { 0 };
+        let bootloader = match state.bootloader {
+            _ if start == Start::Stuck => STUCK,
+            Bootloader::Closed if !warm => 0,
+            _ => READY,
+        };
+        let flash = start.is_posted() && !state.faults.no_flash;
+        gpu.smu.reset(gpu, warm);
+        for (reg, value) in [
+            (mp0::MP0_SMN_C2PMSG_33, if flash { READY } else { 0 }),
+            (mp0::MP0_SMN_C2PMSG_35, bootloader),
+            (
+                mp0::MP0_SMN_C2PMSG_58,
+                if warm { SECURE_OS_VERSION } else { 0 },
+            ),
+            (mp0::MP0_SMN_C2PMSG_64, ready),
+            (mp0::MP0_SMN_C2PMSG_81, warm.into()),
+            (
+                nbio::BIOS_SCRATCH_7,
+                if start.is_posted() { POSTED } else { 0 },
+            ),
+        ] {
+            gpu.regs.set(reg, value);
+        }
+        if warm {
+            gpu.regs.set(gc::CP_MEC_ME1_UCODE_ADDR, MEC_VERSION);
+        }
+        if start == Start::Dirty {
+            gpu.regs.set(gc::CP_MEC_CNTL, 0);
+            gpu.regs
+                .set(gc::RLC_CNTL, gc::rlc_cntl::RLC_ENABLE_F32.of(1));
+            gpu.regs
+                .set(osssys::IH_RB_CNTL, osssys::ih_rb_cntl::RB_ENABLE.of(1));
+            state.ring = Some(Ring::left());
+            state.fresh = false;
+            state.tmr = Some(Tmr::left(gpu, LEFT_TMR));
+        }
+        for base in SDMA_BASE {
+            let own = |reg: Reg| Reg(base + reg.0 - SDMA_BASE[0]);
+            let halted = start != Start::Dirty;
+            gpu.regs
+                .set(own(sdma::F32_CNTL), sdma::f32_cntl::HALT.of(halted.into()));
+            if warm {
+                gpu.regs.set(own(sdma::UCODE_ADDR), SDMA_VERSION);
+            }
+        }
+    }
+
+    /// Reads what time changes.
+    pub fn read(&self, gpu: &Gpu, reg: Reg) -> Option<u32> {
+        (reg == mp0::MP0_SMN_C2PMSG_81).then(|| self.look_for_os(gpu, &mut self.state()))
+    }
+
+    /// Writes a mailbox; false if it is none.
+    pub fn write(&self, gpu: &Gpu, reg: Reg, value: u32) -> Result<bool> {
+        let mut state = self.state();
+        let (delay, job) = match reg {
+            mp0::MP0_SMN_C2PMSG_35 => {
+                let part = self.bootloader_command(gpu, &mut state, value)?;
+                (bootloader::LOADING, Job::Load(part))
+            }
+            mp0::MP0_SMN_C2PMSG_64 => {
+                self.ring_command(gpu, &state, value)?;
+                (ring::CONTROL, Job::Control(value))
+            }
+            mp0::MP0_SMN_C2PMSG_67 => {
+                self.ring_pointer(gpu, &state, value)?;
+                (ring::FETCH, Job::Frames)
+            }
+            mp0::MP0_SMN_C2PMSG_36
+            | mp0::MP0_SMN_C2PMSG_69
+            | mp0::MP0_SMN_C2PMSG_70
+            | mp0::MP0_SMN_C2PMSG_71 => {
+                gpu.regs.set(reg, value);
+                return Ok(true);
+            }
+            _ => return Ok(false),
+        };
+        self.later(&mut state, delay, job);
+        Ok(true)
+    }
+
+    fn later(&self, state: &mut State, delay: Duration, job: Job) {
+        state.jobs.push_back((Instant::now() + delay, job));
+        self.work.notify_all();
+    }
+
+    /// A register is about to be written that may start an engine, be a piece of its firmware, or be of the trace.
+    pub fn watch(&self, gpu: &Gpu, reg: Reg, value: u32) -> Result<()> {
+        if !Trace::has(reg) && !Engines::concerns(reg) {
+            return Ok(());
+        }
+        let mut state = self.state();
+        if let Some(line) = state.engines.switch(gpu, reg, value)? {
+            self.trace.add(line);
+        }
+        if let (Start::Open, Some(firmware)) = (state.start, Engines::by_register(reg)) {
+            state.engines.load(gpu, firmware)?;
+            if firmware == Firmware::Mec {
+                state.engines.load(gpu, Firmware::MecJumpTable)?;
+            }
+        }
+        let old = gpu.regs.get(reg);
+        if old != value && Trace::has(reg) {
+            let name = gpu.regs.name(reg);
+            self.trace.add(format!("reg {name} {old:#x}->{value:#x}"));
+        }
+        Ok(())
+    }
+
+    fn perform(&self, gpu: &Gpu, state: &mut State, job: Job) -> Result<()> {
+        match job {
+            Job::Load(part) => self.load_part(gpu, state, part),
+            Job::Control(command) => self.control(gpu, state, command),
+            Job::Frames => self.frames(gpu, state),
+        }
+    }
+
+    /// The PSP's thread: does what is due until that is a model error.
+    pub fn run(&self, gpu: &Gpu) -> Result<()> {
+        let mut state = self.state();
+        loop {
+            match state.jobs.front().copied() {
+                Some((due, job)) if due <= Instant::now() => {
+                    state.jobs.pop_front();
+                    self.perform(gpu, &mut state, job)?;
+                }
+                next => state = wait_until(&self.work, state, next.map(|next| next.0)),
+            }
+        }
+    }
+
+    /// Does the next thing, due or not; false if there is none. For tests, without the thread.
+    #[cfg(test)]
+    pub fn step(&self, gpu: &Gpu) -> Result<bool> {
+        let mut state = self.state();
+        match state.jobs.pop_front() {
+            Some((_, job)) => self.perform(gpu, &mut state, job).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Whether the clock of the graphics block counts.
+    pub fn clock_counts(&self, gpu: &Gpu) -> bool {
+        self.state().engines.go_on(gpu)
+    }
+
+    /// Adds a line to the trace.
+    pub fn note(&self, line: String) {
+        self.trace.add(line);
+    }
+
+    /// How far the board comes by itself when it is reset.
+    pub fn after_reset(&self) -> Start {
+        if self.state().faults.no_post {
+            Start::Unposted
+        } else {
+            Start::Cold
+        }
+    }
+
+    /// What was made of it so far: the state that it began in, and the trace.
+    pub fn json(&self) -> Value {
+        json!({
+            "start": self.state().start.name(),
+            "trace": self.trace.lines(),
+        })
+    }
+}

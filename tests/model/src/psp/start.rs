@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0
+//! How far a board's firmware has come when the driver finds it.
+
+use std::str::FromStr;
+
+/// What went before: which is a matter of the board and of who had the GPU last, not of the driver at hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Start {
+    /// Somebody has started the secure OS, loaded all engines and let them stop.
+    #[default]
+    Warm,
+    /// Fresh from power-up: posted by its own flash, the bootloader waits, no engine has firmware.
+    Cold,
+    /// A driver went without a word: the secure OS has its ring and its TMR, and all engines run.
+    Dirty,
+    /// The flash has not posted the board.
+    Unposted,
+    /// The bootloader has failed before the driver came.
+    Stuck,
+    /// As cold, on a board whose engines take firmware by their UCODE registers too: what sold boards refuse.
+    Open,
+}
+
+/// Names on the command line and the control socket.
+const NAMES: [(&str, Start); 6] = [
+    ("warm", Start::Warm),
+    ("cold", Start::Cold),
+    ("dirty", Start::Dirty),
+    ("unposted", Start::Unposted),
+    ("stuck", Start::Stuck),
+    ("open", Start::Open),
+];
+
+impl Start {
+    /// BIOS_SCRATCH_7 says so.
+    pub fn is_posted(self) -> bool {
+        self != Start::Unposted
+    }
+
+    /// The secure OS runs, and engines have what it loaded.
+    pub fn has_secure_os(self) -> bool {
+        matches!(self, Start::Warm | Start::Dirty)
+    }
+
+    /// The bootloader takes commands.
+    pub fn takes_commands(self) -> bool {
+        matches!(self, Start::Cold | Start::Open)
+    }
+
+    /// For messages.
+    pub fn name(self) -> &'static str {
+        let entry = NAMES.iter().find(|entry| entry.1 == self);
+        entry.map_or("", |entry| entry.0)
+    }
+}
+
+impl FromStr for Start {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Start, String> {
+        let entry = NAMES.iter().find(|entry| entry.0 == text);
+        entry
+            .map(|entry| entry.1)
+            .ok_or_else(|| format!("{text}: no state of the firmware"))
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The trusted memory region: a piece of VRAM that the driver gives the PSP for good, where the engines' firmware lies.
+//!
+//! Nobody else may access it from then on. What comes through the device (engines, page walks, the windows, BAR0 where it
+//! is not mapped) is refused at once. What a CPU stores by a mapping of BAR0 nobody sees happen, so the region is full of
+//! a pattern, which is looked at with each command; what it reads there is lost on us.
+
+use crate::error::{ModelError, Result};
+use crate::gpu::Gpu;
+use crate::regs::mmhub;
+
+/// The least that this generation wants.
+pub const LEAST: u64 = 0x80_0000;
+const PAGE: u64 = 4096;
+/// Any value that nobody clears or fills memory with.
+const PATTERN: u64 = 0x5b50_5350_9e37_79b9;
+const BLOCK: usize = 1 << 16;
+
+/// The region, in VRAM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tmr {
+    /// Offset in VRAM.
+    pub offset: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Where the next image goes, from its start.
+    next: u64,
+    /// It was filled.
+    filled: bool,
+}
+
+impl Tmr {
+    /// What a driver that is gone has left, in which there is anything.
+    pub fn left(gpu: &Gpu, offset: u64) -> Tmr {
+        let tmr = Tmr {
+            offset,
+            size: LEAST,
+            next: 0,
+            filled: false,
+        };
+        gpu.bus.trust(tmr.offset, tmr.size);
+        tmr
+    }
+
+    /// From SETUP_TMR's arguments: GPU address, bytes, physical address; None if these make none.
+    pub fn set_up(gpu: &Gpu, address: u64, size: u64, physical: u64) -> Result<Option<Tmr>> {
+        let field = |reg| u64::from(gpu.regs.get(reg)) << 24;
+        let start = field(mmhub::MC_VM_FB_LOCATION_BASE);
+        let Some(offset) = address.checked_sub(start) else {
+            return Ok(None);
+        };
+        let inside = offset
+            .checked_add(size)
+            .is_some_and(|end| end <= gpu.bus.vram_size());
+        let fits = inside && size >= LEAST && address % PAGE == 0 && size % PAGE == 0;
+        if !fits || physical != offset + field(mmhub::MC_VM_FB_OFFSET) {
+            return Ok(None);
+        }
+        let tmr = Tmr {
+            offset,
+            size,
+            next: 0,
+            filled: true,
+        };
+        gpu.bus.trust(offset, size);
+        let block = PATTERN.to_le_bytes().repeat(BLOCK / 8);
+        tmr.blocks(|at, len| gpu.bus.trusted(at, len).write(&block[..len]));
+        Ok(Some(tmr))
+    }
+
+    fn blocks(&self, mut step: impl FnMut(u64, usize)) {
+        let end = self.offset + self.size;
+        let mut at = self.offset;
+        while at < end {
+            let len = ((end - at) as usize).min(BLOCK);
+            step(at, len);
+            at += len as u64;
+        }
+    }
+
+    /// Fails if somebody has written to it.
+    pub fn look(&self, gpu: &Gpu) -> Result<()> {
+        if !self.filled {
+            return Ok(());
+        }
+        let block = PATTERN.to_le_bytes().repeat(BLOCK / 8);
+        let mut found = vec![0; BLOCK];
+        let mut written = None;
+        self.blocks(|at, len| {
+            if written.is_some() {
+                return;
+            }
+            gpu.bus.trusted(at, len).read(&mut found[..len]);
+            if found[..len] != block[..len] {
+                let byte = (0..len).find(|&n| found[n] != block[n]).unwrap_or(0);
+                written = Some(at + byte as u64);
+            }
+        });
+        match written {
+            Some(address) => Err(ModelError::Trusted {
+                access: "write",
+                address,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Where an image of `len` bytes goes, as offset in VRAM. When the region is full it begins anew: nothing is there.
+    pub fn place(&mut self, len: usize) -> u64 {
+        let len = (len as u64).next_multiple_of(PAGE);
+        if self.next + len > self.size {
+            self.next = 0;
+        }
+        let at = self.offset + self.next;
+        self.next += len;
+        at
+    }
+
+    /// It is memory as any other again.
+    pub fn give_back(self, gpu: &Gpu) {
+        gpu.bus.trust(0, 0);
+    }
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The fabric behind the windows PCIE_INDEX and PCIE_INDEX2, as far as it has no place in BAR5.
+
+use crate::error::{ModelError, Result};
+use crate::gpu::Gpu;
+
+/// MP1_FIRMWARE_FLAGS: INTERRUPTS_ENABLED in bit 0.
+const FIRMWARE_FLAGS: u32 = 0x03b1_0024;
+/// PCIE_LC_LINK_WIDTH_CNTL, with LC_LINK_WIDTH_RD in bits 6:4: x16.
+const LINK_WIDTH: u32 = 0x1114_0288;
+const X16: u32 = 6 << 4;
+/// PCIE_LC_SPEED_CNTL, with the current rate in bits 7:5: 16 GT/s.
+const LINK_SPEED: u32 = 0x1114_0290;
+const GEN4: u32 = 3 << 5;
+/// PCIE_ESM_CTRL: no extended speeds.
+const EXTENDED_SPEED: u32 = 0x1110_03d0;
+
+/// Whether there is something.
+pub fn exists(address: u32) -> bool {
+    matches!(
+        address,
+        FIRMWARE_FLAGS | LINK_WIDTH | LINK_SPEED | EXTENDED_SPEED
+    )
+}
+
+/// Reads.
+pub fn read(gpu: &Gpu, address: u32) -> Result<u32> {
+    match address {
+        FIRMWARE_FLAGS => Ok(gpu.smu.flags()),
+        LINK_WIDTH => Ok(X16),
+        LINK_SPEED => Ok(GEN4),
+        EXTENDED_SPEED => Ok(0),
+        _ => Err(unknown("read", address)),
+    }
+}
+
+/// For what cannot be done.
+pub fn unknown(access: &'static str, address: u32) -> ModelError {
+    ModelError::Other(format!("{access} of the fabric at {address:#x}"))
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The SMU: the processor that has clocks, power and temperatures, and resets the GPU.
+//!
+//! It takes one message at a time: argument in C2PMSG_82, number in _66, answer in _90, which the driver clears before. Tables
+//! go through memory, at an address of VMID 0 in MMHUB. It runs when its firmware is in, and until PrepareMp1ForUnload; a message
+//! that comes else is never answered. What it says is made up, but for what the driver has told it: see [`tables`].
+//!
+//! A reset by it (GfxDriverReset 1) leaves the board as after power-up, with registers that read as ones for a while and
+//! configuration space cleared. What of it may come back wrong is a fault of the PSP's, see [`crate::psp::faults`].
+
+pub mod tables;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::error::Result;
+use crate::gpu::Gpu;
+use crate::hub::HubId;
+use crate::psp::image::digest;
+use crate::regs::{mp1, Reg};
+use crate::vm::Vm;
+use tables::{PpTable, CLOCKS};
+
+const ANSWER: Reg = mp1::MP1_SMN_C2PMSG_90;
+const ARGUMENT: Reg = mp1::MP1_SMN_C2PMSG_82;
+const MESSAGE: Reg = mp1::MP1_SMN_C2PMSG_66;
+/// Version of the firmware, 68.63.0, and of what drivers and it say to each other.
+const VERSION: u32 = 0x0044_3f00;
+const INTERFACE: u32 = 8;
+/// How long it takes for a message.
+const TAKES: Duration = Duration::from_micros(100);
+/// How long after its answer the GPU goes away when it is reset, and for how long.
+const LEAVING: Duration = Duration::from_millis(5);
+const AWAY: Duration = Duration::from_millis(100);
+
+/// Answers.
+const OK: u32 = 1;
+const FAILED: u32 = 0xff;
+const UNKNOWN: u32 = 0xfe;
+const PREREQUISITE: u32 = 0xfd;
+
+/// Tables that are asked for by number.
+const PPTABLE: u32 = 0;
+const METRICS: u32 = 4;
+const ECC: u32 = 7;
+const ECC_BYTES: usize = 1024;
+/// Level of GetDpmFreqByIndex that asks for the highest one.
+const HIGHEST: u32 = 0xff;
+
+#[derive(Default)]
+struct State {
+    runs: bool,
+    /// The message that it has, and when it is done.
+    busy: Option<(u32, Instant)>,
+    /// Where tables go.
+    table: [Option<u32>; 2],
+    pptable: Option<PpTable>,
+    features: u64,
+    limit: u32,
+    /// The GPU goes away, and is back.
+    away: Option<[Instant; 2]>,
+}
+
+impl State {
+    fn address(&self) -> Option<u64> {
+        match self.table {
+            [Some(high), Some(low)] => Some(u64::from(high) << 32 | u64::from(low)),
+            _ => None,
+        }
+    }
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Smu {
+    state: Mutex<State>,
+    /// Whether it is looked at when the GPU is back.
+    away: AtomicBool,
+}
+
+impl Smu {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As the board begins: with its firmware or without.
+    pub fn reset(&self, gpu: &Gpu, runs: bool) {
+        let away = self.state().away.take();
+        *self.state() = State {
+            runs,
+            away,
+            ..State::default()
+        };
+        gpu.regs.set(ANSWER, runs.into());
+    }
+
+    /// Its firmware is loaded.
+    pub fn start(&self) {
+        self.state().runs = true;
+    }
+
+    /// MP1_FIRMWARE_FLAGS, by which a driver sees that it runs.
+    pub fn flags(&self) -> u32 {
+        self.state().runs.into()
+    }
+
+    /// Whether registers read as ones and take nothing, as the GPU is being reset.
+    pub fn is_away(&self, gpu: &Gpu) -> bool {
+        if !self.away.load(Ordering::Acquire) {
+            return false;
+        }
+        let mut state = self.state();
+        match state.away {
+            None => false,
+            Some([from, until]) if Instant::now() < until => Instant::now() >= from,
+            Some(_) => {
+                state.away = None;
+                self.away.store(false, Ordering::Release);
+                drop(state);
+                gpu.come_back(gpu.psp.after_reset());
+                false
+            }
+        }
+    }
+
+    /// Reads the answer, which may be there by now; None for other registers.
+    pub fn read(&self, gpu: &Gpu, reg: Reg) -> Result<Option<u32>> {
+        if reg != ANSWER {
+            return Ok(None);
+        }
+        let mut state = self.state();
+        if let Some((message, _)) = state.busy.filter(|busy| busy.1 <= Instant::now()) {
+            state.busy = None;
+            self.perform(gpu, &mut state, message)?;
+        }
+        Ok(Some(gpu.regs.get(ANSWER)))
+    }
+
+    /// Writes a mailbox; false if it is none.
+    pub fn write(&self, gpu: &Gpu, reg: Reg, value: u32) -> Result<bool> {
+        let regs = &gpu.regs;
+        let mut state = self.state();
+        if !matches!(reg, ANSWER | ARGUMENT | MESSAGE) {
+            return Ok(false);
+        }
+        if state.busy.is_some() {
+            return Err(regs.refuse(reg, value, "the last message is not answered"));
+        }
+        if reg == ANSWER && value != 0 {
+            return Err(regs.refuse(reg, value, "the answer is only cleared"));
+        }
+        if reg == MESSAGE {
+            if regs.get(ANSWER) != 0 {
+                return Err(regs.refuse(reg, value, "the last answer is not cleared"));
+            }
+            if state.runs {
+                state.busy = Some((value, Instant::now() + TAKES));
+            } else {
+                let argument = regs.get(ARGUMENT);
+                gpu.psp
+                    .note(format!("smu {value:#x} {argument:#x}->nothing"));
+            }
+        }
+        regs.set(reg, value);
+        Ok(true)
+    }
+
+    fn perform(&self, gpu: &Gpu, state: &mut State, message: u32) -> Result<()> {
+        let regs = &gpu.regs;
+        let argument = regs.get(ARGUMENT);
+        let mut more = String::new();
+        let (answer, result) = match message {
+            0x1 => (OK, Some(argument.wrapping_add(1))),
+            0x2 => (OK, Some(VERSION)),
+            0x3 => (self.reset_by(state, argument), None),
+            0x4 => (OK, Some(INTERFACE)),
+            0x7 => match &state.pptable {
+                Some(table) => {
+                    state.features = table.features();
+                    (OK, None)
+                }
+                None => (PREREQUISITE, None),
+            },
+            0x8 => {
+                state.features = 0;
+                (OK, None)
+            }
+            0xd => (OK, Some(state.features as u32)),
+            0xe => (OK, Some((state.features >> 32) as u32)),
+            0xf | 0x10 => {
+                state.table[(message - 0xf) as usize] = Some(argument);
+                (OK, None)
+            }
+            // Where tools look at it; bounds of clocks; fabric states; what retired pages there are; a reset of the bus.
+            0x11 | 0x12 | 0x18..=0x1b | 0x2f | 0x32 | 0x35 | 0x42 | 0x45 | 0x46 => (OK, None),
+            0x13 | 0x14 => match state.address() {
+                None => (PREREQUISITE, None),
+                Some(at) if message == 0x13 => (self.give(gpu, state, at, argument)?, None),
+                Some(at) => {
+                    let (answer, hash) = self.take(gpu, state, at, argument)?;
+                    more = format!(" {:#x} {hash:016x}", tables::PPTABLE_BYTES);
+                    (answer, None)
+                }
+            },
+            0x1c..=0x1e => match clock(state.pptable.as_ref(), message, argument) {
+                Some(clock) => (OK, Some(clock)),
+                None => (FAILED, None),
+            },
+            0x22 => {
+                state.limit = argument;
+                (OK, None)
+            }
+            0x23 => (OK, Some(state.limit)),
+            0x24 => {
+                state.runs = false;
+                (OK, None)
+            }
+            // Calibrations, which want features on.
+            0x27 | 0x43 if state.features != 0 => (OK, None),
+            0x27 | 0x43 => (PREREQUISITE, None),
+            _ => (UNKNOWN, None),
+        };
+        if let Some(result) = result {
+            regs.set(ARGUMENT, result);
+        }
+        let shown = match (answer, result) {
+            (OK, Some(result)) => format!("{result:#x}"),
+            (OK, None) => "ok".into(),
+            (other, _) => format!("refused {other:#x}"),
+        };
+        // An address is the driver's choice.
+        let argument = match message {
+            0xf..=0x12 => "-".into(),
+            _ => format!("{argument:#x}"),
+        };
+        gpu.psp
+            .note(format!("smu {message:#x} {argument}->{shown}{more}"));
+        regs.set(ANSWER, answer);
+        Ok(())
+    }
+
+    /// A table of the driver's is taken: the answer, and what tells it from others.
+    fn take(&self, gpu: &Gpu, state: &mut State, at: u64, number: u32) -> Result<(u32, u64)> {
+        let mut bytes = vec![0; tables::PPTABLE_BYTES];
+        Vm::kernel(gpu, HubId::Mm).read(at, &mut bytes)?;
+        let hash = digest(&bytes);
+        if number != PPTABLE {
+            return Ok((FAILED, hash));
+        }
+        let table = PpTable::new(bytes);
+        state.limit = table.power_limit().into();
+        state.pptable = Some(table);
+        Ok((OK, hash))
+    }
+
+    /// A table is given to the driver.
+    fn give(&self, gpu: &Gpu, state: &State, at: u64, number: u32) -> Result<u32> {
+        let table = match (number & 0xffff, &state.pptable) {
+            (METRICS, table) => tables::metrics(gpu.clock.now(), table.as_ref()),
+            (ECC, _) => vec![0; ECC_BYTES],
+            (PPTABLE, Some(table)) => table.bytes().to_vec(),
+            _ => return Ok(FAILED),
+        };
+        Vm::kernel(gpu, HubId::Mm).write(at, &table)?;
+        Ok(OK)
+    }
+
+    fn reset_by(&self, state: &mut State, argument: u32) -> u32 {
+        match argument & 0xffff {
+            1 => {
+                let from = Instant::now() + LEAVING;
+                state.away = Some([from, from + AWAY]);
+                self.away.store(true, Ordering::Release);
+                OK
+            }
+            _ => FAILED,
+        }
+    }
+}
+
+/// GetMinDpmFreq, GetMaxDpmFreq: MHz; GetDpmFreqByIndex: MHz of a level, or the number of the highest one.
+fn clock(table: Option<&PpTable>, message: u32, argument: u32) -> Option<u32> {
+    let levels = match argument >> 16 {
+        0 => table?.gfx_range(),
+        clock => CLOCKS.get(clock as usize)?.to_vec(),
+    };
+    match argument & 0xffff {
+        _ if message == 0x1c => levels.first().copied(),
+        _ if message == 0x1d => levels.last().copied(),
+        HIGHEST => Some(levels.len() as u32 - 1),
+        index => levels.get(index as usize).copied(),
+    }
+}
