@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Whether Debian's own driver is content with the device: its blocks, its rings, and what its log must not have. The tests
 # of its rings are those that it runs itself when it binds, the last of them two seconds later. With "later" user queues
-# may have faulted by now.
+# may have faulted by now; with "psp" it has loaded by the PSP, whose block then is in its list, as is the SMU's.
 
 log() { # TEXT NAME: the log has such a line
 	dmesg | grep -q "$1"
@@ -17,7 +17,9 @@ fences=$(echo /sys/kernel/debug/dri/*/amdgpu_fence_info | cut -d' ' -f1)
 log 'Fetched VBIOS from ROM' "the BIOS comes from the flash chip"
 log 'ATOM BIOS: 113-MODEL90A-001' "the BIOS is ours"
 log 'RAM width 4096bits HBM' "memory as the BIOS has it"
-log 'disabled ip block: 6 ' "the blocks that are not modelled are off"
+off=6
+[ "$1" != psp ] || off=7
+log "disabled ip block: $off " "the blocks that are not modelled are off"
 log 'SE 8, SH per SE 1, CU per SH 14, active_cu_number 104' "compute units"
 log 'added device 1002:740f' "amdkfd takes the device"
 log 'Initialized amdgpu' "amdgpu is there"
