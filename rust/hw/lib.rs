@@ -22,6 +22,7 @@ pub mod queue;
 pub mod sdma;
 pub mod share;
 pub mod smu;
+pub mod svm;
 pub mod topology;
 pub mod trap;
 pub mod va;

@@ -131,6 +131,18 @@ impl VaRange {
         self.start < other.end && other.start < self.end
     }
 
+    /// The user's half from page-aligned `start` up to `end`, if there is anything between them.
+    #[inline]
+    pub fn between(start: u64, end: u64) -> Option<Self> {
+        Self::new(start, end.checked_sub(start)?).ok()
+    }
+
+    /// What is in both ranges, of the user's half.
+    #[inline]
+    pub fn intersection(self, other: Self) -> Option<Self> {
+        Self::between(self.start.max(other.start), self.end.min(other.end))
+    }
+
     /// The part of `size` bytes at `offset` from the start; an error when it is not inside or not a range.
     #[inline]
     pub const fn slice(self, offset: u64, size: u64) -> Result<Self, VaError> {

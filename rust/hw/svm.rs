@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Shared virtual memory: what a process may say of ranges of its memory, and ask (`AMDKFD_IOC_SVM`).
+
+mod map;
+mod summary;
+
+pub use map::{AttributeMap, Ranges};
+pub use summary::Summary;
+
+use crate::pte::{Access, Coherence};
+
+/// `KFD_IOCTL_SVM_ATTR_*`.
+mod kind {
+    pub(super) const PREFERRED_LOC: u32 = 0;
+    pub(super) const PREFETCH_LOC: u32 = 1;
+    pub(super) const ACCESS: u32 = 2;
+    pub(super) const ACCESS_IN_PLACE: u32 = 3;
+    pub(super) const NO_ACCESS: u32 = 4;
+    pub(super) const SET_FLAGS: u32 = 5;
+    pub(super) const CLR_FLAGS: u32 = 6;
+    pub(super) const GRANULARITY: u32 = 7;
+}
+
+/// `KFD_IOCTL_SVM_FLAG_*`: those that decide how the GPU may use a range. All others are kept and told, and do nothing.
+mod flag {
+    pub(super) const HOST_ACCESS: u32 = 1 << 0;
+    pub(super) const COHERENT: u32 = 1 << 1;
+    pub(super) const GPU_RO: u32 = 1 << 3;
+    pub(super) const GPU_EXEC: u32 = 1 << 4;
+    pub(super) const EXT_COHERENT: u32 = 1 << 7;
+}
+
+/// The location that is none, and that of system memory.
+const UNDEFINED: u32 = u32::MAX;
+const SYSTEM: u32 = 0;
+
+/// Log2 of the pages that move together, if nothing was said: 2 MiB.
+const DEFAULT_GRANULARITY: u8 = 9;
+/// The largest that is kept.
+const MOST_GRANULARITY: u32 = 0x3f;
+
+/// The process cannot say or ask this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadAttribute;
+
+/// A GPU, by its place among those of which a process has said something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuIndex(u8);
+
+impl GpuIndex {
+    /// So many GPUs can be told apart.
+    pub const COUNT: usize = 64;
+
+    /// The GPU at a place below [`GpuIndex::COUNT`].
+    #[inline]
+    pub const fn new(index: usize) -> Option<Self> {
+        if index < Self::COUNT {
+            Some(Self(index as u8))
+        } else {
+            None
+        }
+    }
+
+    /// The place.
+    #[inline]
+    pub const fn get(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Some GPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct GpuSet(u64);
+
+impl GpuSet {
+    const fn has(self, gpu: GpuIndex) -> bool {
+        self.0 >> gpu.0 & 1 != 0
+    }
+
+    const fn with(self, gpu: GpuIndex) -> Self {
+        Self(self.0 | 1 << gpu.0)
+    }
+
+    const fn without(self, gpu: GpuIndex) -> Self {
+        Self(self.0 & !(1 << gpu.0))
+    }
+}
+
+/// Where memory is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// Nobody has said.
+    Undefined,
+    /// System memory.
+    System,
+    /// The VRAM of the GPU with this id.
+    Gpu(u32),
+}
+
+impl Location {
+    const fn from_raw(raw: u32) -> Self {
+        match raw {
+            UNDEFINED => Self::Undefined,
+            SYSTEM => Self::System,
+            id => Self::Gpu(id),
+        }
+    }
+
+    const fn raw(self) -> u32 {
+        match self {
+            Self::Undefined => UNDEFINED,
+            Self::System => SYSTEM,
+            Self::Gpu(id) => id,
+        }
+    }
+}
+
+/// How a GPU may use a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// It may, and the memory may be brought to it.
+    Access,
+    /// It may, where the memory is.
+    InPlace,
+    /// It may not.
+    None,
+}
+
+impl Reach {
+    /// `KFD_IOCTL_SVM_ATTR_ACCESS` and the two like it.
+    const fn kind(self) -> u32 {
+        match self {
+            Self::Access => kind::ACCESS,
+            Self::InPlace => kind::ACCESS_IN_PLACE,
+            Self::None => kind::NO_ACCESS,
+        }
+    }
+}
+
+/// One thing that a process says of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Where it is best.
+    Preferred(Location),
+    /// Where it is to come now; not [`Location::Undefined`].
+    Prefetch(Location),
+    /// How a GPU may use it.
+    Reach(GpuIndex, Reach),
+    /// Flags that are set from now on.
+    Set(u32),
+    /// Flags that are clear from now on.
+    Clear(u32),
+    /// Log2 of the pages that move together.
+    Granularity(u8),
+}
+
+impl Change {
+    /// What the `kind` and `value` of an attribute say; `gpu` tells the GPU of an id, if there is one. [`BadAttribute`] for an
+    /// unknown kind or GPU.
+    #[inline]
+    pub fn new(
+        kind: u32,
+        value: u32,
+        gpu: impl FnOnce(u32) -> Option<GpuIndex>,
+    ) -> Result<Self, BadAttribute> {
+        let reach = match kind {
+            kind::PREFERRED_LOC | kind::PREFETCH_LOC => {
+                let location = Location::from_raw(value);
+                if let Location::Gpu(id) = location {
+                    gpu(id).ok_or(BadAttribute)?;
+                }
+                return match (kind, location) {
+                    (kind::PREFERRED_LOC, location) => Ok(Self::Preferred(location)),
+                    (_, Location::Undefined) => Err(BadAttribute),
+                    (_, location) => Ok(Self::Prefetch(location)),
+                };
+            }
+            kind::SET_FLAGS => return Ok(Self::Set(value)),
+            kind::CLR_FLAGS => return Ok(Self::Clear(value)),
+            kind::GRANULARITY => {
+                return Ok(Self::Granularity(value.min(MOST_GRANULARITY) as u8));
+            }
+            kind::ACCESS => Reach::Access,
+            kind::ACCESS_IN_PLACE => Reach::InPlace,
+            kind::NO_ACCESS => Reach::None,
+            _ => return Err(BadAttribute),
+        };
+        Ok(Self::Reach(gpu(value).ok_or(BadAttribute)?, reach))
+    }
+}
+
+/// One thing that a process asks of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// Where it is best.
+    Preferred,
+    /// Where it was to come last.
+    Prefetch,
+    /// How a GPU may use it.
+    Reach(GpuIndex),
+    /// The flags that are set everywhere.
+    Set,
+    /// The flags that are clear everywhere.
+    Clear,
+    /// Log2 of the pages that move together.
+    Granularity,
+}
+
+impl Question {
+    /// What an attribute of this `kind` and `value` asks; the rest as [`Change::new`]. Kinds of access are asked by the first one.
+    #[inline]
+    pub fn new(
+        kind: u32,
+        value: u32,
+        gpu: impl FnOnce(u32) -> Option<GpuIndex>,
+    ) -> Result<Self, BadAttribute> {
+        match kind {
+            kind::PREFERRED_LOC => Ok(Self::Preferred),
+            kind::PREFETCH_LOC => Ok(Self::Prefetch),
+            kind::ACCESS => Ok(Self::Reach(gpu(value).ok_or(BadAttribute)?)),
+            kind::SET_FLAGS => Ok(Self::Set),
+            kind::CLR_FLAGS => Ok(Self::Clear),
+            kind::GRANULARITY => Ok(Self::Granularity),
+            _ => Err(BadAttribute),
+        }
+    }
+}
+
+/// All that can be said of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    preferred: Location,
+    prefetch: Location,
+    access: GpuSet,
+    in_place: GpuSet,
+    flags: u32,
+    granularity: u8,
+}
+
+impl Default for Attributes {
+    /// Of a range of which nothing was said, while page faults are not retried (XNACK off): no GPU may use it.
+    #[inline]
+    fn default() -> Self {
+        Self {
+            preferred: Location::Undefined,
+            prefetch: Location::Undefined,
+            access: GpuSet::default(),
+            in_place: GpuSet::default(),
+            flags: flag::HOST_ACCESS | flag::COHERENT,
+            granularity: DEFAULT_GRANULARITY,
+        }
+    }
+}
+
+impl Attributes {
+    /// These after `changes`, one after the other.
+    #[inline]
+    pub fn after(self, changes: &[Change]) -> Self {
+        changes.iter().fold(self, |was, change| match *change {
+            Change::Preferred(preferred) => Self { preferred, ..was },
+            Change::Prefetch(prefetch) => Self { prefetch, ..was },
+            Change::Reach(gpu, reach) => was.reached(gpu, reach),
+            Change::Set(flags) => Self {
+                flags: was.flags | flags,
+                ..was
+            },
+            Change::Clear(flags) => Self {
+                flags: was.flags & !flags,
+                ..was
+            },
+            Change::Granularity(granularity) => Self { granularity, ..was },
+        })
+    }
+
+    fn reached(self, gpu: GpuIndex, reach: Reach) -> Self {
+        let mut now = Self {
+            access: self.access.without(gpu),
+            in_place: self.in_place.without(gpu),
+            ..self
+        };
+        match reach {
+            Reach::Access => now.access = now.access.with(gpu),
+            Reach::InPlace => now.in_place = now.in_place.with(gpu),
+            Reach::None => {}
+        }
+        now
+    }
+
+    /// How `gpu` may use the range.
+    #[inline]
+    pub const fn reach(&self, gpu: GpuIndex) -> Reach {
+        if self.access.has(gpu) {
+            Reach::Access
+        } else if self.in_place.has(gpu) {
+            Reach::InPlace
+        } else {
+            Reach::None
+        }
+    }
+
+    /// What a GPU that may use the range may do with it.
+    #[inline]
+    pub const fn access(&self) -> Access {
+        Access {
+            read: true,
+            write: self.flags & flag::GPU_RO == 0,
+            execute: self.flags & flag::GPU_EXEC != 0,
+        }
+    }
+
+    /// What its caches may do.
+    #[inline]
+    pub const fn coherence(&self) -> Coherence {
+        Coherence {
+            coherent: self.flags & (flag::COHERENT | flag::EXT_COHERENT) != 0,
+            uncached: false,
+        }
+    }
+}

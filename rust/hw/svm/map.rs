@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What was said of which range. The container is the caller's: the kernel's, or a test's.
+
+use super::{Attributes, Change, Summary};
+use crate::va::VaRange;
+
+/// Ranges that do not overlap, in order, each with its attributes.
+pub trait Ranges {
+    /// The first one that ends after `address`.
+    fn ending_after(&self, address: u64) -> Option<(VaRange, Attributes)>;
+    /// Adds one where there is none.
+    fn insert(&mut self, range: VaRange, attributes: Attributes);
+    /// Takes out one that is there.
+    fn remove(&mut self, range: VaRange);
+}
+
+/// What was said of which range. What lies beside each other and is alike is one range.
+#[derive(Debug, Default)]
+pub struct AttributeMap<R>(R);
+
+impl<R: Ranges> AttributeMap<R> {
+    /// Nothing said, if there is nothing in `ranges`.
+    #[inline]
+    pub const fn new(ranges: R) -> Self {
+        Self(ranges)
+    }
+
+    /// The container.
+    #[inline]
+    pub fn ranges(&mut self) -> &mut R {
+        &mut self.0
+    }
+
+    /// The ranges of which something was said, as far as they are in `within`.
+    #[inline]
+    pub fn parts(&self, within: VaRange) -> impl Iterator<Item = (VaRange, Attributes)> + '_ {
+        let mut at = within.start();
+        core::iter::from_fn(move || {
+            let left = VaRange::between(at, within.end())?;
+            let (found, attributes) = self.0.ending_after(at)?;
+            let part = found.intersection(left)?;
+            at = part.end();
+            Some((part, attributes))
+        })
+    }
+
+    /// Whether something was said of a part of `range`.
+    #[inline]
+    pub fn overlaps(&self, range: VaRange) -> bool {
+        self.parts(range).next().is_some()
+    }
+
+    /// What was said of `range`, taken together.
+    #[inline]
+    pub fn summary(&self, range: VaRange) -> Summary {
+        Summary::of(self.parts(range).map(|(_, attributes)| attributes))
+    }
+
+    /// How many ranges [`AttributeMap::set`] or [`AttributeMap::forget`] of `range` may add before it has taken as many out.
+    #[inline]
+    pub fn room(&self, range: VaRange) -> usize {
+        // A gap before each part and one behind, and what is cut off at both ends.
+        self.parts(range).count() + 3
+    }
+
+    /// Says `changes` of all of `range`.
+    #[inline]
+    pub fn set(&mut self, range: VaRange, changes: &[Change]) {
+        let mut at = range.start();
+        while let Some(left) = VaRange::between(at, range.end()) {
+            let found = self.0.ending_after(at);
+            let found = found.filter(|(found, _)| found.overlaps(left));
+            let part = match found {
+                Some((found, attributes)) if found.start() <= at => {
+                    let part = self.cut(found, attributes, left);
+                    self.0.insert(part, attributes.after(changes));
+                    part
+                }
+                beyond => {
+                    let end = beyond.map_or(left.end(), |(found, _)| found.start());
+                    let Some(gap) = VaRange::between(at, end) else {
+                        break;
+                    };
+                    self.0.insert(gap, Attributes::default().after(changes));
+                    gap
+                }
+            };
+            at = part.end();
+        }
+        self.join(range);
+    }
+
+    /// Forgets what was said of `range`.
+    #[inline]
+    pub fn forget(&mut self, range: VaRange) {
+        while let Some((found, attributes)) = self.0.ending_after(range.start()) {
+            if !found.overlaps(range) {
+                break;
+            }
+            self.cut(found, attributes, range);
+        }
+    }
+
+    /// Takes `found` out but for what is not in `within`; what was taken out.
+    fn cut(&mut self, found: VaRange, attributes: Attributes, within: VaRange) -> VaRange {
+        let part = found.intersection(within).unwrap_or(found);
+        self.0.remove(found);
+        for rest in [
+            VaRange::between(found.start(), part.start()),
+            VaRange::between(part.end(), found.end()),
+        ]
+        .into_iter()
+        .flatten()
+        {
+            self.0.insert(rest, attributes);
+        }
+        part
+    }
+
+    /// Makes one of what is alike, in `range` and at its ends.
+    fn join(&mut self, range: VaRange) {
+        let before = range.start().saturating_sub(1);
+        let mut last = self.0.ending_after(before);
+        while let Some((one, attributes)) = last {
+            last = self.0.ending_after(one.end());
+            let Some((other, its)) = last else { break };
+            if other.start() > range.end() {
+                break;
+            }
+            if other.start() != one.end() || its != attributes {
+                continue;
+            }
+            let Some(both) = VaRange::between(one.start(), other.end()) else {
+                break;
+            };
+            self.0.remove(one);
+            self.0.remove(other);
+            self.0.insert(both, attributes);
+            last = Some((both, attributes));
+        }
+    }
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Attributes of shared virtual memory against an account page by page.
+
+use std::collections::BTreeMap;
+
+use hw::svm::{
+    AttributeMap, Attributes, BadAttribute, Change, GpuIndex, Location, Question, Ranges, Reach,
+    Summary,
+};
+use hw::va::{VaRange, PAGE_SIZE};
+use proptest::prelude::*;
+
+const PAGES: u64 = 48;
+const FIRST: u64 = 0x7000_0000_0000;
+
+/// A container that can be given no more room than was asked for.
+#[derive(Default)]
+struct Tree {
+    by_end: BTreeMap<u64, (VaRange, Attributes)>,
+    room: usize,
+}
+
+impl Ranges for Tree {
+    fn ending_after(&self, address: u64) -> Option<(VaRange, Attributes)> {
+        let (_, found) = self.by_end.range(address + 1..).next()?;
+        Some(*found)
+    }
+
+    fn insert(&mut self, range: VaRange, attributes: Attributes) {
+        self.room = self.room.checked_sub(1).expect("more room is needed");
+        let clash = self.ending_after(range.start());
+        assert!(clash.is_none_or(|(other, _)| !other.overlaps(range)));
+        assert!(self
+            .by_end
+            .insert(range.end(), (range, attributes))
+            .is_none());
+    }
+
+    fn remove(&mut self, range: VaRange) {
+        let (was, _) = self.by_end.remove(&range.end()).expect("nothing is there");
+        assert_eq!(was, range);
+        self.room += 1;
+    }
+}
+
+fn range(first: u64, pages: u64) -> VaRange {
+    VaRange::new(FIRST + first * PAGE_SIZE, pages * PAGE_SIZE).unwrap()
+}
+
+/// One step of a process.
+#[derive(Clone, Debug)]
+enum Step {
+    Set(VaRange, Vec<Change>),
+    Forget(VaRange),
+}
+
+fn ranges() -> impl Strategy<Value = VaRange> {
+    (0..PAGES).prop_flat_map(|first| (1..=PAGES - first).prop_map(move |pages| range(first, pages)))
+}
+
+fn locations() -> impl Strategy<Value = Location> {
+    prop_oneof![Just(Location::System), (1u32..4).prop_map(Location::Gpu),]
+}
+
+fn gpus() -> impl Strategy<Value = GpuIndex> {
+    prop_oneof![Just(0usize), Just(1), Just(63)].prop_map(|index| GpuIndex::new(index).unwrap())
+}
+
+fn changes() -> impl Strategy<Value = Change> {
+    let reach = prop_oneof![Just(Reach::Access), Just(Reach::InPlace), Just(Reach::None)];
+    prop_oneof![
+        locations().prop_map(Change::Preferred),
+        Just(Change::Preferred(Location::Undefined)),
+        locations().prop_map(Change::Prefetch),
+        (gpus(), reach).prop_map(|(gpu, reach)| Change::Reach(gpu, reach)),
+        (0u32..8).prop_map(|bit| Change::Set(1 << bit)),
+        (0u32..8).prop_map(|bit| Change::Clear(1 << bit)),
+        (0u8..4).prop_map(Change::Granularity),
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (ranges(), prop::collection::vec(changes(), 0..4))
+            .prop_map(|(range, changes)| Step::Set(range, changes)),
+        1 => ranges().prop_map(Step::Forget),
+    ]
+}
+
+/// What is told of pages, from what was said of each.
+fn told(pages: &[Option<Attributes>], question: Question) -> (u32, Option<u32>) {
+    let all: Vec<_> = pages
+        .iter()
+        .flatten()
+        .map(|page| Summary::of([*page].into_iter()).answer(question))
+        .collect();
+    let Some(&(kind, first)) = all.first() else {
+        return Summary::of([Attributes::default()].into_iter()).answer(question);
+    };
+    let values = || all.iter().map(|(_, value)| value.unwrap_or(0));
+    match question {
+        Question::Preferred | Question::Prefetch => {
+            let same = values().all(|value| Some(value) == first);
+            (kind, Some(if same { first.unwrap() } else { u32::MAX }))
+        }
+        Question::Reach(_) => {
+            let same = all.iter().all(|(other, _)| *other == kind);
+            (if same { kind } else { 4 }, None)
+        }
+        Question::Set | Question::Clear => (kind, values().reduce(|a, b| a & b)),
+        Question::Granularity => (kind, values().min()),
+    }
+}
+
+proptest! {
+    #[test]
+    fn as_page_by_page(
+        steps in prop::collection::vec(steps(), 1..40),
+        asked in prop::collection::vec(ranges(), 8),
+        gpu in gpus(),
+    ) {
+        let mut map = AttributeMap::new(Tree::default());
+        let mut pages = vec![None::<Attributes>; PAGES as usize];
+        let index = |range: VaRange| {
+            let first = ((range.start() - FIRST) / PAGE_SIZE) as usize;
+            first..first + range.pages() as usize
+        };
+        for step in &steps {
+            match step {
+                Step::Set(range, changes) => {
+                    let room = map.room(*range);
+                    map.ranges().room = room;
+                    map.set(*range, changes);
+                    for page in &mut pages[index(*range)] {
+                        *page = Some(page.unwrap_or_default().after(changes));
+                    }
+                }
+                Step::Forget(range) => {
+                    let room = map.room(*range);
+                    map.ranges().room = room;
+                    map.forget(*range);
+                    pages[index(*range)].fill(None);
+                }
+            }
+            let mut count = 0;
+            for (part, attributes) in map.parts(range(0, PAGES)) {
+                for page in &pages[index(part)] {
+                    prop_assert_eq!(*page, Some(attributes));
+                }
+                count += part.pages() as usize;
+            }
+            prop_assert_eq!(count, pages.iter().flatten().count());
+            for &range in &asked {
+                let own = &pages[index(range)];
+                prop_assert_eq!(map.overlaps(range), own.iter().any(Option::is_some));
+                let summary = map.summary(range);
+                for question in [
+                    Question::Preferred,
+                    Question::Prefetch,
+                    Question::Reach(gpu),
+                    Question::Set,
+                    Question::Clear,
+                    Question::Granularity,
+                ] {
+                    prop_assert_eq!(summary.answer(question), told(own, question));
+                }
+            }
+        }
+    }
+
+    /// What is alike is one range once it was set as one, however it came about.
+    #[test]
+    fn set_as_one(steps in prop::collection::vec(steps(), 1..20)) {
+        let mut map = AttributeMap::new(Tree::default());
+        for step in &steps {
+            if let Step::Set(range, changes) = step {
+                let room = map.room(*range);
+                map.ranges().room = room;
+                map.set(*range, changes);
+            }
+        }
+        let all = range(0, PAGES);
+        let gpu = |index| GpuIndex::new(index).unwrap();
+        let same = [
+            Change::Preferred(Location::System),
+            Change::Prefetch(Location::System),
+            Change::Reach(gpu(0), Reach::None),
+            Change::Reach(gpu(1), Reach::Access),
+            Change::Reach(gpu(63), Reach::InPlace),
+            Change::Set(u32::MAX),
+            Change::Granularity(1),
+        ];
+        let room = map.room(all);
+        map.ranges().room = room;
+        map.set(all, &same);
+        prop_assert_eq!(map.parts(all).count(), 1);
+    }
+
+    #[test]
+    fn any_attribute(kind: u32, value: u32, small in 0u32..10, known: bool) {
+        for kind in [kind, small] {
+            let gpu = |_| known.then(|| GpuIndex::new(3).unwrap());
+            let change = Change::new(kind, value, gpu);
+            let names_gpu = (2..=4).contains(&kind) || (kind < 2 && value != 0 && value != u32::MAX);
+            let bad = kind > 7 || (names_gpu && !known) || (kind == 1 && value == u32::MAX);
+            prop_assert_eq!(change.is_err(), bad);
+            let question = Question::new(kind, value, gpu);
+            let bad = kind > 7 || kind == 3 || kind == 4 || (kind == 2 && !known);
+            prop_assert_eq!(question.is_err(), bad);
+        }
+    }
+}
+
+#[test]
+fn defaults() {
+    let summary = Summary::of(core::iter::empty());
+    let gpu = GpuIndex::new(0).unwrap();
+    assert_eq!(summary.answer(Question::Preferred), (0, Some(u32::MAX)));
+    assert_eq!(summary.answer(Question::Prefetch), (1, Some(u32::MAX)));
+    assert_eq!(summary.answer(Question::Reach(gpu)), (4, None));
+    assert_eq!(summary.answer(Question::Set), (5, Some(3)));
+    assert_eq!(summary.answer(Question::Clear), (6, Some(!3)));
+    assert_eq!(summary.answer(Question::Granularity), (7, Some(9)));
+}
+
+#[test]
+fn granularity_is_bounded() {
+    for (said, kept) in [
+        (0, 0),
+        (0x3f, 0x3f),
+        (0x40, 0x3f),
+        (0xff, 0x3f),
+        (u32::MAX, 0x3f),
+    ] {
+        let change = Change::new(7, said, |_| None);
+        assert_eq!(change, Ok(Change::Granularity(kept)));
+    }
+}
+
+#[test]
+fn prefetch_has_a_place() {
+    assert_eq!(Change::new(1, u32::MAX, |_| None), Err(BadAttribute));
+    assert_eq!(
+        Change::new(1, 0, |_| None),
+        Ok(Change::Prefetch(Location::System))
+    );
+    assert_eq!(GpuIndex::new(GpuIndex::COUNT), None);
+}
+
+#[test]
+fn use_by_a_gpu() {
+    let is = Attributes::default();
+    assert!(is.access().read && is.access().write && !is.access().execute);
+    assert!(is.coherence().coherent && !is.coherence().uncached);
+    let is = is.after(&[Change::Set(0x18), Change::Clear(2)]);
+    assert!(is.access().read && !is.access().write && is.access().execute);
+    assert!(!is.coherence().coherent);
+}
