@@ -12,6 +12,7 @@ mod memory;
 mod queues;
 mod settings;
 mod smi;
+mod svm;
 
 use hw::topology::gpu_id::GpuId;
 use kernel::prelude::*;

@@ -10,6 +10,7 @@ mod memory;
 mod pasid;
 mod queues;
 mod registers;
+pub(crate) mod svm;
 pub(crate) mod sysfs;
 pub(crate) mod table;
 
@@ -28,6 +29,7 @@ use context::Context;
 use events::{Came, Events, Item};
 use pasid::Pasid;
 use queues::{Entry, Queues};
+use svm::Svm;
 use sysfs::ProcessFolder;
 use table::Table;
 
@@ -39,6 +41,7 @@ pub(crate) struct Process {
     pid: i32,
     pasid: Pasid,
     events: Arc<Events>,
+    svm: Arc<Svm>,
     /// Held while a queue is made, for which memory of the process's may have to be waited for.
     #[pin]
     creating: Mutex<()>,
@@ -71,12 +74,14 @@ impl Process {
         subscription: Subscription<Table>,
     ) -> Result<Arc<Self>> {
         let events = Events::new()?;
+        let svm = Svm::new(&space)?;
         Arc::pin_init(
             pin_init!(Self {
                 space,
                 pid: kernel::current!().group_leader().pid(),
                 pasid,
                 events,
+                svm,
                 creating <- kernel::new_mutex!((), "Process::creating"),
                 queues <- kernel::new_mutex!(Queues::new(), "Process::queues"),
                 contexts <- kernel::new_mutex!(Contexts::default(), "Process::contexts"),
@@ -272,6 +277,7 @@ impl Process {
         let mut life = self.life.lock();
         self.contexts.lock().ended = true;
         self.end_contexts(|_| true);
+        self.svm.end();
         let folder = self.folder.lock().take();
         drop(folder);
         self.events.end();
@@ -298,6 +304,7 @@ impl Process {
             if which(context) {
                 context.close();
                 self.destroy_on(context);
+                self.svm.leave(&context.gpu().memory);
             }
         });
         // Buffers of any GPU may be mapped on any other.

@@ -47,6 +47,10 @@ module! {
             default: 0,
             description: "GPUs are not used; 1: the log says in which state they are; 2: firmware is loaded, and given back",
         },
+        svm: u8 {
+            default: 0,
+            description: "1: shared virtual memory, as far as it goes: in system memory, without page faults; 0: none",
+        },
     },
 }
 

@@ -34,6 +34,11 @@ impl Probe {
     }
 }
 
+/// Whether processes may use shared virtual memory: the parameter `svm`.
+pub(crate) fn is_svm_enabled() -> bool {
+    crate::module_parameters::svm.value().ne(&0)
+}
+
 /// Who schedules compute queues: the parameter `sched`. It does not change while the module is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sched {

@@ -85,6 +85,10 @@ arguments! {
     SetTrapHandler = kfd_ioctl_set_trap_handler_args, 24;
     /// SET_XNACK_MODE.
     SetXnackMode = kfd_ioctl_set_xnack_mode_args, 4;
+    /// SVM, without the attributes behind it.
+    SvmArgs = kfd_ioctl_svm_args, 24;
+    /// An attribute of SVM.
+    SvmAttribute = kfd_ioctl_svm_attribute, 8;
     /// RUNTIME_ENABLE.
     RuntimeEnable = kfd_ioctl_runtime_enable_args, 16;
     /// GET_DMABUF_INFO.

@@ -2,24 +2,22 @@
 //! A range of a process's memory that a device uses without pinning it: which pages it has, and word when they are
 //! about to go or to change (MMU interval notifiers, HMM).
 
+mod extent;
+
 use super::{
     dma_map::{DmaMap, DmaRun},
     mm_exit::AddressSpace,
     task,
 };
 use crate::ffi;
-use core::{ops::Deref, ptr::NonNull};
+use core::{
+    ops::{Deref, Range},
+    ptr::NonNull,
+};
+use extent::Extent;
+pub(crate) use extent::{first_hole, is_memory, is_own};
 use kernel::{
-    device::Device,
-    error::to_result,
-    mm::{
-        virt::{flags, VmaRef},
-        MmWithUser,
-    },
-    page::PAGE_SIZE,
-    prelude::*,
-    sync::aref::ARef,
-    types::Opaque,
+    device::Device, error::to_result, page::PAGE_SIZE, prelude::*, sync::aref::ARef, types::Opaque,
 };
 use pin_init::PinInit;
 
@@ -34,6 +32,9 @@ pub(crate) trait Watcher: Send + Sync + 'static {
     /// Runs in whatever context changes the memory, maybe under reclaim: sleeps for a bounded time, allocates nothing,
     /// and takes no lock under which memory is allocated or the mmap lock is taken.
     fn invalidate(&self, change: &Change);
+
+    /// Whether it matters that pages go or change which stay where they are for the process: those that it unmaps always do.
+    const ALL_CHANGES: bool = true;
 }
 
 /// A change of the pages of a range.
@@ -41,6 +42,7 @@ pub(crate) struct Change {
     notifier: *mut ffi::mmu_interval_notifier,
     sequence: usize,
     own: bool,
+    unmapped: Option<Range<usize>>,
 }
 
 impl Change {
@@ -48,6 +50,11 @@ impl Change {
     pub(crate) fn set_seq(&self) {
         // SAFETY: The notifier and its sequence number are those of the callback that this was made in.
         unsafe { ffi::rkfd_mmu_interval_set_seq(self.notifier, self.sequence) };
+    }
+
+    /// The addresses at which the process gives its memory up, or moves it away from; not only of the range that is watched.
+    pub(crate) fn unmapped(&self) -> Option<Range<usize>> {
+        self.unmapped.clone()
     }
 
     /// Whether the process makes the change itself, and not to free memory: nobody else is held up then by what takes
@@ -113,6 +120,12 @@ impl<T: Watcher> Operations<T> {
         sequence: usize,
     ) -> bool {
         // SAFETY: The range is valid during the call.
+        let (event, start, end) = unsafe { ((*range).event, (*range).start, (*range).end) };
+        let unmapped = (event == ffi::mmu_notifier_event_MMU_NOTIFY_UNMAP).then_some(start..end);
+        if !T::ALL_CHANGES && unmapped.is_none() {
+            return true;
+        }
+        // SAFETY: The range is valid during the call.
         if unsafe { (*range).flags } & ffi::MMU_NOTIFIER_RANGE_BLOCKABLE == 0 {
             return false;
         }
@@ -127,6 +140,7 @@ impl<T: Watcher> Operations<T> {
             notifier,
             sequence,
             own,
+            unmapped,
         });
         true
     }
@@ -180,8 +194,9 @@ impl<T: Watcher> Watch<T> {
         unsafe { ffi::rkfd_mmu_interval_read_retry(self.inner.notifier.get(), stamp.0) }
     }
 
-    /// Faults the pages in and maps them for `dev`, which must be bound, as they are after `stamp`: for writing where
-    /// `write` is asked and the process may. What the process does not have is left out. They may be used once
+    /// Faults pages in and maps them for `dev`, which must be bound, as they are after `stamp`: for writing where
+    /// `write` is asked and the process may. `wanted` gives the first run of pages at or after one that are wanted. What
+    /// the process does not have is left out. They may be used once
     /// [`Watch::is_stale`] has said no, until the next change.
     ///
     /// EBUSY when the range has changed since `stamp`, ESRCH when the address space is at its end, EINTR when the
@@ -193,6 +208,7 @@ impl<T: Watcher> Watch<T> {
         stamp: Stamp,
         write: bool,
         missing: Missing,
+        wanted: impl Fn(usize) -> Option<Range<usize>>,
     ) -> Result<DevicePages> {
         let mm = self.space.user().ok_or(ESRCH)?;
         let gfp = GFP_KERNEL_ACCOUNT | __GFP_NOWARN;
@@ -200,35 +216,39 @@ impl<T: Watcher> Watch<T> {
         let mut spans: KVVec<Span> = KVVec::new();
         {
             let _lock = mm.mmap_read_lock();
-            let end = self.start + self.size;
-            let mut at = self.start;
-            let mut count = BATCH;
-            // SAFETY: The mmap lock is held.
-            while let Some(vma) = unsafe { Extent::next(&mm, at, end) } {
-                if task::is_killed() {
-                    return Err(EINTR);
-                }
-                if !vma.is_readable() {
-                    at = vma.to;
-                    continue;
-                }
-                count = count.min((vma.to - vma.from) / PAGE_SIZE);
-                at = vma.from + count * PAGE_SIZE;
-                let first = (vma.from - self.start) / PAGE_SIZE;
-                let part = frames.get_mut(first..first + count).ok_or(EFAULT)?;
-                match self.fault_in(stamp, vma.from, part, write)? {
-                    Some(writable) => {
-                        Span::add(&mut spans, first, count, writable)?;
-                        count = BATCH.min(2 * count);
+            let mut next = 0;
+            while let Some(run) = wanted(next) {
+                next = run.end;
+                let mut at = self.start + run.start * PAGE_SIZE;
+                let end = self.start + run.end * PAGE_SIZE;
+                let mut count = BATCH;
+                // SAFETY: The mmap lock is held.
+                while let Some(vma) = unsafe { Extent::next(&mm, at, end) } {
+                    if task::is_killed() {
+                        return Err(EINTR);
                     }
-                    // Only the pages that cannot be had are left out.
-                    None if count > 1 => {
-                        at = vma.from;
-                        count /= 2;
+                    if !vma.is_readable() {
+                        at = vma.to;
+                        continue;
                     }
-                    // There is nothing that such memory can lack but pages to be had.
-                    None if vma.anonymous && missing == Missing::Fails => return Err(ENOMEM),
-                    None => {}
+                    count = count.min((vma.to - vma.from) / PAGE_SIZE);
+                    at = vma.from + count * PAGE_SIZE;
+                    let first = (vma.from - self.start) / PAGE_SIZE;
+                    let part = frames.get_mut(first..first + count).ok_or(EFAULT)?;
+                    match self.fault_in(stamp, vma.from, part, write)? {
+                        Some(writable) => {
+                            Span::add(&mut spans, first, count, writable)?;
+                            count = BATCH.min(2 * count);
+                        }
+                        // Only the pages that cannot be had are left out.
+                        None if count > 1 => {
+                            at = vma.from;
+                            count /= 2;
+                        }
+                        // There is nothing that such memory can lack but pages to be had.
+                        None if vma.anonymous && missing == Missing::Fails => return Err(ENOMEM),
+                        None => {}
+                    }
                 }
             }
         }
@@ -302,67 +322,6 @@ impl<T: Watcher> Drop for Watch<T> {
         // SAFETY: It was inserted, and is removed once.
         unsafe { ffi::mmu_interval_notifier_remove(self.inner.notifier.get()) };
     }
-}
-
-/// The part of a VMA that lies in a range.
-struct Extent {
-    from: usize,
-    to: usize,
-    flags: usize,
-    anonymous: bool,
-}
-
-impl Extent {
-    /// That of the first VMA of `mm` that has anything between `at` and `end`.
-    ///
-    /// # Safety
-    ///
-    /// The caller holds the mmap lock of `mm`.
-    unsafe fn next(mm: &MmWithUser, at: usize, end: usize) -> Option<Self> {
-        // SAFETY: By this function's contract.
-        let raw = unsafe { ffi::find_vma(mm.as_raw(), at) };
-        if raw.is_null() || at >= end {
-            return None;
-        }
-        // SAFETY: The mmap lock keeps it as it is.
-        let (vma, anonymous) = unsafe { (VmaRef::from_raw(raw), (*raw).vm_ops.is_null()) };
-        let extent = Self {
-            from: vma.start().max(at),
-            to: vma.end().min(end),
-            flags: vma.flags(),
-            anonymous,
-        };
-        (extent.from < end).then_some(extent)
-    }
-
-    /// Whether it is memory, which the process may read.
-    fn is_readable(&self) -> bool {
-        self.flags & ALLOWED == flags::READ
-    }
-}
-
-/// The flags that say whether a device may use the memory at all.
-const ALLOWED: usize = flags::READ | flags::IO | flags::PFNMAP;
-
-/// Whether all of the `size` bytes at `start` of the calling process, of address space `space`, is memory that it may
-/// read, and write where `write` is asked. Takes the mmap lock.
-pub(crate) fn is_memory(space: &AddressSpace, start: usize, size: usize, write: bool) -> bool {
-    let (Some(mm), Some(end)) = (space.user(), start.checked_add(size)) else {
-        return false;
-    };
-    let write = if write { flags::WRITE } else { 0 };
-    let _lock = mm.mmap_read_lock();
-    let mut at = start;
-    while at < end {
-        // SAFETY: The mmap lock is held.
-        match unsafe { Extent::next(&mm, at, end) } {
-            Some(vma) if vma.from == at && vma.is_readable() && vma.flags & write == write => {
-                at = vma.to;
-            }
-            _ => return false,
-        }
-    }
-    true
 }
 
 /// Pages in a row that the process may use alike.

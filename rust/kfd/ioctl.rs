@@ -9,7 +9,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::transmute::{AsBytes, FromBytes};
 
-use super::{args, dmabuf, events, info, memory, queues, settings, smi, Kfd};
+use super::{args, dmabuf, events, info, memory, queues, settings, smi, svm, Kfd};
 use crate::kern::new_fd::NewFd;
 use crate::kern::{errno, trace, uaccess_ext};
 use crate::process::context::Context;
@@ -164,9 +164,9 @@ fn answer(call: &Call<'_>, nr: u32) -> Result<isize> {
         0x24 => call.give(dmabuf::export, NewFd::install),
         0x25 => call.run(InOut, settings::runtime_enable),
         0x1f => call.give(smi::open, NewFd::install),
-        // Known to the interface, and refused: shared virtual memory (no capability says that it is there),
-        // checkpoints, the debugger, further processes of one address space, the profiler.
-        0x20 | 0x22 | 0x26..=0x28 => Err(errno::not_supported()),
+        0x20 => svm::svm(call.caller, call.arg, call.size).map(|()| 0),
+        // Known to the interface, and refused: checkpoints, the debugger, further processes of one address space, the profiler.
+        0x22 | 0x26..=0x28 => Err(errno::not_supported()),
         _ => Err(ENOTTY),
     }
 }

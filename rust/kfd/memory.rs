@@ -5,8 +5,9 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use hw::doorbell::{MmapKind, MmapOffset};
+use hw::va::VaRange;
 
-use super::args::{self, Handle, Kind};
+use super::args::{self, AllocMemory, Handle, Kind};
 use super::ioctl::Caller;
 use crate::kern::drm::file::FileRef;
 use crate::kern::{uaccess_ext, uapi};
@@ -27,11 +28,23 @@ pub(super) fn set_memory_policy(caller: &Caller<'_>, args: &mut uapi::SetMemoryP
     args::set_memory_policy(args)
 }
 
+/// A buffer is not where shared virtual memory is, nor made of it. EADDRINUSE, EINTR.
+fn check_svm(caller: &Caller<'_>, wanted: &AllocMemory) -> Result {
+    let lent = match wanted.kind {
+        Kind::User(address) => VaRange::new(address, wanted.size).ok(),
+        _ => None,
+    };
+    let svm = caller.process.svm();
+    let mut ranges = [wanted.range, lent].into_iter().flatten();
+    ranges.try_for_each(|range| svm.check_free(range))
+}
+
 /// ALLOC_MEMORY_OF_GPU.
 pub(super) fn alloc(caller: &Caller<'_>, args: &mut uapi::AllocMemory) -> Result {
     let id = args::gpu_id(args.gpu_id)?;
     let context = caller.context(args.gpu_id)?;
     let wanted = args::alloc_memory(args)?;
+    check_svm(caller, &wanted)?;
     let drm = caller.kfd.with_node(id, |node| Ok(node.drm.clone()))?;
     let (size, usage) = (wanted.size, wanted.usage);
     let mut registers = match wanted.kind {

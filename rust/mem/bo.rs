@@ -65,7 +65,7 @@ pub(crate) struct Registers {
 }
 
 /// How the GPU may use a buffer.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     /// What the GPU may do; reading is always allowed.
     pub(crate) access: Access,

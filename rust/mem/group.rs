@@ -18,6 +18,8 @@ use kernel::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Trigger {
+    /// Shared virtual memory of the process moves or goes.
+    Svm = 0,
     /// USERPTR memory of the process moves or goes.
     Userptr = 1,
     /// A buffer moves.

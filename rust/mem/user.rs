@@ -2,7 +2,7 @@
 //! Memory that a process lends to the GPU. Nothing holds its pages: who maps it watches it.
 
 use crate::kern::{mm_exit::AddressSpace, user_range};
-use hw::va::PAGE_SIZE;
+use hw::va::{VaRange, PAGE_SIZE};
 use kernel::prelude::*;
 
 /// A range of a process's memory.
@@ -11,6 +11,7 @@ pub(crate) struct UserMemory {
     space: AddressSpace,
     start: usize,
     size: usize,
+    shared: bool,
 }
 
 impl UserMemory {
@@ -25,7 +26,28 @@ impl UserMemory {
         if !user_range::is_memory(&space, start, size, write) {
             return Err(EFAULT);
         }
-        Ok(Self { space, start, size })
+        Ok(Self {
+            space,
+            start,
+            size,
+            shared: false,
+        })
+    }
+
+    /// What the process of `space` has in `range`, which it shares with the GPU: whatever that is. `EFAULT`.
+    pub(super) fn shared(space: &AddressSpace, range: VaRange) -> Result<Self> {
+        Ok(Self {
+            space: space.clone(),
+            start: usize::try_from(range.start()).map_err(|_| EFAULT)?,
+            size: usize::try_from(range.size()).map_err(|_| EFAULT)?,
+            shared: true,
+        })
+    }
+
+    /// Whether it is shared: what the process unmaps of it is the GPU's no more, whatever comes in its place. Otherwise
+    /// the GPU has what is at these addresses.
+    pub(super) fn is_shared(&self) -> bool {
+        self.shared
     }
 
     /// The process's memory.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! GPU address spaces: what is mapped where, by which page tables, and in which VMID.
 
+mod gone;
 mod kernel_mapping;
 mod mapping;
 mod moved;
 mod moving;
 mod retry;
+mod shared;
 mod table;
 mod userptr;
 mod vmid;
@@ -13,6 +15,7 @@ mod vmid;
 pub(crate) use self::{
     kernel_mapping::KernelMapping,
     mapping::{Held, Part},
+    shared::Chunk,
     vmid::{ListedUse, VmidUse},
 };
 

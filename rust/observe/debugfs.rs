@@ -262,7 +262,8 @@ fn parameters(f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Sched::Direct => "direct",
         Sched::Hws => "hws",
     };
-    writeln!(f, "sdma_sched {sdma_sched}\nsched {sched}")
+    let svm = u8::from(params::is_svm_enabled());
+    writeln!(f, "sdma_sched {sdma_sched}\nsched {sched}\nsvm {svm}")
 }
 
 fn rings(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {

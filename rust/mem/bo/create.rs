@@ -3,7 +3,7 @@
 
 use super::{Backing, Bo, Buffer, DrmDevice, Registers, Usage};
 use crate::{
-    kern::pages::SystemPages,
+    kern::{mm_exit::AddressSpace, pages::SystemPages},
     ledger::Kind,
     mem::{
         account::{Client, Region, SystemShare},
@@ -14,7 +14,7 @@ use crate::{
 };
 use hw::{
     pte::{Access, Coherence},
-    va::PAGE_SIZE,
+    va::{VaRange, PAGE_SIZE},
 };
 use kernel::{
     prelude::*,
@@ -82,13 +82,34 @@ pub(crate) fn user(
     size: u64,
     usage: Usage,
 ) -> Result<ARef<Bo>> {
-    let bytes = checked(size)?;
-    let gpu: &Arc<Memory> = drm;
+    let memory = UserMemory::new(start, checked(size)?, usage.access.write)?;
+    of_process(drm, client, memory, size, usage)
+}
+
+/// What the process of `space` has in `range`, `client`'s, as shared virtual memory. `ENOMEM`, `EFAULT`.
+pub(in crate::mem) fn shared(
+    drm: &ARef<DrmDevice>,
+    client: &Arc<Client>,
+    space: &AddressSpace,
+    range: VaRange,
+    usage: Usage,
+) -> Result<ARef<Bo>> {
+    let memory = UserMemory::shared(space, range)?;
+    of_process(drm, client, memory, range.size(), usage)
+}
+
+/// A buffer of `size` bytes of a process's `memory`.
+fn of_process(
+    drm: &ARef<DrmDevice>,
+    client: &Arc<Client>,
+    memory: UserMemory,
+    size: u64,
+    usage: Usage,
+) -> Result<ARef<Bo>> {
     let share = SystemShare::take(client, Region::User, size)?;
-    let memory = UserMemory::new(start, bytes, usage.access.write)?;
-    let buffer = Buffer::new(gpu, Backing::User(memory), usage);
+    let buffer = Buffer::new(drm, Backing::User(memory), usage);
     let buffer = buffer.sharing(share, Kind::UserptrBytes, size);
-    Bo::new(drm, bytes, buffer.paid_by(client))
+    Bo::new(drm, checked(size)?, buffer.paid_by(client))
 }
 
 /// A buffer of `size` bytes, `client`'s, for registers that a process may have, of which the GPU may reach less. Never cached. `EINVAL`,

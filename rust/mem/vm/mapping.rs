@@ -90,14 +90,23 @@ impl Mapping {
             .is_none_or(|userptr| userptr.is_made())
     }
 
-    /// Whether a queue may use it. Not what goes when another GPU goes, whoever holds it. The VM's lock is held.
+    /// Whether a queue may use it. Not what goes when another GPU goes, or when the process unmaps it, whoever holds it. The
+    /// VM's lock is held.
     pub(super) fn may_be_held(&self) -> bool {
-        self.is_made() && !self.is_leaving() && !self.part.bo.is_peer_vram()
+        self.is_made()
+            && !self.is_leaving()
+            && !self.part.bo.is_peer_vram()
+            && self.shared().is_none()
     }
 
     /// What watches the memory of a process.
     pub(super) fn userptr(&self) -> Option<&Watch<Userptr>> {
         self.userptr.as_ref()
+    }
+
+    /// The same, if it is shared virtual memory.
+    pub(super) fn shared(&self) -> Option<&Watch<Userptr>> {
+        self.userptr().filter(|userptr| userptr.is_shared())
     }
 
     /// Whether it leads to the address space: who owns the memory tells it of changes.

@@ -7,6 +7,7 @@
 //! notifier, which may not take that lock, since memory is allocated under it. Between them is [`Userptr`]'s own lock.
 
 use super::{
+    gone::Gone,
     mapping::Mapping,
     retry::{Retry, RUN, SOON_MS},
     table::Reserved,
@@ -68,6 +69,8 @@ enum Now {
 
 struct State {
     now: Now,
+    /// Of shared virtual memory: what the process has unmapped.
+    gone: Gone,
     /// The entries that lead to `pages`.
     reserved: Reserved,
     pages: DevicePages,
@@ -77,6 +80,8 @@ struct State {
 #[pin_data]
 pub(super) struct Userptr {
     range: VaRange,
+    /// Whether it is shared virtual memory.
+    shared: bool,
     vm: Arc<Vm>,
     /// As `state` says, for who looks without its lock.
     invalid: Atomic<bool>,
@@ -102,17 +107,37 @@ impl Userptr {
         let vm = vm.clone();
         let state = State {
             now: Now::Out,
+            gone: Gone::default(),
             reserved: Reserved::default(),
             pages: DevicePages::default(),
         };
         let userptr = pin_init!(Self {
             range,
+            shared: memory.is_shared(),
             vm,
             invalid: Atomic::new(false),
             state <- new_mutex!(state, "Userptr::state"),
         });
         let size = usize::try_from(range.size()).map_err(|_| EINVAL)?;
         Watch::new(memory.space(), memory.start(), size, userptr)
+    }
+
+    /// Whether it is shared virtual memory.
+    pub(super) fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    /// Whether the process has unmapped a part of it, which stays lost for this mapping.
+    pub(super) fn is_cut(&self) -> bool {
+        self.state.lock().gone.any()
+    }
+
+    fn trigger(&self) -> Trigger {
+        if self.shared {
+            Trigger::Svm
+        } else {
+            Trigger::Userptr
+        }
     }
 
     /// Whether the queues wait for it.
@@ -143,16 +168,37 @@ impl Userptr {
     }
 }
 
+impl Watch<Userptr> {
+    /// What the process has there at `stamp`: see [`Watch::map_pages`].
+    fn pages(&self, stamp: Stamp, write: bool, missing: Missing) -> Result<DevicePages> {
+        let gone = self.state.lock().gone;
+        let count = self.range.pages() as usize;
+        self.map_pages(&self.vm.gpu.hw.dev, stamp, write, missing, |from| {
+            gone.next_left(from, count)
+        })
+    }
+}
+
 impl Watcher for Userptr {
     fn invalidate(&self, change: &Change) {
         let mut state = self.state.lock();
         change.set_seq();
+        let mut ended = false;
+        if let Some(unmapped) = change.unmapped().filter(|_| self.shared) {
+            state.gone.add(self.range, unmapped);
+            ended = state.gone.is_all(self.range);
+        }
         if state.now != Now::In {
             return;
         }
-        self.vm.evict(change.may_be_delayed());
-        state.now = Now::Invalid;
-        self.invalid.store(true, Release);
+        if ended {
+            // Nothing of it comes back, for which the queues would have to wait.
+            state.now = Now::Out;
+        } else {
+            self.vm.evict(self.trigger(), change.may_be_delayed());
+            state.now = Now::Invalid;
+            self.invalid.store(true, Release);
+        }
         let written = state.reserved.clear(&self.vm.gpu);
         if self.vm.flush(Flush::Heavyweight).is_err() {
             dev_err_ratelimited!(
@@ -165,14 +211,16 @@ impl Watcher for Userptr {
         let (start, size) = (self.range.start(), self.range.size());
         trace::unmap(self.vm.group.pid(), start, size, written);
         drop(state);
-        self.vm.restore_in(SOON_MS);
+        if !ended {
+            self.vm.restore_in(SOON_MS);
+        }
     }
 }
 
 impl Vm {
     /// One more range is invalid: the queues are off the hardware at the return, unless they take too long. Who changes its own memory faster than
     /// its queues get anywhere is slowed down by `delay`. Called by the notifier.
-    fn evict(&self, delay: bool) {
+    fn evict(&self, trigger: Trigger, delay: bool) {
         let mut evicted = self.evicted.lock();
         evicted.invalid += 1;
         if evicted.quiesced.is_none() {
@@ -184,7 +232,7 @@ impl Vm {
             // Who does not leave finds no entries any more, once they are cleared and flushed, and the pages are safe: it
             // faults, at its own cost.
             let patience = Patience::of(if delay { OWN_MS } else { OTHERS_MS });
-            evicted.quiesced = Some(self.group.quiesce_within(Trigger::Userptr, &patience));
+            evicted.quiesced = Some(self.group.quiesce_within(trigger, &patience));
         }
     }
 
@@ -198,12 +246,13 @@ impl Vm {
     /// others when it cannot be had.
     pub(super) fn map_userptr(self: &Arc<Self>, mapping: &Arc<Mapping>) -> Result {
         let userptr = mapping.userptr().ok_or(EINVAL)?;
-        match self.validate(mapping, true) {
+        // The process may have less of what it shares, and later more.
+        match self.validate(mapping, !userptr.shared) {
             Err(error) if error == EAGAIN => {
                 // It changes too fast for this call. The queues wait for it then.
                 let mut state = userptr.state.lock();
                 if state.now == Now::Out {
-                    self.evict(true);
+                    self.evict(userptr.trigger(), true);
                     state.now = Now::Invalid;
                     userptr.invalid.store(true, Release);
                 }
@@ -223,7 +272,7 @@ impl Vm {
         let (bo, write) = (mapping.bo(), mapping.bo().access().write);
         for _ in 0..TRIES {
             let stamp = userptr.begin();
-            let pages = match userptr.map_pages(&self.gpu.hw.dev, stamp, write, Missing::Fails) {
+            let pages = match userptr.pages(stamp, write, Missing::Fails) {
                 Ok(pages) => pages,
                 Err(error) if error == EBUSY => continue,
                 Err(error) => return Err(error),
@@ -363,12 +412,7 @@ impl Vm {
         let (bo, stamp) = (mapping.bo(), userptr.begin());
         // What else there is of the range, or nothing.
         let pages = userptr
-            .map_pages(
-                &self.gpu.hw.dev,
-                stamp,
-                bo.access().write,
-                Missing::IsLeftOut,
-            )
+            .pages(stamp, bo.access().write, Missing::IsLeftOut)
             .unwrap_or_default();
         // When it has just changed, or this fails, the next run comes here again.
         let _ = self.attach(mapping, userptr, bo, stamp, pages);

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What memory a process has at which addresses (VMAs).
+
+use crate::{ffi, kern::mm_exit::AddressSpace};
+use core::ops::Range;
+use kernel::mm::{
+    virt::{flags, VmaRef},
+    MmWithUser,
+};
+
+/// The part of a VMA that lies in a range.
+pub(super) struct Extent {
+    pub(super) from: usize,
+    pub(super) to: usize,
+    flags: usize,
+    pub(super) anonymous: bool,
+}
+
+impl Extent {
+    /// That of the first VMA of `mm` that has anything between `at` and `end`.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the mmap lock of `mm`.
+    pub(super) unsafe fn next(mm: &MmWithUser, at: usize, end: usize) -> Option<Self> {
+        // SAFETY: By this function's contract.
+        let raw = unsafe { ffi::find_vma(mm.as_raw(), at) };
+        if raw.is_null() || at >= end {
+            return None;
+        }
+        // SAFETY: The mmap lock keeps it as it is.
+        let (vma, anonymous) = unsafe { (VmaRef::from_raw(raw), (*raw).vm_ops.is_null()) };
+        let extent = Self {
+            from: vma.start().max(at),
+            to: vma.end().min(end),
+            flags: vma.flags(),
+            anonymous,
+        };
+        (extent.from < end).then_some(extent)
+    }
+
+    /// Whether it is memory, which the process may read.
+    pub(super) fn is_readable(&self) -> bool {
+        self.flags & ALLOWED == flags::READ
+    }
+}
+
+/// The flags that say whether a device may use the memory at all.
+const ALLOWED: usize = flags::READ | flags::IO | flags::PFNMAP;
+
+/// Whether all of the `size` bytes at `start` of the calling process, of address space `space`, is memory that it may
+/// read, and write where `write` is asked. Takes the mmap lock.
+pub(crate) fn is_memory(space: &AddressSpace, start: usize, size: usize, write: bool) -> bool {
+    let (Some(mm), Some(end)) = (space.user(), start.checked_add(size)) else {
+        return false;
+    };
+    let write = if write { flags::WRITE } else { 0 };
+    let _lock = mm.mmap_read_lock();
+    let mut at = start;
+    while at < end {
+        // SAFETY: The mmap lock is held.
+        match unsafe { Extent::next(&mm, at, end) } {
+            Some(vma) if vma.from == at && vma.is_readable() && vma.flags & write == write => {
+                at = vma.to;
+            }
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// The flags of memory that is no process's own, but a device's.
+const DEVICE: usize = flags::IO | flags::PFNMAP | flags::MIXEDMAP;
+
+/// Whether the `size` bytes at `start` of `space` are all memory of the process's own, whatever it may do with it.
+/// Takes the mmap lock.
+pub(crate) fn is_own(space: &AddressSpace, start: usize, size: usize) -> bool {
+    let (Some(mm), Some(end)) = (space.user(), start.checked_add(size)) else {
+        return false;
+    };
+    let _lock = mm.mmap_read_lock();
+    let mut at = start;
+    while at < end {
+        // SAFETY: The mmap lock is held.
+        match unsafe { Extent::next(&mm, at, end) } {
+            Some(vma) if vma.from == at && vma.flags & DEVICE == 0 => at = vma.to,
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// The first part of the addresses from `start` to `end` of `space` at which there is no memory. Takes the mmap lock.
+pub(crate) fn first_hole(space: &AddressSpace, start: usize, end: usize) -> Option<Range<usize>> {
+    let Some(mm) = space.user() else {
+        return (start < end).then_some(start..end);
+    };
+    let _lock = mm.mmap_read_lock();
+    let mut at = start;
+    while at < end {
+        // SAFETY: The mmap lock is held.
+        match unsafe { Extent::next(&mm, at, end) } {
+            Some(vma) if vma.from == at => at = vma.to,
+            Some(vma) => return Some(at..vma.from),
+            None => return Some(at..end),
+        }
+    }
+    None
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Ioctl of shared virtual memory: what is said of ranges, and asked.
+
+use hw::svm::{Change, GpuIndex, Question};
+use hw::topology::gpu_id::GpuId;
+use hw::va::{VaRange, PAGE_SIZE};
+use kernel::prelude::*;
+
+use super::ioctl::Caller;
+use crate::kern::uapi::{SvmArgs, SvmAttribute};
+use crate::kern::{errno, params, uaccess_ext};
+use crate::process::svm::Opened;
+
+/// Bytes before the attributes, and of one.
+const HEAD: usize = core::mem::size_of::<SvmArgs>();
+const EACH: usize = core::mem::size_of::<SvmAttribute>();
+
+/// `KFD_IOCTL_SVM_OP_*`.
+const SET: u32 = 0;
+const GET: u32 = 1;
+
+/// SVM, with the arguments at `arg`, and attributes behind them: `size` bytes in all, as the command says. EOPNOTSUPP unless
+/// the administrator has switched it on; then EINVAL for no whole pages, unknown operations, attributes that do not
+/// fit into the command, or none at all, EFAULT for what is not the process's own memory, EADDRINUSE where a buffer is mapped.
+pub(super) fn svm(caller: &Caller<'_>, arg: usize, size: usize) -> Result {
+    if !params::is_svm_enabled() {
+        return Err(errno::not_supported());
+    }
+    let room = size.checked_sub(HEAD).ok_or(EINVAL)? / EACH;
+    let args: SvmArgs = uaccess_ext::read_element(arg as u64, 0)?;
+    if args.nattr as usize > room {
+        return Err(EINVAL);
+    }
+    let first = (arg as u64).checked_add(HEAD as u64).ok_or(EFAULT)?;
+    let mut attributes = KVVec::with_capacity(args.nattr as usize, GFP_KERNEL_ACCOUNT)?;
+    for index in 0..args.nattr {
+        let attribute: SvmAttribute = uaccess_ext::read_element(first, index)?;
+        attributes.push(attribute, GFP_KERNEL)?;
+    }
+    if args.start_addr % PAGE_SIZE != 0 || args.size % PAGE_SIZE != 0 {
+        return Err(EINVAL);
+    }
+    if args.start_addr == 0 || args.size == 0 {
+        return Err(EINVAL);
+    }
+    match args.op {
+        SET => set(caller, &args, &attributes),
+        GET => {
+            get(caller, &args, &mut attributes)?;
+            (0..args.nattr)
+                .zip(&attributes)
+                .try_for_each(|(index, answer)| uaccess_ext::write_element(first, index, answer))
+        }
+        _ => Err(EINVAL),
+    }
+}
+
+/// The range that the caller means. EOVERFLOW for one that wraps, EFAULT for addresses that no process has.
+fn range(args: &SvmArgs) -> Result<VaRange> {
+    args.start_addr.checked_add(args.size).ok_or(EOVERFLOW)?;
+    VaRange::new(args.start_addr, args.size).map_err(|_| EFAULT)
+}
+
+/// The GPU that the caller calls `id`, if it is there.
+fn gpu_id(caller: &Caller<'_>, id: u32) -> Option<GpuId> {
+    caller.context(id).ok().map(|context| context.gpu().hw.id)
+}
+
+/// A GPU's index, before there is a need to know which.
+fn any_index(caller: &Caller<'_>, id: u32) -> Option<GpuIndex> {
+    gpu_id(caller, id).and(GpuIndex::new(0))
+}
+
+fn set(caller: &Caller<'_>, args: &SvmArgs, attributes: &[SvmAttribute]) -> Result {
+    for attribute in attributes {
+        Change::new(attribute.type_, attribute.value, |id| any_index(caller, id))
+            .map_err(|_| EINVAL)?;
+    }
+    if !caller.process.has_vm() {
+        return Err(EINVAL);
+    }
+    let range = range(args)?;
+    let mut svm = caller.process.svm().open()?;
+    svm.check(caller.process, range)?;
+    let mut changes = KVVec::with_capacity(attributes.len(), GFP_KERNEL_ACCOUNT)?;
+    for attribute in attributes {
+        let change = with_gpu(caller, &mut svm, |gpu| {
+            Change::new(attribute.type_, attribute.value, gpu)
+        })?;
+        changes.push(change, GFP_KERNEL)?;
+    }
+    svm.set(caller.process, range, &changes)
+}
+
+fn get(caller: &Caller<'_>, args: &SvmArgs, attributes: &mut [SvmAttribute]) -> Result {
+    let range = range(args)?;
+    let mut svm = caller.process.svm().open()?;
+    svm.check(caller.process, range)?;
+    let summary = svm.summary(range);
+    for attribute in attributes {
+        let question = with_gpu(caller, &mut svm, |gpu| {
+            Question::new(attribute.type_, attribute.value, gpu)
+        })?;
+        let (kind, value) = summary.answer(question);
+        attribute.type_ = kind;
+        attribute.value = value.unwrap_or(attribute.value);
+    }
+    Ok(())
+}
+
+/// What `f` makes of an attribute, for which it may have to know a GPU. EINVAL for what it does not like; ENOSPC, ENOMEM.
+fn with_gpu<T, E>(
+    caller: &Caller<'_>,
+    svm: &mut Opened<'_>,
+    f: impl FnOnce(&mut dyn FnMut(u32) -> Option<GpuIndex>) -> Result<T, E>,
+) -> Result<T> {
+    let mut failed = Ok(());
+    let made = f(&mut |id| {
+        let index = svm.index(gpu_id(caller, id)?);
+        index.map_err(|error| failed = Err(error)).ok()
+    });
+    failed?;
+    made.map_err(|_| EINVAL)
+}

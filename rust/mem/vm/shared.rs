@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Shared virtual memory: memory of the process that the GPU has at the process's own addresses, mapped in chunks as USERPTR
+//! memory is ([`userptr`](super::userptr)).
+
+use super::{Part, Vm};
+use crate::{
+    kern::{mm_exit::AddressSpace, task},
+    mem::{
+        bo::{self, Usage},
+        group::{Patience, Quiesced, Trigger},
+    },
+};
+use hw::va::{VaRange, LARGE_PAGE_SIZE};
+use kernel::{prelude::*, sync::Arc};
+
+/// How long the queues are waited for before what they may use is mapped otherwise, milliseconds.
+const PATIENCE_MS: i64 = 2000;
+
+/// A chunk that is mapped.
+#[derive(Clone, Copy)]
+pub(crate) struct Chunk {
+    /// Where.
+    pub(crate) range: VaRange,
+    /// How the GPU may use it.
+    pub(crate) usage: Usage,
+    /// The process has unmapped a part of it.
+    pub(crate) cut: bool,
+}
+
+impl Vm {
+    /// The first chunk that has something in `range`.
+    pub(crate) fn first_chunk(&self, range: VaRange) -> Option<Chunk> {
+        let mut at = range.start();
+        loop {
+            let mapping = self.state.lock().at_or_above(at)?;
+            if !mapping.range().overlaps(range) {
+                return None;
+            }
+            if let Some(userptr) = mapping.shared() {
+                return Some(Chunk {
+                    range: mapping.range(),
+                    usage: Usage {
+                        access: mapping.bo().access(),
+                        coherence: mapping.bo().coherence(),
+                    },
+                    cut: userptr.is_cut(),
+                });
+            }
+            at = mapping.range().end();
+        }
+    }
+
+    /// Whether a buffer is mapped at a part of `range`.
+    pub(crate) fn has_buffer(&self, range: VaRange) -> bool {
+        let mut at = range.start();
+        loop {
+            let Some(mapping) = self.state.lock().at_or_above(at) else {
+                return false;
+            };
+            if !mapping.range().overlaps(range) {
+                return false;
+            }
+            if mapping.shared().is_none() {
+                return true;
+            }
+            at = mapping.range().end();
+        }
+    }
+
+    /// Maps what the process of `space` has in `range`, now and later, in chunks. `ENOMEM`, `EINTR`, and what [`Vm::map`] says: what
+    /// was mapped until then stays.
+    pub(crate) fn share(
+        self: &Arc<Self>,
+        space: &AddressSpace,
+        range: VaRange,
+        usage: Usage,
+    ) -> Result {
+        let mut at = range.start();
+        while let Some(rest) = VaRange::between(at, range.end()) {
+            // A chunk ends where a large page would, so that one of the process's is one of the GPU's.
+            if task::is_killed() {
+                return Err(EINTR);
+            }
+            let end = (at / LARGE_PAGE_SIZE + 1) * LARGE_PAGE_SIZE;
+            let chunk = VaRange::between(at, end.min(rest.end())).ok_or(EINVAL)?;
+            let bo = bo::create::shared(&self.drm, &self.client, space, chunk, usage)?;
+            let part = Part {
+                bo,
+                offset: 0,
+                access: usage.access,
+            };
+            self.map(chunk, part)?;
+            at = chunk.end();
+        }
+        Ok(())
+    }
+
+    /// Takes all chunks out that have something in `range`, whole. `ETIMEDOUT` when the device does not answer a flush.
+    pub(crate) fn unshare(&self, range: VaRange) -> Result {
+        while let Some(chunk) = self.first_chunk(range) {
+            self.unmap(chunk.range)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the queues off the hardware while what they may use is mapped otherwise.
+    pub(crate) fn quiesce_for_svm(&self) -> Quiesced {
+        self.group
+            .quiesce_within(Trigger::Svm, &Patience::of(PATIENCE_MS))
+    }
+}

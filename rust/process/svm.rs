@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Shared virtual memory: what a process said of ranges of its memory, and what its GPUs have of them. All of it is in system
+//! memory.
+
+mod ranges;
+mod unmapped;
+
+use hw::svm::{AttributeMap, Attributes, Change, GpuIndex, Reach, Summary};
+use hw::topology::gpu_id::GpuId;
+use hw::va::{VaRange, GPUVM_BASE, USER_VA_END};
+use kernel::prelude::*;
+use kernel::sync::atomic::{Acquire, AtomicFlag, Release};
+use kernel::sync::Arc;
+use kernel::workqueue::{impl_has_work, new_work, Work, WorkItem};
+
+use super::Process;
+use crate::kern::killable::{KillableGuard, KillableMutex};
+use crate::kern::mm_exit::AddressSpace;
+use crate::kern::user_range::{self, Watch};
+use crate::mem::bo::Usage;
+use crate::mem::vm::{Chunk, Vm};
+use crate::mem::Memory;
+use ranges::{make_room, Tree};
+use unmapped::{Listener, Unmapped};
+
+/// The shared virtual memory of a process.
+#[pin_data]
+pub(crate) struct Svm {
+    space: AddressSpace,
+    /// Something was said of a range.
+    used: AtomicFlag,
+    /// Held while something is said, and so while the process's memory is waited for. Outside a context's memory and the
+    /// mmap lock.
+    #[pin]
+    state: KillableMutex<State>,
+    #[pin]
+    unmapped: Unmapped,
+    /// Looks what was unmapped.
+    #[pin]
+    cleanup: Work<Self>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Svm { self.cleanup }
+}
+
+struct State {
+    map: AttributeMap<Tree>,
+    /// GPUs of which something was said, none in the place of one that is gone.
+    gpus: KVec<Option<GpuId>>,
+    /// Their address spaces.
+    vms: KVec<(GpuIndex, Arc<Vm>)>,
+    /// What was unmapped and is not forgotten yet.
+    pending: KVec<VaRange>,
+    listener: Option<Watch<Listener>>,
+    ended: bool,
+}
+
+impl Svm {
+    /// Of the process of address space `space`, which has said nothing. ENOMEM.
+    pub(super) fn new(space: &AddressSpace) -> Result<Arc<Self>> {
+        let unmapped = Unmapped::new()?;
+        let state = State {
+            map: AttributeMap::new(Tree::new()),
+            gpus: KVec::new(),
+            vms: KVec::new(),
+            pending: KVec::new(),
+            listener: None,
+            ended: false,
+        };
+        Arc::pin_init(
+            pin_init!(Self {
+                space: space.clone(),
+                used: AtomicFlag::new(false),
+                state <- KillableMutex::new(state, c"Svm::state", kernel::static_lock_class!()),
+                unmapped <- unmapped,
+                cleanup <- new_work!("Svm::cleanup"),
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )
+    }
+
+    /// Nobody else says or asks anything until what is returned is dropped. What the process has unmapped until now is
+    /// forgotten. EINTR when the caller is killed, ENODEV at the process's end, ENOMEM.
+    pub(crate) fn open(self: &Arc<Self>) -> Result<Opened<'_>> {
+        let mut state = self.state.lock_killable()?;
+        if state.ended {
+            return Err(ENODEV);
+        }
+        state.forget_unmapped(self)?;
+        Ok(Opened { svm: self, state })
+    }
+
+    /// EADDRINUSE when something was said of a part of `range`; the rest as [`Svm::open`].
+    pub(crate) fn check_free(self: &Arc<Self>, range: VaRange) -> Result {
+        if self.used.load(Acquire) && self.open()?.state.map.overlaps(range) {
+            return Err(EADDRINUSE);
+        }
+        Ok(())
+    }
+
+    /// The process loses the GPU with this memory. Its queues there are gone.
+    pub(super) fn leave(&self, gpu: &Arc<Memory>) {
+        let mut state = self.state.lock();
+        let State { vms, gpus, .. } = &mut *state;
+        vms.retain(|(index, vm)| {
+            let stays = !Arc::ptr_eq(vm.gpu(), gpu);
+            if !stays {
+                unshare_all(vm);
+                if let Some(gone) = gpus.get_mut(index.get()) {
+                    *gone = None;
+                }
+            }
+            stays
+        });
+    }
+
+    /// The process is at its end.
+    pub(super) fn end(&self) {
+        let mut state = self.state.lock();
+        state.ended = true;
+        let listener = state.listener.take();
+        drop(state);
+        drop(listener);
+    }
+}
+
+/// Takes all of a process's shared memory out.
+fn unshare_all(vm: &Vm) {
+    let all = VaRange::between(0, USER_VA_END);
+    if let Some(Err(error)) = all.map(|all| vm.unshare(all)) {
+        pr_warn!("shared memory of a process that ended stays mapped: {error:?}\n");
+    }
+}
+
+/// What happens in the background.
+impl WorkItem for Svm {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        let mut state = this.state.lock();
+        if !state.ended {
+            // Whoever says or asks something next tries again.
+            let _ = state.forget_unmapped(&this);
+        }
+    }
+}
+
+/// The shared virtual memory of a process, for one who says or asks something.
+pub(crate) struct Opened<'a> {
+    svm: &'a Arc<Svm>,
+    state: KillableGuard<'a, State>,
+}
+
+impl Opened<'_> {
+    /// Where the GPU `id` is among those of which something was said. ENOSPC when there were too many, ENOMEM.
+    pub(crate) fn index(&mut self, id: GpuId) -> Result<GpuIndex> {
+        let gpus = &mut self.state.gpus;
+        let known = gpus.iter().position(|gpu| *gpu == Some(id));
+        let index = GpuIndex::new(known.unwrap_or(gpus.len())).ok_or(ENOSPC)?;
+        if known.is_none() {
+            gpus.push(Some(id), GFP_KERNEL_ACCOUNT)?;
+        }
+        Ok(index)
+    }
+
+    /// Whether anything can be said of `range`, or asked: EFAULT when it is not all memory of the process's own, EADDRINUSE when
+    /// a buffer is mapped there on any of `process`'s GPUs.
+    pub(crate) fn check(&self, process: &Process, range: VaRange) -> Result {
+        let (start, size) = (range.start() as usize, range.size() as usize);
+        if !user_range::is_own(&self.svm.space, start, size) {
+            return Err(EFAULT);
+        }
+        let mut free = true;
+        process.for_each_vm(|_, vm| free &= !vm.has_buffer(range));
+        if free {
+            Ok(())
+        } else {
+            Err(EADDRINUSE)
+        }
+    }
+
+    /// What was said of `range`.
+    pub(crate) fn summary(&self, range: VaRange) -> Summary {
+        self.state.map.summary(range)
+    }
+
+    /// Says `changes` of `range`, and gives the GPUs what they may use of it then: what is said stays, even if that fails. ENOMEM,
+    /// ESRCH, ENOSPC, and what [`Vm::share`] says.
+    pub(crate) fn set(&mut self, process: &Process, range: VaRange, changes: &[Change]) -> Result {
+        self.join(process)?;
+        make_room(&mut self.state.map, range)?;
+        self.svm.used.store(true, Release);
+        self.state.map.set(range, changes);
+        let mut result = Ok(());
+        for on in &self.state.vms {
+            let done = bring(&self.svm.space, &self.state.map, on, range);
+            result = result.and(done);
+        }
+        result
+    }
+
+    /// Sees to it that all address spaces of `process` are known, and what it unmaps is heard of.
+    fn join(&mut self, process: &Process) -> Result {
+        let mut found = KVec::new();
+        let mut result = Ok(());
+        process.for_each_vm(|id, vm| {
+            let pushed = found.push((id, vm.clone()), GFP_KERNEL_ACCOUNT);
+            result = result.and(pushed.map_err(Error::from));
+        });
+        result?;
+        for (id, vm) in found {
+            let index = self.index(id)?;
+            if !self.state.vms.iter().any(|(known, _)| *known == index) {
+                self.state.vms.push((index, vm), GFP_KERNEL_ACCOUNT)?;
+            }
+        }
+        if self.state.listener.is_none() {
+            let (start, size) = (GPUVM_BASE as usize, (USER_VA_END - GPUVM_BASE) as usize);
+            let listener = Listener(self.svm.clone());
+            self.state.listener = Some(Watch::new(&self.svm.space, start, size, listener)?);
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// What was said of memory that is unmapped is forgotten. ENOMEM: some is left for the next time.
+    fn forget_unmapped(&mut self, svm: &Svm) -> Result {
+        svm.unmapped.take(&svm.space, &mut self.pending)?;
+        while let Some(&range) = self.pending.last() {
+            make_room(&mut self.map, range)?;
+            self.map.forget(range);
+            for on in &self.vms {
+                let (_, vm) = on;
+                let mut at = range.start();
+                while let Some(left) = VaRange::between(at, range.end()) {
+                    let Some(chunk) = vm.first_chunk(left) else {
+                        break;
+                    };
+                    // One that is cut knows itself which part the process has still.
+                    if range.covers(chunk.range) {
+                        vm.unmap(chunk.range)?;
+                    } else if !chunk.cut {
+                        bring(&svm.space, &self.map, on, chunk.range)?;
+                    }
+                    at = chunk.range.end();
+                }
+            }
+            let _ = self.pending.pop();
+        }
+        Ok(())
+    }
+}
+
+/// How the GPU at `index` may use what has these attributes, if it may.
+fn usage(attributes: &Attributes, index: GpuIndex) -> Option<Usage> {
+    (attributes.reach(index) != Reach::None).then(|| Usage {
+        access: attributes.access(),
+        coherence: attributes.coherence(),
+    })
+}
+
+/// Whether a chunk is as was said of all of it.
+fn is_right(map: &AttributeMap<Tree>, index: GpuIndex, chunk: &Chunk) -> bool {
+    let is_so = |attributes: &Attributes| usage(attributes, index) == Some(chunk.usage);
+    let parts = map.parts(chunk.range);
+    let pages = parts.filter(|(_, attributes)| is_so(attributes));
+    !chunk.cut && pages.map(|(part, _)| part.pages()).sum::<u64>() == chunk.range.pages()
+}
+
+/// Gives one GPU what it may use of `range` of `space`, and takes from it what it may not. Chunks that reach beyond are made anew.
+fn bring(
+    space: &AddressSpace,
+    map: &AttributeMap<Tree>,
+    on: &(GpuIndex, Arc<Vm>),
+    range: VaRange,
+) -> Result {
+    let (index, vm) = on;
+    let mut wrong = KVec::new();
+    let mut at = range.start();
+    while let Some(left) = VaRange::between(at, range.end()) {
+        let Some(chunk) = vm.first_chunk(left) else {
+            break;
+        };
+        if !is_right(map, *index, &chunk) {
+            wrong.push(chunk.range, GFP_KERNEL_ACCOUNT)?;
+        }
+        at = chunk.range.end();
+    }
+    let start = wrong
+        .first()
+        .map_or(range, |first: &VaRange| *first)
+        .start();
+    let end = wrong.last().map_or(range, |last: &VaRange| *last).end();
+    let hull = VaRange::between(start.min(range.start()), end.max(range.end())).ok_or(EINVAL)?;
+    // What they may use before and after that is not there in between.
+    let _quiesced = (!wrong.is_empty()).then(|| vm.quiesce_for_svm());
+    for chunk in &wrong {
+        vm.unmap(*chunk)?;
+    }
+    let mut result = Ok(());
+    for (part, attributes) in map.parts(hull) {
+        let Some(usage) = usage(&attributes, *index) else {
+            continue;
+        };
+        let mut at = part.start();
+        while let Some(left) = VaRange::between(at, part.end()) {
+            let next = vm.first_chunk(left).map(|chunk| chunk.range);
+            let end = next.map_or(left.end(), |next| next.start());
+            if let Some(gap) = VaRange::between(at, end) {
+                let shared = vm.share(space, gap, usage);
+                if shared == Err(EINTR) {
+                    return shared;
+                }
+                result = result.and(shared);
+            }
+            at = next.map_or(left.end(), |next| next.end());
+        }
+    }
+    result
+}
+
+impl Process {
+    /// Its shared virtual memory.
+    pub(crate) fn svm(&self) -> &Arc<Svm> {
+        &self.svm
+    }
+
+    /// Whether it has acquired an address space of any GPU.
+    pub(crate) fn has_vm(&self) -> bool {
+        let mut has = false;
+        self.for_each_vm(|_, _| has = true);
+        has
+    }
+
+    /// Calls `f` with each GPU of which the process has an address space, and that.
+    fn for_each_vm(&self, mut f: impl FnMut(GpuId, &Arc<Vm>)) {
+        self.for_each_context(|context| {
+            if let Ok(vm) = context.vm() {
+                f(context.gpu().hw.id, &vm);
+            }
+        });
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What a process has unmapped of its memory since somebody last looked: what was said of it is no longer true.
+
+use hw::va::VaRange;
+use kernel::prelude::*;
+use kernel::sync::{Arc, Mutex};
+
+use super::Svm;
+use crate::kern::mm_exit::AddressSpace;
+use crate::kern::user_range::{self, Change, Watcher};
+use crate::kern::workqueue;
+
+/// Ranges that are kept apart until somebody looks.
+const MOST: usize = 64;
+
+/// The list. Its lock is taken in the MMU notifier: nothing is allocated under it.
+#[pin_data]
+pub(super) struct Unmapped {
+    #[pin]
+    list: Mutex<List>,
+}
+
+struct List {
+    ranges: KVec<VaRange>,
+    /// Where more was unmapped than there was room for.
+    anywhere: Option<VaRange>,
+}
+
+impl List {
+    /// One with room. ENOMEM.
+    fn new() -> Result<Self> {
+        Ok(Self {
+            ranges: KVec::with_capacity(MOST, GFP_KERNEL_ACCOUNT)?,
+            anywhere: None,
+        })
+    }
+
+    fn add(&mut self, range: VaRange) {
+        let last = self
+            .ranges
+            .last_mut()
+            .map(|last| (both(*last, range), last));
+        if let Some((joined, last)) = last {
+            if joined.size() <= last.size() + range.size() {
+                *last = joined;
+                return;
+            }
+        }
+        if self.ranges.push_within_capacity(range).is_err() {
+            self.anywhere = Some(self.anywhere.map_or(range, |hull| both(hull, range)));
+        }
+    }
+}
+
+/// The range from the beginning of one to the end of the other.
+fn both(a: VaRange, b: VaRange) -> VaRange {
+    VaRange::between(a.start().min(b.start()), a.end().max(b.end())).unwrap_or(a)
+}
+
+impl Unmapped {
+    /// Nothing. ENOMEM.
+    pub(super) fn new() -> Result<impl PinInit<Self>> {
+        let list = List::new()?;
+        Ok(pin_init!(Self {
+            list <- kernel::new_mutex!(list, "Svm::unmapped"),
+        }))
+    }
+
+    /// Takes what there is, and adds it to `all`. Where there was no room for it, that is what has no memory of `space`'s now:
+    /// what has come in the place of other memory meanwhile is taken for that. ENOMEM: nothing is lost.
+    pub(super) fn take(&self, space: &AddressSpace, all: &mut KVec<VaRange>) -> Result {
+        let fresh = List::new()?;
+        all.reserve(MOST, GFP_KERNEL_ACCOUNT)?;
+        let taken = core::mem::replace(&mut *self.list.lock(), fresh);
+        for range in &taken.ranges {
+            all.push(*range, GFP_KERNEL_ACCOUNT)?;
+        }
+        let Some(hull) = taken.anywhere else {
+            return Ok(());
+        };
+        let mut at = hull.start();
+        while let Some(hole) = user_range::first_hole(space, at as usize, hull.end() as usize) {
+            at = hole.end as u64;
+            let Some(hole) = VaRange::between(hole.start as u64, at) else {
+                continue;
+            };
+            if let Err(error) = all.push(hole, GFP_KERNEL_ACCOUNT) {
+                let mut list = self.list.lock();
+                let anywhere = list.anywhere.map_or(hull, |more| both(hull, more));
+                list.anywhere = Some(anywhere);
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Hears of all memory that a process unmaps.
+pub(super) struct Listener(pub(super) Arc<Svm>);
+
+impl Watcher for Listener {
+    fn invalidate(&self, change: &Change) {
+        let Some(unmapped) = change.unmapped() else {
+            return;
+        };
+        let Some(range) = VaRange::between(unmapped.start as u64, unmapped.end as u64) else {
+            return;
+        };
+        self.0.unmapped.list.lock().add(range);
+        // If nobody looks before.
+        let _ = workqueue::background().enqueue(self.0.clone());
+    }
+
+    const ALL_CHANGES: bool = false;
+}
