@@ -39,6 +39,7 @@ static _Thread_local union {
 	struct kfd_ioctl_set_xnack_mode_args xnack;
 	struct kfd_ioctl_get_available_memory_args available;
 	struct kfd_ioctl_runtime_enable_args runtime;
+	struct kfd_ioctl_svm_args svm;
 } args;
 
 static _Thread_local union {
@@ -194,6 +195,27 @@ static void map(bool in)
 		.n_success = once_in(20) ? below(4) : 0,
 	};
 	CALL(in ? 0x18 : 0x19, map);
+}
+
+/* What is said of the arena, or asked; nothing unless the module has svm=1. */
+static void svm(void)
+{
+	const unsigned int count = below(6);
+
+	args.svm = (struct kfd_ioctl_svm_args){
+		.start_addr = once_in(10) ? some_address() : arena_address(),
+		.size = once_in(10) ? some_size() : KFD_PAGE * (1 + below(64)),
+		.op = once_in(50) ? below(5) : below(2),
+		.nattr = once_in(50) ? (uint32_t)odd_number() : count,
+	};
+	for (unsigned int i = 0; i < count; i++) {
+		const uint32_t type = below(once_in(20) ? 10 : 8);
+		const bool of_gpu = type < 5 && !once_in(10);
+
+		args.svm.attrs[i].type = type;
+		args.svm.attrs[i].value = of_gpu ? gpu_id() : once_in(2) ? below(256) : random32();
+	}
+	call(0x20, sizeof(args.svm) + count * sizeof(args.svm.attrs[0]));
 }
 
 static void free_buffer(void)
@@ -415,6 +437,9 @@ void fuzz_kfd(void)
 		for (unsigned int i = 0; i < 256; i++)
 			args.bytes[i] = once_in(3) ? (unsigned char)random32() : 0;
 		call(below(0x30), below(256));
+		break;
+	case 29:
+		svm();
 		break;
 	default:
 		questions();

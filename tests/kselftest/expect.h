@@ -137,6 +137,9 @@ static const struct kfd_expect answer_mmap_no_such_buffer = SAME(EINVAL);
 static const struct kfd_expect answer_mmap_foreign_buffer = SAME(EACCES);
 
 /* Render node. */
+/* Shared virtual memory. */
+static const struct kfd_expect answer_svm_wraps = SAME(EOVERFLOW);
+
 static const struct kfd_expect answer_drm_unknown_query = SAME(EINVAL);
 static const struct kfd_expect answer_drm_unknown_command = DIFFERS(EINVAL, EINVAL);
 
