@@ -13,6 +13,11 @@ pub(crate) fn timer_expired() -> Error {
     Error::from_errno(-(crate::ffi::ETIME as i32))
 }
 
+/// Something else is there.
+pub(crate) fn address_in_use() -> Error {
+    Error::from_errno(-(crate::ffi::EADDRINUSE as i32))
+}
+
 /// A device does not reach what another one has.
 pub(crate) fn remote_io() -> Error {
     Error::from_errno(-(crate::ffi::EREMOTEIO as i32))

@@ -14,6 +14,7 @@ use kernel::sync::Arc;
 use kernel::workqueue::{impl_has_work, new_work, Work, WorkItem};
 
 use super::Process;
+use crate::kern::errno;
 use crate::kern::killable::{KillableGuard, KillableMutex};
 use crate::kern::mm_exit::AddressSpace;
 use crate::kern::user_range::{self, Watch};
@@ -94,7 +95,7 @@ impl Svm {
     /// EADDRINUSE when something was said of a part of `range`; the rest as [`Svm::open`].
     pub(crate) fn check_free(self: &Arc<Self>, range: VaRange) -> Result {
         if self.used.load(Acquire) && self.open()?.state.map.overlaps(range) {
-            return Err(EADDRINUSE);
+            return Err(errno::address_in_use());
         }
         Ok(())
     }
@@ -176,7 +177,7 @@ impl Opened<'_> {
         if free {
             Ok(())
         } else {
-            Err(EADDRINUSE)
+            Err(errno::address_in_use())
         }
     }
 
