@@ -54,7 +54,7 @@ works() { # AFTER WHAT
 	result $? "it works again after $1, and nothing was left"
 }
 
-rmmod rkfd || bail "rmmod"
+"$here/unload.sh" || bail "the module does not go"
 mark
 before=$(state)
 insmod "$module" probe_only=1

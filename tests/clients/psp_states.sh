@@ -22,7 +22,7 @@ bound() {
 
 # on START NAME [WHAT THE LOG SAYS]: with that it is not bound, without it works.
 on() {
-	rmmod rkfd 2>/dev/null
+	/rkfd/clients/unload.sh || bail "the module does not go"
 	tell power "$1"
 	lines=$(dmesg | wc -l)
 	insmod "$module"

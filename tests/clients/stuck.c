@@ -121,7 +121,7 @@ int main(void)
 	munmap(queue.pointers.cpu, KFD_PAGE);
 	kfd_close(&dev);
 
-	tap_ok(system("rmmod rkfd") == 0, "the module can be unloaded");
+	tap_ok(system("/rkfd/clients/unload.sh") == 0, "the module can be unloaded");
 	command = command_of(config);
 	tap_ok(command >= 0 && !(command & PCI_MASTER), "the device may not write to memory");
 	/* The notifiers of the memory, if there were any left, would be called. */
