@@ -143,6 +143,15 @@ impl VaRange {
         Self::between(self.start.max(other.start), self.end.min(other.end))
     }
 
+    /// From the beginning of one to the end of the other, be there a gap between them or not. Both are of the same half.
+    #[inline]
+    pub fn hull(self, other: Self) -> Self {
+        Self {
+            start: self.start.min(other.start),
+            end: self.end.max(other.end),
+        }
+    }
+
     /// The part of `size` bytes at `offset` from the start; an error when it is not inside or not a range.
     #[inline]
     pub const fn slice(self, offset: u64, size: u64) -> Result<Self, VaError> {

@@ -289,12 +289,9 @@ fn bring(
         }
         at = chunk.range.end();
     }
-    let start = wrong
-        .first()
-        .map_or(range, |first: &VaRange| *first)
-        .start();
-    let end = wrong.last().map_or(range, |last: &VaRange| *last).end();
-    let hull = VaRange::between(start.min(range.start()), end.max(range.end())).ok_or(EINVAL)?;
+    let hull = wrong
+        .iter()
+        .fold(range, |hull, chunk: &VaRange| hull.hull(*chunk));
     // What they may use before and after that is not there in between.
     let _quiesced = (!wrong.is_empty()).then(|| vm.quiesce_for_svm());
     for chunk in &wrong {

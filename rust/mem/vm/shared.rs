@@ -2,7 +2,7 @@
 //! Shared virtual memory: memory of the process that the GPU has at the process's own addresses, mapped in chunks as USERPTR
 //! memory is ([`userptr`](super::userptr)).
 
-use super::{Part, Vm};
+use super::{mapping::Mapping, Part, Vm};
 use crate::{
     kern::{mm_exit::AddressSpace, task},
     mem::{
@@ -28,43 +28,39 @@ pub(crate) struct Chunk {
 }
 
 impl Vm {
-    /// The first chunk that has something in `range`.
-    pub(crate) fn first_chunk(&self, range: VaRange) -> Option<Chunk> {
+    /// What `pick` makes of the first mapping with something in `range` of which it makes anything.
+    fn first_in<T>(&self, range: VaRange, pick: impl Fn(&Mapping) -> Option<T>) -> Option<T> {
         let mut at = range.start();
         loop {
             let mapping = self.state.lock().at_or_above(at)?;
             if !mapping.range().overlaps(range) {
                 return None;
             }
-            if let Some(userptr) = mapping.shared() {
-                return Some(Chunk {
-                    range: mapping.range(),
-                    usage: Usage {
-                        access: mapping.bo().access(),
-                        coherence: mapping.bo().coherence(),
-                    },
-                    cut: userptr.is_cut(),
-                });
+            if let Some(picked) = pick(&mapping) {
+                return Some(picked);
             }
             at = mapping.range().end();
         }
     }
 
+    /// The first chunk that has something in `range`.
+    pub(crate) fn first_chunk(&self, range: VaRange) -> Option<Chunk> {
+        self.first_in(range, |mapping| {
+            Some(Chunk {
+                range: mapping.range(),
+                usage: Usage {
+                    access: mapping.bo().access(),
+                    coherence: mapping.bo().coherence(),
+                },
+                cut: mapping.shared()?.is_cut(),
+            })
+        })
+    }
+
     /// Whether a buffer is mapped at a part of `range`.
     pub(crate) fn has_buffer(&self, range: VaRange) -> bool {
-        let mut at = range.start();
-        loop {
-            let Some(mapping) = self.state.lock().at_or_above(at) else {
-                return false;
-            };
-            if !mapping.range().overlaps(range) {
-                return false;
-            }
-            if mapping.shared().is_none() {
-                return true;
-            }
-            at = mapping.range().end();
-        }
+        let is_buffer = |mapping: &Mapping| mapping.shared().is_none().then_some(());
+        self.first_in(range, is_buffer).is_some()
     }
 
     /// Maps what the process of `space` has in `range`, now and later, in chunks. `ENOMEM`, `EINTR`, and what [`Vm::map`] says: what

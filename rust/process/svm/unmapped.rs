@@ -36,10 +36,7 @@ impl List {
     }
 
     fn add(&mut self, range: VaRange) {
-        let last = self
-            .ranges
-            .last_mut()
-            .map(|last| (both(*last, range), last));
+        let last = self.ranges.last_mut().map(|last| (last.hull(range), last));
         if let Some((joined, last)) = last {
             if joined.size() <= last.size() + range.size() {
                 *last = joined;
@@ -47,14 +44,9 @@ impl List {
             }
         }
         if self.ranges.push_within_capacity(range).is_err() {
-            self.anywhere = Some(self.anywhere.map_or(range, |hull| both(hull, range)));
+            self.anywhere = Some(self.anywhere.map_or(range, |hull| hull.hull(range)));
         }
     }
-}
-
-/// The range from the beginning of one to the end of the other.
-fn both(a: VaRange, b: VaRange) -> VaRange {
-    VaRange::between(a.start().min(b.start()), a.end().max(b.end())).unwrap_or(a)
 }
 
 impl Unmapped {
@@ -86,7 +78,7 @@ impl Unmapped {
             };
             if let Err(error) = all.push(hole, GFP_KERNEL_ACCOUNT) {
                 let mut list = self.list.lock();
-                let anywhere = list.anywhere.map_or(hull, |more| both(hull, more));
+                let anywhere = list.anywhere.map_or(hull, |more| hull.hull(more));
                 list.anywhere = Some(anywhere);
                 return Err(error.into());
             }
