@@ -16,9 +16,6 @@
 #define PAGE(n)		(self->mem + (size_t)(n) * KFD_PAGE)
 #define PAGES		(SIZE / KFD_PAGE)
 
-/* For what must not come. */
-#define STOPPED_MS	200u
-
 /* The fixture is userptr's: a queue, VRAM as the other end of copies, an event of faults, and SIZE bytes at mem. */
 
 /* Memory of the process, filled with @value, that the GPU may use. */
@@ -39,28 +36,13 @@
 		EXPECT_TRUE(all(self->vram.cpu, value, bytes));			\
 	} while (0)
 
-static void start(struct kfd_queue *queue, const void *dst, const void *src, size_t bytes)
-{
-	struct packets p = { 0 };
-
-	sdma_copy(&p, (uintptr_t)dst, (uintptr_t)src, bytes);
-	kfd_queue_submit(queue, p.dwords, p.count);
-}
-
-#define EXPECT_FAULT()								\
-	do {									\
-		EXPECT_EQ(0, event_wait(&self->dev, self->fault, WAIT_MS));	\
-		usleep(100000);							\
-		EXPECT_EQ(ETIMEDOUT, kfd_queue_finish(&self->queue, STOPPED_MS)); \
-	} while (0)
-
 /* The GPU gets nothing of @count pages from @first on. */
 #define EXPECT_NO_READ(first, count)						\
 	do {									\
 		const size_t bytes = (count) * (size_t)KFD_PAGE;		\
 		memset(self->vram.cpu, 0, SIZE);				\
-		start(&self->queue, self->vram.cpu, PAGE(first), bytes);	\
-		EXPECT_FAULT();							\
+		start_copy(&self->queue, self->vram.cpu, PAGE(first), bytes);	\
+		EXPECT_QUEUE_STOPPED();						\
 		EXPECT_TRUE(all(self->vram.cpu, 0, SIZE));			\
 	} while (0)
 
@@ -116,8 +98,8 @@ TEST_F(userptr, gpu_read_only)
 	ASSERT_EQ(0, svm_set(FD, self->mem, SIZE, SVM_SET_FLAGS, KFD_IOCTL_SVM_FLAG_GPU_RO));
 	EXPECT_GPU_SEES(0x31);
 	memset(self->vram.cpu, 0xee, SIZE);
-	start(&self->queue, self->mem, self->vram.cpu, SIZE);
-	EXPECT_FAULT();
+	start_copy(&self->queue, self->mem, self->vram.cpu, SIZE);
+	EXPECT_QUEUE_STOPPED();
 	EXPECT_TRUE(all(self->mem, 0x31, SIZE));
 }
 
@@ -208,8 +190,8 @@ TEST_F(userptr, read_only_memory)
 	ASSERT_EQ(0, svm_set(FD, self->mem, SIZE, SVM_ACCESS, GPU));
 	EXPECT_GPU_SEES(0x56);
 	memset(self->vram.cpu, 0xee, SIZE);
-	start(&self->queue, self->mem, self->vram.cpu, SIZE);
-	EXPECT_FAULT();
+	start_copy(&self->queue, self->mem, self->vram.cpu, SIZE);
+	EXPECT_QUEUE_STOPPED();
 	EXPECT_TRUE(all(self->mem, 0x56, SIZE));
 }
 

@@ -11,25 +11,6 @@
 #include "trace.h"
 #include "userptr.h"
 
-/* For what must not come. */
-#define STOPPED_MS	200u
-
-static void start_copy(struct kfd_queue *queue, const void *dst, const void *src, size_t bytes)
-{
-	struct packets p = { 0 };
-
-	sdma_copy(&p, (uintptr_t)dst, (uintptr_t)src, bytes);
-	kfd_queue_submit(queue, p.dwords, p.count);
-}
-
-/* A queue that has come to an address that it may not use faults, and a moment later does no more. */
-#define EXPECT_QUEUE_STOPPED()							\
-	do {									\
-		EXPECT_EQ(0, event_wait(&self->dev, self->fault, WAIT_MS));	\
-		usleep(100000);							\
-		EXPECT_EQ(ETIMEDOUT, kfd_queue_finish(&self->queue, STOPPED_MS)); \
-	} while (0)
-
 /* A copy from memory that the process has given up brings nothing of it, and faults. */
 #define EXPECT_GPU_SEES_NOTHING()						\
 	do {									\

@@ -6,6 +6,7 @@
 #include "kfd_event.h"
 #include "kfd_harness.h"
 #include "lend.h"
+#include "packets.h"
 
 #define MIB		(1ull << 20)
 #define HUGE		(2 * MIB)
@@ -43,6 +44,25 @@ static inline int copy(struct kfd_queue *queue, const void *dst, const void *src
 {
 	return kfd_queue_copy(queue, (uintptr_t)dst, (uintptr_t)src, SIZE, ms);
 }
+
+/* For what must not come. */
+#define STOPPED_MS	200u
+
+static inline void start_copy(struct kfd_queue *queue, const void *dst, const void *src, size_t bytes)
+{
+	struct packets p = { 0 };
+
+	sdma_copy(&p, (uintptr_t)dst, (uintptr_t)src, bytes);
+	kfd_queue_submit(queue, p.dwords, p.count);
+}
+
+/* A queue that has come to an address that it may not use faults, and a moment later does no more. */
+#define EXPECT_QUEUE_STOPPED()							\
+	do {									\
+		EXPECT_EQ(0, event_wait(&self->dev, self->fault, WAIT_MS));	\
+		usleep(100000);							\
+		EXPECT_EQ(ETIMEDOUT, kfd_queue_finish(&self->queue, STOPPED_MS)); \
+	} while (0)
 
 /* A copy from lent memory gives @value everywhere. */
 #define EXPECT_GPU_SEES(value)							\
