@@ -4,6 +4,7 @@
 # with a reason, that is not set up, is joined to others, or has damaged files. Each time nothing is left behind, and it works again
 # once the fault is gone. Registers are written from here by /dev/mem while no driver has the device.
 . /rkfd/clients/tap.sh
+. /rkfd/clients/model.sh
 driver=/sys/bus/pci/drivers/rkfd
 module=${RKFD_MODULE:-/rkfd/rkfd.ko}
 files=/lib/firmware/amdgpu
@@ -27,10 +28,7 @@ said() {
 }
 
 state() {
-	exec 5<>/dev/rkfd-model
-	echo state >&5
-	read -r answer <&5
-	exec 5>&-
+	tell state
 	echo "$answer" | md5sum
 }
 

@@ -3,18 +3,8 @@
 # How rkfd takes a board whose firmware has come as far as it may have, and a PSP that gets something wrong: it works, or is not bound, with
 # a line that says why, and works again when the board is switched off and on.
 . /rkfd/clients/tap.sh
+. /rkfd/clients/model.sh
 module=${RKFD_MODULE:-/rkfd/rkfd.ko}
-
-tell() {
-	exec 5<>/dev/rkfd-model
-	echo "$*" >&5
-	read -r answer <&5
-	exec 5>&-
-	case $answer in
-	ok*) ;;
-	*) bail "the model says: $answer" ;;
-	esac
-}
 
 bound() {
 	ls /sys/bus/pci/drivers/rkfd | grep -q '^0000:'

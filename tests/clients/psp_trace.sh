@@ -5,9 +5,8 @@
 # the two drivers do otherwise is said below.
 driver=amdgpu
 [ ! -e /sys/module/rkfd ] || driver=rkfd
-exec 5<>/dev/rkfd-model
-echo firmware >&5
-IFS= read -r answer <&5
+. /rkfd/clients/model.sh
+tell firmware
 # One string a line.
 trace=$(echo "$answer" | tr -d '\r"' | sed 's/.*trace:\[//; s/\].*//' | tr ',' '\n')
 . /rkfd/clients/tap.sh
