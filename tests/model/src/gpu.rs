@@ -294,9 +294,9 @@ impl Gpu {
                 regs.set(hub.reg(gc::VM_CONTEXT0_CNTL.nth(vmid, 1)), CONTEXT_CNTL);
             }
         }
-        for base in SDMA_BASE {
+        for n in 0..SDMA_ENGINES {
             for &(reg, value) in SDMA_OUT_OF_RESET {
-                regs.set(Reg(base + (reg.0 - SDMA_BASE[0])), value);
+                regs.set(reg.of_sdma(n), value);
             }
         }
         self.psp.reset(self);

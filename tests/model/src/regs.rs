@@ -14,6 +14,11 @@ impl Reg {
     pub const fn nth(self, n: u32, stride: u32) -> Reg {
         Reg(self.0 + n * stride)
     }
+
+    /// The copy of this register of SDMA0's that SDMA engine `n` has.
+    pub const fn of_sdma(self, n: usize) -> Reg {
+        Reg(self.0 - SDMA_BASE[0] + SDMA_BASE[n])
+    }
 }
 
 /// A bit field of a 32-bit register.

@@ -9,7 +9,7 @@ use super::{Psp, State};
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::hub::HubId;
-use crate::regs::{gc, sdma, Reg, SDMA_BASE};
+use crate::regs::{gc, sdma};
 use crate::vm::Vm;
 
 const PAGE: usize = 1024;
@@ -258,8 +258,7 @@ impl Psp {
         match firmware {
             Firmware::Mec => gpu.regs.set(gc::CP_MEC_ME1_UCODE_ADDR, header.version),
             Firmware::Sdma(n) => {
-                let reg = Reg(SDMA_BASE[n] + sdma::UCODE_ADDR.0 - SDMA_BASE[0]);
-                gpu.regs.set(reg, header.version);
+                gpu.regs.set(sdma::UCODE_ADDR.of_sdma(n), header.version);
             }
             _ => {}
         }

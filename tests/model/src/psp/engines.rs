@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::regs::gc::{self, cp_mec_cntl, rlc_cntl};
 use crate::regs::sdma::{self, f32_cntl};
-use crate::regs::{Reg, SDMA_BASE, SDMA_ENGINES};
+use crate::regs::{Reg, SDMA_ENGINES};
 
 /// A piece of firmware that an engine needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,17 +41,18 @@ enum Engine {
     Rlc,
 }
 
+/// The SDMA engine whose copy of SDMA0's register `own` is `reg`.
+fn sdma_with(own: Reg, reg: Reg) -> Option<usize> {
+    (0..SDMA_ENGINES).find(|&n| own.of_sdma(n) == reg)
+}
+
 impl Engine {
     /// The one that `reg` switches.
     fn of(reg: Reg) -> Option<Engine> {
-        let offset = sdma::F32_CNTL.0 - SDMA_BASE[0];
         match reg {
             gc::CP_MEC_CNTL => Some(Engine::Mec),
             gc::RLC_CNTL => Some(Engine::Rlc),
-            _ => SDMA_BASE
-                .into_iter()
-                .position(|base| base + offset == reg.0)
-                .map(Engine::Sdma),
+            _ => sdma_with(sdma::F32_CNTL, reg).map(Engine::Sdma),
         }
     }
 
@@ -68,7 +69,7 @@ impl Engine {
 
     fn register(self) -> Reg {
         match self {
-            Engine::Sdma(n) => Reg(SDMA_BASE[n] + sdma::F32_CNTL.0 - SDMA_BASE[0]),
+            Engine::Sdma(n) => sdma::F32_CNTL.of_sdma(n),
             Engine::Mec => gc::CP_MEC_CNTL,
             Engine::Rlc => gc::RLC_CNTL,
         }
@@ -164,14 +165,10 @@ impl Engines {
 
     /// The firmware that a write to a UCODE_DATA register is a piece of.
     pub fn by_register(reg: Reg) -> Option<Firmware> {
-        let offset = sdma::UCODE_DATA.0 - SDMA_BASE[0];
         match reg {
             gc::CP_MEC_ME1_UCODE_DATA => Some(Firmware::Mec),
             gc::RLC_GPM_UCODE_DATA => Some(Firmware::Rlc),
-            _ => SDMA_BASE
-                .into_iter()
-                .position(|base| base + offset == reg.0)
-                .map(Firmware::Sdma),
+            _ => sdma_with(sdma::UCODE_DATA, reg).map(Firmware::Sdma),
         }
     }
 }

@@ -35,7 +35,7 @@ use serde_json::{json, Value};
 use crate::clock::wait_until;
 use crate::error::Result;
 use crate::gpu::Gpu;
-use crate::regs::{gc, mp0, nbio, osssys, sdma, Reg, SDMA_BASE};
+use crate::regs::{gc, mp0, nbio, osssys, sdma, Reg, SDMA_ENGINES};
 use bootloader::{Bootloader, Part, SecureOs, READY};
 use engines::{Engines, Firmware};
 use faults::Faults;
@@ -193,13 +193,14 @@ impl Psp {
             state.fresh = false;
             state.tmr = Some(Tmr::left(gpu, LEFT_TMR));
         }
-        for base in SDMA_BASE {
-            let own = |reg: Reg| Reg(base + reg.0 - SDMA_BASE[0]);
+        for n in 0..SDMA_ENGINES {
             let halted = start != Start::Dirty;
-            gpu.regs
-                .set(own(sdma::F32_CNTL), sdma::f32_cntl::HALT.of(halted.into()));
+            gpu.regs.set(
+                sdma::F32_CNTL.of_sdma(n),
+                sdma::f32_cntl::HALT.of(halted.into()),
+            );
             if warm {
-                gpu.regs.set(own(sdma::UCODE_ADDR), SDMA_VERSION);
+                gpu.regs.set(sdma::UCODE_ADDR.of_sdma(n), SDMA_VERSION);
             }
         }
     }

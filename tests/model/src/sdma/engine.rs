@@ -11,7 +11,7 @@ use crate::clock::wait_until;
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::regs::sdma::{self, cntl, f32_cntl, status_reg};
-use crate::regs::{Reg, SDMA_BASE, SDMA_GFX, SDMA_QUEUE_STRIDE, SDMA_RLC0, SDMA_RLC_QUEUES};
+use crate::regs::{Reg, SDMA_GFX, SDMA_QUEUE_STRIDE, SDMA_RLC0, SDMA_RLC_QUEUES};
 use crate::summary::EngineCounts;
 
 /// The GFX ring and the RLC queues.
@@ -81,7 +81,7 @@ impl Engine {
     }
 
     fn own(&self, reg: Reg) -> Reg {
-        Reg(reg.0 - SDMA_BASE[0] + SDMA_BASE[self.number])
+        reg.of_sdma(self.number)
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::rig::*;
 use crate::control::command;
+use crate::regs::nbio;
 use crate::regs::sdma::{
     self, f32_cntl, gfx_context_status as status, gfx_doorbell, CNTL, F32_CNTL,
 };
-use crate::regs::{nbio, SDMA_BASE};
 
 const VA: u64 = 0x1_0000_0000;
 const AT: u64 = 0x10_0000;
@@ -328,7 +328,7 @@ fn reset_stops_the_queues() {
     rig.submit(&mut ring, &poll(FB + AT, 1));
     rig.gpu.reset();
     assert_eq!(rig.rptr(&ring), 0);
-    let f32_cntl = crate::regs::Reg(F32_CNTL.0 - SDMA_BASE[0] + SDMA_BASE[3]);
+    let f32_cntl = F32_CNTL.of_sdma(3);
     assert_eq!(rig.get(f32_cntl), 1);
     assert!(idle(&rig, &ring));
 }

@@ -15,7 +15,9 @@ use crate::memory::{Phys, Space};
 use crate::regs::gc::{self, vm_context0_cntl as context, vm_invalidate_eng0_req as req};
 use crate::regs::osssys::{self, ih_chicken, ih_doorbell_rptr, ih_rb_cntl};
 use crate::regs::sdma::{self, cntl, gfx_doorbell, gfx_doorbell_offset, gfx_ib_cntl, gfx_rb_cntl};
-use crate::regs::{hdp, nbio, Reg, MMHUB_DELTA, SDMA_BASE, SDMA_GFX, SDMA_QUEUE_STRIDE, SDMA_RLC0};
+use crate::regs::{
+    hdp, nbio, Reg, MMHUB_DELTA, SDMA_BASE, SDMA_ENGINES, SDMA_GFX, SDMA_QUEUE_STRIDE, SDMA_RLC0,
+};
 
 pub const MIB: u64 = 1 << 20;
 /// Size of VRAM.
@@ -198,11 +200,11 @@ impl Rig {
     /// SDMA runs, and the RLC, without which the MEC may not.
     fn start_engines(&self) {
         self.set(gc::RLC_CNTL, gc::rlc_cntl::RLC_ENABLE_F32.of(1));
-        for base in SDMA_BASE {
+        for n in 0..SDMA_ENGINES {
             let control =
                 cntl::TRAP_ENABLE.of(1) | cntl::UTC_L1_ENABLE.of(1) | cntl::AUTO_CTXSW_ENABLE.of(1);
-            self.set(Reg(base + sdma::CNTL.0 - SDMA_BASE[0]), control);
-            self.set(Reg(base + sdma::F32_CNTL.0 - SDMA_BASE[0]), 0);
+            self.set(sdma::CNTL.of_sdma(n), control);
+            self.set(sdma::F32_CNTL.of_sdma(n), 0);
         }
     }
 
