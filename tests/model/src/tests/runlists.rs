@@ -315,16 +315,16 @@ fn work_is_fair(processes: u8, queues: usize) {
             .collect()
     };
     eventually("a turn of each", || counts(&it).iter().all(|&n| n > 0));
+    // Turns last a time, and how much is done in one is a matter of the host's other work: shares that are not yet alike
+    // become so, unless there is no fairness.
     std::thread::sleep(Duration::from_secs(2));
+    eventually("alike shares", || {
+        let counts = counts(&it);
+        let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+        least * 10 > most * 6
+    });
     it.unmap(ALL_DYNAMIC, 0, 1);
     eventually("the fence", || it.fence() == 1);
-    let counts = counts(&it);
-    let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
-    println!(
-        "least over most work: {:.2}",
-        f64::from(*least) / f64::from(*most)
-    );
-    assert!(least * 10 > most * 6, "{counts:?}");
 }
 
 #[test]
