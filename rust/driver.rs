@@ -86,7 +86,7 @@ struct Parts {
     _node: Registration<Arc<Memory>>,
     _watch: Watch,
     _running: Running,
-    _firmware: Option<Loaded>,
+    _firmware: Loaded,
     _translating: Translating,
     _mastering: Mastering,
     _reaching: Reaching,

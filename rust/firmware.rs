@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A GPU's firmware: brought from files to its engines by the PSP, and taken from them again. What is in which file, and the order, is
+//! A GPU's firmware: brought from files to its engines by the PSP, run, and taken from them again. What is in which file, and the order, is
 //! [`hw::firmware::plan`]'s.
 
 pub(crate) mod files;
@@ -23,11 +23,16 @@ use files::{Files, Missing};
 /// How long the GPU's clock is watched: a hundred ticks and more.
 const TICKS: Delta = Delta::from_micros(100);
 
-/// Firmware that this driver has loaded. When this is dropped engines stand, the SMU has been told, and the PSP has given its memory back:
-/// the next driver finds what it needs (amdgpu unloads in this order). Who keeps this has stopped what uses the engines.
+/// The firmware that engines run. When this is dropped they stand and, if it is this driver's, the SMU has been told, and the PSP has given
+/// its memory back: the next driver finds what it needs (amdgpu unloads in this order). Who keeps this has stopped what uses the engines.
 pub(crate) struct Loaded {
-    smu: Smu,
+    own: Option<Own>,
     hw: Arc<Hardware>,
+}
+
+/// What comes with firmware that this driver has loaded.
+struct Own {
+    smu: Smu,
     /// Before the memory that the PSP has.
     _tmr: Tmr,
     _memory: PspMemory,
@@ -58,10 +63,10 @@ impl PspMemory {
     }
 }
 
-/// Loads the firmware of the GPU of `memory`, whose hubs are up and whose engines are about to. None where somebody else has loaded some and
+/// Loads the firmware of the GPU of `memory`, whose hubs are up and whose engines are about to: none where somebody else has loaded some and
 /// there are no files for another. ENOENT without a file that is needed, EINVAL for one that is damaged, ETIMEDOUT and EIO where PSP or
 /// SMU do not do their part, ENOMEM: the log says which. Sleeps, a quarter of a second where all is well.
-pub(crate) fn load(memory: &Memory) -> Result<Option<Loaded>> {
+pub(crate) fn load(memory: &Memory) -> Result<Loaded> {
     let hw = &memory.hw;
     let plan = hw.asic.firmware;
     let files = match Files::request(&hw.dev, plan) {
@@ -71,7 +76,10 @@ pub(crate) fn load(memory: &Memory) -> Result<Option<Loaded>> {
                 &*hw.dev,
                 "the firmware that was loaded before is used: there is no file {name} (Debian: package firmware-amd-graphics)\n"
             );
-            return Ok(None);
+            return Ok(Loaded {
+                own: None,
+                hw: hw.clone(),
+            });
         }
         Err(missing) => return Err(missing.tell(&hw.dev)),
     };
@@ -100,12 +108,14 @@ pub(crate) fn load(memory: &Memory) -> Result<Option<Loaded>> {
         version(Part::Mec),
         version(Part::Rlc)
     );
-    Ok(Some(Loaded {
-        smu,
+    Ok(Loaded {
+        own: Some(Own {
+            smu,
+            _tmr: tmr,
+            _memory: blocks,
+        }),
         hw: hw.clone(),
-        _tmr: tmr,
-        _memory: blocks,
-    }))
+    })
 }
 
 /// Has the bootloader start the secure OS, unless one lives: then that is used.
@@ -139,6 +149,11 @@ fn each(steps: &[hw::firmware::plan::Step], files: &Files, ring: &mut Ring) -> R
 }
 
 impl Loaded {
+    /// Whether this driver has loaded it.
+    pub(crate) fn is_own(&self) -> bool {
+        self.own.is_some()
+    }
+
     /// Whether the RLC runs, which has been started: the GPU's clock counts. EIO if it stands: the log says so. Sleeps.
     pub(crate) fn check_clock(&self) -> Result {
         let before = self.hw.clock.now();
@@ -148,7 +163,7 @@ impl Loaded {
         }
         dev_err!(
             &*self.hw.dev,
-            "RLC: its firmware was loaded, and the GPU's clock stands\n"
+            "RLC: it was started, and the GPU's clock stands\n"
         );
         Err(EIO)
     }
@@ -157,11 +172,16 @@ impl Loaded {
 impl Drop for Loaded {
     fn drop(&mut self) {
         self.hw.halt_engines();
+        if !self.hw.is_present() {
+            return;
+        }
         // What is not answered was told. Features end before the RLC, which has a clock that they change.
-        if self.hw.is_present() {
-            let _ = self.smu.send(Message::DisableAllSmuFeatures);
-            self.hw.rlc.stop();
-            let _ = self.smu.send(Message::PrepareMp1ForUnload);
+        if let Some(own) = &mut self.own {
+            let _ = own.smu.send(Message::DisableAllSmuFeatures);
+        }
+        self.hw.rlc.stop();
+        if let Some(own) = &mut self.own {
+            let _ = own.smu.send(Message::PrepareMp1ForUnload);
         }
     }
 }

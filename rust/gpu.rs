@@ -29,16 +29,20 @@ pub(crate) struct Gpu {
 
 impl Gpu {
     /// Brings the GPU at `pdev`, which is enabled, up as far as it needs no interrupt and no memory but its own. With it the firmware that
-    /// was loaded for that, to be dropped between [`Gpu::stop`] and [`Gpu::close`]. ENODEV for one that the driver does not know or
+    /// its engines run, to be dropped between [`Gpu::stop`] and [`Gpu::close`]. ENODEV for one that the driver does not know or
     /// cannot use; errors of the parts.
-    pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Result<(Arc<Self>, Option<Loaded>)> {
+    pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Result<(Arc<Self>, Loaded)> {
         let hw = Hardware::new(pdev)?;
-        let memory = Memory::new(&hw)?;
+        let memory = Memory::new(&hw).inspect_err(|_| hw.close())?;
+        // The firmware, which is still taken back by then, needs the hubs.
+        Self::on(memory).inspect_err(|_| hw.close())
+    }
+
+    fn on(memory: Arc<Memory>) -> Result<(Arc<Self>, Loaded)> {
+        let hw = memory.hw.clone();
         let firmware = firmware::load(&memory)?;
-        hw.bring_up_engines(firmware.is_some());
-        if let Some(firmware) = &firmware {
-            firmware.check_clock()?;
-        }
+        hw.bring_up_engines();
+        firmware.check_clock()?;
         let rings = Rings::new(&memory)?;
         let queues = Queues::new(&rings)?;
         let gpu = Self {
@@ -80,6 +84,6 @@ impl Gpu {
 
     /// Turns translation off. Nothing of the device looks at memory any more.
     pub(crate) fn close(&self) {
-        self.hw.gmc.stop();
+        self.hw.close();
     }
 }

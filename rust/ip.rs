@@ -206,15 +206,19 @@ impl Hardware {
         )
     }
 
-    /// Lets the engines run, which have nothing to do yet, and before the MECs the RLC, if its firmware `is_new`: what somebody else
-    /// has loaded he has also started. The GART is on: they may look at it. Sleeps.
-    pub(crate) fn bring_up_engines(&self, is_new: bool) {
+    /// Lets the engines run, which have nothing to do yet, and before the MECs the RLC: who had the GPU before has stopped it (amdgpu:
+    /// gfx_v9_0_hw_fini). The GART is on: they may look at it. Sleeps.
+    pub(crate) fn bring_up_engines(&self) {
         self.sdma.iter().for_each(|engine| engine.bring_up());
         self.gfx.set_up(self.doorbells.size());
-        if is_new {
-            self.rlc.start();
-        }
+        self.rlc.start();
         self.gfx.run();
+    }
+
+    /// Turns translation and doorbells off. Nothing runs any more.
+    pub(crate) fn close(&self) {
+        self.gmc.stop();
+        self.nbio.close_doorbells();
     }
 
     /// Halts the engines, whatever they are at. Sleeps.

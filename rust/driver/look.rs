@@ -54,20 +54,18 @@ pub(super) fn load(pdev: &pci::Device<Core<'_>>) -> Result {
     let hw = Hardware::new(pdev)?;
     let memory = Memory::new(&hw)?;
     let loaded = firmware::load(&memory).and_then(|loaded| {
-        if let Some(loaded) = &loaded {
-            hw.rlc.start();
-            loaded.check_clock()?;
-        }
+        hw.rlc.start();
+        loaded.check_clock()?;
         Ok(loaded)
     });
     let outcome = match &loaded {
-        Ok(Some(_)) => "firmware was loaded and is given back",
-        Ok(None) => "no firmware was loaded",
+        Ok(loaded) if loaded.is_own() => "firmware was loaded and is given back",
+        Ok(_) => "no firmware was loaded",
         Err(_) => "firmware could not be loaded",
     };
     dev_info!(pdev, "probe_only: {outcome}\n");
     let result = loaded.map(drop);
-    hw.gmc.stop();
+    hw.close();
     result
 }
 

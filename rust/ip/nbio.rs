@@ -80,6 +80,12 @@ impl Nbio {
         );
     }
 
+    /// Closes the doorbell BAR, as the next driver expects it (amdgpu: soc15_common_hw_fini).
+    pub(crate) fn close_doorbells(&self) {
+        self.regs.write(regs::DOORBELL_SELFRING_GPA_APER_CNTL, 0);
+        self.regs.write(regs::RCC_DOORBELL_APER_EN, 0);
+    }
+
     /// Interrupts go without the dummy read that chips without MSI need; `dummy` is the bus address of a page
     /// that it could go to.
     pub(crate) fn setup_interrupts(&self, dummy: u64) {
