@@ -27,6 +27,8 @@ pub(crate) struct Smu {
     mp: Window,
     /// Nobody has sent a message to this firmware.
     is_fresh: bool,
+    /// It has not answered, and is not asked again.
+    is_lost: bool,
     dev: ARef<device::Device>,
 }
 
@@ -54,6 +56,7 @@ impl Smu {
         let mut smu = Self {
             mp: Window::new(mmio, ips, Block::Mp, 0)?,
             is_fresh: true,
+            is_lost: false,
             dev: dev.clone(),
         };
         let interface = smu.send(Message::GetDriverIfVersion)?;
@@ -67,8 +70,11 @@ impl Smu {
     }
 
     /// Sends `message`, with 0 where it takes an argument; what is answered. ETIMEDOUT without an answer, EIO when it is not done: the log
-    /// says so. Sleeps.
+    /// says so, the first time. Sleeps.
     pub(crate) fn send(&mut self, message: Message) -> Result<u32> {
+        if self.is_lost {
+            return Err(ETIMEDOUT);
+        }
         let before = match self.is_fresh {
             // Whatever is there, it is no answer to a message of somebody's.
             true => Ok(Answer::Ok),
@@ -88,6 +94,7 @@ impl Smu {
                 Err(EIO)
             }
             Err(error) => {
+                self.is_lost = true;
                 dev_err!(
                     self.dev,
                     "SMU: {}: no answer: {error:?}\n",

@@ -105,6 +105,15 @@ impl Part {
         }
     }
 
+    /// Whether nothing works without it: the code of a processor. What is left are lists, for saving power and for registers that only the PSP
+    /// sets.
+    pub const fn is_needed(self) -> bool {
+        !matches!(
+            self,
+            Self::RegisterList | Self::RestoreControl | Self::RestoreGpm | Self::RestoreSrm
+        )
+    }
+
     /// Where it is.
     pub const fn source(self) -> Source {
         match self {

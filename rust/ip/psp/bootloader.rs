@@ -23,6 +23,11 @@ const POLL: Delta = Delta::from_millis(1);
 /// For so long nobody looks after the last image.
 const HAND_OVER: Delta = Delta::from_millis(20);
 
+/// Whether C2PMSG_35 says what is wrong with an image.
+fn is_refusal(answer: u32) -> bool {
+    answer & READY != 0 && BOOTLOADER_CODE.get(answer) != 0
+}
+
 impl Psp {
     /// Has the bootloader take `image` with its `command`. ETIMEDOUT without an answer, EIO if it refuses the image: the log says so. Sleeps.
     pub(crate) fn boot(&self, image: &Image<'_>, command: u32) -> Result {
@@ -34,14 +39,19 @@ impl Psp {
     pub(crate) fn boot_secure_os(&self, image: &Image<'_>, command: u32) -> Result {
         self.give(image, command)?;
         fsleep(HAND_OVER);
+        // What the bootloader says when it is through is not written down, but for a code.
         let lives = read_poll_timeout(
-            || Ok(self.regs.read(mp::MP0_C2PMSG_81)),
-            |word| *word != 0,
+            || {
+                let alive = self.regs.read(mp::MP0_C2PMSG_81);
+                Ok((alive, self.regs.read(mp::MP0_C2PMSG_35)))
+            },
+            |&(alive, answer)| alive != 0 || is_refusal(answer),
             POLL,
             SECURE_OS_TIMEOUT,
         );
         match lives {
-            Ok(GONE) => Err(ENODEV),
+            Ok((GONE, _)) => Err(ENODEV),
+            Ok((0, answer)) => Err(self.refused(image, answer)),
             Ok(_) => Ok(()),
             Err(error) => {
                 dev_err!(
@@ -53,6 +63,17 @@ impl Psp {
                 Err(error)
             }
         }
+    }
+
+    /// Tells that `image` was, with that `answer`.
+    fn refused(&self, image: &Image<'_>, answer: u32) -> Error {
+        dev_err!(
+            self.dev,
+            "PSP bootloader: it refuses {}: code {:#x}\n",
+            image.part.name(),
+            BOOTLOADER_CODE.get(answer)
+        );
+        EIO
     }
 
     fn give(&self, image: &Image<'_>, command: u32) -> Result {
@@ -75,15 +96,7 @@ impl Psp {
         match answer {
             Ok(GONE) => Err(ENODEV),
             Ok(READY) => Ok(()),
-            Ok(word) => {
-                dev_err!(
-                    self.dev,
-                    "PSP bootloader: it refuses {}: code {:#x}\n",
-                    image.part.name(),
-                    BOOTLOADER_CODE.get(word)
-                );
-                Err(EIO)
-            }
+            Ok(word) => Err(self.refused(image, word)),
             Err(error) => {
                 dev_err!(
                     self.dev,

@@ -42,7 +42,9 @@ pub(crate) struct Ring {
 impl Psp {
     /// Makes the ring; `is_used` when somebody may have left one. ETIMEDOUT without an answer, EIO if it is refused: the log says so. Sleeps.
     pub(crate) fn make_ring(self, is_used: bool) -> Result<Ring> {
-        if is_used {
+        // The status of a ring that somebody could not make stays there until the next command.
+        let status = self.control_status("before the ring")?;
+        if is_used || status != 0 {
             // If there is none it has nothing to say.
             let _ = self.control(DESTROY_RINGS);
         }
@@ -51,7 +53,6 @@ impl Psp {
             .fill64(pages, 0, (super::PAGES_BYTES / 8) as usize)?;
         self.hdp.flush();
         let at = self.mc(pages + RING);
-        self.control_done("before the ring")?;
         self.regs.write(mp::MP0_C2PMSG_69, lo(at));
         self.regs.write(mp::MP0_C2PMSG_70, hi(at));
         self.regs.write(mp::MP0_C2PMSG_71, RING_BYTES);
@@ -62,14 +63,21 @@ impl Psp {
     fn control(&self, command: u32) -> Result {
         self.regs.write(mp::MP0_C2PMSG_64, command);
         fsleep(CONTROL_PAUSE);
-        self.control_done(match command {
+        let step = match command {
             MAKE_RING => "making the ring",
             _ => "giving up the ring",
-        })
+        };
+        match self.control_status(step)? {
+            0 => Ok(()),
+            status => {
+                dev_err!(self.dev, "PSP: {step}: status {status:#x}\n");
+                Err(EIO)
+            }
+        }
     }
 
-    /// Waits until the PSP is done with the last command about rings.
-    fn control_done(&self, step: &str) -> Result {
+    /// Waits until the PSP is done with the last command about rings: its status, 0 if all went well.
+    fn control_status(&self, step: &str) -> Result<u32> {
         let answer = read_poll_timeout(
             || Ok(self.regs.read(mp::MP0_C2PMSG_64)),
             |word| word & READY != 0,
@@ -78,15 +86,7 @@ impl Psp {
         );
         match answer {
             Ok(GONE) => Err(ENODEV),
-            Ok(word) if RING_STATUS.get(word) == 0 => Ok(()),
-            Ok(word) => {
-                dev_err!(
-                    self.dev,
-                    "PSP: {step}: status {:#x}\n",
-                    RING_STATUS.get(word)
-                );
-                Err(EIO)
-            }
+            Ok(word) => Ok(RING_STATUS.get(word)),
             Err(error) => {
                 dev_err!(
                     self.dev,
@@ -100,19 +100,20 @@ impl Psp {
 }
 
 impl Ring {
-    /// Has the PSP load `image`, which is a `kind` to it. Its status is only told: the firmware of some chips says nothing that means
-    /// something, so whether it runs has to be seen (amdgpu takes it in the same way). ETIMEDOUT without an answer. Sleeps.
-    pub(crate) fn load(&mut self, image: &Image<'_>, kind: u32) -> Result<Status> {
+    /// Has the PSP load `image`, which is a `kind` to it. ETIMEDOUT without an answer; EIO if it refuses what is needed, so that no engine
+    /// is started on what the PSP would not have in it. For the rest that is a warning. Sleeps.
+    pub(crate) fn load(&mut self, image: &Image<'_>, kind: u32) -> Result {
         let command = Command::LoadIpFw {
             mc: self.psp.stage(image)?,
             bytes: image.bytes.len() as u32,
             kind,
         };
-        self.run(command, format_args!("{} (type {kind})", image.part.name()))
+        let (part, must) = (image.part.name(), image.part.is_needed());
+        self.run(command, format_args!("{part} (type {kind})"), must)
     }
 
     /// Gives the PSP `bytes` bytes of memory at VRAM offset `offset`, to which nobody else has access until what this returns is dropped.
-    /// ETIMEDOUT without an answer. Sleeps.
+    /// ETIMEDOUT without an answer, EIO if it does not want that memory. Sleeps.
     pub(crate) fn set_up_tmr(mut self, offset: u64, bytes: u64) -> Result<Tmr> {
         let fb = self.psp.fb;
         let command = Command::SetupTmr {
@@ -120,11 +121,17 @@ impl Ring {
             physical: fb.offset + offset,
             bytes: u32::try_from(bytes).map_err(|_| EINVAL)?,
         };
-        self.run(command, format_args!("its own memory"))?;
-        Ok(Tmr { ring: self })
+        let result = self.run(command, format_args!("its own memory"), true);
+        // Without an answer it may have taken it.
+        let tmr = match result {
+            Ok(()) | Err(ETIMEDOUT) => Tmr { ring: self },
+            Err(error) => return Err(error),
+        };
+        result.map(|()| tmr)
     }
 
-    fn run(&mut self, command: Command, what: core::fmt::Arguments<'_>) -> Result<Status> {
+    /// Has `command` done, which is about `what`; EIO with a status other than done if it `must` be.
+    fn run(&mut self, command: Command, what: core::fmt::Arguments<'_>, must: bool) -> Result {
         let status = self.submit(command).inspect_err(|&error| {
             // Of a device that is gone nobody wants to hear what it does not answer.
             if error != ENODEV {
@@ -135,15 +142,24 @@ impl Ring {
                 );
             }
         })?;
-        if ![Status::OK, Status::CANCELLED].contains(&status) {
-            dev_warn!(
-                self.psp.dev,
-                "PSP: command {:#x}, {what}: status {:#010x}\n",
-                command.id(),
+        if [Status::OK, Status::CANCELLED].contains(&status) {
+            return Ok(());
+        }
+        let (dev, id) = (&self.psp.dev, command.id());
+        if must {
+            dev_err!(
+                dev,
+                "PSP: command {id:#x}, {what}: status {:#010x}\n",
                 status.0
             );
+            return Err(EIO);
         }
-        Ok(status)
+        dev_warn!(
+            dev,
+            "PSP: command {id:#x}, {what}: status {:#010x}\n",
+            status.0
+        );
+        Ok(())
     }
 
     fn submit(&mut self, command: Command) -> Result<Status> {
@@ -193,8 +209,10 @@ impl Tmr {
 
 impl Drop for Tmr {
     fn drop(&mut self) {
-        let _ = self
-            .ring
-            .run(Command::DestroyTmr, format_args!("giving up its memory"));
+        let _ = self.ring.run(
+            Command::DestroyTmr,
+            format_args!("giving up its memory"),
+            false,
+        );
     }
 }
