@@ -93,12 +93,16 @@ impl Rings {
     }
 
     /// Starts the ring of every engine; they and the GART are up. `engines` hears of those that hang. ENOMEM; ENOSPC without
-    /// room in the GART; errors of the engine.
+    /// room in the GART; ETIMEDOUT for an engine that does nothing, which the log says. Sleeps.
     pub(crate) fn start(&self, engines: &Arc<dyn Engines>) -> Result {
         let gpu = &self.memory;
         let mut rings = KVec::with_capacity(GFX90A_SDMA_ENGINES, GFP_KERNEL)?;
         for engine in 0..GFX90A_SDMA_ENGINES as u8 {
             rings.push(Ring::start(gpu, engine, engines)?, GFP_KERNEL)?;
+        }
+        rings.iter().for_each(|ring| SdmaRing::pulse(ring.sdma()));
+        for ring in &rings {
+            ring.sdma().wait_pulse()?;
         }
         let set = Arc::new(
             Set {

@@ -12,10 +12,11 @@ use crate::mem::Memory;
 use hw::doorbell::{Doorbell, SliceIndex, Slot};
 use hw::sdma::packet;
 use hw::sdma::ring::RingSize;
+use kernel::io::poll::read_poll_timeout;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::{Arc, SpinLock};
-use kernel::time::{msecs_to_jiffies, Instant, Monotonic};
+use kernel::time::{msecs_to_jiffies, Delta, Instant, Monotonic};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 use kernel::{dev_err, new_spinlock};
 
@@ -35,6 +36,9 @@ const END_DWORDS: usize = 6;
 const WATCHDOG_MS: u32 = 50;
 /// How long the ring may get on with nothing before the engine's other queues are to leave, milliseconds.
 const STARVED_MS: i64 = 1000;
+/// How long an engine may take to begin, and between two looks at it.
+const FIRST_TIMEOUT: Delta = Delta::from_millis(2000);
+const FIRST_POLL: Delta = Delta::from_micros(100);
 
 /// The most dwords of packets that fit the ring at once, each job's end among them. What they leave is for a pulse.
 pub(super) const CREDITS: u32 = (RING_BYTES / 4) as u32 - 8;
@@ -252,6 +256,26 @@ impl SdmaRing {
             state.pulse.1 = false;
             state.progress = Instant::now();
         }
+    }
+
+    /// Waits until the engine has come to the last pulse, the first thing that it does. ETIMEDOUT: the log says so. Sleeps.
+    pub(super) fn wait_pulse(&self) -> Result {
+        let came = read_poll_timeout(
+            || {
+                self.check_pulse();
+                Ok(self.state.lock().pulse.1)
+            },
+            |waits| !*waits,
+            FIRST_POLL,
+            FIRST_TIMEOUT,
+        );
+        came.map(|_| ()).inspect_err(|_| {
+            dev_err!(
+                self.gpu.hw.dev,
+                "sdma{}: the engine was started, and does not work\n",
+                self.engine
+            );
+        })
     }
 
     /// The oldest job takes too long. If it is not done after all, the ring has failed.
