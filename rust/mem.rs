@@ -68,6 +68,10 @@ pub(crate) struct Memory {
     pub(crate) hw: Arc<Hardware>,
 }
 
+/// Bytes at the end of VRAM that firmware may use: the PSP's run time data base, and the discovery table (amdgpu: PSP_RUNTIME_DB_OFFSET,
+/// DISCOVERY_TMR_OFFSET).
+const VRAM_KEPT: u64 = 2 << 20;
+
 /// The VRAM of `hw` that can be used: what is behind its BAR, since the driver fills page tables there, and user space is told
 /// that it sees all of it.
 fn seen(hw: &Hardware) -> u64 {
@@ -87,7 +91,7 @@ impl Memory {
     /// All memory of `hw` free, and its GART on. ENOMEM; errors of the hardware.
     pub(crate) fn new(hw: &Arc<Hardware>) -> Result<Arc<Self>> {
         let (map, gmc, ledger) = (&hw.vram_map, &hw.gmc, &hw.ledger);
-        let vram = Vram::new(seen(hw), VRAM_RESERVED, ledger.clone())?;
+        let vram = Vram::new(seen(hw), VRAM_RESERVED, VRAM_KEPT, ledger.clone())?;
         let gart = Gart::new(&vram, map, gmc, ledger, GART_START, GART_BYTES)?;
         gmc.enable_gart(gart.table(), GART_START, GART_BYTES)?;
         Arc::pin_init(

@@ -56,11 +56,6 @@ impl Buddy {
         )
     }
 
-    /// All bytes.
-    pub(crate) fn size(&self) -> u64 {
-        self.size
-    }
-
     /// The bytes that are free, and those of them that are not cleared.
     pub(crate) fn free(&self) -> (u64, u64) {
         let _guard = self.lock.lock();

@@ -49,6 +49,7 @@ pub(crate) struct Vram {
     _reserved: Option<Blocks>,
     buddy: Arc<Buddy>,
     scrubber: Arc<Scrubber>,
+    total: u64,
     reserved: u64,
     /// Bytes of page tables.
     tables: Arc<Atomic<i64>>,
@@ -56,19 +57,20 @@ pub(crate) struct Vram {
 }
 
 impl Vram {
-    /// `size` bytes of VRAM, all free apart from the first `reserved`, whole pages, which somebody has for
+    /// `size` bytes of VRAM, all free apart from `first` and `last` bytes at its ends, whole pages, which somebody has for
     /// good. The CPU reaches all of it. `EINVAL` when there is less than a page, `ENOMEM`.
-    pub(crate) fn new(size: u64, reserved: u64, ledger: Arc<Ledger>) -> Result<Self> {
-        let buddy = Buddy::new(size)?;
-        let first = match reserved {
+    pub(crate) fn new(size: u64, first: u64, last: u64, ledger: Arc<Ledger>) -> Result<Self> {
+        let buddy = Buddy::new(size.checked_sub(last).ok_or(EINVAL)?)?;
+        let reserved = match first {
             0 => None,
             // The first of a search from the start.
-            _ => Some(buddy.alloc(Search::FromStart, reserved, PAGE_SIZE as u64, true)?),
+            _ => Some(buddy.alloc(Search::FromStart, first, PAGE_SIZE as u64, true)?),
         };
         Ok(Self {
-            _reserved: first,
+            _reserved: reserved,
             scrubber: Scrubber::new(&buddy)?,
-            reserved,
+            total: size,
+            reserved: first + last,
             tables: Arc::new(Atomic::new(0), GFP_KERNEL)?,
             buddy,
             ledger,
@@ -77,7 +79,7 @@ impl Vram {
 
     /// All bytes.
     pub(crate) fn total(&self) -> u64 {
-        self.buddy.size()
+        self.total
     }
 
     /// Who clears what is free.
