@@ -19,7 +19,10 @@ use super::{mqd, Slot, SLOTS};
 use crate::clock::wait_until;
 use crate::error::Result;
 use crate::gpu::Gpu;
-use crate::regs::gc::{self, cp_hqd_error as error, cp_pq_wptr_poll_cntl as poll_cntl};
+use crate::psp::engines as psp;
+use crate::regs::gc::{
+    self, cp_hqd_error as error, cp_mec_cntl, cp_pq_wptr_poll_cntl as poll_cntl,
+};
 use crate::regs::Reg;
 
 /// How long a queue may go on while others wait.
@@ -267,7 +270,10 @@ impl Cp {
         if state.waiting > 0 {
             return Choice::Wait(state, None);
         }
-        let control = gpu.regs.get(gc::CP_MEC_CNTL);
+        let control = match gpu.psp.is_dead(psp::Engine::Mec) {
+            true => cp_mec_cntl::MEC_ME1_HALT.of(1) | cp_mec_cntl::MEC_ME2_HALT.of(1),
+            false => gpu.regs.get(gc::CP_MEC_CNTL),
+        };
         let now = Instant::now();
         let mut next = poll_all(gpu, &mut state, now);
         let due = state

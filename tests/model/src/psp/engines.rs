@@ -29,15 +29,16 @@ pub struct Engines {
     mec: bool,
     jump_table: bool,
     rlc: bool,
-    /// MEC and clock go on without the RLC: see [`Engines::go_on`].
-    lenient: bool,
 }
 
 /// An engine that is switched on and off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Engine {
+pub enum Engine {
+    /// An SDMA engine.
     Sdma(usize),
+    /// The compute micro engines.
     Mec,
+    /// The RLC.
     Rlc,
 }
 
@@ -47,6 +48,13 @@ fn sdma_with(own: Reg, reg: Reg) -> Option<usize> {
 }
 
 impl Engine {
+    /// By the name that it has in the trace.
+    pub fn named(name: &str) -> Option<Engine> {
+        let sdma = (0..SDMA_ENGINES).map(Engine::Sdma);
+        let mut all = sdma.chain([Engine::Mec, Engine::Rlc]);
+        all.find(|engine| engine.name() == name)
+    }
+
     /// The one that `reg` switches.
     fn of(reg: Reg) -> Option<Engine> {
         match reg {
@@ -92,19 +100,16 @@ impl Engines {
             mec: loaded,
             jump_table: loaded,
             rlc: loaded,
-            lenient: loaded,
         }
     }
 
-    /// Whether the graphics block's clock counts and its queues are worked on, for which the RLC has to run. As long as a driver
-    /// has not loaded it anew it need not, on a board where it was loaded before: rkfd does not start it there without files.
-    pub fn go_on(&self, gpu: &Gpu) -> bool {
-        self.lenient || Engine::Rlc.runs(gpu.regs.get(gc::RLC_CNTL))
+    /// Whether the graphics block's clock counts and its queues are worked on, for which the RLC has to run.
+    pub fn go_on(gpu: &Gpu) -> bool {
+        Engine::Rlc.runs(gpu.regs.get(gc::RLC_CNTL))
     }
 
     /// One gets its firmware. It must not be running the old one, except for the RLC, which amdgpu leaves on when it goes.
     pub fn load(&mut self, gpu: &Gpu, firmware: Firmware) -> Result<()> {
-        self.lenient &= firmware != Firmware::Rlc;
         let (engine, loaded) = match firmware {
             Firmware::Sdma(n) => (Engine::Sdma(n), &mut self.sdma[n]),
             Firmware::Mec => (Engine::Mec, &mut self.mec),
@@ -145,7 +150,7 @@ impl Engines {
                 format!("{} is started without firmware", engine.name()),
             ));
         }
-        if starts && engine == Engine::Mec && !self.go_on(gpu) {
+        if starts && engine == Engine::Mec && !Engines::go_on(gpu) {
             return Err(gpu
                 .regs
                 .refuse(reg, value, "mec is started while the RLC is off"));

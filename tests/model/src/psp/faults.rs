@@ -2,6 +2,8 @@
 //! What a test wants the PSP to get wrong.
 
 use super::bootloader::Part;
+use super::engines::Engine;
+use crate::smu::Faults as SmuFaults;
 
 /// Faults, each of which stays until it is taken back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,12 +18,20 @@ pub struct Faults {
     pub no_post: bool,
     /// What the bootloader answers to a part, in place of looking at it.
     pub bootloader: Option<(Part, u32)>,
+    /// The part over which the bootloader hangs.
+    pub bootloader_hangs: Option<Part>,
     /// What making a ring is answered with.
     pub ring: Option<u32>,
+    /// The secure OS hangs over what C2PMSG_64 tells it.
+    pub ring_hangs: bool,
     /// The command of the ring, counted from 1 since the ring was made, and its status.
     pub status: Option<(u64, u32)>,
     /// The command after which no fence is written.
     pub no_fence: Option<u64>,
+    /// An engine that does nothing, whatever is loaded.
+    pub dead: Option<Engine>,
+    /// What the SMU gets wrong.
+    pub smu: SmuFaults,
 }
 
 fn number<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
@@ -35,8 +45,9 @@ fn number<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
 }
 
 impl Faults {
-    /// Adds one: `no-flash`, `no-bootloader`, `no-secure-os`, `no-post`, `bootloader=PART:CODE`, `ring=CODE`, `status=N:CODE`,
-    /// `no-fence=N`; `none` takes all back.
+    /// Adds one: `no-flash`, `no-bootloader`, `no-secure-os`, `no-post`, `bootloader=PART:CODE`, `bootloader-hangs=PART`, `ring=CODE`,
+    /// `ring-hangs`, `status=N:CODE`, `no-fence=N`, `dead=ENGINE`, `smu-off`, `smu=MESSAGE:ANSWER`, `smu-hangs=MESSAGE`; `none` takes all
+    /// back.
     pub fn add(&mut self, text: &str) -> Result<(), String> {
         let (name, value) = text.split_once('=').unwrap_or((text, ""));
         let two = || {
@@ -44,6 +55,7 @@ impl Faults {
                 .split_once(':')
                 .ok_or_else(|| format!("{text}: two values"))
         };
+        let part = |name| Part::named(name).ok_or_else(|| format!("{text}: no such part"));
         match name {
             "none" => *self = Faults::default(),
             "no-flash" => self.no_flash = true,
@@ -51,10 +63,21 @@ impl Faults {
             "no-secure-os" => self.no_secure_os = true,
             "no-post" => self.no_post = true,
             "bootloader" => {
-                let (part, code) = two()?;
-                let part = Part::named(part).ok_or_else(|| format!("{text}: no such part"))?;
-                self.bootloader = Some((part, number(code)?));
+                let (name, code) = two()?;
+                self.bootloader = Some((part(name)?, number(code)?));
             }
+            "bootloader-hangs" => self.bootloader_hangs = Some(part(value)?),
+            "ring-hangs" => self.ring_hangs = true,
+            "dead" => {
+                let engine = Engine::named(value);
+                self.dead = Some(engine.ok_or_else(|| format!("{text}: no such engine"))?);
+            }
+            "smu-off" => self.smu.off = true,
+            "smu" => {
+                let (message, answer) = two()?;
+                self.smu.answer = Some((number(message)?, number(answer)?));
+            }
+            "smu-hangs" => self.smu.hangs = Some(number(value)?),
             "ring" => self.ring = Some(number(value)?),
             "status" => {
                 let (command, status) = two()?;
@@ -80,7 +103,19 @@ mod tests {
         assert_eq!(faults.status, Some((3, 0xffff_0006)));
         assert_eq!(faults.no_fence, Some(4));
         assert_eq!(faults.bootloader, Some((Part::SysDriver, 0xf)));
-        for text in ["status=3", "no-fence=x", "bootloader=toc:1", "other"] {
+        for text in ["dead=sdma4", "smu-hangs=0x4", "bootloader-hangs=kdb"] {
+            faults.add(text).unwrap();
+        }
+        assert_eq!(faults.dead, Some(Engine::Sdma(4)));
+        assert_eq!(faults.smu.hangs, Some(4));
+        assert_eq!(faults.bootloader_hangs, Some(Part::KeyDatabase));
+        for text in [
+            "status=3",
+            "no-fence=x",
+            "bootloader=toc:1",
+            "dead=sdma5",
+            "other",
+        ] {
             assert!(faults.add(text).is_err(), "{text}");
         }
         faults.add("none").unwrap();

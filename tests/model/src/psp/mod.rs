@@ -27,6 +27,7 @@ pub mod tmr;
 pub mod trace;
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -37,7 +38,7 @@ use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::regs::{gc, mp0, nbio, osssys, sdma, Reg, SDMA_ENGINES};
 use bootloader::{Bootloader, Part, SecureOs, READY};
-use engines::{Engines, Firmware};
+use engines::{Engine, Engines, Firmware};
 use faults::Faults;
 use image::Signatures;
 use ring::Ring;
@@ -104,10 +105,22 @@ impl State {
     }
 }
 
+/// An engine as a number, of which none is 0.
+fn code(engine: Option<Engine>) -> u32 {
+    match engine {
+        None => 0,
+        Some(Engine::Rlc) => 1,
+        Some(Engine::Mec) => 2,
+        Some(Engine::Sdma(n)) => 3 + n as u32,
+    }
+}
+
 /// See the module.
 pub struct Psp {
     state: Mutex<State>,
     work: Condvar,
+    /// The engine that a fault has taken, see [`Psp::is_dead`]: engines ask often, and with locks of their own.
+    dead: AtomicU32,
     signatures: Signatures,
     trace: Trace,
 }
@@ -116,6 +129,7 @@ impl Psp {
     /// As the board has it.
     pub fn new(start: Start, signatures: Signatures, faults: Faults) -> Psp {
         Psp {
+            dead: AtomicU32::new(code(faults.dead)),
             signatures,
             state: Mutex::new(State::new(start, faults)),
             work: Condvar::new(),
@@ -131,6 +145,8 @@ impl Psp {
     pub fn add_fault(&self, gpu: &Gpu, text: &str) -> std::result::Result<(), String> {
         let mut state = self.state();
         state.faults.add(text)?;
+        self.dead.store(code(state.faults.dead), Ordering::Release);
+        gpu.smu.set_faults(state.faults.smu);
         if state.faults.no_flash {
             gpu.regs.set(mp0::MP0_SMN_C2PMSG_33, 0);
         }
@@ -139,6 +155,11 @@ impl Psp {
             gpu.regs.set(mp0::MP0_SMN_C2PMSG_35, 0);
         }
         Ok(())
+    }
+
+    /// Whether a fault has it that `engine` does nothing, though it has firmware and was started.
+    pub fn is_dead(&self, engine: Engine) -> bool {
+        self.dead.load(Ordering::Acquire) == code(Some(engine))
     }
 
     /// The next reset finds the board so.
@@ -163,6 +184,7 @@ impl Psp {
             _ => READY,
         };
         let flash = start.is_posted() && !state.faults.no_flash;
+        gpu.smu.set_faults(state.faults.smu);
         gpu.smu.reset(gpu, warm);
         for (reg, value) in [
             (mp0::MP0_SMN_C2PMSG_33, if flash { READY } else { 0 }),
@@ -301,7 +323,7 @@ impl Psp {
 
     /// Whether the clock of the graphics block counts.
     pub fn clock_counts(&self, gpu: &Gpu) -> bool {
-        self.state().engines.go_on(gpu)
+        Engines::go_on(gpu) && !self.is_dead(Engine::Rlc)
     }
 
     /// Adds a line to the trace.

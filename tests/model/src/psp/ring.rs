@@ -94,6 +94,9 @@ impl Psp {
 
     /// The command in C2PMSG_64 is executed.
     pub(super) fn control(&self, gpu: &Gpu, state: &mut State, command: u32) -> Result<()> {
+        if state.faults.ring_hangs {
+            return Ok(());
+        }
         let status = if command == MAKE {
             self.make_ring(gpu, state)?
         } else {

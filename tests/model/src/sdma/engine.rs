@@ -10,6 +10,7 @@ use super::queue::{Exception, Job, Queue};
 use crate::clock::wait_until;
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
+use crate::psp::engines as psp;
 use crate::regs::sdma::{self, cntl, f32_cntl, status_reg};
 use crate::regs::{Reg, SDMA_GFX, SDMA_QUEUE_STRIDE, SDMA_RLC0, SDMA_RLC_QUEUES};
 use crate::summary::EngineCounts;
@@ -297,7 +298,8 @@ impl Engine {
 
     fn choose<'a>(&self, gpu: &Gpu, mut state: MutexGuard<'a, State>) -> Choice<'a> {
         let control = self.register(gpu, sdma::F32_CNTL);
-        if state.paused || f32_cntl::HALT.is_set(control) || f32_cntl::RESET.is_set(control) {
+        let halted = f32_cntl::HALT.is_set(control) || f32_cntl::RESET.is_set(control);
+        if state.paused || halted || gpu.psp.is_dead(psp::Engine::Sdma(self.number)) {
             return Choice::Wait(state, None);
         }
         // Without context switching only the kernel's ring runs.

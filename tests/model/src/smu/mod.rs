@@ -48,9 +48,21 @@ const ECC_BYTES: usize = 1024;
 /// Level of GetDpmFreqByIndex that asks for the highest one.
 const HIGHEST: u32 = 0xff;
 
+/// What a test wants it to get wrong.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Its firmware is loaded and does not run.
+    pub off: bool,
+    /// A message, which it does not do, and its answer.
+    pub answer: Option<(u32, u32)>,
+    /// A message that it never answers.
+    pub hangs: Option<u32>,
+}
+
 #[derive(Default)]
 struct State {
     runs: bool,
+    faults: Faults,
     /// The message that it has, and when it is done.
     busy: Option<(u32, Instant)>,
     /// Where tables go.
@@ -86,18 +98,25 @@ impl Smu {
 
     /// As the board begins: with its firmware or without.
     pub fn reset(&self, gpu: &Gpu, runs: bool) {
-        let away = self.state().away.take();
-        *self.state() = State {
-            runs,
-            away,
+        let mut state = self.state();
+        *state = State {
+            runs: runs && !state.faults.off,
+            away: state.away,
+            faults: state.faults,
             ..State::default()
         };
         gpu.regs.set(ANSWER, runs.into());
     }
 
+    /// What it gets wrong from now on.
+    pub fn set_faults(&self, faults: Faults) {
+        self.state().faults = faults;
+    }
+
     /// Its firmware is loaded.
     pub fn start(&self) {
-        self.state().runs = true;
+        let mut state = self.state();
+        state.runs = !state.faults.off;
     }
 
     /// MP1_FIRMWARE_FLAGS, by which a driver sees that it runs.
@@ -154,7 +173,7 @@ impl Smu {
             if regs.get(ANSWER) != 0 {
                 return Err(regs.refuse(reg, value, "the last answer is not cleared"));
             }
-            if state.runs {
+            if state.runs && state.faults.hangs != Some(value) {
                 state.busy = Some((value, Instant::now() + TAKES));
             } else {
                 let argument = regs.get(ARGUMENT);
@@ -170,7 +189,9 @@ impl Smu {
         let regs = &gpu.regs;
         let argument = regs.get(ARGUMENT);
         let mut more = String::new();
+        let forced = state.faults.answer.filter(|fault| fault.0 == message);
         let (answer, result) = match message {
+            _ if forced.is_some() => (forced.map_or(FAILED, |fault| fault.1), None),
             0x1 => (OK, Some(argument.wrapping_add(1))),
             0x2 => (OK, Some(VERSION)),
             0x3 => (self.reset_by(state, argument), None),

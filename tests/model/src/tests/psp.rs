@@ -282,11 +282,25 @@ fn faults_of_the_bootloader() {
 }
 
 #[test]
-fn what_was_loaded_before_needs_no_rlc() {
-    let mut psp = Psp::with_tmr(Start::Warm);
+fn what_was_loaded_before_needs_the_rlc_too() {
+    let psp = Psp::on(Start::Warm);
     psp.rig.set(gc::RLC_CNTL, 0);
-    psp.rig.set(gc::CP_MEC_CNTL, MEC_RUNS);
-    psp.rig.set(gc::CP_MEC_CNTL, 0x5000_0000);
-    assert_eq!(psp.load(8, &sample(Kind::RLC)).unwrap().status, 0);
     assert!(psp.rig.gpu.write(gc::CP_MEC_CNTL, MEC_RUNS).is_err());
+    psp.rig.set(gc::RLC_CNTL, 1);
+    psp.rig.set(gc::CP_MEC_CNTL, MEC_RUNS);
+}
+
+#[test]
+fn faults_that_hang() {
+    let kdb = sample(Kind::KEY_DATABASE);
+    let psp = Psp::with("bootloader-hangs=sys", Start::Cold);
+    assert_eq!(psp.boot(KDB, &kdb), Ok(READY));
+    assert_eq!(psp.boot(SYS, &sample(Kind::SYS_DRIVER)), Ok(SYS));
+    let psp = Psp::with("ring-hangs", Start::Warm);
+    psp.rig.set(CONTROL, 3 << 16);
+    psp.step().unwrap();
+    assert_eq!(psp.get(CONTROL), 3 << 16);
+    let psp = Psp::with("dead=rlc", Start::Warm);
+    psp.rig.set(gc::RLC_CAPTURE_GPU_CLOCK_COUNT, 1);
+    assert_eq!(psp.get(gc::RLC_GPU_CLOCK_COUNT_LSB), 0, "the clock stands");
 }

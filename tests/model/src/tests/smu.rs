@@ -72,6 +72,29 @@ fn no_answer_without_firmware() {
 }
 
 #[test]
+fn what_it_gets_wrong() {
+    let mut psp = Psp::with("smu-off", Start::Cold);
+    psp.start_os();
+    psp.good_ring();
+    let load = |psp: &mut Psp| assert_eq!(psp.load(18, &sample(Kind::SMU)).unwrap().status, 0);
+    load(&mut psp);
+    assert_eq!(flags(&psp), 0);
+    let fault = |psp: &Psp, text| psp.rig.gpu.psp.add_fault(&psp.rig.gpu, text).unwrap();
+    fault(&psp, "none");
+    load(&mut psp);
+    assert_eq!(flags(&psp), 1);
+    fault(&psp, "smu=2:0xfc");
+    assert_eq!([send(&psp, 2, 0).0, send(&psp, 4, 0).0], [0xfc, 1]);
+    fault(&psp, "smu-hangs=4");
+    psp.rig.set(ANSWER, 0);
+    psp.rig.set(MP1_SMN_C2PMSG_66, 4);
+    std::thread::sleep(Duration::from_millis(5));
+    assert_eq!(psp.get(ANSWER), 0);
+    fault(&psp, "none");
+    assert_eq!(send(&psp, 4, 0), (1, 8));
+}
+
+#[test]
 fn one_message_at_a_time() {
     let psp = Psp::on(Start::Warm);
     let gpu = &psp.rig.gpu;
