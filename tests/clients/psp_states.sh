@@ -1,7 +1,7 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: GPL-2.0
-# How rkfd takes a board whose firmware has come as far as it may have, and a PSP that gets something wrong: it works, or is not bound, with
-# a line that says why, and works again when the board is switched off and on.
+# How rkfd takes a board whose firmware has come as far as it may have: it works, or is not bound, with a line that says why, and works again
+# when the board is switched off and on.
 . /rkfd/clients/tap.sh
 . /rkfd/clients/model.sh
 module=${RKFD_MODULE:-/rkfd/rkfd.ko}
@@ -24,22 +24,10 @@ on() {
 	result $? "$2"
 }
 
-# fault FAULT WHAT THE LOG SAYS: from power-up, with that fault.
-fault() {
-	tell psp-fault "$1"
-	on cold "fault $1" "$2"
-	tell psp-fault none
-}
-
 on cold "a board that is fresh from power-up"
 on dirty "one on which a driver has crashed"
 on warm "one that a driver has left in good order"
 on unposted "one that is not posted" 'the GPU is left alone: .*not posted'
 on stuck "one whose bootloader has failed" 'the GPU is left alone: .*C2PMSG_35 = 0x8000000b'
-fault no-bootloader 'the GPU is left alone: .*C2PMSG_35 = 0x00000000'
-fault no-secure-os 'secure OS does not begin'
-fault bootloader=kdb:0x0f "it refuses the PSP's key database: code 0xf"
-fault ring=0x124 'making the ring: status 0x124'
-fault status=1:0xffff000f 'its firmware was loaded, and does not run'
 on cold "all is well again"
 finish

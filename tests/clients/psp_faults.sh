@@ -1,0 +1,182 @@
+#!/bin/busybox sh
+# SPDX-License-Identifier: GPL-2.0
+# What PSP, SMU and engines can get wrong, at every step of probe at which they can: the errno, one line that says what it was, nothing left
+# behind, and the GPU works once the fault is gone; without being switched off and on, where what hung was not the PSP itself. The faults
+# are the model's (Documentation/model-firmware.md). psp_faults.sh SHARE: only each SHARE-th of them.
+. /rkfd/clients/tap.sh
+. /rkfd/clients/model.sh
+module=${RKFD_MODULE:-/rkfd/rkfd.ko}
+share=${1:-1}
+case=0
+
+bound() {
+	ls /sys/bus/pci/drivers/rkfd | grep -q '^0000:'
+}
+
+unload() {
+	/rkfd/clients/unload.sh || bail "the module does not go"
+}
+
+works() {
+	bound && [ "$(cat /sys/kernel/debug/rkfd/*/objects)" = "$base" ] && /rkfd/clients/one_copy >/dev/null
+}
+
+mark() {
+	lines=$(dmesg | wc -l)
+}
+
+# What the driver has said since the mark, from warnings up, but for that probe has failed.
+said() {
+	dmesg -r | tail -n +$((lines + 1)) | grep '^<[1-4]>.* rkfd ' |
+		grep -v 'the GPU cannot be used: \|probe with driver rkfd failed with error'
+}
+
+# one PATTERN: that was one line, of this
+one() {
+	said >/tmp/said
+	[ "$(wc -l </tmp/said)" = 1 ] && grep -q "$1" /tmp/said && return
+	sed 's/^/# /' /tmp/said
+	return 1
+}
+
+# What a device without a driver has nothing of: mappings, memory of its BARs, interrupts, nodes.
+mappings() {
+	grep -c 'phys=' /proc/vmallocinfo
+}
+nothing_left() {
+	[ "$(cat "/sys/bus/pci/devices/$device/enable")" = 0 ] && ! grep -q rkfd /proc/iomem /proc/interrupts &&
+		[ ! -e /dev/dri/renderD128 ] && [ "$(mappings)" = "$unmapped" ]
+}
+
+# its: whether the next fault is one of the share
+its() {
+	case=$((case + 1))
+	[ $((case % share)) = 0 ]
+}
+
+# again FAULT [power]: that is gone, and the GPU works; with power after it was switched off and on.
+again() {
+	tell psp-fault none
+	unload
+	[ -z "${2:-}" ] || tell power cold
+	insmod "$module"
+	works
+	result $? "$1: it works again${2:+ when the board was switched off and on}"
+}
+
+# refused FAULT ERRNO LINE [power]
+refused() {
+	its || return 0
+	unload
+	tell power cold
+	tell psp-fault "$1"
+	mark
+	insmod "$module"
+	! bound && dmesg | tail -n +$((lines + 1)) | grep -q "the GPU cannot be used: $2\$"
+	result $? "$1: $2"
+	one "$3"
+	result $? "$1: one line, $3"
+	nothing_left
+	result $? "$1: nothing is left"
+	again "$1" "${4:-}"
+}
+
+# survived FAULT LINE: it is used nevertheless
+survived() {
+	its || return 0
+	unload
+	tell power cold
+	tell psp-fault "$1"
+	mark
+	insmod "$module"
+	works && one "$2"
+	result $? "$1: it is used, and one line, $2"
+	again "$1"
+}
+
+# leaving FAULT LINE: it comes when the module goes
+leaving() {
+	its || return 0
+	unload
+	tell power cold
+	tell psp-fault "$1"
+	insmod "$module"
+	works
+	result $? "$1: it is used"
+	mark
+	unload
+	one "$2"
+	result $? "$1: one line, $2"
+	again "$1"
+}
+
+device=$(basename "$(echo /sys/bus/pci/drivers/rkfd/????:*)")
+[ -e "/sys/bus/pci/devices/$device" ] || bail "no device"
+base=$(cat /sys/kernel/debug/rkfd/*/objects)
+unload
+unmapped=$(mappings)
+
+survived no-flash 'the firmware of the flash chip does not say that it has run'
+refused no-bootloader ENODEV 'the GPU is left alone: .*C2PMSG_35 = 0x00000000' power
+code=10
+for part in "kdb PSP's key database" "sys PSP's system driver" "sos PSP's secure OS"; do
+	name=${part%% *} what=${part#* } code=$((code + 1))
+	case $name in
+	# After that one it is silent in any case.
+	sos) silence="$what does not begin" ;;
+	*) silence="bootloader: no answer for the $what" ;;
+	esac
+	refused "bootloader=$name:$code" EIO "bootloader: it refuses the $what: code $(printf '0x%x' $code)" power
+	refused "bootloader-hangs=$name" ETIMEDOUT "$silence" power
+done
+refused no-secure-os ETIMEDOUT "PSP's secure OS does not begin" power
+refused ring=0x124 EIO 'making the ring: status 0x124'
+refused ring-hangs ETIMEDOUT 'making the ring: no answer' power
+
+# The commands of the ring in order, and whether the GPU can do without.
+command=0
+while read -r how what; do
+	command=$((command + 1))
+	case $how in
+	needed) refused "status=$command:0xffff000f" EIO "$what: status 0xffff000f" ;;
+	*) survived "status=$command:0xffff000f" "$what: status 0xffff000f" ;;
+	esac
+	refused "no-fence=$command" ETIMEDOUT "$what: no answer"
+done <<EOF
+needed SMU firmware (type 18)
+needed its own memory
+needed SDMA firmware (type 9)
+needed SDMA firmware (type 10)
+needed SDMA firmware (type 52)
+needed SDMA firmware (type 53)
+needed SDMA firmware (type 54)
+needed MEC firmware (type 4)
+needed MEC's jump table (type 5)
+list RLC's restore control (type 22)
+list RLC's GPM list (type 20)
+list RLC's SRM list (type 21)
+needed RLC firmware (type 8)
+list register list (type 67)
+EOF
+leaving "status=$((command + 1)):0xffff0007" 'giving up its memory: status 0xffff0007'
+leaving "no-fence=$((command + 1))" 'giving up its memory: no answer'
+
+refused smu-off EIO 'SMU: its firmware was loaded, and does not run'
+refused smu=4:0xff EIO 'SMU: GetDriverIfVersion (0x4): it failed'
+refused smu=4:0xfe EIO 'SMU: GetDriverIfVersion (0x4): unknown message'
+refused smu=2:0xfd EIO 'SMU: GetSmuVersion (0x2): something has to come before'
+refused smu=2:0xfc EIO 'SMU: GetSmuVersion (0x2): it is busy'
+refused smu=2:0x77 EIO 'SMU: GetSmuVersion (0x2): answer 0x77'
+refused smu-hangs=4 ETIMEDOUT 'SMU: GetDriverIfVersion (0x4): no answer'
+refused smu-hangs=2 ETIMEDOUT 'SMU: GetSmuVersion (0x2): no answer'
+leaving smu=8:0xff 'SMU: DisableAllSmuFeatures (0x8): it failed'
+leaving smu=0x24:0xfe 'SMU: PrepareMp1ForUnload (0x24): unknown message'
+leaving smu-hangs=8 'SMU: DisableAllSmuFeatures (0x8): no answer'
+leaving smu-hangs=0x24 'SMU: PrepareMp1ForUnload (0x24): no answer'
+
+refused dead=rlc EIO "RLC: it was started, and the GPU's clock stands"
+refused dead=mec ETIMEDOUT "the CP's firmware does not start its scheduler"
+for engine in 0 1 2 3 4; do
+	refused "dead=sdma$engine" ETIMEDOUT "sdma$engine: the engine was started, and does not work"
+done
+finish
