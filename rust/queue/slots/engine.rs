@@ -337,9 +337,10 @@ impl Engine {
             }
         }
         let gone = if forget { state.remove(rlc) } else { None };
+        let awaited = freed && state.has_line();
         drop(state);
         drop(gone);
-        if freed {
+        if awaited {
             // The slot is free for who waits.
             self.wake();
         }
@@ -358,8 +359,8 @@ impl Engine {
         self.wake();
     }
 
-    /// Adds a queue; a direct one with its slot. ENOSPC for a direct one whose process has one in every slot; ENODEV,
-    /// ENOMEM.
+    /// Adds a queue; a direct one with its slot, in which it is at the return if that is free. ENOSPC for a direct one whose
+    /// process has one in every slot; ENODEV, ENOMEM. Sleeps.
     pub(super) fn add(self: &Arc<Self>, rlc: Arc<Rlc>) -> Result<Option<u8>> {
         let room = Room::new()?;
         let mut state = self.state.lock();
@@ -374,9 +375,17 @@ impl Engine {
         } else {
             None
         };
+        let key = Key::of(&rlc);
         state.add(rlc, own, room);
+        let first = match own {
+            Some(_) => state.come_in(&key),
+            None => Action::Nothing,
+        };
         drop(state);
-        if own.is_some() {
+        if let Action::Load(rlc, slot) = first {
+            // As a change of queues by the work item would cost more than the load.
+            self.load(&rlc, slot);
+        } else if own.is_some() {
             self.wake();
         }
         Ok(own)

@@ -255,6 +255,11 @@ impl State {
         }
     }
 
+    /// Whether somebody stands in line, or did.
+    pub(super) fn has_line(&self) -> bool {
+        self.in_line(&Place::FIRST).is_some()
+    }
+
     /// The first in line that stands at `from` or behind that.
     fn in_line(&self, from: &Place) -> Option<(Place, Key)> {
         let cursor = self.waiting.cursor_lower_bound(from)?;
@@ -356,6 +361,20 @@ impl State {
                 Action::Unload(entry.rlc.clone(), slot)
             }
             None => Action::Nothing,
+        }
+    }
+
+    /// A queue comes, if it may, its slot is free, and nobody waits for what it takes.
+    pub(super) fn come_in(&mut self, key: &Key) -> Action {
+        let taken = self.slots(|_| true);
+        let comes = self.queues.get(key).is_some_and(|entry| {
+            entry.belongs_in_line()
+                && slot_for(entry, taken).is_some()
+                && entry.rlc.gpu.hw.vmids.has_room(key.pasid)
+        });
+        match comes {
+            true => self.enter(key, taken),
+            false => Action::Nothing,
         }
     }
 
