@@ -57,6 +57,7 @@ struct page *rkfd_hmm_pfn_to_page(unsigned long hmm_pfn);
 void rkfd_anon_page_mark_dirty(struct page *page);
 void rkfd_get_page(struct page *page);
 struct page *rkfd_sg_page(struct scatterlist *sg);
+void rkfd_sg_set_page(struct scatterlist *sg, struct page *page, unsigned int length);
 
 /* Mappings of user space */
 vm_flags_t rkfd_vma_flags(const struct vm_area_struct *vma);

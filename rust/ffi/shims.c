@@ -134,6 +134,11 @@ struct page *rkfd_sg_page(struct scatterlist *sg)
 	return sg_page(sg);
 }
 
+void rkfd_sg_set_page(struct scatterlist *sg, struct page *page, unsigned int length)
+{
+	sg_set_page(sg, page, length, 0);
+}
+
 /* Mappings of user space */
 
 vm_flags_t rkfd_vma_flags(const struct vm_area_struct *vma)

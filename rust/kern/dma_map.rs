@@ -83,7 +83,7 @@ struct Table(UnsafeCell<ffi::sg_table>);
 
 impl Drop for Table {
     fn drop(&mut self) {
-        // SAFETY: The table was filled by `sg_alloc_table_from_pages_segment` and is freed only here.
+        // SAFETY: The table was made by one of the two constructors of `DmaMap`, and is freed only here.
         unsafe { ffi::sg_free_table(self.0.get()) };
     }
 }
@@ -102,7 +102,7 @@ pub(super) struct DmaMap {
 // SAFETY: The DMA API may be called from any thread; the scatter list is touched again only by the one
 // caller that takes `mapped` down.
 unsafe impl Send for DmaMap {}
-// SAFETY: As above; everything else is not changed after `new`.
+// SAFETY: As above; everything else is not changed once it is made.
 unsafe impl Sync for DmaMap {}
 
 impl DmaMap {
@@ -126,10 +126,47 @@ impl DmaMap {
                 ffi::GFP_KERNEL | ffi::__GFP_ACCOUNT,
             )
         })?;
+        Self::map(dev, Table(UnsafeCell::new(table)), size)
+    }
+
+    /// As [`DmaMap::new`] with pages that are known to be in pieces: each `1 << order` pages in a row, as the page allocator gives
+    /// them. There is an entry for each, whatever its size. `EINVAL` without any.
+    pub(super) fn of_pieces(
+        dev: &ARef<Device>,
+        pieces: impl ExactSizeIterator<Item = (NonNull<ffi::page>, u8)>,
+    ) -> Result<Self> {
+        let count = u32::try_from(pieces.len()).map_err(|_| E2BIG)?;
+        let mut table = ffi::sg_table::default();
+        // SAFETY: The table is a place to fill, and on failure nothing is left in it.
+        to_result(unsafe {
+            ffi::sg_alloc_table(&mut table, count, ffi::GFP_KERNEL | ffi::__GFP_ACCOUNT)
+        })?;
+        let mut entry = table.sgl;
+        let table = Table(UnsafeCell::new(table));
+        let mut size = 0usize;
+        for (first, order) in pieces {
+            if entry.is_null() {
+                return Err(EINVAL);
+            }
+            let bytes = PAGE_SIZE.checked_shl(order.into()).ok_or(E2BIG)?;
+            let length = u32::try_from(bytes).map_err(|_| E2BIG)?;
+            size = size.checked_add(bytes).ok_or(E2BIG)?;
+            // SAFETY: `entry` is one of the table's, of which there is one for each piece; the end of the list gives NULL. The
+            // caller owns the piece.
+            entry = unsafe {
+                ffi::rkfd_sg_set_page(entry, first.as_ptr(), length);
+                ffi::sg_next(entry)
+            };
+        }
+        Self::map(dev, table, size)
+    }
+
+    /// Maps what `table` names, `size` bytes.
+    fn map(dev: &ARef<Device>, table: Table, size: usize) -> Result<Self> {
         let mut map = Self {
             runs: KVVec::new(),
             mapped: AtomicFlag::new(false),
-            table: Table(UnsafeCell::new(table)),
+            table,
             dev: dev.clone(),
         };
         // SAFETY: The device is a valid one, the table is filled, and nobody else knows it.
@@ -160,7 +197,7 @@ impl DmaMap {
 
     /// Calls `f` with each page, in their order.
     pub(super) fn for_each_page(&self, mut f: impl FnMut(NonNull<ffi::page>)) {
-        // SAFETY: The table was filled by `new`; the part that names the pages does not change.
+        // SAFETY: The table was filled by `new` or `of_pieces`; the part that names the pages does not change.
         let (mut entry, count) =
             unsafe { ((*self.table.0.get()).sgl, (*self.table.0.get()).orig_nents) };
         for _ in 0..count {
@@ -185,7 +222,7 @@ impl DmaMap {
         if !self.mapped.xchg(false, Full) {
             return;
         }
-        // SAFETY: The list was mapped by `new` with the same arguments; the exchange lets one caller through.
+        // SAFETY: The list was mapped by `map` with the same arguments; the exchange lets one caller through.
         unsafe {
             ffi::dma_unmap_sgtable(
                 device::as_raw(&self.dev),

@@ -37,6 +37,22 @@ impl PageList {
         Ok(self.pages.push(page, GFP_KERNEL_ACCOUNT)?)
     }
 
+    /// Adds `count` pages in a row.
+    ///
+    /// # Safety
+    ///
+    /// As for [`PageList::push`], of each page from `first` on, whose structures are in a row too.
+    pub(super) unsafe fn push_piece(&mut self, first: NonNull<ffi::page>, count: usize) -> Result {
+        self.pages.reserve(count, GFP_KERNEL_ACCOUNT)?;
+        for index in 0..count {
+            // SAFETY: By this function's contract.
+            let page = unsafe { first.add(index) };
+            // There is room for it.
+            let _ = self.pages.push_within_capacity(page);
+        }
+        Ok(())
+    }
+
     /// The pages.
     pub(super) fn pages(&self) -> &[NonNull<ffi::page>] {
         &self.pages

@@ -23,17 +23,22 @@ const MAX_ORDER: u32 = 9;
 /// Pages from the page allocator, in pieces of `1 << order` pages; freed when dropped.
 struct Owned {
     list: PageList,
-    /// The orders of the pieces, in the order of the list.
-    orders: KVVec<u8>,
+    /// The pieces in the order of the list: the first page, and the order.
+    pieces: KVVec<(NonNull<ffi::page>, u8)>,
     /// They are never freed.
     kept: AtomicFlag,
 }
+
+// SAFETY: The pieces are the list's pages, which it may share; they are freed by whoever has the last of it.
+unsafe impl Send for Owned {}
+// SAFETY: As above; the pieces do not change once all are there.
+unsafe impl Sync for Owned {}
 
 impl Owned {
     fn alloc(pages: usize, zeroed: bool) -> Result<Self> {
         let mut owned = Self {
             list: PageList::with_capacity(pages, true)?,
-            orders: KVVec::new(),
+            pieces: KVVec::new(),
             kept: AtomicFlag::new(false),
         };
         let mut limit = MAX_ORDER;
@@ -44,15 +49,15 @@ impl Owned {
             }
             let order = limit.min(left.ilog2());
             // The place for it first, so that a piece is never without an owner.
-            owned.orders.reserve(1, GFP_KERNEL_ACCOUNT)?;
+            owned.pieces.reserve(1, GFP_KERNEL_ACCOUNT)?;
             match alloc(order, zeroed) {
                 Some(first) => {
-                    owned.orders.push(order as u8, GFP_KERNEL_ACCOUNT)?;
-                    for index in 0..1 << order {
-                        // SAFETY: The piece has `1 << order` pages, which have addresses and are freed with
-                        // `owned`. There was room for all pages from the start, so this does not fail.
-                        unsafe { owned.list.push(first.add(index))? };
-                    }
+                    owned
+                        .pieces
+                        .push((first, order as u8), GFP_KERNEL_ACCOUNT)?;
+                    // SAFETY: The piece has `1 << order` pages, which have addresses and are freed with
+                    // `owned`. There was room for all pages from the start, so this does not fail.
+                    unsafe { owned.list.push_piece(first, 1 << order)? };
                     left -= 1 << order;
                 }
                 // Memory is in pieces; larger ones will not come back while this goes on.
@@ -87,14 +92,10 @@ impl Drop for Owned {
         if self.kept.load(Relaxed) {
             return;
         }
-        let mut first = 0;
-        for &order in &self.orders {
-            if let Some(page) = self.list.pages().get(first) {
-                // SAFETY: The piece starts at this page, came from `alloc_pages` with this order, and nothing
-                // uses it any more.
-                unsafe { ffi::__free_pages(page.as_ptr(), u32::from(order)) };
-            }
-            first += 1 << order;
+        for &(first, order) in &self.pieces {
+            // SAFETY: The piece came from `alloc_pages` with this order, and nothing
+            // uses it any more.
+            unsafe { ffi::__free_pages(first.as_ptr(), u32::from(order)) };
         }
     }
 }
@@ -108,7 +109,7 @@ pub(crate) struct SystemPages {
 
 impl SystemPages {
     /// Allocates `size` bytes, rounded up to pages and zeroed, for `dev`, which must be bound; 2 MiB pieces as far
-    /// as there are any. They count as the caller's cgroup's. `EINVAL` for nothing, `ENOMEM`, `EINTR` when the caller is killed; see [`DmaMap::new`] for the rest.
+    /// as there are any. They count as the caller's cgroup's. `EINVAL` for nothing, `ENOMEM`, `EINTR` when the caller is killed; see [`DmaMap::of_pieces`] for the rest.
     pub(crate) fn alloc(dev: &ARef<Device>, size: usize) -> Result<Self> {
         Self::make(dev, size, true)
     }
@@ -130,13 +131,13 @@ impl SystemPages {
 
     fn mapped(dev: &ARef<Device>, owned: Arc<Owned>) -> Result<Self> {
         Ok(Self {
-            dma: DmaMap::new(dev, owned.list.pages())?,
+            dma: DmaMap::of_pieces(dev, owned.pieces.iter().copied())?,
             owned,
         })
     }
 
     /// The same memory as `dev` reaches it, another device, which must be bound. It is freed when neither has it any more. See
-    /// [`DmaMap::new`].
+    /// [`DmaMap::of_pieces`].
     pub(crate) fn also_for(&self, dev: &ARef<Device>) -> Result<Self> {
         Self::mapped(dev, self.owned.clone())
     }
