@@ -7,6 +7,7 @@
 #include <linux/nodemask.h>
 #include <linux/pci-p2pdma.h>
 #include <linux/topology.h>
+#include <linux/userfaultfd_k.h>
 
 #include <asm/processor.h>
 
@@ -115,6 +116,32 @@ bool rkfd_mmu_interval_read_retry(struct mmu_interval_notifier *notifier,
 struct page *rkfd_hmm_pfn_to_page(unsigned long hmm_pfn)
 {
 	return hmm_pfn_to_page(hmm_pfn);
+}
+
+/* A file's pages may be a program's to bring, as those of FUSE are; so are those of which faults are handled in user space. */
+bool rkfd_vma_may_wait(struct vm_area_struct *vma)
+{
+	return !vma_is_anonymous(vma) || userfaultfd_armed(vma);
+}
+
+long rkfd_fault_in_nowait(struct mm_struct *mm, unsigned long address, bool write)
+{
+	unsigned int flags = FOLL_NOWAIT | (write ? FOLL_WRITE : 0);
+
+	return get_user_pages_remote(mm, address, 1, flags, NULL, NULL);
+}
+
+long rkfd_fault_in_killable(struct mm_struct *mm, unsigned long start, unsigned long pages)
+{
+	int locked = 1;
+	long done;
+
+	if (mmap_read_lock_killable(mm))
+		return -EINTR;
+	done = get_user_pages_remote(mm, start, pages, 0, NULL, &locked);
+	if (locked)
+		mmap_read_unlock(mm);
+	return done;
 }
 
 /* Most are dirty, and finding that out is cheaper than saying it again. */

@@ -187,6 +187,12 @@ impl Change {
         };
         Ok(Self::Reach(gpu(value).ok_or(BadAttribute)?, reach))
     }
+
+    /// Whether a GPU may use the range after it.
+    #[inline]
+    pub const fn gives_access(self) -> bool {
+        matches!(self, Self::Reach(_, Reach::Access | Reach::InPlace))
+    }
 }
 
 /// One thing that a process asks of a range.

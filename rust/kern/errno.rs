@@ -13,6 +13,11 @@ pub(crate) fn timer_expired() -> Error {
     Error::from_errno(-(crate::ffi::ETIME as i32))
 }
 
+/// Something is on its way. Linux 7.2 does not name it.
+pub(crate) fn in_progress() -> Error {
+    Error::from_errno(-(crate::ffi::EINPROGRESS as i32))
+}
+
 /// Something else is there.
 pub(crate) fn address_in_use() -> Error {
     Error::from_errno(-(crate::ffi::EADDRINUSE as i32))

@@ -3,9 +3,11 @@
 //! about to go or to change (MMU interval notifiers, HMM).
 
 mod extent;
+mod slow;
 
 use super::{
     dma_map::{DmaMap, DmaRun},
+    errno,
     mm_exit::AddressSpace,
     task,
 };
@@ -16,6 +18,7 @@ use core::{
 };
 use extent::Extent;
 pub(crate) use extent::{first_hole, is_memory, is_own};
+pub(crate) use slow::await_pages;
 use kernel::{
     device::Device, error::to_result, page::PAGE_SIZE, prelude::*, sync::aref::ARef, types::Opaque,
 };
@@ -199,6 +202,9 @@ impl<T: Watcher> Watch<T> {
     /// the process does not have is left out. They may be used once
     /// [`Watch::is_stale`] has said no, until the next change.
     ///
+    /// A program that has to bring pages is not waited for, see [`await_pages`]: [`errno::in_progress`] while it has not, if what
+    /// is `missing` is to fail.
+    ///
     /// EBUSY when the range has changed since `stamp`, ESRCH when the address space is at its end, EINTR when the
     /// caller is killed, ENOMEM, also when the process itself would get no page, if that is what is `missing`; see
     /// [`DmaMap::new`] for the rest. Takes the mmap lock.
@@ -235,7 +241,18 @@ impl<T: Watcher> Watch<T> {
                     at = vma.from + count * PAGE_SIZE;
                     let first = (vma.from - self.start) / PAGE_SIZE;
                     let part = frames.get_mut(first..first + count).ok_or(EFAULT)?;
-                    match self.fault_in(stamp, vma.from, part, write)? {
+                    let there = if vma.may_wait {
+                        let write = write && vma.is_writable();
+                        // SAFETY: The mmap lock is held.
+                        unsafe { self.fault_in_nowait(&mm, stamp, vma.from, part, write) }
+                    } else {
+                        self.fault_in(stamp, vma.from, part, write)
+                    };
+                    let there = match there {
+                        Err(error) if error == errno::in_progress() && missing == Missing::IsLeftOut => None,
+                        there => there?,
+                    };
+                    match there {
                         Some(writable) => {
                             Span::add(&mut spans, first, count, writable)?;
                             count = BATCH.min(2 * count);
@@ -287,18 +304,7 @@ impl<T: Watcher> Watch<T> {
             if writable {
                 wanted |= ffi::hmm_pfn_flags_HMM_PFN_REQ_WRITE;
             }
-            let mut range = ffi::hmm_range {
-                notifier: self.inner.notifier.get(),
-                notifier_seq: stamp.0,
-                start: from,
-                end: from + frames.len() * PAGE_SIZE,
-                hmm_pfns: frames.as_mut_ptr(),
-                default_flags: wanted,
-                pfn_flags_mask: 0,
-                dev_private_owner: core::ptr::null_mut(),
-            };
-            // SAFETY: The caller holds the mmap lock; `frames` has room for the range, which is in the notifier's.
-            match to_result(unsafe { ffi::hmm_range_fault(&mut range) }) {
+            match self.look(stamp, from, frames, wanted) {
                 Ok(()) => return Ok(Some(writable)),
                 Err(error) if error == EPERM => continue,
                 Err(error) if error == EFAULT => return Ok(None),
@@ -306,6 +312,28 @@ impl<T: Watcher> Watch<T> {
             }
         }
         Ok(None)
+    }
+
+    /// Which pages there are from `from` on, and first has those come that are `wanted`, by `HMM_PFN_REQ_*`. The mmap lock is held.
+    fn look(
+        &self,
+        stamp: Stamp,
+        from: usize,
+        frames: &mut [usize],
+        wanted: usize,
+    ) -> Result {
+        let mut range = ffi::hmm_range {
+            notifier: self.inner.notifier.get(),
+            notifier_seq: stamp.0,
+            start: from,
+            end: from + frames.len() * PAGE_SIZE,
+            hmm_pfns: frames.as_mut_ptr(),
+            default_flags: wanted,
+            pfn_flags_mask: 0,
+            dev_private_owner: core::ptr::null_mut(),
+        };
+        // SAFETY: The caller holds the mmap lock; `frames` has room for the range, which is in the notifier's.
+        to_result(unsafe { ffi::hmm_range_fault(&mut range) })
     }
 }
 

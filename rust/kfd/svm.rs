@@ -21,7 +21,7 @@ const GET: u32 = 1;
 
 /// SVM, with the arguments at `arg`, and attributes behind them: `size` bytes in all, as the command says. EOPNOTSUPP unless
 /// the administrator has switched it on; then EINVAL for no whole pages, unknown operations, attributes that do not
-/// fit into the command, or none at all, EFAULT for what is not the process's own memory, EADDRINUSE where a buffer is mapped.
+/// fit into the command, or none at all, ENODEV when the GPU goes meanwhile, EFAULT for what is not the process's own memory, EADDRINUSE where a buffer is mapped.
 pub(super) fn svm(caller: &Caller<'_>, arg: usize, size: usize) -> Result {
     if !params::is_svm_enabled() {
         return Err(errno::not_supported());
@@ -72,14 +72,21 @@ fn any_index(caller: &Caller<'_>, id: u32) -> Option<GpuIndex> {
 }
 
 fn set(caller: &Caller<'_>, args: &SvmArgs, attributes: &[SvmAttribute]) -> Result {
+    let mut gives = false;
     for attribute in attributes {
-        Change::new(attribute.type_, attribute.value, |id| any_index(caller, id))
-            .map_err(|_| EINVAL)?;
+        let change = Change::new(attribute.type_, attribute.value, |id| any_index(caller, id));
+        gives |= change.map_err(|_| EINVAL)?.gives_access();
     }
     if !caller.process.has_vm() {
         return Err(EINVAL);
     }
     let range = range(args)?;
+    if gives {
+        caller.process.svm().await_pages(range)?;
+        if !caller.process.has_vm() {
+            return Err(ENODEV);
+        }
+    }
     let mut svm = caller.process.svm().open()?;
     svm.check(caller.process, range)?;
     let mut changes = KVVec::with_capacity(attributes.len(), GFP_KERNEL_ACCOUNT)?;

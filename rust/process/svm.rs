@@ -92,6 +92,12 @@ impl Svm {
         Ok(Opened { svm: self, state })
     }
 
+    /// Waits for programs that have to bring what the process has in `range`, before somebody says that GPUs may use it: whoever
+    /// opens finds the pages there, and waits for none. EINTR when the caller is killed, ESRCH at the process's end.
+    pub(crate) fn await_pages(&self, range: VaRange) -> Result {
+        user_range::await_pages(&self.space, range.start() as usize, range.end() as usize)
+    }
+
     /// EADDRINUSE when something was said of a part of `range`; the rest as [`Svm::open`].
     pub(crate) fn check_free(self: &Arc<Self>, range: VaRange) -> Result {
         if self.used.load(Acquire) && self.open()?.state.map.overlaps(range) {

@@ -14,6 +14,8 @@ pub(super) struct Extent {
     pub(super) to: usize,
     flags: usize,
     pub(super) anonymous: bool,
+    /// A fault on it may wait for a program.
+    pub(super) may_wait: bool,
 }
 
 impl Extent {
@@ -30,11 +32,14 @@ impl Extent {
         }
         // SAFETY: The mmap lock keeps it as it is.
         let (vma, anonymous) = unsafe { (VmaRef::from_raw(raw), (*raw).vm_ops.is_null()) };
+        // SAFETY: As above.
+        let may_wait = unsafe { ffi::rkfd_vma_may_wait(raw) };
         let extent = Self {
             from: vma.start().max(at),
             to: vma.end().min(end),
             flags: vma.flags(),
             anonymous,
+            may_wait,
         };
         (extent.from < end).then_some(extent)
     }
@@ -42,6 +47,11 @@ impl Extent {
     /// Whether it is memory, which the process may read.
     pub(super) fn is_readable(&self) -> bool {
         self.flags & ALLOWED == flags::READ
+    }
+
+    /// Whether the process may write it.
+    pub(super) fn is_writable(&self) -> bool {
+        self.flags & flags::WRITE != 0
     }
 }
 

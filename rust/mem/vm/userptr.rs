@@ -16,6 +16,7 @@ use super::{
 use crate::{
     ip::gmc::Flush,
     kern::{
+        errno,
         ratelimit::{dev_err_ratelimited, dev_warn_ratelimited},
         trace,
         user_range::{Change, DevicePages, Missing, Stamp, Watch, Watcher},
@@ -248,8 +249,8 @@ impl Vm {
         let userptr = mapping.userptr().ok_or(EINVAL)?;
         // The process may have less of what it shares, and later more.
         match self.validate(mapping, !userptr.shared) {
-            Err(error) if error == EAGAIN => {
-                // It changes too fast for this call. The queues wait for it then.
+            Err(error) if error == EAGAIN || error == errno::in_progress() => {
+                // It changes too fast for this call, or a program has to bring it. The queues wait for it then.
                 let mut state = userptr.state.lock();
                 if state.now == Now::Out {
                     self.evict(userptr.trigger(), true);
@@ -265,7 +266,7 @@ impl Vm {
     }
 
     /// Gives the GPU what the process has in the range now. If it `must` be all, `EFAULT` when it is not. `EAGAIN` when
-    /// the range changes all the time; `ESRCH` when the address space is at its end; `EINTR`, `ENOMEM` and others when
+    /// the range changes all the time; [`errno::in_progress`] while a program has not brought pages; `ESRCH` when the address space is at its end; `EINTR`, `ENOMEM` and others when
     /// the pages cannot be had.
     fn validate(&self, mapping: &Arc<Mapping>, must: bool) -> Result {
         let userptr = mapping.userptr().ok_or(EINVAL)?;

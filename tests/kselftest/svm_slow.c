@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Shared virtual memory whose pages a program has to bring, and takes its time: who waits for it can be killed, and nobody
+ * else waits.
+ */
+#include <glob.h>
+#include <linux/userfaultfd.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "kfd_svm.h"
+#include "packets.h"
+#include "slow_file.h"
+#include "userptr.h"
+
+#define FD		(self->dev.fd)
+#define GPU		(self->dev.gpu_id)
+#define DRIVER		"/sys/bus/pci/drivers/rkfd"
+/* For what must come, and what hangs if it does not. */
+#define COMES_MS	20000u
+
+/* The fixture is userptr's; here all of its memory is a file's, or handled by the test. */
+
+/* Something that another thread does, for it may not come back. */
+struct act {
+	pthread_t thread;
+	int (*call)(const struct kfd_dev *dev, void *mem);
+	const struct kfd_dev *dev;
+	void *mem;
+	volatile bool go, done;
+	volatile int err;
+};
+
+static void *act_run(void *arg)
+{
+	struct act *act = arg;
+
+	while (!act->go)
+		usleep(1000);
+	act->err = act->call(act->dev, act->mem);
+	act->done = true;
+	return NULL;
+}
+
+static int share(const struct kfd_dev *dev, void *mem)
+{
+	return svm_set(dev->fd, mem, SIZE, SVM_ACCESS, dev->gpu_id);
+}
+
+static int unbind(const struct kfd_dev *dev, void *mem)
+{
+	(void)dev;
+	return kfd_write_file(DRIVER "/unbind", mem);
+}
+
+/* Made before anything waits: the process may get no more threads then. */
+static int act_prepare(struct act *act, int (*call)(const struct kfd_dev *, void *),
+		       const struct kfd_dev *dev, void *mem)
+{
+	*act = (struct act){ .call = call, .dev = dev, .mem = mem };
+	return pthread_create(&act->thread, NULL, act_run, act);
+}
+
+static bool act_done(const struct act *act, unsigned int ms)
+{
+	for (; !act->done && ms; ms--)
+		usleep(1000);
+	return act->done;
+}
+
+/* The name of the device, to be bound again. */
+static void find_device(char *name, size_t size)
+{
+	glob_t found;
+
+	name[0] = 0;
+	if (glob(DRIVER "/????:??:??.?", 0, NULL, &found) == 0) {
+		snprintf(name, size, "%s", strrchr(found.gl_pathv[0], '/') + 1);
+		globfree(&found);
+	}
+}
+
+#define MAP_FILE_AT_MEM(file)							\
+	do {									\
+		ASSERT_EQ(0, slow_open(file, SIZE, 0x5a));			\
+		ASSERT_EQ(self->mem, mmap(self->mem, SIZE, PROT_READ | PROT_WRITE, \
+					  MAP_PRIVATE | MAP_FIXED, (file)->fd, 0)); \
+	} while (0)
+
+/* The pages come late, and the GPU has them then. */
+TEST_F(userptr, file_comes_late)
+{
+	struct slow_file file;
+	struct act set;
+
+	MAP_FILE_AT_MEM(&file);
+	ASSERT_EQ(0, act_prepare(&set, share, &self->dev, self->mem));
+	file.hold = true;
+	set.go = true;
+	EXPECT_TRUE(slow_await(&file, COMES_MS));
+	file.hold = false;
+	EXPECT_TRUE(act_done(&set, COMES_MS));
+	pthread_join(set.thread, NULL);
+	EXPECT_EQ(0, set.err);
+	EXPECT_GPU_SEES(0x5a);
+	EXPECT_GPU_WRITES(0x5b);
+	slow_close(&file);
+}
+
+/* Who waits for pages can be killed. */
+TEST_F(userptr, killed_while_file_waits)
+{
+	struct slow_file file;
+	int status, ms;
+	pid_t pid;
+
+	MAP_FILE_AT_MEM(&file);
+	file.hold = true;
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		struct kfd_dev dev;
+
+		close(file.fuse);
+		if (kfd_open(&dev))
+			_exit(2);
+		_exit(share(&dev, self->mem) != 0);
+	}
+	EXPECT_TRUE(slow_await(&file, COMES_MS));
+	kill(pid, SIGKILL);
+	for (ms = COMES_MS; ms && waitpid(pid, &status, WNOHANG) != pid; ms--)
+		usleep(1000);
+	EXPECT_LT(0, ms);
+	EXPECT_LT(0, file.held);
+	slow_close(&file);
+	if (!ms)
+		waitpid(pid, &status, 0);
+	EXPECT_TRUE(WIFSIGNALED(status));
+}
+
+/* The GPU goes while somebody waits. */
+TEST_F(userptr, unbound_while_file_waits)
+{
+	struct slow_file file;
+	struct act set, gone;
+	char name[64];
+
+	SKIP_ON_AMDKFD("an unbind waits for the processes");
+	find_device(name, sizeof(name));
+	MAP_FILE_AT_MEM(&file);
+	ASSERT_EQ(0, act_prepare(&set, share, &self->dev, self->mem));
+	ASSERT_EQ(0, act_prepare(&gone, unbind, &self->dev, name));
+	file.hold = true;
+	set.go = true;
+	EXPECT_TRUE(slow_await(&file, COMES_MS));
+	gone.go = true;
+	EXPECT_TRUE(act_done(&gone, COMES_MS));
+	EXPECT_FALSE(set.done);
+	file.hold = false;
+	EXPECT_TRUE(act_done(&set, COMES_MS));
+	pthread_join(gone.thread, NULL);
+	pthread_join(set.thread, NULL);
+	EXPECT_EQ(0, gone.err);
+	EXPECT_EQ(ENODEV, set.err);
+	EXPECT_EQ(0, kfd_write_file(DRIVER "/bind", name));
+	slow_close(&file);
+}
+
+/* The pages go while the GPU has them, and do not come again soon: the queues wait, and nobody else. */
+TEST_F(userptr, file_changes)
+{
+	struct slow_file file;
+
+	ASSERT_EQ(0, slow_open(&file, SIZE, 0x5a));
+	ASSERT_EQ(self->mem, mmap(self->mem, SIZE, PROT_READ, MAP_SHARED | MAP_FIXED, file.fd, 0));
+	ASSERT_EQ(0, share(&self->dev, self->mem));
+	EXPECT_GPU_SEES(0x5a);
+	file.value = 0x5c;
+	file.hold = true;
+	file.invalidate = true;
+	EXPECT_TRUE(slow_await(&file, COMES_MS));
+	file.hold = false;
+	EXPECT_GPU_SEES(0x5c);
+	slow_close(&file);
+}
+
+TEST_F(userptr, unbound_while_file_changes)
+{
+	struct slow_file file;
+	struct act gone;
+	char name[64];
+
+	SKIP_ON_AMDKFD("an unbind waits for the processes");
+	find_device(name, sizeof(name));
+	ASSERT_EQ(0, slow_open(&file, SIZE, 0x5a));
+	ASSERT_EQ(self->mem, mmap(self->mem, SIZE, PROT_READ, MAP_SHARED | MAP_FIXED, file.fd, 0));
+	ASSERT_EQ(0, share(&self->dev, self->mem));
+	EXPECT_GPU_SEES(0x5a);
+	ASSERT_EQ(0, act_prepare(&gone, unbind, &self->dev, name));
+	file.hold = true;
+	file.invalidate = true;
+	EXPECT_TRUE(slow_await(&file, COMES_MS));
+	gone.go = true;
+	EXPECT_TRUE(act_done(&gone, COMES_MS));
+	file.hold = false;
+	pthread_join(gone.thread, NULL);
+	EXPECT_EQ(0, gone.err);
+	EXPECT_EQ(0, kfd_write_file(DRIVER "/bind", name));
+	slow_close(&file);
+}
+
+/* Pages that the process handles the faults of come from it. */
+TEST_F(userptr, faults_in_user_space)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register registered = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	int uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	static uint8_t page[KFD_PAGE];
+	unsigned int brought = 0;
+	struct act set;
+
+	SKIP_ON_AMDKFD("what HMM cannot have is an error");
+	ASSERT_LE(0, uffd);
+	ASSERT_EQ(0, ioctl(uffd, UFFDIO_API, &api));
+	ASSERT_EQ(self->mem, anonymous(self->mem, SIZE, PROT_READ | PROT_WRITE));
+	registered.range.start = (uintptr_t)self->mem;
+	registered.range.len = SIZE;
+	ASSERT_EQ(0, ioctl(uffd, UFFDIO_REGISTER, &registered));
+	ASSERT_EQ(0, act_prepare(&set, share, &self->dev, self->mem));
+	memset(page, 0x6a, sizeof(page));
+	set.go = true;
+	while (!set.done) {
+		struct pollfd ready = { .fd = uffd, .events = POLLIN };
+		struct uffd_msg msg;
+		struct uffdio_copy copy = { .src = (uintptr_t)page, .len = KFD_PAGE };
+
+		if (poll(&ready, 1, 10) != 1 || read(uffd, &msg, sizeof(msg)) != sizeof(msg))
+			continue;
+		EXPECT_FALSE(set.done);
+		copy.dst = msg.arg.pagefault.address & ~(uint64_t)(KFD_PAGE - 1);
+		EXPECT_EQ(0, ioctl(uffd, UFFDIO_COPY, &copy));
+		brought++;
+	}
+	pthread_join(set.thread, NULL);
+	EXPECT_EQ(0, set.err);
+	EXPECT_EQ(SIZE / KFD_PAGE, brought);
+	EXPECT_GPU_SEES(0x6a);
+	EXPECT_GPU_WRITES(0x6b);
+	close(uffd);
+}
+
+KFD_HARNESS_MAIN
