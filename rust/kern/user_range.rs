@@ -18,11 +18,11 @@ use core::{
 };
 use extent::Extent;
 pub(crate) use extent::{first_hole, is_memory, is_own};
-pub(crate) use slow::await_pages;
 use kernel::{
     device::Device, error::to_result, page::PAGE_SIZE, prelude::*, sync::aref::ARef, types::Opaque,
 };
 use pin_init::PinInit;
+pub(crate) use slow::await_pages;
 
 /// Pages that are faulted in in one go: a kill is noticed in between.
 const BATCH: usize = 16384;
@@ -163,7 +163,7 @@ impl<T: Watcher> Watch<T> {
                 notifier: Opaque::zeroed(),
                 watcher <- watcher,
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?;
         let user = space.user().ok_or(ESRCH)?;
         // SAFETY: The address space has a user; the notifier stays in place until it is removed, which happens when
@@ -249,7 +249,11 @@ impl<T: Watcher> Watch<T> {
                         self.fault_in(stamp, vma.from, part, write)
                     };
                     let there = match there {
-                        Err(error) if error == errno::in_progress() && missing == Missing::IsLeftOut => None,
+                        Err(error)
+                            if error == errno::in_progress() && missing == Missing::IsLeftOut =>
+                        {
+                            None
+                        }
                         there => there?,
                     };
                     match there {
@@ -315,13 +319,7 @@ impl<T: Watcher> Watch<T> {
     }
 
     /// Which pages there are from `from` on, and first has those come that are `wanted`, by `HMM_PFN_REQ_*`. The mmap lock is held.
-    fn look(
-        &self,
-        stamp: Stamp,
-        from: usize,
-        frames: &mut [usize],
-        wanted: usize,
-    ) -> Result {
+    fn look(&self, stamp: Stamp, from: usize, frames: &mut [usize], wanted: usize) -> Result {
         let mut range = ffi::hmm_range {
             notifier: self.inner.notifier.get(),
             notifier_seq: stamp.0,

@@ -11,6 +11,7 @@ mod shared;
 mod table;
 mod userptr;
 mod vmid;
+mod waiting;
 
 pub(crate) use self::{
     kernel_mapping::KernelMapping,

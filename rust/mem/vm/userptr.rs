@@ -11,6 +11,7 @@ use super::{
     mapping::Mapping,
     retry::{Retry, RUN, SOON_MS},
     table::Reserved,
+    waiting::{Room, Waiting},
     Vm,
 };
 use crate::{
@@ -36,10 +37,7 @@ use kernel::{
     error::code::*,
     new_mutex,
     prelude::*,
-    sync::{
-        atomic::{Acquire, Atomic, Release},
-        Arc, Mutex,
-    },
+    sync::{Arc, Mutex},
     time::{delay::fsleep, msecs_to_jiffies, Delta, Instant, Monotonic},
     workqueue::WorkItem,
 };
@@ -84,8 +82,7 @@ pub(super) struct Userptr {
     /// Whether it is shared virtual memory.
     shared: bool,
     vm: Arc<Vm>,
-    /// As `state` says, for who looks without its lock.
-    invalid: Atomic<bool>,
+    _room: Room,
     /// Taken inside the MMU notifier: nothing is allocated under it.
     #[pin]
     state: Mutex<State>,
@@ -95,6 +92,7 @@ pub(super) struct Userptr {
 #[derive(Default)]
 pub(super) struct Evicted {
     invalid: usize,
+    pub(super) waiting: Waiting,
     quiesced: Option<Quiesced>,
     /// When the queues were let on again.
     since: Option<Instant<Monotonic>>,
@@ -105,7 +103,7 @@ pub(super) struct Evicted {
 impl Userptr {
     /// Watches the part of `memory` that is mapped at `range`. `ENOMEM`, `ESRCH`.
     pub(super) fn watch(vm: &Arc<Vm>, range: VaRange, memory: &UserMemory) -> Result<Watch<Self>> {
-        let vm = vm.clone();
+        let (vm, room) = (vm.clone(), Room::new(vm)?);
         let state = State {
             now: Now::Out,
             gone: Gone::default(),
@@ -116,7 +114,7 @@ impl Userptr {
             range,
             shared: memory.is_shared(),
             vm,
-            invalid: Atomic::new(false),
+            _room: room,
             state <- new_mutex!(state, "Userptr::state"),
         });
         let size = usize::try_from(range.size()).map_err(|_| EINVAL)?;
@@ -143,7 +141,7 @@ impl Userptr {
 
     /// Whether the queues wait for it.
     fn is_invalid(&self) -> bool {
-        self.invalid.load(Acquire)
+        self.state.lock().now == Now::Invalid
     }
 
     /// Whether it is mapped, though its pages may just be gone.
@@ -162,7 +160,6 @@ impl Userptr {
             core::mem::take(&mut state.reserved),
         );
         if was == Now::Invalid {
-            self.invalid.store(false, Release);
             self.vm.evicted.lock().invalid -= 1;
         }
         gone
@@ -196,9 +193,9 @@ impl Watcher for Userptr {
             // Nothing of it comes back, for which the queues would have to wait.
             state.now = Now::Out;
         } else {
-            self.vm.evict(self.trigger(), change.may_be_delayed());
+            self.vm
+                .evict(self.range, self.trigger(), change.may_be_delayed());
             state.now = Now::Invalid;
-            self.invalid.store(true, Release);
         }
         let written = state.reserved.clear(&self.vm.gpu);
         if self.vm.flush(Flush::Heavyweight).is_err() {
@@ -219,11 +216,12 @@ impl Watcher for Userptr {
 }
 
 impl Vm {
-    /// One more range is invalid: the queues are off the hardware at the return, unless they take too long. Who changes its own memory faster than
+    /// `range` is invalid, too: the queues are off the hardware at the return, unless they take too long. Who changes its own memory faster than
     /// its queues get anywhere is slowed down by `delay`. Called by the notifier.
-    fn evict(&self, trigger: Trigger, delay: bool) {
+    fn evict(&self, range: VaRange, trigger: Trigger, delay: bool) {
         let mut evicted = self.evicted.lock();
         evicted.invalid += 1;
+        evicted.waiting.push(range.start());
         if evicted.quiesced.is_none() {
             let run = evicted.since.map(|since| since.elapsed().as_millis());
             let left = LEAST_RUN_MS - run.unwrap_or(LEAST_RUN_MS);
@@ -253,9 +251,8 @@ impl Vm {
                 // It changes too fast for this call, or a program has to bring it. The queues wait for it then.
                 let mut state = userptr.state.lock();
                 if state.now == Now::Out {
-                    self.evict(userptr.trigger(), true);
+                    self.evict(userptr.range, userptr.trigger(), true);
                     state.now = Now::Invalid;
-                    userptr.invalid.store(true, Release);
                 }
                 drop(state);
                 self.restore_in(SOON_MS);
@@ -341,7 +338,6 @@ impl Vm {
             core::mem::swap(&mut own.pages, &mut pages);
             let was = core::mem::replace(&mut own.now, Now::In);
             if was == Now::Invalid {
-                userptr.invalid.store(false, Release);
                 self.evicted.lock().invalid -= 1;
             }
         }
@@ -350,16 +346,30 @@ impl Vm {
         Ok(true)
     }
 
-    /// A range that waits for its pages.
-    fn first_invalid(&self) -> Option<Arc<Mapping>> {
+    /// A range that waits for its pages; it is not found again before it is put down again.
+    fn next_invalid(&self) -> Option<Arc<Mapping>> {
+        let waits = |mapping: &Mapping| mapping.userptr().is_some_and(|own| own.is_invalid());
+        loop {
+            let start = self.evicted.lock().waiting.pop();
+            let Some(start) = start else { break };
+            let found = self.state.lock().at_or_above(start);
+            let found = found.filter(|mapping| mapping.range().start() == start);
+            // Who is just putting it down has its lock until it does wait.
+            if let Some(mapping) = found.filter(|mapping| waits(mapping)) {
+                return Some(mapping);
+            }
+        }
+        if !self.evicted.lock().waiting.take_missed() {
+            return None;
+        }
         let state = self.state.lock();
-        let mut mappings = state.mappings.values();
-        let is = |mapping: &&Arc<Mapping>| {
-            mapping
-                .userptr()
-                .is_some_and(|userptr| userptr.is_invalid())
-        };
-        mappings.find(is).cloned()
+        let mut found = state.mappings.values().filter(|mapping| waits(mapping));
+        let first = found.next().cloned();
+        let mut evicted = self.evicted.lock();
+        for other in found {
+            evicted.waiting.push(other.range().start());
+        }
+        first
     }
 
     /// Restores what is invalid, and lets the queues go on when nothing is left. Otherwise it is tried again: soon when
@@ -367,10 +377,15 @@ impl Vm {
     fn restore(self: &Arc<Self>) {
         let mut failed = false;
         for _ in 0..RUN {
-            let Some(mapping) = self.first_invalid() else {
+            let Some(mapping) = self.next_invalid() else {
                 break;
             };
-            match self.validate(&mapping, false) {
+            let validated = self.validate(&mapping, false);
+            if validated.is_err() {
+                let start = mapping.range().start();
+                self.evicted.lock().waiting.push(start);
+            }
+            match validated {
                 Ok(()) => {}
                 // The process is being ended, which destroys its queues: they stay off until then.
                 Err(error) if error == ESRCH => return,

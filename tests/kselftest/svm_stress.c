@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Processes whose memory is used by queues of theirs at the same addresses, while everything happens to it that can: it is
+ * unmapped in parts and comes back, moves, goes to swap, is merged, made of large pages and taken apart, forked and written.
+ * The content is right all the time, and a page is never seen that is somebody else's. RKFD_SECONDS: for how long, 20 by default.
+ */
+#include <pthread.h>
+#include <sys/wait.h>
+
+#include "kfd_harness.h"
+#include "kfd_svm.h"
+#include "lend.h"
+
+/* A test may take as long as it is told. */
+#undef TEST_TIMEOUT_DEFAULT
+#define TEST_TIMEOUT_DEFAULT	1000
+
+#define HUGE		((size_t)2 << 20)
+#define RING_SIZE	(16u << 10)
+#define WAIT_MS		KFD_HANG_MS
+#define PROCESSES	2u
+#define WORKERS		2u
+#define SLOTS		16u		/* of a worker */
+#define SLOT_PAGES	33u		/* so that slots and large pages do not fit */
+#define SLOT_SIZE	((size_t)SLOT_PAGES * KFD_PAGE)
+#define REGION		(((size_t)WORKERS * SLOTS * SLOT_SIZE + HUGE - 1) & ~(HUGE - 1))
+
+struct process {
+	struct kfd_dev dev;
+	uint8_t *mem;			/* REGION bytes */
+	uint32_t tag;			/* in every word that it writes */
+	uint64_t end;
+	volatile bool stop;
+	volatile unsigned int failed, rounds, disturbed, forked;
+};
+
+struct worker {
+	struct process *process;
+	struct kfd_queue queue;
+	struct kfd_bo vram;
+	uint8_t *away;			/* SLOT_SIZE bytes where nothing else comes */
+	unsigned int number, seed;
+	uint32_t stamp[SLOTS][SLOT_PAGES];	/* what pages hold; 0: zeros */
+	uint32_t next;
+};
+
+static void fail(struct process *p, const char *what, const struct worker *w, unsigned int slot,
+		 unsigned int page, uint32_t wanted, uint32_t got)
+{
+	if (p->failed++ < 5)
+		printf("# process %x, worker %u, slot %u, page %u: %s: %08x, not %08x (%s)\n",
+		       p->tag, w->number, slot, page, what, got, wanted, strerror(errno));
+	p->stop = true;
+}
+
+static uint8_t *slot_at(const struct worker *w, unsigned int slot)
+{
+	return w->process->mem + ((size_t)w->number * SLOTS + slot) * SLOT_SIZE;
+}
+
+static void fill_page(void *page, uint32_t stamp)
+{
+	uint32_t *words = page;
+	unsigned int i;
+
+	for (i = 0; i < KFD_PAGE / 4; i++)
+		words[i] = stamp;
+}
+
+static bool check_pages(struct worker *w, const void *pages, unsigned int slot, unsigned int first,
+			unsigned int count, const char *what)
+{
+	const uint32_t *words = pages;
+	unsigned int page, i;
+
+	for (page = 0; page < count; page++)
+		for (i = 0; i < KFD_PAGE / 4; i++) {
+			const uint32_t wanted = w->stamp[slot][first + page];
+			const uint32_t got = words[page * (KFD_PAGE / 4) + i];
+
+			if (got == wanted)
+				continue;
+			fail(w->process, what, w, slot, first + page, wanted, got);
+			return false;
+		}
+	return true;
+}
+
+static uint32_t new_stamp(struct worker *w)
+{
+	return w->process->tag | w->number << 24 | (++w->next & 0xffffff);
+}
+
+/* The GPU sees what the slot holds. */
+static bool gpu_sees(struct worker *w, unsigned int slot)
+{
+	int err = kfd_queue_copy(&w->queue, (uintptr_t)w->vram.cpu, (uintptr_t)slot_at(w, slot),
+				 SLOT_SIZE, WAIT_MS);
+
+	if (err) {
+		fail(w->process, "copy from memory", w, slot, 0, 0, (uint32_t)err);
+		return false;
+	}
+	return check_pages(w, w->vram.cpu, slot, 0, SLOT_PAGES, "the GPU sees");
+}
+
+/* The GPU writes some pages of the slot, and the process sees that. */
+static bool gpu_writes(struct worker *w, unsigned int slot, unsigned int first, unsigned int count)
+{
+	uint8_t *at = slot_at(w, slot);
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < count; i++) {
+		w->stamp[slot][first + i] = new_stamp(w);
+		fill_page((uint8_t *)w->vram.cpu + i * KFD_PAGE, w->stamp[slot][first + i]);
+	}
+	err = kfd_queue_copy(&w->queue, (uintptr_t)(at + first * KFD_PAGE), (uintptr_t)w->vram.cpu,
+			     count * KFD_PAGE, WAIT_MS);
+	if (err) {
+		fail(w->process, "copy to memory", w, slot, first, 0, (uint32_t)err);
+		return false;
+	}
+	return check_pages(w, at, slot, 0, SLOT_PAGES, "the process sees");
+}
+
+static bool must(struct worker *w, bool ok, const char *what, unsigned int slot)
+{
+	if (!ok)
+		fail(w->process, what, w, slot, 0, 0, (uint32_t)errno);
+	return ok;
+}
+
+static int give(struct worker *w, void *at, size_t size)
+{
+	struct process *p = w->process;
+	int err = svm_set(p->dev.fd, at, size, SVM_ACCESS, p->dev.gpu_id);
+
+	errno = err;
+	return err;
+}
+
+static bool zero_stamps(struct worker *w, unsigned int slot, unsigned int first, unsigned int count)
+{
+	memset(&w->stamp[slot][first], 0, count * sizeof(uint32_t));
+	return true;
+}
+
+/* Moves pages of the slot away and back: it is other memory on the way, of which nothing was said. */
+static bool move_away(struct worker *w, unsigned int slot, uint8_t *at, size_t size)
+{
+	void *away = w->away;
+
+	return must(w, mremap(at, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, away) == away,
+		    "mremap away", slot) &&
+	       must(w, mremap(away, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, at) == at,
+		    "mremap back", slot) &&
+	       must(w, !give(w, at, size), "set after mremap", slot);
+}
+
+/* Something happens to some pages of a slot that nobody uses meanwhile. */
+static bool happen(struct worker *w, unsigned int slot, unsigned int first, unsigned int count)
+{
+	uint8_t *at = slot_at(w, slot) + first * KFD_PAGE;
+	const size_t size = count * (size_t)KFD_PAGE;
+	unsigned int i;
+
+	switch (rand_r(&w->seed) % 8) {
+	case 0:
+		return must(w, !madvise(at, size, MADV_DONTNEED), "DONTNEED", slot) &&
+		       zero_stamps(w, slot, first, count);
+	case 1:
+		return must(w, !munmap(at, size), "munmap", slot) &&
+		       must(w, anonymous(at, size, PROT_READ | PROT_WRITE) == at, "mmap", slot) &&
+		       must(w, !give(w, at, size), "set after munmap", slot) &&
+		       zero_stamps(w, slot, first, count);
+	case 2:
+		return must(w, anonymous(at, size, PROT_READ | PROT_WRITE) == at, "mmap over", slot) &&
+		       must(w, !give(w, at, size), "set after mmap", slot) &&
+		       zero_stamps(w, slot, first, count);
+	case 3:
+		return move_away(w, slot, at, size);
+	case 4:
+		return must(w, !mprotect(at, size, PROT_READ), "mprotect R", slot) &&
+		       gpu_sees(w, slot) &&
+		       must(w, !mprotect(at, size, PROT_READ | PROT_WRITE), "mprotect RW", slot);
+	case 5:
+		return must(w, !svm_set(w->process->dev.fd, at, size, SVM_NO_ACCESS,
+					w->process->dev.gpu_id), "no access", slot) &&
+		       must(w, !give(w, at, size), "access again", slot);
+	default:
+		for (i = 0; i < count; i++) {
+			w->stamp[slot][first + i] = new_stamp(w);
+			fill_page(at + i * KFD_PAGE, w->stamp[slot][first + i]);
+		}
+		return true;
+	}
+}
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+	struct process *p = w->process;
+
+	while (!p->stop && kfd_now_ms() < p->end) {
+		const unsigned int slot = (unsigned int)rand_r(&w->seed) % SLOTS;
+		const unsigned int first = (unsigned int)rand_r(&w->seed) % SLOT_PAGES;
+		const unsigned int count = 1 + (unsigned int)rand_r(&w->seed) % (SLOT_PAGES - first);
+
+		if (!happen(w, slot, first, count) || !gpu_sees(w, slot) ||
+		    !gpu_writes(w, slot, first, count))
+			break;
+		__sync_fetch_and_add(&p->rounds, 1);
+	}
+	return NULL;
+}
+
+/* A child writes to all of it, and has it as it was otherwise. */
+static void fork_and_write(struct process *p)
+{
+	int status = 0;
+	pid_t pid = fork();
+	size_t at;
+
+	if (!pid) {
+		for (at = 0; at < REGION; at += 3 * KFD_PAGE)
+			*(volatile uint32_t *)(p->mem + at) = 0xdeadbeef;
+		_exit(0);
+	}
+	if (pid > 0)
+		waitpid(pid, &status, 0);
+	p->forked += pid > 0 && WIFEXITED(status);
+}
+
+/* What changes nothing of the content happens anywhere, also under copies. Holes that workers make are no error. */
+static void *disturb(void *arg)
+{
+	static const int advice[] = {
+		MADV_COLD, MADV_PAGEOUT, MADV_MERGEABLE, MADV_UNMERGEABLE, MADV_HUGEPAGE,
+		MADV_NOHUGEPAGE, MADV_COLLAPSE, MADV_PAGEOUT,
+	};
+	struct process *p = arg;
+	unsigned int seed = p->tag;
+
+	while (!p->stop && kfd_now_ms() < p->end) {
+		const unsigned int pages = REGION / KFD_PAGE;
+		const unsigned int first = (unsigned int)rand_r(&seed) % pages;
+		const unsigned int count = 1 + (unsigned int)rand_r(&seed) % (pages - first);
+		const unsigned int what = (unsigned int)rand_r(&seed) % (ARRAY_SIZE(advice) + 2);
+		uint8_t *at = p->mem + (size_t)first * KFD_PAGE;
+
+		if (what < ARRAY_SIZE(advice))
+			madvise(at, count * (size_t)KFD_PAGE, advice[what]);
+		else if (what == ARRAY_SIZE(advice))
+			svm_set(p->dev.fd, at, count * (size_t)KFD_PAGE,
+				rand_r(&seed) & 1 ? SVM_SET_FLAGS : SVM_CLR_FLAGS,
+				KFD_IOCTL_SVM_FLAG_COHERENT);
+		else
+			fork_and_write(p);
+		p->disturbed++;
+		usleep(2000);
+	}
+	return NULL;
+}
+
+/* Returns what failed. */
+static unsigned int run_process(uint32_t tag, uint64_t end)
+{
+	struct process p = { .tag = tag, .end = end };
+	struct worker w[WORKERS] = { 0 };
+	pthread_t threads[WORKERS + 1];
+	unsigned int i;
+
+	if (kfd_open(&p.dev))
+		return 1;
+	p.mem = kfd_reserve(REGION, HUGE);
+	if (!p.mem || anonymous(p.mem, REGION, PROT_READ | PROT_WRITE) != p.mem ||
+	    svm_set(p.dev.fd, p.mem, REGION, SVM_ACCESS, p.dev.gpu_id))
+		return 1;
+	for (i = 0; i < WORKERS; i++) {
+		w[i].process = &p;
+		w[i].number = i;
+		w[i].seed = tag + i + 1;
+		w[i].away = kfd_reserve(SLOT_SIZE, KFD_PAGE);
+		if (!w[i].away || kfd_queue_create(&p.dev, &w[i].queue, RING_SIZE) ||
+		    kfd_bo_create(&p.dev, &w[i].vram, SLOT_SIZE, KFD_ALLOC_VRAM))
+			return 1;
+	}
+	for (i = 0; i < WORKERS; i++)
+		pthread_create(&threads[i], NULL, work, &w[i]);
+	pthread_create(&threads[WORKERS], NULL, disturb, &p);
+	for (i = 0; i <= WORKERS; i++)
+		pthread_join(threads[i], NULL);
+	printf("# process %x: %u rounds beside %u disturbances and %u forks\n", tag, p.rounds,
+	       p.disturbed, p.forked);
+	fflush(stdout);
+	/* Nothing was shown if nothing was done. */
+	return p.failed + !p.rounds + !p.disturbed;
+}
+
+TEST(everything_at_once)
+{
+	const char *seconds = getenv("RKFD_SECONDS");
+	const uint64_t end = kfd_now_ms() + 1000u * (seconds ? (unsigned int)atoi(seconds) : 20);
+	pid_t pids[PROCESSES];
+	unsigned int i;
+	int status;
+
+	SKIP_ON_AMDKFD("pages that stay keep the fragment of those that are gone");
+	kfd_write_file("/sys/kernel/mm/ksm/sleep_millisecs", "5");
+	kfd_write_file("/sys/kernel/mm/ksm/pages_to_scan", "500");
+	kfd_write_file("/sys/kernel/mm/ksm/run", "1");
+	fflush(stdout);
+	for (i = 0; i < PROCESSES; i++) {
+		pids[i] = fork();
+		ASSERT_LE(0, pids[i]);
+		if (!pids[i])
+			_exit(run_process((0xau + i) << 28, end) != 0);
+	}
+	for (i = 0; i < PROCESSES; i++) {
+		ASSERT_EQ(pids[i], waitpid(pids[i], &status, 0));
+		EXPECT_EQ(0, status);
+	}
+	kfd_write_file("/sys/kernel/mm/ksm/run", "2");
+}
+
+KFD_HARNESS_MAIN
