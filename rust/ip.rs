@@ -15,6 +15,7 @@ pub(crate) mod nbio;
 pub(crate) mod psp;
 pub(crate) mod rlc;
 pub(crate) mod sdma;
+mod shader_array;
 pub(crate) mod smu;
 pub(crate) mod state;
 pub(crate) mod vmid;
@@ -22,6 +23,7 @@ pub(crate) mod vmid;
 use hw::firmware::state::State;
 use hw::ip::{Block, GFX90A_SDMA_ENGINES};
 use hw::topology::asic::Asic;
+use hw::topology::cus::ComputeUnits;
 use hw::topology::gpu_id::{GpuId, PciIdentity};
 use kernel::device::{self, Bound, Core};
 use kernel::pci;
@@ -93,6 +95,8 @@ pub(crate) struct Hardware {
     pub(crate) state: State,
     /// What kind of GPU it is.
     pub(crate) asic: &'static Asic,
+    /// Its compute units that work.
+    pub(crate) cus: ComputeUnits,
     /// The number by which user space names it.
     pub(crate) id: GpuId,
     /// PCI domain.
@@ -160,6 +164,10 @@ impl Hardware {
         let engine = |n| Sdma::new(&mmio, asic.ips, n);
         let sdma = [engine(0)?, engine(1)?, engine(2)?, engine(3)?, engine(4)?];
         let gfx = Gfx::new(&mmio, asic.ips)?;
+        let cus = gfx.compute_units(asic).ok_or_else(|| {
+            dev_err!(bound, "no compute unit works, or so its fuses say\n");
+            ENODEV
+        })?;
         let rlc = Rlc::new(&mmio, asic.ips, asic.shader_engines)?;
         let clock = Clock::new(&mmio, asic.ips)?;
         let vmids = Vmids::new(&ledger, Sched::get())?;
@@ -194,6 +202,7 @@ impl Hardware {
                 ledger,
                 state,
                 asic,
+                cus,
                 id,
                 domain: identity.domain,
                 location: identity.location(),

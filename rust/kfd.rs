@@ -185,7 +185,7 @@ impl Plugged {
     pub(crate) fn new(gpu: &Arc<Gpu>, drm: &ARef<DrmDevice>, atomics: bool) -> Result<Self> {
         let kfd = Kfd::instance()?;
         let facts = GpuFacts {
-            asic: gpu.hw.asic,
+            cus: gpu.hw.cus,
             id: gpu.hw.id,
             domain: gpu.hw.domain,
             location: gpu.hw.location,

@@ -5,7 +5,7 @@
 mod node;
 mod tree;
 
-use hw::topology::asic::Asic;
+use hw::topology::cus::ComputeUnits;
 use hw::topology::gpu_id::GpuId;
 use kernel::prelude::*;
 use kernel::sync::{Arc, Mutex};
@@ -17,8 +17,8 @@ use tree::Tree;
 /// What the topology says of a GPU.
 #[derive(Clone, Copy)]
 pub(crate) struct GpuFacts {
-    /// What the ASIC is.
-    pub(crate) asic: &'static Asic,
+    /// Its compute units, and with them what the ASIC is.
+    pub(crate) cus: ComputeUnits,
     /// The number by which user space names it.
     pub(crate) id: GpuId,
     /// PCI domain.

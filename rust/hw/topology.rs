@@ -3,5 +3,6 @@
 //! `Display` is a file's text.
 
 pub mod asic;
+pub mod cus;
 pub mod gpu_id;
 pub mod record;

@@ -13,15 +13,18 @@ use hw::bits::{lo, Field};
 use hw::ip::{Block, Ip};
 use hw::mqd::hqd::HqdImage;
 use hw::queue::{Hqd, MEC1, MEC_PIPES, USER_HQDS};
+use hw::topology::asic::Asic;
+use hw::topology::cus::ComputeUnits;
 use hw::trap::TrapHandler;
 use hw::va::SH_MEM_BASES;
 
+use super::shader_array::ShaderArray;
 use super::vmid::Vmid;
 use crate::kern::mmio::Mmio;
 use crate::regs::gc::{
-    self as regs, cp_hqd_active, cp_hqd_dequeue_request, cp_mec_cntl, cp_mec_doorbell_range,
-    cp_pq_status, cp_pq_wptr_poll_cntl, cpc_int_cntl, grbm_cntl, grbm_gfx_cntl, grbm_status,
-    sh_mem_config, spi_compute_queue_reset, spi_gdbg_per_vmid_cntl,
+    self as regs, cc_gc_shader_array_config, cp_hqd_active, cp_hqd_dequeue_request, cp_mec_cntl,
+    cp_mec_doorbell_range, cp_pq_status, cp_pq_wptr_poll_cntl, cpc_int_cntl, grbm_cntl,
+    grbm_gfx_cntl, grbm_status, sh_mem_config, spi_compute_queue_reset, spi_gdbg_per_vmid_cntl,
 };
 use crate::regs::hub::VMIDS;
 use crate::regs::smuio::{smuio_mcm_config, SMUIO_MCM_CONFIG};
@@ -150,6 +153,21 @@ impl Gfx {
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// The compute units that work of this block, which is `asic`'s, by its fuses. None where none does. Before anybody else
+    /// uses the block.
+    pub(crate) fn compute_units(&self, asic: &'static Asic) -> Option<ComputeUnits> {
+        ComputeUnits::new(asic, |array| {
+            let (engine, array) = (
+                array / asic.arrays_per_engine,
+                array % asic.arrays_per_engine,
+            );
+            let _selected = ShaderArray::select(&self.regs, engine, array);
+            let fused_off = self.regs.read(regs::CC_GC_SHADER_ARRAY_CONFIG);
+            let switched_off = self.regs.read(regs::GC_USER_SHADER_ARRAY_CONFIG);
+            cc_gc_shader_array_config::INACTIVE_CUS.get(fused_off | switched_off)
+        })
     }
 
     fn select(&self, select: Select) -> Bank<'_> {

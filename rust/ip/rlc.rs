@@ -10,10 +10,11 @@ use kernel::time::Delta;
 use hw::bits::Field;
 use hw::ip::{Block, Ip};
 
+use super::shader_array::ShaderArray;
 use crate::kern::mmio::{Mmio, GONE};
 use crate::regs::gc::{
-    self as regs, cp_int_cntl_ring0 as int, grbm_gfx_index as index, rlc_cntl,
-    rlc_serdes_noncu_master_busy as noncu, rlc_spm_mc_cntl, rlc_srm_cntl,
+    self as regs, cp_int_cntl_ring0 as int, rlc_cntl, rlc_serdes_noncu_master_busy as noncu,
+    rlc_spm_mc_cntl, rlc_srm_cntl,
 };
 use crate::regs::Window;
 
@@ -68,10 +69,9 @@ impl Rlc {
         r.update(regs::RLC_CNTL, &[(rlc_cntl::RLC_ENABLE_F32, 0)]);
         self.tell_sleep(false);
         for engine in 0..self.engines {
-            self.select(Some(engine));
+            let _selected = ShaderArray::select(r, engine, 0);
             self.wait_idle(|| r.read(regs::RLC_SERDES_CU_MASTER_BUSY) == 0);
         }
-        self.select(None);
         self.wait_idle(|| {
             let busy = r.read(regs::RLC_SERDES_NONCU_MASTER_BUSY);
             ![noncu::SE_AND_GC, noncu::TC0, noncu::TC1]
@@ -83,16 +83,6 @@ impl Rlc {
     fn tell_sleep(&self, on: bool) {
         let fields = SLEEP.map(|field| (field, on.into()));
         self.regs.update(regs::CP_INT_CNTL_RING0, &fields);
-    }
-
-    /// One shader engine's registers, or with None what is written goes to all.
-    fn select(&self, engine: Option<u32>) {
-        let all = index::INSTANCE_BROADCAST_WRITES.flag(true);
-        let which = match engine {
-            Some(engine) => index::SE_INDEX.put(engine),
-            None => index::SE_BROADCAST_WRITES.flag(true) | index::SH_BROADCAST_WRITES.flag(true),
-        };
-        self.regs.write(regs::GRBM_GFX_INDEX, all | which);
     }
 
     /// Gives up at once where the device does not answer.

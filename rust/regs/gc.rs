@@ -41,6 +41,13 @@ registers! {
         /// MEC1 stands.
         MEC_ME1_HALT[30:30]
     };
+    /// Which of a shader array's compute units are fused off.
+    CC_GC_SHADER_ARRAY_CONFIG @ 0, 0x26f as cc_gc_shader_array_config {
+        /// A bit for each.
+        INACTIVE_CUS[31:16]
+    };
+    /// Which of them somebody has switched off besides, with the same fields.
+    GC_USER_SHADER_ARRAY_CONFIG @ 0, 0x270;
     /// Where a VMID's LDS and scratch apertures are: bits 63:48 in 31:16 and 15:0. Banked by VMID.
     SH_MEM_BASES @ 0, 0x30a;
     /// How a VMID's shaders reach memory. Banked by VMID.
@@ -195,8 +202,10 @@ registers! {
     TCP_UTCL1_CNTL1 @ 0, 0x12b5;
     /// The microcode's next dword when MEC1's is loaded; who has loaded it leaves its version here.
     CP_MEC_ME1_UCODE_ADDR @ 1, 0x581a;
-    /// Which shader engine's registers are accessed, of those that each has; of its first shader array where there are more.
+    /// Which shader engine's registers are accessed, of those that each has, and which shader array's.
     GRBM_GFX_INDEX @ 1, 0x2200 as grbm_gfx_index {
+        /// Shader array of the engine.
+        SH_INDEX[15:8]
         /// Shader engine.
         SE_INDEX[23:16]
         /// Writes go to all arrays.

@@ -90,8 +90,8 @@ fn device(gpu: &Memory) -> DeviceInfo {
         // kHz, from MHz.
         max_engine_clock: u64::from(asic.max_engine_mhz) * 1000,
         max_memory_clock: u64::from(asic.max_memory_mhz) * 1000,
-        cu_active_number: asic.compute_units,
-        cu_bitmap: asic.cu_bitmap(),
+        cu_active_number: gpu.hw.cus.count(),
+        cu_bitmap: gpu.hw.cus.bitmap(),
         num_hw_gfx_contexts: GRAPHICS_CONTEXTS,
         virtual_address_offset: FIRST_ADDRESS,
         // The half above it is the driver's, so there are no high addresses.

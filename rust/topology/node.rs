@@ -169,12 +169,11 @@ impl<'a> Machine<'a> {
     /// The node of GPU `index`.
     fn gpu(&self, index: usize) -> Result<Node> {
         let gpu = self.gpus.get(index).ok_or(EINVAL)?;
-        let (asic, number) = (gpu.asic, self.gpu_number(index)?);
-        let simds = u32::try_from(index)?.checked_mul(asic.simds());
-        let first_simd = simds.and_then(|simds| FIRST_SIMD.checked_add(simds));
-        let first_simd = first_simd.ok_or(EOVERFLOW)?;
+        let (asic, number) = (gpu.cus.asic(), self.gpu_number(index)?);
+        let before = self.gpus.iter().take(index).map(|gpu| gpu.cus.simds());
+        let first_simd = before.fold(FIRST_SIMD, u32::wrapping_add);
         let mut caches = KVec::new();
-        for cache in asic.cache_list(first_simd) {
+        for cache in gpu.cus.caches(first_simd) {
             caches.push(cache, GFP_KERNEL)?;
         }
         let mut links = Links::default();
@@ -202,7 +201,7 @@ impl<'a> Machine<'a> {
         )?;
         let (io_links_count, p2p_links_count) = links.counts()?;
         let properties = GpuNode {
-            asic,
+            cus: gpu.cus,
             mem_banks_count: 1,
             caches_count: u32::try_from(caches.len())?,
             io_links_count,

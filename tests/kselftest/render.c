@@ -94,6 +94,22 @@ TEST_F(render, device_info)
 	}
 }
 
+/* Of each shader engine of the model's board another compute unit is fused off: (5 * engine + 3) % 14. */
+TEST_F(render, compute_units)
+{
+	struct drm_amdgpu_info request = { .query = AMDGPU_INFO_DEV_INFO };
+	struct drm_amdgpu_info_device answer;
+	unsigned int engine;
+
+	memset(&answer, 0, sizeof(answer));
+	ASSERT_EQ(0, info(&self->dev, &request, &answer, sizeof(answer)));
+	EXPECT_EQ(8, answer.num_shader_engines);
+	EXPECT_EQ(104, answer.cu_active_number);
+	for (engine = 0; engine < 8; engine++)
+		EXPECT_EQ(0x3fff & ~(1u << (5 * engine + 3) % 14),
+			  answer.cu_bitmap[engine % 4][engine / 4]);
+}
+
 /* The caller's structure may be older or newer than the kernel's. */
 TEST_F(render, device_info_sizes)
 {

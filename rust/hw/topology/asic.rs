@@ -2,7 +2,7 @@
 //! Facts of the ASICs that the driver knows, by PCI device id. gfx90a has no discovery table and the driver reads
 //! no VBIOS, so this table is where they come from.
 
-use super::record::{cache_type, Cache, SIBLINGS};
+use super::record::cache_type;
 use crate::firmware::plan::{self, Plan};
 use crate::ip::{Ip, GFX90A};
 
@@ -39,8 +39,6 @@ pub struct Asic {
     pub ips: &'static [Ip],
     /// How its firmware is loaded.
     pub firmware: &'static Plan,
-    /// Compute units that work.
-    pub compute_units: u32,
     /// Shader engines.
     pub shader_engines: u32,
     /// Shader arrays in an engine.
@@ -122,7 +120,6 @@ pub const MI210: Asic = Asic {
     gfx_target_version: 90010,
     ips: &GFX90A,
     firmware: &plan::GFX90A,
-    compute_units: 104,
     shader_engines: 8,
     arrays_per_engine: 1,
     cus_per_array: 14,
@@ -156,114 +153,16 @@ impl Asic {
             .find(|asic| asic.device_id == device_id)
     }
 
-    /// SIMDs of the GPU: `simd_count`.
-    #[inline]
-    pub const fn simds(&self) -> u32 {
-        self.compute_units * self.simds_per_cu
-    }
-
     /// Shader arrays of the GPU: `array_count`.
     #[inline]
     pub const fn arrays(&self) -> u32 {
         self.shader_engines * self.arrays_per_engine
     }
 
-    /// Which CUs of array `array` work, a bit each, the working ones lowest: an even share of them, the first
-    /// arrays having one more where it does not come out even. Which are fused off on silicon only its registers
-    /// tell (`CC_GC_SHADER_ARRAY_CONFIG`).
+    /// Sizes of a compute queue's save area where `cus` compute units work.
     #[inline]
-    pub const fn cu_mask(&self, array: u32) -> u32 {
-        let arrays = self.arrays();
-        if array >= arrays {
-            return 0;
-        }
-        let extra = (array < self.compute_units % arrays) as u32;
-        let working = self.compute_units / arrays + extra;
-        ((1u64 << working) - 1) as u32
-    }
-
-    /// The working CUs as the render node's DEV_INFO packs them: four columns of engines, engines 4 to 7 below
-    /// engines 0 to 3.
-    pub fn cu_bitmap(&self) -> [[u32; 4]; 4] {
-        let mut bitmap = [[0; 4]; 4];
-        for engine in 0..self.shader_engines {
-            for array in 0..self.arrays_per_engine {
-                let row = (array + engine / 4) as usize;
-                if let Some(cell) = bitmap
-                    .get_mut(engine as usize % 4)
-                    .and_then(|column| column.get_mut(row))
-                {
-                    *cell = self.cu_mask(engine * self.arrays_per_engine + array);
-                }
-            }
-        }
-        bitmap
-    }
-
-    /// Sizes of a compute queue's save area.
-    #[inline]
-    pub const fn context_save(&self) -> ContextSaveSizes {
-        ContextSaveSizes::new(self)
-    }
-
-    /// The caches of the GPU, each once, nearest kind first; CUs are numbered through from 0, an array's CUs
-    /// together. `first_simd` is the node's `simd_id_base`.
-    pub fn cache_list(&'static self, first_simd: u32) -> impl Iterator<Item = Cache> {
-        self.caches.iter().flat_map(move |kind| {
-            let shared_by = kind.shared_by.min(self.cus_per_array);
-            let blocks = self.cus_per_array.div_ceil(shared_by);
-            let whole_gpu = kind.shared_by > self.cus_per_array;
-            let arrays = if whole_gpu { 1 } else { self.arrays() };
-            (0..arrays).flat_map(move |array| {
-                (0..blocks).filter_map(move |block| {
-                    let first = block * shared_by;
-                    let in_block = (1u32 << shared_by) - 1;
-                    let mask = self.cu_mask(array) >> first & in_block;
-                    if mask == 0 {
-                        return None;
-                    }
-                    let skipped = mask.trailing_zeros();
-                    let mut siblings = [0; SIBLINGS];
-                    siblings[0] = mask >> skipped;
-                    if whole_gpu {
-                        siblings = self.all_cus();
-                    }
-                    Some(Cache {
-                        processor_id_low: first_simd + array * self.cus_per_array + first + skipped,
-                        level: kind.level.into(),
-                        size: kind.kib,
-                        cache_line_size: kind.line,
-                        cache_lines_per_tag: 0,
-                        association: 0,
-                        latency: 0,
-                        cache_type: kind.kind,
-                        siblings,
-                    })
-                })
-            })
-        })
-    }
-
-    /// How many caches [`Asic::cache_list`] has.
-    #[inline]
-    pub fn cache_count(&'static self) -> u32 {
-        self.cache_list(0).count() as u32
-    }
-
-    /// The map of all CUs that work, as a cache that all share has it.
-    fn all_cus(&self) -> [u32; SIBLINGS] {
-        let mut map = [0; SIBLINGS];
-        for array in 0..self.arrays() {
-            for cu in 0..self.cus_per_array {
-                if self.cu_mask(array) >> cu & 1 != 0 {
-                    let bit = array * self.cus_per_array + cu;
-                    if let Some(word) = map.get_mut(bit as usize / 32) {
-                        *word |= 1 << (bit % 32);
-                    }
-                }
-            }
-        }
-        map
+    pub const fn context_save(&self, cus: u32) -> ContextSaveSizes {
+        ContextSaveSizes::new(self, cus)
     }
 }
 
@@ -303,11 +202,11 @@ pub struct ContextSaveSizes {
 }
 
 impl ContextSaveSizes {
-    const fn new(asic: &Asic) -> Self {
-        let by_cu = asic.compute_units * WAVES_PER_CU;
+    const fn new(asic: &Asic, cus: u32) -> Self {
+        let by_cu = cus * WAVES_PER_CU;
         let by_engine = asic.arrays() / asic.arrays_per_engine * WAVES_PER_ENGINE;
         let waves = if by_cu < by_engine { by_cu } else { by_engine };
-        let registers = asic.compute_units * (VGPR_BYTES + SGPR_BYTES + LDS_BYTES + HWREG_BYTES);
+        let registers = cus * (VGPR_BYTES + SGPR_BYTES + LDS_BYTES + HWREG_BYTES);
         let control_stack =
             (HEADER_BYTES + STACK_BYTES * waves + STACK_BYTES).next_multiple_of(PAGE);
         Self {
@@ -319,9 +218,9 @@ impl ContextSaveSizes {
     }
 }
 
-// The figures that libhsakmt arrives at for MI210.
+// The figures that libhsakmt arrives at for MI210, of which 104 CUs work.
 const _: () = {
-    let sizes = MI210.context_save();
+    let sizes = MI210.context_save(104);
     assert!(sizes.waves == 4096);
     assert!(sizes.control_stack == 0x9000);
     assert!(sizes.area == 0x3c9_1000);

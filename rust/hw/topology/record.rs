@@ -2,7 +2,7 @@
 //! The topology's files as records. `Display` gives the text: one `name value` line a property, unsigned decimal,
 //! which clients read with `%s %llu` until the first line that does not fit. A file has to stay below one page.
 
-use super::asic::Asic;
+use super::cus::ComputeUnits;
 use core::fmt::{self, Display, Formatter};
 
 /// Writes the named fields of `$record` as lines.
@@ -92,8 +92,8 @@ impl Display for CpuNode {
 /// `nodes/N/properties` of a GPU's node.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuNode {
-    /// What the ASIC is.
-    pub asic: &'static Asic,
+    /// Its compute units, and with them what the ASIC is.
+    pub cus: ComputeUnits,
     /// Folders under `mem_banks`.
     pub mem_banks_count: u32,
     /// Folders under `caches`.
@@ -130,7 +130,7 @@ impl GpuNode {
     /// The bits of `capability`.
     #[inline]
     pub const fn capability(&self) -> u32 {
-        let ecc = if self.asic.ecc {
+        let ecc = if self.cus.asic().ecc {
             capability::SRAM_ECC | capability::MEMORY_ECC
         } else {
             0
@@ -141,10 +141,10 @@ impl GpuNode {
 
 impl Display for GpuNode {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let asic = self.asic;
-        let save = asic.context_save();
+        let asic = self.cus.asic();
+        let save = self.cus.context_save();
         let common = Common {
-            simd_count: asic.simds(),
+            simd_count: self.cus.simds(),
             mem_banks_count: self.mem_banks_count,
             caches_count: self.caches_count,
             io_links_count: self.io_links_count,

@@ -59,7 +59,7 @@ impl Queue {
             QueueType::ComputeAql => Format::Aql,
             _ => Format::Pm4,
         };
-        let sizes = gpu.hw.asic.context_save();
+        let sizes = gpu.hw.cus.context_save();
         let memory = Memory::new(vm, create, format, &sizes)?;
         let compute = &create.compute;
         let queue = mqd::ComputeQueue {

@@ -98,7 +98,7 @@ impl UserQueue for ComputeQueue {
 
     fn set_cu_mask(&self, bit: &mut dyn FnMut(u32) -> bool) -> Result {
         self.with(|queue| {
-            let masks = cu_mask::spread(queue.gpu.hw.asic, bit).ok_or(EINVAL)?;
+            let masks = cu_mask::spread(&queue.gpu.hw.cus, bit).ok_or(EINVAL)?;
             let change = &mut || queue.descriptor.set_cu_masks(masks);
             queue.gpu.compute.update(queue, change)
         })

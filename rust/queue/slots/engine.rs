@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The slots of one engine. One work item loads and unloads; who quiesces a queue unloads it, too.
+//! The slots of one engine. One work item loads and unloads; who quiesces a queue unloads it, too, and who makes a direct one may load it.
 //!
 //! A queue that does not leave has the engine to itself, and for all that is known for hours: a packet can be as long as
 //! its process likes. Whoever finds that out resets the engine (`Engine::reset`): the queue has failed, with all of

@@ -2,7 +2,9 @@
 //! Topology texts, read as libhsakmt reads them, and facts of the ASIC.
 
 use hw::ip;
+use hw::mqd::cu_mask;
 use hw::topology::asic::{Asic, MI210};
+use hw::topology::cus::ComputeUnits;
 use hw::topology::gpu_id::{GpuId, PciIdentity};
 use hw::topology::record::{
     link_flag, Cache, CpuNode, GpuNode, Heap, IoLink, MemoryBank, Number, System,
@@ -40,11 +42,16 @@ fn properties(file: &impl Display) -> HashMap<String, u64> {
     properties
 }
 
+/// An MI210 with one CU less in each engine, another one in each.
+fn cus() -> ComputeUnits {
+    ComputeUnits::new(&MI210, |array| 1 << (array * 3 % 14)).unwrap()
+}
+
 fn gpu_node() -> GpuNode {
     GpuNode {
-        asic: &MI210,
+        cus: cus(),
         mem_banks_count: 1,
-        caches_count: MI210.cache_count(),
+        caches_count: caches().len() as u32,
         io_links_count: 1,
         p2p_links_count: 3,
         simd_id_base: 0x8000_0000,
@@ -150,7 +157,7 @@ fn small_files() {
 }
 
 fn caches() -> Vec<Cache> {
-    MI210.cache_list(0).collect()
+    cus().caches(0).collect()
 }
 
 /// The processors that a cache's text says it serves.
@@ -182,7 +189,7 @@ fn each_kind_of_cache_serves_every_cu_once() {
     let working: Vec<u32> = (0..8)
         .flat_map(|array| {
             (0..14)
-                .filter(move |cu| MI210.cu_mask(array) >> cu & 1 != 0)
+                .filter(move |cu| cus().mask(array) >> cu & 1 != 0)
                 .map(move |cu| array * 14 + cu)
         })
         .collect();
@@ -195,7 +202,6 @@ fn each_kind_of_cache_serves_every_cu_once() {
         (2, 8192, 9, 1, 112),
     ];
     let all = caches();
-    assert_eq!(all.len() as u32, MI210.cache_count());
     let mut rest = all.as_slice();
     for (level, size, cache_type, count, shared_by) in kinds {
         let mut served = Vec::new();
@@ -214,20 +220,38 @@ fn each_kind_of_cache_serves_every_cu_once() {
         assert_eq!(served, working);
     }
     assert!(rest.is_empty());
-    // Processors are numbered from the node's first SIMD on.
-    let base = MI210.cache_list(0x8000_0000).next().unwrap();
-    assert_eq!(base.processor_id_low, 0x8000_0000);
+    // Processors are numbered from the node's first SIMD on; the first of them is fused off.
+    let base = cus().caches(0x8000_0000).next().unwrap();
+    assert_eq!(base.processor_id_low, 0x8000_0001);
 }
 
 #[test]
 fn the_packed_cu_map_has_every_cu() {
-    let bitmap = MI210.cu_bitmap();
-    let cus: u32 = bitmap.iter().flatten().map(|mask| mask.count_ones()).sum();
-    assert_eq!(cus, MI210.compute_units);
+    let bitmap = cus().bitmap();
+    let count: u32 = bitmap.iter().flatten().map(|mask| mask.count_ones()).sum();
+    assert_eq!(count, 104);
+    assert_eq!(cus().count(), 104);
     // Engine 5 is in column 1, row 1; rows 2 and 3 are empty.
-    assert_eq!(bitmap[1][1], MI210.cu_mask(5));
+    assert_eq!(bitmap[1][1], cus().mask(5));
     assert!(bitmap.iter().all(|column| column[2] == 0 && column[3] == 0));
-    assert_eq!(MI210.cu_mask(8), 0);
+    assert_eq!(cus().mask(8), 0);
+}
+
+proptest! {
+    #[test]
+    fn fuses_of_any_kind(inactive in prop::array::uniform8(0u32..1 << 16)) {
+        let working: u32 = inactive.iter().map(|off| (!off & 0x3fff).count_ones()).sum();
+        let cus = ComputeUnits::new(&MI210, |array| inactive[array as usize]);
+        prop_assert_eq!(cus.map_or(0, |cus| cus.count()), working);
+        if let Some(cus) = cus {
+            // Each serves all, whatever is missing.
+            let last = cus.caches(0).last().unwrap();
+            prop_assert_eq!(siblings(&last).len() as u32, working);
+            prop_assert_eq!(cus.caches(0).filter(|cache| cache.cache_type == 9 && cache.level == 1).map(|cache| siblings(&cache).len() as u32).sum::<u32>(), 2 * working);
+            let masks = cu_mask::spread(&cus, |_| true).unwrap();
+            prop_assert!((0..).zip(masks).all(|(engine, mask)| mask == cus.mask(engine)));
+        }
+    }
 }
 
 #[test]

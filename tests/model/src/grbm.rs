@@ -10,11 +10,8 @@ use crate::regs::gc::{
     self, cc_gc_shader_array_config as array, grbm_gfx_cntl as select, grbm_gfx_index as index,
 };
 use crate::regs::{Reg, Store};
+use crate::sq::{fused_off, ENGINES};
 
-/// Shader engines; one shader array each, with 14 compute units.
-const SHADER_ENGINES: u32 = 8;
-/// The compute unit of each array that is not there: 13 of 14, 104 in all.
-const INACTIVE_CUS: u32 = 1 << 13;
 const MEC_PIPES: u32 = 4;
 
 /// Values of the banked registers that were written; all others are zero.
@@ -36,10 +33,15 @@ fn bank(regs: &Store, reg: Reg) -> Option<u32> {
         }
         n if n == gc::GC_CAC_IND_DATA.0 => Some(regs.get(gc::GC_CAC_IND_INDEX)),
         n if n == gc::GC_USER_SHADER_ARRAY_CONFIG.0 || n == gc::SQ_TIMEOUT_CONFIG.0 => {
-            Some(index::SE_INDEX.get(regs.get(gc::GRBM_GFX_INDEX)) % SHADER_ENGINES)
+            Some(engine(regs))
         }
         _ => None,
     }
+}
+
+/// The shader engine that is selected; each has one array.
+fn engine(regs: &Store) -> u32 {
+    index::SE_INDEX.get(regs.get(gc::GRBM_GFX_INDEX)) % ENGINES
 }
 
 /// The bank of a pipe.
@@ -87,7 +89,7 @@ impl Grbm {
     /// The value in the selected bank, if `reg` is banked.
     pub fn read(&self, regs: &Store, reg: Reg) -> Option<u32> {
         if reg == gc::CC_GC_SHADER_ARRAY_CONFIG {
-            return Some(array::INACTIVE_CUS.of(INACTIVE_CUS));
+            return Some(array::INACTIVE_CUS.of(1 << fused_off(engine(regs))));
         }
         let bank = bank(regs, reg)?;
         let banks = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -6,7 +6,7 @@
 //! - *A dispatch* has all its groups before it is over; one queue has one at a time. Groups of different queues
 //!   take turns on each worker thread, and a group that began goes on to be scheduled.
 //! - *Placement*: groups go round the CUs that the masks in the queue's MQD leave (dwords 23, 24, 26, 27, 39 to 42;
-//!   13 CUs of 8 engines) and RESOURCE_LIMITS (WAVES_PER_SH, TG_PER_CU, SIMD_DISABLE) allows, to the first with room:
+//!   14 CUs of 8 engines, of which one each is fused off) and RESOURCE_LIMITS (WAVES_PER_SH, TG_PER_CU, SIMD_DISABLE) allows, to the first with room:
 //!   4 SIMDs of 8 waves and 512 VGPRs, 64 KiB of LDS, 16 groups of more than one wave. HW_ID says where a wave is.
 //!   Scratch is at ((WAVES / 8) * engine + scoreboard) * WAVESIZE, and a group has to fit into one engine's slots.
 //! - *Memory faults* are the hub's, with CID 8 (vector and all atomics), 9 (instructions, which need PTE.execute) or
@@ -38,7 +38,12 @@ pub mod pool;
 pub use grid::Grid;
 pub use pool::Pool;
 
-/// Shader engines of the device, and CUs of each.
+/// Shader engines of the device, and CUs of each, the one that does not work included.
 pub const ENGINES: u32 = 8;
 /// See above.
-pub const CUS: u32 = 13;
+pub const CUS: u32 = 14;
+
+/// The CU of an engine that is fused off, as on a card: another one in each engine.
+pub const fn fused_off(engine: u32) -> u32 {
+    (engine * 5 + 3) % CUS
+}
