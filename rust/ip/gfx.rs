@@ -158,11 +158,7 @@ impl Gfx {
     /// The compute units that work of this block, which is `asic`'s, by its fuses. None where none does. Before anybody else
     /// uses the block.
     pub(crate) fn compute_units(&self, asic: &'static Asic) -> Option<ComputeUnits> {
-        ComputeUnits::new(asic, |array| {
-            let (engine, array) = (
-                array / asic.arrays_per_engine,
-                array % asic.arrays_per_engine,
-            );
+        ComputeUnits::new(asic, |engine, array| {
             let _selected = ShaderArray::select(&self.regs, engine, array);
             let fused_off = self.regs.read(regs::CC_GC_SHADER_ARRAY_CONFIG);
             let switched_off = self.regs.read(regs::GC_USER_SHADER_ARRAY_CONFIG);

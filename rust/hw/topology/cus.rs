@@ -16,15 +16,17 @@ pub struct ComputeUnits {
 }
 
 impl ComputeUnits {
-    /// Those of a GPU of which `inactive` tells, for each array, the ones that are switched off, a bit each (CC_GC_SHADER_ARRAY_CONFIG and
-    /// GC_USER_SHADER_ARRAY_CONFIG, INACTIVE_CUS). Arrays are counted engine by engine. `None` when none is left, or there are more arrays
-    /// than [`MOST_ARRAYS`].
-    pub fn new(asic: &'static Asic, mut inactive: impl FnMut(u32) -> u32) -> Option<Self> {
+    /// Those of a GPU of which `inactive` tells, for each engine and array of it, the ones that are switched off, a bit each
+    /// (CC_GC_SHADER_ARRAY_CONFIG and GC_USER_SHADER_ARRAY_CONFIG, INACTIVE_CUS). `None` when none is left, or there are more arrays than
+    /// [`MOST_ARRAYS`].
+    pub fn new(asic: &'static Asic, mut inactive: impl FnMut(u32, u32) -> u32) -> Option<Self> {
         let mut masks = [0; MOST_ARRAYS];
-        let used = masks.get_mut(..asic.arrays() as usize)?;
+        let mut places = masks.get_mut(..asic.arrays() as usize)?.iter_mut();
         let all = 1u32.checked_shl(asic.cus_per_array)? - 1;
-        for (array, mask) in (0..).zip(used) {
-            *mask = all & !inactive(array);
+        for engine in 0..asic.shader_engines {
+            for array in 0..asic.arrays_per_engine {
+                *places.next()? = all & !inactive(engine, array);
+            }
         }
         let any = masks.iter().any(|&mask| mask != 0);
         any.then_some(Self { asic, masks })

@@ -325,7 +325,7 @@ fn kernel_and_pm4_queues_differ_in_their_bits() {
 
 /// An MI210 of which the last CU of each engine is fused off.
 fn cus() -> ComputeUnits {
-    ComputeUnits::new(&MI210, |_| 1 << 13).unwrap()
+    ComputeUnits::new(&MI210, |_, _| 1 << 13).unwrap()
 }
 
 #[test]

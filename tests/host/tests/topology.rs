@@ -44,7 +44,7 @@ fn properties(file: &impl Display) -> HashMap<String, u64> {
 
 /// An MI210 with one CU less in each engine, another one in each.
 fn cus() -> ComputeUnits {
-    ComputeUnits::new(&MI210, |array| 1 << (array * 3 % 14)).unwrap()
+    ComputeUnits::new(&MI210, |engine, _| 1 << (engine * 3 % 14)).unwrap()
 }
 
 fn gpu_node() -> GpuNode {
@@ -241,7 +241,7 @@ proptest! {
     #[test]
     fn fuses_of_any_kind(inactive in prop::array::uniform8(0u32..1 << 16)) {
         let working: u32 = inactive.iter().map(|off| (!off & 0x3fff).count_ones()).sum();
-        let cus = ComputeUnits::new(&MI210, |array| inactive[array as usize]);
+        let cus = ComputeUnits::new(&MI210, |engine, _| inactive[engine as usize]);
         prop_assert_eq!(cus.map_or(0, |cus| cus.count()), working);
         if let Some(cus) = cus {
             // Each serves all, whatever is missing.
