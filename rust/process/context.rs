@@ -13,6 +13,7 @@ use super::registers::Registers;
 use super::sysfs::{GpuFiles, ProcessFolder};
 use crate::gpu::Gpu;
 use crate::kern::drm::file::FileRef;
+use crate::kern::killable::KillableMutex;
 use crate::mem::account::Client;
 use crate::mem::bo;
 use crate::mem::vm::Vm;
@@ -30,7 +31,7 @@ pub(crate) struct Context {
     closed: AtomicFlag,
     /// Held while buffers are made and mapped; outside the mmap lock.
     #[pin]
-    memory: Mutex<Memory>,
+    memory: KillableMutex<Memory>,
     /// What is counted of the acquired address space: for who only looks, and need not wait until memory was found for a buffer.
     #[pin]
     client: SpinLock<Option<Arc<Client>>>,
@@ -88,7 +89,11 @@ impl Context {
                 pid,
                 pasid,
                 closed: AtomicFlag::new(false),
-                memory <- kernel::new_mutex!(Memory::new(gpu), "Context::memory"),
+                memory <- KillableMutex::new(
+                    Memory::new(gpu),
+                    c"Context::memory",
+                    kernel::static_lock_class!()
+                ),
                 client <- kernel::new_spinlock!(None, "Context::client"),
                 doorbells <- kernel::new_mutex!(Need::Not, "Context::doorbells"),
                 trap <- kernel::new_mutex!(Need::Not, "Context::trap"),
@@ -109,9 +114,10 @@ impl Context {
         Arc::ptr_eq(&self.gpu, gpu)
     }
 
-    /// Runs `f` on the memory. ENODEV when the process or the GPU is at its end.
+    /// Runs `f` on the memory. ENODEV when the process or the GPU is at its end, EINTR when the caller is killed while another thread has it: that
+    /// may take as long as room for a buffer takes to find.
     pub(crate) fn with_memory<T>(&self, f: impl FnOnce(&mut Memory) -> Result<T>) -> Result<T> {
-        let mut memory = self.memory.lock();
+        let mut memory = self.memory.lock_killable()?;
         if memory.is_ended() {
             return Err(ENODEV);
         }
