@@ -15,3 +15,9 @@ tell() {
 		exit 1 ;;
 	esac
 }
+
+# In $trace what the PSP, the SMU and engines were told since power-up, each in a line.
+trace_of_firmware() {
+	tell firmware
+	trace=$(echo "$answer" | tr -d '\r"' | sed 's/.*trace:\[//; s/\].*//' | tr ',' '\n')
+}

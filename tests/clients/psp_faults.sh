@@ -5,13 +5,9 @@
 # are the model's (Documentation/model-firmware.md). psp_faults.sh SHARE: only each SHARE-th of them.
 . /rkfd/clients/tap.sh
 . /rkfd/clients/model.sh
-module=${RKFD_MODULE:-/rkfd/rkfd.ko}
+. /rkfd/clients/drivers.sh
 share=${1:-1}
 case=0
-
-bound() {
-	ls /sys/bus/pci/drivers/rkfd | grep -q '^0000:'
-}
 
 unload() {
 	/rkfd/clients/unload.sh || bail "the module does not go"
@@ -48,10 +44,16 @@ nothing_left() {
 		[ ! -e /dev/dri/renderD128 ] && [ "$(mappings)" = "$unmapped" ]
 }
 
-# its: whether the next fault is one of the share
-its() {
+# fault FAULT: loads the driver when that will happen, unless the share of faults has not this one.
+fault() {
 	case=$((case + 1))
-	[ $((case % share)) = 0 ]
+	[ $((case % share)) = 0 ] || return
+	unload
+	tell power cold
+	tell psp-fault "$1"
+	mark
+	load_rkfd
+	return 0
 }
 
 # again FAULT [power]: that is gone, and the GPU works; with power after it was switched off and on.
@@ -59,19 +61,14 @@ again() {
 	tell psp-fault none
 	unload
 	[ -z "${2:-}" ] || tell power cold
-	insmod "$module"
+	load_rkfd
 	works
 	result $? "$1: it works again${2:+ when the board was switched off and on}"
 }
 
 # refused FAULT ERRNO LINE [power]
 refused() {
-	its || return 0
-	unload
-	tell power cold
-	tell psp-fault "$1"
-	mark
-	insmod "$module"
+	fault "$1" || return 0
 	! bound && dmesg | tail -n +$((lines + 1)) | grep -q "the GPU cannot be used: $2\$"
 	result $? "$1: $2"
 	one "$3"
@@ -83,12 +80,7 @@ refused() {
 
 # survived FAULT LINE: it is used nevertheless
 survived() {
-	its || return 0
-	unload
-	tell power cold
-	tell psp-fault "$1"
-	mark
-	insmod "$module"
+	fault "$1" || return 0
 	works && one "$2"
 	result $? "$1: it is used, and one line, $2"
 	again "$1"
@@ -96,11 +88,7 @@ survived() {
 
 # leaving FAULT LINE: it comes when the module goes
 leaving() {
-	its || return 0
-	unload
-	tell power cold
-	tell psp-fault "$1"
-	insmod "$module"
+	fault "$1" || return 0
 	works
 	result $? "$1: it is used"
 	mark

@@ -4,18 +4,14 @@
 # when the board is switched off and on.
 . /rkfd/clients/tap.sh
 . /rkfd/clients/model.sh
-module=${RKFD_MODULE:-/rkfd/rkfd.ko}
-
-bound() {
-	ls /sys/bus/pci/drivers/rkfd | grep -q '^0000:'
-}
+. /rkfd/clients/drivers.sh
 
 # on START NAME [WHAT THE LOG SAYS]: with that it is not bound, without it works.
 on() {
 	/rkfd/clients/unload.sh || bail "the module does not go"
 	tell power "$1"
 	lines=$(dmesg | wc -l)
-	insmod "$module"
+	load_rkfd
 	if [ -z "${3:-}" ]; then
 		bound && /rkfd/clients/one_copy >/dev/null
 	else

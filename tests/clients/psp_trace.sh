@@ -6,9 +6,7 @@
 driver=amdgpu
 [ ! -e /sys/module/rkfd ] || driver=rkfd
 . /rkfd/clients/model.sh
-tell firmware
-# One string a line.
-trace=$(echo "$answer" | tr -d '\r"' | sed 's/.*trace:\[//; s/\].*//' | tr ',' '\n')
+trace_of_firmware
 . /rkfd/clients/tap.sh
 
 # has NAME BEGIN: the lines that begin so are those of standard input, of which each has as many words as count.
