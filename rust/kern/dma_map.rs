@@ -133,7 +133,7 @@ impl DmaMap {
     /// them. There is an entry for each, whatever its size. `EINVAL` without any.
     pub(super) fn of_pieces(
         dev: &ARef<Device>,
-        pieces: impl ExactSizeIterator<Item = (NonNull<ffi::page>, u8)>,
+        pieces: &[(NonNull<ffi::page>, u8)],
     ) -> Result<Self> {
         let count = u32::try_from(pieces.len()).map_err(|_| E2BIG)?;
         let mut table = ffi::sg_table::default();
@@ -144,7 +144,7 @@ impl DmaMap {
         let mut entry = table.sgl;
         let table = Table(UnsafeCell::new(table));
         let mut size = 0usize;
-        for (first, order) in pieces {
+        for &(first, order) in pieces {
             if entry.is_null() {
                 return Err(EINVAL);
             }

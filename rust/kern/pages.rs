@@ -131,7 +131,7 @@ impl SystemPages {
 
     fn mapped(dev: &ARef<Device>, owned: Arc<Owned>) -> Result<Self> {
         Ok(Self {
-            dma: DmaMap::of_pieces(dev, owned.pieces.iter().copied())?,
+            dma: DmaMap::of_pieces(dev, &owned.pieces)?,
             owned,
         })
     }

@@ -170,8 +170,10 @@ impl<'a> Machine<'a> {
     fn gpu(&self, index: usize) -> Result<Node> {
         let gpu = self.gpus.get(index).ok_or(EINVAL)?;
         let (asic, number) = (gpu.cus.asic(), self.gpu_number(index)?);
-        let before = self.gpus.iter().take(index).map(|gpu| gpu.cus.simds());
-        let first_simd = before.fold(FIRST_SIMD, u32::wrapping_add);
+        let mut before = self.gpus.iter().take(index).map(|gpu| gpu.cus.simds());
+        let first_simd = before
+            .try_fold(FIRST_SIMD, u32::checked_add)
+            .ok_or(EOVERFLOW)?;
         let mut caches = KVec::new();
         for cache in gpu.cus.caches(first_simd) {
             caches.push(cache, GFP_KERNEL)?;
