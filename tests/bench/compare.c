@@ -268,10 +268,8 @@ void bench_compare(void)
 	in_child(stream_large);
 }
 
-void bench_command(char **argv)
+static void run(char **argv)
 {
-	const unsigned long long t = now_ns();
-	struct samples s = { .count = 0 };
 	int status;
 	pid_t pid = fork();
 
@@ -279,11 +277,26 @@ void bench_command(char **argv)
 		die("no process");
 	if (pid == 0) {
 		if (freopen("/dev/null", "w", stdout))
-			execvp(argv[1], argv + 1);
+			execvp(argv[0], argv);
 		_exit(127);
 	}
 	if (waitpid(pid, &status, 0) != pid || status)
-		die("%s failed", argv[1]);
-	sample(&s, t);
+		die("%s failed", argv[0]);
+}
+
+void bench_command(char **argv)
+{
+	const unsigned int rounds = work(5, 3);
+	struct samples s = { .count = 0 };
+	unsigned int i;
+
+	/* Which reads the program and its libraries from the disk. */
+	run(argv + 1);
+	for (i = 0; i < rounds; i++) {
+		const unsigned long long t = now_ns();
+
+		run(argv + 1);
+		sample(&s, t);
+	}
 	report(argv[0], 0, &s);
 }
