@@ -21,7 +21,7 @@ use crate::kern::user_range::{self, Watch};
 use crate::mem::bo::Usage;
 use crate::mem::vm::{Chunk, Vm};
 use crate::mem::Memory;
-use ranges::{make_room, Tree};
+use ranges::{make_room_to_forget, make_room_to_set, Tree};
 use unmapped::{Listener, Unmapped};
 
 /// The shared virtual memory of a process.
@@ -52,7 +52,7 @@ struct State {
     /// Their address spaces.
     vms: KVec<(GpuIndex, Arc<Vm>)>,
     /// What was unmapped and is not forgotten yet.
-    pending: KVec<VaRange>,
+    pending: KVVec<VaRange>,
     listener: Option<Watch<Listener>>,
     ended: bool,
 }
@@ -65,7 +65,7 @@ impl Svm {
             map: AttributeMap::new(Tree::new()),
             gpus: KVec::new(),
             vms: KVec::new(),
-            pending: KVec::new(),
+            pending: KVVec::new(),
             listener: None,
             ended: false,
         };
@@ -196,7 +196,7 @@ impl Opened<'_> {
     /// ESRCH, ENOSPC, and what [`Vm::share`] says.
     pub(crate) fn set(&mut self, process: &Process, range: VaRange, changes: &[Change]) -> Result {
         self.join(process)?;
-        make_room(&mut self.state.map, range)?;
+        make_room_to_set(&mut self.state.map, range)?;
         self.svm.used.store(true, Release);
         self.state.map.set(range, changes);
         let mut result = Ok(());
@@ -236,7 +236,7 @@ impl State {
     fn forget_unmapped(&mut self, svm: &Svm) -> Result {
         svm.unmapped.take(&svm.space, &mut self.pending)?;
         while let Some(&range) = self.pending.last() {
-            make_room(&mut self.map, range)?;
+            make_room_to_forget(&mut self.map)?;
             self.map.forget(range);
             for on in &self.vms {
                 let (_, vm) = on;
@@ -284,7 +284,7 @@ fn bring(
     range: VaRange,
 ) -> Result {
     let (index, vm) = on;
-    let mut wrong = KVec::new();
+    let mut wrong = KVVec::new();
     let mut at = range.start();
     while let Some(left) = VaRange::between(at, range.end()) {
         let Some(chunk) = vm.first_chunk(left) else {

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -21,6 +22,7 @@
 #include <sys/wait.h>
 
 #include "kfd_harness.h"
+#include "kfd_svm.h"
 
 #define KIB		1024ull
 #define MIB		(1ull << 20)
@@ -341,6 +343,93 @@ TEST_F(cost, memory_is_the_cgroups)
 	EXPECT_LE(before + 256, cgroup_kib());
 	for (i = 0; i < 512; i++)
 		EXPECT_EQ(0, kfd_free(self->dev.fd, handles[i]));
+}
+
+/* Ranges of shared virtual memory. */
+#define RANGES_MOST	(1u << 18)
+
+static uint8_t *reserve(size_t pages, int prot)
+{
+	void *mem = mmap(NULL, pages * KFD_PAGE, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+			 -1, 0);
+
+	return mem == MAP_FAILED ? NULL : mem;
+}
+
+/* Says something else of every second page: how many times it could be said. */
+static unsigned int cut(int fd, uint8_t *mem, size_t pages, int *err)
+{
+	unsigned int count = 0;
+	size_t page;
+
+	for (page = 1; page < pages; page += 2, count++) {
+		*err = svm_set(fd, mem + page * KFD_PAGE, KFD_PAGE, SVM_GRANULARITY, 3);
+		if (*err)
+			break;
+	}
+	return count;
+}
+
+/* There are so many ranges of which something was said, and no more, until some are unmapped. */
+TEST_F_TIMEOUT(cost, svm_ranges_of_a_process, 600)
+{
+	const size_t pages = RANGES_MOST + 1024;
+	uint8_t *mem = reserve(pages, PROT_NONE);
+	const int fd = self->dev.fd;
+	unsigned int made;
+	int err = 0;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "amdkfd has no limit");
+	ASSERT_NE(NULL, mem);
+	ASSERT_EQ(0, svm_set(fd, mem, pages * KFD_PAGE, SVM_GRANULARITY, 2));
+	made = cut(fd, mem, pages, &err);
+	EXPECT_EQ(ENOMEM, err);
+	EXPECT_EQ((RANGES_MOST - 1) / 2, made);
+	/* What makes no more of them goes on. */
+	EXPECT_EQ(0, svm_set(fd, mem + KFD_PAGE, KFD_PAGE, SVM_GRANULARITY, 4));
+	EXPECT_EQ(0, svm_set(fd, mem, pages * KFD_PAGE, SVM_SET_FLAGS, KFD_IOCTL_SVM_FLAG_GPU_RO));
+	EXPECT_EQ(ENOMEM, svm_set(fd, mem + (pages - 2) * KFD_PAGE, KFD_PAGE, SVM_GRANULARITY, 1));
+	ASSERT_EQ(0, munmap(mem, 16 * KFD_PAGE));
+	EXPECT_EQ(0, svm_set(fd, mem + (pages - 2) * KFD_PAGE, KFD_PAGE, SVM_GRANULARITY, 1));
+	/* All of them in one go. */
+	ASSERT_EQ(0, munmap(mem, pages * KFD_PAGE));
+	mem = reserve(4, PROT_NONE);
+	EXPECT_EQ(0, svm_set(fd, mem, 4 * KFD_PAGE, SVM_GRANULARITY, 2));
+	EXPECT_EQ(2, cut(fd, mem, 4, &err));
+	EXPECT_EQ(0, munmap(mem, 4 * KFD_PAGE));
+}
+
+/* What is known of shared virtual memory is the cgroup's, and what GPUs have of it costs no more than is counted. */
+TEST_F(cost, svm_is_the_cgroups)
+{
+	const size_t pages = 8192;
+	const int fd = self->dev.fd;
+	uint8_t *mem = reserve(pages, PROT_READ | PROT_WRITE);
+	long long before, ranges, chunks;
+	int err = 0;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "amdkfd tells no cgroup");
+	if (!has_memory_cgroups())
+		SKIP(return, "a kernel without CONFIG_MEMCG");
+	ASSERT_NE(NULL, mem);
+	memset(mem, 1, pages * KFD_PAGE);
+	ASSERT_EQ(0, enter_cgroup());
+	before = cgroup_kib();
+	ASSERT_EQ(0, svm_set(fd, mem, pages * KFD_PAGE, SVM_GRANULARITY, 2));
+	EXPECT_EQ(pages / 2, cut(fd, mem, pages, &err));
+	ranges = cgroup_kib() - before;
+	EXPECT_LE(pages * 96 / KIB, ranges);
+	EXPECT_GE(pages * 128 / KIB, ranges);
+	/* A chunk for each. */
+	ASSERT_EQ(0, svm_set(fd, mem, pages * KFD_PAGE, SVM_ACCESS, self->dev.gpu_id));
+	chunks = cgroup_kib() - before - ranges;
+	printf("# %lld bytes a range, %lld a chunk\n", ranges * 1024 / (long long)pages,
+	       chunks * 1024 / (long long)pages);
+	EXPECT_LE(pages * 1, chunks);
+	EXPECT_GE(pages * 3, chunks);
+	EXPECT_EQ(0, munmap(mem, pages * KFD_PAGE));
 }
 
 KFD_HARNESS_MAIN

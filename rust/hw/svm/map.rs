@@ -56,11 +56,22 @@ impl<R: Ranges> AttributeMap<R> {
         Summary::of(self.parts(range).map(|(_, attributes)| attributes))
     }
 
-    /// How many ranges [`AttributeMap::set`] or [`AttributeMap::forget`] of `range` may add before it has taken as many out.
+    /// How many ranges [`AttributeMap::set`] of `range` may add before it has taken as many out: one for each gap, and for what is
+    /// cut off at either end.
     #[inline]
     pub fn room(&self, range: VaRange) -> usize {
-        // A gap before each part and one behind, and what is cut off at both ends.
-        self.parts(range).count() + 3
+        let is_cut = |at: &u64| {
+            let found = self.0.ending_after(*at);
+            found.is_some_and(|(found, _)| found.start() < *at)
+        };
+        let ends = [range.start(), range.end()];
+        let cut = ends.iter().filter(|at| is_cut(at)).count();
+        let (mut at, mut gaps) = (range.start(), 0);
+        for (part, _) in self.parts(range) {
+            gaps += usize::from(at < part.start());
+            at = part.end();
+        }
+        cut + gaps + usize::from(at < range.end())
     }
 
     /// Says `changes` of all of `range`.
@@ -90,7 +101,7 @@ impl<R: Ranges> AttributeMap<R> {
         self.join(range);
     }
 
-    /// Forgets what was said of `range`.
+    /// Forgets what was said of `range`, which may add one range.
     #[inline]
     pub fn forget(&mut self, range: VaRange) {
         while let Some((found, attributes)) = self.0.ending_after(range.start()) {

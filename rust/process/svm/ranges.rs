@@ -6,10 +6,15 @@ use hw::va::VaRange;
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNodeReservation};
 
+/// The most ranges of a process: what it takes to go through them, with its lock held, and 96 bytes each. What is unmapped may
+/// cut one in two beyond that, as it does with the kernel's own mappings, of which there are fewer.
+const MOST: usize = 1 << 18;
+
 /// Ranges by their last address. Each change finds the nodes that it needs made before.
 pub(super) struct Tree {
     by_last: RBTree<u64, (VaRange, Attributes)>,
-    spare: KVec<RBTreeNodeReservation<u64, (VaRange, Attributes)>>,
+    count: usize,
+    spare: KVVec<RBTreeNodeReservation<u64, (VaRange, Attributes)>>,
 }
 
 impl Tree {
@@ -17,8 +22,21 @@ impl Tree {
     pub(super) fn new() -> Self {
         Self {
             by_last: RBTree::new(),
-            spare: KVec::new(),
+            count: 0,
+            spare: KVVec::new(),
         }
+    }
+
+    /// Sees to it that so many `more` can be inserted than are removed. ENOMEM.
+    fn reserve(&mut self, more: usize) -> Result {
+        self.spare.clear();
+        // The first one that is removed comes back before any is inserted.
+        self.spare.reserve(more + 1, GFP_KERNEL_ACCOUNT)?;
+        for _ in 0..more {
+            let node = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
+            self.spare.push(node, GFP_KERNEL)?;
+        }
+        Ok(())
     }
 }
 
@@ -29,30 +47,34 @@ impl Ranges for Tree {
     }
 
     fn insert(&mut self, range: VaRange, attributes: Attributes) {
-        // There is one: see `make_room`.
+        // There is one: see `reserve`.
         if let Some(node) = self.spare.pop() {
             let node = node.into_node(range.end() - 1, (range, attributes));
             self.by_last.insert(node);
+            self.count += 1;
         }
     }
 
     fn remove(&mut self, range: VaRange) {
         if let Some(node) = self.by_last.remove_node(&(range.end() - 1)) {
-            // There is room: see `make_room`.
+            self.count -= 1;
+            // Without room there are enough.
             let _ = self.spare.push_within_capacity(node.into_reservation());
         }
     }
 }
 
-/// Sees to it that `range` of `map` can be set or forgotten. ENOMEM.
-pub(super) fn make_room(map: &mut AttributeMap<Tree>, range: VaRange) -> Result {
-    let nodes = map.room(range);
-    let spare = &mut map.ranges().spare;
-    spare.clear();
-    // As many may be taken out as are put in.
-    spare.reserve(2 * nodes, GFP_KERNEL_ACCOUNT)?;
-    for _ in 0..nodes {
-        spare.push(RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?, GFP_KERNEL)?;
+/// Sees to it that `range` of `map` can be set. ENOMEM, also when there would be more than [`MOST`] ranges.
+pub(super) fn make_room_to_set(map: &mut AttributeMap<Tree>, range: VaRange) -> Result {
+    let more = map.room(range);
+    let tree = map.ranges();
+    if more > MOST.saturating_sub(tree.count) {
+        return Err(ENOMEM);
     }
-    Ok(())
+    tree.reserve(more)
+}
+
+/// Sees to it that any range of `map` can be forgotten. ENOMEM.
+pub(super) fn make_room_to_forget(map: &mut AttributeMap<Tree>) -> Result {
+    map.ranges().reserve(1)
 }

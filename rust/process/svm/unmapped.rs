@@ -60,7 +60,7 @@ impl Unmapped {
 
     /// Takes what there is, and adds it to `all`. Where there was no room for it, that is what has no memory of `space`'s now:
     /// what has come in the place of other memory meanwhile is taken for that. ENOMEM: nothing is lost.
-    pub(super) fn take(&self, space: &AddressSpace, all: &mut KVec<VaRange>) -> Result {
+    pub(super) fn take(&self, space: &AddressSpace, all: &mut KVVec<VaRange>) -> Result {
         let fresh = List::new()?;
         all.reserve(MOST, GFP_KERNEL_ACCOUNT)?;
         let taken = core::mem::replace(&mut *self.list.lock(), fresh);
