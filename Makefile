@@ -37,8 +37,8 @@ test: ## all tests: host and guest
 test-debug: ## the guest tests on a kernel with KASAN, lockdep, kmemleak and more
 	@scripts/test debug
 
-test-long: ## guest tests that make test has no time for
-	@scripts/test long
+test-long: ## guest tests that make test has no time for; SUITE_KERNEL=forky some on the kernel of that suite (sid, experimental, trixie-backports)
+	@$(if $(SUITE_KERNEL),scripts/kernels $(SUITE_KERNEL),scripts/test long)
 
 llama: ## llama.cpp generates in the guest, by HIP as by the processor; OPERATIONS='ADD MUL_MAT' are compared, too
 	@scripts/llama

@@ -25,6 +25,24 @@ bootstrap_options() {
 	unshare -m true 2>/dev/null || BOOTSTRAP+=(--skip=chroot/mount,check/canmount)
 }
 
+# nodes ROOT: nodes that a build and QEMU want. mmdebstrap leaves most of them; /dev is never bind-mounted.
+nodes() {
+	local root=$1 n
+	set -- null 1 3 zero 1 5 full 1 7 random 1 8 urandom 1 9 tty 5 0
+	while [ $# -gt 0 ]; do
+		n=$root/dev/$1
+		[ -c "$n" ] || { rm -f "$n"; mknod -m 666 "$n" c "$2" "$3" ||
+			die "cannot make device nodes below $CACHE: give the container CAP_MKNOD"; }
+		shift 3
+	done
+	[ -e "$root/dev/fd" ] || ln -s /proc/self/fd "$root/dev/fd"
+	# For containers where /proc cannot be mounted: objtool, rustfmt and clippy give up when they cannot read where
+	# the stack of their main thread is. One line that holds wherever it is serves them.
+	mkdir -p "$root/proc/self"
+	echo '7f0000000000-7ffffffff000 rw-p 00000000 00:00 0 [stack]' >"$root/proc/self/maps"
+	mkdir -p "$root/dev/shm" "$root"/{src,out}
+}
+
 hint() {
 	local what
 	what=$(grep -m 1 '^rkfd: ' "$1" || true)

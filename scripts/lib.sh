@@ -9,6 +9,8 @@ BASE=trixie
 # The kernel's series that rkfd is for, newest first: the first that the archive has in full is taken. SERIES=7.2 in
 # the environment asks for that one.
 SERIES=${SERIES:-7.3 7.2}
+# Other Debian suites, whose kernels the module is tried on (scripts/kernels).
+SUITES='forky sid experimental'
 JOBS=${JOBS:-$(nproc)}
 
 # Scripts cannot end in a sentence of a tool: every known failure gets one line of ours.
@@ -128,8 +130,31 @@ sync_sources() {
 	rsync -a --delete "${filters[@]}" "$TOP/" "$SYSROOT$1/"
 }
 
+# of_kernel KERNEL: from here on K is the folder of that kernel: stock, Debian's of the sysroot; debug; or one of SUITES, which
+# has a root of its own within the sysroot, with the compilers of that suite.
+K=$SYSROOT/k
+of_kernel() {
+	case $1 in
+	stock | debug) K=$SYSROOT/k ;;
+	*)
+		[[ " $SUITES " == *" $1 "* ]] || die "no kernel $1: there are stock, debug, ${SUITES// /, }"
+		K=$(suite_root "$1")/k ;;
+	esac
+}
+
+# suite_root SUITE: a link to the root with the kernel of that suite. The archive is asked again when how it is made changes.
+suite_root() {
+	echo "$SYSROOT/kernel/$1-$(cat "$TOP/scripts/kernel-root" "$TOP/scripts/kernel-packages" | digest)"
+}
+
+# work_in ROOT: from here on that root takes the sysroot's place.
+work_in() {
+	SYSROOT=$1
+	enter
+}
+
 kernel_release() {
-	cat "$SYSROOT/k/release"
+	cat "$K/release"
 }
 
 # What a series is called in Debian's package names, as 7.3.
@@ -137,11 +162,19 @@ kernel_series() {
 	kernel_release | cut -d. -f1-2
 }
 
-# Debian's suffix of the release, which the build of the kernel appends by LOCALVERSION.
-localversion() {
-	local release
+# stock_config NAME: what a setting of Debian's own configuration is.
+stock_config() {
+	sed -nE "s/^CONFIG_$1=\"?([^\"]*)\"?\$/\1/p" "$K/stock/usr/src/linux-headers-$(kernel_release)/.config"
+}
+
+# stock_make ARGUMENTS...: make, as for Debian's kernel: by the compiler that it was built with, and for the release that it
+# calls itself, which of a release candidate is not what its Makefile says.
+stock_make() {
+	local release compiler
 	release=$(kernel_release)
-	echo "${release#"${release%%[+-]*}"}"
+	compiler=$(stock_config CC_VERSION_TEXT)
+	in_sysroot make CC="${compiler%% *}" KERNELVERSION="${release%%[+-]*}" LOCALVERSION="${release#"${release%%[+-]*}"}" \
+		-j"$JOBS" "$@"
 }
 
 debug_kernel() {
@@ -150,7 +183,7 @@ debug_kernel() {
 
 # suite_form KERNEL: how ROCm clients get into a guest. The debug kernel is built without disks.
 suite_form() {
-	[ "$1" = stock ] && echo disk || echo archive
+	[ "$1" = debug ] && echo archive || echo disk
 }
 
 # at_work DIR: which command a guest is at, and the last line that it has printed.
