@@ -190,17 +190,16 @@ fn within(pairs: &[Pair], at: u64, size: u64) -> impl Iterator<Item = VramRun> +
         *next += pair.pages.size();
         Some((start, pair))
     });
-    let runs = starts.flat_map(|(start, pair)| {
-        let runs = pair.blocks.runs().iter();
-        runs.map(move |run| (start + run.at, *run))
-    });
-    runs.filter_map(move |(start, run)| {
-        let from = start.max(at);
-        let to = (start + run.size).min(end);
-        (from < to).then(|| VramRun {
-            offset: run.offset + (from - start),
-            at: from,
-            size: to - from,
+    starts.flat_map(move |(start, pair)| {
+        pair.blocks.runs().iter().filter_map(move |run| {
+            let begin = start + run.at;
+            let from = begin.max(at);
+            let to = (begin + run.size).min(end);
+            (from < to).then(|| VramRun {
+                offset: run.offset + (from - begin),
+                at: from,
+                size: to - from,
+            })
         })
     })
 }
