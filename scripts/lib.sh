@@ -159,7 +159,7 @@ kernel_release() {
 
 # What a series is called in Debian's package names, as 7.3.
 kernel_series() {
-	kernel_release | cut -d. -f1-2
+	kernel_release | sed -E 's/^([0-9]+\.[0-9]+).*/\1/'
 }
 
 # stock_config NAME: what a setting of Debian's own configuration is.
