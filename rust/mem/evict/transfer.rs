@@ -167,13 +167,16 @@ fn copy(gpu: &Arc<Memory>, pairs: KVVec<Pair>, direction: Direction) -> Result {
         let part = WINDOW.min(size - at);
         let system = pairs.iter().flat_map(|pair| pair.pages.dma_runs()).copied();
         window.show(system, at, part)?;
-        let mut pieces = within(&pairs, at, part).map(|run| {
+        let mut runs = within(&pairs, at, part);
+        // Where this is a map of the iterator, the names that rustc 1.97 makes are too long for objtool.
+        let mut pieces = core::iter::from_fn(|| {
+            let run = runs.next()?;
             let here = vram + run.offset;
             let there = window.mc_addr() + (run.at - at);
-            match direction {
+            Some(match direction {
                 Direction::Out => (here, there, run.size),
                 Direction::Home => (there, here, run.size),
-            }
+            })
         });
         gpu.copy_engine()?
             .copy(&mut pieces, JobMemory::pairs(&pairs, &window))?;
