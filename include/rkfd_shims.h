@@ -55,8 +55,9 @@ void rkfd_mmu_interval_set_seq(struct mmu_interval_notifier *notifier, unsigned 
 bool rkfd_mmu_interval_read_retry(struct mmu_interval_notifier *notifier, unsigned long seq);
 struct page *rkfd_hmm_pfn_to_page(unsigned long hmm_pfn);
 bool rkfd_vma_may_wait(struct vm_area_struct *vma);
-long rkfd_fault_in_nowait(struct mm_struct *mm, unsigned long address, bool write);
-long rkfd_fault_in_killable(struct mm_struct *mm, unsigned long start, unsigned long pages);
+int rkfd_mmap_await_killable(struct mm_struct *mm);
+long rkfd_fault_in_killable(struct mm_struct *mm, unsigned long start, unsigned long pages,
+			    bool write);
 void rkfd_anon_page_mark_dirty(struct page *page);
 void rkfd_get_page(struct page *page);
 struct page *rkfd_sg_page(struct scatterlist *sg);

@@ -23,6 +23,7 @@ use kernel::workqueue::{impl_has_work, new_work, Work};
 use crate::gpu::Gpu;
 use crate::kern::drm::file::FileRef;
 use crate::kern::mm_exit::{AddressSpace, Subscription};
+use crate::kern::user_range;
 use crate::queue::{self, CreateQueue, Owner, UpdateQueue, UserQueue};
 use crate::render::file::File;
 use context::Context;
@@ -107,6 +108,11 @@ impl Process {
     /// Whether the caller is a thread of the process; a forked child is not, even while it shares the address space.
     pub(crate) fn is_current(&self) -> bool {
         self.space.is_current() && kernel::current!().group_leader().pid() == self.pid
+    }
+
+    /// As [`user_range::with_lock_soon`], of its memory.
+    pub(crate) fn with_lock_soon<T>(&self, act: impl FnMut() -> Result<T>) -> Result<T> {
+        user_range::with_lock_soon(&self.space, act)
     }
 
     /// Its events.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The bodies of include/rkfd_shims.h. */
+#include <linux/backing-dev.h>
 #include <linux/compat.h>
 #include <linux/cpufreq.h>
 #include <linux/cpumask.h>
 #include <linux/hmm.h>
+#include <linux/magic.h>
 #include <linux/nodemask.h>
 #include <linux/pci-p2pdma.h>
 #include <linux/topology.h>
@@ -118,27 +120,41 @@ struct page *rkfd_hmm_pfn_to_page(unsigned long hmm_pfn)
 	return hmm_pfn_to_page(hmm_pfn);
 }
 
-/* A file's pages may be a program's to bring, as those of FUSE are; so are those of which faults are handled in user space. */
+/*
+ * What neither a disk nor memory holds comes from somebody else, who may be a program: a file system without a disk of its own,
+ * and FUSE with one. So do pages of which faults are handled in user space.
+ */
 bool rkfd_vma_may_wait(struct vm_area_struct *vma)
 {
-	return !vma_is_anonymous(vma) || userfaultfd_armed(vma);
+	const struct super_block *sb;
+
+	if (userfaultfd_armed(vma))
+		return true;
+	if (!vma->vm_file)
+		return false;
+	sb = file_inode(vma->vm_file)->i_sb;
+	return sb->s_magic == FUSE_SUPER_MAGIC ||
+	       (!sb->s_bdev && sb->s_bdi->capabilities & BDI_CAP_WRITEBACK);
 }
 
-long rkfd_fault_in_nowait(struct mm_struct *mm, unsigned long address, bool write)
+int rkfd_mmap_await_killable(struct mm_struct *mm)
 {
-	unsigned int flags = FOLL_NOWAIT | (write ? FOLL_WRITE : 0);
+	int err = mmap_read_lock_killable(mm);
 
-	return get_user_pages_remote(mm, address, 1, flags, NULL, NULL);
+	if (!err)
+		mmap_read_unlock(mm);
+	return err;
 }
 
-long rkfd_fault_in_killable(struct mm_struct *mm, unsigned long start, unsigned long pages)
+long rkfd_fault_in_killable(struct mm_struct *mm, unsigned long start, unsigned long pages,
+			    bool write)
 {
 	int locked = 1;
 	long done;
 
 	if (mmap_read_lock_killable(mm))
 		return -EINTR;
-	done = get_user_pages_remote(mm, start, pages, 0, NULL, &locked);
+	done = get_user_pages_remote(mm, start, pages, write ? FOLL_WRITE : 0, NULL, &locked);
 	if (locked)
 		mmap_read_unlock(mm);
 	return done;

@@ -22,7 +22,7 @@ use kernel::{
     device::Device, error::to_result, page::PAGE_SIZE, prelude::*, sync::aref::ARef, types::Opaque,
 };
 use pin_init::PinInit;
-pub(crate) use slow::await_pages;
+pub(crate) use slow::{await_pages, with_lock_soon, Bringer};
 
 /// Pages that are faulted in in one go: a kill is noticed in between.
 const BATCH: usize = 16384;
@@ -151,7 +151,7 @@ impl<T: Watcher> Operations<T> {
 
 impl<T: Watcher> Watch<T> {
     /// Watches the `size` bytes at `start` of `space`, for `watcher`. ENOMEM, EOVERFLOW for a range that wraps, ESRCH
-    /// when the address space is at its end. Takes the mmap lock.
+    /// when the address space is at its end. Takes the mmap lock unless there was one before: see [`prepare`].
     pub(crate) fn new(
         space: &AddressSpace,
         start: usize,
@@ -203,11 +203,11 @@ impl<T: Watcher> Watch<T> {
     /// [`Watch::is_stale`] has said no, until the next change.
     ///
     /// A program that has to bring pages is not waited for, see [`await_pages`]: [`errno::in_progress`] while it has not, if what
-    /// is `missing` is to fail.
+    /// is `missing` is to fail. Nor is the mmap lock: EAGAIN.
     ///
     /// EBUSY when the range has changed since `stamp`, ESRCH when the address space is at its end, EINTR when the
     /// caller is killed, ENOMEM, also when the process itself would get no page, if that is what is `missing`; see
-    /// [`DmaMap::new`] for the rest. Takes the mmap lock.
+    /// [`DmaMap::new`] for the rest.
     pub(crate) fn map_pages(
         &self,
         dev: &ARef<Device>,
@@ -221,7 +221,7 @@ impl<T: Watcher> Watch<T> {
         let mut frames = KVVec::from_elem(0usize, self.size / PAGE_SIZE, gfp)?;
         let mut spans: KVVec<Span> = KVVec::new();
         {
-            let _lock = mm.mmap_read_lock();
+            let _lock = slow::lock_soon(&mm).map_err(|_| EAGAIN)?;
             let mut next = 0;
             while let Some(run) = wanted(next) {
                 next = run.end;
@@ -243,8 +243,7 @@ impl<T: Watcher> Watch<T> {
                     let part = frames.get_mut(first..first + count).ok_or(EFAULT)?;
                     let there = if vma.may_wait {
                         let write = write && vma.is_writable();
-                        // SAFETY: The mmap lock is held.
-                        unsafe { self.fault_in_nowait(&mm, stamp, vma.from, part, write) }
+                        self.find(stamp, vma.from, part, write)
                     } else {
                         self.fault_in(stamp, vma.from, part, write)
                     };
@@ -333,6 +332,21 @@ impl<T: Watcher> Watch<T> {
         // SAFETY: The caller holds the mmap lock; `frames` has room for the range, which is in the notifier's.
         to_result(unsafe { ffi::hmm_range_fault(&mut range) })
     }
+}
+
+/// Nobody who uses pages.
+struct Nobody;
+
+impl Watcher for Nobody {
+    fn invalidate(&self, _: &Change) {}
+
+    const ALL_CHANGES: bool = false;
+}
+
+/// Sees to it that [`Watch::new`] of `space` need not take the mmap lock, which the kernel does for the first one. EINTR if a signal is
+/// pending, ENOMEM, ESRCH.
+pub(crate) fn prepare(space: &AddressSpace) -> Result {
+    Watch::new(space, 0, PAGE_SIZE, Nobody).map(drop)
 }
 
 impl<T: Watcher> Deref for Watch<T> {

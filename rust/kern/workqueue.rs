@@ -16,6 +16,7 @@ type Place = AtomicPtr<ffi::workqueue_struct>;
 static HIGHPRI: Place = AtomicPtr::new(core::ptr::null_mut());
 static ALLOCATING: Place = AtomicPtr::new(core::ptr::null_mut());
 static BACKGROUND: Place = AtomicPtr::new(core::ptr::null_mut());
+static PATIENT: Place = AtomicPtr::new(core::ptr::null_mut());
 
 /// The module's workqueues, of its own so that none of its items is left when it goes. Destroyed when dropped, after all
 /// their items have run; no item may be pending with a delay then.
@@ -24,16 +25,18 @@ pub(crate) struct WorkQueues {
     _allocating: WorkQueue,
     _highpri: WorkQueue,
     _background: WorkQueue,
+    _patient: WorkQueue,
 }
 
 impl WorkQueues {
-    /// Makes the workqueues that [`highpri`], [`allocating`] and [`background`] give. Once per load of the module. ENOMEM.
+    /// Makes the workqueues that [`highpri`], [`allocating`], [`background`] and [`patient`] give. Once per load of the module. ENOMEM.
     pub(crate) fn new() -> Result<Self> {
         let urgent = ffi::wq_flags_WQ_HIGHPRI | ffi::wq_flags_WQ_MEM_RECLAIM;
         Ok(Self {
             _allocating: WorkQueue::new(&ALLOCATING, c"rkfd_pump", ffi::wq_flags_WQ_HIGHPRI)?,
             _highpri: WorkQueue::new(&HIGHPRI, c"rkfd", urgent)?,
             _background: WorkQueue::new(&BACKGROUND, c"rkfd_background", 0)?,
+            _patient: WorkQueue::new(&PATIENT, c"rkfd_patient", 0)?,
         })
     }
 }
@@ -89,11 +92,20 @@ pub(crate) fn allocating() -> &'static Queue {
     queue(&ALLOCATING, workqueue::system_highpri())
 }
 
+/// The kernel's own for what is not urgent.
+fn system() -> &'static Queue {
+    // SAFETY: The kernel sets the pointer long before modules are loaded and never changes it; the workqueue stays.
+    unsafe { Queue::from_raw(ffi::system_dfl_wq) }
+}
+
 /// For what may take its time and wait for memory.
 pub(crate) fn background() -> &'static Queue {
-    // SAFETY: The kernel sets the pointer long before modules are loaded and never changes it; the workqueue stays.
-    let system = unsafe { Queue::from_raw(ffi::system_dfl_wq) };
-    queue(&BACKGROUND, system)
+    queue(&BACKGROUND, system())
+}
+
+/// For what may wait for a program, and so for ever: nobody waits for it but who unloads the module.
+pub(crate) fn patient() -> &'static Queue {
+    queue(&PATIENT, system())
 }
 
 /// Has `item` run on `queue` in `delay` jiffies, sooner or later than it was going to, or again if it is running

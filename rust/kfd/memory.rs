@@ -52,15 +52,19 @@ pub(super) fn alloc(caller: &Caller<'_>, args: &mut uapi::AllocMemory) -> Result
         Kind::MmioRemap => Some(context.flush_registers()?),
         _ => None,
     };
-    let (number, offset) = context.with_memory(|memory| {
-        memory.insert(wanted.range, |client| match wanted.kind {
-            Kind::Vram { contiguous } => bo::create::vram(&drm, client, size, usage, contiguous),
-            Kind::Gtt => bo::create::gtt(&drm, client, size, usage),
-            Kind::User(address) => bo::create::user(&drm, client, address, size, usage),
-            Kind::Doorbell | Kind::MmioRemap => {
-                let registers = registers.take().ok_or(EINVAL)?;
-                bo::create::registers(&drm, client, size, registers, usage.access)
-            }
+    let (number, offset) = caller.process.with_lock_soon(|| {
+        context.with_memory(|memory| {
+            memory.insert(wanted.range, |client| match wanted.kind {
+                Kind::Vram { contiguous } => {
+                    bo::create::vram(&drm, client, size, usage, contiguous)
+                }
+                Kind::Gtt => bo::create::gtt(&drm, client, size, usage),
+                Kind::User(address) => bo::create::user(&drm, client, address, size, usage),
+                Kind::Doorbell | Kind::MmioRemap => {
+                    let registers = registers.take().ok_or(EINVAL)?;
+                    bo::create::registers(&drm, client, size, registers, usage.access)
+                }
+            })
         })
     })?;
     args.handle = Handle { gpu: id, number }.encode();

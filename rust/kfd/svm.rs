@@ -87,8 +87,7 @@ fn set(caller: &Caller<'_>, args: &SvmArgs, attributes: &[SvmAttribute]) -> Resu
             return Err(ENODEV);
         }
     }
-    let mut svm = caller.process.svm().open()?;
-    svm.check(caller.process, range)?;
+    let mut svm = caller.process.svm().open_for(caller.process, range)?;
     let mut changes = KVVec::with_capacity(attributes.len(), GFP_KERNEL_ACCOUNT)?;
     for attribute in attributes {
         let change = with_gpu(caller, &mut svm, |gpu| {
@@ -101,8 +100,7 @@ fn set(caller: &Caller<'_>, args: &SvmArgs, attributes: &[SvmAttribute]) -> Resu
 
 fn get(caller: &Caller<'_>, args: &SvmArgs, attributes: &mut [SvmAttribute]) -> Result {
     let range = range(args)?;
-    let mut svm = caller.process.svm().open()?;
-    svm.check(caller.process, range)?;
+    let mut svm = caller.process.svm().open_for(caller.process, range)?;
     let summary = svm.summary(range);
     for attribute in attributes {
         let question = with_gpu(caller, &mut svm, |gpu| {

@@ -16,14 +16,14 @@ pub(crate) struct UserMemory {
 
 impl UserMemory {
     /// The `size` bytes at `start` of the calling process, to be written if `write` is asked. `EINVAL` when they are
-    /// not whole pages, `EFAULT` when not all of it is memory that the process may use that way.
+    /// not whole pages, `EFAULT` when not all of it is memory that the process may use that way. See [`user_range::with_lock_soon`].
     pub(super) fn new(start: u64, size: usize, write: bool) -> Result<Self> {
         if start % PAGE_SIZE != 0 {
             return Err(EINVAL);
         }
         let start = usize::try_from(start).map_err(|_| EFAULT)?;
         let space = AddressSpace::current()?;
-        if !user_range::is_memory(&space, start, size, write) {
+        if !user_range::is_memory(&space, start, size, write)? {
             return Err(EFAULT);
         }
         Ok(Self {

@@ -30,8 +30,8 @@ pub(crate) struct Svm {
     space: AddressSpace,
     /// Something was said of a range.
     used: AtomicFlag,
-    /// Held while something is said, and so while the process's memory is waited for. Outside a context's memory and the
-    /// mmap lock.
+    /// Held while something is said, and so while the process's memory is waited for, but for no program: see
+    /// [`user_range::with_lock_soon`]. Outside a context's memory and the mmap lock.
     #[pin]
     state: KillableMutex<State>,
     #[pin]
@@ -82,25 +82,52 @@ impl Svm {
     }
 
     /// Nobody else says or asks anything until what is returned is dropped. What the process has unmapped until now is
-    /// forgotten. EINTR when the caller is killed, ENODEV at the process's end, ENOMEM.
-    pub(crate) fn open(self: &Arc<Self>) -> Result<Opened<'_>> {
-        let mut state = self.state.lock_killable()?;
-        if state.ended {
-            return Err(ENODEV);
-        }
-        state.forget_unmapped(self)?;
-        Ok(Opened { svm: self, state })
+    /// forgotten. `check` says whether it may be done. EINTR when the caller is killed, ENODEV at the process's end, ENOMEM.
+    fn open(self: &Arc<Self>, check: impl Fn() -> Result) -> Result<Opened<'_>> {
+        user_range::with_lock_soon(&self.space, || {
+            let mut state = self.state.lock_killable()?;
+            if state.ended {
+                return Err(ENODEV);
+            }
+            state.forget_unmapped(self)?;
+            check()?;
+            Ok(Opened { svm: self, state })
+        })
+    }
+
+    /// As [`Svm::open`], for `process`, whose it is, and to say or ask something of `range`: EFAULT when that is not all memory of
+    /// the process's own, EADDRINUSE when a buffer is mapped there on any of its GPUs.
+    pub(crate) fn open_for(
+        self: &Arc<Self>,
+        process: &Process,
+        range: VaRange,
+    ) -> Result<Opened<'_>> {
+        self.open(|| {
+            let (start, size) = (range.start() as usize, range.size() as usize);
+            if !user_range::is_own(&self.space, start, size)? {
+                return Err(EFAULT);
+            }
+            let mut free = true;
+            process.for_each_vm(|_, vm| free &= !vm.has_buffer(range));
+            free.then_some(()).ok_or_else(errno::address_in_use)
+        })
     }
 
     /// Waits for programs that have to bring what the process has in `range`, before somebody says that GPUs may use it: whoever
     /// opens finds the pages there, and waits for none. EINTR when the caller is killed, ESRCH at the process's end.
     pub(crate) fn await_pages(&self, range: VaRange) -> Result {
-        user_range::await_pages(&self.space, range.start() as usize, range.end() as usize)
+        let (start, end) = (range.start() as usize, range.end() as usize);
+        // Nobody knows yet whether they may be written.
+        user_range::await_pages(&self.space, start, end, false)
     }
 
     /// EADDRINUSE when something was said of a part of `range`; the rest as [`Svm::open`].
     pub(crate) fn check_free(self: &Arc<Self>, range: VaRange) -> Result {
-        if self.used.load(Acquire) && self.open()?.state.map.overlaps(range) {
+        if !self.used.load(Acquire) {
+            return Ok(());
+        }
+        let opened = self.open(|| Ok(()))?;
+        if opened.state.map.overlaps(range) {
             return Err(errno::address_in_use());
         }
         Ok(())
@@ -171,22 +198,6 @@ impl Opened<'_> {
         Ok(index)
     }
 
-    /// Whether anything can be said of `range`, or asked: EFAULT when it is not all memory of the process's own, EADDRINUSE when
-    /// a buffer is mapped there on any of `process`'s GPUs.
-    pub(crate) fn check(&self, process: &Process, range: VaRange) -> Result {
-        let (start, size) = (range.start() as usize, range.size() as usize);
-        if !user_range::is_own(&self.svm.space, start, size) {
-            return Err(EFAULT);
-        }
-        let mut free = true;
-        process.for_each_vm(|_, vm| free &= !vm.has_buffer(range));
-        if free {
-            Ok(())
-        } else {
-            Err(errno::address_in_use())
-        }
-    }
-
     /// What was said of `range`.
     pub(crate) fn summary(&self, range: VaRange) -> Summary {
         self.state.map.summary(range)
@@ -232,7 +243,8 @@ impl Opened<'_> {
 }
 
 impl State {
-    /// What was said of memory that is unmapped is forgotten. ENOMEM: some is left for the next time.
+    /// What was said of memory that is unmapped is forgotten. ENOMEM, and see [`user_range::with_lock_soon`]: some is left for the
+    /// next time.
     fn forget_unmapped(&mut self, svm: &Svm) -> Result {
         svm.unmapped.take(&svm.space, &mut self.pending)?;
         while let Some(&range) = self.pending.last() {

@@ -12,7 +12,7 @@ use super::Process;
 use crate::gpu::Gpu;
 use crate::kern::mm_exit::{AddressSpace, Listener, Subscription};
 use crate::kern::task::Name;
-use crate::kern::workqueue;
+use crate::kern::{user_range, workqueue};
 use crate::queue::interrupts::ProcessSink;
 use crate::smi::Who;
 
@@ -94,6 +94,7 @@ impl Table {
         }
         // Without the lock: it takes the mmap lock, which the process may keep busy.
         let subscription = Subscription::current(self.clone())?;
+        user_range::prepare(&space)?;
         let process = Process::new(self, space, self.pasids.lease()?, subscription)?;
         let mut entries = self.entries.lock();
         // Another thread may have been first.

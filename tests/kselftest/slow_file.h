@@ -24,14 +24,16 @@ struct slow_file {
 	size_t size;
 	uint8_t value;		/* of every byte */
 	pthread_t thread;
-	volatile bool hold;	/* reads are not answered */
+	uint32_t flags;		/* of FUSE_INIT */
+	volatile bool hold;	/* reads and writes are not answered */
 	volatile bool invalidate; /* the kernel is to forget the content; false once it was told */
 	volatile bool stop;
 	volatile unsigned int held;
 	struct {
 		uint64_t unique;
 		uint32_t size;
-	} reads[SLOW_HELD_MAX];
+		bool write;
+	} requests[SLOW_HELD_MAX];
 };
 
 static inline void slow_answer(struct slow_file *f, uint64_t unique, int err, const void *data,
@@ -46,20 +48,27 @@ static inline void slow_answer(struct slow_file *f, uint64_t unique, int err, co
 		perror("# fuse");
 }
 
-static inline void slow_read(struct slow_file *f, uint64_t unique, uint32_t size)
+static inline void slow_transfer(struct slow_file *f, uint64_t unique, uint32_t size, bool write)
 {
+	struct fuse_write_out written = { .size = size };
 	static uint8_t content[1u << 20];
 
+	if (write) {
+		slow_answer(f, unique, 0, &written, sizeof(written));
+		return;
+	}
 	memset(content, f->value, size);
 	slow_answer(f, unique, 0, content, size);
 }
 
 static inline void slow_request(struct slow_file *f, const struct fuse_in_header *in)
 {
+	/* Where the size is, that of a write is too. */
 	const struct fuse_read_in *read_in = (const void *)(in + 1);
+	const bool write = in->opcode == FUSE_WRITE;
 	struct fuse_init_out init = {
 		.major = FUSE_KERNEL_VERSION, .minor = 31, .max_readahead = 65536,
-		.flags = FUSE_ASYNC_READ, .max_background = 32, .congestion_threshold = 32,
+		.flags = f->flags, .max_background = 32, .congestion_threshold = 32,
 		.max_write = 4096,
 	};
 	struct fuse_attr_out attr = {
@@ -80,12 +89,14 @@ static inline void slow_request(struct slow_file *f, const struct fuse_in_header
 		slow_answer(f, in->unique, 0, &open_out, sizeof(open_out));
 		return;
 	case FUSE_READ:
+	case FUSE_WRITE:
 		if (!f->hold || f->held == SLOW_HELD_MAX) {
-			slow_read(f, in->unique, read_in->size);
+			slow_transfer(f, in->unique, read_in->size, write);
 			return;
 		}
-		f->reads[f->held].unique = in->unique;
-		f->reads[f->held].size = read_in->size;
+		f->requests[f->held].unique = in->unique;
+		f->requests[f->held].size = read_in->size;
+		f->requests[f->held].write = write;
 		f->held++;
 		return;
 	case FUSE_FORGET:
@@ -108,6 +119,8 @@ static inline void *slow_serve(void *arg)
 	static uint8_t buffer[FUSE_MIN_READ_BUFFER + 4096] __attribute__((aligned(8)));
 	struct slow_file *f = arg;
 
+	/* All of it is there: who waits may have the lock that a fault takes. */
+	memset(buffer, 1, sizeof(buffer));
 	while (!f->stop) {
 		struct pollfd ready = { .fd = f->fuse, .events = POLLIN };
 
@@ -124,7 +137,8 @@ static inline void *slow_serve(void *arg)
 		}
 		while (!f->hold && f->held) {
 			f->held--;
-			slow_read(f, f->reads[f->held].unique, f->reads[f->held].size);
+			slow_transfer(f, f->requests[f->held].unique, f->requests[f->held].size,
+				      f->requests[f->held].write);
 		}
 		if (poll(&ready, 1, 5) == 1 && read(f->fuse, buffer, sizeof(buffer)) > 0)
 			slow_request(f, (const void *)buffer);
@@ -132,8 +146,11 @@ static inline void *slow_serve(void *arg)
 	return NULL;
 }
 
-/* A file of @size bytes, open; 0, or an error number. Its pages come at once until @f->hold is set. */
-static inline int slow_open(struct slow_file *f, size_t size, uint8_t value)
+/*
+ * A file of @size bytes, open; 0, or an error number. Its pages come at once until @f->hold is set. Without FUSE_ASYNC_READ in
+ * @flags who reads ahead waits, too.
+ */
+static inline int slow_open(struct slow_file *f, size_t size, uint8_t value, uint32_t flags)
 {
 	char name[] = "/tmp/slow.XXXXXX", options[64];
 	int at = mkstemp(name);
@@ -142,6 +159,7 @@ static inline int slow_open(struct slow_file *f, size_t size, uint8_t value)
 	memset(f, 0, sizeof(*f));
 	f->size = size;
 	f->value = value;
+	f->flags = flags;
 	f->fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC);
 	if (at < 0 || f->fuse < 0)
 		return errno;
@@ -150,7 +168,7 @@ static inline int slow_open(struct slow_file *f, size_t size, uint8_t value)
 	if (mount("slow", name, "fuse", 0, options) ||
 	    pthread_create(&f->thread, NULL, slow_serve, f))
 		return errno;
-	f->fd = open(name, O_RDONLY);
+	f->fd = open(name, O_RDWR);
 	/* The kernel asks for the size. */
 	if (f->fd < 0 || fstat(f->fd, &st) || (size_t)st.st_size != size)
 		return EIO;
@@ -159,7 +177,7 @@ static inline int slow_open(struct slow_file *f, size_t size, uint8_t value)
 	return 0;
 }
 
-/* Waits until somebody reads what is not answered; false after @ms milliseconds. */
+/* Waits until somebody reads or writes what is not answered; false after @ms milliseconds. */
 static inline bool slow_await(const struct slow_file *f, unsigned int ms)
 {
 	for (; !f->held && ms; ms--)

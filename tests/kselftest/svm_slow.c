@@ -84,7 +84,7 @@ static void find_device(char *name, size_t size)
 
 #define MAP_FILE_AT_MEM(file)							\
 	do {									\
-		ASSERT_EQ(0, slow_open(file, SIZE, 0x5a));			\
+		ASSERT_EQ(0, slow_open(file, SIZE, 0x5a, FUSE_ASYNC_READ));	\
 		ASSERT_EQ(self->mem, mmap(self->mem, SIZE, PROT_READ | PROT_WRITE, \
 					  MAP_PRIVATE | MAP_FIXED, (file)->fd, 0)); \
 	} while (0)
@@ -173,7 +173,7 @@ TEST_F(userptr, file_changes)
 {
 	struct slow_file file;
 
-	ASSERT_EQ(0, slow_open(&file, SIZE, 0x5a));
+	ASSERT_EQ(0, slow_open(&file, SIZE, 0x5a, FUSE_ASYNC_READ));
 	ASSERT_EQ(self->mem, mmap(self->mem, SIZE, PROT_READ, MAP_SHARED | MAP_FIXED, file.fd, 0));
 	ASSERT_EQ(0, share(&self->dev, self->mem));
 	EXPECT_GPU_SEES(0x5a);
@@ -186,15 +186,16 @@ TEST_F(userptr, file_changes)
 	slow_close(&file);
 }
 
-TEST_F(userptr, unbound_while_file_changes)
+/* As @flags say the file system reads. */
+static void unbind_while_file_changes(struct __test_metadata *_metadata,
+				      FIXTURE_DATA(userptr) *self, uint32_t flags)
 {
 	struct slow_file file;
 	struct act gone;
 	char name[64];
 
-	SKIP_ON_AMDKFD("an unbind waits for the processes");
 	find_device(name, sizeof(name));
-	ASSERT_EQ(0, slow_open(&file, SIZE, 0x5a));
+	ASSERT_EQ(0, slow_open(&file, SIZE, 0x5a, flags));
 	ASSERT_EQ(self->mem, mmap(self->mem, SIZE, PROT_READ, MAP_SHARED | MAP_FIXED, file.fd, 0));
 	ASSERT_EQ(0, share(&self->dev, self->mem));
 	EXPECT_GPU_SEES(0x5a);
@@ -209,6 +210,160 @@ TEST_F(userptr, unbound_while_file_changes)
 	EXPECT_EQ(0, gone.err);
 	EXPECT_EQ(0, kfd_write_file(DRIVER "/bind", name));
 	slow_close(&file);
+}
+
+TEST_F(userptr, unbound_while_file_changes)
+{
+	SKIP_ON_AMDKFD("an unbind waits for the processes");
+	unbind_while_file_changes(_metadata, self, FUSE_ASYNC_READ);
+}
+
+/* The kernel waits for such a file system wherever a page is looked for. */
+TEST_F(userptr, unbound_while_synchronous_file_changes)
+{
+	SKIP_ON_AMDKFD("an unbind waits for the processes");
+	unbind_while_file_changes(_metadata, self, 0);
+}
+
+/* What the file has not is not waited for. */
+TEST_F(userptr, file_is_short)
+{
+	struct slow_file file;
+
+	ASSERT_EQ(0, slow_open(&file, SIZE / 2, 0x5a, FUSE_ASYNC_READ));
+	ASSERT_EQ(self->mem, mmap(self->mem, SIZE, PROT_READ, MAP_SHARED | MAP_FIXED, file.fd, 0));
+	ASSERT_EQ(0, share(&self->dev, self->mem));
+	memset(self->vram.cpu, 0xee, SIZE);
+	EXPECT_EQ(0, kfd_queue_copy(&self->queue, (uintptr_t)self->vram.cpu, (uintptr_t)self->mem,
+				    SIZE / 2, COMES_MS));
+	EXPECT_TRUE(all(self->vram.cpu, 0x5a, SIZE / 2));
+	slow_close(&file);
+}
+
+/* The process has its own mmap() wait: that takes out a page of a file that is not written. */
+struct waiting_mmap {
+	struct slow_file file;
+	struct act act;
+	uint8_t *dirty;
+};
+
+static int replace(const struct kfd_dev *dev, void *mem)
+{
+	(void)dev;
+	return anonymous(mem, KFD_PAGE, PROT_READ) == mem ? 0 : errno;
+}
+
+static int waiting_mmap_prepare(struct waiting_mmap *w)
+{
+	int err = slow_open(&w->file, KFD_PAGE, 0x5a, FUSE_ASYNC_READ);
+
+	if (err)
+		return err;
+	w->dirty = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, w->file.fd, 0);
+	if (w->dirty == MAP_FAILED)
+		return errno;
+	*w->dirty = 1;
+	return act_prepare(&w->act, replace, NULL, w->dirty);
+}
+
+/* From here on nobody else of the process changes or looks at what is mapped. */
+static bool waiting_mmap_begin(struct waiting_mmap *w)
+{
+	w->file.hold = true;
+	w->act.go = true;
+	return slow_await(&w->file, COMES_MS);
+}
+
+static bool waiting_mmap_end(struct waiting_mmap *w)
+{
+	w->file.hold = false;
+	if (!act_done(&w->act, COMES_MS))
+		return false;
+	pthread_join(w->act.thread, NULL);
+	slow_close(&w->file);
+	return true;
+}
+
+static int ask(const struct kfd_dev *dev, void *mem)
+{
+	uint32_t value = 0;
+
+	return svm_get(dev->fd, mem, SIZE, SVM_GRANULARITY, &value);
+}
+
+static int lend_it(const struct kfd_dev *dev, void *mem)
+{
+	uint64_t handle;
+
+	return lend(dev, mem, SIZE, KFD_ALLOC_USERPTR, &handle);
+}
+
+/* Calls that need the lock of the process's memory wait for it, and nobody for them. */
+TEST_F(userptr, unbound_while_mmap_waits)
+{
+	struct act asks, lends, gone;
+	struct waiting_mmap waits;
+	char name[64];
+	void *mem;
+
+	SKIP_ON_AMDKFD("an unbind waits for the processes");
+	find_device(name, sizeof(name));
+	ASSERT_EQ(self->mem, anonymous(self->mem, SIZE, PROT_READ | PROT_WRITE));
+	mem = kfd_reserve(SIZE, HUGE);
+	ASSERT_EQ(mem, anonymous(mem, SIZE, PROT_READ | PROT_WRITE));
+	ASSERT_EQ(0, share(&self->dev, self->mem));
+	ASSERT_EQ(0, waiting_mmap_prepare(&waits));
+	ASSERT_EQ(0, act_prepare(&asks, ask, &self->dev, self->mem));
+	ASSERT_EQ(0, act_prepare(&lends, lend_it, &self->dev, mem));
+	ASSERT_EQ(0, act_prepare(&gone, unbind, &self->dev, name));
+	EXPECT_TRUE(waiting_mmap_begin(&waits));
+	asks.go = true;
+	lends.go = true;
+	usleep(100000);
+	EXPECT_FALSE(asks.done);
+	EXPECT_FALSE(lends.done);
+	gone.go = true;
+	EXPECT_TRUE(act_done(&gone, COMES_MS));
+	EXPECT_FALSE(waits.act.done);
+	EXPECT_TRUE(waiting_mmap_end(&waits));
+	EXPECT_TRUE(act_done(&asks, COMES_MS));
+	EXPECT_TRUE(act_done(&lends, COMES_MS));
+	pthread_join(gone.thread, NULL);
+	EXPECT_EQ(0, gone.err);
+	EXPECT_EQ(0, asks.err);
+	EXPECT_EQ(ENODEV, lends.err);
+	EXPECT_EQ(0, kfd_write_file(DRIVER "/bind", name));
+}
+
+/* So does who looks for pages that have gone. */
+TEST_F(userptr, unbound_while_mmap_waits_and_pages_go)
+{
+	int memfd = memfd_create("svm_slow", MFD_CLOEXEC);
+	struct waiting_mmap waits;
+	struct act gone;
+	char name[64];
+
+	SKIP_ON_AMDKFD("an unbind waits for the processes");
+	find_device(name, sizeof(name));
+	ASSERT_EQ(0, ftruncate(memfd, SIZE));
+	ASSERT_EQ(self->mem, mmap(self->mem, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+				  memfd, 0));
+	memset(self->mem, 0x5a, SIZE);
+	ASSERT_EQ(0, share(&self->dev, self->mem));
+	EXPECT_GPU_SEES(0x5a);
+	ASSERT_EQ(0, waiting_mmap_prepare(&waits));
+	ASSERT_EQ(0, act_prepare(&gone, unbind, &self->dev, name));
+	EXPECT_TRUE(waiting_mmap_begin(&waits));
+	EXPECT_EQ(0, fallocate(memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, SIZE));
+	usleep(100000);
+	gone.go = true;
+	EXPECT_TRUE(act_done(&gone, COMES_MS));
+	EXPECT_FALSE(waits.act.done);
+	EXPECT_TRUE(waiting_mmap_end(&waits));
+	pthread_join(gone.thread, NULL);
+	EXPECT_EQ(0, gone.err);
+	EXPECT_EQ(0, kfd_write_file(DRIVER "/bind", name));
+	close(memfd);
 }
 
 /* Pages that the process handles the faults of come from it. */

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What memory a process has at which addresses (VMAs).
 
+use super::slow::lock_soon;
 use crate::{ffi, kern::mm_exit::AddressSpace};
 use core::ops::Range;
-use kernel::mm::{
-    virt::{flags, VmaRef},
-    MmWithUser,
+use kernel::{
+    mm::{
+        virt::{flags, VmaRef},
+        MmWithUser,
+    },
+    prelude::*,
 };
 
 /// The part of a VMA that lies in a range.
@@ -59,61 +63,69 @@ impl Extent {
 const ALLOWED: usize = flags::READ | flags::IO | flags::PFNMAP;
 
 /// Whether all of the `size` bytes at `start` of the calling process, of address space `space`, is memory that it may
-/// read, and write where `write` is asked. Takes the mmap lock.
-pub(crate) fn is_memory(space: &AddressSpace, start: usize, size: usize, write: bool) -> bool {
-    let (Some(mm), Some(end)) = (space.user(), start.checked_add(size)) else {
-        return false;
-    };
+/// read, and write where `write` is asked. See [`with_lock_soon`](super::with_lock_soon).
+pub(crate) fn is_memory(
+    space: &AddressSpace,
+    start: usize,
+    size: usize,
+    write: bool,
+) -> Result<bool> {
     let write = if write { flags::WRITE } else { 0 };
-    let _lock = mm.mmap_read_lock();
+    is_whole(space, start, size, |vma| {
+        vma.is_readable() && vma.flags & write == write
+    })
+}
+
+/// Whether the `size` bytes at `start` of `space` are all in VMAs that `fits` likes.
+fn is_whole(
+    space: &AddressSpace,
+    start: usize,
+    size: usize,
+    fits: impl Fn(&Extent) -> bool,
+) -> Result<bool> {
+    let (Some(mm), Some(end)) = (space.user(), start.checked_add(size)) else {
+        return Ok(false);
+    };
+    let _lock = lock_soon(&mm)?;
     let mut at = start;
     while at < end {
         // SAFETY: The mmap lock is held.
         match unsafe { Extent::next(&mm, at, end) } {
-            Some(vma) if vma.from == at && vma.is_readable() && vma.flags & write == write => {
-                at = vma.to;
-            }
-            _ => return false,
+            Some(vma) if vma.from == at && fits(&vma) => at = vma.to,
+            _ => return Ok(false),
         }
     }
-    true
+    Ok(true)
 }
 
 /// The flags of memory that is no process's own, but a device's.
 const DEVICE: usize = flags::IO | flags::PFNMAP | flags::MIXEDMAP;
 
 /// Whether the `size` bytes at `start` of `space` are all memory of the process's own, whatever it may do with it.
-/// Takes the mmap lock.
-pub(crate) fn is_own(space: &AddressSpace, start: usize, size: usize) -> bool {
-    let (Some(mm), Some(end)) = (space.user(), start.checked_add(size)) else {
-        return false;
-    };
-    let _lock = mm.mmap_read_lock();
-    let mut at = start;
-    while at < end {
-        // SAFETY: The mmap lock is held.
-        match unsafe { Extent::next(&mm, at, end) } {
-            Some(vma) if vma.from == at && vma.flags & DEVICE == 0 => at = vma.to,
-            _ => return false,
-        }
-    }
-    true
+/// See [`with_lock_soon`](super::with_lock_soon).
+pub(crate) fn is_own(space: &AddressSpace, start: usize, size: usize) -> Result<bool> {
+    is_whole(space, start, size, |vma| vma.flags & DEVICE == 0)
 }
 
-/// The first part of the addresses from `start` to `end` of `space` at which there is no memory. Takes the mmap lock.
-pub(crate) fn first_hole(space: &AddressSpace, start: usize, end: usize) -> Option<Range<usize>> {
+/// The first part of the addresses from `start` to `end` of `space` at which there is no memory. See
+/// [`with_lock_soon`](super::with_lock_soon).
+pub(crate) fn first_hole(
+    space: &AddressSpace,
+    start: usize,
+    end: usize,
+) -> Result<Option<Range<usize>>> {
     let Some(mm) = space.user() else {
-        return (start < end).then_some(start..end);
+        return Ok((start < end).then_some(start..end));
     };
-    let _lock = mm.mmap_read_lock();
+    let _lock = lock_soon(&mm)?;
     let mut at = start;
     while at < end {
         // SAFETY: The mmap lock is held.
         match unsafe { Extent::next(&mm, at, end) } {
             Some(vma) if vma.from == at => at = vma.to,
-            Some(vma) => return Some(at..vma.from),
-            None => return Some(at..end),
+            Some(vma) => return Ok(Some(at..vma.from)),
+            None => return Ok(Some(at..end)),
         }
     }
-    None
+    Ok(None)
 }

@@ -1,34 +1,84 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Memory whose pages a program has to bring, which may take it for ever: a file of FUSE, or page faults that are handled in
-//! user space. HMM would wait for them with the mmap lock, and could not be killed.
+//! What a program may keep for ever: pages that it has to bring, as those of a file of FUSE and those of which faults are handled in
+//! user space, and the lock of a process's memory, with which it may wait for such a program itself. Where somebody else would
+//! have to wait, none of it is waited for.
 
 use super::{Extent, Stamp, Watch, Watcher};
 use crate::{
     ffi,
-    kern::{errno, mm_exit::AddressSpace, task},
+    kern::{errno, mm_exit::AddressSpace, task, workqueue},
 };
-use kernel::{mm::MmWithUser, page::PAGE_SIZE, prelude::*};
+use kernel::{
+    error::to_result,
+    mm::{MmWithUser, MmapReadGuard},
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::{
+        atomic::{Acquire, AtomicFlag, Release},
+        Arc,
+    },
+    time::{delay::fsleep, Delta},
+    workqueue::{impl_has_work, new_work, Work, WorkItem},
+};
 
-/// How often pages are looked at that go again at once.
-const TRIES: u32 = 3;
+/// How often, and how long in between, the lock is tried: ten milliseconds in all.
+const TRIES: u32 = 10;
+const PAUSE: Delta = Delta::from_millis(1);
 /// Pages that are waited for in one go.
 const BATCH: usize = 512;
 
-/// Waits until the pages from `start` to `end` of `space` have come for which a program may have to be waited, to be read. What cannot be
-/// had is left out, and they may go again. Called with no lock that anybody else needs. EINTR when the caller is killed, ESRCH when
-/// the address space is at its end. Takes the mmap lock, and does not keep it while it waits.
-pub(crate) fn await_pages(space: &AddressSpace, start: usize, end: usize) -> Result {
+/// The mmap lock, where others wait for the caller. [`errno::in_progress`] when somebody keeps it.
+pub(super) fn lock_soon(mm: &MmWithUser) -> Result<MmapReadGuard<'_>> {
+    for _ in 0..TRIES {
+        if let Some(guard) = mm.mmap_read_trylock() {
+            return Ok(guard);
+        }
+        fsleep(PAUSE);
+    }
+    Err(errno::in_progress())
+}
+
+/// Waits until the mmap lock is free. EINTR when the caller is killed.
+fn await_lock(mm: &MmWithUser) -> Result {
+    // SAFETY: The address space has a user.
+    to_result(unsafe { ffi::rkfd_mmap_await_killable(mm.as_raw()) })
+}
+
+/// What `act` gives, once the mmap lock of `space` is to be had there: it is waited for here, with no lock that anybody else
+/// needs. EINTR when the caller is killed, ESRCH when the address space is at its end.
+pub(crate) fn with_lock_soon<T>(
+    space: &AddressSpace,
+    mut act: impl FnMut() -> Result<T>,
+) -> Result<T> {
+    loop {
+        match act() {
+            Err(error) if error == errno::in_progress() => {
+                let mm = space.user().ok_or(ESRCH)?;
+                await_lock(&mm)?;
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Waits until the pages from `start` to `end` of `space` have come for which a program may have to be waited, to be written if
+/// `write` is asked and the process may. What cannot be had is left out, and they may go again. Called with no lock that anybody
+/// else needs. EINTR when the caller is killed, ESRCH when the address space is at its end. Takes the mmap lock, and does not
+/// keep it while it waits.
+pub(crate) fn await_pages(space: &AddressSpace, start: usize, end: usize, write: bool) -> Result {
     let mm = space.user().ok_or(ESRCH)?;
     let mut at = start;
     loop {
         if task::is_killed() {
             return Err(EINTR);
         }
-        let vma = {
-            let _lock = mm.mmap_read_lock();
-            // SAFETY: The mmap lock is held.
-            unsafe { Extent::next(&mm, at, end) }
+        let Ok(lock) = lock_soon(&mm) else {
+            await_lock(&mm)?;
+            continue;
         };
+        // SAFETY: The mmap lock is held.
+        let vma = unsafe { Extent::next(&mm, at, end) };
+        drop(lock);
         let Some(vma) = vma else {
             return Ok(());
         };
@@ -37,23 +87,79 @@ pub(crate) fn await_pages(space: &AddressSpace, start: usize, end: usize) -> Res
             continue;
         }
         let pages = BATCH.min((vma.to - vma.from) / PAGE_SIZE);
+        let write = write && vma.is_writable();
         // SAFETY: The address space has a user, and nobody of this thread's its lock.
-        let come = unsafe { ffi::rkfd_fault_in_killable(mm.as_raw(), vma.from, pages) };
+        let come = unsafe { ffi::rkfd_fault_in_killable(mm.as_raw(), vma.from, pages, write) };
         // At least one is done with, or cannot be had.
         at = vma.from + (come.max(1) as usize) * PAGE_SIZE;
     }
 }
 
+/// Somebody who waits for pages of a range, and for whom nobody waits.
+#[pin_data]
+pub(crate) struct Bringer {
+    space: AddressSpace,
+    start: usize,
+    end: usize,
+    write: bool,
+    /// When it began.
+    stamp: Stamp,
+    done: AtomicFlag,
+    #[pin]
+    work: Work<Self>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Bringer { self.work }
+}
+
+impl Bringer {
+    /// Whether it waits no more.
+    pub(crate) fn is_done(&self) -> bool {
+        self.done.load(Acquire)
+    }
+}
+
+impl WorkItem for Bringer {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        // What has not come then is looked for again.
+        let _ = await_pages(&this.space, this.start, this.end, this.write);
+        this.done.store(true, Release);
+    }
+}
+
 impl<T: Watcher> Watch<T> {
-    /// As [`Watch::fault_in`], for memory of one VMA that may be written if `write` is asked, and without waiting for a program:
-    /// [`errno::in_progress`] when it would have to.
-    ///
-    /// # Safety
-    ///
-    /// The caller holds the mmap lock of `mm`.
-    pub(super) unsafe fn fault_in_nowait(
+    /// Has somebody wait for the pages of the range, to be written if `write` is asked. ENOMEM.
+    pub(crate) fn bring(&self, write: bool) -> Result<Arc<Bringer>> {
+        let bringer = Arc::pin_init(
+            pin_init!(Bringer {
+                space: self.space.clone(),
+                start: self.start,
+                end: self.start + self.size,
+                write,
+                stamp: self.begin(),
+                done: AtomicFlag::new(false),
+                work <- new_work!("Bringer::work"),
+            }),
+            GFP_KERNEL,
+        )?;
+        // It is queued once.
+        let _ = workqueue::patient().enqueue(bringer.clone());
+        Ok(bringer)
+    }
+
+    /// Whether `bringer` has brought what there is of the range, which has not changed since. The lock is held under which
+    /// [`super::Change::set_seq`] is called.
+    pub(crate) fn is_brought(&self, bringer: &Bringer) -> bool {
+        bringer.is_done() && bringer.start == self.start && !self.is_stale(bringer.stamp)
+    }
+
+    /// Which pages there are from `from` on, which are of one VMA; whether they may be written, which is so if `write` is asked.
+    /// [`errno::in_progress`] when one is not there. The mmap lock is held.
+    pub(super) fn find(
         &self,
-        mm: &MmWithUser,
         stamp: Stamp,
         from: usize,
         frames: &mut [usize],
@@ -63,29 +169,12 @@ impl<T: Watcher> Watch<T> {
         if write {
             wanted |= ffi::hmm_pfn_flags_HMM_PFN_WRITE;
         }
-        for _ in 0..TRIES {
-            frames.fill(0);
-            self.look(stamp, from, frames, 0)?;
-            let mut whole = true;
-            for (index, frame) in frames.iter().enumerate() {
-                if frame & wanted == wanted {
-                    continue;
-                }
-                whole = false;
-                let address = from + index * PAGE_SIZE;
-                // SAFETY: The mmap lock is held, and is not given up.
-                let come = unsafe { ffi::rkfd_fault_in_nowait(mm.as_raw(), address, write) };
-                match come {
-                    1.. => {}
-                    0 => return Err(errno::in_progress()),
-                    // Whatever it is, there is no such page.
-                    _ => return Ok(None),
-                }
-            }
-            if whole {
-                return Ok(Some(write));
-            }
+        frames.fill(0);
+        self.look(stamp, from, frames, 0)?;
+        if frames.iter().all(|frame| frame & wanted == wanted) {
+            Ok(Some(write))
+        } else {
+            Err(errno::in_progress())
         }
-        Err(errno::in_progress())
     }
 }

@@ -20,7 +20,7 @@ use crate::{
         errno,
         ratelimit::{dev_err_ratelimited, dev_warn_ratelimited},
         trace,
-        user_range::{Change, DevicePages, Missing, Stamp, Watch, Watcher},
+        user_range::{Bringer, Change, DevicePages, Missing, Stamp, Watch, Watcher},
         workqueue,
     },
     mem::{
@@ -98,6 +98,8 @@ pub(super) struct Evicted {
     since: Option<Instant<Monotonic>>,
     /// Runs of the work item, since the queues last ran, that did not get the pages they wanted.
     retry: Retry,
+    /// Who was last to wait for a program: one at a time.
+    bringer: Option<Arc<Bringer>>,
 }
 
 impl Userptr {
@@ -389,6 +391,9 @@ impl Vm {
                 Ok(()) => {}
                 // The process is being ended, which destroys its queues: they stay off until then.
                 Err(error) if error == ESRCH => return,
+                Err(error) if error == errno::in_progress() && self.is_brought(&mapping) => {
+                    self.leave_out(&mapping);
+                }
                 Err(error) if error != EAGAIN && self.evicted.lock().retry.is_enough() => {
                     self.give_up(&mapping, error);
                 }
@@ -425,11 +430,42 @@ impl Vm {
             "memory at {start:#x} of process {} cannot be had: {error:?}\n",
             self.group.pid()
         );
+        self.leave_out(mapping);
+    }
+
+    /// Whether programs have brought what they have of a range. If not, somebody waits for them.
+    fn is_brought(&self, mapping: &Mapping) -> bool {
+        let Some(userptr) = mapping.userptr() else {
+            return false;
+        };
+        let last = self.evicted.lock().bringer.clone();
+        if let Some(last) = last {
+            let own = userptr.state.lock();
+            let brought = userptr.is_brought(&last);
+            drop(own);
+            if brought || !last.is_done() {
+                return brought;
+            }
+        }
+        // Without memory the next run does it.
+        if let Ok(bringer) = userptr.bring(mapping.bo().access().write) {
+            let last = self.evicted.lock().bringer.replace(bringer);
+            drop(last);
+        }
+        false
+    }
+
+    /// Maps what there is of a range without what cannot be had.
+    fn leave_out(&self, mapping: &Arc<Mapping>) {
+        let Some(userptr) = mapping.userptr() else {
+            return;
+        };
         let (bo, stamp) = (mapping.bo(), userptr.begin());
         // What else there is of the range, or nothing.
-        let pages = userptr
-            .pages(stamp, bo.access().write, Missing::IsLeftOut)
-            .unwrap_or_default();
+        let pages = match userptr.pages(stamp, bo.access().write, Missing::IsLeftOut) {
+            Err(error) if error == EAGAIN => return,
+            pages => pages.unwrap_or_default(),
+        };
         // When it has just changed, or this fails, the next run comes here again.
         let _ = self.attach(mapping, userptr, bo, stamp, pages);
     }

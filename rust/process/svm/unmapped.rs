@@ -59,7 +59,8 @@ impl Unmapped {
     }
 
     /// Takes what there is, and adds it to `all`. Where there was no room for it, that is what has no memory of `space`'s now:
-    /// what has come in the place of other memory meanwhile is taken for that. ENOMEM: nothing is lost.
+    /// what has come in the place of other memory meanwhile is taken for that. ENOMEM, and see [`user_range::with_lock_soon`]:
+    /// nothing is lost.
     pub(super) fn take(&self, space: &AddressSpace, all: &mut KVVec<VaRange>) -> Result {
         let fresh = List::new()?;
         all.reserve(MOST, GFP_KERNEL_ACCOUNT)?;
@@ -70,21 +71,23 @@ impl Unmapped {
         let Some(hull) = taken.anywhere else {
             return Ok(());
         };
-        let mut at = hull.start();
-        while let Some(hole) = user_range::first_hole(space, at as usize, hull.end() as usize) {
-            at = hole.end as u64;
-            let Some(hole) = VaRange::between(hole.start as u64, at) else {
-                continue;
-            };
-            if let Err(error) = all.push(hole, GFP_KERNEL_ACCOUNT) {
-                let mut list = self.list.lock();
-                let anywhere = list.anywhere.map_or(hull, |more| hull.hull(more));
-                list.anywhere = Some(anywhere);
-                return Err(error.into());
-            }
-        }
-        Ok(())
+        add_holes(space, hull, all).inspect_err(|_| {
+            let mut list = self.list.lock();
+            list.anywhere = Some(list.anywhere.map_or(hull, |more| hull.hull(more)));
+        })
     }
+}
+
+/// Adds to `all` what of `hull` has no memory of `space`'s. Errors as [`Unmapped::take`].
+fn add_holes(space: &AddressSpace, hull: VaRange, all: &mut KVVec<VaRange>) -> Result {
+    let mut at = hull.start();
+    while let Some(hole) = user_range::first_hole(space, at as usize, hull.end() as usize)? {
+        at = hole.end as u64;
+        if let Some(hole) = VaRange::between(hole.start as u64, at) {
+            all.push(hole, GFP_KERNEL_ACCOUNT)?;
+        }
+    }
+    Ok(())
 }
 
 /// Hears of all memory that a process unmaps.
