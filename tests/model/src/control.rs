@@ -6,6 +6,8 @@
 //! - `firmware`: what the driver has had the PSP do, as JSON, see [`crate::psp`].
 //! - `power START`: the board's power goes off and on, see [`crate::psp::start`].
 //! - `psp-fault FAULT`: see [`crate::psp::faults::Faults::add`].
+//! - `sensors [NAME=VALUE ...]`: what the board's sensors show, then what they show now; with `default` what they began with. See
+//!   [`crate::smu::sensors`].
 //! - `pause N`, `resume N`: SDMA engine N; with `mec` the user queues of the command processor.
 //! - `drop-interrupt [COUNT]`: the next interrupts' MSIs are not sent.
 //! - `omit-pasid on`, `omit-pasid off`: whether interrupt entries lack the PASID, as is known of gfx9 without HWS.
@@ -74,6 +76,7 @@ pub fn command(gpu: &Gpu, line: &str) -> Result<String, String> {
         ["firmware"] => return Ok(gpu.psp.json().to_string()),
         ["power", start] => gpu.power_cycle(start.parse()?),
         ["psp-fault", fault] => gpu.psp.add_fault(gpu, fault)?,
+        ["sensors", ref values @ ..] => return gpu.smu.set_sensors(gpu, values),
         ["state"] => return Ok(state::dump(gpu).to_string()),
         ["pause", "mec"] => gpu.cp.pause(),
         ["resume", "mec"] => gpu.cp.resume(),

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::activity::Activity;
 use crate::board::{Board, Rom};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -114,6 +115,8 @@ pub struct Gpu {
     pub cp: Cp,
     /// Waves.
     pub sq: Pool,
+    /// How busy engines are.
+    pub activity: Activity,
     /// Counters.
     pub summary: Summary,
     /// Reference clock.
@@ -150,6 +153,7 @@ impl Gpu {
             sdma: std::array::from_fn(Engine::new),
             cp: Cp::new(),
             sq: Pool::new(),
+            activity: Activity::default(),
             summary: Summary::default(),
             clock: Clock::new(),
             rom: Rom::new(board.rom),

@@ -57,6 +57,7 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod activity;
 pub mod board;
 pub mod clock;
 pub mod condition;

@@ -101,6 +101,9 @@ pub struct Summary {
     pub dma_maps: Count,
     pub dma_unmaps: Count,
     pub resets: Count,
+    /// Messages that the SMU was done with, and those of them by which it gave its measurements.
+    pub smu_messages: Count,
+    pub smu_measurements: Count,
     /// Packets of compute queues.
     pub pm4: Tally,
     pub aql: Tally,
@@ -210,6 +213,10 @@ impl Summary {
                 "unmaps": self.dma_unmaps.get(),
             },
             "resets": self.resets.get(),
+            "smu": {
+                "messages": self.smu_messages.get(),
+                "measurements": self.smu_measurements.get(),
+            },
             "pm4": self.pm4.get(),
             "aql": self.aql.get(),
             "cp": {

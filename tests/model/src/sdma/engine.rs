@@ -336,7 +336,9 @@ impl Engine {
     }
 
     fn execute(&self, gpu: &Gpu, mut job: Job) -> Result<()> {
+        gpu.activity.memory.begin();
         let step = Executor::new(gpu, self, &mut job).step()?;
+        gpu.activity.memory.end();
         let mut state = self.state();
         let queue = &mut state.queues[job.queue];
         match step {

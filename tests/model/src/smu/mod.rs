@@ -3,11 +3,13 @@
 //!
 //! It takes one message at a time: argument in C2PMSG_82, number in _66, answer in _90, which the driver clears before. Tables
 //! go through memory, at an address of VMID 0 in MMHUB. It runs when its firmware is in, and until PrepareMp1ForUnload; a message
-//! that comes else is never answered. What it says is made up, but for what the driver has told it: see [`tables`].
+//! that comes else is never answered. What it says of voltages and clocks is made up, but for what the driver has told it (see
+//! [`tables`]); temperatures, power and clocks are the board's ([`sensors`]), and how busy the GPU is its engines' ([`crate::activity`]).
 //!
 //! A reset by it (GfxDriverReset 1) leaves the board as after power-up, with registers that read as ones for a while and
 //! configuration space cleared. What of it may come back wrong is a fault of the PSP's, see [`crate::psp::faults`].
 
+pub mod sensors;
 pub mod tables;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +22,8 @@ use crate::hub::HubId;
 use crate::psp::image::digest;
 use crate::regs::{mp1, Reg};
 use crate::vm::Vm;
-use tables::{PpTable, CLOCKS};
+use sensors::{Energy, Sensors};
+use tables::{Measured, PpTable, CLOCKS};
 
 const ANSWER: Reg = mp1::MP1_SMN_C2PMSG_90;
 const ARGUMENT: Reg = mp1::MP1_SMN_C2PMSG_82;
@@ -45,6 +48,8 @@ const PPTABLE: u32 = 0;
 const METRICS: u32 = 4;
 const ECC: u32 = 7;
 const ECC_BYTES: usize = 1024;
+/// What a table's address is a multiple of.
+const PAGE: u64 = 4096;
 /// Level of GetDpmFreqByIndex that asks for the highest one.
 const HIGHEST: u32 = 0xff;
 
@@ -70,6 +75,8 @@ struct State {
     pptable: Option<PpTable>,
     features: u64,
     limit: u32,
+    sensors: Sensors,
+    energy: Energy,
     /// The GPU goes away, and is back.
     away: Option<[Instant; 2]>,
 }
@@ -103,6 +110,8 @@ impl Smu {
             runs: runs && !state.faults.off,
             away: state.away,
             faults: state.faults,
+            sensors: state.sensors,
+            energy: state.energy,
             ..State::default()
         };
         gpu.regs.set(ANSWER, runs.into());
@@ -111,6 +120,22 @@ impl Smu {
     /// What it gets wrong from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.state().faults = faults;
+    }
+
+    /// The board's sensors show what each `NAME=VALUE` says from now on, with `default` what they began with. What they show.
+    pub fn set_sensors(&self, gpu: &Gpu, texts: &[&str]) -> std::result::Result<String, String> {
+        let mut state = self.state();
+        let mut sensors = state.sensors;
+        for &text in texts {
+            match text {
+                "default" => sensors = Sensors::default(),
+                text => sensors.set(text)?,
+            }
+        }
+        let power = state.sensors.power;
+        state.energy.count(gpu.clock.now(), power);
+        state.sensors = sensors;
+        Ok(sensors.to_string())
     }
 
     /// Its firmware is loaded.
@@ -217,6 +242,7 @@ impl Smu {
             0x11 | 0x12 | 0x18..=0x1b | 0x2f | 0x32 | 0x35 | 0x42 | 0x45 | 0x46 => (OK, None),
             0x13 | 0x14 => match state.address() {
                 None => (PREREQUISITE, None),
+                Some(at) if at % PAGE != 0 => (FAILED, None),
                 Some(at) if message == 0x13 => (self.give(gpu, state, at, argument)?, None),
                 Some(at) => {
                     let (answer, hash) = self.take(gpu, state, at, argument)?;
@@ -250,13 +276,20 @@ impl Smu {
             (OK, None) => "ok".into(),
             (other, _) => format!("refused {other:#x}"),
         };
+        let measures = (answer, argument) == (OK, METRICS);
         // An address is the driver's choice.
         let argument = match message {
             0xf..=0x12 => "-".into(),
             _ => format!("{argument:#x}"),
         };
-        gpu.psp
-            .note(format!("smu {message:#x} {argument}->{shown}{more}"));
+        gpu.summary.smu_messages.bump();
+        // A driver may ask for measurements as often as it likes.
+        if message == 0x13 && measures {
+            gpu.summary.smu_measurements.bump();
+        } else {
+            gpu.psp
+                .note(format!("smu {message:#x} {argument}->{shown}{more}"));
+        }
         regs.set(ANSWER, answer);
         Ok(())
     }
@@ -276,9 +309,21 @@ impl Smu {
     }
 
     /// A table is given to the driver.
-    fn give(&self, gpu: &Gpu, state: &State, at: u64, number: u32) -> Result<u32> {
-        let table = match (number & 0xffff, &state.pptable) {
-            (METRICS, table) => tables::metrics(gpu.clock.now(), table.as_ref()),
+    fn give(&self, gpu: &Gpu, state: &mut State, at: u64, number: u32) -> Result<u32> {
+        let table = match (number, &state.pptable) {
+            (METRICS, table) => {
+                let now = gpu.clock.now();
+                state.energy.count(now, state.sensors.power);
+                let measured = Measured {
+                    now,
+                    sensors: &state.sensors,
+                    energy: state.energy.units(),
+                    activity: &gpu.activity,
+                    table: table.as_ref(),
+                    features: state.features,
+                };
+                measured.table()
+            }
             (ECC, _) => vec![0; ECC_BYTES],
             (PPTABLE, Some(table)) => table.bytes().to_vec(),
             _ => return Ok(FAILED),

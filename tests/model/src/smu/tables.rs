@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Tables that driver and SMU give each other, and what the made-up SMU measures.
+//! Tables that driver and SMU give each other.
+
+use super::sensors::Sensors;
+use crate::activity::Activity;
 
 /// Bytes of the table of limits that a driver takes from the BIOS.
 pub const PPTABLE_BYTES: usize = 760;
@@ -16,12 +19,12 @@ pub const CLOCKS: [&[u32]; 7] = [
     &[1400, 1800],
     &[600],
 ];
-/// Temperatures, C; power, W; a voltage identifier's offset is zero.
-const EDGE: u16 = 35;
-const HOTSPOT: u16 = 41;
-const MEMORY: u16 = 44;
-const REGULATOR: u16 = 33;
-const POWER: u16 = 42;
+/// Graphics clock that the board's own firmware leaves, MHz.
+const BOOT_CLOCK: u16 = 800;
+/// Features that set clocks: graphics, memory, SOC.
+const DPM_GFX: u64 = 1 << 1;
+const DPM_MEMORY: u64 = 1 << 2;
+const DPM_SOC: u64 = 1 << 3;
 const SERIAL: [u32; 2] = [0x90a0_0210, 0x0001_0203];
 
 /// The table of limits, as far as it is looked at.
@@ -59,41 +62,88 @@ impl PpTable {
     }
 }
 
-/// The measurements at `now`, ticks of 10 ns.
-pub fn metrics(now: u64, table: Option<&PpTable>) -> Vec<u8> {
-    let mut data = vec![0; METRICS_BYTES];
-    let mut put = |at: usize, bytes: &[u8]| data[at..at + bytes.len()].copy_from_slice(bytes);
-    let gfx = table.map_or(0, |table| table.gfx_range()[0]);
-    for (n, levels) in CLOCKS.iter().enumerate() {
-        let clock = levels.first().copied().unwrap_or(gfx) as u16;
-        put(2 * n, &clock.to_le_bytes());
+/// What is measured.
+pub struct Measured<'a> {
+    /// Ticks of 10 ns.
+    pub now: u64,
+    /// The board's sensors.
+    pub sensors: &'a Sensors,
+    /// Units of 15.259 uJ.
+    pub energy: u64,
+    /// How busy engines are.
+    pub activity: &'a Activity,
+    /// The driver's table.
+    pub table: Option<&'a PpTable>,
+    /// What of it is on.
+    pub features: u64,
+}
+
+impl Measured<'_> {
+    fn graphics_clock(&self) -> u16 {
+        let set = self.features & DPM_GFX != 0;
+        match (self.sensors.sclk, self.table) {
+            (0, Some(table)) if set => table.gfx_range()[0] as u16,
+            (0, _) => BOOT_CLOCK,
+            (set, _) => set,
+        }
     }
-    let clock = |n: usize| CLOCKS[n][0] as u16;
-    for (at, value) in [
-        (0x10, gfx as u16),
-        (0x12, clock(3)),
-        (0x14, clock(4)),
-        (0x1e, POWER),
-        (0x20, EDGE),
-        (0x22, HOTSPOT),
-        (0x24, MEMORY),
-        (0x26, REGULATOR),
-        (0x28, REGULATOR),
-        (0x2a, REGULATOR),
-    ] {
-        put(at, &value.to_le_bytes());
+
+    /// Clocks as they are: only of what the SMU sets does it know that; of the rest it knows averages.
+    fn clocks(&self) -> [u16; CLOCKS.len()] {
+        let mut clocks = CLOCKS.map(|levels| levels.first().map_or(0, |&level| level as u16));
+        let known = |feature, clock| {
+            if self.features & feature != 0 {
+                clock
+            } else {
+                0
+            }
+        };
+        clocks[0] = known(DPM_GFX, self.graphics_clock());
+        clocks[3] = known(DPM_SOC, self.sensors.socclk);
+        clocks[4] = known(DPM_MEMORY, self.sensors.mclk);
+        clocks
     }
-    for (n, serial) in SERIAL.iter().enumerate() {
-        put(0x30 + 4 * n, &serial.to_le_bytes());
+
+    /// The table of it.
+    pub fn table(&self) -> Vec<u8> {
+        let mut data = vec![0; METRICS_BYTES];
+        let mut put = |at: usize, bytes: &[u8]| data[at..at + bytes.len()].copy_from_slice(bytes);
+        for (n, clock) in self.clocks().iter().enumerate() {
+            put(2 * n, &clock.to_le_bytes());
+        }
+        let sensors = self.sensors;
+        for (at, value) in [
+            (0x10, self.graphics_clock()),
+            (0x12, sensors.socclk),
+            (0x14, sensors.mclk),
+            (0x16, self.activity.gfx.percent()),
+            (0x18, self.activity.memory.percent()),
+            (0x1e, sensors.power),
+            (0x20, sensors.edge),
+            (0x22, sensors.junction),
+            (0x24, sensors.mem),
+            (0x26, sensors.vrgfx),
+            (0x28, sensors.vrsoc),
+            (0x2a, sensors.vrmem),
+        ] {
+            put(at, &value.to_le_bytes());
+        }
+        put(0x2c, &sensors.throttle.to_le_bytes());
+        for (n, serial) in SERIAL.iter().enumerate() {
+            put(0x30 + 4 * n, &serial.to_le_bytes());
+        }
+        for (n, stack) in sensors.stacks().iter().enumerate() {
+            put(0x38 + 2 * n, &stack.to_le_bytes());
+        }
+        // Percent in each millisecond, added up: a unit that nobody has documented.
+        for (at, meter) in [(0x40, &self.activity.gfx), (0x44, &self.activity.memory)] {
+            let count = (meter.busy().as_micros() / 10) as u32;
+            put(at, &count.to_le_bytes());
+        }
+        put(0x48, &self.energy.to_le_bytes());
+        put(0x50, &self.now.to_le_bytes());
+        data
     }
-    for stack in 0..4 {
-        put(0x38 + 2 * stack, &(MEMORY - stack as u16).to_le_bytes());
-    }
-    // 15.259 uJ a unit.
-    let energy = now / 100 * u64::from(POWER) * 1000 / 15_259;
-    put(0x48, &energy.to_le_bytes());
-    put(0x50, &now.to_le_bytes());
-    data
 }
 
 #[cfg(test)]
@@ -111,14 +161,34 @@ mod tests {
         assert_eq!(table.features(), 1 << 32 | 3);
         assert_eq!(table.power_limit(), 300);
         assert_eq!(table.gfx_range(), [500, 1700]);
-        let data = metrics(100_000_000, Some(&table));
-        let word = |at: usize| u16::from_le_bytes([data[at], data[at + 1]]);
-        assert_eq!([word(0), word(6), word(8)], [500, 600, 400]);
-        assert_eq!([word(0x1e), word(0x22)], [POWER, HOTSPOT]);
+        let (sensors, activity) = (Sensors::default(), Activity::default());
+        let mut measured = Measured {
+            now: 100_000_000,
+            sensors: &sensors,
+            energy: 0x1_2345_6789,
+            activity: &activity,
+            table: Some(&table),
+            features: DPM_GFX | DPM_MEMORY | DPM_SOC,
+        };
+        let data = measured.table();
+        let word = |data: &[u8], at: usize| u16::from_le_bytes([data[at], data[at + 1]]);
+        assert_eq!([0, 6, 8].map(|at| word(&data, at)), [500, 600, 400]);
+        let shown = [sensors.power, sensors.edge, sensors.junction, sensors.mem];
+        assert_eq!([0x1e, 0x20, 0x22, 0x24].map(|at| word(&data, at)), shown);
+        assert_eq!(data[0x48..0x50], 0x1_2345_6789u64.to_le_bytes());
         assert_eq!(data[0x50..0x58], 100_000_000u64.to_le_bytes());
-        // A second at that power.
-        let energy = u64::from_le_bytes(std::array::from_fn(|n| data[0x48 + n]));
-        let joules = energy * 15_259 / 1_000_000_000;
-        assert!(joules.abs_diff(u64::from(POWER)) <= 1, "{joules} J");
+        measured.features = 0;
+        let data = measured.table();
+        assert_eq!([0, 6, 8].map(|at| word(&data, at)), [0; 3], "not known");
+        assert_eq!(
+            [0x10, 0x12, 0x14].map(|at| word(&data, at)),
+            [800, 600, 400]
+        );
+        let busy = Sensors {
+            sclk: 1700,
+            ..sensors
+        };
+        measured.sensors = &busy;
+        assert_eq!(word(&measured.table(), 0x10), 1700);
     }
 }

@@ -130,6 +130,7 @@ impl Worker {
         if self.waves < WAVES / Pool::workers() {
             if let Some((grid, lease, start)) = pool.take(gpu) {
                 let group = begin(gpu, &grid, start);
+                gpu.activity.begin_waves();
                 self.waves += group.waves.len();
                 self.idle = 0;
                 self.residents.push_front(Resident {
@@ -151,6 +152,7 @@ impl Worker {
         let progress = self.turn(gpu, &mut resident)?;
         if matches!(progress, Progress::Done | Progress::Saved) {
             self.idle = 0;
+            gpu.activity.end_waves();
             self.waves -= resident.group.waves.len();
             resident.grid.restored(resident.restoring);
             if progress == Progress::Saved {

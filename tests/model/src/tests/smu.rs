@@ -34,12 +34,17 @@ fn with_table() -> Psp {
     let psp = Psp::on(Start::Warm);
     assert_eq!(send(&psp, 0xf, hi(FB + TABLE)).0, 1);
     assert_eq!(send(&psp, 0x10, lo(FB + TABLE)).0, 1);
+    psp.rig.poke(vram(TABLE), &pptable());
+    psp
+}
+
+/// Features, the limit of power, the range of the graphics clock.
+fn pptable() -> Vec<u8> {
     let mut table = vec![0; 760];
     table[4..8].copy_from_slice(&0x33_003fu32.to_le_bytes());
     table[0xc] = 200;
     table[0x144..0x148].copy_from_slice(&[0xa4, 0x06, 0xf4, 0x01]);
-    psp.rig.poke(vram(TABLE), &table);
-    psp
+    table
 }
 
 #[test]
@@ -147,16 +152,96 @@ fn clocks() {
     assert_eq!(send(&psp, 0x1d, 0), (1, 1700));
 }
 
+/// What it measures, after telling the board's sensors.
+fn measure(psp: &Psp, sensors: &str) -> Vec<u8> {
+    crate::control::command(&psp.rig.gpu, &format!("sensors {sensors}")).unwrap();
+    assert_eq!(send(psp, 0x13, 4).0, 1);
+    psp.rig.peek(vram(TABLE), 128)
+}
+
+fn word(data: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([data[at], data[at + 1]])
+}
+
 #[test]
 fn measurements() {
     let psp = with_table();
-    assert_eq!(send(&psp, 0x14, 0).0, 1);
-    assert_eq!(send(&psp, 0x13, 4).0, 1);
-    let data = psp.rig.peek(vram(TABLE), 128);
-    assert_eq!([data[0], data[1]], 500u16.to_le_bytes());
-    assert_eq!(data[0x20], 35);
+    let data = measure(&psp, "");
+    assert_eq!([0, 0x10, 0x20].map(|at| word(&data, at)), [0, 800, 35]);
     assert_eq!(data[120..], [0; 8], "not more than 120 bytes");
-    assert_eq!(send(&psp, 0x13, 9).0, 0xff);
+    let data = measure(&psp, "edge=51 mem=60 power=290 sclk=1650 throttle=65");
+    assert_eq!([0x1e, 0x20, 0x22].map(|at| word(&data, at)), [290, 51, 41]);
+    assert_eq!([0x38, 0x3a, 0x3c].map(|at| word(&data, at)), [60, 59, 58]);
+    assert_eq!([word(&data, 0), word(&data, 0x10)], [0, 1650]);
+    assert_eq!(data[0x2c..0x30], 65u32.to_le_bytes());
+    // Clocks are the SMU's once features are on.
+    assert_eq!(send(&psp, 0x13, 4).0, 1);
+    psp.rig.poke(vram(TABLE), &pptable());
+    assert_eq!(send(&psp, 0x14, 0).0, 1);
+    assert_eq!(send(&psp, 7, 0).0, 1);
+    assert_eq!(word(&measure(&psp, "default"), 0), 500);
+    assert_eq!(word(&measure(&psp, "sclk=900"), 0), 900);
+    // The trace of what drivers did is not filled by it.
+    assert!(!psp.trace().iter().any(|line| line.contains("smu 0x13")));
+    assert_eq!(psp.rig.gpu.summary.smu_measurements.get(), 5);
+}
+
+#[test]
+fn measurements_of_work() {
+    let psp = with_table();
+    assert_eq!([0x16, 0x18].map(|at| word(&measure(&psp, ""), at)), [0; 2]);
+    psp.rig.gpu.activity.begin_waves();
+    std::thread::sleep(Duration::from_millis(700));
+    let data = measure(&psp, "");
+    assert!([0x16, 0x18]
+        .map(|at| word(&data, at))
+        .iter()
+        .all(|&n| n > 95));
+    let count = u32::from_le_bytes(data[0x40..0x44].try_into().unwrap());
+    assert!(count >= 700 * 100, "100 each millisecond");
+    psp.rig.gpu.activity.end_waves();
+}
+
+#[test]
+fn energy_does_not_go_back() {
+    let psp = with_table();
+    let energy = |sensors: &str| {
+        let data = measure(&psp, sensors);
+        u64::from_le_bytes(std::array::from_fn(|n| data[0x48 + n]))
+    };
+    let before = energy("power=500");
+    std::thread::sleep(Duration::from_millis(20));
+    let then = energy("power=1");
+    assert!(then - before >= 500 * 20 * 1000 / 16, "{before} {then}");
+    assert!(energy("") >= then);
+}
+
+#[test]
+fn tables_that_it_does_not_give() {
+    let psp = Psp::on(Start::Warm);
+    assert_eq!(send(&psp, 0xf, hi(FB + TABLE)).0, 1);
+    assert_eq!(send(&psp, 0x13, 4).0, 0xfd, "half an address");
+    assert_eq!(send(&psp, 0x10, lo(FB + TABLE + 64)).0, 1);
+    assert_eq!(send(&psp, 0x13, 4).0, 0xff, "not a page");
+    assert_eq!(send(&psp, 0x10, lo(FB + TABLE)).0, 1);
+    assert_eq!(send(&psp, 0x13, 9).0, 0xff, "no such table");
+    assert_eq!(send(&psp, 0x13, 0).0, 0xff, "nobody has given it");
+    assert_eq!(send(&psp, 0x13, 1 << 16 | 4).0, 0xff, "no such argument");
+    assert_eq!(psp.rig.peek(vram(TABLE), 8), [0; 8]);
+    psp.rig
+        .gpu
+        .psp
+        .add_fault(&psp.rig.gpu, "smu=0x13:0xfc")
+        .unwrap();
+    assert_eq!(send(&psp, 0x13, 4).0, 0xfc);
+    psp.rig.gpu.psp.add_fault(&psp.rig.gpu, "none").unwrap();
+    // Where nothing is it writes to nothing, and the run ends.
+    assert_eq!(send(&psp, 0xf, 0x7fff).0, 1);
+    psp.rig.set(ANSWER, 0);
+    psp.rig.set(MP1_SMN_C2PMSG_82, 4);
+    psp.rig.set(MP1_SMN_C2PMSG_66, 0x13);
+    std::thread::sleep(Duration::from_millis(5));
+    assert!(psp.rig.gpu.read(ANSWER).is_err());
 }
 
 fn reset(psp: &Psp) {
