@@ -34,6 +34,11 @@ void rkfd_rmb(void);
 int rkfd_pci_domain_nr(struct pci_dev *pdev);
 bool rkfd_pci_reaches(struct device *client, struct device *provider);
 
+/* Sensors */
+struct device *rkfd_hwmon_device_register(struct device *parent, const char *name,
+					  const struct attribute_group **groups);
+void rkfd_hwmon_device_unregister(struct device *dev);
+
 /* Device memory */
 bool rkfd_gpu_buddy_block_is_clear(struct gpu_buddy_block *block);
 

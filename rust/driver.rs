@@ -19,7 +19,7 @@ use crate::kern::series::{pci_table, Handler, IdInfo, Interrupt};
 use crate::kfd::{self, Plugged};
 use crate::mem::Memory;
 use crate::observe::debugfs::GpuFiles;
-use crate::observe::sysfs;
+use crate::observe::{sensors, sysfs};
 use crate::queue::interrupts::Dispatch;
 use crate::render;
 use watch::Watch;
@@ -83,6 +83,8 @@ struct Parts {
     _plugged: Plugged,
     _files: GpuFiles,
     _sysfs: MoreFiles,
+    /// Before the SMU is told that the driver goes.
+    _sensors: Option<sensors::Shown>,
     _node: Registration<Arc<Memory>>,
     _watch: Watch,
     _running: Running,
@@ -116,6 +118,10 @@ impl Parts {
         let plugged = Plugged::new(gpu, node.device(), pci_ext::enable_atomics(pdev))?;
         let files = GpuFiles::new(gpu, pdev)?;
         let sysfs = sysfs::show(&gpu.memory, pdev.as_ref())?;
+        let sensors = match firmware.sensors() {
+            Some(sensors) => Some(sensors::show(&sensors, pdev.as_ref())?),
+            None => None,
+        };
         dev_info!(
             pdev,
             "{}, {} MiB of VRAM, gpu_id {}\n",
@@ -127,6 +133,7 @@ impl Parts {
             _plugged: plugged,
             _files: files,
             _sysfs: sysfs,
+            _sensors: sensors,
             _node: node,
             _watch: watch,
             _running: running,

@@ -3,6 +3,7 @@
 //! [`hw::firmware::plan`]'s.
 
 pub(crate) mod files;
+pub(crate) mod sensors;
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -19,6 +20,7 @@ use crate::ip::Hardware;
 use crate::mem::vram::{Vram, VramBlocks};
 use crate::mem::Memory;
 use files::{Files, Missing};
+use sensors::Sensors;
 
 /// How long the GPU's clock is watched: a hundred ticks and more.
 const TICKS: Delta = Delta::from_micros(100);
@@ -32,7 +34,7 @@ pub(crate) struct Loaded {
 
 /// What comes with firmware that this driver has loaded.
 struct Own {
-    smu: Smu,
+    smu: Arc<Sensors>,
     /// Before the memory that the PSP has.
     _tmr: Tmr,
     _memory: PspMemory,
@@ -110,7 +112,7 @@ pub(crate) fn load(memory: &Memory) -> Result<Loaded> {
     );
     Ok(Loaded {
         own: Some(Own {
-            smu,
+            smu: Sensors::new(memory, smu)?,
             _tmr: tmr,
             _memory: blocks,
         }),
@@ -154,6 +156,12 @@ impl Loaded {
         self.own.is_some()
     }
 
+    /// What its SMU measures; None where that is not to be had.
+    pub(crate) fn sensors(&self) -> Option<Arc<Sensors>> {
+        let own = self.own.as_ref()?;
+        own.smu.are_there().then(|| own.smu.clone())
+    }
+
     /// Whether the RLC runs, which has been started: the GPU's clock counts. EIO if it stands: the log says so. Sleeps.
     pub(crate) fn check_clock(&self) -> Result {
         let before = self.hw.clock.now();
@@ -176,12 +184,12 @@ impl Drop for Loaded {
             return;
         }
         // What is not answered was told. Features end before the RLC, which has a clock that they change.
-        if let Some(own) = &mut self.own {
-            let _ = own.smu.send(Message::DisableAllSmuFeatures);
+        if let Some(own) = &self.own {
+            own.smu.tell(Message::DisableAllSmuFeatures);
         }
         self.hw.rlc.stop();
-        if let Some(own) = &mut self.own {
-            let _ = own.smu.send(Message::PrepareMp1ForUnload);
+        if let Some(own) = &self.own {
+            own.smu.tell(Message::PrepareMp1ForUnload);
         }
     }
 }

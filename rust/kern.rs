@@ -17,6 +17,7 @@ pub(crate) mod drm;
 pub(crate) mod errno;
 pub(crate) mod fence;
 pub(crate) mod host;
+pub(crate) mod hwmon;
 pub(crate) mod killable;
 pub(crate) mod kobject;
 pub(crate) mod memory;

@@ -2,4 +2,5 @@
 //! What can be seen of the driver from outside, beside the trace events of [`crate::kern::trace`].
 
 pub(crate) mod debugfs;
+pub(crate) mod sensors;
 pub(crate) mod sysfs;

@@ -5,6 +5,7 @@
 #include <linux/cpufreq.h>
 #include <linux/cpumask.h>
 #include <linux/hmm.h>
+#include <linux/hwmon.h>
 #include <linux/magic.h>
 #include <linux/nodemask.h>
 #include <linux/pci-p2pdma.h>
@@ -43,6 +44,27 @@ bool rkfd_pci_reaches(struct device *client, struct device *provider)
 {
 	return dev_is_pci(client) && dev_is_pci(provider) &&
 	       pci_p2pdma_distance(to_pci_dev(provider), client, false) >= 0;
+}
+
+/* Sensors */
+
+/* Null in a kernel without hwmon. */
+struct device *rkfd_hwmon_device_register(struct device *parent, const char *name,
+					  const struct attribute_group **groups)
+{
+#if IS_ENABLED(CONFIG_HWMON)
+	/* Clocks are no type of sensor that hwmon knows, so all are attributes, as amdgpu's are. */
+	return hwmon_device_register_with_groups(parent, name, NULL, groups);
+#else
+	return NULL;
+#endif
+}
+
+void rkfd_hwmon_device_unregister(struct device *dev)
+{
+#if IS_ENABLED(CONFIG_HWMON)
+	hwmon_device_unregister(dev);
+#endif
 }
 
 /* Device memory */

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Messages to the SMU (MP1, 13.0) and its answers (amdgpu: aldebaran_ppsmc.h, smu_cmn.c).
 
+pub mod link;
+pub mod metrics;
+
 use core::fmt;
+
+use crate::bits::Field;
 
 /// SMN address of the register whose lowest bit says that firmware runs (MP1_FIRMWARE_FLAGS).
 pub const FIRMWARE_FLAGS: u32 = 0x03b1_0024;
@@ -15,6 +20,14 @@ pub enum Message {
     GetDriverIfVersion,
     /// Everything that it does by itself ends.
     DisableAllSmuFeatures,
+    /// Which of the first 32 features are on: [`Features`].
+    GetEnabledSmuFeaturesLow,
+    /// MC address of the page for tables: high half.
+    SetDriverDramAddrHigh(u32),
+    /// Low half.
+    SetDriverDramAddrLow(u32),
+    /// A table is written to that page.
+    TransferTableSmu2Dram(Table),
     /// The driver goes. The last message.
     PrepareMp1ForUnload,
 }
@@ -26,14 +39,79 @@ impl Message {
             Self::GetSmuVersion => 0x2,
             Self::GetDriverIfVersion => 0x4,
             Self::DisableAllSmuFeatures => 0x8,
+            Self::GetEnabledSmuFeaturesLow => 0xd,
+            Self::SetDriverDramAddrHigh(_) => 0xf,
+            Self::SetDriverDramAddrLow(_) => 0x10,
+            Self::TransferTableSmu2Dram(_) => 0x13,
             Self::PrepareMp1ForUnload => 0x24,
+        }
+    }
+
+    /// Its argument, 0 for one without.
+    pub const fn argument(self) -> u32 {
+        match self {
+            Self::SetDriverDramAddrHigh(half) | Self::SetDriverDramAddrLow(half) => half,
+            Self::TransferTableSmu2Dram(table) => table.number(),
+            Self::GetSmuVersion
+            | Self::GetDriverIfVersion
+            | Self::DisableAllSmuFeatures
+            | Self::GetEnabledSmuFeaturesLow
+            | Self::PrepareMp1ForUnload => 0,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::GetSmuVersion => "GetSmuVersion",
+            Self::GetDriverIfVersion => "GetDriverIfVersion",
+            Self::DisableAllSmuFeatures => "DisableAllSmuFeatures",
+            Self::GetEnabledSmuFeaturesLow => "GetEnabledSmuFeaturesLow",
+            Self::SetDriverDramAddrHigh(_) => "SetDriverDramAddrHigh",
+            Self::SetDriverDramAddrLow(_) => "SetDriverDramAddrLow",
+            Self::TransferTableSmu2Dram(_) => "TransferTableSmu2Dram",
+            Self::PrepareMp1ForUnload => "PrepareMp1ForUnload",
         }
     }
 }
 
 impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self:?} ({:#x})", self.number())
+        write!(f, "{} ({:#x})", self.name(), self.number())
+    }
+}
+
+/// A table that the SMU gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Table {
+    /// What it measures: [`metrics::Metrics`].
+    Metrics,
+}
+
+impl Table {
+    /// Its number.
+    pub const fn number(self) -> u32 {
+        match self {
+            Self::Metrics => 4,
+        }
+    }
+}
+
+/// What the SMU does by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Features(pub u32);
+
+impl Features {
+    const DPM_GFXCLK: Field = Field::bit(1);
+    const DPM_UCLK: Field = Field::bit(2);
+
+    /// It sets the graphics clock.
+    pub const fn sets_graphics_clock(self) -> bool {
+        Self::DPM_GFXCLK.is_set(self.0)
+    }
+
+    /// It sets the memory clock.
+    pub const fn sets_memory_clock(self) -> bool {
+        Self::DPM_UCLK.is_set(self.0)
     }
 }
 

@@ -8,8 +8,10 @@ use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
 use kernel::time::Delta;
 
+use hw::bits::{hi, lo};
 use hw::ip::{Block, Ip};
-use hw::smu::{Answer, Message, Version, FIRMWARE_FLAGS};
+use hw::smu::link::{self, Link};
+use hw::smu::{Answer, Features, Message, Table, Version, FIRMWARE_FLAGS};
 
 use crate::kern::mmio::{Mmio, GONE};
 use crate::regs::{mp, nbio, Window};
@@ -25,10 +27,13 @@ const RUNS: u32 = 1;
 /// The SMU with firmware that runs.
 pub(crate) struct Smu {
     mp: Window,
+    nbio: Window,
     /// Nobody has sent a message to this firmware.
     is_fresh: bool,
     /// It has not answered, and is not asked again.
     is_lost: bool,
+    /// The last message, if it was not done.
+    refused: Option<Message>,
     dev: ARef<device::Device>,
 }
 
@@ -41,10 +46,7 @@ impl Smu {
         ips: &'static [Ip],
     ) -> Result<Self> {
         let nbio = Window::new(mmio, ips, Block::Nbio, 0)?;
-        let flags = || {
-            nbio.write(nbio::PCIE_INDEX2, FIRMWARE_FLAGS);
-            Ok(nbio.read(nbio::PCIE_DATA2))
-        };
+        let flags = || Ok(fabric(&nbio, FIRMWARE_FLAGS));
         let runs = read_poll_timeout(flags, |flags| flags & RUNS != 0, POLL, START_TIMEOUT);
         if !runs.is_ok_and(|flags| flags != GONE) {
             dev_err!(
@@ -55,8 +57,10 @@ impl Smu {
         }
         let mut smu = Self {
             mp: Window::new(mmio, ips, Block::Mp, 0)?,
+            nbio,
             is_fresh: true,
             is_lost: false,
+            refused: None,
             dev: dev.clone(),
         };
         let interface = smu.send(Message::GetDriverIfVersion)?;
@@ -69,8 +73,31 @@ impl Smu {
         Ok(smu)
     }
 
-    /// Sends `message`, with 0 where it takes an argument; what is answered. ETIMEDOUT without an answer, EIO when it is not done: the log
-    /// says so, the first time. Sleeps.
+    /// What it does by itself. As [`Self::send`].
+    pub(crate) fn features(&mut self) -> Result<Features> {
+        self.send(Message::GetEnabledSmuFeaturesLow).map(Features)
+    }
+
+    /// Tables go to MC address `at`, a page, from now on. As [`Self::send`].
+    pub(crate) fn set_table_page(&mut self, at: u64) -> Result {
+        self.send(Message::SetDriverDramAddrHigh(hi(at)))?;
+        self.send(Message::SetDriverDramAddrLow(lo(at))).map(drop)
+    }
+
+    /// Has it write `table` to the page for tables. As [`Self::send`].
+    pub(crate) fn give(&mut self, table: Table) -> Result {
+        self.send(Message::TransferTableSmu2Dram(table)).map(drop)
+    }
+
+    /// The GPU's PCI Express link. The windows on the fabric are used by who has the SMU alone.
+    pub(crate) fn link(&mut self) -> Link {
+        let [width, speed, extended] =
+            [link::WIDTH, link::SPEED, link::EXTENDED].map(|at| fabric(&self.nbio, at));
+        Link::new(width, speed, extended)
+    }
+
+    /// Sends `message`; what is answered. ETIMEDOUT without an answer, EIO when it is not done: the log says so, the first time in a row.
+    /// ENODEV when the device is gone. Sleeps, for two seconds at most where there is no answer, and then never again.
     pub(crate) fn send(&mut self, message: Message) -> Result<u32> {
         if self.is_lost {
             return Err(ETIMEDOUT);
@@ -83,23 +110,32 @@ impl Smu {
         let answer = before.and_then(|_| {
             self.is_fresh = false;
             self.mp.write(mp::MP1_C2PMSG_90, 0);
-            self.mp.write(mp::MP1_C2PMSG_82, 0);
+            self.mp.write(mp::MP1_C2PMSG_82, message.argument());
             self.mp.write(mp::MP1_C2PMSG_66, message.number());
             self.answer()
         });
         match answer {
-            Ok(Answer::Ok) => Ok(self.mp.read(mp::MP1_C2PMSG_82)),
+            Ok(Answer::Ok) => {
+                self.refused = None;
+                Ok(self.mp.read(mp::MP1_C2PMSG_82))
+            }
             Ok(answer) => {
-                dev_err!(self.dev, "SMU: {}\n", format_args!("{message}: {answer}"));
+                if self.refused != Some(message) {
+                    dev_err!(self.dev, "SMU: {}\n", format_args!("{message}: {answer}"));
+                }
+                self.refused = Some(message);
                 Err(EIO)
             }
             Err(error) => {
                 self.is_lost = true;
-                dev_err!(
-                    self.dev,
-                    "SMU: {}: no answer: {error:?}\n",
-                    format_args!("{message}")
-                );
+                // Of a device that is gone nobody wants to hear what it does not answer.
+                if error != ENODEV {
+                    dev_err!(
+                        self.dev,
+                        "SMU: {}: no answer: {error:?}\n",
+                        format_args!("{message}")
+                    );
+                }
                 Err(error)
             }
         }
@@ -118,4 +154,10 @@ impl Smu {
             word => Ok(Answer::from(word)),
         }
     }
+}
+
+/// What is at SMN address `at`, seen through the window of `nbio`.
+fn fabric(nbio: &Window, at: u32) -> u32 {
+    nbio.write(nbio::PCIE_INDEX2, at);
+    nbio.read(nbio::PCIE_DATA2)
 }

@@ -18,6 +18,11 @@ pub(crate) fn in_progress() -> Error {
     Error::from_errno(-(crate::ffi::EINPROGRESS as i32))
 }
 
+/// There is nothing to read. Linux 7.2 does not name it.
+pub(crate) fn no_data() -> Error {
+    Error::from_errno(-(crate::ffi::ENODATA as i32))
+}
+
 /// Something else is there.
 pub(crate) fn address_in_use() -> Error {
     Error::from_errno(-(crate::ffi::EADDRINUSE as i32))

@@ -43,9 +43,21 @@ impl FileName {
     }
 }
 
-/// Text that is made when somebody reads it. No lock may be needed for it under which its file is removed: that waits
-/// for who reads.
-pub(crate) type Live = Arc<dyn fmt::Display + Send + Sync>;
+/// What a file says that is made when somebody reads it. No lock may be needed for it under which its file is removed: that
+/// waits for who reads.
+pub(crate) trait Show: Send + Sync {
+    /// Writes it to `page`. EFBIG where that is full; other errors are the reader's, too. Sleeps, if it likes.
+    fn show(&self, page: &mut Page<'_>) -> Result;
+}
+
+impl<T: fmt::Display + Send + Sync> Show for T {
+    fn show(&self, page: &mut Page<'_>) -> Result {
+        write!(page, "{self}").map_err(|_| EFBIG)
+    }
+}
+
+/// One of these, shared.
+pub(crate) type Live = Arc<dyn Show>;
 
 /// What a file says.
 enum Content {
@@ -109,22 +121,44 @@ impl Write for Text {
 }
 
 /// The page that a reader gets, and how much of it is written.
-struct Page<'a>(&'a mut [u8], usize);
+pub(crate) struct Page<'a>(&'a mut [u8], usize);
+
+impl Page<'_> {
+    /// Adds bytes, which need not be text. EFBIG if they do not fit.
+    pub(crate) fn write_bytes(&mut self, bytes: &[u8]) -> Result {
+        let end = self.1.checked_add(bytes.len()).ok_or(EFBIG)?;
+        let place = self.0.get_mut(self.1..end).ok_or(EFBIG)?;
+        place.copy_from_slice(bytes);
+        self.1 = end;
+        Ok(())
+    }
+}
 
 impl Write for Page<'_> {
     fn write_str(&mut self, s: &str) -> fmt::Result {
-        let end = self.1 + s.len();
-        let place = self.0.get_mut(self.1..end).ok_or(fmt::Error)?;
-        place.copy_from_slice(s.as_bytes());
-        self.1 = end;
-        Ok(())
+        self.write_bytes(s.as_bytes()).map_err(|_| fmt::Error)
     }
 }
 
 /// The files that a folder will have.
 pub(crate) struct Files(KVec<KBox<File>>);
 
+// SAFETY: Attributes are only read, by whoever; what is beside them may go anywhere.
+unsafe impl Send for Files {}
+// SAFETY: As above.
+unsafe impl Sync for Files {}
+
 impl Files {
+    /// Their attributes, and a null behind them: what groups of attributes are made of. They are there as long as the files. ENOMEM.
+    pub(super) fn attributes(&self) -> Result<KVec<*mut ffi::attribute>> {
+        let mut attributes = KVec::with_capacity(self.0.len() + 1, GFP_KERNEL)?;
+        for file in &self.0 {
+            attributes.push(file.as_attribute().cast_mut(), GFP_KERNEL)?;
+        }
+        attributes.push(core::ptr::null_mut(), GFP_KERNEL)?;
+        Ok(attributes)
+    }
+
     /// No files.
     pub(crate) fn new() -> Self {
         Self(KVec::new())
@@ -137,8 +171,7 @@ impl Files {
         self.and(File::new(name, None, Content::Text(text.0))?)
     }
 
-    /// Adds file `name` with what `content` displays as when it is read. Who reads gets EFBIG if that does not stay below a
-    /// page. ENOMEM.
+    /// Adds file `name` with what `content` shows when it is read. Who reads gets EFBIG if that does not stay below a page. ENOMEM.
     pub(crate) fn with_live(self, name: &'static FileName, content: Live) -> Result<Self> {
         self.and(File::new(name, None, Content::Live(content))?)
     }
@@ -262,16 +295,15 @@ unsafe fn display(file: *const File, page: *mut kernel::ffi::c_char) -> isize {
     };
     let mut page = Page(page, 0);
     let written = match &file.content {
-        Content::Text(text) => core::str::from_utf8(text)
-            .map_err(|_| fmt::Error)
-            .and_then(|text| page.write_str(text)),
-        Content::Live(content) => write!(page, "{}", &**content),
+        Content::Text(text) => page.write_bytes(text),
+        Content::Live(content) => content.show(&mut page),
     };
-    // sysfs wants less than the whole page.
-    if written.is_err() || page.1 >= PAGE {
-        return EFBIG.to_errno() as isize;
+    match written {
+        // sysfs wants less than the whole page.
+        Ok(()) if page.1 < PAGE => page.1 as isize,
+        Ok(()) => EFBIG.to_errno() as isize,
+        Err(error) => error.to_errno() as isize,
     }
-    page.1 as isize
 }
 
 /// `kobj_type::release`.

@@ -72,6 +72,8 @@ insmod "$module"
 said 'the firmware that was loaded before is used: there is no file amdgpu/aldebaran_sos.bin .*firmware-amd-graphics'
 result $? "without files what was loaded before is used, and the log says so"
 works probe_only
+[ ! -e "/sys/bus/pci/devices/$device/gpu_metrics" ] && [ ! -e "/sys/bus/pci/devices/$device/hwmon" ]
+result $? "without an SMU of its own it shows no sensors"
 
 if [ -e /dev/mem ]; then
 	unbind

@@ -60,13 +60,15 @@ psp LOAD_IP_FW 67 0x15c0
 EOF
 [ "$(echo "$trace" | grep -E '^(bl|ring make|psp)' | awk '$NF != "0x0"' | wc -l)" = 0 ]
 result $? "all of it was taken"
-# rkfd leaves clocks as they are, so it gives the SMU no table and turns no feature on.
+# rkfd leaves clocks as they are, so it gives the SMU no table and turns no feature on; it only has it measure.
 smu='smu \(0x4\|0x2\|0xf\|0x10\|0x14 0x0->ok\|0x7\|0x27\|0x43\) '
 case $driver in
 rkfd)
-	has "the SMU: versions" "$smu" <<EOF
+	has "the SMU: versions, where tables go" "$smu" <<EOF
 smu 0x4 0x0->0x8
 smu 0x2
+smu 0xf -->ok
+smu 0x10 -->ok
 EOF
 	;;
 amdgpu)

@@ -8,7 +8,7 @@ use hw::firmware::part::{Part, Source};
 use hw::firmware::plan::GFX90A;
 use hw::firmware::state::{Refusal, Running, Seen, State};
 use hw::psp::{frame, place, Command};
-use hw::smu::{Answer, Message, Version};
+use hw::smu::{Answer, Features, Message, Table, Version};
 use proptest::prelude::*;
 
 const SOURCES: [Source; 5] = [
@@ -355,6 +355,17 @@ fn what_the_smu_says() {
         Message::GetSmuVersion,
         Message::DisableAllSmuFeatures,
         Message::PrepareMp1ForUnload,
+        Message::GetEnabledSmuFeaturesLow,
+        Message::SetDriverDramAddrHigh(0x80),
+        Message::SetDriverDramAddrLow(0x1000),
+        Message::TransferTableSmu2Dram(Table::Metrics),
     ];
-    assert_eq!(numbers.map(Message::number), [4, 2, 8, 0x24]);
+    let wanted = [4, 2, 8, 0x24, 0xd, 0xf, 0x10, 0x13];
+    assert_eq!(numbers.map(Message::number), wanted);
+    let wanted = [0, 0, 0, 0, 0, 0x80, 0x1000, 4];
+    assert_eq!(numbers.map(Message::argument), wanted);
+    let shown = Message::TransferTableSmu2Dram(Table::Metrics).to_string();
+    assert_eq!(shown, "TransferTableSmu2Dram (0x13)");
+    let features = Features(1 << 2);
+    assert!(features.sets_memory_clock() && !features.sets_graphics_clock());
 }

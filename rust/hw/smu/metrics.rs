@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What the SMU measures: its table for drivers (amdgpu: smu13_driver_if_aldebaran.h, SmuMetrics_t), and what tools read of it, gpu_metrics
+//! v1.3 (amdgpu: kgd_pp_interface.h; which field has what: aldebaran_get_gpu_metrics).
+
+use super::link::Link;
+
+/// Bytes of the SMU's table, with those at its end that mean nothing.
+pub const TABLE_BYTES: usize = 120;
+/// Dwords of it.
+pub const TABLE_DWORDS: usize = TABLE_BYTES / 4;
+/// Bytes of gpu_metrics v1.3.
+pub const GPU_METRICS_BYTES: usize = 120;
+/// Its format and content.
+const GPU_METRICS_VERSION: [u8; 2] = [1, 3];
+
+/// Stacks of memory.
+const STACKS: usize = 4;
+/// nJ in a unit of energy.
+const ENERGY_UNIT: u64 = 15_259;
+
+/// Clocks, MHz.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clocks {
+    /// Graphics.
+    pub graphics: u16,
+    /// SOC.
+    pub soc: u16,
+    /// Memory.
+    pub memory: u16,
+    /// Video: V and D. Of their averages nothing is known.
+    pub video: [u16; 2],
+}
+
+/// What was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Metrics {
+    /// Clocks as they are. Only where a feature lets the SMU set them.
+    pub current: Clocks,
+    /// Clocks on average.
+    pub average: Clocks,
+    /// How busy shaders and memory are, percent.
+    pub busy: [u16; 2],
+    /// The same added up, in units that nobody has documented.
+    pub busy_count: [u32; 2],
+    /// What the socket takes on average, W.
+    pub power: u16,
+    /// What it has taken, units of 15.259 uJ.
+    pub energy: u64,
+    /// Temperatures at the edge of the die, at its hottest place, and of the hottest memory, C.
+    pub temperatures: [u16; 3],
+    /// Those of the voltage regulators: graphics, SOC, memory.
+    pub regulators: [u16; 3],
+    /// Those of the stacks of memory.
+    pub stacks: [u16; STACKS],
+    /// What holds clocks down: bits.
+    pub throttlers: u32,
+    /// Number of the board.
+    pub serial: u64,
+    /// When this was, ticks of 10 ns.
+    pub time: u64,
+}
+
+/// Reads little-endian fields one after another.
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn next<const N: usize>(&mut self) -> [u8; N] {
+        match self.0.split_first_chunk() {
+            Some((head, rest)) => {
+                self.0 = rest;
+                *head
+            }
+            None => [0; N],
+        }
+    }
+
+    fn half(&mut self) -> u16 {
+        u16::from_le_bytes(self.next())
+    }
+
+    fn halves<const N: usize>(&mut self) -> [u16; N] {
+        let mut halves = [0; N];
+        halves.fill_with(|| self.half());
+        halves
+    }
+
+    fn word(&mut self) -> u32 {
+        u32::from_le_bytes(self.next())
+    }
+
+    fn long(&mut self) -> u64 {
+        u64::from_le_bytes(self.next())
+    }
+}
+
+impl Metrics {
+    /// From the SMU's table. None if there is nothing but zeros: then it was not written.
+    pub fn new(dwords: &[u32; TABLE_DWORDS]) -> Option<Self> {
+        if dwords.iter().all(|dword| *dword == 0) {
+            return None;
+        }
+        let mut bytes = [0; TABLE_BYTES];
+        for (to, dword) in bytes.chunks_exact_mut(4).zip(dwords) {
+            to.copy_from_slice(&dword.to_le_bytes());
+        }
+        let mut table = Fields(&bytes);
+        // Fabric and link are of no interest, nor is what lies between two fields.
+        let [graphics, v, d, soc, memory, _, _, _] = table.halves();
+        let current = Clocks {
+            graphics,
+            soc,
+            memory,
+            video: [v, d],
+        };
+        let [graphics, soc, memory] = table.halves();
+        let average = Clocks {
+            graphics,
+            soc,
+            memory,
+            video: [0; 2],
+        };
+        let busy = table.halves();
+        // Voltages' offsets.
+        let [_, _] = table.halves::<2>();
+        let power = table.half();
+        let temperatures = table.halves();
+        let regulators = table.halves();
+        let throttlers = table.word();
+        let serial = table.long();
+        let stacks = table.halves();
+        let busy_count = [table.word(), table.word()];
+        Some(Self {
+            current,
+            average,
+            busy,
+            busy_count,
+            power,
+            energy: table.long(),
+            temperatures,
+            regulators,
+            stacks,
+            throttlers,
+            serial,
+            time: table.long(),
+        })
+    }
+
+    /// What has been taken, uJ.
+    pub fn microjoules(&self) -> u64 {
+        let (thousands, rest) = (self.energy / 1000, self.energy % 1000);
+        thousands
+            .saturating_mul(ENERGY_UNIT)
+            .saturating_add(rest * ENERGY_UNIT / 1000)
+    }
+
+    /// What tools read, at `now`, ns since boot, suspend included. Ones for what is not known.
+    pub fn gpu_metrics(&self, link: Link, now: u64) -> [u8; GPU_METRICS_BYTES] {
+        let mut to = Writer {
+            bytes: [u8::MAX; GPU_METRICS_BYTES],
+            at: 0,
+        };
+        to.halves(&[GPU_METRICS_BYTES as u16]);
+        to.put(&GPU_METRICS_VERSION);
+        to.halves(&self.temperatures);
+        to.halves(&self.regulators);
+        to.halves(&self.busy);
+        // How busy video is.
+        to.skip(2);
+        to.halves(&[self.power]);
+        to.longs(&[self.energy, now]);
+        for clocks in [&self.average, &self.current] {
+            let [v, d] = clocks.video;
+            to.halves(&[clocks.graphics, clocks.soc, clocks.memory, v, d]);
+            // A second V and D.
+            to.skip(4);
+        }
+        to.put(&self.throttlers.to_le_bytes());
+        // No fan.
+        to.halves(&[0, link.width, link.speed]);
+        to.skip(2);
+        for count in self.busy_count {
+            to.put(&count.to_le_bytes());
+        }
+        to.halves(&self.stacks);
+        to.longs(&[self.time]);
+        // Voltages.
+        to.skip(8);
+        to.longs(&[common_throttlers(self.throttlers)]);
+        to.bytes
+    }
+}
+
+/// Writes little-endian fields one after another.
+struct Writer {
+    bytes: [u8; GPU_METRICS_BYTES],
+    at: usize,
+}
+
+impl Writer {
+    fn put(&mut self, bytes: &[u8]) {
+        let end = self.at.saturating_add(bytes.len());
+        if let Some(place) = self.bytes.get_mut(self.at..end) {
+            place.copy_from_slice(bytes);
+        }
+        self.at = end;
+    }
+
+    fn skip(&mut self, bytes: usize) {
+        self.at = self.at.saturating_add(bytes);
+    }
+
+    fn halves(&mut self, values: &[u16]) {
+        values
+            .iter()
+            .for_each(|value| self.put(&value.to_le_bytes()));
+    }
+
+    fn longs(&mut self, values: &[u64]) {
+        values
+            .iter()
+            .for_each(|value| self.put(&value.to_le_bytes()));
+    }
+}
+
+/// Bits of the table's throttlers, and the same in the form that is common to all GPUs (amdgpu: aldebaran_throttler_map, amdgpu_smu.h).
+const THROTTLERS: [(u32, u32); 11] = [
+    // Power.
+    (0, 0),
+    (1, 1),
+    // Current: graphics, SOC, memory.
+    (2, 16),
+    (3, 17),
+    (4, 18),
+    // Temperature: GPU, memory, regulators of graphics, SOC, memory.
+    (6, 32),
+    (7, 34),
+    (11, 38),
+    (12, 39),
+    (13, 40),
+    // Current peaks.
+    (19, 23),
+];
+
+/// What holds clocks down, in the form that is common to all GPUs.
+fn common_throttlers(throttlers: u32) -> u64 {
+    let set = |&&(own, _): &&(u32, u32)| throttlers & (1 << own) != 0;
+    let mut common = 0;
+    for (_, bit) in THROTTLERS.iter().filter(set) {
+        common |= 1 << bit;
+    }
+    common
+}

@@ -1,0 +1,213 @@
+#!/bin/busybox sh
+# SPDX-License-Identifier: GPL-2.0
+# sensors.sh: whether the driver shows what the board's sensors show (the model is told what that is), by hwmon and in gpu_metrics,
+# byte for byte. With rkfd also: that who reads all the time does not keep the SMU busy, what is read when the SMU refuses or does not
+# answer, and that nothing is shown where nothing is measured. With amdgpu, which shows the same in the same places, this is about the
+# model and this test.
+. /rkfd/clients/tap.sh
+. /rkfd/clients/model.sh
+driver=amdgpu
+[ ! -e /sys/module/rkfd ] || driver=rkfd
+module=${RKFD_MODULE:-/rkfd/rkfd.ko}
+device=$(realpath /sys/class/drm/renderD128/device) || bail "no device"
+here=$(dirname "$0")
+
+# A table serves for some milliseconds.
+pause() {
+	usleep 30000
+}
+
+# sensor FILE VALUE
+sensor() {
+	value=$(cat "$device"/hwmon/hwmon*/"$1")
+	[ "$value" = "$2" ]
+	result $? "$1 is $2" || echo "# $value"
+}
+
+# Numbers of two bytes from gpu_metrics, in a line.
+metrics() {
+	cat "$device/gpu_metrics" >/tmp/metrics && od -An -v -tu2 -w120 /tmp/metrics
+}
+
+# long BYTE: a number of eight bytes there, of what metrics has read
+long() {
+	od -An -v -tu8 -j "$1" -N 8 /tmp/metrics | tr -d ' '
+}
+
+ms() {
+	awk '{ printf "%d\n", $1 * 1000 }' /proc/uptime
+}
+
+measurements() {
+	tell summary
+	echo "$answer" | sed 's/.*"measurements":\([0-9]*\).*/\1/'
+}
+
+tell sensors default edge=51 junction=63 mem=70 vrgfx=52 vrsoc=53 vrmem=54 power=287 sclk=1650 socclk=1090 mclk=1600 throttle=65
+pause
+[ "$(cat "$device"/hwmon/hwmon*/name)" = amdgpu ]
+result $? "its name is amdgpu"
+sensor temp1_input 51000
+sensor temp1_label edge
+sensor temp2_input 63000
+sensor temp2_label junction
+sensor temp3_input 70000
+sensor temp3_label mem
+sensor power1_average 287000000
+sensor power1_label PPT
+sensor freq1_input 1650000000
+sensor freq1_label sclk
+sensor freq2_input 1600000000
+sensor freq2_label mclk
+
+# Clocks as they are only the SMU knows, and that where it sets them: with rkfd it does not.
+case $driver in
+rkfd) current='0 0 0' ;;
+amdgpu) current='1650 1090 1600' ;;
+esac
+pause
+metrics >/tmp/halves
+# A dot is for what changes.
+cat >/tmp/wanted <<END
+120 769 51 63 70 52 53 54
+. . 65535 287 . . . . . . . .
+1650 1090 1600 0 0 65535 65535
+$current 1000 800 65535 65535
+65 0 0 16 160 65535 . . . . 70 69 68 67
+. . . . 65535 65535 65535 65535 1 0 1 0
+END
+tr -s ' \n' '\n\n' </tmp/wanted | grep . >/tmp/w
+tr -s ' \n' '\n\n' </tmp/halves | grep . >/tmp/h
+[ "$(wc -c </tmp/metrics)" = 120 ] && paste /tmp/w /tmp/h | awk '$1 != "." && $1 != $2 { printf "# byte %#x: %s, wanted %s\n", 2 * (NR - 1), $2, $1; bad = 1 }
+	END { exit bad || NR != 60 }'
+result $? "gpu_metrics has what the sensors show"
+now=$(($(long 32) / 1000000))
+passed=$(($(ms) - now))
+[ $passed -ge -20 ] && [ $passed -lt 5000 ]
+result $? "the time in it is the system's"
+
+# Units of 15.259 uJ, ticks of 10 ns.
+energy=$(long 24) tick=$(long 96)
+usleep 300000
+metrics >/dev/null
+energy=$(($(long 24) - energy)) tick=$(($(long 96) - tick))
+wanted=$((tick * 287 * 10 / 15259))
+[ $tick -gt 20000000 ] && [ $((energy - wanted)) -ge -1 ] && [ $((energy - wanted)) -le 1 ]
+result $? "energy is power over time" || echo "# $energy, wanted $wanted"
+
+"$here/endless" >/dev/null &
+pid=$!
+tries=0
+until [ "$(metrics | awk '{ print $10 }')" -gt 10 ] || [ $tries = 100 ]; do
+	tries=$((tries + 1))
+	usleep 100000
+done
+[ $tries -lt 100 ]
+result $? "memory is busy while there is work"
+kill -9 $pid
+wait $pid 2>/dev/null
+tries=0
+until [ "$(metrics | awk '{ print $10 }')" -lt 5 ] || [ $tries = 100 ]; do
+	tries=$((tries + 1))
+	usleep 100000
+done
+[ $tries -lt 100 ]
+result $? "and idle after it"
+if [ $driver = amdgpu ]; then
+	finish
+	exit
+fi
+
+# Of rkfd alone.
+before=$(cat "$device"/hwmon/hwmon*/energy1_input)
+pause
+[ "$(cat "$device"/hwmon/hwmon*/energy1_input)" -gt "$before" ]
+result $? "energy1_input goes up"
+
+begin=$(ms) count=$(measurements)
+i=0
+while [ $i -lt 500 ]; do
+	read -r _ <"$device/hwmon/$(basename "$device"/hwmon/hwmon*)/temp1_input"
+	i=$((i + 1))
+done
+count=$(($(measurements) - count)) passed=$(($(ms) - begin))
+[ $count -le $((passed / 10 + 2)) ]
+result $? "who reads all the time has it measured each 10 ms at most" || echo "# $count times in $passed ms"
+
+mark() {
+	lines=$(dmesg | wc -l)
+}
+# lines PATTERN COUNT
+lines() {
+	[ "$(dmesg | tail -n +$((lines + 1)) | grep -c "$1")" = "$2" ]
+}
+# fails FILE TEXT OF ERRNO
+fails() {
+	! cat "$device/$1" >/dev/null 2>/tmp/why && grep -q "$2" /tmp/why
+}
+file=hwmon/$(basename "$device"/hwmon/hwmon*)/temp1_input
+mark
+tell psp-fault smu=0x13:0xff
+pause
+fails "$file" 'Input/output error'
+result $? "what the SMU refuses is an error"
+pause
+fails "$file" 'Input/output error' && pause && fails gpu_metrics 'Input/output error' && lines 'SMU: TransferTableSmu2Dram (0x13): it failed' 1
+result $? "of which there is one line"
+tell psp-fault none
+pause
+sensor temp1_input 51000
+
+mark
+tell psp-fault smu-hangs=0x13
+pause
+begin=$(ms)
+cat "$device/gpu_metrics" >/dev/null 2>&1 &
+fails "$file" 'timed out'
+result $? "an SMU that does not answer is an error"
+wait $!
+passed=$(($(ms) - begin))
+[ $passed -lt 4000 ]
+result $? "both readers wait for it once" || echo "# $passed ms"
+begin=$(ms)
+for i in 1 2 3 4 5; do
+	pause
+	fails "$file" 'timed out'
+done
+passed=$(($(ms) - begin))
+[ $passed -lt 1500 ]
+result $? "nobody waits for it again" || echo "# $passed ms"
+lines 'SMU: TransferTableSmu2Dram (0x13): no answer' 1
+result $? "of that there is one line, too"
+tell psp-fault none
+
+# reload NAME: the driver anew, without a power cycle
+reload() {
+	"$here/unload.sh" || bail "the module does not go"
+	insmod "$module"
+	[ -e /dev/kfd ] && "$here/one_copy" >/dev/null
+	result $? "it works $1"
+}
+reload "after an SMU that did not answer"
+sensor temp1_input 51000
+
+# Readers while it goes.
+touch /tmp/reading
+for i in 1 2 3; do
+	while [ -e /tmp/reading ] && cat "$device/gpu_metrics" "$device"/hwmon/hwmon*/*_input >/dev/null 2>&1; do :; done &
+done
+usleep 200000
+reload "and goes while it is read"
+rm /tmp/reading
+wait
+sensor temp3_input 70000
+
+tell psp-fault smu=0x13:0xfe
+reload "where the SMU gives no table"
+[ ! -e "$device/gpu_metrics" ] && [ ! -e "$device/hwmon" ]
+result $? "nothing is shown then"
+tell psp-fault none
+reload "again"
+tell sensors default
+sensor temp1_input 35000
+finish
