@@ -3,29 +3,20 @@
 //! about to go or to change (MMU interval notifiers, HMM).
 
 mod extent;
+mod fault;
+mod pages;
 mod slow;
 
-use super::{
-    dma_map::{DmaMap, DmaRun},
-    errno,
-    mm_exit::AddressSpace,
-    task,
-};
+use super::{mm_exit::AddressSpace, task};
 use crate::ffi;
-use core::{
-    ops::{Deref, Range},
-    ptr::NonNull,
-};
+use core::ops::{Deref, Range};
 use extent::Extent;
 pub(crate) use extent::{first_hole, is_memory, is_own};
-use kernel::{
-    device::Device, error::to_result, page::PAGE_SIZE, prelude::*, sync::aref::ARef, types::Opaque,
-};
+pub(crate) use fault::Missing;
+use kernel::{error::to_result, page::PAGE_SIZE, prelude::*, types::Opaque};
+pub(crate) use pages::DevicePages;
 use pin_init::PinInit;
 pub(crate) use slow::{await_pages, with_lock_soon, Bringer};
-
-/// Pages that are faulted in in one go: a kill is noticed in between.
-const BATCH: usize = 16384;
 
 /// Who uses the pages of a range.
 pub(crate) trait Watcher: Send + Sync + 'static {
@@ -65,15 +56,6 @@ impl Change {
     pub(crate) fn may_be_delayed(&self) -> bool {
         self.own && !task::is_reclaiming()
     }
-}
-
-/// What it means when pages cannot be had which the process should have: its own memory, not a file's.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Missing {
-    /// There is no memory for now.
-    Fails,
-    /// They are left out.
-    IsLeftOut,
 }
 
 /// A moment in the life of a range.
@@ -196,142 +178,6 @@ impl<T: Watcher> Watch<T> {
         // SAFETY: The notifier is inserted.
         unsafe { ffi::rkfd_mmu_interval_read_retry(self.inner.notifier.get(), stamp.0) }
     }
-
-    /// Faults pages in and maps them for `dev`, which must be bound, as they are after `stamp`: for writing where
-    /// `write` is asked and the process may. `wanted` gives the first run of pages at or after one that are wanted. What
-    /// the process does not have is left out. They may be used once
-    /// [`Watch::is_stale`] has said no, until the next change.
-    ///
-    /// A program that has to bring pages is not waited for, see [`await_pages`]: [`errno::in_progress`] while it has not, if what
-    /// is `missing` is to fail. Nor is the mmap lock: EAGAIN.
-    ///
-    /// EBUSY when the range has changed since `stamp`, ESRCH when the address space is at its end, EINTR when the
-    /// caller is killed, ENOMEM, also when the process itself would get no page, if that is what is `missing`; see
-    /// [`DmaMap::new`] for the rest.
-    pub(crate) fn map_pages(
-        &self,
-        dev: &ARef<Device>,
-        stamp: Stamp,
-        write: bool,
-        missing: Missing,
-        wanted: impl Fn(usize) -> Option<Range<usize>>,
-    ) -> Result<DevicePages> {
-        let mm = self.space.user().ok_or(ESRCH)?;
-        let gfp = GFP_KERNEL_ACCOUNT | __GFP_NOWARN;
-        let mut frames = KVVec::from_elem(0usize, self.size / PAGE_SIZE, gfp)?;
-        let mut spans: KVVec<Span> = KVVec::new();
-        {
-            let _lock = slow::lock_soon(&mm).map_err(|_| EAGAIN)?;
-            let mut next = 0;
-            while let Some(run) = wanted(next) {
-                next = run.end;
-                let mut at = self.start + run.start * PAGE_SIZE;
-                let end = self.start + run.end * PAGE_SIZE;
-                let mut count = BATCH;
-                // SAFETY: The mmap lock is held.
-                while let Some(vma) = unsafe { Extent::next(&mm, at, end) } {
-                    if task::is_killed() {
-                        return Err(EINTR);
-                    }
-                    if !vma.is_readable() {
-                        at = vma.to;
-                        continue;
-                    }
-                    count = count.min((vma.to - vma.from) / PAGE_SIZE);
-                    at = vma.from + count * PAGE_SIZE;
-                    let first = (vma.from - self.start) / PAGE_SIZE;
-                    let part = frames.get_mut(first..first + count).ok_or(EFAULT)?;
-                    let there = if vma.may_wait {
-                        let write = write && vma.is_writable();
-                        self.find(stamp, vma.from, part, write)
-                    } else {
-                        self.fault_in(stamp, vma.from, part, write)
-                    };
-                    let there = match there {
-                        Err(error)
-                            if error == errno::in_progress() && missing == Missing::IsLeftOut =>
-                        {
-                            None
-                        }
-                        there => there?,
-                    };
-                    match there {
-                        Some(writable) => {
-                            Span::add(&mut spans, first, count, writable)?;
-                            count = BATCH.min(2 * count);
-                        }
-                        // Only the pages that cannot be had are left out.
-                        None if count > 1 => {
-                            at = vma.from;
-                            count /= 2;
-                        }
-                        // There is nothing that such memory can lack but pages to be had.
-                        None if vma.anonymous && missing == Missing::Fails => return Err(ENOMEM),
-                        None => {}
-                    }
-                }
-            }
-        }
-        let mut parts = KVVec::with_capacity(spans.len(), GFP_KERNEL)?;
-        for span in &spans {
-            let mut pages = KVVec::with_capacity(span.count, gfp)?;
-            for &frame in frames.iter().skip(span.first).take(span.count) {
-                // SAFETY: HMM has said that the frame has a page.
-                let page = unsafe { ffi::rkfd_hmm_pfn_to_page(frame) };
-                pages.push(NonNull::new(page).ok_or(EFAULT)?, GFP_KERNEL)?;
-            }
-            let part = Part {
-                offset: (span.first * PAGE_SIZE) as u64,
-                writable: span.writable,
-                dma: DmaMap::new(dev, &pages)?,
-            };
-            parts.push(part, GFP_KERNEL)?;
-        }
-        Ok(DevicePages { parts })
-    }
-
-    /// Faults the pages from `from` on in, which are of one VMA; whether they may be written. `None` when the process
-    /// does not have one of them, or cannot get it.
-    fn fault_in(
-        &self,
-        stamp: Stamp,
-        from: usize,
-        frames: &mut [usize],
-        write: bool,
-    ) -> Result<Option<bool>> {
-        for writable in [true, false] {
-            if writable && !write {
-                continue;
-            }
-            let mut wanted = ffi::hmm_pfn_flags_HMM_PFN_REQ_FAULT;
-            if writable {
-                wanted |= ffi::hmm_pfn_flags_HMM_PFN_REQ_WRITE;
-            }
-            match self.look(stamp, from, frames, wanted) {
-                Ok(()) => return Ok(Some(writable)),
-                Err(error) if error == EPERM => continue,
-                Err(error) if error == EFAULT => return Ok(None),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(None)
-    }
-
-    /// Which pages there are from `from` on, and first has those come that are `wanted`, by `HMM_PFN_REQ_*`. The mmap lock is held.
-    fn look(&self, stamp: Stamp, from: usize, frames: &mut [usize], wanted: usize) -> Result {
-        let mut range = ffi::hmm_range {
-            notifier: self.inner.notifier.get(),
-            notifier_seq: stamp.0,
-            start: from,
-            end: from + frames.len() * PAGE_SIZE,
-            hmm_pfns: frames.as_mut_ptr(),
-            default_flags: wanted,
-            pfn_flags_mask: 0,
-            dev_private_owner: core::ptr::null_mut(),
-        };
-        // SAFETY: The caller holds the mmap lock; `frames` has room for the range, which is in the notifier's.
-        to_result(unsafe { ffi::hmm_range_fault(&mut range) })
-    }
 }
 
 /// Nobody who uses pages.
@@ -361,93 +207,5 @@ impl<T: Watcher> Drop for Watch<T> {
     fn drop(&mut self) {
         // SAFETY: It was inserted, and is removed once.
         unsafe { ffi::mmu_interval_notifier_remove(self.inner.notifier.get()) };
-    }
-}
-
-/// Pages in a row that the process may use alike.
-struct Span {
-    first: usize,
-    count: usize,
-    writable: bool,
-}
-
-impl Span {
-    /// Adds pages to the last span, or a new one.
-    fn add(spans: &mut KVVec<Self>, first: usize, count: usize, writable: bool) -> Result {
-        match spans.last_mut() {
-            Some(last) if last.first + last.count == first && last.writable == writable => {
-                last.count += count;
-            }
-            _ => spans.push(
-                Self {
-                    first,
-                    count,
-                    writable,
-                },
-                GFP_KERNEL,
-            )?,
-        }
-        Ok(())
-    }
-}
-
-/// Pages in a row, mapped for a device.
-struct Part {
-    /// From the start of the range, bytes.
-    offset: u64,
-    writable: bool,
-    dma: DmaMap,
-}
-
-/// Marks a page that a device may have written to: the entry of the process, which was not used for it, does not tell. Of a
-/// file's pages it does: they are only writable where they are dirty.
-fn mark_dirty(page: NonNull<ffi::page>) {
-    // SAFETY: The process has the page at this moment, so that it stays what it is.
-    unsafe { ffi::rkfd_anon_page_mark_dirty(page.as_ptr()) };
-}
-
-/// Pages of a process, mapped for a device until this is dropped or [`DevicePages::give_back`] is called. Nothing holds
-/// the pages themselves.
-#[derive(Default)]
-pub(crate) struct DevicePages {
-    parts: KVVec<Part>,
-}
-
-impl DevicePages {
-    /// Whether they are `size` bytes without a gap, to be written if `write` is asked.
-    pub(crate) fn is_whole(&self, size: u64, write: bool) -> bool {
-        matches!(&*self.parts, [part]
-            if part.dma.runs().iter().map(|run| run.size).sum::<u64>() == size
-                && (part.writable || !write))
-    }
-
-    /// What there is: offset from the start of the range in bytes, whether it may be written, and where the device
-    /// finds it, adjacent addresses merged.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = (u64, bool, &[DmaRun])> {
-        self.parts
-            .iter()
-            .map(|part| (part.offset, part.writable, part.dma.runs()))
-    }
-
-    /// Takes the pages away from the device, which does not use them any more and is still bound. The process still has
-    /// them, so this is called by who is told of changes, or keeps them from happening. Allocates and frees nothing;
-    /// the second time nothing happens.
-    pub(crate) fn give_back(&self) {
-        for part in &self.parts {
-            if part.writable && part.dma.is_mapped() {
-                part.dma.for_each_page(mark_dirty);
-            }
-            part.dma.unmap();
-        }
-    }
-
-    /// The device may go on using the pages whatever is done: they are never freed. Called before
-    /// [`DevicePages::give_back`], as that is.
-    pub(crate) fn lose(&self) {
-        for part in self.parts.iter().filter(|part| part.dma.is_mapped()) {
-            // SAFETY: The process has the page at this moment.
-            let keep = |page: NonNull<_>| unsafe { ffi::rkfd_get_page(page.as_ptr()) };
-            part.dma.for_each_page(keep);
-        }
     }
 }

@@ -155,26 +155,4 @@ impl<T: Watcher> Watch<T> {
     pub(crate) fn is_brought(&self, bringer: &Bringer) -> bool {
         bringer.is_done() && bringer.start == self.start && !self.is_stale(bringer.stamp)
     }
-
-    /// Which pages there are from `from` on, which are of one VMA; whether they may be written, which is so if `write` is asked.
-    /// [`errno::in_progress`] when one is not there. The mmap lock is held.
-    pub(super) fn find(
-        &self,
-        stamp: Stamp,
-        from: usize,
-        frames: &mut [usize],
-        write: bool,
-    ) -> Result<Option<bool>> {
-        let mut wanted = ffi::hmm_pfn_flags_HMM_PFN_VALID;
-        if write {
-            wanted |= ffi::hmm_pfn_flags_HMM_PFN_WRITE;
-        }
-        frames.fill(0);
-        self.look(stamp, from, frames, 0)?;
-        if frames.iter().all(|frame| frame & wanted == wanted) {
-            Ok(Some(write))
-        } else {
-            Err(errno::in_progress())
-        }
-    }
 }

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The pages of a range as the process has them: those that are there, and those that HMM faults in.
+
+use super::{
+    pages::{DevicePages, Frames},
+    slow::lock_soon,
+    Extent, Stamp, Watch, Watcher,
+};
+use crate::{
+    ffi,
+    kern::{errno, task},
+};
+use core::ops::Range;
+use kernel::{
+    device::Device, error::to_result, mm::MmWithUser, page::PAGE_SIZE, prelude::*, sync::aref::ARef,
+};
+
+/// Pages that are faulted in in one go: a kill is noticed in between.
+const BATCH: usize = 16384;
+
+/// What it means when pages cannot be had which the process should have: its own memory, not a file's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// There is no memory for now.
+    Fails,
+    /// They are left out.
+    IsLeftOut,
+}
+
+/// How pages are asked for.
+struct Request {
+    /// When it began.
+    stamp: Stamp,
+    /// For writing, where the process may.
+    write: bool,
+    missing: Missing,
+}
+
+impl<T: Watcher> Watch<T> {
+    /// Faults pages in and maps them for `dev`, which must be bound, as they are after `stamp`: for writing where
+    /// `write` is asked and the process may. `wanted` gives the first run of pages at or after one that are wanted. What
+    /// the process does not have is left out. They may be used once
+    /// [`Watch::is_stale`] has said no, until the next change.
+    ///
+    /// A program that has to bring pages is not waited for, see [`await_pages`]: [`errno::in_progress`] while it has not, if what
+    /// is `missing` is to fail. Nor is the mmap lock: EAGAIN.
+    ///
+    /// EBUSY when the range has changed since `stamp`, ESRCH when the address space is at its end, EINTR when the
+    /// caller is killed, ENOMEM, also when the process itself would get no page, if that is what is `missing`; see
+    /// [`DmaMap::new`] for the rest.
+    pub(crate) fn map_pages(
+        &self,
+        dev: &ARef<Device>,
+        stamp: Stamp,
+        write: bool,
+        missing: Missing,
+        wanted: impl Fn(usize) -> Option<Range<usize>>,
+    ) -> Result<DevicePages> {
+        let mm = self.space.user().ok_or(ESRCH)?;
+        let mut frames = Frames::new(self.size / PAGE_SIZE)?;
+        let request = Request {
+            stamp,
+            write,
+            missing,
+        };
+        {
+            let _lock = lock_soon(&mm).map_err(|_| EAGAIN)?;
+            let mut next = 0;
+            while let Some(run) = wanted(next) {
+                next = run.end;
+                self.gather(&mm, &request, run, &mut frames)?;
+            }
+        }
+        frames.map(dev)
+    }
+
+    /// Adds what the process has of the pages `run` to `frames`. The mmap lock is held.
+    fn gather(
+        &self,
+        mm: &MmWithUser,
+        request: &Request,
+        run: Range<usize>,
+        frames: &mut Frames,
+    ) -> Result {
+        let mut at = self.start + run.start * PAGE_SIZE;
+        let end = self.start + run.end * PAGE_SIZE;
+        let mut count = BATCH;
+        // SAFETY: The mmap lock is held.
+        while let Some(vma) = unsafe { Extent::next(mm, at, end) } {
+            if task::is_killed() {
+                return Err(EINTR);
+            }
+            if !vma.is_readable() {
+                at = vma.to;
+                continue;
+            }
+            count = count.min((vma.to - vma.from) / PAGE_SIZE);
+            at = vma.from + count * PAGE_SIZE;
+            let first = (vma.from - self.start) / PAGE_SIZE;
+            match self.have(request, &vma, frames.at(first, count)?)? {
+                Some(writable) => {
+                    frames.add(first, count, writable)?;
+                    count = BATCH.min(2 * count);
+                }
+                // Only the pages that cannot be had are left out.
+                None if count > 1 => {
+                    at = vma.from;
+                    count /= 2;
+                }
+                // There is nothing that such memory can lack but pages to be had.
+                None if vma.anonymous && request.missing == Missing::Fails => return Err(ENOMEM),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the first pages of `vma`, or faults them in where nobody has to be waited for; whether they may be written. `None`
+    /// when one of them cannot be had, or is left out.
+    fn have(&self, request: &Request, vma: &Extent, frames: &mut [usize]) -> Result<Option<bool>> {
+        if !vma.may_wait {
+            return self.fault_in(request, vma.from, frames);
+        }
+        match self.find(request, vma, frames) {
+            Err(error)
+                if error == errno::in_progress() && request.missing == Missing::IsLeftOut =>
+            {
+                Ok(None)
+            }
+            found => found,
+        }
+    }
+
+    /// The first pages of `vma` that are there; whether they may be written, which is so if that is asked and the process may.
+    /// [`errno::in_progress`] when one is not there.
+    fn find(&self, request: &Request, vma: &Extent, frames: &mut [usize]) -> Result<Option<bool>> {
+        let write = request.write && vma.is_writable();
+        let mut wanted = ffi::hmm_pfn_flags_HMM_PFN_VALID;
+        if write {
+            wanted |= ffi::hmm_pfn_flags_HMM_PFN_WRITE;
+        }
+        frames.fill(0);
+        self.look(request.stamp, vma.from, frames, 0)?;
+        if frames.iter().all(|frame| frame & wanted == wanted) {
+            Ok(Some(write))
+        } else {
+            Err(errno::in_progress())
+        }
+    }
+
+    /// Faults the pages from `from` on in, which are of one VMA; whether they may be written. `None` when the process
+    /// does not have one of them, or cannot get it.
+    fn fault_in(
+        &self,
+        request: &Request,
+        from: usize,
+        frames: &mut [usize],
+    ) -> Result<Option<bool>> {
+        for writable in [true, false] {
+            if writable && !request.write {
+                continue;
+            }
+            let mut wanted = ffi::hmm_pfn_flags_HMM_PFN_REQ_FAULT;
+            if writable {
+                wanted |= ffi::hmm_pfn_flags_HMM_PFN_REQ_WRITE;
+            }
+            match self.look(request.stamp, from, frames, wanted) {
+                Ok(()) => return Ok(Some(writable)),
+                Err(error) if error == EPERM => continue,
+                Err(error) if error == EFAULT => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Which pages there are from `from` on, and first has those come that are `wanted`, by `HMM_PFN_REQ_*`. The mmap lock is held.
+    fn look(&self, stamp: Stamp, from: usize, frames: &mut [usize], wanted: usize) -> Result {
+        let mut range = ffi::hmm_range {
+            notifier: self.inner.notifier.get(),
+            notifier_seq: stamp.0,
+            start: from,
+            end: from + frames.len() * PAGE_SIZE,
+            hmm_pfns: frames.as_mut_ptr(),
+            default_flags: wanted,
+            pfn_flags_mask: 0,
+            dev_private_owner: core::ptr::null_mut(),
+        };
+        // SAFETY: The caller holds the mmap lock; `frames` has room for the range, which is in the notifier's.
+        to_result(unsafe { ffi::hmm_range_fault(&mut range) })
+    }
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Pages of a process on their way to a device: the frames that HMM has found, and what is mapped of them.
+
+use crate::{
+    ffi,
+    kern::dma_map::{DmaMap, DmaRun},
+};
+use core::ptr::NonNull;
+use kernel::{device::Device, page::PAGE_SIZE, prelude::*, sync::aref::ARef};
+
+/// Pages in a row that the process may use alike.
+struct Run {
+    first: usize,
+    count: usize,
+    writable: bool,
+}
+
+/// The page frames of a range, as far as they were found.
+pub(super) struct Frames {
+    /// What HMM says of each page of the range.
+    frames: KVVec<usize>,
+    /// Which of them were found, by their address.
+    runs: KVVec<Run>,
+}
+
+impl Frames {
+    /// None yet, of a range of `pages` pages. ENOMEM.
+    pub(super) fn new(pages: usize) -> Result<Self> {
+        Ok(Self {
+            frames: KVVec::from_elem(0, pages, GFP_KERNEL_ACCOUNT | __GFP_NOWARN)?,
+            runs: KVVec::new(),
+        })
+    }
+
+    /// Room for what HMM says of `count` pages from page `first` on. EFAULT for more than there are.
+    pub(super) fn at(&mut self, first: usize, count: usize) -> Result<&mut [usize]> {
+        self.frames.get_mut(first..first + count).ok_or(EFAULT)
+    }
+
+    /// `count` pages from page `first` on, behind those before, were found. ENOMEM.
+    pub(super) fn add(&mut self, first: usize, count: usize, writable: bool) -> Result {
+        match self.runs.last_mut() {
+            Some(last) if last.first + last.count == first && last.writable == writable => {
+                last.count += count;
+            }
+            _ => self.runs.push(
+                Run {
+                    first,
+                    count,
+                    writable,
+                },
+                GFP_KERNEL,
+            )?,
+        }
+        Ok(())
+    }
+
+    /// Maps those that were found for `dev`. ENOMEM; errors of [`DmaMap::new`].
+    pub(super) fn map(&self, dev: &ARef<Device>) -> Result<DevicePages> {
+        let mut parts = KVVec::with_capacity(self.runs.len(), GFP_KERNEL)?;
+        for run in &self.runs {
+            let mut pages = KVVec::with_capacity(run.count, GFP_KERNEL_ACCOUNT | __GFP_NOWARN)?;
+            for &frame in self.frames.iter().skip(run.first).take(run.count) {
+                // SAFETY: HMM has said that the frame has a page.
+                let page = unsafe { ffi::rkfd_hmm_pfn_to_page(frame) };
+                pages.push(NonNull::new(page).ok_or(EFAULT)?, GFP_KERNEL)?;
+            }
+            let part = Part {
+                offset: (run.first * PAGE_SIZE) as u64,
+                writable: run.writable,
+                dma: DmaMap::new(dev, &pages)?,
+            };
+            parts.push(part, GFP_KERNEL)?;
+        }
+        Ok(DevicePages { parts })
+    }
+}
+
+/// Pages in a row, mapped for a device.
+struct Part {
+    /// From the start of the range, bytes.
+    offset: u64,
+    writable: bool,
+    dma: DmaMap,
+}
+
+/// Marks a page that a device may have written to: the entry of the process, which was not used for it, does not tell. Of a
+/// file's pages it does: they are only writable where they are dirty.
+fn mark_dirty(page: NonNull<ffi::page>) {
+    // SAFETY: The process has the page at this moment, so that it stays what it is.
+    unsafe { ffi::rkfd_anon_page_mark_dirty(page.as_ptr()) };
+}
+
+/// Pages of a process, mapped for a device until this is dropped or [`DevicePages::give_back`] is called. Nothing holds
+/// the pages themselves.
+#[derive(Default)]
+pub(crate) struct DevicePages {
+    parts: KVVec<Part>,
+}
+
+impl DevicePages {
+    /// Whether they are `size` bytes without a gap, to be written if `write` is asked.
+    pub(crate) fn is_whole(&self, size: u64, write: bool) -> bool {
+        matches!(&*self.parts, [part]
+            if part.dma.runs().iter().map(|run| run.size).sum::<u64>() == size
+                && (part.writable || !write))
+    }
+
+    /// What there is: offset from the start of the range in bytes, whether it may be written, and where the device
+    /// finds it, adjacent addresses merged.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (u64, bool, &[DmaRun])> {
+        self.parts
+            .iter()
+            .map(|part| (part.offset, part.writable, part.dma.runs()))
+    }
+
+    /// Takes the pages away from the device, which does not use them any more and is still bound. The process still has
+    /// them, so this is called by who is told of changes, or keeps them from happening. Allocates and frees nothing;
+    /// the second time nothing happens.
+    pub(crate) fn give_back(&self) {
+        for part in &self.parts {
+            if part.writable && part.dma.is_mapped() {
+                part.dma.for_each_page(mark_dirty);
+            }
+            part.dma.unmap();
+        }
+    }
+
+    /// The device may go on using the pages whatever is done: they are never freed. Called before
+    /// [`DevicePages::give_back`], as that is.
+    pub(crate) fn lose(&self) {
+        for part in self.parts.iter().filter(|part| part.dma.is_mapped()) {
+            // SAFETY: The process has the page at this moment.
+            let keep = |page: NonNull<_>| unsafe { ffi::rkfd_get_page(page.as_ptr()) };
+            part.dma.for_each_page(keep);
+        }
+    }
+}
