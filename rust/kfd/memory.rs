@@ -30,12 +30,12 @@ pub(super) fn set_memory_policy(caller: &Caller<'_>, args: &mut uapi::SetMemoryP
 
 /// A buffer is not where shared virtual memory is, nor made of it. EADDRINUSE, EINTR.
 fn check_svm(caller: &Caller<'_>, wanted: &AllocMemory) -> Result {
-    let lent = match wanted.kind {
+    let user = match wanted.kind {
         Kind::User(address) => VaRange::new(address, wanted.size).ok(),
         _ => None,
     };
     let svm = caller.process.svm();
-    let mut ranges = [wanted.range, lent].into_iter().flatten();
+    let mut ranges = [wanted.range, user].into_iter().flatten();
     ranges.try_for_each(|range| svm.check_free(range))
 }
 

@@ -170,7 +170,7 @@ impl Buffer {
         matches!(self.backing, Backing::Gtt(_))
     }
 
-    /// The memory that the process lends, when it is that.
+    /// The user memory, when it is that.
     pub(super) fn user(&self) -> Option<&UserMemory> {
         match &self.backing {
             Backing::User(memory) => Some(memory),

@@ -109,13 +109,13 @@ impl State {
     }
 
     /// Moves `bo` to where other devices reach it. EBUSY when it has to stay where it is; the rest as [`transfer::out`].
-    fn lend(&mut self, bo: &Bo, placement: &Placement) -> Result {
+    fn share(&mut self, bo: &Bo, placement: &Placement) -> Result {
         let own = |m: &&mut Member| Arc::ptr_eq(m.vm.client(), placement.client());
         match self.members.iter_mut().find(own) {
-            Some(member) => member.lend(bo),
+            Some(member) => member.share(bo),
             // It may be mapped by who does not take part.
             None if !placement.is_orphan() => Err(EBUSY),
-            None => transfer::lend(bo.gpu(), None, bo).map(|_| ()),
+            None => transfer::share(bo.gpu(), None, bo).map(|_| ()),
         }
     }
 
@@ -341,29 +341,29 @@ impl Evictor {
         }
     }
 
-    /// Lends `bo`, a VRAM buffer whose reservation is locked, to another device: it is in system memory then, and `stays` there
+    /// Shares `bo`, a VRAM buffer whose reservation is locked, with another device: it is in system memory then, and `stays` there
     /// until it is given back, or is asked for before. `EBUSY` when it has to be in VRAM, `EINTR` when the caller is killed, `ENODEV`
     /// when the GPU is gone, `ENOMEM`; errors of the engines. Sleeps.
-    pub(crate) fn lend(self: &Arc<Self>, bo: &Bo, stays: bool) -> Result {
+    pub(crate) fn share(self: &Arc<Self>, bo: &Bo, stays: bool) -> Result {
         let placement = bo.placement().ok_or(EINVAL)?;
-        if placement.lend(stays) {
+        if placement.share(stays) {
             return Ok(());
         }
         let mut state = self.state.lock_killable()?;
         // It may have gone meanwhile.
-        if placement.lend(stays) {
+        if placement.share(stays) {
             return Ok(());
         }
         if state.closed {
             return Err(ENODEV);
         }
-        state.lend(bo, placement)?;
-        placement.lend(stays).then_some(()).ok_or(EBUSY)
+        state.share(bo, placement)?;
+        placement.share(stays).then_some(()).ok_or(EBUSY)
     }
 
-    /// Takes one [`Evictor::lend`] back: the buffer goes home when there is room.
-    pub(crate) fn unlend(self: &Arc<Self>, placement: &Placement, stays: bool) {
-        if placement.unlend(stays) {
+    /// Takes one [`Evictor::share`] back: the buffer goes home when there is room.
+    pub(crate) fn unshare(self: &Arc<Self>, placement: &Placement, stays: bool) {
+        if placement.unshare(stays) {
             placement.client().recall(true);
             // Without the lock: who has it may just be asking for the buffer.
             if !self.stopped.load(Relaxed) {

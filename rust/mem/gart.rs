@@ -139,7 +139,7 @@ impl Gart {
         }
         // From here on a failure gives everything back.
         let buffer = GartBuffer {
-            span: self.take(pages.size())?,
+            node: self.take(pages.size())?,
             pages,
         };
         let mc = buffer.mc_addr();
@@ -149,8 +149,8 @@ impl Gart {
         Ok(buffer)
     }
 
-    fn take(&self, size: u64) -> Result<Span> {
-        Ok(Span {
+    fn take(&self, size: u64) -> Result<Node> {
+        Ok(Node {
             mc: self.0.addresses.take(size)?,
             size,
             given_back: false,
@@ -165,8 +165,8 @@ impl Gart {
     }
 }
 
-/// Addresses in the GART. Nothing is behind them any more once they are given back.
-struct Span {
+/// A node of the GART's address space. Nothing is behind them any more once they are given back.
+struct Node {
     mc: u64,
     size: u64,
     given_back: bool,
@@ -175,7 +175,7 @@ struct Span {
 }
 
 /// Addresses in the GART behind which one part of a buffer after the other is put.
-pub(crate) struct Window(Span);
+pub(crate) struct Window(Node);
 
 impl Window {
     /// The address of the first byte for engines that work in VMID 0.
@@ -245,14 +245,14 @@ impl JobMemory {
 /// System memory with an address in the GART, until it is dropped. Its accessors are those of
 /// [`SystemPages`].
 pub(crate) struct GartBuffer {
-    span: Span,
+    node: Node,
     pages: SystemPages,
 }
 
 impl GartBuffer {
     /// The address of the first byte for engines that work in VMID 0.
     pub(crate) fn mc_addr(&self) -> u64 {
-        self.span.mc
+        self.node.mc
     }
 }
 
@@ -267,13 +267,13 @@ impl Deref for GartBuffer {
 impl Drop for GartBuffer {
     fn drop(&mut self) {
         // The GPU loses the addresses before the memory goes. If it may not have lost them, the memory stays for good.
-        if !self.span.give_back() {
+        if !self.node.give_back() {
             self.pages.keep();
         }
     }
 }
 
-impl Span {
+impl Node {
     /// Takes away what is behind the addresses, and gives them back; whether the GPU reaches nothing there any more. The
     /// second time nothing happens.
     fn give_back(&mut self) -> bool {
@@ -297,7 +297,7 @@ impl Span {
     }
 }
 
-impl Drop for Span {
+impl Drop for Node {
     fn drop(&mut self) {
         self.give_back();
     }

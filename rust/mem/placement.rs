@@ -75,7 +75,7 @@ pub(crate) struct Stay {
     moving: bool,
     pins: usize,
     /// How many devices have it in system memory that give it back when asked.
-    lent: usize,
+    shared: usize,
     /// As what it is counted of what has to stay.
     counted: Counted,
     /// Nobody will ever move it: its client is gone.
@@ -98,11 +98,11 @@ impl Stay {
     }
 
     /// The count of those that have it so.
-    fn lent_as(&mut self, stays: bool) -> &mut usize {
+    fn shared_as(&mut self, stays: bool) -> &mut usize {
         if stays {
             &mut self.pins
         } else {
-            &mut self.lent
+            &mut self.shared
         }
     }
 
@@ -156,7 +156,7 @@ impl Placement {
                     Stay {
                         moving: false,
                         pins: 0,
-                        lent: 0,
+                        shared: 0,
                         counted: Counted::No,
                         orphan: false,
                         detached: false,
@@ -251,7 +251,7 @@ impl Placement {
     /// see [`super::vm::Vm::show`].
     pub(super) fn is_mappable(&self) -> bool {
         let stay = self.stay.lock();
-        let used_here = self.is_home() || stay.is_stuck() || stay.lent != 0;
+        let used_here = self.is_home() || stay.is_stuck() || stay.shared != 0;
         !stay.moving && (used_here || !self.client().is_away())
     }
 
@@ -261,29 +261,29 @@ impl Placement {
     }
 
     /// Whether it may be brought to where other devices reach it, as far as can be seen now.
-    pub(super) fn may_be_lent(&self) -> bool {
+    pub(super) fn may_be_shared(&self) -> bool {
         let stay = self.stay.lock();
         !stay.detached && (stay.pins == 0 || !self.is_home())
     }
 
-    /// Lends it to another device; it `stays` then, until [`Placement::unlend`]. False unless it is in system memory.
-    pub(super) fn lend(&self, stays: bool) -> bool {
+    /// Shares it with another device; it `stays` then, until [`Placement::unshare`]. False unless it is in system memory.
+    pub(super) fn share(&self, stays: bool) -> bool {
         let mut stay = self.stay.lock();
         if stay.moving || self.is_home() {
             return false;
         }
-        *stay.lent_as(stays) += 1;
+        *stay.shared_as(stays) += 1;
         stay.count(&self.charge, false);
         true
     }
 
-    /// Takes a [`Placement::lend`] back; whether it may come home now.
-    pub(super) fn unlend(&self, stays: bool) -> bool {
+    /// Takes a [`Placement::share`] back; whether it may come home now.
+    pub(super) fn unshare(&self, stays: bool) -> bool {
         let mut stay = self.stay.lock();
-        let count = stay.lent_as(stays);
+        let count = stay.shared_as(stays);
         *count = count.saturating_sub(1);
         stay.count(&self.charge, self.is_home());
-        stay.lent == 0 && !stay.is_stuck()
+        stay.shared == 0 && !stay.is_stuck()
     }
 
     /// Whether its client is gone.
@@ -292,8 +292,8 @@ impl Placement {
     }
 
     /// Whether other devices have it that give it back when asked.
-    pub(super) fn is_lent(&self) -> bool {
-        self.stay.lock().lent != 0
+    pub(super) fn is_shared(&self) -> bool {
+        self.stay.lock().shared != 0
     }
 
     /// Its client goes: it stays where it is from now on.
@@ -318,10 +318,10 @@ impl Placement {
     }
 
     /// Begins to move it away from where it is. `None` if it has to stay, or is being moved. One that nobody's client has may
-    /// only be moved to be lent.
-    pub(super) fn begin(self: &Arc<Self>, to_be_lent: bool) -> Option<Move> {
+    /// only be moved to be shared.
+    pub(super) fn begin(self: &Arc<Self>, to_be_shared: bool) -> Option<Move> {
         let mut stay = self.stay.lock();
-        let stuck = stay.pins != 0 || (stay.orphan && !to_be_lent);
+        let stuck = stay.pins != 0 || (stay.orphan && !to_be_shared);
         if stay.moving || stuck || stay.detached {
             return None;
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Memory that a process lends to the GPU. Nothing holds its pages: who maps it watches it.
+//! User memory (USERPTR) that the GPU uses. Nothing holds its pages: who maps it watches it.
 
 use crate::kern::{mm_exit::AddressSpace, user_range};
 use hw::va::{VaRange, PAGE_SIZE};

@@ -4,8 +4,8 @@
 use crate::{kern::user_pages::UserPages, mem::vm::Held};
 use kernel::prelude::*;
 
-/// A held part of an address space that the CPU reaches at any time, also where nothing may be waited for. Memory that
-/// the process lends stays pinned for it: its content may then differ from what the process sees, if that changes its
+/// A held part of an address space that the CPU reaches at any time, also where nothing may be waited for. User
+/// memory stays pinned for it: its content may then differ from what the process sees, if that changes its
 /// mapping, but it is nobody else's.
 pub(crate) struct View {
     pinned: Option<UserPages>,

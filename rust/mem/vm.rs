@@ -245,7 +245,7 @@ impl Vm {
     /// When it returns `Ok` the GPU sees it.
     ///
     /// `EEXIST` when something in the range is mapped, `EINVAL` when it is larger than what there is of the buffer from
-    /// there on, or the buffer is another GPU's, `EFAULT` when the process no longer has the memory that it lends, `ENOMEM`,
+    /// there on, or the buffer is another GPU's, `EFAULT` when the process no longer has its user memory, `ENOMEM`,
     /// `ENODEV` when the device is gone, `ETIMEDOUT` when it does not answer a flush. Nothing is mapped then.
     pub(crate) fn map(self: &Arc<Self>, range: VaRange, part: Part) -> Result {
         let end = part.offset.checked_add(range.size()).ok_or(EINVAL)?;

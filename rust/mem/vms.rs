@@ -9,8 +9,8 @@ use kernel::{
     sync::{Arc, Mutex},
 };
 
-/// Every address space, from when it is made until nobody has it and nothing leads to it any more: memory that a process
-/// lends and memory that others export lead to where they are mapped, and so could keep an address space for ever.
+/// Every address space, from when it is made until nobody has it and nothing leads to it any more: user
+/// memory and memory that others export lead to where they are mapped, and so could keep an address space for ever.
 #[pin_data]
 pub(crate) struct Vms {
     /// By address. Innermost.

@@ -275,11 +275,11 @@ impl Feed {
 
     fn write(&self, at: u64, dwords: &[u32]) -> Result<u64> {
         let bytes = dwords.len() as u64 * 4;
-        let spans = self.memory.size.spans(at, bytes).ok_or(EINVAL)?;
-        let (first, second) = dwords.split_at(spans.first.dwords);
+        let split = self.memory.size.split(at, bytes).ok_or(EINVAL)?;
+        let (first, second) = dwords.split_at(split.first.dwords);
         self.memory
             .ring
-            .write32s(spans.first.start as u64 * 4, first)?;
+            .write32s(split.first.start as u64 * 4, first)?;
         self.memory.ring.write32s(0, second)?;
         Ok(at + bytes)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A user queue's memory: its ring and its two pointers, held so that they stay mapped as long as the queue exists. The
-//! driver reads and writes them where it may not wait for a process's memory, so what the process lends is pinned.
+//! driver reads and writes them where it may not wait for a process's memory, so user memory is pinned.
 
 use super::CreateQueue;
 use crate::mem::view::View;
@@ -149,9 +149,9 @@ impl Pointers {
     /// Reads the dwords of the ring at byte count `at`; the byte count after them.
     pub(super) fn read_ring(&self, at: u64, to: &mut [u32]) -> Result<u64> {
         let bytes = to.len() as u64 * 4;
-        let spans = self.size.spans(at, bytes).ok_or(EINVAL)?;
-        let (first, second) = to.split_at_mut(spans.first.dwords);
-        self.ring.read32s(spans.first.start as u64 * 4, first)?;
+        let split = self.size.split(at, bytes).ok_or(EINVAL)?;
+        let (first, second) = to.split_at_mut(split.first.dwords);
+        self.ring.read32s(split.first.start as u64 * 4, first)?;
         self.ring.read32s(0, second)?;
         Ok(at + bytes)
     }

@@ -123,9 +123,9 @@ impl Pm4Ring {
         let mut at = self.written;
         for packet in packets {
             let bytes = packet.len() as u64 * 4;
-            let spans = self.size.spans(at, bytes).ok_or(EINVAL)?;
-            let (first, second) = packet.split_at(spans.first.dwords);
-            self.memory.write32s(spans.first.start as u64 * 4, first)?;
+            let split = self.size.split(at, bytes).ok_or(EINVAL)?;
+            let (first, second) = packet.split_at(split.first.dwords);
+            self.memory.write32s(split.first.start as u64 * 4, first)?;
             self.memory.write32s(0, second)?;
             at += bytes;
         }

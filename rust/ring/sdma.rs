@@ -217,9 +217,9 @@ impl SdmaRing {
     /// Writes `dwords` at byte count `at`; the byte count after them.
     fn write(&self, at: u64, dwords: &[u32]) -> Result<u64> {
         let bytes = dwords.len() as u64 * 4;
-        let spans = self.size.spans(at, bytes).ok_or(EINVAL)?;
-        let (first, second) = dwords.split_at(spans.first.dwords);
-        self.memory.write32s(spans.first.start as u64 * 4, first)?;
+        let split = self.size.split(at, bytes).ok_or(EINVAL)?;
+        let (first, second) = dwords.split_at(split.first.dwords);
+        self.memory.write32s(split.first.start as u64 * 4, first)?;
         self.memory.write32s(0, second)?;
         Ok(at + bytes)
     }

@@ -101,10 +101,10 @@ impl RingSize {
         self.bytes() - GAP
     }
 
-    /// The places of `bytes` bytes from byte count `position` on: one span, or two when the ring's end lies
+    /// The places of `bytes` bytes from byte count `position` on: one run, or two when the ring's end lies
     /// between. `None` unless both are whole dwords and the bytes fit the ring.
     #[inline]
-    pub const fn spans(self, position: u64, bytes: u64) -> Option<Spans> {
+    pub const fn split(self, position: u64, bytes: u64) -> Option<Split> {
         if position % DWORD != 0 || bytes % DWORD != 0 || bytes > self.bytes() {
             return None;
         }
@@ -112,12 +112,12 @@ impl RingSize {
         let dwords = (bytes / DWORD) as usize;
         let to_end = self.dwords() as usize - start;
         let first = if dwords < to_end { dwords } else { to_end };
-        Some(Spans {
-            first: Span {
+        Some(Split {
+            first: Run {
                 start,
                 dwords: first,
             },
-            second: Span {
+            second: Run {
                 start: 0,
                 dwords: dwords - first,
             },
@@ -153,14 +153,14 @@ pub const fn phase(position: u64) -> u64 {
 
 /// A run of dwords in a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct Run {
     /// Index of the first dword.
     pub start: usize,
     /// How many.
     pub dwords: usize,
 }
 
-impl Span {
+impl Run {
     /// The run as a range of indices.
     #[inline]
     pub const fn range(self) -> core::ops::Range<usize> {
@@ -170,9 +170,9 @@ impl Span {
 
 /// The places of a run that may pass the ring's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spans {
+pub struct Split {
     /// Up to the ring's end.
-    pub first: Span,
+    pub first: Run,
     /// From the ring's start; empty when the run does not pass the end.
-    pub second: Span,
+    pub second: Run,
 }

@@ -84,15 +84,15 @@ pub(crate) trait DriverObject: Send + Sync + Sized + 'static {
     /// Another device wants to use the object. EBUSY when it is where that cannot reach it, and has to stay there.
     fn attach(obj: &Object<Self>) -> Result;
 
-    /// Brings the object to where other devices reach it, if it is not there, and lends it to one. Counted. One that `stays`
+    /// Brings the object to where other devices reach it, if it is not there, and shares it with one. Counted. One that `stays`
     /// is not moved until it is given back; before the others are moved, [`Object::reclaim`] is called. EBUSY when it has to
     /// be elsewhere. The reservation's lock is held.
-    fn lend(obj: &Object<Self>, stays: bool) -> Result;
+    fn share(obj: &Object<Self>, stays: bool) -> Result;
 
-    /// Takes one [`DriverObject::lend`] back. The reservation's lock is held.
-    fn unlend(obj: &Object<Self>, stays: bool);
+    /// Takes one [`DriverObject::share`] back. The reservation's lock is held.
+    fn unshare(obj: &Object<Self>, stays: bool);
 
-    /// Calls `f` with the pages of an object that is lent. The reservation's lock is held.
+    /// Calls `f` with the pages of an object that is shared. The reservation's lock is held.
     fn with_pages<R>(obj: &Object<Self>, f: impl FnOnce(&PageList) -> R) -> Option<R>;
 
     /// The CPU begins to access the object through its dma-buf, or has ended.

@@ -29,8 +29,8 @@ pub(super) struct Functions {
     pub(super) gem: ffi::drm_gem_object_funcs,
     of: fn() -> TypeId,
     attach: unsafe fn(*mut ffi::drm_gem_object) -> Result,
-    lend: unsafe fn(*mut ffi::drm_gem_object, bool) -> Result,
-    unlend: unsafe fn(*mut ffi::drm_gem_object, bool),
+    share: unsafe fn(*mut ffi::drm_gem_object, bool) -> Result,
+    unshare: unsafe fn(*mut ffi::drm_gem_object, bool),
     cpu_access: unsafe fn(*mut ffi::drm_gem_object),
     release: unsafe fn(*mut ffi::drm_gem_object, *mut ffi::dma_buf),
 }
@@ -123,7 +123,7 @@ unsafe extern "C" fn pin(attachment: *mut ffi::dma_buf_attachment) -> c_int {
     // SAFETY: By this function's contract.
     unsafe {
         let (obj, functions) = object((*attachment).dmabuf);
-        status((functions.lend)(obj, true))
+        status((functions.share)(obj, true))
     }
 }
 
@@ -136,11 +136,11 @@ unsafe extern "C" fn unpin(attachment: *mut ffi::dma_buf_attachment) {
     // SAFETY: By this function's contract.
     unsafe {
         let (obj, functions) = object((*attachment).dmabuf);
-        (functions.unlend)(obj, true);
+        (functions.unshare)(obj, true);
     }
 }
 
-/// `dma_buf_ops::map_dma_buf`. An importer that can be told of moves has not pinned the memory, but what is mapped is lent in
+/// `dma_buf_ops::map_dma_buf`. An importer that can be told of moves has not pinned the memory, but what is mapped is shared in
 /// any case.
 ///
 /// # Safety
@@ -153,12 +153,12 @@ unsafe extern "C" fn map(
     // SAFETY: By this function's contract.
     unsafe {
         let (obj, functions) = object((*attachment).dmabuf);
-        if let Err(error) = (functions.lend)(obj, false) {
+        if let Err(error) = (functions.share)(obj, false) {
             return error.to_ptr();
         }
         let table = ffi::drm_gem_map_dma_buf(attachment, direction);
         if from_err_ptr(table).is_err() {
-            (functions.unlend)(obj, false);
+            (functions.unshare)(obj, false);
         }
         table
     }
@@ -178,7 +178,7 @@ unsafe extern "C" fn unmap(
     unsafe {
         let (obj, functions) = object((*attachment).dmabuf);
         ffi::drm_gem_unmap_dma_buf(attachment, table, direction);
-        (functions.unlend)(obj, false);
+        (functions.unshare)(obj, false);
     }
 }
 
@@ -241,8 +241,8 @@ impl<T: DriverObject> Object<T> {
             },
             of: TypeId::of::<T>,
             attach: Self::attach_callback,
-            lend: Self::lend_callback,
-            unlend: Self::unlend_callback,
+            share: Self::share_callback,
+            unshare: Self::unshare_callback,
             cpu_access: Self::cpu_access_callback,
             release: Self::release_callback,
         }
@@ -358,24 +358,24 @@ impl<T: DriverObject> Object<T> {
     /// # Safety
     ///
     /// As [`Object::export_callback`]; the reservation's lock is held.
-    unsafe fn lend_callback(obj: *mut ffi::drm_gem_object, stays: bool) -> Result {
+    unsafe fn share_callback(obj: *mut ffi::drm_gem_object, stays: bool) -> Result {
         // SAFETY: By this function's contract.
-        T::lend(unsafe { &*Self::container(obj) }, stays)
+        T::share(unsafe { &*Self::container(obj) }, stays)
     }
 
     /// # Safety
     ///
-    /// As [`Object::lend_callback`], which was called before.
-    unsafe fn unlend_callback(obj: *mut ffi::drm_gem_object, stays: bool) {
+    /// As [`Object::share_callback`], which was called before.
+    unsafe fn unshare_callback(obj: *mut ffi::drm_gem_object, stays: bool) {
         // SAFETY: By this function's contract.
-        T::unlend(unsafe { &*Self::container(obj) }, stays);
+        T::unshare(unsafe { &*Self::container(obj) }, stays);
     }
 
     /// `drm_gem_object_funcs::get_sg_table`.
     ///
     /// # Safety
     ///
-    /// As [`Object::lend_callback`].
+    /// As [`Object::share_callback`].
     unsafe extern "C" fn pages_callback(obj: *mut ffi::drm_gem_object) -> *mut ffi::sg_table {
         // SAFETY: By this function's contract.
         let this = unsafe { &*Self::container(obj) };
@@ -393,7 +393,7 @@ impl<T: DriverObject> Object<T> {
 
     /// Asks all who have the object mapped for themselves to give it back, and calls `f` when they have, while none may have it
     /// again; not when somebody else is at it, or a device does not come to an end with it. Sleeps; called with locks
-    /// that lending takes, so it does not wait for the reservation's.
+    /// that sharing takes, so it does not wait for the reservation's.
     pub(crate) fn reclaim(&self, f: impl FnOnce()) {
         let buf = self.exported().lock().get();
         // SAFETY: Valid by the type invariant.

@@ -81,21 +81,21 @@ impl DriverObject for Buffer {
     fn attach(bo: &Bo) -> Result {
         match &bo.backing {
             Backing::Gtt(_) => Ok(()),
-            Backing::Vram(placement) if placement.may_be_lent() => Ok(()),
+            Backing::Vram(placement) if placement.may_be_shared() => Ok(()),
             _ => Err(EBUSY),
         }
     }
 
-    fn lend(bo: &Bo, stays: bool) -> Result {
+    fn share(bo: &Bo, stays: bool) -> Result {
         match bo.placement() {
-            Some(_) => bo.gpu.evictor.lend(bo, stays),
+            Some(_) => bo.gpu.evictor.share(bo, stays),
             None => Ok(()),
         }
     }
 
-    fn unlend(bo: &Bo, stays: bool) {
+    fn unshare(bo: &Bo, stays: bool) {
         if let Some(placement) = bo.placement() {
-            bo.gpu.evictor.unlend(placement, stays);
+            bo.gpu.evictor.unshare(placement, stays);
         }
     }
 

@@ -40,16 +40,16 @@ enum Way {
         _pinned: Pinned,
     },
     /// In system memory, where it is away from home for a while.
-    System { pages: SystemPages, _lent: Lent },
+    System { pages: SystemPages, _shared: Shared },
 }
 
 /// A buffer is kept in system memory; it may come home when this is dropped.
-struct Lent(ARef<Bo>);
+struct Shared(ARef<Bo>);
 
-impl Drop for Lent {
+impl Drop for Shared {
     fn drop(&mut self) {
         if let Some(placement) = self.0.placement() {
-            self.0.gpu().evictor.unlend(placement, true);
+            self.0.gpu().evictor.unshare(placement, true);
         }
     }
 }
@@ -66,11 +66,11 @@ impl Way {
             };
             drop(pinned);
             // Unless it has just come home.
-            if placement.lend(true) {
-                let lent = Lent(bo.into());
+            if placement.share(true) {
+                let shared = Shared(bo.into());
                 return Ok(Self::System {
                     pages: away.pages().also_for(&gpu.hw.dev)?,
-                    _lent: lent,
+                    _shared: shared,
                 });
             }
         }
@@ -141,7 +141,7 @@ impl Registers {
 
 impl Bo {
     /// The memory as the GPU of `drm`, another one than its own and bound, reaches it, for `client`: a buffer for that
-    /// one's page tables alone, which nobody else is given. It keeps the memory; what a process lends, and what is imported, each
+    /// one's page tables alone, which nobody else is given. It keeps the memory; user memory, and what is imported, each
     /// GPU watches for itself. VRAM and registers go with their GPU: the caller sees to it that this is gone before.
     ///
     /// `EREMOTEIO` when it does not reach it; `ENOMEM`, also for VRAM beyond the half that may have to stay; see [`Bo::import`] for what is

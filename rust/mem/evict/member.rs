@@ -84,8 +84,8 @@ impl Member {
             };
             if let Some(placement) = bo.placement().filter(is) {
                 bytes += placement.bytes();
-                // For one that is lent others must be asked.
-                let apart = placement.is_lent();
+                // For one that is shared others must be asked.
+                let apart = placement.is_shared();
                 let many = bytes > transfer::WINDOW || found.len() == TOGETHER || apart;
                 if many && !found.is_empty() {
                     break;
@@ -143,12 +143,12 @@ impl Member {
     }
 
     /// Moves a buffer of it to where other devices reach it; it runs on with it there.
-    pub(super) fn lend(&mut self, bo: &Bo) -> Result {
+    pub(super) fn share(&mut self, bo: &Bo) -> Result {
         let quiesced = match self.quiesced {
             None => Some(self.vm.group().quiesce(Trigger::Eviction)),
             Some(_) => None,
         };
-        let moved = transfer::lend(self.vm.gpu(), Some(&self.vm), bo);
+        let moved = transfer::share(self.vm.gpu(), Some(&self.vm), bo);
         // Whatever became of it, it is mapped where it is.
         let shown = self.vm.reveal(bo).and(self.vm.show());
         drop(quiesced);
@@ -189,9 +189,9 @@ impl Member {
             let mut go = || moved = transfer::home(&gpu, &self.vm, &homes);
             match homes.first() {
                 // When it is not given back it stays where it is.
-                Some((bo, _)) if bo.placement().is_some_and(|p| p.is_lent()) => {
+                Some((bo, _)) if bo.placement().is_some_and(|p| p.is_shared()) => {
                     bo.reclaim(|| {
-                        if bo.placement().is_some_and(|p| !p.is_lent()) {
+                        if bo.placement().is_some_and(|p| !p.is_shared()) {
                             go();
                         }
                     });

@@ -39,11 +39,11 @@ struct Moving<'a> {
 /// Begins to move `bo`, whose place is `Some` by `from`; `None` if it has to stay or is not there.
 fn begin<P>(
     bo: &Bo,
-    to_be_lent: bool,
+    to_be_shared: bool,
     from: impl FnOnce(Place) -> Option<P>,
 ) -> Option<(Moving<'_>, P)> {
     let placement = bo.placement()?;
-    let moving = placement.begin(to_be_lent)?;
+    let moving = placement.begin(to_be_shared)?;
     let place = from(placement.place())?;
     let begun = Moving {
         bo,
@@ -60,7 +60,7 @@ pub(super) fn out(gpu: &Arc<Memory>, vm: &Vm, bos: &[ARef<Bo>]) -> Result<u64> {
 }
 
 /// As [`out`] with one buffer that other devices want, which pays for itself. Its client may be gone, and with it `vm`.
-pub(super) fn lend(gpu: &Arc<Memory>, vm: Option<&Vm>, bo: &Bo) -> Result<u64> {
+pub(super) fn share(gpu: &Arc<Memory>, vm: Option<&Vm>, bo: &Bo) -> Result<u64> {
     to_system(gpu, vm, core::iter::once(bo), true)
 }
 
@@ -68,7 +68,7 @@ fn to_system<'a>(
     gpu: &Arc<Memory>,
     vm: Option<&Vm>,
     bos: impl ExactSizeIterator<Item = &'a Bo>,
-    to_be_lent: bool,
+    to_be_shared: bool,
 ) -> Result<u64> {
     let mut begun = KVVec::with_capacity(bos.len(), GFP_KERNEL)?;
     for bo in bos {
@@ -76,7 +76,7 @@ fn to_system<'a>(
             Place::Vram(blocks) => Some(blocks),
             Place::System(_) => None,
         };
-        if let Some(one) = begin(bo, to_be_lent, of_vram) {
+        if let Some(one) = begin(bo, to_be_shared, of_vram) {
             begun.push(one, GFP_KERNEL)?;
         }
     }
@@ -92,7 +92,7 @@ fn to_system<'a>(
     let mut aways = KVVec::with_capacity(begun.len(), GFP_KERNEL)?;
     let mut pairs = KVVec::with_capacity(begun.len(), GFP_KERNEL)?;
     for (one, blocks) in &begun {
-        let taken = match to_be_lent {
+        let taken = match to_be_shared {
             true => Some(Taken::new(one.placement.client(), one.placement.bytes())?),
             false => None,
         };

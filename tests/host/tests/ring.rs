@@ -16,13 +16,13 @@ fn positions() -> impl Strategy<Value = u64> {
 
 proptest! {
     #[test]
-    fn spans_are_the_places_of_the_dwords(size in sizes(), at in positions(), dwords in 0u64..20_000) {
+    fn a_split_has_the_places_of_the_dwords(size in sizes(), at in positions(), dwords in 0u64..20_000) {
         let bytes = dwords * 4;
-        let Some(spans) = size.spans(at, bytes) else {
+        let Some(split) = size.split(at, bytes) else {
             prop_assert!(bytes > size.bytes());
             return Ok(());
         };
-        let places: Vec<usize> = spans.first.range().chain(spans.second.range()).collect();
+        let places: Vec<usize> = split.first.range().chain(split.second.range()).collect();
         let expected: Vec<usize> =
             (0..dwords).map(|n| ((at / 4 + n) % u64::from(size.dwords())) as usize).collect();
         prop_assert_eq!(places, expected);
@@ -52,7 +52,7 @@ proptest! {
         prop_assert_eq!(size.used(read, write).is_some(), fits);
         prop_assert_eq!(size.free(read, write).is_some(), fits);
         if read % 4 != 0 {
-            prop_assert!(size.spans(read, 4).is_none());
+            prop_assert!(size.split(read, 4).is_none());
         }
     }
 
@@ -91,13 +91,13 @@ proptest! {
         for chunk in chunks {
             // Drain until the chunk fits, as a writer waits for the engine.
             while size.free(read, write).unwrap() < chunk * 4 {
-                let spans = size.spans(read, 4).unwrap();
-                prop_assert_eq!(ring[spans.first.start], received);
+                let split = size.split(read, 4).unwrap();
+                prop_assert_eq!(ring[split.first.start], received);
                 received += 1;
                 read += 4;
             }
-            let spans = size.spans(write, chunk * 4).unwrap();
-            for place in spans.first.range().chain(spans.second.range()) {
+            let split = size.split(write, chunk * 4).unwrap();
+            for place in split.first.range().chain(split.second.range()) {
                 ring[place] = sent;
                 sent += 1;
             }
@@ -133,6 +133,6 @@ fn a_ring_may_be_full_but_not_fuller() {
     assert_eq!(size.free(4096, 4096 + 1024), Some(0));
     assert_eq!(size.used(4096, 4096 + 1028), None);
     assert_eq!(size.used(4096, 4092), None);
-    assert!(size.spans(4, 1024).is_some());
-    assert!(size.spans(4, 1028).is_none());
+    assert!(size.split(4, 1024).is_some());
+    assert!(size.split(4, 1028).is_none());
 }
