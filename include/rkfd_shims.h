@@ -11,6 +11,7 @@
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
 #include <linux/mutex.h>
+#include <linux/notifier.h>
 #include <linux/pci.h>
 #include <linux/sched/signal.h>
 #include <linux/types.h>
@@ -33,6 +34,11 @@ void rkfd_rmb(void);
 /* PCI */
 int rkfd_pci_domain_nr(struct pci_dev *pdev);
 bool rkfd_pci_reaches(struct device *client, struct device *provider);
+
+/* Power */
+int rkfd_register_pm_notifier(struct notifier_block *block);
+void rkfd_unregister_pm_notifier(struct notifier_block *block);
+int rkfd_notifier_from_errno(int err);
 
 /* Sensors */
 struct device *rkfd_hwmon_device_register(struct device *parent, const char *name,

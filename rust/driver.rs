@@ -2,6 +2,7 @@
 //! The PCI driver: which devices, and what happens when one comes and goes.
 
 mod look;
+mod sleep;
 mod watch;
 
 use kernel::device::Core;
@@ -14,7 +15,9 @@ use crate::gpu::Gpu;
 use crate::kern::drm::Registration;
 use crate::kern::kobject::MoreFiles;
 use crate::kern::params::Probe;
+use crate::kern::pci_driver;
 use crate::kern::pci_ext::{self, Enabled, Mastering};
+use crate::kern::power::Sleep;
 use crate::kern::series::{pci_table, Handler, IdInfo, Interrupt};
 use crate::kfd::{self, Plugged};
 use crate::mem::Memory;
@@ -22,6 +25,7 @@ use crate::observe::debugfs::GpuFiles;
 use crate::observe::{sensors, sysfs};
 use crate::queue::interrupts::Dispatch;
 use crate::render;
+use sleep::Awake;
 use watch::Watch;
 
 /// The driver.
@@ -78,7 +82,7 @@ impl Drop for Reaching {
 }
 
 /// What is there while a device is bound. Dropped in this order: no more users, no more work, nothing that the device
-/// can do by itself, no memory of its, no more interrupts.
+/// can do by itself, no memory of its, no more interrupts, and the machine may sleep.
 struct Parts {
     _plugged: Plugged,
     _files: GpuFiles,
@@ -94,10 +98,13 @@ struct Parts {
     _reaching: Reaching,
     _irq: Interrupt<Poll>,
     _enabled: Enabled,
+    /// From before the first register is written until after the last.
+    _awake: Awake,
 }
 
 impl Parts {
     fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
+        let awake = sleep::keep_awake(pdev.as_ref())?;
         let enabled = Enabled::new(pdev)?;
         let (gpu, loaded) = Gpu::new(pdev)?;
         let translating = Translating(gpu.clone());
@@ -143,6 +150,7 @@ impl Parts {
             _reaching: reaching,
             _irq: irq,
             _enabled: enabled,
+            _awake: awake,
         })
     }
 }
@@ -184,5 +192,15 @@ impl pci::Driver for Driver {
     fn unbind(_pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) {
         let parts = this.parts.lock().take();
         drop(parts);
+    }
+}
+
+impl pci_driver::Driver for Driver {
+    /// For a sleep that was not announced, or before the GPU was bound.
+    fn prepare_sleep(pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) -> Result {
+        if this.parts.lock().is_none() {
+            return Ok(());
+        }
+        sleep::refuse(pdev.as_ref(), Sleep::Unannounced)
     }
 }

@@ -2,8 +2,9 @@
 //! rkfd: AMD's KFD ABI for ROCm, in Rust. This file is the table of contents.
 
 use kernel::driver::Registration;
-use kernel::pci::Adapter;
 use kernel::prelude::*;
+
+use kern::pci_driver::Adapter;
 
 mod driver;
 mod ffi;

@@ -12,6 +12,7 @@
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
 #include <linux/pci.h>
+#include <linux/suspend.h>
 #include <drm/drm_device.h>
 #include <drm/drm_drv.h>
 #include <drm/drm_file.h>
@@ -28,6 +29,11 @@
 const gfp_t RKFD_CONST___GFP_ACCOUNT = __GFP_ACCOUNT;
 const gfp_t RKFD_CONST___GFP_NORETRY = __GFP_NORETRY;
 const gfp_t RKFD_CONST___GFP_RETRY_MAYFAIL = __GFP_RETRY_MAYFAIL;
+
+/* What the machine is about to do */
+const unsigned long RKFD_CONST_PM_HIBERNATION_PREPARE = PM_HIBERNATION_PREPARE;
+const unsigned long RKFD_CONST_PM_RESTORE_PREPARE = PM_RESTORE_PREPARE;
+const unsigned long RKFD_CONST_PM_SUSPEND_PREPARE = PM_SUSPEND_PREPARE;
 
 /* Sizes that the generated structures must have: some of their types are opaque to bindgen. */
 const size_t RKFD_CONST_SIZEOF_DRM_GPU_SCHEDULER = sizeof(struct drm_gpu_scheduler);

@@ -9,6 +9,7 @@
 #include <linux/magic.h>
 #include <linux/nodemask.h>
 #include <linux/pci-p2pdma.h>
+#include <linux/suspend.h>
 #include <linux/topology.h>
 #include <linux/userfaultfd_k.h>
 
@@ -44,6 +45,24 @@ bool rkfd_pci_reaches(struct device *client, struct device *provider)
 {
 	return dev_is_pci(client) && dev_is_pci(provider) &&
 	       pci_p2pdma_distance(to_pci_dev(provider), client, false) >= 0;
+}
+
+/* Power */
+
+/* Does nothing in a kernel whose machine never sleeps. */
+int rkfd_register_pm_notifier(struct notifier_block *block)
+{
+	return register_pm_notifier(block);
+}
+
+void rkfd_unregister_pm_notifier(struct notifier_block *block)
+{
+	unregister_pm_notifier(block);
+}
+
+int rkfd_notifier_from_errno(int err)
+{
+	return notifier_from_errno(err);
 }
 
 /* Sensors */

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What the PCI core asks of a driver beside probe and unbind, for which the kernel crate's adapter has no place.
+
+use core::marker::PhantomData;
+use core::mem::offset_of;
+
+use kernel::container_of;
+use kernel::device::{Core, CoreInternal};
+use kernel::driver::{DriverLayout, RegistrationOps};
+use kernel::pci;
+use kernel::prelude::*;
+use kernel::types::Opaque;
+
+use crate::ffi;
+
+/// A PCI driver that is asked these things, too, for a device that it has bound: after probe has succeeded, before unbind, and never at the
+/// same time as either or as one another, since the device's lock is held. All may sleep.
+pub(crate) trait Driver: pci::Driver {
+    /// The machine is about to sleep, processes are frozen, but no device is touched yet: an error keeps it awake.
+    fn prepare_sleep(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>) -> Result;
+}
+
+/// The kernel crate's adapter, and the places that it leaves empty.
+pub(crate) struct Adapter<T: Driver>(PhantomData<T>);
+
+// SAFETY: It is that of the kernel crate's adapter: its registration, probe and remove are what runs.
+unsafe impl<T: Driver> DriverLayout for Adapter<T> {
+    type DriverType = ffi::pci_driver;
+    type DriverData<'bound> = T::Data<'bound>;
+    const DEVICE_DRIVER_OFFSET: usize = offset_of!(Self::DriverType, driver);
+}
+
+// SAFETY: As for the kernel crate's adapter, which does either.
+unsafe impl<T: Driver> RegistrationOps for Adapter<T> {
+    unsafe fn register(
+        driver: &Opaque<Self::DriverType>,
+        name: &'static CStr,
+        module: &'static ThisModule,
+    ) -> Result {
+        let raw = driver.get();
+        // SAFETY: Nobody else knows the driver before it is registered.
+        unsafe {
+            (*raw).driver.pm = &Tables::<T>::SLEEP;
+        }
+        // SAFETY: The caller keeps the driver until `unregister`. What is filled in there are other fields.
+        unsafe { <pci::Adapter<T> as RegistrationOps>::register(driver, name, module) }
+    }
+
+    unsafe fn unregister(driver: &Opaque<Self::DriverType>) {
+        // SAFETY: `register` has registered it there.
+        unsafe { <pci::Adapter<T> as RegistrationOps>::unregister(driver) }
+    }
+}
+
+/// Gives static tables of operations for each driver.
+struct Tables<T>(PhantomData<T>);
+
+impl<T: Driver> Tables<T> {
+    const SLEEP: ffi::dev_pm_ops = {
+        let mut table: ffi::dev_pm_ops = pin_init::zeroed();
+        table.prepare = Some(prepare::<T>);
+        table
+    };
+}
+
+/// `dev_pm_ops::prepare`.
+///
+/// # Safety
+///
+/// The kernel calls it with the `dev` of a device that the driver of an [`Adapter`] of `T` has bound, its lock held.
+unsafe extern "C" fn prepare<T: Driver>(dev: *mut ffi::device) -> kernel::ffi::c_int {
+    // SAFETY: It is part of a PCI device, as the driver is one of the PCI bus.
+    let pdev = unsafe { container_of!(dev, ffi::pci_dev, dev) };
+    // SAFETY: The caller has the device, its lock is held, and `pci::Device` is a transparent wrapper of it.
+    let pdev = unsafe { &*pdev.cast::<pci::Device<CoreInternal<'_>>>() };
+    // SAFETY: The device has this driver only after its probe has succeeded, which the adapter's has done with such data, and until remove.
+    let data = unsafe { pdev.as_ref().drvdata_borrow::<T::Data<'_>>() };
+    T::prepare_sleep(pdev, data).map_or_else(|error| error.to_errno(), |()| 0)
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A process that copies by SDMA all the time and looks whether the data is right. */
+#ifndef RKFD_TEST_COPIES_H
+#define RKFD_TEST_COPIES_H
+
+#include <stdbool.h>
+
+/* Starts it; it has copied when this returns. */
+void copies_start(void);
+/* Whether it copies: it ends some that it begins after this call. */
+bool copies_go_on(void);
+/* Ends it; whether all of its data was right. */
+bool copies_stop(void);
+
+#endif /* RKFD_TEST_COPIES_H */
