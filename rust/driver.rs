@@ -155,11 +155,19 @@ impl Parts {
     }
 }
 
-/// A bound device, until [`pci::Driver::unbind`].
+/// A bound device. It has its parts until the first of [`pci::Driver::unbind`] and [`pci_driver::Driver::shutdown`].
 #[pin_data]
 pub(crate) struct Bound {
     #[pin]
     parts: Mutex<Option<Parts>>,
+}
+
+impl Bound {
+    /// Takes down what is there, once: while interrupts, the device's IOMMU domain and its DMA operations are there. Bounded; sleeps.
+    fn take_down(&self) {
+        let parts = self.parts.lock().take();
+        drop(parts);
+    }
 }
 
 impl pci::Driver for Driver {
@@ -187,15 +195,18 @@ impl pci::Driver for Driver {
         })
     }
 
-    /// While interrupts, the device's IOMMU domain and its DMA operations are there: when the data is dropped the bus and
-    /// the driver core have taken some of them.
+    /// When the data is dropped the bus and the driver core have taken back some of what is needed.
     fn unbind(_pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) {
-        let parts = this.parts.lock().take();
-        drop(parts);
+        this.take_down();
     }
 }
 
 impl pci_driver::Driver for Driver {
+    /// So that nothing of the GPU writes to memory when another kernel runs. Processes stay, and have lost the GPU.
+    fn shutdown(_pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) {
+        this.take_down();
+    }
+
     /// For a sleep that was not announced, or before the GPU was bound.
     fn prepare_sleep(pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) -> Result {
         if this.parts.lock().is_none() {

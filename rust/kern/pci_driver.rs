@@ -16,6 +16,10 @@ use crate::ffi;
 /// A PCI driver that is asked these things, too, for a device that it has bound: after probe has succeeded, before unbind, and never at the
 /// same time as either or as one another, since the device's lock is held. All may sleep.
 pub(crate) trait Driver: pci::Driver {
+    /// The machine goes down, or another kernel is about to run: the device may not do anything by itself when this returns. Processes are
+    /// still there. What remains of the driver's data stays, and unbind may follow or not.
+    fn shutdown(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>);
+
     /// The machine is about to sleep, processes are frozen, but no device is touched yet: an error keeps it awake.
     fn prepare_sleep(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>) -> Result;
 }
@@ -40,6 +44,7 @@ unsafe impl<T: Driver> RegistrationOps for Adapter<T> {
         let raw = driver.get();
         // SAFETY: Nobody else knows the driver before it is registered.
         unsafe {
+            (*raw).shutdown = Some(shutdown::<T>);
             (*raw).driver.pm = &Tables::<T>::SLEEP;
         }
         // SAFETY: The caller keeps the driver until `unregister`. What is filled in there are other fields.
@@ -63,17 +68,30 @@ impl<T: Driver> Tables<T> {
     };
 }
 
+/// `pci_driver::shutdown`.
+///
+/// # Safety
+///
+/// The kernel calls it with a device that the driver of an [`Adapter`] of `T` has bound, its lock held.
+unsafe extern "C" fn shutdown<T: Driver>(pdev: *mut ffi::pci_dev) {
+    // SAFETY: The caller has the device, its lock is held, and `pci::Device` is a transparent wrapper of it.
+    let pdev = unsafe { &*pdev.cast::<pci::Device<CoreInternal<'_>>>() };
+    // SAFETY: The device has this driver only after its probe has succeeded, which the adapter's has done with such data, and until remove.
+    let data = unsafe { pdev.as_ref().drvdata_borrow::<T::Data<'_>>() };
+    T::shutdown(pdev, data);
+}
+
 /// `dev_pm_ops::prepare`.
 ///
 /// # Safety
 ///
-/// The kernel calls it with the `dev` of a device that the driver of an [`Adapter`] of `T` has bound, its lock held.
+/// The kernel calls it with the `dev` of a device as for [`shutdown`].
 unsafe extern "C" fn prepare<T: Driver>(dev: *mut ffi::device) -> kernel::ffi::c_int {
     // SAFETY: It is part of a PCI device, as the driver is one of the PCI bus.
     let pdev = unsafe { container_of!(dev, ffi::pci_dev, dev) };
-    // SAFETY: The caller has the device, its lock is held, and `pci::Device` is a transparent wrapper of it.
+    // SAFETY: As for `shutdown`.
     let pdev = unsafe { &*pdev.cast::<pci::Device<CoreInternal<'_>>>() };
-    // SAFETY: The device has this driver only after its probe has succeeded, which the adapter's has done with such data, and until remove.
+    // SAFETY: As for `shutdown`.
     let data = unsafe { pdev.as_ref().drvdata_borrow::<T::Data<'_>>() };
     T::prepare_sleep(pdev, data).map_or_else(|error| error.to_errno(), |()| 0)
 }

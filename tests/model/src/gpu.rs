@@ -438,6 +438,9 @@ impl Gpu {
     pub fn write_config(&self, offset: u64, data: &[u8]) {
         let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
         config.write(offset, data);
+        if self.bus.is_master() && !config.is_master() {
+            self.summary.without_master.clear();
+        }
         self.bus.set_master(config.is_master());
         let size = if config.decodes() { self.bar0 } else { 0 };
         self.bus.set_window(config.bar_address(0), size);

@@ -92,6 +92,7 @@ struct Backend {
 impl Backend {
     fn read(&self, region: u32, offset: u64, data: &mut [u8]) -> Result<()> {
         let gpu = &self.gpu;
+        self.count(region);
         match region {
             VFIO_PCI_CONFIG_REGION_INDEX => gpu.read_config(offset, data),
             VFIO_PCI_BAR0_REGION_INDEX => gpu.read_vram(offset, data)?,
@@ -113,6 +114,7 @@ impl Backend {
 
     fn write(&self, region: u32, offset: u64, data: &[u8]) -> Result<()> {
         let gpu = &self.gpu;
+        self.count(region);
         match region {
             VFIO_PCI_CONFIG_REGION_INDEX => gpu.write_config(offset, data),
             VFIO_PCI_BAR0_REGION_INDEX => gpu.write_vram(offset, data)?,
@@ -129,6 +131,17 @@ impl Backend {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Counts what reaches registers or doorbells of a device that may not answer by DMA.
+    fn count(&self, region: u32) {
+        let counts = matches!(
+            region,
+            VFIO_PCI_BAR2_REGION_INDEX | VFIO_PCI_BAR5_REGION_INDEX
+        );
+        if counts && !self.gpu.bus.is_master() {
+            self.gpu.summary.without_master.bump();
+        }
     }
 
     /// Whether a process could make this access, which is no register's: any number of bytes of the page of HDP flush

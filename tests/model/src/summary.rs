@@ -30,6 +30,11 @@ impl Count {
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
+
+    /// Begins at zero again.
+    pub fn clear(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
 }
 
 /// Counters by name.
@@ -98,6 +103,8 @@ pub struct Summary {
     pub faults: Count,
     pub register_reads: Count,
     pub register_writes: Count,
+    /// Of registers and doorbells, since the device last ceased to be bus master.
+    pub without_master: Count,
     pub dma_maps: Count,
     pub dma_unmaps: Count,
     pub resets: Count,
@@ -206,6 +213,7 @@ impl Summary {
             "refused": refused,
             "registers": {
                 "reads": self.register_reads.get(),
+                "without_master": self.without_master.get(),
                 "writes": self.register_writes.get(),
             },
             "dma": {

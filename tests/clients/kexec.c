@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * kexec KERNEL INITRD [hang]: has SDMA copy and compute queues run without end, with hang on engines that then
+ * hang, and behind hubs that do not answer, and has another kernel take over in the middle of it. Returns only when there is none.
+ */
+#include <fcntl.h>
+#include <linux/reboot.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/busy.h"
+#include "common/copies.h"
+#include "common/model.h"
+#include "common/tap.h"
+
+static int must_open(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		die("no %s", path);
+	return fd;
+}
+
+/* With the command line of this kernel. */
+static void load(const char *kernel, const char *initrd)
+{
+	char line[4096];
+	FILE *f = fopen("/proc/cmdline", "re");
+
+	if (!f || !fgets(line, sizeof(line), f))
+		die("no command line");
+	fclose(f);
+	line[strcspn(line, "\n")] = '\0';
+	if (syscall(SYS_kexec_file_load, must_open(kernel), must_open(initrd),
+		    strlen(line) + 1, line, 0UL))
+		die("the kernel does not take another one: %m");
+}
+
+static void kmsg(const char *text)
+{
+	FILE *f = fopen("/dev/kmsg", "we");
+
+	if (!f)
+		return;
+	fprintf(f, "<6>rkfd-run: %s\n", text);
+	fclose(f);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 3)
+		die("kexec KERNEL INITRD [hang]");
+	load(argv[1], argv[2]);
+	copies_start();
+	if (busy_start(BUSY_QUEUES_MAX) <= 0 || !copies_go_on())
+		die("the GPU does not work");
+	if (argc > 3 && (!model_engines("pause") || !model_command("hang-queue 4") ||
+			 !model_command("hubs silent")))
+		die("the engines do not hang");
+	/* From here on the console's clock tells how long it takes. */
+	kmsg("another kernel takes over");
+	syscall(SYS_reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2,
+		LINUX_REBOOT_CMD_KEXEC, NULL);
+	die("the other kernel does not start: %m");
+}

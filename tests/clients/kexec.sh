@@ -1,0 +1,47 @@
+#!/bin/busybox sh
+# SPDX-License-Identifier: GPL-2.0
+# kexec.sh [hang]: another kernel takes over while the GPU copies and has compute queues without end, with hang on engines that hang
+# and behind hubs that do not answer. It finds a GPU that does nothing, loads rkfd and copies. The second half runs in that kernel: /init finds a plan that begins
+# with this. A GPU that writes to memory without being allowed to ends the run (the model says so).
+. /rkfd/clients/tap.sh
+. /rkfd/clients/model.sh
+. /rkfd/clients/drivers.sh
+
+if [ ! -e /rkfd/run/began ]; then
+	load_rkfd && bound || bail "no GPU"
+	# The root file system is in memory: the other kernel gets the same, without what only other tests need.
+	mkdir -p /tmp/more/rkfd/run
+	sed -n '/kexec\.sh/,$p' /rkfd/run/plan >/tmp/more/rkfd/run/plan
+	date +%s >/tmp/more/rkfd/run/began
+	cd / || exit
+	{
+		find dev proc sys tmp run root -maxdepth 0
+		find init bin sbin lib lib64 etc usr rkfd -xdev | grep -v '^rkfd/\(bench\|fuzz\|kexec\|kselftest\|rocr\)/'
+	} | cpio -o -H newc 2>/dev/null >/tmp/initrd
+	(cd /tmp/more && find . | cpio -o -H newc 2>/dev/null) >>/tmp/initrd
+	/rkfd/clients/kexec /rkfd/kexec/vmlinuz /tmp/initrd "$@" >/tmp/why
+	bail "$(tail -n 1 /tmp/why)"
+fi
+
+result 0 "another kernel runs"
+echo "# after $(($(date +%s) - $(cat /rkfd/run/began))) s"
+tell summary
+after=$(echo "$answer" | sed -n 's/.*"without_master":\([0-9]*\).*/\1/p')
+echo "# $after accesses to registers since the GPU may not write to memory"
+[ "$after" = 0 ]
+result $? "nobody has used the GPU's registers since it was taken down"
+if [ "${1:-}" = hang ]; then
+	for engine in 0 1 2 3 4; do
+		tell resume $engine
+	done
+	tell hubs answer
+fi
+load_rkfd && bound
+result $? "rkfd takes the GPU"
+! dmesg | grep 'a driver went and left running'
+result $? "on which nothing ran"
+/rkfd/clients/one_copy >/dev/null
+result $? "and copies"
+/rkfd/clients/unload.sh
+result $? "the module goes"
+finish
