@@ -24,7 +24,7 @@ use crate::gpu::Gpu;
 use crate::kern::drm::file::FileRef;
 use crate::kern::mm_exit::{AddressSpace, Subscription};
 use crate::kern::user_range;
-use crate::queue::{self, CreateQueue, Owner, UpdateQueue, UserQueue};
+use crate::queue::{self, CreateQueue, Owner, Prepared, UpdateQueue, UserQueue};
 use crate::render::file::File;
 use context::Context;
 use events::{Came, Events, Item};
@@ -174,6 +174,8 @@ impl Process {
         context: &Arc<Context>,
         create: CreateQueue,
     ) -> Result<(u32, Slot)> {
+        // Not under the lock, which who takes everything from the process waits for.
+        let create = Prepared::new(&context.vm()?, create)?;
         let _creating = self.creating.lock();
         let (vm, slice) = (context.vm()?, context.slice()?);
         let id = self.queues.lock().reserve()?;
@@ -188,7 +190,7 @@ impl Process {
             || context.trap(),
             &slice,
             owner,
-            create,
+            &create,
         );
         let queue = queue.and_then(|queue| {
             let folder = self.folder().map(|folder| {

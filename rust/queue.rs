@@ -27,11 +27,13 @@ mod user;
 
 use crate::ip::Hardware;
 use crate::kern::params::Sched;
+use crate::mem::view::Pins;
 use crate::mem::vm::Vm;
 use crate::mem::Memory;
 use crate::ring::Rings;
 use crate::smi::SmiEvent;
 use compute::{ComputeQueue, Scheduler, TrapPage};
+use core::ops::Deref;
 use doorbell::{Slice, Slices};
 use hw::doorbell::Slot;
 use hw::mqd::hqd::WaveState;
@@ -142,6 +144,30 @@ impl CreateQueue {
     }
 }
 
+/// A [`CreateQueue`] with the user memory pinned that the driver itself uses of it.
+pub(crate) struct Prepared {
+    create: CreateQueue,
+    pins: Pins,
+}
+
+impl Prepared {
+    /// What `create` asks for in `vm`, of the calling process; see [`Pins::add`].
+    pub(crate) fn new(vm: &Arc<Vm>, create: CreateQueue) -> Result<Self> {
+        Ok(Self {
+            pins: pointers::pin(vm, &create)?,
+            create,
+        })
+    }
+}
+
+impl Deref for Prepared {
+    type Target = CreateQueue;
+
+    fn deref(&self) -> &CreateQueue {
+        &self.create
+    }
+}
+
 /// The buffers of a compute queue: GPU addresses, and bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ComputeBuffers {
@@ -211,12 +237,12 @@ pub(crate) fn create(
     trap: impl FnOnce() -> Result<Arc<TrapPage>>,
     slice: &Arc<Slice>,
     owner: Owner,
-    create: CreateQueue,
+    create: &Prepared,
 ) -> Result<Arc<dyn UserQueue>> {
     if create.kind.is_sdma() {
         return Ok(SdmaQueue::create(gpu, vm, slice, owner, create)?);
     }
-    let queue = ComputeQueue::create(gpu, vm, &trap()?, slice, owner, &create)?;
+    let queue = ComputeQueue::create(gpu, vm, &trap()?, slice, owner, create)?;
     Ok(queue)
 }
 

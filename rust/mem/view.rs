@@ -1,30 +1,79 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A part of an address space as the driver itself reads and writes it.
 
-use crate::{kern::user_pages::UserPages, mem::vm::Held};
-use kernel::prelude::*;
+use crate::{
+    kern::user_pages::UserPages,
+    mem::vm::{Held, Vm},
+};
+use hw::va::VaRange;
+use kernel::{prelude::*, sync::Arc};
+
+/// User memory that was pinned for views that are to be made of it. Pinning waits for whoever brings the pages, which may be a program:
+/// it is done with no lock that others need, and nothing held.
+#[derive(Default)]
+pub(crate) struct Pins(KVec<PinnedRange>);
+
+struct PinnedRange {
+    start: u64,
+    size: u64,
+    write: bool,
+    pages: Arc<UserPages>,
+}
+
+impl Pins {
+    /// Pins what `range` of `vm`, an address space of the calling process, has of its memory: nothing for other memory, or for
+    /// a range that cannot be held. `EFAULT` when it cannot be pinned, `EINTR`, `ENOMEM`, also beyond the process's limit of
+    /// locked memory. Sleeps for as long as the pages take to come; a kill ends that.
+    pub(crate) fn add(&mut self, vm: &Arc<Vm>, range: VaRange) -> Result {
+        let Ok(held) = vm.hold(range) else {
+            return Ok(());
+        };
+        let Some(user) = held.bo().user() else {
+            return Ok(());
+        };
+        let (start, size) = (user.address(held.offset(), held.size())?, held.size());
+        let write = held.bo().access().write;
+        drop(held);
+        let bytes = usize::try_from(size).map_err(|_| EFAULT)?;
+        let pages = Arc::new(UserPages::pin(start, bytes, write)?, GFP_KERNEL_ACCOUNT)?;
+        let range = PinnedRange {
+            start,
+            size,
+            write,
+            pages,
+        };
+        Ok(self.0.push(range, GFP_KERNEL_ACCOUNT)?)
+    }
+
+    /// The pages of what `held` covers, `None` for other than user memory. `EFAULT` for what was not pinned.
+    fn of(&self, held: &Held) -> Result<Option<Arc<UserPages>>> {
+        let Some(user) = held.bo().user() else {
+            return Ok(None);
+        };
+        let start = user.address(held.offset(), held.size())?;
+        let write = held.bo().access().write;
+        let mut pins = self.0.iter();
+        pins.find(|pin| (pin.start, pin.size, pin.write) == (start, held.size(), write))
+            .map(|pin| Some(pin.pages.clone()))
+            .ok_or(EFAULT)
+    }
+}
 
 /// A held part of an address space that the CPU reaches at any time, also where nothing may be waited for. User
 /// memory stays pinned for it: its content may then differ from what the process sees, if that changes its
 /// mapping, but it is nobody else's.
 pub(crate) struct View {
-    pinned: Option<UserPages>,
+    pinned: Option<Arc<UserPages>>,
     held: Held,
 }
 
 impl View {
-    /// The CPU's view of what is held, by the process that has it. `EFAULT` when its memory cannot be pinned, `EINTR`,
-    /// `ENOMEM`, also beyond the process's limit of locked memory.
-    pub(crate) fn new(held: Held) -> Result<Self> {
-        let pinned = match held.bo().user() {
-            Some(user) => {
-                let start = user.address(held.offset(), held.size())?;
-                let size = usize::try_from(held.size()).map_err(|_| EFAULT)?;
-                Some(UserPages::pin(start, size, held.bo().access().write)?)
-            }
-            None => None,
-        };
-        Ok(Self { pinned, held })
+    /// The CPU's view of what is held, by the process that has it. `EFAULT` for user memory that is not among `pins`.
+    pub(crate) fn new(held: Held, pins: &Pins) -> Result<Self> {
+        Ok(Self {
+            pinned: pins.of(&held)?,
+            held,
+        })
     }
 
     /// Reads dwords from byte `offset` of the part on; see [`Buffer::read32s`](super::bo::Buffer::read32s).

@@ -2,8 +2,8 @@
 //! A user queue's memory: its ring and its two pointers, held so that they stay mapped as long as the queue exists. The
 //! driver reads and writes them where it may not wait for a process's memory, so user memory is pinned.
 
-use super::CreateQueue;
-use crate::mem::view::View;
+use super::{CreateQueue, Prepared};
+use crate::mem::view::{Pins, View};
 use crate::mem::vm::{Held, Vm};
 use hw::sdma::ring::RingSize;
 use hw::va::{VaError, VaRange, PAGE_SIZE};
@@ -19,12 +19,12 @@ pub(super) struct Word {
 impl Word {
     /// The word at GPU address `address`. EFAULT for an address that is not the user's; EINVAL when it is not a
     /// multiple of 8 or nothing is mapped there.
-    pub(super) fn new(vm: &Arc<Vm>, address: u64) -> Result<Self> {
+    pub(super) fn new(vm: &Arc<Vm>, pins: &Pins, address: u64) -> Result<Self> {
         if address % 8 != 0 {
             return Err(EINVAL);
         }
         let in_page = address % PAGE_SIZE;
-        let view = View::new(hold_still(vm, address - in_page, PAGE_SIZE)?)?;
+        let view = View::new(hold_still(vm, address - in_page, PAGE_SIZE)?, pins)?;
         // Memory that the CPU does not reach is refused here rather than later.
         view.read64(in_page).map_err(|_| EINVAL)?;
         Ok(Self {
@@ -41,8 +41,8 @@ impl Word {
 
     /// As [`Word::new`], for a word that is written, by the driver or by the hardware: EINVAL also where the process
     /// may only read.
-    pub(super) fn written(vm: &Arc<Vm>, address: u64) -> Result<Self> {
-        let word = Self::new(vm, address)?;
+    pub(super) fn written(vm: &Arc<Vm>, pins: &Pins, address: u64) -> Result<Self> {
+        let word = Self::new(vm, pins, address)?;
         if word.view.is_writable() {
             Ok(word)
         } else {
@@ -78,6 +78,29 @@ fn hold_still(vm: &Arc<Vm>, address: u64, size: u64) -> Result<Held> {
         .map_err(|error| if error == EFAULT { EINVAL } else { error })
 }
 
+/// Bytes of memory of the ring of `create`.
+fn ring_bytes(create: &CreateQueue) -> u64 {
+    create.size.bytes().next_multiple_of(PAGE_SIZE)
+}
+
+/// Pins what the driver itself reads and writes of the queue that `create` asks for: its pointers, and the ring of one of SDMA.
+/// See [`Pins::add`].
+pub(super) fn pin(vm: &Arc<Vm>, create: &CreateQueue) -> Result<Pins> {
+    let mut pins = Pins::default();
+    let mut add = |address, size| match VaRange::new(address, size) {
+        Ok(range) => pins.add(vm, range),
+        // It is refused where it is to be held.
+        Err(_) => Ok(()),
+    };
+    if create.kind.is_sdma() {
+        add(create.ring, ring_bytes(create))?;
+    }
+    for word in [create.read_pointer, create.write_pointer] {
+        add(word - word % PAGE_SIZE, PAGE_SIZE)?;
+    }
+    Ok(pins)
+}
+
 /// The ring and pointers of a user queue.
 pub(super) struct Pointers {
     ring: View,
@@ -91,19 +114,19 @@ pub(super) struct Pointers {
 impl Pointers {
     /// Holds what `create` names. EFAULT for addresses that are not the user's; EINVAL for what is not mapped, not
     /// aligned, for a read pointer that may not be written, or for a ring that is not one buffer from start to end.
-    pub(super) fn new(vm: &Arc<Vm>, create: &CreateQueue) -> Result<Self> {
-        let bytes = create.size.bytes().next_multiple_of(PAGE_SIZE);
+    pub(super) fn new(vm: &Arc<Vm>, create: &Prepared) -> Result<Self> {
+        let bytes = ring_bytes(create);
         let ring = hold_still(vm, create.ring, bytes)?;
         if ring.offset() != 0 || ring.bo().size() as u64 != bytes {
             return Err(EINVAL);
         }
         Ok(Self {
-            ring: View::new(ring)?,
+            ring: View::new(ring, &create.pins)?,
             address: create.ring,
             size: create.size,
-            read: Word::written(vm, create.read_pointer)?,
+            read: Word::written(vm, &create.pins, create.read_pointer)?,
             read_address: create.read_pointer,
-            write: Word::new(vm, create.write_pointer)?,
+            write: Word::new(vm, &create.pins, create.write_pointer)?,
         })
     }
 

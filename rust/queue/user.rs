@@ -9,7 +9,7 @@ use super::pointers::Pointers;
 use super::quota::{Counted, Kind};
 use super::rlc::{Rlc, Source};
 use super::scheduled::Scheduled;
-use super::{engines, CreateQueue, Owner, UpdateQueue, UserQueue};
+use super::{engines, CreateQueue, Owner, Prepared, UpdateQueue, UserQueue};
 use crate::kern::errno::{not_supported, timer_expired};
 use crate::kern::fence::canceled;
 use crate::kern::trace;
@@ -54,13 +54,13 @@ impl SdmaQueue {
         vm: &Arc<Vm>,
         slice: &Arc<Slice>,
         owner: Owner,
-        create: CreateQueue,
+        create: &Prepared,
     ) -> Result<Arc<Self>> {
         let counted = Counted::new(slice, Kind::Sdma)?;
         let engine = gpu
             .slots
             .quietest(engines(create.kind, create.engine)?, owner.pasid)?;
-        let pointers = Pointers::new(vm, &create)?;
+        let pointers = Pointers::new(vm, create)?;
         let source = if slice.page.is_some() {
             Source::Feed(KBox::pin_init(
                 Feed::new(&gpu.memory, vm, slice, pointers)?,
@@ -81,7 +81,7 @@ impl SdmaQueue {
         // First the group, so that the engine already knows whether it is quiesced.
         inner.group.join(rlc.clone())?;
         let slot = gpu.slots.add(rlc)?;
-        let queue = inner.start(slice, slot, owner, &create)?;
+        let queue = inner.start(slice, slot, owner, create)?;
         let (ring, size) = (create.ring, create.size.bytes());
         trace::queue_create(owner.pid as u32, owner.queue, engine.into(), ring, size);
         Ok(queue)

@@ -240,6 +240,46 @@ TEST_F(userptr, file_is_short)
 	slow_close(&file);
 }
 
+static int make_queue(const struct kfd_dev *dev, void *args)
+{
+	return ioctl(dev->fd, AMDKFD_IOC_CREATE_QUEUE, args) ? errno : 0;
+}
+
+/* A queue whose ring has not come yet. */
+TEST_F(userptr, unbound_while_ring_waits)
+{
+	struct kfd_ioctl_create_queue_args args;
+	struct act create, gone;
+	struct slow_file file;
+	char name[64];
+
+	SKIP_ON_AMDKFD("an unbind waits for the processes");
+	find_device(name, sizeof(name));
+	MAP_FILE_AT_MEM(&file);
+	kfd_queue_args(&self->dev, &self->queue.ring, &self->queue.pointers, &args);
+	args.ring_base_address = (uintptr_t)self->mem;
+	args.ring_size = SIZE;
+	ASSERT_EQ(0, act_prepare(&create, make_queue, &self->dev, &args));
+	ASSERT_EQ(0, act_prepare(&gone, unbind, &self->dev, name));
+	file.hold = true;
+	ASSERT_EQ(0, lend(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
+	create.go = true;
+	EXPECT_TRUE(slow_await(&file, COMES_MS));
+	usleep(100000);
+	EXPECT_FALSE(create.done);
+	gone.go = true;
+	EXPECT_TRUE(act_done(&gone, COMES_MS));
+	EXPECT_FALSE(create.done);
+	file.hold = false;
+	EXPECT_TRUE(act_done(&create, COMES_MS));
+	pthread_join(gone.thread, NULL);
+	pthread_join(create.thread, NULL);
+	EXPECT_EQ(0, gone.err);
+	EXPECT_EQ(ENODEV, create.err);
+	EXPECT_EQ(0, kfd_write_file(DRIVER "/bind", name));
+	slow_close(&file);
+}
+
 /* The process has its own mmap() wait: that takes out a page of a file that is not written. */
 struct waiting_mmap {
 	struct slow_file file;

@@ -2,7 +2,7 @@
 //! What a compute queue is made of in the process's memory, held so that it stays mapped as long as the queue exists.
 
 use super::super::pointers::{hold, Word};
-use super::super::CreateQueue;
+use super::super::Prepared;
 use crate::mem::vm::{Held, Vm};
 use hw::mqd::compute::{Format, EOP_BYTES};
 use hw::sdma::ring::RingSize;
@@ -49,7 +49,7 @@ impl Memory {
     /// may not be written.
     pub(super) fn new(
         vm: &Arc<Vm>,
-        create: &CreateQueue,
+        create: &Prepared,
         format: Format,
         sizes: &ContextSaveSizes,
     ) -> Result<impl PinInit<Self>> {
@@ -68,8 +68,8 @@ impl Memory {
         if !save.is_writable() {
             return Err(EINVAL);
         }
-        let read = Word::written(vm, create.read_pointer)?;
-        let write = Word::new(vm, create.write_pointer)?;
+        let read = Word::written(vm, &create.pins, create.read_pointer)?;
+        let write = Word::new(vm, &create.pins, create.write_pointer)?;
         Ok(pin_init!(Self {
             format,
             ring <- new_mutex!(ring, "Memory::ring"),

@@ -4,7 +4,7 @@
 use super::super::cp_doorbell::CpDoorbell;
 use super::super::group::{Member, Patience};
 use super::super::quota::Counted;
-use super::super::{CreateQueue, Owner};
+use super::super::{Owner, Prepared};
 use super::descriptor::Descriptor;
 use super::memory::Memory;
 use super::trap::TrapPage;
@@ -53,7 +53,7 @@ impl Queue {
         doorbell: CpDoorbell,
         counted: Counted,
         owner: Owner,
-        create: &CreateQueue,
+        create: &Prepared,
     ) -> Result<Arc<Self>> {
         let format = match create.kind {
             QueueType::ComputeAql => Format::Aql,

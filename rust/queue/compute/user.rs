@@ -4,7 +4,7 @@
 use super::super::cp_doorbell::CpDoorbell;
 use super::super::doorbell::Slice;
 use super::super::quota::{Counted, Kind};
-use super::super::{CreateQueue, Owner, UpdateQueue, UserQueue};
+use super::super::{Owner, Prepared, UpdateQueue, UserQueue};
 use super::memory::Ring;
 use super::queue::Queue;
 use super::trap::TrapPage;
@@ -40,7 +40,7 @@ impl ComputeQueue {
         trap: &Arc<TrapPage>,
         slice: &Arc<Slice>,
         owner: Owner,
-        create: &CreateQueue,
+        create: &Prepared,
     ) -> Result<Arc<Self>> {
         let counted = Counted::new(slice, Kind::Compute)?;
         let doorbell = CpDoorbell::new(slice)?;
