@@ -12,6 +12,7 @@ const COMMAND: usize = 0x04;
 const COMMAND_MEMORY: u8 = 1 << 1;
 const COMMAND_MASTER: u8 = 1 << 2;
 const BAR0: usize = 0x10;
+const BAR_END: usize = BAR0 + 6 * 4;
 const CAP_PCIE: usize = 0x64;
 const CAP_MSI: usize = 0xa0;
 const PREFETCHABLE_64: u8 = 0x0c;
@@ -45,6 +46,14 @@ impl Config {
         config.put32(0x3c, 0, 0x0000_00ff);
         config.pcie();
         config.msi();
+        config
+    }
+
+    /// As [`Config::new`], but for the BARs: their client (QEMU) shows the guest what it has itself, so that the guest would not see that they
+    /// have to be written.
+    pub fn cleared(&self, bar0: u64) -> Config {
+        let mut config = Config::new(bar0);
+        config.bytes[BAR0..BAR_END].copy_from_slice(&self.bytes[BAR0..BAR_END]);
         config
     }
 

@@ -8,6 +8,7 @@
 //! - `psp-fault FAULT`: see [`crate::psp::faults::Faults::add`].
 //! - `sensors [NAME=VALUE ...]`: what the board's sensors show, then what they show now; with `default` what they began with. See
 //!   [`crate::smu::sensors`].
+//! - `crash ENGINE`: the firmware of `mec`, or of `sdma0` to `sdma4`, stops for good, see [`crate::psp::Psp::crash`].
 //! - `pause N`, `resume N`: SDMA engine N; with `mec` the user queues of the command processor.
 //! - `drop-interrupt [COUNT]`: the next interrupts' MSIs are not sent.
 //! - `omit-pasid on`, `omit-pasid off`: whether interrupt entries lack the PASID, as is known of gfx9 without HWS.
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use crate::cp::Hang;
 use crate::gpu::Gpu;
 use crate::hub::HubId;
+use crate::psp::engines as psp;
 use crate::regs::SDMA_ENGINES;
 use crate::state;
 
@@ -78,6 +80,11 @@ pub fn command(gpu: &Gpu, line: &str) -> Result<String, String> {
         ["psp-fault", fault] => gpu.psp.add_fault(gpu, fault)?,
         ["sensors", ref values @ ..] => return gpu.smu.set_sensors(gpu, values),
         ["state"] => return Ok(state::dump(gpu).to_string()),
+        ["crash", name] => {
+            let engine = psp::Engine::named(name).filter(|engine| *engine != psp::Engine::Rlc);
+            gpu.psp
+                .crash(engine.ok_or_else(|| format!("no engine {name}"))?);
+        }
         ["pause", "mec"] => gpu.cp.pause(),
         ["resume", "mec"] => gpu.cp.resume(),
         ["hang-queue"] => gpu.cp.hang_queues(1, Hang::Whole),

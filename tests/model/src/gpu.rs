@@ -237,11 +237,13 @@ impl Gpu {
         self.reset_blocks();
     }
 
-    /// The GPU is back after a reset by the SMU: as after power-up, configuration space included.
+    /// The GPU is back after a reset by the SMU: as after power-up, configuration space included, with something else in VRAM. It answers at
+    /// its BARs when the host has enabled them again.
     pub fn come_back(&self, start: Start) {
+        self.bus.scramble();
         self.power_cycle(start);
         let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
-        *config = Config::new(self.bar0);
+        *config = config.cleared(self.bar0);
         self.bus.set_master(false);
     }
 
@@ -436,6 +438,9 @@ impl Gpu {
 
     /// Configuration space write.
     pub fn write_config(&self, offset: u64, data: &[u8]) {
+        if self.smu.is_resetting(self) {
+            return;
+        }
         let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
         config.write(offset, data);
         if self.bus.is_master() && !config.is_master() {
@@ -443,6 +448,9 @@ impl Gpu {
         }
         self.bus.set_master(config.is_master());
         let size = if config.decodes() { self.bar0 } else { 0 };
+        if config.decodes() {
+            self.smu.host_is_back();
+        }
         self.bus.set_window(config.bar_address(0), size);
         self.bus
             .set_bars(config.bar_address(2), config.bar_address(5));
@@ -450,6 +458,7 @@ impl Gpu {
 
     /// Configuration space read.
     pub fn read_config(&self, offset: u64, data: &mut [u8]) {
+        self.smu.is_resetting(self);
         let config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
         config.read(offset, data);
     }

@@ -7,13 +7,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use rustix::fs::MemfdFlags;
+use rustix::fs::{MemfdFlags, SeekFrom};
 
 use crate::config::{DOORBELL_SIZE, REGISTER_SIZE};
 use crate::dma::{DmaMap, DmaRegion};
 use crate::error::{ModelError, Result};
 use crate::mapping::{Mapping, Span};
 use crate::peers::Switch;
+
+/// What VRAM reads as when its contents are lost: no page of it is what anybody would write.
+const LOST: [u8; 4096] = [0xb7; 4096];
 
 /// Which memory a physical address is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -155,6 +158,20 @@ impl Bus {
     /// Size of VRAM, bytes.
     pub fn vram_size(&self) -> u64 {
         self.vram.len() as u64
+    }
+
+    /// Whatever is in VRAM is lost.
+    pub fn scramble(&self) {
+        let mut at = 0;
+        // What was never written has no memory of the host's, and stays so.
+        while let Ok(start) = rustix::fs::seek(&self.vram_file, SeekFrom::Data(at)) {
+            let end = rustix::fs::seek(&self.vram_file, SeekFrom::Hole(start));
+            at = end.unwrap_or(self.vram_size()).min(self.vram_size());
+            for page in (start..at).step_by(LOST.len()) {
+                let len = LOST.len().min((at - page) as usize);
+                self.vram.span(page as usize, len).write(&LOST[..len]);
+            }
+        }
     }
 
     /// From now on only the PSP has these bytes of VRAM.

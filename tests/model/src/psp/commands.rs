@@ -254,7 +254,7 @@ impl Psp {
         }
         let start = u64::from(gpu.regs.get(gc::MC_VM_FB_LOCATION_BASE)) << 24;
         let place = tmr.place(image.len());
-        state.engines.load(gpu, firmware)?;
+        self.load_engine(gpu, state, firmware)?;
         match firmware {
             Firmware::Mec => gpu.regs.set(gc::CP_MEC_ME1_UCODE_ADDR, header.version),
             Firmware::Sdma(n) => {

@@ -108,14 +108,15 @@ impl Engines {
         Engine::Rlc.runs(gpu.regs.get(gc::RLC_CNTL))
     }
 
-    /// One gets its firmware. It must not be running the old one, except for the RLC, which amdgpu leaves on when it goes.
-    pub fn load(&mut self, gpu: &Gpu, firmware: Firmware) -> Result<()> {
+    /// One gets its firmware, or a part of it, and which. It must not be running the old one, except for the RLC, which amdgpu leaves on when
+    /// it goes.
+    pub fn load(&mut self, gpu: &Gpu, firmware: Firmware) -> Result<Option<Engine>> {
         let (engine, loaded) = match firmware {
             Firmware::Sdma(n) => (Engine::Sdma(n), &mut self.sdma[n]),
             Firmware::Mec => (Engine::Mec, &mut self.mec),
             Firmware::MecJumpTable => (Engine::Mec, &mut self.jump_table),
             Firmware::Rlc => (Engine::Rlc, &mut self.rlc),
-            Firmware::Other => return Ok(()),
+            Firmware::Other => return Ok(None),
         };
         *loaded = true;
         let reg = engine.register();
@@ -125,7 +126,7 @@ impl Engines {
                 .regs
                 .refuse(reg, value, "firmware is loaded into an engine that runs"));
         }
-        Ok(())
+        Ok(Some(engine))
     }
 
     fn has(&self, engine: Engine) -> bool {

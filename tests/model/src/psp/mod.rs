@@ -121,6 +121,8 @@ pub struct Psp {
     work: Condvar,
     /// The engine that a fault has taken, see [`Psp::is_dead`]: engines ask often, and with locks of their own.
     dead: AtomicU32,
+    /// Engines whose firmware has crashed, a bit each.
+    crashed: AtomicU32,
     signatures: Signatures,
     trace: Trace,
 }
@@ -130,6 +132,7 @@ impl Psp {
     pub fn new(start: Start, signatures: Signatures, faults: Faults) -> Psp {
         Psp {
             dead: AtomicU32::new(code(faults.dead)),
+            crashed: AtomicU32::new(0),
             signatures,
             state: Mutex::new(State::new(start, faults)),
             work: Condvar::new(),
@@ -157,9 +160,25 @@ impl Psp {
         Ok(())
     }
 
-    /// Whether a fault has it that `engine` does nothing, though it has firmware and was started.
+    /// Whether `engine` does nothing, though it has firmware and was started: as a fault has it, or as that has crashed.
     pub fn is_dead(&self, engine: Engine) -> bool {
-        self.dead.load(Ordering::Acquire) == code(Some(engine))
+        self.dead.load(Ordering::Acquire) == code(Some(engine)) || self.has_crashed(engine)
+    }
+
+    /// The firmware of `engine` stops where it is, for good: until it is loaded again, or the GPU is reset.
+    pub fn crash(&self, engine: Engine) {
+        self.crashed
+            .fetch_or(1 << code(Some(engine)), Ordering::AcqRel);
+    }
+
+    /// Whether it has.
+    pub fn has_crashed(&self, engine: Engine) -> bool {
+        self.crashed.load(Ordering::Acquire) & 1 << code(Some(engine)) != 0
+    }
+
+    fn revive(&self, engine: Engine) {
+        self.crashed
+            .fetch_and(!(1 << code(Some(engine))), Ordering::AcqRel);
     }
 
     /// The next reset finds the board so.
@@ -175,6 +194,7 @@ impl Psp {
             state.bootloader = Bootloader::Closed;
         }
         gpu.bus.trust(0, 0);
+        self.crashed.store(0, Ordering::Release);
         let start = state.start;
         let warm = start.has_secure_os();
         let ready = if warm { READY } else { 0 };
@@ -276,7 +296,7 @@ impl Psp {
             self.trace.add(line);
         }
         if let (Start::Open, Some(firmware)) = (state.start, Engines::by_register(reg)) {
-            state.engines.load(gpu, firmware)?;
+            self.load_engine(gpu, &mut state, firmware)?;
             if firmware == Firmware::Mec {
                 state.engines.load(gpu, Firmware::MecJumpTable)?;
             }
@@ -285,6 +305,13 @@ impl Psp {
         if old != value && Trace::has(reg) {
             let name = gpu.regs.name(reg);
             self.trace.add(format!("reg {name} {old:#x}->{value:#x}"));
+        }
+        Ok(())
+    }
+
+    fn load_engine(&self, gpu: &Gpu, state: &mut State, firmware: Firmware) -> Result<()> {
+        if let Some(engine) = state.engines.load(gpu, firmware)? {
+            self.revive(engine);
         }
         Ok(())
     }

@@ -189,7 +189,10 @@ impl Engine {
     /// Reads a register, `offset` dwords from the engine's base.
     pub fn read(&self, gpu: &Gpu, reg: Reg, offset: u32) -> u32 {
         if let Some((queue, index)) = queue_register(offset) {
-            return self.state().queues[queue].read(index);
+            let value = self.state().queues[queue].read(index);
+            // Nobody is there any more who would say that a queue is idle.
+            let crashed = Queue::is_status(index) && self.has_crashed(gpu);
+            return if crashed { Queue::busy(value) } else { value };
         }
         if reg == self.own(sdma::STATUS_REG) {
             let state = self.state();
@@ -197,7 +200,8 @@ impl Engine {
             let idle = state
                 .queues
                 .iter()
-                .all(|queue| !queue.is_executing() && queue.ready_at(now).is_none());
+                .all(|queue| !queue.is_executing() && queue.ready_at(now).is_none())
+                && !self.has_crashed(gpu);
             let idle = u32::from(idle);
             return status_reg::IDLE.of(idle)
                 | status_reg::REG_IDLE.of(1)
@@ -294,6 +298,10 @@ impl Engine {
             }
             Choice::Wait(..) => Ok(false),
         }
+    }
+
+    fn has_crashed(&self, gpu: &Gpu) -> bool {
+        gpu.psp.has_crashed(psp::Engine::Sdma(self.number))
     }
 
     fn choose<'a>(&self, gpu: &Gpu, mut state: MutexGuard<'a, State>) -> Choice<'a> {

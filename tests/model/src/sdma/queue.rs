@@ -267,6 +267,16 @@ impl Queue {
             .then(|| self.wait.map_or(now, |wait| wait.next))
     }
 
+    /// Whether register `index` is CONTEXT_STATUS.
+    pub fn is_status(index: usize) -> bool {
+        index == at(sdma::GFX_CONTEXT_STATUS)
+    }
+
+    /// What that says, with the queue not idle.
+    pub fn busy(value: u32) -> u32 {
+        status::IDLE.put(value, 0)
+    }
+
     /// Reads register `index`.
     pub fn read(&self, index: usize) -> u32 {
         const RPTR: usize = at(sdma::GFX_RB_RPTR);

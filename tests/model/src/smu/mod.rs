@@ -96,6 +96,8 @@ pub struct Smu {
     state: Mutex<State>,
     /// Whether it is looked at when the GPU is back.
     away: AtomicBool,
+    /// It is, and the host has not enabled it.
+    disabled: AtomicBool,
 }
 
 impl Smu {
@@ -149,8 +151,18 @@ impl Smu {
         self.state().runs.into()
     }
 
-    /// Whether registers read as ones and take nothing, as the GPU is being reset.
+    /// The host has enabled its BARs.
+    pub fn host_is_back(&self) {
+        self.disabled.store(false, Ordering::Release);
+    }
+
+    /// Whether registers read as ones and take nothing: the GPU is being reset, or was and its host has not enabled it.
     pub fn is_away(&self, gpu: &Gpu) -> bool {
+        self.is_resetting(gpu) || self.disabled.load(Ordering::Acquire)
+    }
+
+    /// Whether the GPU is being reset; it comes back when somebody looks.
+    pub fn is_resetting(&self, gpu: &Gpu) -> bool {
         if !self.away.load(Ordering::Acquire) {
             return false;
         }
@@ -160,6 +172,7 @@ impl Smu {
             Some([from, until]) if Instant::now() < until => Instant::now() >= from,
             Some(_) => {
                 state.away = None;
+                self.disabled.store(true, Ordering::Release);
                 self.away.store(false, Ordering::Release);
                 drop(state);
                 gpu.come_back(gpu.psp.after_reset());

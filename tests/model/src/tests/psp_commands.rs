@@ -4,8 +4,10 @@
 use super::psp_rig::*;
 use super::rig::*;
 use crate::psp::commands::{BAD_PARAMETERS, BAD_STATE, CANCEL, SECURITY, UNKNOWN_COMMAND};
+use crate::psp::engines::Engine;
 use crate::psp::image::{self, Kind};
 use crate::psp::start::Start;
+use crate::regs::sdma;
 
 #[test]
 fn firmware_in_order() {
@@ -67,6 +69,20 @@ fn refused_images() {
     assert_eq!(psp.load(8, &image).unwrap().status, 0);
     // Where nothing is that is no status.
     assert!(psp.load_at(8, 0x7fff_0000_0000, 0x1000).is_err());
+}
+
+#[test]
+fn firmware_that_crashed_is_loaded_again() {
+    let mut psp = Psp::with_tmr(Start::Warm);
+    let is_dead = |psp: &Psp| psp.rig.gpu.psp.is_dead(Engine::Sdma(1));
+    for engine in 0..2 {
+        psp.rig.set(sdma::F32_CNTL.of_sdma(engine), 1);
+    }
+    crate::control::command(&psp.rig.gpu, "crash sdma1").unwrap();
+    assert_eq!(psp.load(9, &sample(Kind::SDMA)).unwrap().status, 0);
+    assert!(is_dead(&psp), "that was another");
+    assert_eq!(psp.load(10, &sample(Kind::SDMA)).unwrap().status, 0);
+    assert!(!is_dead(&psp));
 }
 
 #[test]

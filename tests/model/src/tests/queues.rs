@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::rig::*;
 use crate::control::command;
+use crate::psp::start::Start;
 use crate::regs::nbio;
 use crate::regs::sdma::{
     self, f32_cntl, gfx_context_status as status, gfx_doorbell, CNTL, F32_CNTL,
@@ -421,5 +422,24 @@ fn a_device_reset_ends_a_long_packet() {
     std::thread::sleep(Duration::from_millis(20));
     assert!(!idle(&rig, &ring));
     rig.gpu.reset();
+    assert!(idle(&rig, &ring));
+}
+
+#[test]
+fn a_crashed_engine_is_at_something_for_ever() {
+    let mut rig = Rig::new();
+    let mut ring = rig.ring(0, 1, 8);
+    let mut other = rig.ring(1, 0, 0);
+    assert!(command(&rig.gpu, "crash rlc").is_err());
+    assert!(command(&rig.gpu, "crash sdma5").is_err());
+    command(&rig.gpu, "crash sdma0").unwrap();
+    rig.submit(&mut ring, &[0]);
+    assert!(!rig.gpu.sdma[0].step(&rig.gpu).unwrap());
+    rig.run(&mut other, &fence(FB + AT, 3));
+    assert_eq!(rig.peek32(vram(AT)), 3, "the others work");
+    rig.enable(&ring, false);
+    rig.set(F32_CNTL, f32_cntl::HALT.of(1) | f32_cntl::RESET.of(1));
+    assert!(!idle(&rig, &ring), "its own reset does not help");
+    rig.gpu.power_cycle(Start::Warm);
     assert!(idle(&rig, &ring));
 }

@@ -10,6 +10,7 @@ use super::compute::*;
 use super::rig::*;
 use crate::control::command;
 use crate::cp::Hang;
+use crate::psp::start::Start;
 use crate::regs::athub;
 use crate::regs::gc::{self, spi_compute_queue_reset};
 use crate::regs::osssys;
@@ -481,4 +482,18 @@ fn what_schedulers_refuse() {
         let error = it.rig.settle().unwrap_err();
         assert!(error.to_string().contains(why), "{error}");
     }
+}
+
+#[test]
+fn a_scheduler_whose_firmware_has_crashed() {
+    let mut it = Schedulers::new(TWO_VMIDS, FOUR_SLOTS);
+    let queue = it.queue(8, false);
+    let list = it.list(&[(8, &[queue][..])], false);
+    it.on_hiq(&list);
+    command(&it.rig.gpu, "crash mec").unwrap();
+    it.unmap(ALL_DYNAMIC, 0, 100);
+    it.rig.settle().unwrap();
+    assert_eq!((it.fence(), it.rig.is_active(&it.kiq)), (0, true));
+    it.rig.gpu.power_cycle(Start::Warm);
+    assert!(!it.rig.is_active(&it.kiq));
 }

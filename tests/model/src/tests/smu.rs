@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::psp_rig::*;
 use super::rig::*;
+use crate::psp::engines::Engine;
 use crate::psp::image::Kind;
 use crate::psp::start::Start;
 use crate::regs::mp1::*;
@@ -14,6 +15,9 @@ const ANSWER: crate::regs::Reg = MP1_SMN_C2PMSG_90;
 /// Where tables are, in VRAM.
 const TABLE: u64 = 48 * MIB;
 const FLAGS: u32 = 0x03b1_0024;
+/// Bytes of configuration space.
+const COMMAND: u64 = 4;
+const BAR2: u64 = 0x18;
 
 /// Sends a message: its answer, and what is in the argument then.
 fn send(psp: &Psp, message: u32, argument: u32) -> (u32, u32) {
@@ -254,7 +258,15 @@ fn reset(psp: &Psp) {
     std::thread::sleep(Duration::from_millis(10));
     assert_eq!(psp.get(nbio::RCC_CONFIG_MEMSIZE), !0, "away");
     psp.rig.set(nbio::BIOS_SCRATCH_0, 5);
-    eventually("the GPU", || psp.get(nbio::RCC_CONFIG_MEMSIZE) != !0);
+    let gpu = &psp.rig.gpu;
+    gpu.write_config(COMMAND, &[6]);
+    std::thread::sleep(Duration::from_millis(150));
+    assert_eq!(psp.get(nbio::RCC_CONFIG_MEMSIZE), !0, "not enabled");
+    let mut command = [0xff];
+    gpu.read_config(COMMAND, &mut command);
+    assert_eq!(command, [0], "written while it was away");
+    gpu.write_config(COMMAND, &[2]);
+    assert_ne!(psp.get(nbio::RCC_CONFIG_MEMSIZE), !0);
     assert_eq!(psp.get(nbio::BIOS_SCRATCH_0), 0);
     assert_eq!(psp.get(mp0::MP0_SMN_C2PMSG_81), 0);
     assert_eq!(flags(psp), 0);
@@ -264,7 +276,13 @@ fn reset(psp: &Psp) {
 #[test]
 fn a_reset_of_the_whole() {
     let psp = Psp::with_tmr(Start::Warm);
+    psp.rig.poke(vram(VRAM - 8), &[1; 8]);
+    psp.rig.gpu.write_config(BAR2, &[0, 0, 0x20, 0xf0]);
+    crate::control::command(&psp.rig.gpu, "crash mec").unwrap();
     reset(&psp);
+    assert_ne!(psp.rig.peek(vram(VRAM - 8), 8), [1; 8], "VRAM is lost");
+    assert_eq!(psp.rig.gpu.bus.doorbells(), 0xf020_0000, "the client's");
+    assert!(!psp.rig.gpu.psp.is_dead(Engine::Mec));
     assert_eq!(psp.get(nbio::BIOS_SCRATCH_7), 1 << 9);
     assert_eq!(psp.get(mp0::MP0_SMN_C2PMSG_35), READY);
     psp.rig.poke(vram(TMR), &[0]);
