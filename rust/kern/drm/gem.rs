@@ -342,12 +342,13 @@ impl<T: DriverObject> Object<T> {
             drop(T::steady(&this));
             return ffi::vm_fault_reason_VM_FAULT_RETRY;
         }
-        this.dev
-            .while_plugged(|| {
-                // SAFETY: The mapping was made through the node, and the lock that guards it is held.
-                unsafe { this.insert(vma, address, pgoff) }
-            })
-            .unwrap_or(ffi::vm_fault_reason_VM_FAULT_SIGBUS)
+        let plugged = this.dev.while_plugged(|| {
+            // SAFETY: The mapping was made through the node, and the lock that guards it is held.
+            unsafe { this.insert(vma, address, pgoff, true) }
+        });
+        // What is in system memory stays with who has mapped it.
+        // SAFETY: As above.
+        plugged.unwrap_or_else(|| unsafe { this.insert(vma, address, pgoff, false) })
     }
 
     /// `vm_operations_struct::access`: a debugger's access, which is no fault. It may write where the process could make the
@@ -428,7 +429,7 @@ impl<T: DriverObject> Object<T> {
         Some(done)
     }
 
-    /// Maps the page at `address`, which has the offset `pgoff` (pages) in the file, and some after it.
+    /// Maps the page at `address`, which has the offset `pgoff` (pages) in the file, and some after it. Without `device` only system memory.
     ///
     /// # Safety
     ///
@@ -438,6 +439,7 @@ impl<T: DriverObject> Object<T> {
         vma: *mut ffi::vm_area_struct,
         address: usize,
         pgoff: usize,
+        device: bool,
     ) -> ffi::vm_fault_t {
         // SAFETY: The node is valid, and placed, for it was mapped. The mapping is locked.
         let (start, end) = unsafe {
@@ -459,6 +461,7 @@ impl<T: DriverObject> Object<T> {
             // SAFETY: `vma` is a mapping in its fault handler.
             let prot = unsafe { (*vma).vm_page_prot };
             let (pfn, prot) = match T::fault(self, first + i) {
+                FaultPage::Io { .. } if !device => break,
                 FaultPage::Io { pfn, wc: true } => {
                     // SAFETY: Makes a value from a value.
                     (pfn, unsafe { ffi::rkfd_pgprot_writecombine(prot) })
