@@ -35,7 +35,11 @@ void rkfd_rmb(void);
 int rkfd_pci_domain_nr(struct pci_dev *pdev);
 bool rkfd_pci_reaches(struct device *client, struct device *provider);
 
+/* Core dumps */
+void rkfd_dev_coredumpv(struct device *dev, void *data, size_t size);
+
 /* Power */
+bool rkfd_machine_goes_down(void);
 int rkfd_register_pm_notifier(struct notifier_block *block);
 void rkfd_unregister_pm_notifier(struct notifier_block *block);
 int rkfd_notifier_from_errno(int err);

@@ -2,6 +2,7 @@
 //! The PCI driver: which devices, and what happens when one comes and goes.
 
 mod look;
+pub(crate) mod reset;
 mod sleep;
 mod watch;
 
@@ -10,9 +11,11 @@ use kernel::pci;
 use kernel::prelude::*;
 use kernel::sync::{Arc, Mutex};
 
+use crate::firmware::reset::Reset;
 use crate::firmware::Loaded;
 use crate::gpu::Gpu;
 use crate::kern::drm::Registration;
+use crate::kern::host;
 use crate::kern::kobject::MoreFiles;
 use crate::kern::params::Probe;
 use crate::kern::pci_driver;
@@ -84,6 +87,8 @@ impl Drop for Reaching {
 /// What is there while a device is bound. Dropped in this order: no more users, no more work, nothing that the device
 /// can do by itself, no memory of its, no more interrupts, and the machine may sleep.
 struct Parts {
+    /// First: from here on it is no news when the GPU does not answer.
+    _guard: reset::Guard,
     _plugged: Plugged,
     _files: GpuFiles,
     _sysfs: MoreFiles,
@@ -97,6 +102,7 @@ struct Parts {
     _mastering: Mastering,
     _reaching: Reaching,
     _irq: Interrupt<Poll>,
+    _reset: Reset,
     _enabled: Enabled,
     /// From before the first register is written until after the last.
     _awake: Awake,
@@ -104,9 +110,14 @@ struct Parts {
 
 impl Parts {
     fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
+        // A GPU that was being reset may come after the shutdown of all devices.
+        if host::goes_down() {
+            return Err(ENODEV);
+        }
         let awake = sleep::keep_awake(pdev.as_ref())?;
         let enabled = Enabled::new(pdev)?;
         let (gpu, loaded) = Gpu::new(pdev)?;
+        let reset = Reset::new(pdev, &loaded);
         let translating = Translating(gpu.clone());
         // Goes before the hubs do, also from here on.
         let firmware = loaded;
@@ -129,6 +140,7 @@ impl Parts {
             Some(sensors) => Some(sensors::show(&sensors, pdev.as_ref())?),
             None => None,
         };
+        let guard = reset::Guard::new(pdev, gpu, node.device(), firmware.is_own())?;
         dev_info!(
             pdev,
             "{}, {} MiB of VRAM, gpu_id {}\n",
@@ -137,6 +149,7 @@ impl Parts {
             gpu.hw.id.get()
         );
         Ok(Self {
+            _guard: guard,
             _plugged: plugged,
             _files: files,
             _sysfs: sysfs,
@@ -149,6 +162,7 @@ impl Parts {
             _mastering: mastering,
             _reaching: reaching,
             _irq: irq,
+            _reset: reset,
             _enabled: enabled,
             _awake: awake,
         })

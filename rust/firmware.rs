@@ -3,6 +3,7 @@
 //! [`hw::firmware::plan`]'s.
 
 pub(crate) mod files;
+pub(crate) mod reset;
 pub(crate) mod sensors;
 
 use kernel::prelude::*;
@@ -162,6 +163,11 @@ impl Loaded {
         own.smu.are_there().then(|| own.smu.clone())
     }
 
+    /// The SMU that it has started, if it is this driver's.
+    fn smu(&self) -> Option<&Arc<Sensors>> {
+        self.own.as_ref().map(|own| &own.smu)
+    }
+
     /// Whether the RLC runs, which has been started: the GPU's clock counts. EIO if it stands: the log says so. Sleeps.
     pub(crate) fn check_clock(&self) -> Result {
         let before = self.hw.clock.now();
@@ -188,8 +194,10 @@ impl Drop for Loaded {
             own.smu.tell(Message::DisableAllSmuFeatures);
         }
         self.hw.rlc.stop();
-        if let Some(own) = &self.own {
-            own.smu.tell(Message::PrepareMp1ForUnload);
+        match &self.own {
+            // It takes no more messages then, and has yet to reset the GPU.
+            Some(own) if !reset::is_due(&self.hw) => own.smu.tell(Message::PrepareMp1ForUnload),
+            _ => {}
         }
     }
 }

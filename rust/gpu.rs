@@ -10,6 +10,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use crate::firmware::{self, Loaded};
+use crate::health::{Part, Wedged};
 use crate::ip::Hardware;
 use crate::mem::Memory;
 use crate::queue::Queues;
@@ -72,6 +73,10 @@ impl Gpu {
         for (number, engine) in self.hw.sdma.iter().enumerate() {
             if engine.stop().is_err() {
                 dev_err!(self.hw.dev, "sdma{number}: the engine does not stop\n");
+                self.hw.health.wedge(Wedged {
+                    part: Part::Sdma(number as u8),
+                    suspect: None,
+                });
             }
         }
         self.queues.compute.stop();

@@ -6,6 +6,7 @@
 pub(crate) mod athub;
 mod busy;
 pub(crate) mod clock;
+pub(crate) mod dump;
 pub(crate) mod gfx;
 pub(crate) mod gmc;
 pub(crate) mod hdp;
@@ -31,6 +32,7 @@ use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
 
+use crate::health::Health;
 use crate::kern::doorbell_map::DoorbellMap;
 use crate::kern::mmio::Mmio;
 use crate::kern::params::Sched;
@@ -89,6 +91,8 @@ pub(crate) struct Hardware {
     pub(crate) mmio: Arc<Mmio>,
     /// Who watches what happens to it.
     pub(crate) smi: Arc<Smi>,
+    /// Whether it still answers.
+    pub(crate) health: Arc<Health>,
     /// What there is on this GPU, counted.
     pub(crate) ledger: Arc<Ledger>,
     /// In which state it was found.
@@ -199,6 +203,7 @@ impl Hardware {
                 vram_map,
                 mmio,
                 smi: Smi::new(id.get())?,
+                health: Health::new()?,
                 ledger,
                 state,
                 asic,

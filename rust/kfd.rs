@@ -167,6 +167,13 @@ impl Kfd {
     }
 }
 
+/// Tells the processes of `gpu` that it is reset. Sleeps.
+pub(crate) fn tell_reset(gpu: &Arc<Gpu>) {
+    if let Ok(kfd) = Kfd::instance() {
+        kfd.processes.tell_reset(gpu);
+    }
+}
+
 /// Who takes the interrupts of GPUs to processes. ENODEV without an interface.
 pub(crate) fn process_sink() -> Result<Arc<dyn ProcessSink>> {
     Ok(Kfd::instance()?.processes.sink())

@@ -2,5 +2,7 @@
 //! What can be seen of the driver from outside, beside the trace events of [`crate::kern::trace`].
 
 pub(crate) mod debugfs;
+pub(crate) mod dump;
 pub(crate) mod sensors;
 pub(crate) mod sysfs;
+mod tables;

@@ -79,7 +79,12 @@ impl Queues {
             try_pin_init!(Self {
                 interrupts: SetOnce::new(),
                 slots: Slots::new()?,
-                compute: compute::scheduler(Sched::get(), &rings.hw.gfx, &rings.hw.dev)?,
+                compute: compute::scheduler(
+                    Sched::get(),
+                    &rings.hw.gfx,
+                    &rings.hw.health,
+                    &rings.hw.dev,
+                )?,
                 slices <- Slices::new(),
                 rings: rings.clone(),
                 memory: rings.memory.clone(),

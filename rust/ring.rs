@@ -160,8 +160,8 @@ impl Rings {
         }
     }
 
-    /// `engine` refused a packet of its ring.
-    pub(crate) fn refused(&self, engine: u8) {
+    /// `engine` refused a packet of its ring, or is lost and will be reset with the whole GPU: jobs there fail, now and later. Bounded; sleeps.
+    pub(crate) fn fail(&self, engine: u8) {
         if let Ok(set) = self.running.set() {
             if let Some(ring) = set.rings.get(usize::from(engine)) {
                 ring.sdma().stop(EIO);

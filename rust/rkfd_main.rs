@@ -10,6 +10,7 @@ mod driver;
 mod ffi;
 mod firmware;
 mod gpu;
+mod health;
 mod ip;
 mod kern;
 mod kfd;
@@ -48,6 +49,10 @@ module! {
             default: 0,
             description: "GPUs are not used; 1: the log says in which state they are; 2: firmware is loaded, and given back",
         },
+        reset: u8 {
+            default: 3,
+            description: "how often within ten minutes a GPU that does not answer any more is reset; 0: never",
+        },
         svm: u8 {
             default: 0,
             description: "1: shared virtual memory, as far as it goes: in system memory, without page faults; 0: none",
@@ -58,6 +63,7 @@ module! {
 /// The loaded module. Dropped in this order: no more GPUs, then no more interface, then what still runs of either.
 #[pin_data]
 struct Rkfd {
+    _resets: driver::reset::Registration,
     #[pin]
     _driver: Registration<Adapter<driver::Driver>>,
     _kfd: kfd::Registration,
@@ -72,6 +78,7 @@ impl kernel::InPlaceModule for Rkfd {
             _work: kern::workqueue::WorkQueues::new()?,
             _debugfs: observe::debugfs::Registration::new()?,
             _kfd: kfd::Registration::new(module)?,
+            _resets: driver::reset::Registration::new()?,
             _driver <- Registration::new(c"rkfd", module),
         })
     }

@@ -4,6 +4,7 @@
 #include <linux/compat.h>
 #include <linux/cpufreq.h>
 #include <linux/cpumask.h>
+#include <linux/devcoredump.h>
 #include <linux/hmm.h>
 #include <linux/hwmon.h>
 #include <linux/magic.h>
@@ -47,7 +48,19 @@ bool rkfd_pci_reaches(struct device *client, struct device *provider)
 	       pci_p2pdma_distance(to_pci_dev(provider), client, false) >= 0;
 }
 
+/* Core dumps */
+
+void rkfd_dev_coredumpv(struct device *dev, void *data, size_t size)
+{
+	dev_coredumpv(dev, data, size, GFP_KERNEL);
+}
+
 /* Power */
+
+bool rkfd_machine_goes_down(void)
+{
+	return system_state >= SYSTEM_HALT && system_state <= SYSTEM_RESTART;
+}
 
 /* Does nothing in a kernel whose machine never sleeps. */
 int rkfd_register_pm_notifier(struct notifier_block *block)

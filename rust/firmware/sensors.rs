@@ -117,7 +117,13 @@ impl Sensors {
 
     /// Tells the SMU `message`. What it does not do the log says. Sleeps.
     pub(crate) fn tell(&self, message: Message) {
-        let _ = self.state.lock().smu.send(message);
+        // That is all there is to do about it.
+        let _ = self.ask(message);
+    }
+
+    /// The same, and whether it was done: ETIMEDOUT, EIO, ENODEV as for [`Smu::send`].
+    pub(super) fn ask(&self, message: Message) -> Result {
+        self.state.lock().smu.send(message).map(drop)
     }
 }
 

@@ -11,6 +11,9 @@ use crate::bits::Field;
 /// SMN address of the register whose lowest bit says that firmware runs (MP1_FIRMWARE_FLAGS).
 pub const FIRMWARE_FLAGS: u32 = 0x03b1_0024;
 
+/// Argument of GfxDriverReset.
+const MODE_1: u32 = 1;
+
 /// A message, with its argument if it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
@@ -18,6 +21,8 @@ pub enum Message {
     GetSmuVersion,
     /// Version of what drivers and firmware have agreed on.
     GetDriverIfVersion,
+    /// The whole GPU is reset, but for its PCI function (mode 1): all firmware is gone then, and what VRAM has.
+    GfxDriverReset,
     /// Everything that it does by itself ends.
     DisableAllSmuFeatures,
     /// Which of the first 32 features are on: [`Features`].
@@ -37,6 +42,7 @@ impl Message {
     pub const fn number(self) -> u32 {
         match self {
             Self::GetSmuVersion => 0x2,
+            Self::GfxDriverReset => 0x3,
             Self::GetDriverIfVersion => 0x4,
             Self::DisableAllSmuFeatures => 0x8,
             Self::GetEnabledSmuFeaturesLow => 0xd,
@@ -52,6 +58,7 @@ impl Message {
         match self {
             Self::SetDriverDramAddrHigh(half) | Self::SetDriverDramAddrLow(half) => half,
             Self::TransferTableSmu2Dram(table) => table.number(),
+            Self::GfxDriverReset => MODE_1,
             Self::GetSmuVersion
             | Self::GetDriverIfVersion
             | Self::DisableAllSmuFeatures
@@ -63,6 +70,7 @@ impl Message {
     const fn name(self) -> &'static str {
         match self {
             Self::GetSmuVersion => "GetSmuVersion",
+            Self::GfxDriverReset => "GfxDriverReset",
             Self::GetDriverIfVersion => "GetDriverIfVersion",
             Self::DisableAllSmuFeatures => "DisableAllSmuFeatures",
             Self::GetEnabledSmuFeaturesLow => "GetEnabledSmuFeaturesLow",

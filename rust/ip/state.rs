@@ -23,6 +23,8 @@ const PRESENT: Delta = Delta::from_millis(100);
 /// How long the firmware of its flash chip may take, and the PSP's bootloader after that.
 const FLASH: Delta = Delta::from_millis(2000);
 const BOOTLOADER: Delta = Delta::from_millis(1000);
+/// How long it may take to set the GPU up after a reset.
+const POST: Delta = Delta::from_millis(5000);
 /// Between two looks.
 const POLL: Delta = Delta::from_millis(1);
 
@@ -97,6 +99,15 @@ impl Observer {
         self.wait_for(BOOTLOADER, |seen| {
             seen.secure_os != 0 || seen.is_bootloader_ready()
         })
+    }
+
+    /// What registers say once the GPU, which was reset, is set up by its own firmware again: five seconds at most. Sleeps.
+    pub(crate) fn wait_for_post(&self) -> Seen {
+        let seen = self.wait_for(PRESENT, |seen| seen.is_present());
+        if !seen.is_present() {
+            return seen;
+        }
+        self.wait_for(POST, |seen| seen.is_posted)
     }
 
     fn wait_for(&self, time: Delta, is_there: impl Fn(&Seen) -> bool) -> Seen {

@@ -14,4 +14,4 @@ pub(crate) mod objects;
 mod share;
 pub(crate) mod uapi;
 
-pub(crate) use self::device::{Device, Driver, DriverInfo, Registration};
+pub(crate) use self::device::{Device, Driver, DriverInfo, Recovery, Registration};

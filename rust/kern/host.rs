@@ -79,6 +79,12 @@ pub(crate) fn boot_ns() -> u64 {
     unsafe { ffi::ktime_get_with_offset(ffi::tk_offsets_TK_OFFS_BOOT) as u64 }
 }
 
+/// Whether the machine is being switched off, or started anew: devices are shut down, or have been.
+pub(crate) fn goes_down() -> bool {
+    // SAFETY: It reads a variable of the kernel's.
+    unsafe { ffi::rkfd_machine_goes_down() }
+}
+
 /// Whether the calling system call is one of a 32-bit program.
 pub(crate) fn in_compat_syscall() -> bool {
     // SAFETY: It reads the state of the current task.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Parameters of the module that are words.
 
+use super::series;
 use crate::ffi;
 
 /// Whether new user queues of SDMA are scheduled: the parameter `sdma_sched`.
@@ -37,6 +38,11 @@ impl Probe {
 /// Whether processes may use shared virtual memory: the parameter `svm`.
 pub(crate) fn is_svm_enabled() -> bool {
     crate::module_parameters::svm.value().ne(&0)
+}
+
+/// How often a GPU that hangs is reset, within ten minutes: the parameter `reset`.
+pub(crate) fn resets() -> u8 {
+    series::number(crate::module_parameters::reset.value())
 }
 
 /// Who schedules compute queues: the parameter `sched`. It does not change while the module is loaded.

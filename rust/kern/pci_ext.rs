@@ -3,6 +3,7 @@
 
 use kernel::device::{Core, Device};
 use kernel::dma::{Device as _, DmaMask};
+use kernel::error::to_result;
 use kernel::pci;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
@@ -61,6 +62,24 @@ impl Drop for Mastering {
     fn drop(&mut self) {
         // SAFETY: The device is a valid one, and enabled.
         unsafe { ffi::pci_clear_master(raw(&self.0)) };
+    }
+}
+
+/// What the configuration space of a device had, to be written back when it has lost that.
+pub(crate) struct Config(ARef<pci::Device>);
+
+impl Config {
+    /// Notes what `pdev` has now. The kernel's own errors.
+    pub(crate) fn save(pdev: &ARef<pci::Device>) -> Result<Self> {
+        // SAFETY: The device is valid, and its driver's: nobody else saves or restores meanwhile.
+        to_result(unsafe { ffi::pci_save_state(raw(pdev)) })?;
+        Ok(Self(pdev.clone()))
+    }
+
+    /// Writes it back.
+    pub(crate) fn restore(self) {
+        // SAFETY: As above; the state was saved.
+        unsafe { ffi::pci_restore_state(raw(&self.0)) };
     }
 }
 

@@ -17,10 +17,13 @@ static HIGHPRI: Place = AtomicPtr::new(core::ptr::null_mut());
 static ALLOCATING: Place = AtomicPtr::new(core::ptr::null_mut());
 static BACKGROUND: Place = AtomicPtr::new(core::ptr::null_mut());
 static PATIENT: Place = AtomicPtr::new(core::ptr::null_mut());
+static RESET: Place = AtomicPtr::new(core::ptr::null_mut());
 
 /// The module's workqueues, of its own so that none of its items is left when it goes. Destroyed when dropped, after all
 /// their items have run; no item may be pending with a delay then.
 pub(crate) struct WorkQueues {
+    // Its items bind devices and unbind them, for which all others are there.
+    _reset: WorkQueue,
     // Items of this one queue some on the next.
     _allocating: WorkQueue,
     _highpri: WorkQueue,
@@ -29,10 +32,11 @@ pub(crate) struct WorkQueues {
 }
 
 impl WorkQueues {
-    /// Makes the workqueues that [`highpri`], [`allocating`], [`background`] and [`patient`] give. Once per load of the module. ENOMEM.
+    /// Makes the workqueues that [`highpri`], [`allocating`], [`background`], [`patient`] and [`reset`] give. Once per load of the module. ENOMEM.
     pub(crate) fn new() -> Result<Self> {
         let urgent = ffi::wq_flags_WQ_HIGHPRI | ffi::wq_flags_WQ_MEM_RECLAIM;
         Ok(Self {
+            _reset: WorkQueue::new(&RESET, c"rkfd_reset", 0)?,
             _allocating: WorkQueue::new(&ALLOCATING, c"rkfd_pump", ffi::wq_flags_WQ_HIGHPRI)?,
             _highpri: WorkQueue::new(&HIGHPRI, c"rkfd", urgent)?,
             _background: WorkQueue::new(&BACKGROUND, c"rkfd_background", 0)?,
@@ -106,6 +110,11 @@ pub(crate) fn background() -> &'static Queue {
 /// For what may wait for a program, and so for ever: nobody waits for it but who unloads the module.
 pub(crate) fn patient() -> &'static Queue {
     queue(&PATIENT, system())
+}
+
+/// For what takes a device from its driver: no item of another workqueue waits for it.
+pub(crate) fn reset() -> &'static Queue {
+    queue(&RESET, system())
 }
 
 /// Has `item` run on `queue` in `delay` jiffies, sooner or later than it was going to, or again if it is running

@@ -2,6 +2,7 @@
 //! Ioctls of events.
 
 use hw::doorbell::{MmapKind, MmapOffset};
+use hw::topology::gpu_id::GpuId;
 use kernel::prelude::*;
 
 use super::args::Handle;
@@ -107,15 +108,23 @@ fn tell(array: u64, index: u32, told: &Told) -> Result {
             uaccess_ext::write_head::<Data, _>(array, index, &data)
         }
         Told::Stopped(gpu) => {
-            let data = uapi::HwException {
-                reset_type: uapi::KFD_HW_EXCEPTION_PER_ENGINE_RESET,
-                reset_cause: uapi::KFD_HW_EXCEPTION_GPU_HANG,
-                // The queue's work is. As amdkfd says of any reset: ROCr does not look at exceptions without.
-                memory_lost: 1,
-                gpu_id: gpu.get().into(),
-            };
+            let data = hw_exception(*gpu, uapi::KFD_HW_EXCEPTION_PER_ENGINE_RESET);
             uaccess_ext::write_head::<Data, _>(array, index, &data)
         }
+        Told::Reset(gpu) => {
+            let data = hw_exception(*gpu, uapi::KFD_HW_EXCEPTION_WHOLE_GPU_RESET);
+            uaccess_ext::write_head::<Data, _>(array, index, &data)
+        }
+    }
+}
+
+fn hw_exception(gpu: GpuId, reset_type: u32) -> uapi::HwException {
+    uapi::HwException {
+        reset_type,
+        reset_cause: uapi::KFD_HW_EXCEPTION_GPU_HANG,
+        // Of a queue its work is. As amdkfd says of any reset: ROCr does not look at exceptions without.
+        memory_lost: 1,
+        gpu_id: gpu.get().into(),
     }
 }
 

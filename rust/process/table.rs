@@ -6,6 +6,7 @@ use kernel::sync::{Arc, CondVar, Mutex};
 use kernel::workqueue::WorkItem;
 
 use super::by_pasid::ByPasid;
+use super::events::{Kind, Told};
 use super::pasid::Pasids;
 use super::sysfs::Processes;
 use super::Process;
@@ -150,6 +151,16 @@ impl Table {
             };
             let Some(process) = found else { return };
             process.leave(gpu);
+        }
+    }
+
+    /// Tells all processes that use `gpu` that it is reset. What they have of it is about to be taken.
+    pub(crate) fn tell_reset(&self, gpu: &Arc<Gpu>) {
+        let entries = self.entries.lock();
+        let users = entries.iter().filter(|entry| entry.process.uses(gpu));
+        for entry in users {
+            let told = Told::Reset(gpu.hw.id);
+            entry.process.events().raise(Kind::Hardware, told);
         }
     }
 

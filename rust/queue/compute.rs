@@ -16,6 +16,7 @@ mod table;
 mod trap;
 mod user;
 
+use crate::health::Health;
 use crate::ip::gfx::Gfx;
 use crate::kern::params::Sched;
 use kernel::device::Device;
@@ -27,14 +28,15 @@ pub(crate) use scheduler::{Place, Scheduler, State};
 pub(crate) use trap::TrapPage;
 pub(super) use user::ComputeQueue;
 
-/// The scheduler that `sched`, the module's parameter, asks for. ENOMEM.
+/// The scheduler that `sched`, the module's parameter, asks for; where it does not answer any more it says so to `health`. ENOMEM.
 pub(crate) fn scheduler(
     sched: Sched,
     gfx: &Arc<Gfx>,
+    health: &Arc<Health>,
     dev: &ARef<Device>,
 ) -> Result<Arc<dyn Scheduler>> {
     Ok(match sched {
         Sched::Direct => direct::Direct::new(gfx)?,
-        Sched::Hws => hws::Hws::new(gfx, dev)?,
+        Sched::Hws => hws::Hws::new(gfx, health, dev)?,
     })
 }

@@ -221,7 +221,7 @@ impl InterruptSink for Dispatch {
         let what = SdmaErrorKind::new(source).map_or("unknown error", SdmaErrorKind::name);
         if vmid == KERNEL_VMID {
             dev_err!(self.dev, "sdma{engine}: {what} in the kernel's ring\n");
-            self.rings.refused(engine);
+            self.rings.fail(engine);
             return;
         }
         let owner = self.slots.fail(Some(engine), pasid, EIO);

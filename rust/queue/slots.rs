@@ -215,7 +215,7 @@ impl Engines for Slots {
     fn reset(&self, hw: &Hardware, engine: u8) {
         if let Some(engine) = self.engine(engine) {
             // That it failed is said there, and that is all there is to do.
-            let _ = engine.reset(hw, None);
+            let _ = engine.reset(hw, None, None);
         }
     }
 }

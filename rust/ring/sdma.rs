@@ -75,6 +75,8 @@ struct State {
     /// When the engine last came to an end here, or was last given something when it had nothing.
     progress: Instant<Monotonic>,
     dead: bool,
+    /// The engine was told to leave it.
+    stopped: bool,
 }
 
 impl State {
@@ -120,6 +122,7 @@ impl SdmaRing {
                         pulse: (0, false),
                         progress: Instant::now(),
                         dead: false,
+                        stopped: false,
                     },
                     "SdmaRing::state"
                 ),
@@ -293,8 +296,13 @@ impl SdmaRing {
 
     /// Stops the engine's ring; jobs in it fail with `error`, and so do all later ones.
     pub(super) fn stop(&self, error: Error) {
-        self.state.lock().dead = true;
-        if let Some(sdma) = self.gpu.hw.sdma.get(usize::from(self.engine)) {
+        let stopped = {
+            let mut state = self.state.lock();
+            state.dead = true;
+            core::mem::replace(&mut state.stopped, true)
+        };
+        let sdma = self.gpu.hw.sdma.get(usize::from(self.engine));
+        if let Some(sdma) = sdma.filter(|_| !stopped) {
             if sdma.stop_kernel_ring().is_err() {
                 dev_err!(
                     self.gpu.hw.dev,

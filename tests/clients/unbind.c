@@ -124,6 +124,8 @@ int main(void)
 	tap_ok(drm_fd_to_handle(dev.drm_fd, gtt.fd, &vram.handle) != 0,
 	       "nor by the render node");
 	tap_ok(is_gone(vram.mapping), "VRAM that was shared cannot be reached");
+	tap_ok(!is_gone(gtt.mapping) && *(gtt.mapping - KFD_PAGE / 4 * 8) == 0x12345678,
+	       "system memory can, with what is in it");
 	if (foreign.cpu)
 		tap_ok(!is_gone(foreign.cpu), "what another exporter has still can");
 	else

@@ -45,6 +45,15 @@ pub(crate) struct DriverInfo {
     pub(crate) desc: &'static CStr,
 }
 
+/// What is to be done about a device that has hung (drm-uapi, "Device Wedging").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recovery {
+    /// Nothing: it was reset.
+    None,
+    /// It is to be unbound, and bound again.
+    Rebind,
+}
+
 /// What a driver says of itself: the types behind its devices and files, its version and its ioctls.
 pub(crate) trait Driver: Sized + 'static {
     /// Private data of a device.
@@ -195,6 +204,16 @@ impl<T> Device<T> {
         // SAFETY: `render` is set when the device is made, and stays; it is null without a render node.
         let index = unsafe { (*self.as_raw()).render.as_ref()?.index };
         u32::try_from(index).ok()
+    }
+
+    /// Tells user space, by a uevent with `WEDGED=`, that the device has hung, and what is to be done about it. It is registered.
+    pub(crate) fn wedged(&self, recovery: Recovery) {
+        let method = match recovery {
+            Recovery::None => ffi::DRM_WEDGE_RECOVERY_NONE,
+            Recovery::Rebind => ffi::DRM_WEDGE_RECOVERY_REBIND,
+        };
+        // SAFETY: The device is valid, and its nodes are there. Nothing is told of a task. That nobody could be told is nobody's concern.
+        let _ = unsafe { ffi::drm_dev_wedged_event(self.as_raw(), method, core::ptr::null_mut()) };
     }
 
     /// Runs `f` unless the device is unplugged; an unplug that begins meanwhile waits for it.

@@ -26,6 +26,11 @@ pub(crate) type IdInfo<'a, T> = &'a T;
 /// A BAR that is mapped until the device is unbound.
 pub(crate) type DevresBar = Devres<pci::Bar<'static>>;
 
+/// The value of a parameter of the module.
+pub(crate) fn number(value: &u8) -> u8 {
+    *value
+}
+
 /// Where the device finds the first dword.
 pub(crate) fn dma_address(memory: &Coherent<[u32]>) -> u64 {
     memory.dma_handle()

@@ -27,6 +27,11 @@ pub(crate) use pci_table;
 /// What `probe` gets of the table: the entry's, or nothing where an administrator gave the driver a device by name.
 pub(crate) type IdInfo<'a, T> = Option<&'a T>;
 
+/// The value of a parameter of the module.
+pub(crate) fn number(value: u8) -> u8 {
+    value
+}
+
 /// Where the device finds the first dword.
 pub(crate) fn dma_address(memory: &Coherent<[u32]>) -> u64 {
     memory.dma_address()

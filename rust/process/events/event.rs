@@ -61,6 +61,8 @@ pub(crate) enum Told {
     Memory(MemoryFault),
     /// A queue of the process on this GPU hung or did what it must not, and was stopped.
     Stopped(GpuId),
+    /// The GPU is reset, and all that the process had on it is lost.
+    Reset(GpuId),
 }
 
 /// A GPU access that was refused.

@@ -13,6 +13,7 @@ use super::super::group::Patience;
 use super::super::Owner;
 use super::queue::Queue;
 use super::scheduler::{Scheduler, State};
+use crate::health::{Health, Part, Suspect, Wedged};
 use crate::ip::gfx::Gfx;
 use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::workqueue;
@@ -50,6 +51,7 @@ struct Shared {
     #[pin]
     turn: DelayedWork<Self>,
     gfx: Arc<Gfx>,
+    health: Arc<Health>,
     dev: ARef<Device>,
 }
 
@@ -81,8 +83,9 @@ impl Shared {
     /// Runs a list of the queues that may run now, in place of the one before.
     fn renew(&self, firmware: &mut Firmware) {
         let running = self.table.lock().is_running();
+        let mut suspect = None;
         let left = match running {
-            true => firmware.preempt(&mut |doorbell| self.hangs(doorbell)),
+            true => firmware.preempt(&mut |doorbell| suspect = self.hangs(doorbell).or(suspect)),
             false => Ok(()),
         };
         let mut table = self.table.lock();
@@ -98,6 +101,10 @@ impl Shared {
                     &*self.dev,
                     "the hardware scheduler does not answer: no more compute queues\n"
                 );
+                self.health.wedge(Wedged {
+                    part: Part::Scheduler,
+                    suspect,
+                });
             }
             // What does not run reaches no memory.
             self.gfx.stop();
@@ -105,12 +112,10 @@ impl Shared {
         }
     }
 
-    /// The queue with this doorbell, a dword of the BAR, does not leave the hardware.
-    fn hangs(&self, doorbell: u32) {
+    /// The queue with this doorbell, a dword of the BAR, does not leave the hardware: which it is.
+    fn hangs(&self, doorbell: u32) -> Option<Suspect> {
         let table = self.table.lock();
-        let Some(queue) = table.by_doorbell(doorbell) else {
-            return;
-        };
+        let queue = table.by_doorbell(doorbell)?;
         if !queue.has_failed() {
             let owner = queue.owner;
             dev_warn_ratelimited!(
@@ -121,6 +126,10 @@ impl Shared {
             );
             queue.hangs();
         }
+        Some(Suspect {
+            pid: queue.owner.pid,
+            queue: queue.owner.queue,
+        })
     }
 
     fn wake(self: &Arc<Self>) {
@@ -159,7 +168,11 @@ impl Shared {
 
 impl Hws {
     /// No queues, and none may come before the start. ENOMEM.
-    pub(super) fn new(gfx: &Arc<Gfx>, dev: &ARef<Device>) -> Result<Arc<Self>> {
+    pub(super) fn new(
+        gfx: &Arc<Gfx>,
+        health: &Arc<Health>,
+        dev: &ARef<Device>,
+    ) -> Result<Arc<Self>> {
         let shared = Arc::pin_init(
             try_pin_init!(Shared {
                 firmware <- new_mutex!(None, "Hws::firmware"),
@@ -167,6 +180,7 @@ impl Hws {
                 changed <- new_condvar!("Hws::changed"),
                 turn <- new_delayed_work!("Hws::turn"),
                 gfx: gfx.clone(),
+                health: health.clone(),
                 dev: dev.clone(),
             }),
             GFP_KERNEL,
@@ -193,7 +207,9 @@ impl Scheduler for Hws {
         };
         if let (true, Some(firmware)) = (running, &mut firmware) {
             // The MECs are halted next, whatever comes of it.
-            let _ = firmware.preempt(&mut |doorbell| self.0.hangs(doorbell));
+            let _ = firmware.preempt(&mut |doorbell| {
+                self.0.hangs(doorbell);
+            });
         }
         self.0.table.lock().give_up();
         drop(slot);

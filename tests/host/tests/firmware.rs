@@ -359,10 +359,11 @@ fn what_the_smu_says() {
         Message::SetDriverDramAddrHigh(0x80),
         Message::SetDriverDramAddrLow(0x1000),
         Message::TransferTableSmu2Dram(Table::Metrics),
+        Message::GfxDriverReset,
     ];
-    let wanted = [4, 2, 8, 0x24, 0xd, 0xf, 0x10, 0x13];
+    let wanted = [4, 2, 8, 0x24, 0xd, 0xf, 0x10, 0x13, 3];
     assert_eq!(numbers.map(Message::number), wanted);
-    let wanted = [0, 0, 0, 0, 0, 0x80, 0x1000, 4];
+    let wanted = [0, 0, 0, 0, 0, 0x80, 0x1000, 4, 1];
     assert_eq!(numbers.map(Message::argument), wanted);
     let shown = Message::TransferTableSmu2Dram(Table::Metrics).to_string();
     assert_eq!(shown, "TransferTableSmu2Dram (0x13)");

@@ -5,6 +5,7 @@
 use super::super::super::rlc::Rlc;
 use super::super::Seat;
 use super::{Engine, SLOTS};
+use crate::health::{Part, Suspect, Wedged};
 use crate::ip::Hardware;
 use crate::kern::ratelimit::dev_err_ratelimited;
 use crate::ring::Rings;
@@ -23,7 +24,11 @@ impl Engine {
             rlc.owner.pid
         );
         rlc.gpu.queue_hung(rlc.owner.pasid, c"SDMA queue hang", || {
-            let reset = self.reset(&rlc.gpu.hw, Some(&rlc.gpu.rings));
+            let suspect = Suspect {
+                pid: rlc.owner.pid,
+                queue: rlc.owner.queue,
+            };
+            let reset = self.reset(&rlc.gpu.hw, Some(&rlc.gpu.rings), Some(suspect));
             rlc.fail(EIO);
             rlc.gpu.slots.fail(None, rlc.owner.pasid, EIO);
             self.seat(
@@ -40,11 +45,12 @@ impl Engine {
 
     /// Resets the engine, whatever it is at: its queues are out, where the hardware has left them, but for those that
     /// somebody is taking out. The kernel's ring goes on at once, if it is one of `rings`, the others at their next turn. Sleeps, allocates nothing. EIO when
-    /// the engine does not come to rest; then nothing runs on it any more.
+    /// the engine does not come to rest; then nothing runs on it any more, and the GPU is wedged, perhaps by `suspect`.
     pub(in super::super) fn reset(
         self: &Arc<Self>,
         hw: &Hardware,
         rings: Option<&Rings>,
+        suspect: Option<Suspect>,
     ) -> Result {
         let _hardware = self.hardware.lock();
         let stopped = self.sdma(hw).reset();
@@ -72,6 +78,10 @@ impl Engine {
             if let Some(rings) = rings {
                 rings.lose(self.number);
             }
+            hw.health.wedge(Wedged {
+                part: Part::Sdma(self.number),
+                suspect,
+            });
             for (rlc, slot) in out.into_iter().flatten() {
                 rlc.fail(EIO);
                 self.seat(&rlc, Seat::Stuck(slot));

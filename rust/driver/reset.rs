@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What happens to a GPU that does not answer any more. Its state is noted, those who use it are told, and it is taken from the driver and given to it
+//! again, as an administrator does by sysfs: on the way down it is reset ([`crate::firmware::reset`]), and on the way up it gets its firmware.
+//!
+//! That is a work item of the module's, not of the device's, which goes meanwhile.
+
+use kernel::device;
+use kernel::pci;
+use kernel::prelude::*;
+use kernel::sync::aref::ARef;
+use kernel::sync::atomic::{AtomicFlag, Relaxed};
+use kernel::sync::{Arc, Mutex};
+use kernel::time::{Instant, Monotonic};
+use kernel::workqueue::{impl_has_work, new_work, Work, WorkItem};
+
+use crate::gpu::Gpu;
+use crate::health::{Part, Rescue, Wedged};
+use crate::kern::drm::Recovery;
+use crate::kern::slot::{Filled, Slot};
+use crate::kern::{params, rebind, workqueue};
+use crate::kfd;
+use crate::mem::bo::DrmDevice;
+use crate::observe::dump;
+use crate::smi::SmiEvent;
+
+/// For how long a reset counts, milliseconds.
+const PERIOD_MS: i64 = 600_000;
+
+/// The module's one record of resets.
+static RECORD: Slot<Record> = Slot::new();
+
+/// When which GPUs were reset.
+#[pin_data]
+struct Record {
+    /// Nothing is waited for under it.
+    #[pin]
+    devices: Mutex<KVec<Entry>>,
+}
+
+/// A device that this driver has had.
+struct Entry {
+    dev: ARef<device::Device>,
+    /// When it was reset, the last times. There is room for as many as may be.
+    resets: KVec<Instant<Monotonic>>,
+    /// It is being reset.
+    is_away: bool,
+}
+
+/// Keeps the record as long as the module is loaded. Once this is dropped no GPU is reset any more.
+pub(crate) struct Registration {
+    _filled: Filled<Record>,
+}
+
+impl Registration {
+    /// No resets. ENOMEM.
+    pub(crate) fn new() -> Result<Self> {
+        let record = Arc::pin_init(
+            pin_init!(Record {
+                devices <- kernel::new_mutex!(KVec::new(), "Record::devices"),
+            }),
+            GFP_KERNEL,
+        )?;
+        Ok(Self {
+            _filled: RECORD.fill(record)?,
+        })
+    }
+}
+
+impl Record {
+    /// Makes room for `dev`. ENOMEM.
+    fn add(&self, dev: &device::Device) -> Result {
+        let mut devices = self.devices.lock();
+        if devices.iter().any(|entry| entry.is(dev)) {
+            return Ok(());
+        }
+        let resets = KVec::with_capacity(params::resets().into(), GFP_KERNEL)?;
+        let entry = Entry {
+            dev: dev.into(),
+            resets,
+            is_away: false,
+        };
+        Ok(devices.push(entry, GFP_KERNEL)?)
+    }
+
+    /// Whether `dev` may be reset once more, which counts then.
+    fn count(&self, dev: &device::Device) -> bool {
+        let mut devices = self.devices.lock();
+        let Some(entry) = devices.iter_mut().find(|entry| entry.is(dev)) else {
+            return false;
+        };
+        entry
+            .resets
+            .retain(|at| at.elapsed().as_millis() < PERIOD_MS);
+        entry.is_away = entry.resets.len() < params::resets().into()
+            && entry.resets.push_within_capacity(Instant::now()).is_ok();
+        entry.is_away
+    }
+
+    /// Whether `dev` is here after a reset, for the first time.
+    fn came_back(&self, dev: &device::Device) -> bool {
+        let mut devices = self.devices.lock();
+        let entry = devices.iter_mut().find(|entry| entry.is(dev));
+        entry.is_some_and(|entry| core::mem::take(&mut entry.is_away))
+    }
+}
+
+impl Entry {
+    fn is(&self, dev: &device::Device) -> bool {
+        core::ptr::eq(&*self.dev, dev)
+    }
+}
+
+/// Watches over the health of a GPU until it is dropped.
+pub(super) struct Guard(Arc<Replug>);
+
+/// What is done for a GPU, once.
+#[pin_data]
+struct Replug {
+    gpu: Arc<Gpu>,
+    node: ARef<DrmDevice>,
+    pdev: ARef<pci::Device>,
+    /// Its firmware is this driver's, which a reset takes away.
+    is_own: bool,
+    /// Somebody has taken the device from the driver.
+    gone: AtomicFlag,
+    #[pin]
+    work: Work<Self>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Replug { self.work }
+}
+
+/// Wakes it.
+struct Alarm(Arc<Replug>);
+
+impl Rescue for Alarm {
+    fn wedged(&self) {
+        // It is told once.
+        let _ = workqueue::reset().enqueue(self.0.clone());
+    }
+}
+
+impl Guard {
+    /// Watches over `gpu`, which is at `pdev` with its render node `node`; `is_own`: with firmware of this driver's. ENOMEM; ENODEV while the
+    /// module is unloaded.
+    pub(super) fn new(
+        pdev: &pci::Device,
+        gpu: &Arc<Gpu>,
+        node: &ARef<DrmDevice>,
+        is_own: bool,
+    ) -> Result<Self> {
+        let record = RECORD.get().ok_or(ENODEV)?;
+        record.add(&gpu.hw.dev)?;
+        let replug = Arc::pin_init(
+            pin_init!(Replug {
+                gpu: gpu.clone(),
+                node: node.clone(),
+                pdev: pdev.into(),
+                is_own,
+                gone: AtomicFlag::new(false),
+                work <- new_work!("Replug::work"),
+            }),
+            GFP_KERNEL,
+        )?;
+        let alarm = Arc::new(Alarm(replug.clone()), GFP_KERNEL)?;
+        gpu.hw.health.listen(Some(alarm));
+        if record.came_back(&gpu.hw.dev) {
+            node.wedged(Recovery::None);
+        }
+        Ok(Self(replug))
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.gpu.hw.health.listen(None);
+        self.0.gone.store(true, Relaxed);
+    }
+}
+
+impl WorkItem for Replug {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        let Some(cause) = this.gpu.hw.health.cause() else {
+            return;
+        };
+        if this.gone.load(Relaxed) {
+            return;
+        }
+        // The log has the cause, also without it.
+        let _ = dump::show(&this.gpu, &cause);
+        if this.may_reset(&cause) {
+            this.replug(&cause);
+        } else {
+            this.node.wedged(Recovery::Rebind);
+        }
+    }
+}
+
+impl Replug {
+    /// Whether the GPU is reset: the log says so, or why not.
+    fn may_reset(&self, cause: &Wedged) -> bool {
+        let dev = &*self.gpu.hw.dev;
+        let why = if params::resets() == 0 {
+            "the parameter reset is 0"
+        } else if !self.is_own {
+            "it would lose firmware that somebody else has loaded"
+        } else if !RECORD.get().is_some_and(|record| record.count(dev)) {
+            "it was reset too often in the last ten minutes"
+        } else {
+            dev_warn!(dev, "the GPU is reset: {}\n", format_args!("{cause}"));
+            return true;
+        };
+        dev_warn!(
+            dev,
+            "the GPU is not reset, and stays as it is: {}: {why}\n",
+            format_args!("{cause}")
+        );
+        false
+    }
+
+    fn replug(&self, cause: &Wedged) {
+        let hw = &self.gpu.hw;
+        hw.smi.tell(&SmiEvent::Resetting(cause.name()));
+        kfd::tell_reset(&self.gpu);
+        if let Part::Sdma(engine) = cause.part {
+            // Nobody waits for what it had.
+            self.gpu.rings.fail(engine);
+        }
+        let dev: &device::Device = self.pdev.as_ref();
+        rebind::release(dev);
+        // It was told why it does not come back; or nobody wants it to.
+        if hw.health.is_lost() || RECORD.get().is_none() {
+            return;
+        }
+        if rebind::attach(dev) {
+            hw.smi.tell(&SmiEvent::Reset(cause.name()));
+        }
+    }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The reset of a whole GPU by its SMU (mode-1), which leaves it as it was when it was switched on: without firmware, which whoever has loaded
+//! it can load again, and without what was in VRAM.
+
+use kernel::pci;
+use kernel::prelude::*;
+use kernel::sync::aref::ARef;
+use kernel::sync::Arc;
+use kernel::time::{delay::fsleep, Delta, Instant, Monotonic};
+
+use hw::smu::Message;
+
+use super::sensors::Sensors;
+use super::Loaded;
+use crate::ip::state::Observer;
+use crate::ip::Hardware;
+use crate::kern::params;
+use crate::kern::pci_ext::Config;
+
+/// How long the GPU is left alone after it has said that it resets itself (amdgpu: aldebaran_mode1_reset).
+const AWAY: Delta = Delta::from_millis(500);
+
+/// Resets a GPU that is wedged when it is dropped, if its firmware is this driver's: after all that stops what it does, its bus mastering
+/// included, and while its registers are there.
+pub(crate) struct Reset {
+    smu: Option<Arc<Sensors>>,
+    hw: Arc<Hardware>,
+    pdev: ARef<pci::Device>,
+}
+
+/// Whether `hw` is wedged, and may be reset.
+pub(super) fn is_due(hw: &Hardware) -> bool {
+    hw.health.cause().is_some() && params::resets() > 0
+}
+
+impl Reset {
+    /// Of the GPU at `pdev`, which has `loaded`.
+    pub(crate) fn new(pdev: &pci::Device, loaded: &Loaded) -> Self {
+        Self {
+            smu: loaded.smu().cloned(),
+            hw: loaded.hw.clone(),
+            pdev: pdev.into(),
+        }
+    }
+
+    /// EIO where the GPU is not set up by its own firmware after that; errors of the SMU, which the log has.
+    fn reset(&self, smu: &Sensors) -> Result {
+        let start = Instant::<Monotonic>::now();
+        let observer = Observer::new(&self.hw.mmio, self.hw.asic.ips)?;
+        let config = Config::save(&self.pdev)?;
+        smu.ask(Message::GfxDriverReset)?;
+        fsleep(AWAY);
+        config.restore();
+        let seen = observer.wait_for_post();
+        if !seen.is_present() || !seen.is_posted {
+            return Err(EIO);
+        }
+        dev_info!(
+            &*self.hw.dev,
+            "the GPU was reset (mode-1) in {} ms\n",
+            start.elapsed().as_millis()
+        );
+        Ok(())
+    }
+}
+
+impl Drop for Reset {
+    fn drop(&mut self) {
+        let Some(smu) = &self.smu else { return };
+        if !is_due(&self.hw) || !self.hw.is_present() {
+            return;
+        }
+        if let Err(error) = self.reset(smu) {
+            self.hw.health.lose();
+            dev_err!(
+                &*self.hw.dev,
+                "the GPU does not come back from its reset (mode-1): {error:?}: the machine has to be switched off and on\n"
+            );
+        }
+    }
+}

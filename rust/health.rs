@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Whether a GPU still answers. Who finds that a part of it does not, and that nothing smaller helps, says so here; who can reset the GPU as a
+//! whole listens.
+
+use core::fmt;
+
+use kernel::prelude::*;
+use kernel::sync::atomic::{AtomicFlag, Relaxed};
+use kernel::sync::{Arc, SpinLock};
+
+/// A part that takes more than itself to get going again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The hardware's scheduler of compute queues.
+    Scheduler,
+    /// An SDMA engine.
+    Sdma(u8),
+}
+
+/// A queue that the part was at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Suspect {
+    /// The process, in the initial PID namespace.
+    pub(crate) pid: i32,
+    /// The queue's id within the process.
+    pub(crate) queue: u32,
+}
+
+/// What does not answer, and what it was at if that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wedged {
+    /// The part.
+    pub(crate) part: Part,
+    /// The queue, which need not have caused it.
+    pub(crate) suspect: Option<Suspect>,
+}
+
+impl Wedged {
+    /// In a few words, for SMI_EVENTS.
+    pub(crate) const fn name(&self) -> &'static CStr {
+        match self.part {
+            Part::Scheduler => c"compute scheduler hang",
+            Part::Sdma(_) => c"SDMA engine hang",
+        }
+    }
+}
+
+impl fmt::Display for Wedged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.part {
+            Part::Scheduler => write!(f, "the hardware scheduler does not answer")?,
+            Part::Sdma(engine) => write!(f, "sdma{engine} does not come to rest")?,
+        }
+        match self.suspect {
+            Some(Suspect { pid, queue }) => write!(f, ", with queue {queue} of process {pid}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Who is told. It allocates nothing and waits for nothing.
+pub(crate) trait Rescue: Send + Sync {
+    /// The GPU is wedged: [`Health::cause`] says how. Called once, with locks of whoever has found it.
+    fn wedged(&self);
+}
+
+/// The health of a GPU.
+#[pin_data]
+pub(crate) struct Health {
+    #[pin]
+    state: SpinLock<State>,
+    lost: AtomicFlag,
+}
+
+struct State {
+    cause: Option<Wedged>,
+    rescue: Option<Arc<dyn Rescue>>,
+}
+
+impl Health {
+    /// All is well. ENOMEM.
+    pub(crate) fn new() -> Result<Arc<Self>> {
+        let state = State {
+            cause: None,
+            rescue: None,
+        };
+        Arc::pin_init(
+            pin_init!(Self {
+                state <- kernel::new_spinlock!(state, "Health::state"),
+                lost: AtomicFlag::new(false),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// The GPU is wedged. Who says so first is heard. Allocates nothing, waits for nothing.
+    pub(crate) fn wedge(&self, cause: Wedged) {
+        let rescue = {
+            let mut state = self.state.lock();
+            if state.cause.is_some() {
+                return;
+            }
+            state.cause = Some(cause);
+            state.rescue.clone()
+        };
+        if let Some(rescue) = rescue {
+            rescue.wedged();
+        }
+    }
+
+    /// What has wedged it; None while all is well.
+    pub(crate) fn cause(&self) -> Option<Wedged> {
+        self.state.lock().cause
+    }
+
+    /// Has `rescue` be told from now on, also of what was before; or nobody.
+    pub(crate) fn listen(&self, rescue: Option<Arc<dyn Rescue>>) {
+        let (before, late) = {
+            let mut state = self.state.lock();
+            let late = rescue.clone().filter(|_| state.cause.is_some());
+            (core::mem::replace(&mut state.rescue, rescue), late)
+        };
+        drop(before);
+        if let Some(rescue) = late {
+            rescue.wedged();
+        }
+    }
+
+    /// Its reset has not brought it back: there is nothing more that a driver can do.
+    pub(crate) fn lose(&self) {
+        self.lost.store(true, Relaxed);
+    }
+
+    /// Whether that is so.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.load(Relaxed)
+    }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Registers that say what a GPU is at, for who looks into it after it has hung. Reading them changes nothing.
+
+use core::fmt;
+
+use kernel::prelude::*;
+
+use hw::ip::{Block, GFX90A_SDMA_ENGINES};
+use hw::queue::{Hqd, USER_HQDS};
+
+use super::Hardware;
+use crate::regs::{gc, mp, nbio, sdma, Reg, Window};
+
+/// A block, and registers by their names.
+type Group = (Block, &'static [(&'static str, Reg)]);
+
+const GROUPS: [Group; 3] = [
+    (
+        Block::Gc,
+        &[
+            ("GRBM_STATUS", gc::GRBM_STATUS),
+            ("CP_MEC_CNTL", gc::CP_MEC_CNTL),
+            ("CP_PQ_STATUS", gc::CP_PQ_STATUS),
+            ("RLC_CNTL", gc::RLC_CNTL),
+            ("RLC_CP_SCHEDULERS", gc::RLC_CP_SCHEDULERS),
+        ],
+    ),
+    (
+        Block::Mp,
+        &[
+            ("MP0_C2PMSG_35", mp::MP0_C2PMSG_35),
+            ("MP0_C2PMSG_64", mp::MP0_C2PMSG_64),
+            ("MP0_C2PMSG_81", mp::MP0_C2PMSG_81),
+            ("MP1_C2PMSG_90", mp::MP1_C2PMSG_90),
+        ],
+    ),
+    (
+        Block::Nbio,
+        &[
+            ("RCC_CONFIG_MEMSIZE", nbio::RCC_CONFIG_MEMSIZE),
+            ("BIOS_SCRATCH_7", nbio::BIOS_SCRATCH_7),
+        ],
+    ),
+];
+
+/// The same of each SDMA engine.
+const OF_SDMA: &[(&str, Reg)] = &[
+    ("F32_CNTL", sdma::F32_CNTL),
+    ("CNTL", sdma::CNTL),
+    ("STATUS_REG", sdma::STATUS_REG),
+    ("GFX_RB_CNTL", sdma::RB_CNTL.within(sdma::GFX)),
+    ("GFX_RB_RPTR", sdma::RB_RPTR.within(sdma::GFX)),
+    ("GFX_RB_WPTR", sdma::RB_WPTR.within(sdma::GFX)),
+    ("GFX_CONTEXT_STATUS", sdma::CONTEXT_STATUS.within(sdma::GFX)),
+];
+
+fn show(
+    f: &mut dyn fmt::Write,
+    window: Result<Window>,
+    name: &str,
+    regs: &[(&str, Reg)],
+) -> fmt::Result {
+    let Ok(window) = window else { return Ok(()) };
+    regs.iter()
+        .try_for_each(|(reg, at)| writeln!(f, "{name}{reg} {:#010x}", window.read(*at)))
+}
+
+/// Writes a line for each register, and one for each of the user HQDs that is active. May sleep.
+pub(crate) fn registers(hw: &Hardware, f: &mut dyn fmt::Write) -> fmt::Result {
+    let window = |block, instance| Window::new(&hw.mmio, hw.asic.ips, block, instance);
+    for (block, regs) in GROUPS {
+        show(f, window(block, 0), "", regs)?;
+    }
+    const NAMES: [&str; GFX90A_SDMA_ENGINES] = ["SDMA0_", "SDMA1_", "SDMA2_", "SDMA3_", "SDMA4_"];
+    for (engine, name) in NAMES.into_iter().enumerate() {
+        show(f, window(Block::Sdma, engine), name, OF_SDMA)?;
+    }
+    for hqd in (0..USER_HQDS).filter_map(Hqd::new) {
+        if let Some(doorbell) = hw.gfx.active_doorbell(hqd) {
+            let (pipe, queue) = (hqd.pipe(), hqd.queue());
+            writeln!(f, "HQD {pipe}.{queue} doorbell {doorbell:#x}")?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What is to be known of a GPU that has hung: a core dump of its device, as text. Sections begin with their name in brackets.
+
+use core::fmt::{self, Write};
+
+use kernel::prelude::*;
+
+use super::tables;
+use crate::gpu::Gpu;
+use crate::health::Wedged;
+use crate::ip::dump;
+use crate::kern::coredump::Text;
+use crate::kern::host;
+
+/// Bytes of a dump. A line of a queue has about a hundred.
+const LARGEST: usize = 256 << 10;
+
+/// What writes a section.
+type Section = fn(&Gpu, &mut fmt::Formatter<'_>) -> fmt::Result;
+
+const SECTIONS: [(&str, Section); 8] = [
+    ("parameters", |_, f| tables::parameters(f)),
+    ("objects", tables::objects),
+    ("processes", tables::processes),
+    ("clients", tables::clients),
+    ("queues", tables::queues),
+    ("vmids", tables::vmids),
+    ("rings", tables::rings),
+    ("registers", |gpu, f| dump::registers(&gpu.hw, f)),
+];
+
+/// A section about a GPU.
+struct Of<'a>(&'a Gpu, Section);
+
+impl fmt::Display for Of<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (self.1)(self.0, f)
+    }
+}
+
+/// Shows what `gpu` was at, which `cause` has wedged. ENOMEM. Sleeps.
+pub(crate) fn show(gpu: &Gpu, cause: &Wedged) -> Result {
+    let mut text = Text::new(LARGEST)?;
+    // What does not fit is left out.
+    let _ = write!(
+        text,
+        "rkfd\ncause: {cause}\nboot_ns: {}\ngpu: {}, gpu_id {}\n",
+        host::boot_ns(),
+        gpu.hw.asic.name,
+        gpu.hw.id.get()
+    );
+    for (name, section) in SECTIONS {
+        let _ = write!(text, "\n[{name}]\n{}", Of(gpu, section));
+    }
+    text.show(&gpu.hw.dev);
+    Ok(())
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A GPU's objects, counted and listed, as text. Tables have a header line. What they show is not of one moment: no lock is held while a
+//! line is written, but for that of the list of compute queues.
+
+use crate::gpu::Gpu;
+use crate::ip::vmid::Vmid;
+use crate::kern::params::{self, Sched};
+use crate::mem::account::Region;
+use crate::queue::compute::{self, Place};
+use crate::queue::slots::{QueueState, Seat};
+use kernel::fmt;
+
+/// How many there are of each kind.
+pub(super) fn objects(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let counts = gpu.hw.ledger.snapshot();
+    counts
+        .iter()
+        .try_for_each(|(kind, count)| writeln!(f, "{} {count}", kind.name()))
+}
+
+/// Bytes of VRAM.
+pub(super) fn vram(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let (total, used) = (gpu.memory.vram.total(), gpu.memory.vram.used());
+    writeln!(
+        f,
+        "total {total}\nused {used}\nfree {}",
+        total.saturating_sub(used)
+    )
+}
+
+/// A process has a slice of doorbells as soon as it has a queue or maps its doorbells.
+pub(super) fn processes(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "pid pasid slice queues")?;
+    gpu.queues.slices.states(|slice, pid, pasid| {
+        let mut count = 0;
+        gpu.queues.slots.states(|queue| {
+            count += u32::from(queue.owner.pasid == pasid);
+            Ok(())
+        })?;
+        gpu.queues.compute.states(&mut |queue| {
+            count += u32::from(queue.owner().pasid == pasid);
+            Ok(())
+        })?;
+        writeln!(f, "{pid} {pasid} {slice} {count}")
+    })
+}
+
+/// The memory of each address space that a process has acquired, in bytes. Its queues are quiesced while it is away.
+pub(super) fn clients(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "pid vram evicted pinned gtt userptr state")?;
+    gpu.memory.evictor.states(|member| {
+        let bytes = |region| member.client.bytes(region);
+        writeln!(
+            f,
+            "{} {} {} {} {} {} {}",
+            member.pid,
+            bytes(Region::Vram),
+            bytes(Region::Evicted),
+            bytes(Region::Stuck),
+            bytes(Region::Gtt),
+            bytes(Region::User),
+            if member.away { "away" } else { "home" }
+        )
+    })
+}
+
+/// Every queue.
+pub(super) fn queues(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(
+        f,
+        "pid queue mode engine slot vmid rptr wptr hw_rptr hw_wptr saved turns"
+    )?;
+    gpu.queues.slots.states(|queue| {
+        let QueueState {
+            owner,
+            engine,
+            seat,
+            vmid,
+            scheduled,
+            pointers,
+            hardware,
+        } = queue;
+        let mode = if scheduled { "scheduled" } else { "direct" };
+        write!(f, "{} {} {mode} {engine} ", owner.pid, owner.queue)?;
+        match seat {
+            Seat::Out => write!(f, "-")?,
+            Seat::In(slot) => write!(f, "{slot}")?,
+            Seat::Loading(slot) => write!(f, "{slot}+")?,
+            Seat::Leaving(slot) => write!(f, "{slot}-")?,
+            Seat::Stuck(slot) => write!(f, "{slot}!")?,
+        }
+        let (rptr, wptr) = pointers;
+        vmid_of_queue(vmid, f)?;
+        writeln!(f, " {rptr} {wptr} {} {} - -", hardware.0, hardware.1)
+    })?;
+    gpu.queues
+        .compute
+        .states(&mut |queue| compute_queue(queue, f))
+}
+
+/// Like [`queues`]; the slot is pipe and queue of MEC1, and what the hardware's pointers are only the hardware knows. Bytes of
+/// saved waves are those of a queue that is out.
+fn compute_queue(queue: &compute::State<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let owner = queue.owner();
+    let format = if queue.is_aql() { "aql" } else { "pm4" };
+    write!(f, "{} {} {format} cp ", owner.pid, owner.queue)?;
+    match queue.place {
+        Place::Out => write!(f, "-")?,
+        Place::Listed => write!(f, "hws")?,
+        Place::In(hqd) => write!(f, "{}.{}", hqd.pipe(), hqd.queue())?,
+        Place::Leaving(hqd) => write!(f, "{}.{}-", hqd.pipe(), hqd.queue())?,
+        Place::Stuck(hqd) => write!(f, "{}.{}!", hqd.pipe(), hqd.queue())?,
+    }
+    let (rptr, wptr) = queue.pointers();
+    vmid_of_queue(queue.vmid, f)?;
+    write!(f, " {rptr} {wptr} - -")?;
+    match queue.saved_waves() {
+        Some(saved) => write!(f, " {saved}")?,
+        None => write!(f, " -")?,
+    }
+    match queue.turns {
+        Some(turns) => writeln!(f, " {turns}"),
+        None => writeln!(f, " -"),
+    }
+}
+
+fn vmid_of_queue(vmid: Option<u8>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match vmid {
+        Some(vmid) => write!(f, " {vmid}"),
+        None => write!(f, " -"),
+    }
+}
+
+/// The VMIDs that queues use, with their process: one line a VMID.
+pub(super) fn vmids(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "vmid pasid pid queues")?;
+    for vmid in 0..16 {
+        let mut found = None;
+        let mut count = 0;
+        gpu.queues.slots.states(|queue| {
+            if queue.vmid == Some(vmid) {
+                found = Some(queue.owner);
+                count += 1;
+            }
+            Ok(())
+        })?;
+        gpu.queues.compute.states(&mut |queue| {
+            if queue.vmid == Some(vmid) {
+                found = Some(queue.owner());
+                count += 1;
+            }
+            Ok(())
+        })?;
+        if let Some(owner) = found {
+            writeln!(f, "{vmid} {} {} {count}", owner.pasid, owner.pid)?;
+        }
+    }
+    match Sched::get() {
+        Sched::Direct => Ok(()),
+        Sched::Hws => firmware_vmids(gpu, f),
+    }
+}
+
+/// The VMIDs that the firmware has given to processes, and how many queues of each are on its list.
+fn firmware_vmids(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for vmid in Vmid::of_firmware() {
+        let Some(pasid) = gpu.hw.gmc.process(vmid) else {
+            continue;
+        };
+        let (mut pid, mut count) = (0, 0);
+        gpu.queues.compute.states(&mut |queue| {
+            if queue.owner().pasid == pasid && queue.place == Place::Listed {
+                pid = queue.owner().pid;
+                count += 1;
+            }
+            Ok(())
+        })?;
+        writeln!(f, "{} {pasid} {pid} {count}", vmid.get())?;
+    }
+    Ok(())
+}
+
+/// Who has which slice of doorbells.
+pub(super) fn doorbells(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "slice byte pid pasid\n0 0 kernel -\n1 8192 scheduled -")?;
+    gpu.queues.slices.states(|slice, pid, pasid| {
+        writeln!(
+            f,
+            "{slice} {} {pid} {pasid}",
+            u64::from(slice) * hw::doorbell::SLICE_BYTES
+        )
+    })
+}
+
+/// The module's parameters: the kernel crate does not show them in sysfs yet.
+pub(super) fn parameters(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let sdma_sched = u8::from(params::is_sdma_scheduled());
+    let sched = match Sched::get() {
+        Sched::Direct => "direct",
+        Sched::Hws => "hws",
+    };
+    let svm = u8::from(params::is_svm_enabled());
+    let resets = params::resets();
+    writeln!(
+        f,
+        "sdma_sched {sdma_sched}\nsched {sched}\nsvm {svm}\nreset {resets}"
+    )
+}
+
+/// The driver's own rings.
+pub(super) fn rings(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "ring rptr wptr issued done state")?;
+    gpu.rings.states(|ring| {
+        let state = if ring.dead { "failed" } else { "running" };
+        let (issued, done) = ring.sequence;
+        writeln!(
+            f,
+            "sdma{} {} {} {issued} {done} {state}",
+            ring.engine, ring.rptr, ring.wptr
+        )
+    })
+}
+
+/// The interrupt ring. What an overflow has lost, the watchdogs of rings and queues find.
+pub(super) fn ih(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "overflows {}", gpu.hw.ih.overflows())
+}

@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The firmware of the command processor, or of an SDMA engine, crashes while four processes are at work. The GPU is reset as
+ * a whole and comes back by itself: the processes are told, and keep what they have in system memory; whoever comes next
+ * can use it at once. RKFD_ROUNDS rounds of that; without it three, and then what happens when that was too often, and when
+ * the GPU does not come back. Only with the model, on a board whose firmware the driver has loaded itself; with the argument
+ * stay on another, which is not reset.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <drm/drm.h>
+#include <linux/netlink.h>
+
+#include "common/busy.h"
+#include "common/check.h"
+#include "common/child.h"
+#include "common/debugfs.h"
+#include "common/model.h"
+#include "common/packets.h"
+#include "common/pattern.h"
+#include "common/tap.h"
+#include "kfd_compute.h"
+#include "kfd_event.h"
+
+#define DRIVER		"/sys/bus/pci/drivers/rkfd"
+#define DUMPS		"/sys/class/devcoredump/devcd*/data"
+#define WORKERS		4u
+#define BYTES		(1u << 20)
+#define RING_SIZE	(16u << 10)
+#define LOOP		32u
+#define ENGINE		0u
+#define DUMP_SIZE	(300u << 10)
+#define TEXT_SIZE	16384u
+/* How long a worker waits for its copy before it looks whether it was told. */
+#define LOOK_MS		20u
+/* How long a queue may take to come to the hardware, microseconds. */
+#define COMING_US	500000u
+
+static sigjmp_buf no_doorbell;
+
+static void on_bus_error(int sig)
+{
+	siglongjmp(no_doorbell, sig);
+}
+
+/* What a worker has of the GPU. */
+struct tools {
+	struct kfd_dev dev;
+	struct kfd_bo gtt, user, vram, loop;
+	struct kfd_queue sdma;
+	struct kfd_compute compute;
+	struct kfd_save save;
+	uint32_t event;
+};
+
+static int tools_get(struct tools *t, unsigned int number)
+{
+	if (kfd_open(&t->dev) || kfd_bo_create(&t->dev, &t->gtt, BYTES, KFD_ALLOC_GTT) ||
+	    kfd_bo_create(&t->dev, &t->user, BYTES, KFD_ALLOC_USERPTR) ||
+	    kfd_bo_create(&t->dev, &t->vram, BYTES, KFD_ALLOC_VRAM))
+		return 10;
+	if (event_create(&t->dev, KFD_IOC_EVENT_HW_EXCEPTION, false, &t->event))
+		return 11;
+	if (kfd_queue_create_on(&t->dev, &t->sdma, RING_SIZE, number % 2))
+		return 12;
+	if (kfd_save_create(&t->dev, &t->save) ||
+	    kfd_compute_create(&t->dev, &t->compute, &t->save, number & 1, KFD_PAGE) ||
+	    kfd_bo_create(&t->dev, &t->loop, KFD_PAGE, KFD_ALLOC_GTT) ||
+	    !kfd_compute_count(&t->compute, &t->loop, LOOP,
+			       kfd_compute_address(&t->compute, KFD_COMPUTE_FENCE), 0))
+		return 13;
+	pattern_fill(t->gtt.cpu, BYTES, number, 0);
+	pattern_fill(t->user.cpu, BYTES, number + WORKERS, 0);
+	return 0;
+}
+
+/* Copies until a copy does not end, or the doorbell is gone. */
+static void copy_on(struct tools *t)
+{
+	signal(SIGBUS, on_bus_error);
+	if (sigsetjmp(no_doorbell, 1) == 0)
+		while (!kfd_queue_copy(&t->sdma, (uintptr_t)t->vram.cpu,
+				       (uintptr_t)t->user.cpu, BYTES, LOOK_MS * 50))
+			if (event_wait(&t->dev, t->event, 0) == 0)
+				break;
+	signal(SIGBUS, SIG_DFL);
+}
+
+/* Whether the process is told that the whole GPU is reset. A queue of its own may have been before. */
+static bool is_told(struct tools *t)
+{
+	const uint64_t end = kfd_now_ms() + timeout_ms();
+	struct kfd_event_data data = { .event_id = t->event };
+	struct kfd_hsa_hw_exception_data *what = &data.hw_exception_data;
+
+	while (kfd_now_ms() < end) {
+		if (event_wait_many(&t->dev, &data, 1, true, 1000))
+			continue;
+		if (what->reset_type == KFD_HW_EXCEPTION_WHOLE_GPU_RESET)
+			return what->reset_cause == KFD_HW_EXCEPTION_GPU_HANG &&
+			       what->memory_lost == 1 && what->gpu_id == t->dev.gpu_id;
+		usleep(1000);
+	}
+	return false;
+}
+
+/* Whether calls of its files are refused, before long: not those that are about no GPU. */
+static bool is_refused(const struct tools *t)
+{
+	const uint64_t end = kfd_now_ms() + timeout_ms();
+	struct drm_version version = { 0 };
+	struct kfd_bo bo;
+	uint32_t id;
+
+	while (ioctl(t->dev.drm_fd, DRM_IOCTL_VERSION, &version) == 0)
+		if (kfd_now_ms() > end)
+			return false;
+	return errno == ENODEV && kfd_bo_create(&t->dev, &bo, KFD_PAGE, KFD_ALLOC_GTT) &&
+	       event_create(&t->dev, KFD_IOC_EVENT_SIGNAL, true, &id) == 0;
+}
+
+static void worker(int ready, unsigned int number)
+{
+	struct tools t;
+	int err;
+
+	memset(&t, 0, sizeof(t));
+	err = tools_get(&t, number);
+	if (err || kfd_queue_copy(&t.sdma, (uintptr_t)t.vram.cpu, (uintptr_t)t.gtt.cpu, BYTES,
+				  timeout_ms()))
+		exit(err ? err : 14);
+	if (write(ready, "", 1) != 1)
+		exit(15);
+	copy_on(&t);
+	if (!is_told(&t))
+		exit(16);
+	if (!is_refused(&t))
+		exit(17);
+	if (pattern_check(t.gtt.cpu, BYTES, number, 0) != BYTES)
+		exit(18);
+	if (pattern_check(t.user.cpu, BYTES, number + WORKERS, 0) != BYTES)
+		exit(19);
+	exit(0);
+}
+
+/* Makes the driver look at what has crashed: it waits for the queue to leave. */
+static void look_at(bool scheduler)
+{
+	struct kfd_compute compute;
+	struct packets p = { 0 };
+	struct kfd_queue queue;
+	struct kfd_save save;
+	struct kfd_dev dev;
+
+	if (kfd_open(&dev))
+		exit(1);
+	signal(SIGBUS, SIG_DFL);
+	if (scheduler) {
+		if (!kfd_save_create(&dev, &save))
+			kfd_compute_create(&dev, &compute, &save, false, KFD_PAGE);
+		/* It comes to the hardware before it goes, if no other is there. */
+		usleep(COMING_US);
+		exit(0);
+	}
+	if (kfd_queue_create_on(&dev, &queue, RING_SIZE, ENGINE))
+		exit(2);
+	sdma_fill(&p, (uintptr_t)queue.pointers.cpu + 1024, 1, 64);
+	kfd_queue_submit(&queue, p.dwords, p.count);
+	usleep(COMING_US);
+	kfd_destroy_queue(dev.fd, queue.id);
+	exit(0);
+}
+
+/* Crashes the part and has somebody come across it. */
+static bool crash(bool scheduler)
+{
+	pid_t pid;
+
+	if (!model_command(scheduler ? "crash mec" : "crash sdma0"))
+		return false;
+	pid = child_fork();
+	if (pid == 0)
+		look_at(scheduler);
+	return pid == waitpid(pid, NULL, 0);
+}
+
+static int uevents(void)
+{
+	struct sockaddr_nl address = { .nl_family = AF_NETLINK, .nl_groups = 1 };
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_KOBJECT_UEVENT);
+	int room = 1 << 20;
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)))
+		die("no uevents");
+	return fd;
+}
+
+/* Whether an event of a DRM device comes that has @line. */
+static bool uevent_comes(int fd, const char *line)
+{
+	const uint64_t end = kfd_now_ms() + timeout_ms();
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	static char text[8192];
+
+	while (kfd_now_ms() < end) {
+		bool drm = false, found = false;
+		ssize_t n, at;
+
+		if (poll(&p, 1, 1000) != 1)
+			continue;
+		n = recv(fd, text, sizeof(text) - 1, MSG_DONTWAIT);
+		if (n <= 0)
+			continue;
+		text[n] = '\0';
+		for (at = 0; at < n; at += (ssize_t)strlen(text + at) + 1) {
+			drm |= !strcmp(text + at, "SUBSYSTEM=drm");
+			found |= !strcmp(text + at, line);
+			if (!strncmp(text + at, "WEDGED=", 7) && strcmp(text + at, line))
+				tap_note("%s", text + at);
+		}
+		if (drm && found)
+			return true;
+	}
+	return false;
+}
+
+static int smi_open(const struct kfd_dev *dev)
+{
+	struct kfd_ioctl_smi_events_args args = { .gpuid = dev->gpu_id };
+	const uint64_t mask = KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_GPU_PRE_RESET) |
+			      KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_GPU_POST_RESET);
+
+	if (kfd_ioctl(dev->fd, AMDKFD_IOC_SMI_EVENTS, &args) ||
+	    write((int)args.anon_fd, &mask, sizeof(mask)) != sizeof(mask))
+		die("no SMI events");
+	return (int)args.anon_fd;
+}
+
+/* Whether the events before and after the reset for @cause come, in this order. */
+static bool smi_told(int fd, const char *cause)
+{
+	const uint64_t end = kfd_now_ms() + timeout_ms();
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	static char text[TEXT_SIZE];
+	size_t length = 0;
+	bool before = false;
+
+	while (kfd_now_ms() < end) {
+		char *line, *rest;
+		ssize_t n;
+
+		if (poll(&p, 1, 1000) != 1)
+			continue;
+		n = read(fd, text + length, sizeof(text) - 1 - length);
+		if (n <= 0)
+			continue;
+		length += (size_t)n;
+		text[length] = '\0';
+		before = false;
+		for (line = text; (rest = strchr(line, '\n')); line = rest + 1) {
+			unsigned int event, number;
+			int at = 0;
+
+			if (sscanf(line, "%x %x %n", &event, &number, &at) < 2 || !at ||
+			    strncmp(line + at, cause, strlen(cause)))
+				continue;
+			if (event == KFD_SMI_EVENT_GPU_PRE_RESET)
+				before = true;
+			else if (before)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Reads the device's core dump, and dismisses it; false if there is none. */
+static bool dump_read(char *text, size_t size)
+{
+	size_t length = 0;
+	glob_t found;
+	ssize_t n;
+	int fd;
+
+	text[0] = '\0';
+	if (glob(DUMPS, 0, NULL, &found))
+		return false;
+	fd = open(found.gl_pathv[0], O_RDONLY | O_CLOEXEC);
+	while (fd >= 0 && (n = read(fd, text + length, size - 1 - length)) > 0)
+		length += (size_t)n;
+	text[length] = '\0';
+	close(fd);
+	fd = open(found.gl_pathv[0], O_WRONLY | O_CLOEXEC);
+	if (fd >= 0 && write(fd, "1", 1) != 1)
+		tap_note("the core dump stays");
+	close(fd);
+	globfree(&found);
+	return length > 0;
+}
+
+/* Whether @text has the section @name with a line that begins with @start. */
+static bool dump_has(const char *text, const char *name, const char *start)
+{
+	char head[64];
+	const char *line;
+
+	snprintf(head, sizeof(head), "\n[%s]\n", name);
+	line = strstr(text, head);
+	if (!line)
+		return false;
+	for (line += 1; (line = strchr(line, '\n')); ) {
+		line++;
+		if (*line == '[' || !*line)
+			return false;
+		if (!strncmp(line, start, strlen(start)))
+			return true;
+	}
+	return false;
+}
+
+static bool dump_is_whole(const char *text, bool scheduler, const pid_t *pids)
+{
+	const char *cause = scheduler ? "\ncause: the hardware scheduler does not answer" :
+					"\ncause: sdma0 does not come to rest";
+	bool ok = strstr(text, cause) != NULL;
+	unsigned int i;
+	char pid[32];
+
+	for (i = 0; i < WORKERS; i++) {
+		snprintf(pid, sizeof(pid), "%d ", pids[i]);
+		ok = ok && dump_has(text, "processes", pid) && dump_has(text, "queues", pid);
+	}
+	return ok && dump_has(text, "rings", "sdma4 ") &&
+	       dump_has(text, "registers", "CP_MEC_CNTL 0x") &&
+	       dump_has(text, "registers", "SDMA0_F32_CNTL 0x");
+}
+
+static bool new_ones_work(void)
+{
+	pid_t busy;
+
+	if (!check_process_copies())
+		return false;
+	busy = busy_start(2);
+	return child_kill(busy);
+}
+
+/* One crash, and all that is to come of it. */
+static bool a_round(unsigned int number, const char *base)
+{
+	const bool scheduler = number % 2 == 0;
+	const char *cause = scheduler ? "compute scheduler hang" : "SDMA engine hang";
+	static char dump[DUMP_SIZE];
+	pid_t pids[WORKERS];
+	struct kfd_dev dev;
+	bool told, back;
+	unsigned int i;
+	int smi, events;
+
+	if (kfd_open(&dev))
+		die("the device does not open");
+	smi = smi_open(&dev);
+	events = uevents();
+	for (i = 0; i < WORKERS; i++) {
+		pids[i] = child_start(worker, i);
+		if (!pids[i])
+			die("no worker");
+	}
+	if (!crash(scheduler))
+		die("nothing crashes");
+	told = smi_told(smi, cause);
+	back = uevent_comes(events, "WEDGED=none");
+	close(events);
+	close(smi);
+	kfd_close(&dev);
+	if (!tap_ok(told, "round %u: who watches hears of the reset: %s", number, cause) ||
+	    !tap_ok(back, "round %u: WEDGED=none", number))
+		return false;
+	return tap_ok(children_succeed(pids, WORKERS),
+		      "round %u: processes are told, and keep what is in system memory", number) &
+	       tap_ok(dump_read(dump, sizeof(dump)) && dump_is_whole(dump, scheduler, pids),
+		      "round %u: a core dump", number) &
+	       tap_ok(new_ones_work(), "round %u: new processes copy and compute", number) &
+	       tap_ok(debugfs_objects_return_to(base, timeout_ms()), "round %u: nothing is left",
+		      number);
+}
+
+static void name_of_device(char *name, size_t size)
+{
+	glob_t found;
+
+	if (glob(DRIVER "/????:??:??.?", 0, NULL, &found))
+		die("no device");
+	snprintf(name, size, "%s", strrchr(found.gl_pathv[0], '/') + 1);
+	globfree(&found);
+}
+
+/* It was reset as often as it may be: what is left to the administrator. */
+static void too_often(const char *name)
+{
+	static char dump[DUMP_SIZE];
+	int events = uevents();
+
+	tap_ok(crash(true) && uevent_comes(events, "WEDGED=rebind"), "too often: WEDGED=rebind");
+	close(events);
+	tap_ok(dump_read(dump, sizeof(dump)), "too often: a core dump");
+	tap_ok(!kfd_write_file(DRIVER "/unbind", name) && !kfd_write_file(DRIVER "/bind", name) &&
+	       new_ones_work(), "it works after a rebind");
+}
+
+static void not_posted(const char *name)
+{
+	int events = uevents();
+
+	tap_ok(model_command("psp-fault no-post") && crash(true) &&
+	       uevent_comes(events, "WEDGED=rebind"), "it hangs, and would not be posted");
+	close(events);
+	tap_ok(!kfd_write_file(DRIVER "/unbind", name), "the driver can be taken away");
+	tap_ok(kfd_write_file(DRIVER "/bind", name) != 0, "it does not take the GPU back");
+	tap_ok(model_command("psp-fault none") && model_command("power cold") &&
+	       !kfd_write_file(DRIVER "/bind", name) && new_ones_work(),
+	       "but when that was switched off and on");
+}
+
+/* Firmware of somebody else's is not taken away: what works goes on, until the administrator does something. */
+static void stays(const char *name)
+{
+	static char dump[DUMP_SIZE];
+	int events = uevents();
+
+	tap_ok(crash(true) && uevent_comes(events, "WEDGED=rebind"), "WEDGED=rebind");
+	close(events);
+	if (access("/sys/class/devcoredump", F_OK) == 0)
+		tap_ok(dump_read(dump, sizeof(dump)), "a core dump");
+	else
+		tap_skip("a core dump", "the kernel has none");
+	tap_ok(check_process_copies(), "copies go on");
+	tap_ok(!kfd_write_file(DRIVER "/unbind", name) && model_command("power warm") &&
+	       !kfd_write_file(DRIVER "/bind", name) && new_ones_work(),
+	       "all works when it was switched off and on");
+}
+
+int main(int argc, char **argv)
+{
+	const char *rounds = getenv("RKFD_ROUNDS");
+	const unsigned int count = rounds ? (unsigned int)atoi(rounds) : 3;
+	char name[64], base[OBJECTS_SIZE];
+	unsigned int i;
+
+	tap_start();
+	if (!model_present()) {
+		tap_skip("reset", "needs the device model");
+		return tap_end();
+	}
+	name_of_device(name, sizeof(name));
+	if (argc > 1 && !strcmp(argv[1], "stay")) {
+		stays(name);
+		return tap_end();
+	}
+	if (!debugfs_read("objects", base, sizeof(base)))
+		die("no debugfs");
+	for (i = 0; i < count; i++)
+		if (!a_round(i, base))
+			return tap_end();
+	if (!rounds) {
+		too_often(name);
+		not_posted(name);
+	}
+	return tap_end();
+}
