@@ -124,9 +124,11 @@ static bool is_refused(const struct tools *t)
 	struct kfd_bo bo;
 	uint32_t id;
 
-	while (ioctl(t->dev.drm_fd, DRM_IOCTL_VERSION, &version) == 0)
+	while (ioctl(t->dev.drm_fd, DRM_IOCTL_VERSION, &version) == 0) {
 		if (kfd_now_ms() > end)
 			return false;
+		usleep(10 * 1000);
+	}
 	return errno == ENODEV && kfd_bo_create(&t->dev, &bo, KFD_PAGE, KFD_ALLOC_GTT) &&
 	       event_create(&t->dev, KFD_IOC_EVENT_SIGNAL, true, &id) == 0;
 }
