@@ -96,7 +96,7 @@ struct Parts {
     _sensors: Option<sensors::Shown>,
     _node: Registration<Arc<Memory>>,
     _watch: Watch,
-    _running: Running,
+    running: Running,
     _firmware: Loaded,
     _translating: Translating,
     _mastering: Mastering,
@@ -156,7 +156,7 @@ impl Parts {
             _sensors: sensors,
             _node: node,
             _watch: watch,
-            _running: running,
+            running,
             _firmware: firmware,
             _translating: translating,
             _mastering: mastering,
@@ -169,7 +169,8 @@ impl Parts {
     }
 }
 
-/// A bound device. It has its parts until the first of [`pci::Driver::unbind`] and [`pci_driver::Driver::shutdown`].
+/// A bound device. It has its parts until the first of [`pci::Driver::unbind`],
+/// [`pci_driver::Driver::shutdown`] and [`pci_driver::Driver::lost`].
 #[pin_data]
 pub(crate) struct Bound {
     #[pin]
@@ -177,10 +178,10 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
-    /// Takes down what is there, once: while interrupts, the device's IOMMU domain and its DMA operations are there. Bounded; sleeps.
-    fn take_down(&self) {
-        let parts = self.parts.lock().take();
-        drop(parts);
+    /// What there is to take down, by dropping it, while interrupts, the device's IOMMU domain and its DMA operations are there: that is
+    /// bounded, and sleeps. Nothing the second time.
+    fn take(&self) -> Option<Parts> {
+        self.parts.lock().take()
     }
 }
 
@@ -211,14 +212,24 @@ impl pci::Driver for Driver {
 
     /// When the data is dropped the bus and the driver core have taken back some of what is needed.
     fn unbind(_pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) {
-        this.take_down();
+        drop(this.take());
     }
 }
 
 impl pci_driver::Driver for Driver {
     /// So that nothing of the GPU writes to memory when another kernel runs. Processes stay, and have lost the GPU.
     fn shutdown(_pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) {
-        this.take_down();
+        drop(this.take());
+    }
+
+    /// As if it had been pulled out.
+    fn lost(pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) {
+        let Some(parts) = this.take() else { return };
+        dev_err!(
+            pdev,
+            "the way to the GPU has failed: it is gone, until it is removed and found again\n"
+        );
+        parts.running.0.cut_off();
     }
 
     /// For a sleep that was not announced, or before the GPU was bound.

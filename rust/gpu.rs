@@ -87,6 +87,15 @@ impl Gpu {
         self.hw.vmids.watch(None);
     }
 
+    /// The way to it has failed: registers are not used any more, the driver's own jobs fail, and so who waits for either comes to an end. Nobody
+    /// resets it. Bounded; sleeps.
+    pub(crate) fn cut_off(&self) {
+        self.hw.health.listen(None);
+        self.hw.health.lose();
+        self.hw.mmio.cut_off();
+        self.rings.stop();
+    }
+
     /// Turns translation off. Nothing of the device looks at memory any more.
     pub(crate) fn close(&self) {
         self.hw.close();

@@ -126,7 +126,7 @@ impl Health {
         }
     }
 
-    /// Its reset has not brought it back: there is nothing more that a driver can do.
+    /// Its reset has not brought it back, or the way to it has failed: there is nothing more that a driver can do.
     pub(crate) fn lose(&self) {
         self.lost.store(true, Relaxed);
     }

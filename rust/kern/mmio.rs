@@ -5,6 +5,7 @@ use kernel::device::{Bound, Core};
 use kernel::io::Io;
 use kernel::pci;
 use kernel::prelude::*;
+use kernel::sync::atomic::{Acquire, AtomicFlag, Release};
 
 use super::series::DevresBar;
 
@@ -14,12 +15,14 @@ const BAR: u32 = 5;
 /// What a register of a device that is gone reads as.
 pub(crate) const GONE: u32 = u32::MAX;
 
-/// The registers, mapped uncached. After unbind, and outside the BAR, reads give [`GONE`] and writes are
+/// The registers, mapped uncached. After unbind or [`Mmio::cut_off`], and outside the BAR, reads give [`GONE`] and writes are
 /// dropped, as the bus does it for a device that was pulled out. Any context.
 pub(crate) struct Mmio {
     bar: DevresBar,
     start: u64,
     size: u64,
+    /// The way to the device has failed.
+    is_cut_off: AtomicFlag,
 }
 
 impl Mmio {
@@ -29,11 +32,19 @@ impl Mmio {
         let size = pdev.resource_len(BAR)?;
         let bound: &pci::Device<Bound> = pdev;
         let bar = bound.iomap_region(BAR, c"rkfd registers")?.into_devres()?;
-        Ok(Self { bar, start, size })
+        Ok(Self {
+            bar,
+            start,
+            size,
+            is_cut_off: AtomicFlag::new(false),
+        })
     }
 
     /// Reads the register at `dword`.
     pub(crate) fn read(&self, dword: u32) -> u32 {
+        if self.is_cut_off.load(Acquire) {
+            return GONE;
+        }
         let Some(bar) = self.bar.try_access() else {
             return GONE;
         };
@@ -42,6 +53,9 @@ impl Mmio {
 
     /// Writes the register at `dword`. Earlier stores to memory are visible to the device before this one.
     pub(crate) fn write(&self, dword: u32, value: u32) {
+        if self.is_cut_off.load(Acquire) {
+            return;
+        }
         if let Some(bar) = self.bar.try_access() {
             // Outside the BAR: dropped, as the bus would.
             let _ = bar.try_write32(value, byte(dword));
@@ -61,9 +75,14 @@ impl Mmio {
         Ok(self.start + byte)
     }
 
-    /// Whether the device is still bound.
+    /// From now on it is as if the device had been pulled out.
+    pub(crate) fn cut_off(&self) {
+        self.is_cut_off.store(true, Release);
+    }
+
+    /// Whether the device is still bound, and there.
     pub(crate) fn is_present(&self) -> bool {
-        self.bar.try_access().is_some()
+        !self.is_cut_off.load(Acquire) && self.bar.try_access().is_some()
     }
 }
 

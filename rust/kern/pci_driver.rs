@@ -22,6 +22,9 @@ pub(crate) trait Driver: pci::Driver {
 
     /// The machine is about to sleep, processes are frozen, but no device is touched yet: an error keeps it awake.
     fn prepare_sleep(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>) -> Result;
+
+    /// The way to the device has failed (AER, DPC): it is not to be reached any more, also where a reset brings it back.
+    fn lost(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>);
 }
 
 /// The kernel crate's adapter, and the places that it leaves empty.
@@ -46,6 +49,7 @@ unsafe impl<T: Driver> RegistrationOps for Adapter<T> {
         unsafe {
             (*raw).shutdown = Some(shutdown::<T>);
             (*raw).driver.pm = &Tables::<T>::SLEEP;
+            (*raw).err_handler = &Tables::<T>::ERRORS;
         }
         // SAFETY: The caller keeps the driver until `unregister`. What is filled in there are other fields.
         unsafe { <pci::Adapter<T> as RegistrationOps>::register(driver, name, module) }
@@ -64,6 +68,13 @@ impl<T: Driver> Tables<T> {
     const SLEEP: ffi::dev_pm_ops = {
         let mut table: ffi::dev_pm_ops = pin_init::zeroed();
         table.prepare = Some(prepare::<T>);
+        table
+    };
+
+    const ERRORS: ffi::pci_error_handlers = {
+        let mut table: ffi::pci_error_handlers = pin_init::zeroed();
+        table.error_detected = Some(error_detected::<T>);
+        table.slot_reset = Some(slot_reset);
         table
     };
 }
@@ -94,4 +105,34 @@ unsafe extern "C" fn prepare<T: Driver>(dev: *mut ffi::device) -> kernel::ffi::c
     // SAFETY: As for `shutdown`.
     let data = unsafe { pdev.as_ref().drvdata_borrow::<T::Data<'_>>() };
     T::prepare_sleep(pdev, data).map_or_else(|error| error.to_errno(), |()| 0)
+}
+
+/// `pci_error_handlers::error_detected`.
+///
+/// # Safety
+///
+/// The kernel calls it with a device as for [`shutdown`].
+unsafe extern "C" fn error_detected<T: Driver>(
+    pdev: *mut ffi::pci_dev,
+    state: ffi::pci_channel_state_t,
+) -> ffi::pci_ers_result_t {
+    // One transaction has failed, perhaps another device's: the way is there.
+    if state == ffi::pci_channel_io_normal {
+        return ffi::pci_ers_result_PCI_ERS_RESULT_CAN_RECOVER;
+    }
+    // SAFETY: As for `shutdown`.
+    let pdev = unsafe { &*pdev.cast::<pci::Device<CoreInternal<'_>>>() };
+    // SAFETY: As for `shutdown`.
+    let data = unsafe { pdev.as_ref().drvdata_borrow::<T::Data<'_>>() };
+    T::lost(pdev, data);
+    ffi::pci_ers_result_PCI_ERS_RESULT_DISCONNECT
+}
+
+/// `pci_error_handlers::slot_reset`: what is there after the reset of the link is another device, as far as the driver is concerned.
+///
+/// # Safety
+///
+/// None.
+unsafe extern "C" fn slot_reset(_pdev: *mut ffi::pci_dev) -> ffi::pci_ers_result_t {
+    ffi::pci_ers_result_PCI_ERS_RESULT_DISCONNECT
 }
