@@ -34,6 +34,9 @@ impl Pins {
         let (start, size) = (user.address(held.offset(), held.size())?, held.size());
         let write = held.bo().access().write;
         drop(held);
+        if self.get(start, size, write).is_some() {
+            return Ok(());
+        }
         let bytes = usize::try_from(size).map_err(|_| EFAULT)?;
         let pages = Arc::new(UserPages::pin(start, bytes, write)?, GFP_KERNEL_ACCOUNT)?;
         let range = PinnedRange {
@@ -52,10 +55,14 @@ impl Pins {
         };
         let start = user.address(held.offset(), held.size())?;
         let write = held.bo().access().write;
+        let pages = self.get(start, held.size(), write).ok_or(EFAULT)?;
+        Ok(Some(pages.clone()))
+    }
+
+    fn get(&self, start: u64, size: u64, write: bool) -> Option<&Arc<UserPages>> {
         let mut pins = self.0.iter();
-        pins.find(|pin| (pin.start, pin.size, pin.write) == (start, held.size(), write))
-            .map(|pin| Some(pin.pages.clone()))
-            .ok_or(EFAULT)
+        pins.find(|pin| (pin.start, pin.size, pin.write) == (start, size, write))
+            .map(|pin| &pin.pages)
     }
 }
 
