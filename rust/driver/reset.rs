@@ -230,6 +230,10 @@ impl Replug {
             self.gpu.rings.fail(engine);
         }
         let dev: &device::Device = self.pdev.as_ref();
+        // Whoever has taken it meanwhile may have given it to another driver.
+        if self.gone.load(Relaxed) {
+            return;
+        }
         rebind::release(dev);
         // It was told why it does not come back; or nobody wants it to.
         if hw.health.is_lost() || RECORD.get().is_none() {
