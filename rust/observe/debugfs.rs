@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 //! `/sys/kernel/debug/rkfd/<PCI name>/`: a GPU's objects, counted and listed: a file for each of [`tables`].
 
-use super::tables;
+use super::tables::{self, Table};
 use crate::gpu::Gpu;
 use crate::kern::slot::{Filled, Slot};
 use kernel::debugfs::{Dir, File};
 use kernel::device::Core;
-use kernel::fmt;
 use kernel::pci;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -31,14 +30,28 @@ impl Registration {
     }
 }
 
-/// A GPU as the files see it.
-struct Shown(Arc<Gpu>);
+/// The files by their names.
+const FILES: [(&CStr, Table); 10] = [
+    (c"objects", tables::objects),
+    (c"vram", tables::vram),
+    (c"processes", tables::processes),
+    (c"clients", tables::clients),
+    (c"queues", tables::queues),
+    (c"vmids", tables::vmids),
+    (c"doorbells", tables::doorbells),
+    (c"parameters", tables::parameters),
+    (c"rings", tables::rings),
+    (c"ih", tables::ih),
+];
+
+/// A GPU, and what of it a file has.
+struct Shown(Arc<Gpu>, Table);
 
 type Text = Pin<KBox<File<Shown>>>;
 
 /// The folder of a GPU, until dropped. It holds the GPU, so it must be dropped when the device goes.
 pub(crate) struct GpuFiles {
-    _files: [Text; 10],
+    _files: KVec<Text>,
 }
 
 impl GpuFiles {
@@ -47,37 +60,12 @@ impl GpuFiles {
         let name = pdev.as_ref().name();
         let root = ROOT.get().ok_or(ENODEV)?;
         let dir = root.0.subdir(name);
-        Ok(Self {
-            _files: [
-                file(&dir, gpu, c"objects", &|shown, f| {
-                    tables::objects(&shown.0, f)
-                })?,
-                file(&dir, gpu, c"vram", &|shown, f| tables::vram(&shown.0, f))?,
-                file(&dir, gpu, c"processes", &|shown, f| {
-                    tables::processes(&shown.0, f)
-                })?,
-                file(&dir, gpu, c"clients", &|shown, f| {
-                    tables::clients(&shown.0, f)
-                })?,
-                file(&dir, gpu, c"queues", &|shown, f| {
-                    tables::queues(&shown.0, f)
-                })?,
-                file(&dir, gpu, c"vmids", &|shown, f| tables::vmids(&shown.0, f))?,
-                file(&dir, gpu, c"doorbells", &|shown, f| {
-                    tables::doorbells(&shown.0, f)
-                })?,
-                file(&dir, gpu, c"parameters", &|_, f| tables::parameters(f))?,
-                file(&dir, gpu, c"rings", &|shown, f| tables::rings(&shown.0, f))?,
-                file(&dir, gpu, c"ih", &|shown, f| tables::ih(&shown.0, f))?,
-            ],
-        })
+        let mut files = KVec::with_capacity(FILES.len(), GFP_KERNEL)?;
+        for (name, table) in FILES {
+            let shown = Shown(gpu.clone(), table);
+            let file = dir.read_callback_file(name, shown, &|shown, f| (shown.1)(&shown.0, f));
+            files.push(KBox::pin_init(file, GFP_KERNEL)?, GFP_KERNEL)?;
+        }
+        Ok(Self { _files: files })
     }
-}
-
-fn file<F>(dir: &Dir, gpu: &Arc<Gpu>, name: &CStr, show: &'static F) -> Result<Text>
-where
-    F: Fn(&Shown, &mut fmt::Formatter<'_>) -> fmt::Result + Send + Sync,
-{
-    let file = dir.read_callback_file(name, Shown(gpu.clone()), show);
-    KBox::pin_init(file, GFP_KERNEL)
 }

@@ -5,7 +5,7 @@ use core::fmt::{self, Write};
 
 use kernel::prelude::*;
 
-use super::tables;
+use super::tables::{self, Table};
 use crate::gpu::Gpu;
 use crate::health::Wedged;
 use crate::ip::dump;
@@ -15,11 +15,8 @@ use crate::kern::host;
 /// Bytes of a dump. A line of a queue has about a hundred.
 const LARGEST: usize = 256 << 10;
 
-/// What writes a section.
-type Section = fn(&Gpu, &mut fmt::Formatter<'_>) -> fmt::Result;
-
-const SECTIONS: [(&str, Section); 8] = [
-    ("parameters", |_, f| tables::parameters(f)),
+const SECTIONS: [(&str, Table); 8] = [
+    ("parameters", tables::parameters),
     ("objects", tables::objects),
     ("processes", tables::processes),
     ("clients", tables::clients),
@@ -30,7 +27,7 @@ const SECTIONS: [(&str, Section); 8] = [
 ];
 
 /// A section about a GPU.
-struct Of<'a>(&'a Gpu, Section);
+struct Of<'a>(&'a Gpu, Table);
 
 impl fmt::Display for Of<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

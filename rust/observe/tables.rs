@@ -10,6 +10,9 @@ use crate::queue::compute::{self, Place};
 use crate::queue::slots::{QueueState, Seat};
 use kernel::fmt;
 
+/// What writes a table of a GPU.
+pub(super) type Table = fn(&Gpu, &mut fmt::Formatter<'_>) -> fmt::Result;
+
 /// How many there are of each kind.
 pub(super) fn objects(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let counts = gpu.hw.ledger.snapshot();
@@ -193,7 +196,7 @@ pub(super) fn doorbells(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 /// The module's parameters: the kernel crate does not show them in sysfs yet.
-pub(super) fn parameters(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn parameters(_gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let sdma_sched = u8::from(params::is_sdma_scheduled());
     let sched = match Sched::get() {
         Sched::Direct => "direct",
