@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <linux/suspend_ioctls.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +18,7 @@
 #include "common/child.h"
 #include "common/copies.h"
 #include "common/tap.h"
+#include "kfd.h"
 
 #define STATE		"/sys/power/state"
 #define TEST		"/sys/power/pm_test"
@@ -59,19 +59,6 @@ static bool one_line(void)
 	return driver == 1 && refusals == 1;
 }
 
-static int put(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	int err = 0;
-
-	if (fd < 0)
-		return errno;
-	if (write(fd, text, strlen(text)) < 0)
-		err = errno;
-	close(fd);
-	return err;
-}
-
 static bool knows(const char *state)
 {
 	char all[256];
@@ -88,7 +75,7 @@ static bool knows(const char *state)
 
 static bool refused(const char *state)
 {
-	const int err = put(STATE, state);
+	const int err = kfd_write_file(STATE, state);
 
 	if (err != EBUSY)
 		tap_note("%s: %s", state, strerror(err));
@@ -107,25 +94,13 @@ static bool snapshot_refused(int how)
 	return one_line() && fd < 0 && err == EBUSY;
 }
 
-static bool device(char *name, size_t size)
-{
-	glob_t found;
-	bool ok = glob(DRIVER "/????:??:??.?", 0, NULL, &found) == 0;
-
-	if (ok) {
-		snprintf(name, size, "%s", strrchr(found.gl_pathv[0], '/') + 1);
-		globfree(&found);
-	}
-	return ok;
-}
-
 /* The GPU comes when those who are asked have agreed: the machine gets as far as to freeze all processes. */
 static void bound_too_late(const char *name)
 {
 	int fd = open(SNAPSHOT, O_RDONLY | O_CLOEXEC), err = 0;
 	unsigned int driver, refusals;
 
-	tap_ok(put(DRIVER "/bind", name) == 0, "the GPU comes back");
+	tap_ok(kfd_write_file(DRIVER "/bind", name) == 0, "the GPU comes back");
 	read_log(&driver, &refusals);
 	if (fd < 0) {
 		tap_skip("a GPU that comes too late", "no " SNAPSHOT);
@@ -148,14 +123,14 @@ static void unbound(void)
 	char name[64];
 	int err;
 
-	if (!device(name, sizeof(name)) || put(DRIVER "/unbind", name))
+	if (!kfd_find_device(name, sizeof(name)) || kfd_write_file(DRIVER "/unbind", name))
 		die("the GPU is not taken away");
 	read_log(&driver, &refusals);
-	if (put(TEST, "devices") || put(TEST_SECONDS, "0")) {
+	if (kfd_write_file(TEST, "devices") || kfd_write_file(TEST_SECONDS, "0")) {
 		tap_skip("sleep without a GPU", "the kernel cannot try it");
 	} else {
-		err = put(STATE, "freeze");
-		put(TEST, "none");
+		err = kfd_write_file(STATE, "freeze");
+		kfd_write_file(TEST, "none");
 		read_log(&driver, &refusals);
 		tap_ok(err == 0 && driver == 0, "without a GPU the driver is in nobody's way (%s)",
 		       strerror(err));

@@ -86,18 +86,6 @@ static bool inject(const char *port, uint32_t status)
 	return ok;
 }
 
-static bool put(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	bool ok;
-
-	if (fd < 0)
-		return false;
-	ok = write(fd, text, strlen(text)) >= 0;
-	close(fd);
-	return ok;
-}
-
 static bool remove_devices(void)
 {
 	char path[PATH_MAX];
@@ -109,7 +97,7 @@ static bool remove_devices(void)
 		return false;
 	for (i = 0; i < found.gl_pathc && ok; i++) {
 		snprintf(path, sizeof(path), "%s/remove", found.gl_pathv[i]);
-		ok = put(path, "1");
+		ok = !kfd_write_file(path, "1");
 	}
 	globfree(&found);
 	return ok;
@@ -169,7 +157,7 @@ int main(void)
 	tap_ok(remove_devices() && devices() == 0, "%u GPUs are removed", before);
 	if (!model_engines("resume") || !model_command("resume mec"))
 		die("the engines do not go on");
-	tap_ok(put("/sys/bus/pci/rescan", "1") && devices() == before, "and found again");
+	tap_ok(!kfd_write_file("/sys/bus/pci/rescan", "1") && devices() == before, "and found again");
 	kfd_close(&dev);
 	tap_ok(check_process_copies(), "a process copies");
 	return tap_end();

@@ -399,16 +399,6 @@ static bool a_round(unsigned int number, const char *base)
 		      number);
 }
 
-static void name_of_device(char *name, size_t size)
-{
-	glob_t found;
-
-	if (glob(DRIVER "/????:??:??.?", 0, NULL, &found))
-		die("no device");
-	snprintf(name, size, "%s", strrchr(found.gl_pathv[0], '/') + 1);
-	globfree(&found);
-}
-
 /* It was reset as often as it may be: what is left to the administrator. */
 static void too_often(const char *name)
 {
@@ -466,7 +456,8 @@ int main(int argc, char **argv)
 		tap_skip("reset", "needs the device model");
 		return tap_end();
 	}
-	name_of_device(name, sizeof(name));
+	if (!kfd_find_device(name, sizeof(name)))
+		die("no device");
 	if (argc > 1 && !strcmp(argv[1], "stay")) {
 		stays(name);
 		return tap_end();

@@ -95,23 +95,23 @@ wanted=$((tick * 287 * 10 / 15259))
 [ $tick -gt 20000000 ] && [ $((energy - wanted)) -ge -1 ] && [ $((energy - wanted)) -le 1 ]
 result $? "energy is power over time" || echo "# $energy, wanted $wanted"
 
+# How busy memory is compares so within ten seconds: -gt or -lt, and percent.
+await_memory() {
+	tries=0
+	until [ "$(metrics | awk '{ print $10 }')" "$1" "$2" ] || [ $tries = 100 ]; do
+		tries=$((tries + 1))
+		usleep 100000
+	done
+	[ $tries -lt 100 ]
+}
+
 "$here/endless" >/dev/null &
 pid=$!
-tries=0
-until [ "$(metrics | awk '{ print $10 }')" -gt 10 ] || [ $tries = 100 ]; do
-	tries=$((tries + 1))
-	usleep 100000
-done
-[ $tries -lt 100 ]
+await_memory -gt 10
 result $? "memory is busy while there is work"
 kill -9 $pid
 wait $pid 2>/dev/null
-tries=0
-until [ "$(metrics | awk '{ print $10 }')" -lt 5 ] || [ $tries = 100 ]; do
-	tries=$((tries + 1))
-	usleep 100000
-done
-[ $tries -lt 100 ]
+await_memory -lt 5
 result $? "and idle after it"
 if [ $driver = amdgpu ]; then
 	finish

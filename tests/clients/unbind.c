@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -43,19 +42,6 @@ static bool is_gone(const volatile uint32_t *p)
 	}
 	signal(SIGBUS, SIG_DFL);
 	return gone;
-}
-
-/* The first device of the driver. */
-static bool find_device(char *name, size_t size)
-{
-	glob_t found;
-	bool ok = glob(DRIVER "/????:??:??.?", 0, NULL, &found) == 0;
-
-	if (ok) {
-		snprintf(name, size, "%s", strrchr(found.gl_pathv[0], '/') + 1);
-		globfree(&found);
-	}
-	return ok;
 }
 
 struct shared {
@@ -102,7 +88,7 @@ int main(void)
 
 	tap_start();
 	objects_read(base, sizeof(base));
-	if (!find_device(name, sizeof(name)) || kfd_open(&dev))
+	if (!kfd_find_device(name, sizeof(name)) || kfd_open(&dev))
 		die("no device");
 	share_out(&dev, &vram, KFD_ALLOC_VRAM);
 	share_out(&dev, &gtt, KFD_ALLOC_GTT);

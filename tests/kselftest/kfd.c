@@ -2,6 +2,7 @@
 /* Files, topology and single ioctls; see kfd.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -259,6 +260,18 @@ int kfd_write_file(const char *path, const char *text)
 		err = errno;
 	close(fd);
 	return err;
+}
+
+bool kfd_find_device(char *name, size_t size)
+{
+	glob_t found;
+
+	name[0] = '\0';
+	if (glob("/sys/bus/pci/drivers/rkfd/????:??:??.?", 0, NULL, &found))
+		return false;
+	snprintf(name, size, "%s", strrchr(found.gl_pathv[0], '/') + 1);
+	globfree(&found);
+	return true;
 }
 
 int kfd_mmap(int fd, size_t length, uint64_t offset, void **address)

@@ -85,6 +85,8 @@ uint64_t kfd_available(const struct kfd_dev *dev);
 int kfd_take_vram(uint64_t va, unsigned int ms);
 /* Writes @text to a file that is there. */
 int kfd_write_file(const char *path, const char *text);
+/* The name of the first device that rkfd is bound to, as its "bind" and "unbind" want it; empty without one. */
+bool kfd_find_device(char *name, size_t size);
 
 /* mmap() of a device file: 0 and the address, or the errno. */
 int kfd_mmap(int fd, size_t length, uint64_t offset, void **address);

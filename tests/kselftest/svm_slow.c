@@ -3,7 +3,6 @@
  * Shared virtual memory whose pages a program has to bring, and takes its time: who waits for it can be killed, and nobody
  * else waits.
  */
-#include <glob.h>
 #include <linux/userfaultfd.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -68,18 +67,6 @@ static bool act_done(const struct act *act, unsigned int ms)
 	for (; !act->done && ms; ms--)
 		usleep(1000);
 	return act->done;
-}
-
-/* The name of the device, to be bound again. */
-static void find_device(char *name, size_t size)
-{
-	glob_t found;
-
-	name[0] = 0;
-	if (glob(DRIVER "/????:??:??.?", 0, NULL, &found) == 0) {
-		snprintf(name, size, "%s", strrchr(found.gl_pathv[0], '/') + 1);
-		globfree(&found);
-	}
 }
 
 #define MAP_FILE_AT_MEM(file)							\
@@ -148,7 +135,7 @@ TEST_F(userptr, unbound_while_file_waits)
 	char name[64];
 
 	SKIP_ON_AMDKFD("an unbind waits for the processes");
-	find_device(name, sizeof(name));
+	ASSERT_TRUE(kfd_find_device(name, sizeof(name)));
 	MAP_FILE_AT_MEM(&file);
 	ASSERT_EQ(0, act_prepare(&set, share, &self->dev, self->mem));
 	ASSERT_EQ(0, act_prepare(&gone, unbind, &self->dev, name));
@@ -194,7 +181,7 @@ static void unbind_while_file_changes(struct __test_metadata *_metadata,
 	struct act gone;
 	char name[64];
 
-	find_device(name, sizeof(name));
+	ASSERT_TRUE(kfd_find_device(name, sizeof(name)));
 	ASSERT_EQ(0, slow_open(&file, SIZE, 0x5a, flags));
 	ASSERT_EQ(self->mem, mmap(self->mem, SIZE, PROT_READ, MAP_SHARED | MAP_FIXED, file.fd, 0));
 	ASSERT_EQ(0, share(&self->dev, self->mem));
@@ -254,7 +241,7 @@ TEST_F(userptr, unbound_while_ring_waits)
 	char name[64];
 
 	SKIP_ON_AMDKFD("an unbind waits for the processes");
-	find_device(name, sizeof(name));
+	ASSERT_TRUE(kfd_find_device(name, sizeof(name)));
 	MAP_FILE_AT_MEM(&file);
 	kfd_queue_args(&self->dev, &self->queue.ring, &self->queue.pointers, &args);
 	args.ring_base_address = (uintptr_t)self->mem;
@@ -347,7 +334,7 @@ TEST_F(userptr, unbound_while_mmap_waits)
 	void *mem;
 
 	SKIP_ON_AMDKFD("an unbind waits for the processes");
-	find_device(name, sizeof(name));
+	ASSERT_TRUE(kfd_find_device(name, sizeof(name)));
 	ASSERT_EQ(self->mem, anonymous(self->mem, SIZE, PROT_READ | PROT_WRITE));
 	mem = kfd_reserve(SIZE, HUGE);
 	ASSERT_EQ(mem, anonymous(mem, SIZE, PROT_READ | PROT_WRITE));
@@ -384,7 +371,7 @@ TEST_F(userptr, unbound_while_mmap_waits_and_pages_go)
 	char name[64];
 
 	SKIP_ON_AMDKFD("an unbind waits for the processes");
-	find_device(name, sizeof(name));
+	ASSERT_TRUE(kfd_find_device(name, sizeof(name)));
 	ASSERT_EQ(0, ftruncate(memfd, SIZE));
 	ASSERT_EQ(self->mem, mmap(self->mem, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
 				  memfd, 0));
