@@ -6,6 +6,7 @@
 //! exists, and how far it is, the CP writes to its descriptor when it lets go of it: so a queue can be taken off and go
 //! on elsewhere at any time, in another HQD and in another VMID.
 
+mod change;
 mod descriptor;
 mod direct;
 mod hws;

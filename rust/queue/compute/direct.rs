@@ -11,6 +11,7 @@
 
 use super::super::group::Patience;
 use super::super::Owner;
+use super::change::Change;
 use super::queue::Queue;
 use super::scheduler::{Scheduler, State};
 use super::table::{Entry, Loaded, Seat, Step, Table, QUANTUM_MS};
@@ -383,8 +384,9 @@ impl Scheduler for Direct {
         Ok(())
     }
 
-    fn update(&self, queue: &Queue, change: &mut dyn FnMut() -> Result) -> Result {
-        let result = self.0.take_off(queue).and_then(|()| change());
+    fn update(&self, queue: &Queue, mut change: Change) -> Result {
+        let taken = self.0.take_off(queue);
+        let result = taken.and_then(|()| change.make(queue));
         let mut table = self.0.table.lock();
         if let Some(entry) = table.find(queue) {
             entry.off = entry.off.saturating_sub(1);

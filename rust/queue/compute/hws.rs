@@ -11,6 +11,7 @@ mod runlist;
 
 use super::super::group::Patience;
 use super::super::Owner;
+use super::change::Change;
 use super::queue::Queue;
 use super::scheduler::{Scheduler, State};
 use crate::health::{Health, Part, Suspect, Wedged};
@@ -236,14 +237,30 @@ impl Scheduler for Hws {
         Ok(())
     }
 
-    fn update(&self, queue: &Queue, change: &mut dyn FnMut() -> Result) -> Result {
-        self.0.take_off(queue);
-        let result = change();
-        if let Some(entry) = self.0.table.lock().find(queue) {
-            entry.off = entry.off.saturating_sub(1);
-        }
+    /// One that is on the list is changed on the way from that to the next one.
+    fn update(&self, queue: &Queue, mut change: Change) -> Result {
+        let mut table = self.0.table.lock();
+        let Some(entry) = table.find(queue).filter(|entry| entry.is_listed()) else {
+            let made = change.make(queue);
+            self.0.wake();
+            // After the lock: its old ring goes with it.
+            drop(table);
+            return made;
+        };
+        entry.change = Some(change);
         self.0.wake();
-        result
+        loop {
+            // Of a queue that is there: its caller has it.
+            let Some(entry) = table.find(queue) else {
+                return Err(ENODEV);
+            };
+            if let Some((change, made)) = entry.changed.take() {
+                drop(table);
+                drop(change);
+                return made;
+            }
+            self.0.changed.wait(&mut table);
+        }
     }
 
     fn quiesce(&self, queue: &Queue, patience: &Patience) {

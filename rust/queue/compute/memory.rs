@@ -25,7 +25,7 @@ pub(super) struct Memory {
 }
 
 /// A ring: one whole buffer.
-pub(super) struct Ring {
+pub(crate) struct Ring {
     _held: Held,
     pub(super) size: RingSize,
 }
@@ -85,10 +85,9 @@ impl Memory {
         self.format
     }
 
-    /// Another ring, of a queue that is not on the hardware; the old one may then be freed.
-    pub(super) fn set_ring(&self, ring: Ring) {
-        let old = core::mem::replace(&mut *self.ring.lock(), ring);
-        drop(old);
+    /// Another ring, of a queue that is not on the hardware; the old one is in its place then.
+    pub(super) fn swap_ring(&self, ring: &mut Ring) {
+        core::mem::swap(&mut *self.ring.lock(), ring);
     }
 
     /// Read and write pointer as the process knows them: packets for AQL, dwords for PM4, whose read pointer starts

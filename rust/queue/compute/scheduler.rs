@@ -3,6 +3,7 @@
 
 use super::super::group::Patience;
 use super::super::Owner;
+use super::change::Change;
 use super::queue::Queue;
 use crate::mem::Memory;
 use core::fmt;
@@ -31,9 +32,9 @@ pub(crate) trait Scheduler: Send + Sync {
     /// the hardware may still reach.
     fn remove(&self, queue: &Queue) -> Result;
 
-    /// Calls `change` while `queue` is not on the hardware, and has it go on after that if it may run then.
-    /// ETIMEDOUT when it cannot be got off; errors of `change`.
-    fn update(&self, queue: &Queue, change: &mut dyn FnMut() -> Result) -> Result;
+    /// Makes `change` while `queue` is not on the hardware, and has it go on after that if it may run then.
+    /// ETIMEDOUT when it cannot be got off; errors of [`Change::make`].
+    fn update(&self, queue: &Queue, change: Change) -> Result;
 
     /// Takes `queue`, which its group has just quiesced, off the hardware. Whatever it does, it is off at the return:
     /// one that cannot be got off has failed. Allocates nothing.

@@ -5,6 +5,7 @@ use super::super::cp_doorbell::CpDoorbell;
 use super::super::doorbell::Slice;
 use super::super::quota::{Counted, Kind};
 use super::super::{Owner, Prepared, UpdateQueue, UserQueue};
+use super::change::Change;
 use super::memory::Ring;
 use super::queue::Queue;
 use super::trap::TrapPage;
@@ -76,31 +77,23 @@ impl UserQueue for ComputeQueue {
 
     fn update(&self, update: &UpdateQueue) -> Result {
         self.with(|queue| {
-            let mut ring = match update.ring {
+            let ring = match update.ring {
                 Some((address, size)) => Some((address, Ring::new(queue.vm(), address, size)?)),
                 None => None,
             };
-            queue.gpu.compute.update(queue, &mut || {
-                queue.descriptor.change(|image| {
-                    image.set_priority(update.priority);
-                    if let Some((address, ring)) = &ring {
-                        image.set_ring(*address, ring.size, queue.memory.format());
-                    }
-                })?;
-                if let Some((_, ring)) = ring.take() {
-                    queue.memory.set_ring(ring);
-                }
-                queue.set_active(update.is_active());
-                Ok(())
-            })
+            let change = Change::Properties {
+                ring,
+                priority: update.priority,
+                active: update.is_active(),
+            };
+            queue.gpu.compute.update(queue, change)
         })
     }
 
     fn set_cu_mask(&self, bit: &mut dyn FnMut(u32) -> bool) -> Result {
         self.with(|queue| {
             let masks = cu_mask::spread(&queue.gpu.hw.cus, bit).ok_or(EINVAL)?;
-            let change = &mut || queue.descriptor.set_cu_masks(masks);
-            queue.gpu.compute.update(queue, change)
+            queue.gpu.compute.update(queue, Change::CuMasks(masks))
         })
     }
 

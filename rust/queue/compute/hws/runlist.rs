@@ -3,6 +3,7 @@
 
 use super::super::super::quota::MOST_COMPUTE;
 use super::super::super::Owner;
+use super::super::change::Change;
 use super::super::queue::Queue;
 use super::super::scheduler::{Place, State};
 use crate::ip::gfx;
@@ -46,6 +47,10 @@ pub(super) struct Entry {
     listed: bool,
     /// How many callers want it off the hardware.
     pub(super) off: u32,
+    /// What is to be changed before it is on the next list.
+    pub(super) change: Option<Change>,
+    /// What was, for who waits for that, and how it went.
+    pub(super) changed: Option<(Change, Result)>,
     _use: ListedUse,
 }
 
@@ -60,6 +65,8 @@ impl Entry {
             doorbell: map.doorbell.dword(),
             listed: false,
             off: 0,
+            change: None,
+            changed: None,
             _use: queue.vm().list(queue.owner.pasid)?,
             queue,
         })
@@ -72,6 +79,14 @@ impl Entry {
 
     fn is_wanted(&self) -> bool {
         self.off == 0 && self.queue.is_runnable()
+    }
+
+    /// It is on no list that runs: makes the change that waits for that.
+    fn make_change(&mut self) {
+        if let Some(mut change) = self.change.take() {
+            let made = change.make(&self.queue);
+            self.changed = Some((change, made));
+        }
     }
 
     fn pasid(&self) -> u16 {
@@ -131,6 +146,7 @@ impl Table {
         self.running = false;
         for entry in self.entries.iter_mut() {
             entry.listed = false;
+            entry.make_change();
             entry.queue.fail();
         }
     }
@@ -148,7 +164,7 @@ impl Table {
 
     /// Whether another list is to run.
     pub(super) fn is_due(&self) -> bool {
-        let changes = |entry: &Entry| entry.listed != entry.is_wanted();
+        let changes = |entry: &Entry| entry.change.is_some() || entry.listed != entry.is_wanted();
         self.open && !self.dead && self.entries.iter().any(changes)
     }
 
@@ -230,8 +246,10 @@ impl Table {
             .chunk_by_mut(|one, other| one.pasid() == other.pasid())
         {
             // Asked once: who is announced is there.
-            mine.iter_mut()
-                .for_each(|entry| entry.listed = entry.is_wanted());
+            for entry in mine.iter_mut() {
+                entry.make_change();
+                entry.listed = entry.is_wanted();
+            }
             let listed = || mine.iter().filter(|entry| entry.listed);
             let count = listed().count() as u32;
             let Some(first) = listed().next() else {

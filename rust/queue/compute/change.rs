@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What UPDATE_QUEUE and SET_CU_MASK change of a queue while it is off the hardware.
+
+use super::memory::Ring;
+use super::queue::Queue;
+use hw::mqd::cu_mask::ENGINES;
+use hw::queue::Priority;
+use kernel::prelude::*;
+
+/// A change that is to be made, or was.
+pub(crate) enum Change {
+    /// UPDATE_QUEUE.
+    Properties {
+        /// Another ring and where it is; the old one once the change is made.
+        ring: Option<(u64, Ring)>,
+        /// Its rank.
+        priority: Priority,
+        /// Whether the process wants it to run.
+        active: bool,
+    },
+    /// SET_CU_MASK: of each shader engine.
+    CuMasks([u32; ENGINES]),
+}
+
+impl Change {
+    /// Makes the change of `queue`, which is not on the hardware. Allocates nothing, waits for nothing, and gives nothing back:
+    /// that is for who drops this. ENODEV when the device is gone.
+    pub(super) fn make(&mut self, queue: &Queue) -> Result {
+        match self {
+            Self::Properties {
+                ring,
+                priority,
+                active,
+            } => {
+                queue.descriptor.change(|image| {
+                    image.set_priority(*priority);
+                    if let Some((address, ring)) = ring {
+                        image.set_ring(*address, ring.size, queue.memory.format());
+                    }
+                })?;
+                if let Some((_, ring)) = ring {
+                    queue.memory.swap_ring(ring);
+                }
+                queue.set_active(*active);
+                Ok(())
+            }
+            Self::CuMasks(masks) => queue.descriptor.set_cu_masks(*masks),
+        }
+    }
+}
