@@ -214,16 +214,25 @@ long rkfd_fault_in_killable(struct mm_struct *mm, unsigned long start, unsigned 
 	return done;
 }
 
-/* Most are dirty, and finding that out is cheaper than saying it again. */
-void rkfd_anon_page_mark_dirty(struct page *page)
+/* It is said of a folio as a whole. Most are dirty, and finding that out is cheaper than saying it again. */
+void rkfd_anon_pages_mark_dirty(struct page *page, unsigned long count)
 {
-	if (PageAnon(page) && !PageDirty(page))
-		set_page_dirty(page);
+	while (count) {
+		struct folio *folio = page_folio(page);
+		unsigned long rest = folio_nr_pages(folio) - folio_page_idx(folio, page);
+
+		if (folio_test_anon(folio) && !folio_test_dirty(folio))
+			folio_mark_dirty(folio);
+		rest = min(rest, count);
+		page += rest;
+		count -= rest;
+	}
 }
 
-void rkfd_get_page(struct page *page)
+void rkfd_get_pages(struct page *page, unsigned long count)
 {
-	get_page(page);
+	while (count--)
+		get_page(page++);
 }
 
 struct page *rkfd_sg_page(struct scatterlist *sg)

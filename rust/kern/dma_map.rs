@@ -195,8 +195,8 @@ impl DmaMap {
         self.mapped.load(kernel::sync::atomic::Relaxed)
     }
 
-    /// Calls `f` with each page, in their order.
-    pub(super) fn for_each_page(&self, mut f: impl FnMut(NonNull<ffi::page>)) {
+    /// Calls `f` with the first of each run of pages whose structures are in a row, and how many those are, in the order of the pages.
+    pub(super) fn for_each_run(&self, mut f: impl FnMut(NonNull<ffi::page>, usize)) {
         // SAFETY: The table was filled by `new` or `of_pieces`; the part that names the pages does not change.
         let (mut entry, count) =
             unsafe { ((*self.table.0.get()).sgl, (*self.table.0.get()).orig_nents) };
@@ -206,11 +206,8 @@ impl DmaMap {
                 let bytes = (*entry).length as usize;
                 (ffi::rkfd_sg_page(entry), bytes, ffi::sg_next(entry))
             };
-            for index in 0..bytes / PAGE_SIZE {
-                // SAFETY: The entry is for pages in a row, whose structures are in a row too.
-                if let Some(page) = NonNull::new(unsafe { first.add(index) }) {
-                    f(page);
-                }
+            if let Some(first) = NonNull::new(first) {
+                f(first, bytes / PAGE_SIZE);
             }
             entry = next;
         }

@@ -84,11 +84,11 @@ struct Part {
     dma: DmaMap,
 }
 
-/// Marks a page that a device may have written to: the entry of the process, which was not used for it, does not tell. Of a
-/// file's pages it does: they are only writable where they are dirty.
-fn mark_dirty(page: NonNull<ffi::page>) {
-    // SAFETY: The process has the page at this moment, so that it stays what it is.
-    unsafe { ffi::rkfd_anon_page_mark_dirty(page.as_ptr()) };
+/// Marks pages that a device may have written to: the entries of the process, which were not used for it, do not tell. Of a
+/// file's pages they do: they are only writable where they are dirty.
+fn mark_dirty(first: NonNull<ffi::page>, count: usize) {
+    // SAFETY: The process has the pages at this moment, so that they stay what they are; their structures are in a row.
+    unsafe { ffi::rkfd_anon_pages_mark_dirty(first.as_ptr(), count) };
 }
 
 /// Pages of a process, mapped for a device until this is dropped or [`DevicePages::give_back`] is called. Nothing holds
@@ -120,7 +120,7 @@ impl DevicePages {
     pub(crate) fn give_back(&self) {
         for part in &self.parts {
             if part.writable && part.dma.is_mapped() {
-                part.dma.for_each_page(mark_dirty);
+                part.dma.for_each_run(mark_dirty);
             }
             part.dma.unmap();
         }
@@ -130,9 +130,10 @@ impl DevicePages {
     /// [`DevicePages::give_back`], as that is.
     pub(crate) fn lose(&self) {
         for part in self.parts.iter().filter(|part| part.dma.is_mapped()) {
-            // SAFETY: The process has the page at this moment.
-            let keep = |page: NonNull<_>| unsafe { ffi::rkfd_get_page(page.as_ptr()) };
-            part.dma.for_each_page(keep);
+            part.dma.for_each_run(|first, count| {
+                // SAFETY: The process has the pages at this moment; their structures are in a row.
+                unsafe { ffi::rkfd_get_pages(first.as_ptr(), count) };
+            });
         }
     }
 }
