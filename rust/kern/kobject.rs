@@ -62,6 +62,8 @@ pub(crate) type Live = Arc<dyn Show>;
 /// What a file says.
 enum Content {
     Text(KVec<u8>),
+    /// In decimal, without the end of a line.
+    Number(u64),
     Live(Live),
 }
 
@@ -76,7 +78,7 @@ struct File {
 }
 
 impl File {
-    fn new(kind: &'static FileName, name: Option<CString>, content: Content) -> Result<KBox<Self>> {
+    fn new(kind: &'static FileName, name: Option<CString>, content: Content) -> Self {
         let mut attribute: ffi::device_attribute = pin_init::zeroed();
         attribute.attr.name = name.as_deref().unwrap_or(kind.name).as_char_ptr();
         attribute.attr.mode = 0o444;
@@ -85,12 +87,11 @@ impl File {
             attribute.attr.key = (&raw const kind.class.0).cast_mut();
         }
         attribute.__bindgen_anon_1.show = Some(show_of_device);
-        let file = Self {
+        Self {
             attribute,
             content,
             _name: name,
-        };
-        Ok(KBox::new(file, GFP_KERNEL)?)
+        }
     }
 
     /// The attribute, by which all of the file is found again.
@@ -103,7 +104,7 @@ impl File {
 #[repr(C)]
 struct Inner {
     kobject: Opaque<ffi::kobject>,
-    files: KVec<KBox<File>>,
+    files: KVec<File>,
 }
 
 /// Text that is being written to a file.
@@ -141,7 +142,7 @@ impl Write for Page<'_> {
 }
 
 /// The files that a folder will have.
-pub(crate) struct Files(KVec<KBox<File>>);
+pub(crate) struct Files(KVec<File>);
 
 // SAFETY: Attributes are only read, by whoever; what is beside them may go anywhere.
 unsafe impl Send for Files {}
@@ -149,7 +150,8 @@ unsafe impl Send for Files {}
 unsafe impl Sync for Files {}
 
 impl Files {
-    /// Their attributes, and a null behind them: what groups of attributes are made of. They are there as long as the files. ENOMEM.
+    /// Their attributes, and a null behind them: what groups of attributes are made of. They are there as long as the files, if none is
+    /// added any more. ENOMEM.
     pub(super) fn attributes(&self) -> Result<KVec<*mut ffi::attribute>> {
         let mut attributes = KVec::with_capacity(self.0.len() + 1, GFP_KERNEL)?;
         for file in &self.0 {
@@ -164,16 +166,26 @@ impl Files {
         Self(KVec::new())
     }
 
+    /// Room for `count` files, of which there are none yet. ENOMEM.
+    pub(crate) fn with_capacity(count: usize) -> Result<Self> {
+        Ok(Self(KVec::with_capacity(count, GFP_KERNEL)?))
+    }
+
     /// Adds file `name` with what `content` displays as now. EFBIG if that does not stay below a page, ENOMEM.
     pub(crate) fn with(self, name: &'static FileName, content: &dyn fmt::Display) -> Result<Self> {
         let mut text = Text(KVec::with_capacity(64, GFP_KERNEL)?);
         write!(text, "{content}").map_err(|_| EFBIG)?;
-        self.and(File::new(name, None, Content::Text(text.0))?)
+        self.and(File::new(name, None, Content::Text(text.0)))
+    }
+
+    /// Adds file `name` with a number, without the end of a line. ENOMEM.
+    pub(crate) fn with_number(self, name: &'static FileName, number: u64) -> Result<Self> {
+        self.and(File::new(name, None, Content::Number(number)))
     }
 
     /// Adds file `name` with what `content` shows when it is read. Who reads gets EFBIG if that does not stay below a page. ENOMEM.
     pub(crate) fn with_live(self, name: &'static FileName, content: Live) -> Result<Self> {
-        self.and(File::new(name, None, Content::Live(content))?)
+        self.and(File::new(name, None, Content::Live(content)))
     }
 
     /// The same for a file that is called `name`, one of the kind `kind`. ENOMEM.
@@ -183,10 +195,10 @@ impl Files {
         name: CString,
         content: Live,
     ) -> Result<Self> {
-        self.and(File::new(kind, Some(name), Content::Live(content))?)
+        self.and(File::new(kind, Some(name), Content::Live(content)))
     }
 
-    fn and(mut self, file: KBox<File>) -> Result<Self> {
+    fn and(mut self, file: File) -> Result<Self> {
         self.0.push(file, GFP_KERNEL)?;
         Ok(self)
     }
@@ -196,10 +208,10 @@ impl Files {
 ///
 /// # Safety
 ///
-/// `kobject` was added, and the files stay until they are removed, or its folder is.
-unsafe fn create_files(kobject: *mut ffi::kobject, files: &[KBox<File>]) -> Result {
+/// `kobject` was added, and the files stay, and stay where they are, until they are removed, or its folder is.
+unsafe fn create_files(kobject: *mut ffi::kobject, files: &[File]) -> Result {
     for (index, file) in files.iter().enumerate() {
-        // SAFETY: By this function's contract; the file is boxed, so that its attribute does not move.
+        // SAFETY: By this function's contract.
         let made = to_result(unsafe {
             ffi::sysfs_create_file_ns(kobject, file.as_attribute(), core::ptr::null())
         });
@@ -217,7 +229,7 @@ unsafe fn create_files(kobject: *mut ffi::kobject, files: &[KBox<File>]) -> Resu
 /// # Safety
 ///
 /// `kobject` was added, and they are files in it.
-unsafe fn remove_files(kobject: *mut ffi::kobject, files: &[KBox<File>]) {
+unsafe fn remove_files(kobject: *mut ffi::kobject, files: &[File]) {
     for file in files {
         // SAFETY: By this function's contract.
         unsafe { ffi::sysfs_remove_file_ns(kobject, file.as_attribute(), core::ptr::null()) };
@@ -296,6 +308,7 @@ unsafe fn display(file: *const File, page: *mut kernel::ffi::c_char) -> isize {
     let mut page = Page(page, 0);
     let written = match &file.content {
         Content::Text(text) => page.write_bytes(text),
+        Content::Number(number) => number.show(&mut page),
         Content::Live(content) => content.show(&mut page),
     };
     match written {
@@ -408,7 +421,7 @@ impl Folder {
             return Err(error);
         }
         let folder = Self(inner);
-        // SAFETY: The files live in the kobject's own memory and are not changed any more.
+        // SAFETY: The files live in memory of the kobject's own, and neither they nor their list are changed any more.
         let files = unsafe { &(*inner.as_ptr()).files };
         // SAFETY: The kobject was added, and goes before the files do.
         unsafe { create_files(kobject, files) }?;
@@ -431,7 +444,7 @@ impl Drop for Folder {
 /// Files that were added to a folder later, or to that of a device; they have to be dropped before it.
 pub(crate) struct MoreFiles {
     kobject: *mut ffi::kobject,
-    files: KVec<KBox<File>>,
+    files: KVec<File>,
 }
 
 // SAFETY: As for `Folder`.
@@ -451,7 +464,7 @@ impl MoreFiles {
     ///
     /// `kobject` was added, and shows attributes of `File`s.
     unsafe fn new(kobject: *mut ffi::kobject, files: Files) -> Result<Self> {
-        // SAFETY: By this function's contract; the answer keeps the files.
+        // SAFETY: By this function's contract; the answer keeps the files, in a list that is not changed any more.
         unsafe { create_files(kobject, &files.0) }?;
         // SAFETY: The kobject has a reference.
         unsafe { ffi::kobject_get(kobject) };

@@ -155,10 +155,10 @@ impl ProcessFolder {
         size: u64,
     ) -> Result<QueueFolder> {
         let size = Arc::new(Size(Atomic::new(size)), GFP_KERNEL)?;
-        let files = Files::new()
+        let files = Files::with_capacity(3)?
             .with_live(&SIZE, size.clone())?
-            .with(&TYPE, &(kind as u32))?
-            .with(&GPUID, &gpu.get())?;
+            .with_number(&TYPE, kind as u64)?
+            .with_number(&GPUID, gpu.get().into())?;
         let name = CString::try_from_fmt(fmt!("{id}"))?;
         Ok(QueueFolder {
             _folder: self.queues.folder(&name, files)?,
