@@ -27,7 +27,7 @@ use crate::kern::user_range;
 use crate::queue::{self, CreateQueue, Owner, Prepared, UpdateQueue, UserQueue};
 use crate::render::file::File;
 use context::Context;
-use events::{Came, Events, Item};
+use events::{Came, Events, Items};
 use pasid::Pasid;
 use queues::{Entry, Queues};
 use svm::Svm;
@@ -123,7 +123,7 @@ impl Process {
     /// Waits for events: see [`Events::wait`].
     pub(crate) fn wait(
         &self,
-        items: KVVec<Item>,
+        items: Items,
         all: bool,
         timeout: &mut Option<u32>,
     ) -> Result<Option<Came>> {
@@ -144,12 +144,21 @@ impl Process {
 
     /// The process's part of the GPU `id`, if it has one.
     pub(crate) fn context(&self, id: GpuId) -> Option<Arc<Context>> {
+        self.with_context(id, Arc::clone)
+    }
+
+    /// Runs `f` on the process's part of the GPU `id`, if it has one. mmap waits meanwhile, so `f` waits for nothing.
+    pub(crate) fn with_context<T>(
+        &self,
+        id: GpuId,
+        f: impl FnOnce(&Arc<Context>) -> T,
+    ) -> Option<T> {
         let contexts = self.contexts.lock();
         let context = contexts
             .list
             .iter()
             .find(|context| context.gpu().hw.id == id);
-        context.cloned()
+        context.map(f)
     }
 
     /// The process's part of `gpu`, made with the first call. The caller sees to it that the GPU is not taken away

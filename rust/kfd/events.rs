@@ -8,7 +8,7 @@ use kernel::prelude::*;
 use super::args::Handle;
 use super::ioctl::Caller;
 use crate::kern::{uaccess_ext, uapi};
-use crate::process::events::{Came, Item, Kind, MemoryFault, Told, SLOTS};
+use crate::process::events::{Came, Item, Items, Kind, MemoryFault, Told, SLOTS};
 
 /// A wait without an end: `timeout` of WAIT_EVENTS.
 const FOREVER: u32 = u32::MAX;
@@ -83,18 +83,23 @@ pub(super) fn keep(came: Option<Came>) {
 }
 
 /// The events of the array at `array`.
-fn items(array: u64, count: u32) -> Result<KVVec<Item>> {
-    let count = usize::try_from(count)?;
-    if count > SLOTS {
+fn items(array: u64, count: u32) -> Result<Items> {
+    let read = |index| -> Result<Item> {
+        let data: uapi::EventData = uaccess_ext::read_element(array, index)?;
+        Ok(Item::new(data.event_id, uapi::last_event_age(&data)))
+    };
+    if count == 1 {
+        return Ok(Items::One(read(0)?));
+    }
+    let room = usize::try_from(count)?;
+    if room > SLOTS {
         return Err(EINVAL);
     }
-    let mut items = KVVec::with_capacity(count, GFP_KERNEL)?;
-    for index in (0..).take(count) {
-        let data: uapi::EventData = uaccess_ext::read_element(array, index)?;
-        let item = Item::new(data.event_id, uapi::last_event_age(&data));
-        items.push(item, GFP_KERNEL)?;
+    let mut items = KVVec::with_capacity(room, GFP_KERNEL)?;
+    for index in 0..count {
+        items.push(read(index)?, GFP_KERNEL)?;
     }
-    Ok(items)
+    Ok(Items::Many(items))
 }
 
 /// Writes what there is to tell of an event to its element of the array.

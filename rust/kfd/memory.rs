@@ -98,11 +98,15 @@ pub(super) fn free(caller: &Caller<'_>, args: &mut uapi::FreeMemory) -> Result {
 
 /// AVAILABLE_MEMORY: the largest buffer of VRAM that the process could get now.
 pub(super) fn available(caller: &Caller<'_>, args: &mut uapi::AvailableMemory) -> Result {
-    let context = caller.context(args.gpu_id)?;
-    let memory = &context.gpu().memory;
-    args.available = memory
-        .budget
-        .available(&memory.vram, context.client().as_deref());
+    let id = args::gpu_id(args.gpu_id)?;
+    let look = |context: &Arc<Context>| {
+        let memory = &context.gpu().memory;
+        memory.budget.available(&memory.vram, context.client())
+    };
+    args.available = match caller.process.with_context(id, look) {
+        Some(available) => available,
+        None => look(&caller.context(args.gpu_id)?),
+    };
     Ok(())
 }
 

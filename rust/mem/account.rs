@@ -397,6 +397,10 @@ impl Sums {
         let stuck = self.stuck.saturating_sub(own(Region::Stuck));
         let room = self.usable.saturating_sub(own(Region::Vram) + stuck);
         let free = self.usable.saturating_sub(self.asked);
+        if free >= room {
+            // Nobody else has any, so nothing of it has to be covered.
+            return room;
+        }
         let left = left(client.map_or(0, Client::own));
         let covered = (self.cover + left).saturating_sub(self.asked);
         room.min(free.max(covered))

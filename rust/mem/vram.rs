@@ -51,8 +51,9 @@ pub(crate) struct Vram {
     scrubber: Arc<Scrubber>,
     total: u64,
     reserved: u64,
-    /// Bytes of page tables.
+    /// Bytes of page tables, and how what there is for them is shared.
     tables: Arc<Atomic<i64>>,
+    tables_share: Share,
     ledger: Arc<Ledger>,
 }
 
@@ -72,6 +73,7 @@ impl Vram {
             total: size,
             reserved: first + last,
             tables: Arc::new(Atomic::new(0), GFP_KERNEL)?,
+            tables_share: tables_share(size),
             buddy,
             ledger,
         })
@@ -98,8 +100,9 @@ impl Vram {
     pub(crate) fn usable(&self) -> u64 {
         let driver = self.ledger.count(Kind::VramTables) - self.tables.load(Relaxed);
         let driver = u64::try_from(driver).unwrap_or(0) + self.reserved;
-        let tables = tables_share(self.total()).all();
-        let left = self.total().saturating_sub(driver + tables);
+        let left = self
+            .total()
+            .saturating_sub(driver + self.tables_share.all());
         left / LARGE_PAGE_SIZE * LARGE_PAGE_SIZE
     }
 
@@ -115,7 +118,7 @@ impl Vram {
             bytes,
         };
         let before = u64::try_from(before).unwrap_or(0);
-        if tables_share(self.total()).allows(before, own, bytes) {
+        if self.tables_share.allows(before, own, bytes) {
             Ok(charge)
         } else {
             Err(ENOMEM)

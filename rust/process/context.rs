@@ -6,7 +6,7 @@ use hw::va::PAGE_SIZE;
 use kernel::mm::virt::VmaNew;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, AtomicFlag, Release};
-use kernel::sync::{Arc, Mutex, SpinLock};
+use kernel::sync::{Arc, Mutex, SetOnce};
 
 use super::memory::Memory;
 use super::registers::Registers;
@@ -33,8 +33,7 @@ pub(crate) struct Context {
     #[pin]
     memory: KillableMutex<Memory>,
     /// What is counted of the acquired address space: for who only looks, and need not wait until memory was found for a buffer.
-    #[pin]
-    client: SpinLock<Option<Arc<Client>>>,
+    client: SetOnce<Arc<Client>>,
     /// Inside the mmap lock: mmap needs it.
     #[pin]
     doorbells: Mutex<Need<Arc<Slice>>>,
@@ -94,7 +93,7 @@ impl Context {
                     c"Context::memory",
                     kernel::static_lock_class!()
                 ),
-                client <- kernel::new_spinlock!(None, "Context::client"),
+                client: SetOnce::new(),
                 doorbells <- kernel::new_mutex!(Need::Not, "Context::doorbells"),
                 trap <- kernel::new_mutex!(Need::Not, "Context::trap"),
                 registers,
@@ -160,8 +159,8 @@ impl Context {
         }
         let vm = file.data().vm().clone();
         self.with_memory(|memory| memory.acquire(file))?;
-        let before = self.client.lock().replace(vm.client().clone());
-        drop(before);
+        // The same for each call that gets here.
+        let _ = self.client.populate(vm.client().clone());
         vm.client().belongs_to(self.pasid);
         vm.group().belongs_to(self.pid, self.pasid);
         let mut files = self.files.lock();
@@ -174,9 +173,9 @@ impl Context {
         Ok(())
     }
 
-    /// What is counted of the address space, if one is acquired and the process not at its end.
-    pub(crate) fn client(&self) -> Option<Arc<Client>> {
-        self.client.lock().clone()
+    /// What is counted of the address space, if one was acquired.
+    pub(crate) fn client(&self) -> Option<&Client> {
+        self.client.as_ref().map(|client| &**client)
     }
 
     /// The address space. ENODEV before ACQUIRE_VM.
@@ -222,8 +221,6 @@ impl Context {
     pub(super) fn close(&self) {
         self.closed.store(true, Release);
         self.memory.lock().close();
-        let client = self.client.lock().take();
-        drop(client);
     }
 
     /// Takes the process's buffers of this GPU out of its address space on that of `on`, which is closed. The process's queues there

@@ -22,7 +22,7 @@ use numbers::Numbers;
 use page::{EventPage, OwnPage};
 
 pub(crate) use event::{Kind, MemoryFault, Told};
-pub(crate) use waiting::{Came, Item};
+pub(crate) use waiting::{Came, Item, Items};
 
 /// Slots in the event page: `KFD_SIGNAL_EVENT_LIMIT`. Slot 0 is no event's: firmware sends interrupts of context 0
 /// that mean nothing.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Waiting for events.
 
+use core::ops::{Deref, DerefMut};
+use core::slice;
+
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::{msecs_to_jiffies, Instant, Monotonic};
@@ -45,11 +48,40 @@ impl Item {
     }
 }
 
+/// The events that a caller waits for. One alone, as most wait for, needs no memory of its own.
+pub(crate) enum Items {
+    /// One.
+    One(Item),
+    /// Any number.
+    Many(KVVec<Item>),
+}
+
+impl Deref for Items {
+    type Target = [Item];
+
+    fn deref(&self) -> &[Item] {
+        match self {
+            Self::One(item) => slice::from_ref(item),
+            Self::Many(items) => items,
+        }
+    }
+}
+
+impl DerefMut for Items {
+    fn deref_mut(&mut self) -> &mut [Item] {
+        match self {
+            Self::One(item) => slice::from_mut(item),
+            Self::Many(items) => items,
+        }
+    }
+}
+
 /// Events of which enough came to end a wait. What that consumed is there again, for whoever waits next, when this is dropped
 /// without being kept.
 pub(crate) struct Came {
-    items: KVVec<Item>,
+    items: Items,
     events: Arc<Events>,
+    kept: bool,
 }
 
 impl Came {
@@ -60,12 +92,15 @@ impl Came {
 
     /// Who waited knows of them.
     pub(crate) fn keep(mut self) {
-        self.items = KVVec::new();
+        self.kept = true;
     }
 }
 
 impl Drop for Came {
     fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
         for item in self.items.iter().filter(|item| item.activated) {
             // For each anew, as in `begin`. One that was destroyed meanwhile is nobody's.
             if let Some(event) = self.events.state.lock().get_mut(item.id) {
@@ -83,7 +118,7 @@ impl Events {
     /// in `timeout` and what was consumed given back; EINTR when the caller is killed; ENOMEM.
     pub(crate) fn wait(
         self: &Arc<Self>,
-        mut items: KVVec<Item>,
+        mut items: Items,
         all: bool,
         timeout: &mut Option<u32>,
         poll: impl Fn(),
@@ -100,8 +135,11 @@ impl Events {
             self.finish(&mut items, &waiter, result);
             result?
         };
-        let events = self.clone();
-        Ok(come.then(|| Came { items, events }))
+        Ok(come.then(|| Came {
+            items,
+            events: self.clone(),
+            kept: false,
+        }))
     }
 
     /// Ends a wait for one of the events that need not begin, as one of them has come; whether one has. Not looked for among
