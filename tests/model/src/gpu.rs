@@ -11,15 +11,15 @@ use crate::config::Config;
 use crate::cp::Cp;
 use crate::error::{ModelError, Result};
 use crate::grbm::Grbm;
-use crate::hub::{Hub, HubId};
+use crate::hub::{Flush, Hub, HubId};
 use crate::ih::Ih;
-use crate::memory::{Access, Bus, Phys, Space};
+use crate::memory::{Access, Bus};
 use crate::msi::Msi;
 use crate::nbio::{self as bif, Nbio, Window};
 use crate::psp::start::Start;
 use crate::psp::Psp;
 use crate::regs::gc::{self, cp_mec_cntl, rlc_safe_mode};
-use crate::regs::{athub, df, hdp, mmhub, mp0, nbio, osssys, sdma, smuio};
+use crate::regs::{athub, df, mmhub, mp0, nbio, osssys, sdma, smuio};
 use crate::regs::{Reg, Store, SDMA_BASE, SDMA_ENGINES, SDMA_QUEUE_STRIDE, SDMA_RLC0};
 use crate::sdma::Engine;
 use crate::smn;
@@ -257,7 +257,8 @@ impl Gpu {
         self.nbio.reset();
         self.grbm.reset();
         for id in [HubId::Gfx, HubId::Mm] {
-            self.hub(id).flush(self, 0xffff, crate::tlb::Scope::ALL);
+            self.hub(id)
+                .flush(self, 0xffff, crate::tlb::Scope::ALL, Flush::Heavy);
         }
         self.reset_registers();
     }
@@ -433,7 +434,7 @@ impl Gpu {
             }
         };
         regs.set(reg, stored);
-        Ok(())
+        self.check_lead(reg, value)
     }
 
     /// Configuration space write.
@@ -462,28 +463,6 @@ impl Gpu {
         let config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
         config.read(offset, data);
     }
-
-    /// Whether the HDP leads byte 0 of BAR0 to the first byte of VRAM.
-    pub fn bar0_is_vram(&self) -> bool {
-        let base = u64::from(self.regs.get(hdp::HDP_NONSURFACE_BASE)) << 8
-            | u64::from(self.regs.get(hdp::HDP_NONSURFACE_BASE_HI)) << 40;
-        base == u64::from(self.regs.get(mmhub::MC_VM_FB_LOCATION_BASE)) << 24
-    }
-
-    /// BAR0 without a mapping of the client: reads VRAM.
-    pub fn read_vram(&self, addr: u64, data: &mut [u8]) -> Result<()> {
-        self.bus.view().read(in_vram(addr), data)
-    }
-
-    /// BAR0 without a mapping of the client: writes VRAM.
-    pub fn write_vram(&self, addr: u64, data: &[u8]) -> Result<()> {
-        self.bus.view().write(in_vram(addr), data)
-    }
-}
-
-fn in_vram(addr: u64) -> Phys {
-    let space = Space::Vram;
-    Phys { space, addr }
 }
 
 /// The SDMA engine that `reg` belongs to, and the dwords from its base.

@@ -3,29 +3,49 @@
 //!
 //! Both have the same registers at a fixed distance; the names used here are GFXHUB's.
 
+mod faults;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
-use crate::ih::Iv;
 use crate::memory::{Access, Own, Phys, Space as Memory, View};
 use crate::regs::gc::{
-    self, vm_context0_cntl as context_cntl, vm_invalidate_eng0_req as req, vm_l2_cntl2,
-    vm_l2_protection_fault_cntl as fault_cntl, vm_l2_protection_fault_status as status,
+    self, mc_vm_mx_l1_tlb_cntl as l1_tlb_cntl, vm_context0_cntl as context_cntl,
+    vm_invalidate_eng0_req as req, vm_l2_cntl2, vm_l2_protection_fault_cntl as fault_cntl,
 };
-use crate::regs::{Field, Reg, Store, MMHUB_DELTA};
+use crate::regs::{Reg, Store, MMHUB_DELTA};
 use crate::tlb::{Scope, Space, VMIDS};
 use crate::walk::{Context, Entry, Miss, Outcome, WalkError, PAGE_SHIFT};
+pub use faults::Fault;
 
 /// Invalidation engines of a hub.
 const ENGINES: u32 = 18;
-/// Clients with a bit of their own in CLIENT_ID_NO_RETRY_FAULT_INTERRUPT.
-const OWN_BITS: u32 = 16;
-const CLIENT_VMC: u8 = 0x12;
-const CLIENT_UTCL2: u8 = 0x1b;
 /// ADDR_RANGE_LO/HI that mean the whole address space.
 const WHOLE_RANGE: u64 = 0x1f_ffff_ffff;
+/// SYSTEM_ACCESS_MODE: in the system aperture addresses are physical, elsewhere VMID 0's tables translate them.
+const BY_APERTURE: u32 = 3;
+
+/// How thorough an invalidation is (FLUSH_TYPE of registers and packets).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flush {
+    /// Legacy or lightweight: whoever has a translation already goes on with it.
+    Light,
+    /// Heavyweight: nobody does.
+    Heavy,
+}
+
+impl Flush {
+    /// From the field; None for a type that there is not.
+    pub const fn new(raw: u32) -> Option<Flush> {
+        match raw {
+            0 | 1 => Some(Flush::Light),
+            2 => Some(Flush::Heavy),
+            _ => None,
+        }
+    }
+}
 
 /// Which hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +57,9 @@ pub enum HubId {
 }
 
 impl HubId {
+    /// Both.
+    pub const ALL: [HubId; 2] = [HubId::Gfx, HubId::Mm];
+
     /// For messages.
     pub const fn name(self) -> &'static str {
         match self {
@@ -97,26 +120,11 @@ pub enum Target {
     Fault(Miss),
 }
 
-/// A fault, to be reported once the translation's locks are dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fault {
-    /// Address space.
-    pub vmid: u8,
-    /// First byte that faulted.
-    pub va: u64,
-    /// Why.
-    pub miss: Miss,
-    /// What was tried.
-    pub access: Access,
-    /// The hub's number of the client (FAULT_STATUS.CID).
-    pub cid: u32,
-}
-
 /// One hub's caches.
 pub struct Hub {
     id: HubId,
     spaces: Mutex<[Space; VMIDS]>,
-    /// Held shared while a translation is used; an invalidation waits for the users of older ones.
+    /// Held shared while a translation is used; a heavyweight invalidation waits for the users of older ones.
     in_use: RwLock<()>,
     /// Invalidations are not acknowledged.
     silent: AtomicBool,
@@ -133,6 +141,14 @@ impl Hub {
         }
     }
 
+    /// Whether a context is enabled.
+    pub fn has_tables(&self, regs: &Store) -> bool {
+        (0..VMIDS as u32).any(|n| {
+            let control = regs.get(self.id.reg(gc::VM_CONTEXT0_CNTL.nth(n, 1)));
+            context_cntl::ENABLE_CONTEXT.is_set(control)
+        })
+    }
+
     /// Whether invalidations are acknowledged, as a test wants it.
     pub fn set_silent(&self, silent: bool) {
         self.silent.store(silent, Ordering::Release);
@@ -143,9 +159,10 @@ impl Hub {
         self.in_use.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes `scope` of the address spaces in the mask `vmids`, and waits for the users of what was there.
-    pub fn flush(&self, gpu: &Gpu, vmids: u32, scope: Scope) {
-        let _users = self.in_use.write().unwrap_or_else(PoisonError::into_inner);
+    /// Removes `scope` of the address spaces in the mask `vmids`, and waits for the users of what was there if it is that thorough.
+    pub fn flush(&self, gpu: &Gpu, vmids: u32, scope: Scope, flush: Flush) {
+        let _users = (flush == Flush::Heavy)
+            .then(|| self.in_use.write().unwrap_or_else(PoisonError::into_inner));
         let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
         for (vmid, space) in spaces.iter_mut().enumerate() {
             if vmids >> vmid & 1 == 1 {
@@ -193,8 +210,19 @@ impl Hub {
         })
     }
 
-    /// VMID 0: the frame buffer and AGP apertures come before the GART.
+    /// VMID 0: the frame buffer and AGP apertures come before the GART, as far as the system aperture goes.
     fn aperture(&self, regs: &Store, va: u64, len: u64) -> Option<Run> {
+        let control = regs.get(self.id.reg(gc::MC_VM_MX_L1_TLB_CNTL));
+        let mut len = len;
+        if l1_tlb_cntl::SYSTEM_ACCESS_MODE.get(control) == BY_APERTURE {
+            let bound = |reg| u64::from(regs.get(self.id.reg(reg))) << 18;
+            let low = bound(gc::MC_VM_SYSTEM_APERTURE_LOW_ADDR);
+            let high = bound(gc::MC_VM_SYSTEM_APERTURE_HIGH_ADDR) | 0x3_ffff;
+            if !(low..=high).contains(&va) {
+                return None;
+            }
+            len = len.min(high - va + 1);
+        }
         let get = |reg| u64::from(regs.get(self.id.reg(reg))) << 24;
         let within = |base: u64, top: u64, memory: Memory, to: u64| {
             (base..=top).contains(&va).then(|| Run {
@@ -305,98 +333,6 @@ impl Hub {
             })
     }
 
-    /// Records a fault and, if the context has it enabled, sends its interrupt.
-    ///
-    /// Faults are never retried: the access reads zero or writes nothing and the client goes on.
-    pub fn raise(&self, gpu: &Gpu, fault: Fault) -> Result<()> {
-        if fault.vmid == 0 {
-            return Err(ModelError::KernelFault {
-                hub: self.id.name(),
-                access: fault.access.name(),
-                va: fault.va,
-                reason: format!("{:?}", fault.miss),
-            });
-        }
-        gpu.summary.faults.bump();
-        let write = fault.access.writes();
-        let execute = fault.access == Access::Execute;
-        let page = fault.va >> PAGE_SHIFT;
-        let enable: Field = match fault.miss {
-            Miss::Hole | Miss::Range => context_cntl::RANGE_PROTECTION_FAULT_ENABLE_INTERRUPT,
-            Miss::Directory(_) => context_cntl::PDE0_PROTECTION_FAULT_ENABLE_INTERRUPT,
-            Miss::Invalid => context_cntl::VALID_PROTECTION_FAULT_ENABLE_INTERRUPT,
-            Miss::Permission if write => context_cntl::WRITE_PROTECTION_FAULT_ENABLE_INTERRUPT,
-            Miss::Permission if execute => context_cntl::EXECUTE_PROTECTION_FAULT_ENABLE_INTERRUPT,
-            Miss::Permission => context_cntl::READ_PROTECTION_FAULT_ENABLE_INTERRUPT,
-        };
-        let walker = match fault.miss {
-            Miss::Hole | Miss::Range => 1,
-            Miss::Directory(level) => 2 + u32::from(level),
-            Miss::Invalid | Miss::Permission => 0,
-        };
-        // PERMISSION_FAULTS: bit 0 not valid, 1 read, 2 write, 3 execute; the ring id of the IV has the
-        // same three from bit 3 on.
-        let invalid = u32::from(fault.miss != Miss::Permission);
-        let permission = invalid | 1 << if execute { 3 } else { 1 + u32::from(write) };
-        let regs = &gpu.regs;
-        let status_reg = self.id.reg(gc::VM_L2_PROTECTION_FAULT_STATUS);
-        if regs.get(status_reg) == 0 {
-            regs.set(
-                self.id.reg(gc::VM_L2_PROTECTION_FAULT_ADDR_LO32),
-                page as u32,
-            );
-            regs.set(
-                self.id.reg(gc::VM_L2_PROTECTION_FAULT_ADDR_HI32),
-                (page >> 32) as u32 & 0xf,
-            );
-            regs.set(
-                status_reg,
-                status::WALKER_ERROR.of(walker)
-                    | status::PERMISSION_FAULTS.of(permission)
-                    | status::MAPPING_ERROR.of(u32::from(walker != 0))
-                    | status::CID.of(fault.cid)
-                    | status::RW.of(u32::from(write))
-                    | status::ATOMIC.of(u32::from(fault.access == Access::Atomic))
-                    | status::VMID.of(fault.vmid.into()),
-            );
-        } else {
-            regs.or(status_reg, status::MORE_FAULTS.of(1));
-        }
-        let control = regs.get(
-            self.id
-                .reg(gc::VM_CONTEXT0_CNTL.nth(u32::from(fault.vmid), 1)),
-        );
-        if !enable.is_set(control) || !self.tells_of(regs, fault.cid) {
-            return Ok(());
-        }
-        let mmhub = self.id == HubId::Mm;
-        gpu.ih.push(
-            gpu,
-            Iv {
-                client: if mmhub { CLIENT_VMC } else { CLIENT_UTCL2 },
-                source: 0,
-                ring: (permission << 3) as u8,
-                vmid: fault.vmid,
-                mmhub,
-                data: [
-                    page as u32,
-                    (page >> 32) as u32 & 0xf | 1 << if write { 5 } else { 6 },
-                    0,
-                    0,
-                ],
-            },
-        )
-    }
-
-    /// Whether faults of client `cid` interrupt: the first sixteen have a bit each, the others one.
-    fn tells_of(&self, regs: &Store, cid: u32) -> bool {
-        let control = regs.get(self.id.reg(gc::VM_L2_PROTECTION_FAULT_CNTL));
-        match 1u32.checked_shl(cid).filter(|_| cid < OWN_BITS) {
-            Some(bit) => fault_cntl::CLIENT_ID_NO_RETRY_FAULT_INTERRUPT.get(control) & bit != 0,
-            None => fault_cntl::OTHER_CLIENT_ID_NO_RETRY_FAULT_INTERRUPT.is_set(control),
-        }
-    }
-
     /// A write to one of the hub's registers.
     pub fn write(&self, gpu: &Gpu, reg: Reg, value: u32) -> Result<()> {
         let regs = &gpu.regs;
@@ -419,7 +355,7 @@ impl Hub {
                 if vm_l2_cntl2::INVALIDATE_ALL_L1_TLBS.is_set(value)
                     && vm_l2_cntl2::INVALIDATE_L2_CACHE.is_set(value)
                 {
-                    self.flush(gpu, 0xffff, Scope::ALL);
+                    self.flush(gpu, 0xffff, Scope::ALL, Flush::Heavy);
                 }
                 regs.set(reg, value);
             }
@@ -468,16 +404,6 @@ impl Hub {
         value
     }
 
-    fn clear_fault(&self, regs: &Store) {
-        for reg in [
-            gc::VM_L2_PROTECTION_FAULT_STATUS,
-            gc::VM_L2_PROTECTION_FAULT_ADDR_LO32,
-            gc::VM_L2_PROTECTION_FAULT_ADDR_HI32,
-        ] {
-            regs.set(self.id.reg(reg), 0);
-        }
-    }
-
     fn invalidate(&self, gpu: &Gpu, engine: u32, value: u32) -> Result<()> {
         let regs = &gpu.regs;
         let range = self
@@ -500,6 +426,10 @@ impl Hub {
                 ));
             }
         }
+        let Some(flush) = Flush::new(req::FLUSH_TYPE.get(value)) else {
+            let reg = self.id.reg(gc::VM_INVALIDATE_ENG0_REQ.nth(engine, 1));
+            return Err(regs.refuse(reg, value, "FLUSH_TYPE 3 means nothing"));
+        };
         regs.clear(ack, vmids);
         let scope = Scope {
             leaves: req::INVALIDATE_L1_PTES.is_set(value) && req::INVALIDATE_L2_PTES.is_set(value),
@@ -509,7 +439,7 @@ impl Hub {
                 req::INVALIDATE_L2_PDE2.is_set(value),
             ],
         };
-        self.flush(gpu, vmids, scope);
+        self.flush(gpu, vmids, scope, flush);
         if req::CLEAR_PROTECTION_FAULT_STATUS_ADDR.is_set(value) {
             self.clear_fault(regs);
         }

@@ -58,6 +58,7 @@
 #![warn(missing_docs)]
 
 pub mod activity;
+pub mod bar0;
 pub mod board;
 pub mod clock;
 pub mod condition;

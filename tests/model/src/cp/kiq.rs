@@ -8,7 +8,7 @@ use super::runlist::{Engine, MapQueue, Resources, Runlist, Targets, Unmap};
 use super::Slot;
 use crate::error::Result;
 use crate::gpu::Gpu;
-use crate::hub::HubId;
+use crate::hub::{Flush, HubId};
 use crate::regs::athub::{self, atc_vmid0_pasid_mapping as mapping};
 use crate::regs::gc::{self, rlc_cp_schedulers as schedulers};
 use crate::regs::{Field, SDMA_ENGINES};
@@ -116,7 +116,11 @@ impl Executor<'_> {
             return wrong("the packet's count is wrong");
         }
         match pm4::opcode(words[0]) {
-            INVALIDATE_TLBS => self.invalidate(words[1]),
+            INVALIDATE_TLBS => {
+                if let Err(reason) = self.invalidate(words[1]) {
+                    return wrong(reason);
+                }
+            }
             SET_RESOURCES => {
                 let resources = Resources {
                     vmids: Field::new(15, 0).get(words[1]) as u16,
@@ -146,7 +150,9 @@ impl Executor<'_> {
     }
 
     /// Flushes the address spaces of a PASID.
-    fn invalidate(&self, control: u32) {
+    fn invalidate(&self, control: u32) -> std::result::Result<(), &'static str> {
+        let flush = Flush::new(Field::new(31, 29).get(control));
+        let flush = flush.ok_or("INVALIDATE_TLBS: there is no such FLUSH_TYPE")?;
         let pasid = Field::new(20, 5).get(control);
         let vmids = (0..16u32).filter(|&vmid| {
             let value = self
@@ -157,10 +163,13 @@ impl Executor<'_> {
         });
         let mask = vmids.fold(0, |mask, vmid| mask | 1 << vmid);
         let all = Field::new(4, 4).is_set(control);
-        self.gpu.hub(HubId::Gfx).flush(self.gpu, mask, Scope::ALL);
-        if all {
-            self.gpu.hub(HubId::Mm).flush(self.gpu, mask, Scope::ALL);
+        for hub in HubId::ALL {
+            if hub == HubId::Gfx || all {
+                let hub = self.gpu.hub(hub);
+                hub.flush(self.gpu, mask, Scope::ALL, flush);
+            }
         }
+        Ok(())
     }
 
     fn unmap(&self, role: Role, words: &[u32]) -> Outcome {

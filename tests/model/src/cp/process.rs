@@ -2,7 +2,7 @@
 //! A process of a runlist, and what a VMID is set to for it.
 
 use crate::gpu::Gpu;
-use crate::hub::HubId;
+use crate::hub::{Flush, HubId};
 use crate::regs::athub::{self, atc_vmid0_pasid_mapping as mapping};
 use crate::regs::gc;
 use crate::regs::osssys;
@@ -61,7 +61,7 @@ impl Process {
             gpu.regs.set(hub.reg(base), self.root as u32);
             let high = hub.reg(Reg(base.0 + 1));
             gpu.regs.set(high, (self.root >> 32) as u32);
-            gpu.hub(hub).flush(gpu, 1 << vmid, Scope::ALL);
+            gpu.hub(hub).flush(gpu, 1 << vmid, Scope::ALL, Flush::Heavy);
         }
         let banked = [
             (gc::SH_MEM_BASES, self.shared[0]),

@@ -190,6 +190,7 @@ impl Psp {
 
 /// The image at a GPU address of VMID 0: as long as its header says, a header's length if that says nothing.
 fn fetch(gpu: &Gpu, address: u64) -> Result<Vec<u8>> {
+    gpu.check_bar0()?;
     let vm = Vm::kernel(gpu, HubId::Mm);
     let mut image = vec![0; HEADER];
     vm.read(address, &mut image)?;

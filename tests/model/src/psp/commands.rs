@@ -95,6 +95,7 @@ impl Page {
 impl Psp {
     /// Executes a frame's command: the answer first, then the fence.
     pub(super) fn command(&self, gpu: &Gpu, state: &mut State, frame: &Frame) -> Result<()> {
+        gpu.check_bar0()?;
         let vm = Vm::kernel(gpu, HubId::Mm);
         let mut bytes = [0; PAGE];
         vm.read(frame.page, &mut bytes)?;

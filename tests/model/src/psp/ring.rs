@@ -117,6 +117,7 @@ impl Psp {
         if base % PAGE != 0 || size == 0 || size % FRAME != 0 {
             return Err(error(&format!("{size:#x} bytes at {base:#x}")));
         }
+        gpu.check_bar0()?;
         // It has to be reachable as a whole.
         Vm::kernel(gpu, HubId::Mm).read(base, &mut vec![0; size as usize])?;
         let status = match (state.faults.ring, state.ring) {

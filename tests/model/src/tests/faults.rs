@@ -271,6 +271,28 @@ fn gart_and_frame_buffer() {
 }
 
 #[test]
+fn outside_of_the_system_aperture_tables_translate() {
+    let mut rig = Rig::new();
+    let mut ring = rig.ring(0, 0, 0);
+    // Physical in it, by the tables elsewhere: those end before the frame buffer.
+    for (reg, value) in [
+        (mmhub::MC_VM_SYSTEM_APERTURE_LOW_ADDR, FB >> 18),
+        (
+            mmhub::MC_VM_SYSTEM_APERTURE_HIGH_ADDR,
+            (FB + 96 * MIB - 1) >> 18,
+        ),
+        (mmhub::MC_VM_MX_L1_TLB_CNTL, 1 | 3 << 3),
+    ] {
+        rig.set(reg, value as u32);
+    }
+    rig.run(&mut ring, &fence(FB + 96 * MIB - 4, 7));
+    assert_eq!(rig.peek32(vram(96 * MIB - 4)), 7);
+    rig.submit(&mut ring, &fence(FB + 96 * MIB, 7));
+    let error = rig.gpu.sdma[0].step(&rig.gpu).unwrap_err();
+    assert!(error.to_string().contains("0x8006000000"), "{error}");
+}
+
+#[test]
 fn dma_pages_need_not_be_neighbours() {
     let (mut rig, mut ring) = rig();
     // Each page of RAM mapped by itself, in reverse order, as a vIOMMU may do.

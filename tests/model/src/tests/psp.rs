@@ -6,7 +6,7 @@ use super::rig::*;
 use crate::psp::image::{self, Kind};
 use crate::psp::start::Start;
 use crate::regs::mp0::*;
-use crate::regs::{gc, nbio, sdma, Reg, SDMA_BASE};
+use crate::regs::{gc, hdp, nbio, sdma, Reg, MMHUB_DELTA, SDMA_BASE};
 
 const FLASH: Reg = MP0_SMN_C2PMSG_33;
 const BOOTLOADER: Reg = MP0_SMN_C2PMSG_35;
@@ -117,6 +117,19 @@ fn what_the_bootloader_does_not_take() {
     for reg in [FLASH, ALIVE, MP0_SMN_C2PMSG_58, MP0_SMN_C2PMSG_68] {
         assert!(psp.rig.gpu.write(reg, 0).is_err());
     }
+}
+
+#[test]
+fn bar0_has_to_lead_to_vram() {
+    let psp = Psp::on(Start::Cold);
+    for context in 0..16 {
+        for hub in [0, MMHUB_DELTA] {
+            psp.rig.set(Reg(gc::VM_CONTEXT0_CNTL.0 + context + hub), 0);
+        }
+    }
+    psp.rig.set(hdp::HDP_NONSURFACE_BASE, 0);
+    let error = psp.boot(KDB, &sample(Kind::KEY_DATABASE)).unwrap_err();
+    assert!(error.to_string().contains("HDP_NONSURFACE_BASE"), "{error}");
 }
 
 #[test]

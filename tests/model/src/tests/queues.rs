@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use super::rig::*;
 use crate::control::command;
+use crate::hub::HubId;
 use crate::psp::start::Start;
-use crate::regs::nbio;
 use crate::regs::sdma::{
     self, f32_cntl, gfx_context_status as status, gfx_doorbell, CNTL, F32_CNTL,
 };
+use crate::regs::{gc, nbio, Reg, MMHUB_DELTA};
 
 const VA: u64 = 0x1_0000_0000;
 const AT: u64 = 0x10_0000;
@@ -362,6 +363,38 @@ fn a_flush_waits_for_the_users_of_old_translations() {
             .iter()
             .all(|&b| b == 0xaa));
     }
+}
+
+#[test]
+fn only_a_heavyweight_flush_waits() {
+    let rig = Rig::new();
+    let hub = rig.gpu.hub(HubId::Mm);
+    let (send, done) = std::sync::mpsc::channel();
+    std::thread::scope(|threads| {
+        let held = hub.hold();
+        threads.spawn(|| {
+            for kind in [0, LIGHTWEIGHT, HEAVYWEIGHT] {
+                rig.flush_as(8, kind);
+                send.send(kind).unwrap();
+            }
+        });
+        assert_eq!(done.recv(), Ok(0));
+        assert_eq!(done.recv(), Ok(LIGHTWEIGHT));
+        assert!(done.recv_timeout(Duration::from_millis(50)).is_err());
+        drop(held);
+        assert_eq!(done.recv(), Ok(HEAVYWEIGHT));
+    });
+    let ack = Reg(gc::VM_INVALIDATE_ENG17_ACK.0 + MMHUB_DELTA);
+    rig.set(Reg(gc::VM_INVALIDATE_ENG17_REQ.0 + MMHUB_DELTA), 0);
+    let error = rig
+        .gpu
+        .write(
+            Reg(gc::VM_INVALIDATE_ENG17_REQ.0 + MMHUB_DELTA),
+            3 << 16 | 1,
+        )
+        .unwrap_err();
+    assert!(error.to_string().contains("FLUSH_TYPE"), "{error}");
+    assert_eq!(rig.get(ack) & 1, 0);
 }
 
 /// COPY_LINEAR_SUBWIN with all dimensions at their largest, of what is not mapped.

@@ -209,4 +209,9 @@ fn tables_need_a_way_to_vram() {
     assert!(error.to_string().contains("HDP_NONSURFACE_BASE"), "{error}");
     rig.set(hdp::HDP_NONSURFACE_BASE, 0x8000_0000);
     rig.set(gc::VM_CONTEXT0_CNTL, control | 1);
+    let lead = |reg, to| rig.gpu.write(reg, to);
+    assert!(lead(hdp::HDP_NONSURFACE_BASE, 0x8000_0000).is_ok());
+    assert!(lead(hdp::HDP_NONSURFACE_BASE, 0x9000_0000).is_err());
+    rig.set(gc::VM_CONTEXT0_CNTL, control);
+    assert!(lead(hdp::HDP_NONSURFACE_BASE, 0x9000_0000).is_ok());
 }

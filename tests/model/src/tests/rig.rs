@@ -31,6 +31,9 @@ pub const FB: u64 = 0x80_0000_0000;
 pub const RING: u64 = 4096;
 /// Bytes of the interrupt ring.
 pub const IH_RING: u32 = 1024;
+/// FLUSH_TYPE.
+pub const LIGHTWEIGHT: u32 = 1;
+pub const HEAVYWEIGHT: u32 = 2;
 /// Doorbell of the interrupt ring, dword index.
 pub const IH_DOORBELL: u32 = 0x2f0;
 
@@ -265,10 +268,16 @@ impl Rig {
         u64::from_le_bytes(self.peek(at, 8).try_into().unwrap())
     }
 
-    /// Flushes everything of `vmid` in MMHUB.
+    /// Flushes everything of `vmid` in MMHUB, and waits for who uses it.
     pub fn flush(&self, vmid: u8) {
+        self.flush_as(vmid, HEAVYWEIGHT);
+    }
+
+    /// The same by FLUSH_TYPE `kind`.
+    pub fn flush_as(&self, vmid: u8, kind: u32) {
         let vmids = 1 << vmid;
         let value = req::PER_VMID_INVALIDATE_REQ.of(vmids)
+            | req::FLUSH_TYPE.of(kind)
             | req::INVALIDATE_L2_PTES.of(1)
             | req::INVALIDATE_L2_PDE0.of(1)
             | req::INVALIDATE_L2_PDE1.of(1)

@@ -4,7 +4,7 @@
 use super::assembly::assemble;
 use super::compute::*;
 use super::rig::*;
-use crate::hub::HubId;
+use crate::hub::{Flush, HubId};
 use crate::regs::gc::{
     self, cp_hqd_error as error, grbm_gfx_cntl as select, vm_l2_protection_fault_status as status,
 };
@@ -381,7 +381,8 @@ fn an_area_that_is_not_there() {
     let entry = w.rig.entry(VMID, AREA + u64::from(STACK));
     w.rig.poke64(entry, 0);
     let gpu = w.rig.gpu.clone();
-    gpu.hub(HubId::Gfx).flush(&gpu, 1 << VMID, Scope::ALL);
+    gpu.hub(HubId::Gfx)
+        .flush(&gpu, 1 << VMID, Scope::ALL, Flush::Heavy);
     w.request(3);
     assert!(w.is_active());
     w.request(2);
