@@ -140,6 +140,10 @@ void rkfd_trace_vm_fault(u32 pasid, u32 pid, u64 addr, u32 status);
 /* Machine */
 bool rkfd_fatal_signal_pending(void);
 bool rkfd_current_is_reclaiming(void);
+void rkfd_allow_kill(void);
+void rkfd_disallow_kill(void);
+struct task_struct *rkfd_current(void);
+void rkfd_kill(struct task_struct *task);
 bool rkfd_ratelimit(void);
 void rkfd_get_process_name(char *name, size_t size);
 unsigned int rkfd_cpufreq_quick_get_max(unsigned int cpu);

@@ -404,6 +404,28 @@ bool rkfd_current_is_reclaiming(void)
 	return current->flags & PF_MEMALLOC;
 }
 
+/* A thread of the kernel's takes no signal but those that it asks for. */
+void rkfd_allow_kill(void)
+{
+	allow_kernel_signal(SIGKILL);
+}
+
+void rkfd_disallow_kill(void)
+{
+	disallow_signal(SIGKILL);
+	flush_signals(current);
+}
+
+struct task_struct *rkfd_current(void)
+{
+	return current;
+}
+
+void rkfd_kill(struct task_struct *task)
+{
+	send_sig(SIGKILL, task, 1);
+}
+
 bool rkfd_ratelimit(void)
 {
 	static struct ratelimit_state lines =

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The calling thread and its process.
 
-use core::fmt;
+use core::{fmt, ptr};
+
+use kernel::{
+    prelude::*,
+    sync::{new_mutex, Mutex},
+};
 
 use crate::ffi;
 
@@ -50,5 +55,65 @@ impl fmt::Display for Name {
             b' '..=b'~' => fmt::Write::write_char(f, char::from(letter)),
             _ => write!(f, "\\{letter:03o}"),
         })
+    }
+}
+
+/// Something that a thread of the kernel's does, and that others can have it give up.
+#[pin_data]
+pub(crate) struct Mortal {
+    #[pin]
+    state: Mutex<Life>,
+}
+
+/// What [`Mortal`] knows.
+struct Life {
+    /// The thread that is at it, or none.
+    thread: *mut ffi::task_struct,
+    /// It is to be given up, if it has not ended.
+    killed: bool,
+}
+
+// SAFETY: The thread is only used while it is inside `Mortal::run`, with the lock.
+unsafe impl Send for Life {}
+
+impl Mortal {
+    /// Not begun.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        let life = Life {
+            thread: ptr::null_mut(),
+            killed: false,
+        };
+        pin_init!(Self {
+            state <- new_mutex!(life, "Mortal::state"),
+        })
+    }
+
+    /// Does `act`, unless it was given up before. What in it can be killed ([`is_killed`], and what waits killably) is when it is given up
+    /// meanwhile. Called by a thread of the kernel's.
+    pub(crate) fn run(&self, act: impl FnOnce()) {
+        {
+            let mut life = self.state.lock();
+            if life.killed {
+                return;
+            }
+            // SAFETY: A thread of the kernel's may have itself sent signals.
+            unsafe { ffi::rkfd_allow_kill() };
+            // SAFETY: It has no requirements.
+            life.thread = unsafe { ffi::rkfd_current() };
+        }
+        act();
+        self.state.lock().thread = ptr::null_mut();
+        // SAFETY: As above; nobody sends any more.
+        unsafe { ffi::rkfd_disallow_kill() };
+    }
+
+    /// Has it given up. It may go on for a moment. Sleeps.
+    pub(crate) fn kill(&self) {
+        let mut life = self.state.lock();
+        life.killed = true;
+        if !life.thread.is_null() {
+            // SAFETY: The thread is in `run`, which it does not leave without the lock.
+            unsafe { ffi::rkfd_kill(life.thread) };
+        }
     }
 }

@@ -16,7 +16,7 @@ pub(crate) use fault::Missing;
 use kernel::{error::to_result, page::PAGE_SIZE, prelude::*, types::Opaque};
 pub(crate) use pages::DevicePages;
 use pin_init::PinInit;
-pub(crate) use slow::{await_pages, with_lock_soon, Bringer};
+pub(crate) use slow::{await_pages, with_lock_soon, Brought};
 
 /// Who uses the pages of a range.
 pub(crate) trait Watcher: Send + Sync + 'static {

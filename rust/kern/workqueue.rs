@@ -107,7 +107,7 @@ pub(crate) fn background() -> &'static Queue {
     queue(&BACKGROUND, system())
 }
 
-/// For what may wait for a program, and so for ever: nobody waits for it but who unloads the module.
+/// For what may wait for a program, and so for ever: nobody waits for it but who unloads the module, when nobody needs it any more.
 pub(crate) fn patient() -> &'static Queue {
     queue(&PATIENT, system())
 }

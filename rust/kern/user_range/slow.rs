@@ -6,7 +6,12 @@
 use super::{Extent, Stamp, Watch, Watcher};
 use crate::{
     ffi,
-    kern::{errno, mm_exit::AddressSpace, task, workqueue},
+    kern::{
+        errno,
+        mm_exit::AddressSpace,
+        task::{self, Mortal},
+        workqueue,
+    },
 };
 use kernel::{
     error::to_result,
@@ -106,7 +111,25 @@ pub(crate) struct Bringer {
     stamp: Stamp,
     done: AtomicFlag,
     #[pin]
+    life: Mortal,
+    #[pin]
     work: Work<Self>,
+}
+
+/// The need for a [`Bringer`]: when this is dropped it gives up, as far as what it waits for lets it.
+pub(crate) struct Brought(Arc<Bringer>);
+
+impl Brought {
+    /// Who it is.
+    pub(crate) fn by(&self) -> &Arc<Bringer> {
+        &self.0
+    }
+}
+
+impl Drop for Brought {
+    fn drop(&mut self) {
+        self.0.life.kill();
+    }
 }
 
 impl_has_work! {
@@ -125,14 +148,16 @@ impl WorkItem for Bringer {
 
     fn run(this: Arc<Self>) {
         // What has not come then is looked for again.
-        let _ = await_pages(&this.space, this.start, this.end, this.write);
+        this.life.run(|| {
+            let _ = await_pages(&this.space, this.start, this.end, this.write);
+        });
         this.done.store(true, Release);
     }
 }
 
 impl<T: Watcher> Watch<T> {
-    /// Has somebody wait for the pages of the range, to be written if `write` is asked. ENOMEM.
-    pub(crate) fn bring(&self, write: bool) -> Result<Arc<Bringer>> {
+    /// Has somebody wait for the pages of the range, to be written if `write` is asked, as long as what is returned is there. ENOMEM.
+    pub(crate) fn bring(&self, write: bool) -> Result<Brought> {
         let bringer = Arc::pin_init(
             pin_init!(Bringer {
                 space: self.space.clone(),
@@ -141,13 +166,14 @@ impl<T: Watcher> Watch<T> {
                 write,
                 stamp: self.begin(),
                 done: AtomicFlag::new(false),
+                life <- Mortal::new(),
                 work <- new_work!("Bringer::work"),
             }),
             GFP_KERNEL,
         )?;
         // It is queued once.
         let _ = workqueue::patient().enqueue(bringer.clone());
-        Ok(bringer)
+        Ok(Brought(bringer))
     }
 
     /// Whether `bringer` has brought what there is of the range, which has not changed since. The lock is held under which

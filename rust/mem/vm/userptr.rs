@@ -20,7 +20,7 @@ use crate::{
         errno,
         ratelimit::{dev_err_ratelimited, dev_warn_ratelimited},
         trace,
-        user_range::{Bringer, Change, DevicePages, Missing, Stamp, Watch, Watcher},
+        user_range::{Brought, Change, DevicePages, Missing, Stamp, Watch, Watcher},
         workqueue,
     },
     mem::{
@@ -99,7 +99,7 @@ pub(super) struct Evicted {
     /// Runs of the work item, since the queues last ran, that did not get the pages they wanted.
     retry: Retry,
     /// Who was last to wait for a program: one at a time.
-    bringer: Option<Arc<Bringer>>,
+    bringer: Option<Brought>,
 }
 
 impl Userptr {
@@ -438,7 +438,12 @@ impl Vm {
         let Some(userptr) = mapping.userptr() else {
             return false;
         };
-        let last = self.evicted.lock().bringer.clone();
+        let last = self
+            .evicted
+            .lock()
+            .bringer
+            .as_ref()
+            .map(|last| last.by().clone());
         if let Some(last) = last {
             let own = userptr.state.lock();
             let brought = userptr.is_brought(&last);
@@ -477,6 +482,9 @@ impl Vm {
         self.settle_moved();
         let mut evicted = self.evicted.lock();
         evicted.quiesced = None;
+        let bringer = evicted.bringer.take();
+        drop(evicted);
+        drop(bringer);
     }
 }
 
