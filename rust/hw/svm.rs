@@ -2,9 +2,11 @@
 //! Shared virtual memory: what a process may say of ranges of its memory, and ask (`AMDKFD_IOC_SVM`).
 
 mod map;
+mod places;
 mod summary;
 
 pub use map::{AttributeMap, Ranges};
+pub use places::Places;
 pub use summary::Summary;
 
 use crate::pte::{Access, Coherence};

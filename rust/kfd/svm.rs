@@ -87,6 +87,19 @@ fn set(caller: &Caller<'_>, args: &SvmArgs, attributes: &[SvmAttribute]) -> Resu
             return Err(ENODEV);
         }
     }
+    let mut done = say(caller, range, attributes);
+    // Of a GPU that has gone nothing can be said.
+    while done == Err(errno::in_progress()) {
+        done = say(caller, range, attributes).map_err(|error| match error {
+            EINVAL => ENODEV,
+            other => other,
+        });
+    }
+    done
+}
+
+/// Says what `attributes` say of `range`, once: see [`Opened::set`].
+fn say(caller: &Caller<'_>, range: VaRange, attributes: &[SvmAttribute]) -> Result {
     let mut svm = caller.process.svm().open_for(caller.process, range)?;
     let mut changes = KVVec::with_capacity(attributes.len(), GFP_KERNEL_ACCOUNT)?;
     for attribute in attributes {

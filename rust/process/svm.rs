@@ -5,11 +5,11 @@
 mod ranges;
 mod unmapped;
 
-use hw::svm::{AttributeMap, Attributes, Change, GpuIndex, Reach, Summary};
+use hw::svm::{AttributeMap, Attributes, Change, GpuIndex, Places, Reach, Summary};
 use hw::topology::gpu_id::GpuId;
 use hw::va::{VaRange, GPUVM_BASE, USER_VA_END};
 use kernel::prelude::*;
-use kernel::sync::atomic::{Acquire, AtomicFlag, Release};
+use kernel::sync::atomic::{Acquire, Atomic, AtomicFlag, Relaxed, Release};
 use kernel::sync::Arc;
 use kernel::workqueue::{impl_has_work, new_work, Work, WorkItem};
 
@@ -34,6 +34,8 @@ pub(crate) struct Svm {
     /// [`user_range::with_lock_soon`]. Outside a context's memory and the mmap lock.
     #[pin]
     state: KillableMutex<State>,
+    /// How many wait for that lock who are not to wait until all of a process's memory is there.
+    awaited: Atomic<i32>,
     #[pin]
     unmapped: Unmapped,
     /// Looks what was unmapped.
@@ -47,8 +49,8 @@ impl_has_work! {
 
 struct State {
     map: AttributeMap<Tree>,
-    /// GPUs of which something was said, none in the place of one that is gone.
-    gpus: KVec<Option<GpuId>>,
+    /// GPUs of which something was said.
+    gpus: Places<GpuId>,
     /// Their address spaces.
     vms: KVec<(GpuIndex, Arc<Vm>)>,
     /// What was unmapped and is not forgotten yet.
@@ -63,7 +65,7 @@ impl Svm {
         let unmapped = Unmapped::new()?;
         let state = State {
             map: AttributeMap::new(Tree::new()),
-            gpus: KVec::new(),
+            gpus: Places::new(),
             vms: KVec::new(),
             pending: KVVec::new(),
             listener: None,
@@ -73,6 +75,7 @@ impl Svm {
             pin_init!(Self {
                 space: space.clone(),
                 used: AtomicFlag::new(false),
+                awaited: Atomic::new(0),
                 state <- KillableMutex::new(state, c"Svm::state", kernel::static_lock_class!()),
                 unmapped <- unmapped,
                 cleanup <- new_work!("Svm::cleanup"),
@@ -133,20 +136,31 @@ impl Svm {
         Ok(())
     }
 
-    /// The process loses the GPU with this memory. Its queues there are gone.
+    /// The process loses the GPU with this memory, of which it can say nothing any more. Its queues there are gone. Who is giving GPUs
+    /// memory is not waited for longer than a chunk of that takes.
     pub(super) fn leave(&self, gpu: &Arc<Memory>) {
+        self.awaited.add(1, Relaxed);
         let mut state = self.state.lock();
-        let State { vms, gpus, .. } = &mut *state;
-        vms.retain(|(index, vm)| {
+        let _ = self.awaited.fetch_sub(1, Relaxed);
+        let State { map, vms, gpus, .. } = &mut *state;
+        vms.retain(|(_, vm)| {
             let stays = !Arc::ptr_eq(vm.gpu(), gpu);
             if !stays {
                 unshare_all(vm);
-                if let Some(gone) = gpus.get_mut(index.get()) {
-                    *gone = None;
-                }
             }
             stays
         });
+        if let Some(gone) = gpus.leave(gpu.hw.id) {
+            map.forget_gpu(gone);
+        }
+    }
+
+    /// Fails when somebody waits for `state` who is not to wait for long: [`errno::in_progress`].
+    fn go_on(&self) -> Result {
+        match self.awaited.load(Relaxed) {
+            0 => Ok(()),
+            _ => Err(errno::in_progress()),
+        }
     }
 
     /// The process is at its end.
@@ -187,15 +201,9 @@ pub(crate) struct Opened<'a> {
 }
 
 impl Opened<'_> {
-    /// Where the GPU `id` is among those of which something was said. ENOSPC when there were too many, ENOMEM.
+    /// Where the GPU `id` is among those of which something was said. ENOSPC when there are too many.
     pub(crate) fn index(&mut self, id: GpuId) -> Result<GpuIndex> {
-        let gpus = &mut self.state.gpus;
-        let known = gpus.iter().position(|gpu| *gpu == Some(id));
-        let index = GpuIndex::new(known.unwrap_or(gpus.len())).ok_or(ENOSPC)?;
-        if known.is_none() {
-            gpus.push(Some(id), GFP_KERNEL_ACCOUNT)?;
-        }
-        Ok(index)
+        self.state.gpus.take(id).ok_or(ENOSPC)
     }
 
     /// What was said of `range`.
@@ -204,7 +212,8 @@ impl Opened<'_> {
     }
 
     /// Says `changes` of `range`, and gives the GPUs what they may use of it then: what is said stays, even if that fails. ENOMEM,
-    /// ESRCH, ENOSPC, and what [`Vm::share`] says.
+    /// ESRCH, ENOSPC, and what [`Vm::share`] says; [`errno::in_progress`] when a GPU is about to go: then it is to be said once more, from
+    /// [`Svm::open_for`] on.
     pub(crate) fn set(&mut self, process: &Process, range: VaRange, changes: &[Change]) -> Result {
         self.join(process)?;
         make_room_to_set(&mut self.state.map, range)?;
@@ -212,7 +221,10 @@ impl Opened<'_> {
         self.state.map.set(range, changes);
         let mut result = Ok(());
         for on in &self.state.vms {
-            let done = bring(&self.svm.space, &self.state.map, on, range);
+            let done = bring(self.svm, &self.state.map, on, range);
+            if done == Err(errno::in_progress()) {
+                return done;
+            }
             result = result.and(done);
         }
         result
@@ -243,8 +255,8 @@ impl Opened<'_> {
 }
 
 impl State {
-    /// What was said of memory that is unmapped is forgotten. ENOMEM, and see [`user_range::with_lock_soon`]: some is left for the
-    /// next time.
+    /// What was said of memory that is unmapped is forgotten. ENOMEM, and see [`user_range::with_lock_soon`] and [`Svm::go_on`]: some is
+    /// left for the next time.
     fn forget_unmapped(&mut self, svm: &Svm) -> Result {
         svm.unmapped.take(&svm.space, &mut self.pending)?;
         while let Some(&range) = self.pending.last() {
@@ -254,6 +266,7 @@ impl State {
                 let (_, vm) = on;
                 let mut at = range.start();
                 while let Some(left) = VaRange::between(at, range.end()) {
+                    svm.go_on()?;
                     let Some(chunk) = vm.first_chunk(left) else {
                         break;
                     };
@@ -261,7 +274,7 @@ impl State {
                     if range.covers(chunk.range) {
                         vm.unmap(chunk.range)?;
                     } else if !chunk.cut {
-                        bring(&svm.space, &self.map, on, chunk.range)?;
+                        bring(svm, &self.map, on, chunk.range)?;
                     }
                     at = chunk.range.end();
                 }
@@ -288,13 +301,9 @@ fn is_right(map: &AttributeMap<Tree>, index: GpuIndex, chunk: &Chunk) -> bool {
     !chunk.cut && pages.map(|(part, _)| part.pages()).sum::<u64>() == chunk.range.pages()
 }
 
-/// Gives one GPU what it may use of `range` of `space`, and takes from it what it may not. Chunks that reach beyond are made anew.
-fn bring(
-    space: &AddressSpace,
-    map: &AttributeMap<Tree>,
-    on: &(GpuIndex, Arc<Vm>),
-    range: VaRange,
-) -> Result {
+/// Gives one GPU what it may use of `range`, and takes from it what it may not. Chunks that reach beyond are made anew. What [`Vm::share`] and
+/// [`Svm::go_on`] say, ENOMEM.
+fn bring(svm: &Svm, map: &AttributeMap<Tree>, on: &(GpuIndex, Arc<Vm>), range: VaRange) -> Result {
     let (index, vm) = on;
     let mut wrong = KVVec::new();
     let mut at = range.start();
@@ -313,6 +322,7 @@ fn bring(
     // What they may use before and after that is not there in between.
     let _quiesced = (!wrong.is_empty()).then(|| vm.quiesce_for_svm());
     for chunk in &wrong {
+        svm.go_on()?;
         vm.unmap(*chunk)?;
     }
     let mut result = Ok(());
@@ -325,8 +335,8 @@ fn bring(
             let next = vm.first_chunk(left).map(|chunk| chunk.range);
             let end = next.map_or(left.end(), |next| next.start());
             if let Some(gap) = VaRange::between(at, end) {
-                let shared = vm.share(space, gap, usage);
-                if shared == Err(EINTR) {
+                let shared = vm.share(&svm.space, gap, usage, || svm.go_on());
+                if shared == Err(EINTR) || shared == Err(errno::in_progress()) {
                     return shared;
                 }
                 result = result.and(shared);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What was said of which range. The container is the caller's: the kernel's, or a test's.
 
-use super::{Attributes, Change, Summary};
-use crate::va::VaRange;
+use super::{Attributes, Change, GpuIndex, Reach, Summary};
+use crate::va::{VaRange, USER_VA_END};
 
 /// Ranges that do not overlap, in order, each with its attributes.
 pub trait Ranges {
@@ -12,6 +12,8 @@ pub trait Ranges {
     fn insert(&mut self, range: VaRange, attributes: Attributes);
     /// Takes out one that is there.
     fn remove(&mut self, range: VaRange);
+    /// Has `change` change the attributes of all.
+    fn change_all(&mut self, change: impl Fn(Attributes) -> Attributes);
 }
 
 /// What was said of which range. What lies beside each other and is alike is one range.
@@ -109,6 +111,16 @@ impl<R: Ranges> AttributeMap<R> {
                 break;
             }
             self.cut(found, attributes, range);
+        }
+    }
+
+    /// Forgets what was said of `gpu`, anywhere. Adds no range.
+    #[inline]
+    pub fn forget_gpu(&mut self, gpu: GpuIndex) {
+        self.0
+            .change_all(|attributes| attributes.reached(gpu, Reach::None));
+        if let Some(all) = VaRange::between(0, USER_VA_END) {
+            self.join(all);
         }
     }
 

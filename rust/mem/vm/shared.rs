@@ -63,20 +63,22 @@ impl Vm {
         self.first_in(range, is_buffer).is_some()
     }
 
-    /// Maps what the process of `space` has in `range`, now and later, in chunks. `ENOMEM`, `EINTR`, and what [`Vm::map`] says: what
-    /// was mapped until then stays.
+    /// Maps what the process of `space` has in `range`, now and later, in chunks, as long as `go_on` does not fail, which is asked before
+    /// each. `ENOMEM`, `EINTR`, and what `go_on` and [`Vm::map`] say: what was mapped until then stays.
     pub(crate) fn share(
         self: &Arc<Self>,
         space: &AddressSpace,
         range: VaRange,
         usage: Usage,
+        go_on: impl Fn() -> Result,
     ) -> Result {
         let mut at = range.start();
         while let Some(rest) = VaRange::between(at, range.end()) {
-            // A chunk ends where a large page would, so that one of the process's is one of the GPU's.
             if task::is_killed() {
                 return Err(EINTR);
             }
+            go_on()?;
+            // A chunk ends where a large page would, so that one of the process's is one of the GPU's.
             let end = (at / LARGE_PAGE_SIZE + 1) * LARGE_PAGE_SIZE;
             let chunk = VaRange::between(at, end.min(rest.end())).ok_or(EINVAL)?;
             let bo = bo::create::shared(&self.drm, &self.client, space, chunk, usage)?;

@@ -10,7 +10,8 @@ use kernel::rbtree::{RBTree, RBTreeNodeReservation};
 /// cut one in two beyond that, as it does with the kernel's own mappings, of which there are fewer.
 const MOST: usize = 1 << 18;
 
-/// Ranges by their last address. Each change finds the nodes that it needs made before.
+/// Ranges by their last address. Each change finds the nodes that it needs made before. As long as there is any there is room for one
+/// that was taken out, so that two can be made one at any time.
 pub(super) struct Tree {
     by_last: RBTree<u64, (VaRange, Attributes)>,
     count: usize,
@@ -60,6 +61,12 @@ impl Ranges for Tree {
             self.count -= 1;
             // Without room there are enough.
             let _ = self.spare.push_within_capacity(node.into_reservation());
+        }
+    }
+
+    fn change_all(&mut self, change: impl Fn(Attributes) -> Attributes) {
+        for (_, attributes) in self.by_last.values_mut() {
+            *attributes = change(*attributes);
         }
     }
 }

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use hw::svm::{
-    AttributeMap, Attributes, BadAttribute, Change, GpuIndex, Location, Question, Ranges, Reach,
-    Summary,
+    AttributeMap, Attributes, BadAttribute, Change, GpuIndex, Location, Places, Question, Ranges,
+    Reach, Summary,
 };
 use hw::va::{VaRange, PAGE_SIZE};
 use proptest::prelude::*;
@@ -41,6 +41,12 @@ impl Ranges for Tree {
         assert_eq!(was, range);
         self.room += 1;
     }
+
+    fn change_all(&mut self, change: impl Fn(Attributes) -> Attributes) {
+        for (_, attributes) in self.by_end.values_mut() {
+            *attributes = change(*attributes);
+        }
+    }
 }
 
 fn range(first: u64, pages: u64) -> VaRange {
@@ -52,6 +58,8 @@ fn range(first: u64, pages: u64) -> VaRange {
 enum Step {
     Set(VaRange, Vec<Change>),
     Forget(VaRange),
+    /// A GPU goes.
+    Leave(GpuIndex),
 }
 
 fn ranges() -> impl Strategy<Value = VaRange> {
@@ -84,6 +92,7 @@ fn steps() -> impl Strategy<Value = Step> {
         4 => (ranges(), prop::collection::vec(changes(), 0..4))
             .prop_map(|(range, changes)| Step::Set(range, changes)),
         1 => ranges().prop_map(Step::Forget),
+        1 => gpus().prop_map(Step::Leave),
     ]
 }
 
@@ -139,6 +148,13 @@ proptest! {
                     map.ranges().room = 1;
                     map.forget(*range);
                     pages[index(*range)].fill(None);
+                }
+                Step::Leave(gpu) => {
+                    map.ranges().room = 0;
+                    map.forget_gpu(*gpu);
+                    for page in pages.iter_mut().flatten() {
+                        *page = page.after(&[Change::Reach(*gpu, Reach::None)]);
+                    }
                 }
             }
             let mut count = 0;
@@ -254,4 +270,21 @@ fn use_by_a_gpu() {
     let is = is.after(&[Change::Set(0x18), Change::Clear(2)]);
     assert!(is.access().read && !is.access().write && is.access().execute);
     assert!(!is.coherence().coherent);
+}
+
+#[test]
+fn places_are_given_back() {
+    let mut places = Places::default();
+    for gpu in 0..GpuIndex::COUNT {
+        assert_eq!(places.take(gpu).map(GpuIndex::get), Some(gpu));
+        assert_eq!(places.take(gpu).map(GpuIndex::get), Some(gpu));
+    }
+    assert_eq!(places.take(100), None);
+    assert_eq!(places.leave(100), None);
+    // One GPU that comes and goes as another one each time.
+    for round in 100..300 {
+        let last = if round == 100 { 7 } else { round - 1 };
+        assert_eq!(places.leave(last).map(GpuIndex::get), Some(7));
+        assert_eq!(places.take(round).map(GpuIndex::get), Some(7));
+    }
 }

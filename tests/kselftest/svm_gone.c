@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Shared virtual memory of processes that live through it that their GPU goes, and
+ * what of it outlives the processes.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include "kfd_harness.h"
+#include "kfd_svm.h"
+#include "lend.h"
+#include "slow_file.h"
+
+#define DRIVER		"/sys/bus/pci/drivers/rkfd"
+#define SIZE		(64u * KFD_PAGE)
+/* For what must come, and what hangs if it does not. */
+#define COMES_MS	20000u
+
+FIXTURE(svm_gone)
+{
+	struct kfd_dev dev;
+	char name[64];
+};
+
+FIXTURE_SETUP(svm_gone)
+{
+	SKIP_ON_AMDKFD("an unbind waits for the processes");
+	ASSERT_TRUE(kfd_find_device(self->name, sizeof(self->name)));
+	ASSERT_EQ(0, kfd_open(&self->dev));
+}
+
+FIXTURE_TEARDOWN(svm_gone)
+{
+	kfd_close(&self->dev);
+}
+
+static int share(const struct kfd_dev *dev, void *mem, size_t size)
+{
+	return svm_set(dev->fd, mem, size, SVM_ACCESS, dev->gpu_id);
+}
+
+/* The process gets the GPU that has come back. */
+static int open_again(struct kfd_dev *dev)
+{
+	struct kfd_dev found;
+	int err = kfd_find_gpu(&found);
+
+	if (err)
+		return err;
+	close(dev->drm_fd);
+	dev->node = found.node;
+	dev->gpu_id = found.gpu_id;
+	dev->drm_minor = found.drm_minor;
+	err = kfd_open_render(dev, &dev->drm_fd);
+	return err ? err : kfd_acquire_vm(dev->fd, dev->drm_fd, dev->gpu_id);
+}
+
+/* More often than there are places for GPUs, if it is to be the long form; what was said of one that is gone counts no more. */
+TEST_F_TIMEOUT(svm_gone, again_and_again, 3000)
+{
+	const char *said = getenv("RKFD_TIMES");
+	const unsigned int times = said ? (unsigned int)strtoul(said, NULL, 10) : 2;
+	uint8_t *mem = kfd_reserve(2 * SIZE, 2u << 20);
+	unsigned int i;
+
+	ASSERT_EQ(mem, anonymous(mem, 2 * SIZE, PROT_READ | PROT_WRITE));
+	for (i = 0; i < times; i++) {
+		ASSERT_EQ(0, share(&self->dev, mem, SIZE)) {
+			TH_LOG("after %u times", i);
+		}
+		ASSERT_EQ(SVM_ACCESS, svm_access(self->dev.fd, mem, SIZE, self->dev.gpu_id));
+		ASSERT_EQ(0, kfd_write_file(DRIVER "/unbind", self->name));
+		ASSERT_EQ(0, kfd_write_file(DRIVER "/bind", self->name));
+		ASSERT_EQ(0, open_again(&self->dev));
+		ASSERT_EQ(SVM_NO_ACCESS, svm_access(self->dev.fd, mem, SIZE, self->dev.gpu_id));
+		if (i % 10 == 9)
+			TH_LOG("%u times", i + 1);
+	}
+}
+
+/* A call that has much to do, by a thread. */
+struct call {
+	const struct kfd_dev *dev;
+	void *mem;
+	size_t size;
+	volatile int err;
+};
+
+static void *call_share(void *arg)
+{
+	struct call *call = arg;
+
+	call->err = share(call->dev, call->mem, call->size);
+	return NULL;
+}
+
+static size_t resident(void)
+{
+	unsigned long total = 0, pages = 0;
+	FILE *file = fopen("/proc/self/statm", "r");
+
+	if (!file || fscanf(file, "%lu %lu", &total, &pages) != 2)
+		pages = 0;
+	if (file)
+		fclose(file);
+	return pages * (size_t)KFD_PAGE;
+}
+
+#define MUCH		(512u << 20)
+#define BEGUN		(16u << 20)
+
+/* Who takes the GPU away does not wait until half a gigabyte was found. */
+TEST_F(svm_gone, in_the_middle)
+{
+	struct call call = { .dev = &self->dev, .size = MUCH, .err = -1 };
+	const size_t before = resident();
+	const uint64_t end = kfd_now_ms() + COMES_MS;
+	pthread_t thread;
+
+	call.mem = kfd_reserve(MUCH, 2u << 20);
+	ASSERT_EQ(call.mem, anonymous(call.mem, MUCH, PROT_READ | PROT_WRITE));
+	ASSERT_EQ(0, madvise(call.mem, MUCH, MADV_NOHUGEPAGE));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, call_share, &call));
+	while (resident() < before + BEGUN && kfd_now_ms() < end)
+		usleep(1000);
+	ASSERT_EQ(0, kfd_write_file(DRIVER "/unbind", self->name));
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	EXPECT_EQ(ENODEV, call.err);
+	EXPECT_GT(before + MUCH, resident());
+	munmap(call.mem, MUCH);
+	ASSERT_EQ(0, kfd_write_file(DRIVER "/bind", self->name));
+	EXPECT_EQ(0, open_again(&self->dev));
+}
+
+static void *unload(void *arg)
+{
+	volatile int *status = arg;
+
+	*status = system("/rkfd/clients/unload.sh");
+	return NULL;
+}
+
+/* A process that is gone still waits for a page that nobody brings: the module can be unloaded. */
+TEST_F(svm_gone, module_while_file_is_away)
+{
+	const char *module = getenv("RKFD_MODULE");
+	volatile int unloaded = -1;
+	char load[256];
+	struct slow_file file;
+	int status, ready[2];
+	pthread_t thread;
+	unsigned int ms;
+	uint8_t *mem;
+	pid_t pid;
+	char byte;
+
+	if (!module || access(module, R_OK) || access("/rkfd/clients/unload.sh", X_OK))
+		SKIP(return, "no module to load again");
+	ASSERT_EQ(0, slow_open(&file, SIZE, 0x5a, FUSE_ASYNC_READ));
+	mem = kfd_reserve(SIZE, 2u << 20);
+	ASSERT_EQ(mem, mmap(mem, SIZE, PROT_READ, MAP_SHARED | MAP_FIXED, file.fd, 0));
+	ASSERT_EQ(0, pipe(ready));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (pid == 0) {
+		struct kfd_dev dev;
+
+		close(file.fuse);
+		byte = kfd_open(&dev) || share(&dev, mem, SIZE);
+		if (write(ready[1], &byte, 1) == 1)
+			pause();
+		_exit(1);
+	}
+	ASSERT_EQ(1, read(ready[0], &byte, 1));
+	ASSERT_EQ(0, byte);
+	file.hold = true;
+	file.invalidate = true;
+	EXPECT_TRUE(slow_await(&file, COMES_MS));
+	kill(pid, SIGKILL);
+	EXPECT_EQ(pid, waitpid(pid, &status, 0));
+	kfd_close(&self->dev);
+	EXPECT_LT(0, file.held);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, unload, (void *)&unloaded));
+	for (ms = COMES_MS; unloaded == -1 && ms; ms--)
+		usleep(1000);
+	EXPECT_EQ(0, unloaded);
+	EXPECT_LT(0, file.held);
+	slow_close(&file);
+	pthread_join(thread, NULL);
+	snprintf(load, sizeof(load), "insmod %s svm=1", module);
+	EXPECT_EQ(0, system(load));
+	self->dev.fd = self->dev.drm_fd = -1;
+}
+
+KFD_HARNESS_MAIN
