@@ -55,7 +55,8 @@ impl Word {
     }
 }
 
-fn range(address: u64, size: u64) -> Result<VaRange> {
+/// The range, if it is the user's. EFAULT, EINVAL.
+pub(super) fn range(address: u64, size: u64) -> Result<VaRange> {
     VaRange::new(address, size).map_err(|error| match error {
         VaError::OutOfRange => EFAULT,
         VaError::Empty | VaError::Unaligned => EINVAL,

@@ -57,6 +57,22 @@ impl Vm {
         })
     }
 
+    /// Whether chunks cover all of `range`, and the GPU may write where the process may.
+    pub(crate) fn is_shared(&self, range: VaRange) -> bool {
+        let mut at = range.start();
+        while let Some(left) = VaRange::between(at, range.end()) {
+            let chunk = self.first_chunk(left);
+            let Some(chunk) = chunk.filter(|chunk| chunk.range.start() <= at) else {
+                return false;
+            };
+            if !chunk.usage.access.write {
+                return false;
+            }
+            at = chunk.range.end();
+        }
+        true
+    }
+
     /// Whether a buffer is mapped at a part of `range`.
     pub(crate) fn has_buffer(&self, range: VaRange) -> bool {
         let is_buffer = |mapping: &Mapping| mapping.shared().is_none().then_some(());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What a compute queue is made of in the process's memory, held so that it stays mapped as long as the queue exists.
 
-use super::super::pointers::{hold, Word};
+use super::super::pointers::{hold, range, Word};
 use super::super::Prepared;
 use crate::mem::vm::{Held, Vm};
 use hw::mqd::compute::{Format, EOP_BYTES};
@@ -21,7 +21,8 @@ pub(super) struct Memory {
     read: Word,
     write: Word,
     _eop: Held,
-    _save: Held,
+    /// None in shared virtual memory, which the process may take back at any time: its own waves have the damage.
+    _save: Option<Held>,
 }
 
 /// A ring: one whole buffer.
@@ -40,6 +41,16 @@ impl Ring {
             return Err(EINVAL);
         }
         Ok(Self { _held: held, size })
+    }
+}
+
+/// Holds the save area, unless it is in shared virtual memory. Errors as [`Memory::new`].
+fn hold_save(vm: &Arc<Vm>, address: u64, size: u64) -> Result<Option<Held>> {
+    match hold(vm, address, size) {
+        Ok(held) if held.is_writable() => Ok(Some(held)),
+        Ok(_) => Err(EINVAL),
+        Err(EINVAL) if vm.is_shared(range(address, size)?) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -64,10 +75,7 @@ impl Memory {
         let ring = Ring::new(vm, create.ring, create.size)?;
         let eop = hold(vm, compute.eop, compute.eop_size.into())?;
         let save = u64::from(compute.save_size) + u64::from(sizes.debug);
-        let save = hold(vm, compute.save, save.next_multiple_of(PAGE_SIZE))?;
-        if !save.is_writable() {
-            return Err(EINVAL);
-        }
+        let save = hold_save(vm, compute.save, save.next_multiple_of(PAGE_SIZE))?;
         let read = Word::written(vm, &create.pins, create.read_pointer)?;
         let write = Word::new(vm, &create.pins, create.write_pointer)?;
         Ok(pin_init!(Self {
