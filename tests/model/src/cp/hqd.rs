@@ -1,36 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A hardware queue descriptor: what a queue is doing.
 
-use std::sync::{Arc, LazyLock};
-use std::time::{Duration, Instant};
+mod packet;
+
+use std::sync::Arc;
+use std::time::Instant;
 
 use super::compute::ComputeRegisters;
-use super::eop::Eop;
 use super::hqd_registers::{self, HqdRegisters, AQL_DWORDS};
-use super::job::Job;
-use super::Slot;
 use crate::error::Result;
 use crate::indirect::Ib;
 use crate::regs::gc::{
-    self, cp_hqd_active, cp_hqd_dequeue_request as dequeue, cp_hqd_eop_control as eop_control,
-    cp_hqd_eop_rptr as eop_rptr, cp_hqd_eop_wptr as eop_wptr, cp_hqd_error as error,
-    cp_hqd_hq_status0 as status0, cp_hqd_ib_control as ib_control,
-    cp_hqd_persistent_state as persistent, cp_hqd_pq_control as pq_control,
-    cp_hqd_pq_doorbell_control as doorbell,
+    self, cp_hqd_active, cp_hqd_dequeue_request as dequeue, cp_hqd_eop_rptr as eop_rptr,
+    cp_hqd_error as error, cp_hqd_hq_status0 as status0, cp_hqd_ib_control as ib_control,
+    cp_hqd_persistent_state as persistent, cp_hqd_pq_doorbell_control as doorbell,
 };
 use crate::regs::{Reg, Store};
 use crate::sq::grid::Remains;
 use crate::sq::Grid;
-
-/// How long a packet that waits is tried again and again before the queue naps between the tries.
-const SPIN: Duration = Duration::from_micros(30);
-/// The longest nap; else one eighth of the time waited so far.
-const LONGEST_NAP: Duration = Duration::from_millis(2);
-/// Long naps end at multiples of this, so that many queues are tried at one waking.
-const BEAT: Duration = Duration::from_micros(500);
-
-/// Where the multiples count from.
-static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// DEQUEUE_REQ: waves are killed; saved.
 const RESET_WAVES: u32 = 2;
@@ -483,108 +470,5 @@ impl Hqd {
     pub fn unhang(&mut self) {
         self.hung = None;
         self.kill_waves();
-    }
-
-    /// Begins a packet; false: the write pointer is one that the ring cannot have.
-    pub fn begin(&mut self, slot: Slot) -> (Job, bool) {
-        let control = self.regs.get(gc::CP_HQD_PQ_CONTROL);
-        let aql = self.regs.is_aql();
-        let report = self.regs.wide(gc::CP_HQD_PQ_RPTR_REPORT_ADDR) & !3;
-        let silent = !aql && pq_control::NO_UPDATE_RPTR.is_set(control);
-        let eop = self.regs.wide(gc::CP_HQD_EOP_BASE_ADDR) << 8;
-        let size = 2u32
-            << eop_control::EOP_SIZE
-                .get(self.regs.get(gc::CP_HQD_EOP_CONTROL))
-                .min(12);
-        // An AQL write index may be reserved ahead; headers say what is there.
-        let valid = aql || self.wptr - self.rptr.min(self.wptr) <= self.regs.size();
-        self.executing = true;
-        let job = Job {
-            slot,
-            generation: self.generation,
-            vmid: self.regs.vmid(),
-            aql,
-            base: self.regs.wide(gc::CP_HQD_PQ_BASE) << 8,
-            size: self.regs.size(),
-            rptr: self.rptr,
-            wptr: self.wptr,
-            report: (report != 0 && !silent).then_some(report),
-            doorbell: self.regs.doorbell(),
-            eop: (eop != 0).then(|| Eop {
-                base: eop,
-                size,
-                wptr: eop_wptr::WPTR.get(self.regs.get(gc::CP_HQD_EOP_WPTR)) & (size - 1),
-                is_broken: false,
-            }),
-            compute: self.compute.clone(),
-            area: self.regs.area(),
-            grid: self.grid.clone(),
-            ended: false,
-            ib: self.ib,
-            tries: self.wait.map_or(0, |wait| wait.tries),
-            waited: self
-                .wait
-                .map_or(Duration::ZERO, |wait| wait.since.elapsed()),
-        };
-        (job, valid)
-    }
-
-    /// The packet is done: the queue is where `job` says.
-    pub fn end(&mut self, job: &Job) {
-        self.settle(job);
-        self.packets += 1;
-    }
-
-    fn settle(&mut self, job: &Job) {
-        self.executing = false;
-        self.rptr = job.rptr;
-        self.ib = job.ib;
-        self.grid = job.grid.clone().filter(|grid| !grid.is_killed());
-        self.compute = job.compute.clone();
-        self.wait = None;
-        if let Some(eop) = job.eop {
-            self.regs
-                .put(gc::CP_HQD_EOP_WPTR, eop_wptr::WPTR.of(eop.wptr));
-            self.regs
-                .put(gc::CP_HQD_EOP_RPTR, eop_rptr::RPTR.of(eop.wptr));
-        }
-    }
-
-    /// The packet has to wait.
-    pub fn block(&mut self, job: &Job, now: Instant) {
-        let (since, tries) = self.wait.map_or((now, 0), |wait| (wait.since, wait.tries));
-        self.settle(job);
-        let waited = now - since;
-        // Waves that ended after the executor had looked.
-        let over = !job.ended && job.grid.as_ref().is_some_and(|grid| grid.times().is_some());
-        let nap = match (waited / 8).min(LONGEST_NAP) {
-            _ if over || waited < SPIN => Duration::ZERO,
-            nap if nap < BEAT => nap,
-            nap => {
-                let end = (now + nap).duration_since(*EPOCH).as_micros() as u64;
-                let beat = BEAT.as_micros() as u64;
-                let late = end.next_multiple_of(beat) - end;
-                nap + Duration::from_micros(late)
-            }
-        };
-        self.wait = Some(Wait {
-            since,
-            next: now + nap,
-            tries: tries.saturating_add(1),
-        });
-    }
-
-    /// The packet is not complete: its end is past the write pointer.
-    pub fn starve(&mut self, job: &Job) {
-        self.settle(job);
-        self.starved = Some(job.wptr);
-    }
-
-    /// The queue stops with bits of CP_HQD_ERROR until it is started anew.
-    pub fn halt(&mut self, error: u32) {
-        self.kill_waves();
-        self.executing = false;
-        self.wait = None;
-        self.regs.put(gc::CP_HQD_ERROR, error);
     }
 }

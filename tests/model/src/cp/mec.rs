@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Both MECs: their HQDs, and the thread that gives them turns. Packets are short, so one thread does for all.
 
+mod state;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,25 +14,18 @@ use super::hqd::{Errand, Hang, Hqd};
 use super::interrupt::Exception;
 use super::job::Job;
 use super::kiq::{self, Role};
-use super::launch;
 use super::registers::is_stopped;
 use super::runlist::{Engine, MapQueue, Resources, Runlist, Targets, Unmap};
-use super::{mqd, Slot, SLOTS};
+use super::{Slot, SLOTS};
 use crate::clock::wait_until;
 use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::psp::engines as psp;
-use crate::regs::gc::{
-    self, cp_hqd_error as error, cp_mec_cntl, cp_pq_wptr_poll_cntl as poll_cntl,
-};
+use crate::regs::gc::{self, cp_hqd_error as error, cp_mec_cntl};
 use crate::regs::Reg;
 
 /// How long a queue may go on while others wait.
 const SLICE: Duration = Duration::from_micros(50);
-/// How often a packet that ends has a waiting one tried again, for each of these: a try takes about a tenth.
-const HURRY: Duration = Duration::from_micros(20);
-/// Period of write-pointer polling.
-const POLL_PERIOD: Duration = Duration::from_millis(1);
 
 pub(super) struct State {
     pub(super) hqds: Vec<Hqd>,
@@ -275,7 +270,7 @@ impl Cp {
             false => gpu.regs.get(gc::CP_MEC_CNTL),
         };
         let now = Instant::now();
-        let mut next = poll_all(gpu, &mut state, now);
+        let mut next = state::poll_all(gpu, &mut state, now);
         let due = state
             .list
             .as_ref()
@@ -465,84 +460,4 @@ impl Default for Cp {
     fn default() -> Self {
         Cp::new()
     }
-}
-
-impl State {
-    /// Takes a queue off with its state saved. False: it hangs or has waves; then the request stays.
-    pub(super) fn take_off(&mut self, gpu: &Gpu, slot: Slot) -> Result<bool> {
-        let hqd = &mut self.hqds[slot.index()];
-        if hqd.is_hung() || hqd.has_waves() {
-            hqd.request_off(gpu.clock.now());
-            gpu.sq.wake();
-        }
-        if hqd.is_hung() || hqd.has_waves() {
-            return Ok(false);
-        }
-        if let Some(remains) = hqd.remains() {
-            mqd::save_waves(gpu, hqd, &remains)?;
-            gpu.summary.cp_saves.bump();
-        }
-        let index = hqd.read_index();
-        hqd.drop_off();
-        gpu.summary.cp_dequeues.bump();
-        mqd::save(gpu, hqd, index)?;
-        Ok(true)
-    }
-
-    /// Takes from a queue's MQD what registers do not have: its AQL read index, COMPUTE_* registers, saved waves.
-    pub(super) fn restore(&mut self, gpu: &Gpu, slot: Slot) -> Result<()> {
-        let hqd = &mut self.hqds[slot.index()];
-        let index = if hqd.regs.is_aql() {
-            Some(mqd::read_index(gpu, hqd)?)
-        } else {
-            None
-        };
-        hqd.restored(index);
-        launch::resume(gpu, slot, hqd)
-    }
-
-    /// How a scheduler's packet goes on that wants queues off: it waits for those that hang, and says so in
-    /// the scheduler's MQD when it has waited too long.
-    fn verdict(&mut self, gpu: &Gpu, by: Slot, gone: bool, waited: Duration) -> Result<Work> {
-        if gone {
-            self.reported = false;
-            return Ok(Work::Done);
-        }
-        let hung = self.hqds.iter().find(|hqd| hqd.stays());
-        if let Some(hung) = hung.filter(|_| !self.reported && waited >= self.resources.patience()) {
-            mqd::report_hang(gpu, &self.hqds[by.index()], hung.regs.doorbell())?;
-            self.reported = true;
-        }
-        Ok(Work::Blocked)
-    }
-
-    /// Something was done that others may wait for.
-    fn hurry(&mut self, now: Instant) {
-        if self.hurried.is_some_and(|next| now < next) {
-            return;
-        }
-        let tries = self
-            .hqds
-            .iter_mut()
-            .filter_map(|hqd| hqd.hurry(now))
-            .count();
-        self.hurried = Some(now + HURRY * tries.max(1) as u32);
-    }
-}
-
-/// Has all write pointers read when that is due; when it is next, if at all.
-fn poll_all(gpu: &Gpu, state: &mut State, now: Instant) -> Option<Instant> {
-    if !poll_cntl::EN.is_set(gpu.regs.get(gc::CP_PQ_WPTR_POLL_CNTL)) {
-        return None;
-    }
-    match state.next_poll {
-        Some(next) if next > now => {}
-        _ => {
-            state.next_poll = Some(now + POLL_PERIOD);
-            for hqd in state.hqds.iter_mut().filter(|hqd| hqd.is_active()) {
-                hqd.request_poll();
-            }
-        }
-    }
-    state.next_poll
 }
