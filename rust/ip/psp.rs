@@ -6,19 +6,29 @@
 mod bootloader;
 mod ring;
 
+use core::fmt;
+
 use kernel::device;
+use kernel::io::poll::read_poll_timeout;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
+use kernel::time::Delta;
 
 use hw::firmware::image::{Image, MOST_BYTES};
 use hw::ip::{Block, Ip};
+use hw::psp::READY;
 
 use super::hdp::Hdp;
 use super::hub::FbLocation;
 use crate::kern::mmio::{Mmio, GONE};
 use crate::kern::vram_map::VramMap;
-use crate::regs::{mp, Window};
+use crate::regs::{mp, Reg, Window};
+
+/// How long an answer in a mailbox may take.
+const TIMEOUT: Delta = Delta::from_millis(1000);
+/// Between two looks at it.
+const POLL: Delta = Delta::from_millis(1);
 
 pub(crate) use ring::{Ring, Tmr};
 
@@ -33,6 +43,13 @@ pub(crate) struct Places {
     pub(crate) image: u64,
     /// [`PAGES_BYTES`] for the rest.
     pub(crate) pages: u64,
+}
+
+/// A register by which the PSP is told something, and answers.
+#[derive(Clone, Copy)]
+struct Mailbox {
+    reg: Reg,
+    name: &'static str,
 }
 
 /// The block, and memory that it reads.
@@ -69,6 +86,21 @@ impl Psp {
         match self.regs.read(mp::MP0_C2PMSG_81) {
             0 | GONE => None,
             _ => Some(self.regs.read(mp::MP0_C2PMSG_58)),
+        }
+    }
+
+    /// Waits until the PSP is done with what `mailbox` was told last: what that holds then. ENODEV when the device is gone; ETIMEDOUT without an
+    /// answer to `what`: the log says so. Sleeps.
+    fn wait_ready(&self, mailbox: Mailbox, what: fmt::Arguments<'_>) -> Result<u32> {
+        let read = || self.regs.read(mailbox.reg);
+        match read_poll_timeout(|| Ok(read()), |word| word & READY != 0, POLL, TIMEOUT) {
+            Ok(GONE) => Err(ENODEV),
+            Err(error) => {
+                let (name, word) = (mailbox.name, read());
+                dev_err!(self.dev, "{what}: no answer ({name} = {word:#010x})\n");
+                Err(error)
+            }
+            answer => answer,
         }
     }
 

@@ -112,7 +112,7 @@ for part in "kdb PSP's key database" "sys PSP's system driver" "sos PSP's secure
 	case $name in
 	# After that one it is silent in any case.
 	sos) silence="$what does not begin" ;;
-	*) silence="bootloader: no answer for the $what" ;;
+	*) silence="bootloader: the $what: no answer" ;;
 	esac
 	refused "bootloader=$name:$code" EIO "bootloader: it refuses the $what: code $(printf '0x%x' $code)" power
 	refused "bootloader-hangs=$name" ETIMEDOUT "$silence" power

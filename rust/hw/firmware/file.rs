@@ -4,6 +4,7 @@
 use core::fmt;
 use core::ops::Range;
 
+use super::bytes_at;
 use super::part::Part;
 
 /// Bytes of the header that all files begin with (`common_firmware_header`).
@@ -136,13 +137,18 @@ impl<'a> File<'a> {
 
     /// The word at `at`.
     pub(super) fn word(&self, at: usize) -> Result<u32, Damage> {
-        let bytes = self.slice(at as u64..at as u64 + 4)?;
-        Ok(<[u8; 4]>::try_from(bytes).map_or(0, u32::from_le_bytes))
+        self.at(at).map(u32::from_le_bytes)
     }
 
     fn half(&self, at: usize) -> Result<u16, Damage> {
-        let bytes = self.slice(at as u64..at as u64 + 2)?;
-        Ok(<[u8; 2]>::try_from(bytes).map_or(0, u16::from_le_bytes))
+        self.at(at).map(u16::from_le_bytes)
+    }
+
+    fn at<const N: usize>(&self, at: usize) -> Result<[u8; N], Damage> {
+        bytes_at(self.bytes, at).ok_or(Damage::Cut {
+            end: at as u64 + N as u64,
+            bytes: self.bytes.len(),
+        })
     }
 
     /// The bytes of `range`; [`Damage::Cut`] if the file does not reach so far.

@@ -2,6 +2,7 @@
 //! A signed image, as the PSP takes it: the part of a file, checked as far as its own header allows. Whether its signature is right only
 //! the PSP knows.
 
+use super::bytes_at;
 use super::file::Damage;
 use super::part::Part;
 
@@ -55,6 +56,5 @@ impl<'a> Image<'a> {
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    let word = bytes.get(at..)?.first_chunk::<4>()?;
-    Some(u32::from_le_bytes(*word))
+    bytes_at(bytes, at).map(u32::from_le_bytes)
 }

@@ -10,16 +10,17 @@ use hw::bits::lo;
 use hw::firmware::image::Image;
 use hw::psp::{BOOTLOADER_ADDRESS_SHIFT, BOOTLOADER_CODE, READY};
 
-use super::Psp;
+use super::{Mailbox, Psp, POLL};
 use crate::kern::mmio::GONE;
 use crate::regs::mp;
 
-/// How long it may take for an image.
-const IMAGE_TIMEOUT: Delta = Delta::from_millis(1000);
+/// What tells it of images.
+const BOOTLOADER: Mailbox = Mailbox {
+    reg: mp::MP0_C2PMSG_35,
+    name: "C2PMSG_35",
+};
 /// How long the secure OS may take to live.
 const SECURE_OS_TIMEOUT: Delta = Delta::from_millis(5000);
-/// Between two looks.
-const POLL: Delta = Delta::from_millis(1);
 /// For so long nobody looks after the last image.
 const HAND_OVER: Delta = Delta::from_millis(20);
 
@@ -87,25 +88,10 @@ impl Psp {
 
     /// Waits until the bootloader is done with what it was given.
     fn wait(&self, image: &Image<'_>) -> Result {
-        let answer = read_poll_timeout(
-            || Ok(self.regs.read(mp::MP0_C2PMSG_35)),
-            |word| word & READY != 0,
-            POLL,
-            IMAGE_TIMEOUT,
-        );
-        match answer {
-            Ok(GONE) => Err(ENODEV),
-            Ok(READY) => Ok(()),
-            Ok(word) => Err(self.refused(image, word)),
-            Err(error) => {
-                dev_err!(
-                    self.dev,
-                    "PSP bootloader: no answer for {} (C2PMSG_35 = {:#010x})\n",
-                    image.part.name(),
-                    self.regs.read(mp::MP0_C2PMSG_35)
-                );
-                Err(error)
-            }
+        let part = image.part.name();
+        match self.wait_ready(BOOTLOADER, format_args!("PSP bootloader: {part}"))? {
+            READY => Ok(()),
+            word => Err(self.refused(image, word)),
         }
     }
 }

@@ -9,17 +9,19 @@ use kernel::time::Delta;
 use hw::bits::{hi, lo};
 use hw::firmware::image::Image;
 use hw::psp::{
-    frame, place, Command, Status, DESTROY_RINGS, MAKE_RING, READY, RESPONSE_AT, RING_BYTES,
-    RING_STATUS,
+    frame, place, Command, Status, DESTROY_RINGS, MAKE_RING, RESPONSE_AT, RING_BYTES, RING_STATUS,
 };
 use hw::va::PAGE_SIZE;
 
-use super::Psp;
+use super::{Mailbox, Psp};
 use crate::kern::mmio::GONE;
 use crate::regs::mp;
 
-/// How long it may take for a command about rings.
-const CONTROL_TIMEOUT: Delta = Delta::from_millis(1000);
+/// What tells the PSP about rings.
+const CONTROL: Mailbox = Mailbox {
+    reg: mp::MP0_C2PMSG_64,
+    name: "C2PMSG_64",
+};
 /// For so long nobody looks after one.
 const CONTROL_PAUSE: Delta = Delta::from_millis(20);
 /// How long a command in the ring may take.
@@ -78,24 +80,8 @@ impl Psp {
 
     /// Waits until the PSP is done with the last command about rings: its status, 0 if all went well.
     fn control_status(&self, step: &str) -> Result<u32> {
-        let answer = read_poll_timeout(
-            || Ok(self.regs.read(mp::MP0_C2PMSG_64)),
-            |word| word & READY != 0,
-            POLL,
-            CONTROL_TIMEOUT,
-        );
-        match answer {
-            Ok(GONE) => Err(ENODEV),
-            Ok(word) => Ok(RING_STATUS.get(word)),
-            Err(error) => {
-                dev_err!(
-                    self.dev,
-                    "PSP: {step}: no answer (C2PMSG_64 = {:#010x})\n",
-                    self.regs.read(mp::MP0_C2PMSG_64)
-                );
-                Err(error)
-            }
-        }
+        let word = self.wait_ready(CONTROL, format_args!("PSP: {step}"))?;
+        Ok(RING_STATUS.get(word))
     }
 }
 
@@ -145,20 +131,21 @@ impl Ring {
         if [Status::OK, Status::CANCELLED].contains(&status) {
             return Ok(());
         }
-        let (dev, id) = (&self.psp.dev, command.id());
+        let (id, status) = (command.id(), status.0);
+        self.refused(
+            format_args!("command {id:#x}, {what}: status {status:#010x}"),
+            must,
+        )
+    }
+
+    /// Tells `what` the PSP has not done; EIO if it `must` be.
+    fn refused(&self, what: core::fmt::Arguments<'_>, must: bool) -> Result {
+        let dev = &self.psp.dev;
         if must {
-            dev_err!(
-                dev,
-                "PSP: command {id:#x}, {what}: status {:#010x}\n",
-                status.0
-            );
+            dev_err!(dev, "PSP: {what}\n");
             return Err(EIO);
         }
-        dev_warn!(
-            dev,
-            "PSP: command {id:#x}, {what}: status {:#010x}\n",
-            status.0
-        );
+        dev_warn!(dev, "PSP: {what}\n");
         Ok(())
     }
 
