@@ -15,6 +15,9 @@ const BAR0: usize = 0x10;
 const BAR_END: usize = BAR0 + 6 * 4;
 const CAP_PCIE: usize = 0x64;
 const CAP_MSI: usize = 0xa0;
+/// The high byte of the PCI Express capability's device control, and in it Initiate Function Level Reset.
+const DEVICE_CONTROL_HIGH: usize = CAP_PCIE + 9;
+const INITIATE_RESET: u8 = 1 << 7;
 const PREFETCHABLE_64: u8 = 0x0c;
 
 /// The 4 KiB of configuration space and which of its bits software may write.
@@ -82,8 +85,8 @@ impl Config {
         let at = CAP_PCIE;
         self.put16(at, 0x10 | (CAP_MSI as u16) << 8, 0);
         self.put16(at + 2, 0x0002, 0);
-        // DevCap: payload 256, extended tags, role based error reporting.
-        self.put32(at + 0x04, 0x0000_8021, 0);
+        // DevCap: payload 256, extended tags, role based error reporting, function level reset.
+        self.put32(at + 0x04, 0x1000_8021, 0);
         self.put16(at + 0x08, 0x2810, 0x7fff);
         self.put32(at + 0x0c, 0x0000_0d04, 0);
         self.put16(at + 0x10, 0, 0x01fb);
@@ -114,15 +117,19 @@ impl Config {
         }
     }
 
-    /// Writes what is writeable.
-    pub fn write(&mut self, offset: u64, data: &[u8]) {
+    /// Writes what is writeable; whether a function level reset is asked for, which no bit remembers.
+    #[must_use]
+    pub fn write(&mut self, offset: u64, data: &[u8]) -> bool {
+        let mut resets = false;
         for (n, byte) in data.iter().enumerate() {
             let at = (offset as usize).saturating_add(n);
             if at < SIZE {
                 let mask = self.writeable[at];
                 self.bytes[at] = self.bytes[at] & !mask | byte & mask;
+                resets |= at == DEVICE_CONTROL_HIGH && byte & INITIATE_RESET != 0;
             }
         }
+        resets
     }
 
     /// The address in a BAR of 32 bits, or of 64.
@@ -165,7 +172,7 @@ mod tests {
     fn bars_size_themselves() {
         let mut config = Config::new(4 << 30);
         for bar in 0..6 {
-            config.write((BAR0 + 4 * bar) as u64, &[0xff; 4]);
+            assert!(!config.write((BAR0 + 4 * bar) as u64, &[0xff; 4]));
         }
         let bars: Vec<u32> = (0..6).map(|n| read32(&config, BAR0 + 4 * n)).collect();
         assert_eq!(
@@ -177,11 +184,21 @@ mod tests {
     #[test]
     fn ids_cannot_be_written() {
         let mut config = Config::new(4 << 30);
-        config.write(0, &[0; 4]);
+        assert!(!config.write(0, &[0; 4]));
         assert_eq!(read32(&config, 0), 0x740f_1002);
         assert!(!config.is_master());
-        config.write(4, &[0xff; 2]);
+        assert!(!config.write(4, &[0xff; 2]));
         assert!(config.is_master());
+    }
+
+    #[test]
+    fn a_function_level_reset_is_offered() {
+        let mut config = Config::new(4 << 30);
+        assert_eq!(read32(&config, CAP_PCIE + 4) >> 28 & 1, 1);
+        let at = CAP_PCIE as u64 + 8;
+        assert!(!config.write(at, &[0xff, 0x7f]));
+        assert!(config.write(at, &[0x10, 0xa8]));
+        assert_eq!(read32(&config, CAP_PCIE + 8) & 0xffff, 0x2810);
     }
 
     #[test]

@@ -4,7 +4,9 @@
 //! - `summary`: all counters, as JSON.
 //! - `state`: all registers that are not zero, see [`state`].
 //! - `firmware`: what the driver has had the PSP do, as JSON, see [`crate::psp`].
-//! - `power START`: the board's power goes off and on, see [`crate::psp::start`].
+//! - `power START`: the board's power goes off and on, see [`crate::psp::start`]; a board that was pulled out is in again.
+//! - `remove [N [LINE]]`: the board is pulled out, after N more accesses to its registers, counted from the next line of what `firmware` shows
+//!   that begins with LINE; see [`crate::removal`].
 //! - `psp-fault FAULT`: see [`crate::psp::faults::Faults::add`].
 //! - `sensors [NAME=VALUE ...]`: what the board's sensors show, then what they show now; with `default` what they began with. See
 //!   [`crate::smu::sensors`].
@@ -12,7 +14,8 @@
 //! - `pause N`, `resume N`: SDMA engine N; with `mec` the user queues of the command processor.
 //! - `drop-interrupt [COUNT]`: the next interrupts' MSIs are not sent.
 //! - `omit-pasid on`, `omit-pasid off`: whether interrupt entries lack the PASID, as is known of gfx9 without HWS.
-//! - `hubs silent`, `hubs answer`: neither hub acknowledges invalidations, or both do again.
+//! - `hubs silent`, `hubs answer`: neither hub acknowledges invalidations, or both do again; so they do after a reset. `hubs silent gfx`,
+//!   `hubs silent mm`: only that hub is silent.
 //! - `fail-copy [N]`: the next copy, of engine N, is refused.
 //! - `hang-queue [COUNT]`: the next user compute queues that have a packet to execute hang with it.
 //!   `hang-queue waves`: one, of which only the waves hang.
@@ -76,7 +79,15 @@ pub fn command(gpu: &Gpu, line: &str) -> Result<String, String> {
     match words[..] {
         ["summary"] => return Ok(gpu.summary.json().to_string()),
         ["firmware"] => return Ok(gpu.psp.json().to_string()),
-        ["power", start] => gpu.power_cycle(start.parse()?),
+        ["power", start] => {
+            gpu.power_cycle(start.parse()?);
+            gpu.removal.end();
+        }
+        ["remove"] => gpu.remove(0, None),
+        ["remove", count, ref line @ ..] => {
+            let count = count.parse().map_err(|_| format!("bad count {count}"))?;
+            gpu.remove(count, (!line.is_empty()).then(|| line.join(" ")));
+        }
         ["psp-fault", fault] => gpu.psp.add_fault(gpu, fault)?,
         ["sensors", ref values @ ..] => return gpu.smu.set_sensors(gpu, values),
         ["state"] => return Ok(state::dump(gpu).to_string()),
@@ -103,11 +114,10 @@ pub fn command(gpu: &Gpu, line: &str) -> Result<String, String> {
         }
         ["omit-pasid", "on"] => gpu.ih.omit_pasids(true),
         ["omit-pasid", "off"] => gpu.ih.omit_pasids(false),
-        ["hubs", how @ ("silent" | "answer")] => {
-            for hub in [HubId::Gfx, HubId::Mm] {
-                gpu.hub(hub).set_silent(how == "silent");
-            }
-        }
+        ["hubs", "answer"] => gpu.silence_hubs(&[]),
+        ["hubs", "silent"] => gpu.silence_hubs(&[HubId::Gfx, HubId::Mm]),
+        ["hubs", "silent", "gfx"] => gpu.silence_hubs(&[HubId::Gfx]),
+        ["hubs", "silent", "mm"] => gpu.silence_hubs(&[HubId::Mm]),
         ["fail-copy"] => gpu.fail_next_copy(),
         ["fail-copy", n] => engine(n)?.fail_next_copy(),
         _ => return Err(format!("unknown command {line:?}")),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The device: its blocks, reset values, and which block a register access reaches.
+//! The device: its blocks, how it begins, and its resets.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,20 +9,19 @@ use crate::board::{Board, Rom};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::cp::Cp;
-use crate::error::{ModelError, Result};
+use crate::error::ModelError;
 use crate::grbm::Grbm;
 use crate::hub::{Flush, Hub, HubId};
 use crate::ih::Ih;
-use crate::memory::{Access, Bus};
+use crate::memory::Bus;
 use crate::msi::Msi;
-use crate::nbio::{self as bif, Nbio, Window};
+use crate::nbio::Nbio;
 use crate::psp::start::Start;
 use crate::psp::Psp;
-use crate::regs::gc::{self, cp_mec_cntl, rlc_safe_mode};
-use crate::regs::{athub, df, mmhub, mp0, nbio, osssys, sdma, smuio};
-use crate::regs::{Reg, Store, SDMA_BASE, SDMA_ENGINES, SDMA_QUEUE_STRIDE, SDMA_RLC0};
+use crate::regs::gc::{self, cp_mec_cntl};
+use crate::regs::{mmhub, nbio, sdma, smuio, Reg, Store, SDMA_ENGINES};
+use crate::removal::Removal;
 use crate::sdma::Engine;
-use crate::smn;
 use crate::smu::Smu;
 use crate::sq::Pool;
 use crate::summary::Summary;
@@ -30,41 +29,12 @@ use crate::tlb::VMIDS;
 
 /// MC address of VRAM's first byte, in units of 16 MiB.
 const FB_BASE: u32 = 0x8000;
-/// Dwords of an SDMA engine's registers.
-const SDMA_SPAN: u32 = SDMA_RLC0 + 8 * SDMA_QUEUE_STRIDE;
 /// VM_L2_CNTL3 and VM_L2_CNTL4 out of reset.
 const L2_CNTL3: u32 = 0x8010_0007;
 const L2_CNTL4: u32 = 0xc1;
 /// VM_L2_PROTECTION_FAULT_CNTL and VM_CONTEXT0_CNTL out of reset: faults go on with the dummy page, and interrupt.
 const FAULT_CNTL: u32 = 0x3fff_fffc;
 const CONTEXT_CNTL: u32 = 0x007f_fe80;
-
-/// Registers that only the device writes, besides those of single blocks.
-const READ_ONLY: &[Reg] = &[
-    nbio::RCC_CONFIG_MEMSIZE,
-    nbio::RCC_DEV0_EPF0_STRAP0,
-    nbio::GPU_HDP_FLUSH_DONE,
-    gc::GRBM_STATUS,
-    gc::GRBM_STATUS2,
-    gc::CP_STAT,
-    gc::CP_CPC_STATUS,
-    gc::RLC_STAT,
-    gc::RLC_GPU_CLOCK_COUNT_LSB,
-    gc::RLC_GPU_CLOCK_COUNT_MSB,
-    gc::SPI_CSQ_WF_ACTIVE_STATUS,
-    gc::RLC_SERDES_CU_MASTER_BUSY,
-    gc::RLC_SERDES_NONCU_MASTER_BUSY,
-    nbio::RCC_IOV_FUNC_IDENTIFIER,
-    nbio::UNASSIGNED_7,
-    smuio::SMUIO_MCM_CONFIG,
-    smuio::SMUSVI0_TEL_PLANE0,
-    smuio::IP_DISCOVERY_VERSION,
-    df::GCM_AON0_DRAM_MEGA_BASE_ADDRESS0,
-    mp0::MP0_SMN_C2PMSG_33,
-    mp0::MP0_SMN_C2PMSG_58,
-    mp0::MP0_SMN_C2PMSG_68,
-    mp0::MP0_SMN_C2PMSG_81,
-];
 
 /// What registers hold out of reset that only the kernel's own header of the generation (GFX 9.0) says; it is taken to
 /// hold for gfx90a.
@@ -117,11 +87,13 @@ pub struct Gpu {
     pub sq: Pool,
     /// How busy engines are.
     pub activity: Activity,
+    /// Whether the board is in its slot.
+    pub removal: Removal,
     /// Counters.
     pub summary: Summary,
     /// Reference clock.
     pub clock: Clock,
-    rom: Rom,
+    pub(crate) rom: Rom,
     gfxhub: Hub,
     mmhub: Hub,
     fail_copy: AtomicBool,
@@ -154,6 +126,7 @@ impl Gpu {
             cp: Cp::new(),
             sq: Pool::new(),
             activity: Activity::default(),
+            removal: Removal::default(),
             summary: Summary::default(),
             clock: Clock::new(),
             rom: Rom::new(board.rom),
@@ -230,6 +203,15 @@ impl Gpu {
         self.bus.set_master(false);
     }
 
+    /// A function level reset, by configuration space: the same, but the BARs stay, for the reason that [`Config::cleared`] gives.
+    pub(crate) fn reset_function(&self) {
+        self.summary.resets.bump();
+        self.reset_blocks();
+        let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        *config = config.cleared(self.bar0);
+        self.bus.set_master(false);
+    }
+
     /// The board's power goes off and on, and its firmware gets as far as `start` says. Configuration space stays, as if
     /// the host had put it back; so does VRAM, of which nobody may expect anything.
     pub fn power_cycle(&self, start: Start) {
@@ -247,6 +229,32 @@ impl Gpu {
         self.bus.set_master(false);
     }
 
+    /// The board is pulled out, after `accesses` more to its registers, counted from the next line of the firmware's trace on that begins
+    /// with `line`, or from now on.
+    pub fn remove(&self, accesses: u32, line: Option<String>) {
+        if let Some(line) = line {
+            self.removal.after_line(accesses);
+            return self.psp.trace().wait_for(line);
+        }
+        self.removal.after(accesses);
+        if accesses == 0 {
+            self.is_gone();
+        }
+    }
+
+    /// Whether it is, at this access to its registers.
+    pub(crate) fn is_gone(&self) -> bool {
+        if self.psp.trace().has_come() {
+            self.removal.line_came();
+        }
+        if self.removal.happens() {
+            // What it was at ends, and all is as after power-up when it comes back.
+            self.reset_blocks();
+            self.bus.scramble();
+        }
+        self.removal.is_gone()
+    }
+
     fn reset_blocks(&self) {
         for engine in &self.sdma {
             engine.reset();
@@ -256,11 +264,19 @@ impl Gpu {
         self.rom.set_index(0);
         self.nbio.reset();
         self.grbm.reset();
-        for id in [HubId::Gfx, HubId::Mm] {
+        for id in HubId::ALL {
             self.hub(id)
                 .flush(self, 0xffff, crate::tlb::Scope::ALL, Flush::Heavy);
         }
+        self.silence_hubs(&[]);
         self.reset_registers();
+    }
+
+    /// These hubs acknowledge no invalidations, others do, until the GPU is reset.
+    pub fn silence_hubs(&self, silent: &[HubId]) {
+        for id in HubId::ALL {
+            self.hub(id).set_silent(silent.contains(&id));
+        }
     }
 
     fn reset_registers(&self) {
@@ -295,7 +311,7 @@ impl Gpu {
         for &(reg, value) in OUT_OF_RESET {
             regs.set(reg, value);
         }
-        for hub in [HubId::Gfx, HubId::Mm] {
+        for hub in HubId::ALL {
             regs.set(hub.reg(gc::VM_L2_PROTECTION_FAULT_CNTL), FAULT_CNTL);
             for vmid in 0..VMIDS as u32 {
                 regs.set(hub.reg(gc::VM_CONTEXT0_CNTL.nth(vmid, 1)), CONTEXT_CNTL);
@@ -307,189 +323,5 @@ impl Gpu {
             }
         }
         self.psp.reset(self);
-    }
-
-    /// A 32-bit read of BAR5.
-    pub fn read(&self, reg: Reg) -> Result<u32> {
-        if self.smu.is_away(self) {
-            return Ok(!0);
-        }
-        if bif::flush(&self.regs, reg) != bif::Flush::Neither {
-            return Ok(0);
-        }
-        self.regs.check("read", reg)?;
-        match bif::window(&self.regs, reg)? {
-            Some(Window::Register(target)) => return self.read(target),
-            Some(Window::Fabric(address)) => return smn::read(self, address),
-            Some(Window::Memory(phys)) => {
-                let mut data = [0; 4];
-                self.bus.view().read(phys, &mut data)?;
-                return Ok(u32::from_le_bytes(data));
-            }
-            None => {}
-        }
-        match reg {
-            smuio::ROM_INDEX => return Ok(self.rom.index()),
-            smuio::ROM_DATA => return Ok(self.rom.read()),
-            _ => {}
-        }
-        if let Some(value) = self.psp.read(self, reg) {
-            return Ok(value);
-        }
-        if let Some(value) = self.smu.read(self, reg)? {
-            return Ok(value);
-        }
-        if let Some(value) = self.ih.read(reg) {
-            return Ok(value);
-        }
-        if let Some(value) = self.cp.read(self, reg) {
-            return Ok(value);
-        }
-        if let Some(value) = self.grbm.read(&self.regs, reg) {
-            return Ok(value);
-        }
-        if let Some((engine, offset)) = sdma_owner(reg) {
-            return Ok(self.sdma[engine].read(self, reg, offset));
-        }
-        if let Some(hub) = HubId::owner(reg) {
-            return Ok(self.hub(hub).read(self, reg));
-        }
-        Ok(self.regs.get(reg))
-    }
-
-    /// A 32-bit write of BAR5.
-    pub fn write(&self, reg: Reg, value: u32) -> Result<()> {
-        if self.smu.is_away(self) {
-            return Ok(());
-        }
-        if bif::flush(&self.regs, reg) != bif::Flush::Neither {
-            // Nothing is buffered between the CPU and VRAM.
-            return Ok(());
-        }
-        self.regs.check("write", reg)?;
-        match bif::window(&self.regs, reg)? {
-            Some(Window::Register(target)) => return self.write(target, value),
-            Some(Window::Fabric(address)) => return Err(smn::unknown("write", address)),
-            Some(Window::Memory(phys)) => {
-                return self.bus.view().write(phys, &value.to_le_bytes());
-            }
-            None => {}
-        }
-        if READ_ONLY.contains(&reg) {
-            return Err(self.regs.refuse(reg, value, "the register is read-only"));
-        }
-        self.psp.watch(self, reg, value)?;
-        if let Some((engine, offset)) = sdma_owner(reg) {
-            return self.sdma[engine].write(self, reg, offset, value);
-        }
-        if let Some(hub) = HubId::owner(reg) {
-            return self.hub(hub).write(self, reg, value);
-        }
-        if (osssys::IH_RB_CNTL.0..=osssys::IH_DOORBELL_RPTR_RING2.0).contains(&reg.0) {
-            return self.ih.write(self, reg, value);
-        }
-        if self.cp.write(self, reg, value)?
-            || self.grbm.write(&self.regs, reg, value)?
-            || self.psp.write(self, reg, value)?
-            || self.smu.write(self, reg, value)?
-        {
-            return Ok(());
-        }
-        self.write_plain(reg, value)
-    }
-
-    /// Registers that store what is written, some with an effect besides.
-    fn write_plain(&self, reg: Reg, value: u32) -> Result<()> {
-        let regs = &self.regs;
-        let stored = match reg {
-            nbio::GPU_HDP_FLUSH_REQ => {
-                // Each client has a bit; one's request does not take away what another waits for.
-                regs.or(nbio::GPU_HDP_FLUSH_DONE, value);
-                value
-            }
-            athub::ATC_VMID_PASID_MAPPING_UPDATE_STATUS => regs.get(reg) & !value,
-            gc::RLC_CAPTURE_GPU_CLOCK_COUNT => {
-                // The count stands while the RLC does.
-                if self.psp.clock_counts(self) {
-                    let now = self.clock.now();
-                    regs.set(gc::RLC_GPU_CLOCK_COUNT_LSB, now as u32);
-                    regs.set(gc::RLC_GPU_CLOCK_COUNT_MSB, (now >> 32) as u32);
-                }
-                0
-            }
-            smuio::ROM_INDEX => {
-                self.rom.set_index(value);
-                0
-            }
-            smuio::ROM_DATA => {
-                return Err(regs.refuse(reg, value, "the flash chip is not written"))
-            }
-            // The request is taken at once.
-            gc::RLC_SAFE_MODE => rlc_safe_mode::CMD.put(value, 0),
-            _ => {
-                if let Some(vmid) = pasid_mapping(reg) {
-                    regs.or(athub::ATC_VMID_PASID_MAPPING_UPDATE_STATUS, 1 << vmid);
-                }
-                value
-            }
-        };
-        regs.set(reg, stored);
-        self.check_lead(reg, value)
-    }
-
-    /// Configuration space write.
-    pub fn write_config(&self, offset: u64, data: &[u8]) {
-        if self.smu.is_resetting(self) {
-            return;
-        }
-        let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
-        config.write(offset, data);
-        if self.bus.is_master() && !config.is_master() {
-            self.summary.without_master.clear();
-        }
-        self.bus.set_master(config.is_master());
-        let size = if config.decodes() { self.bar0 } else { 0 };
-        if config.decodes() {
-            self.smu.host_is_back();
-        }
-        self.bus.set_window(config.bar_address(0), size);
-        self.bus
-            .set_bars(config.bar_address(2), config.bar_address(5));
-    }
-
-    /// Configuration space read.
-    pub fn read_config(&self, offset: u64, data: &mut [u8]) {
-        self.smu.is_resetting(self);
-        let config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
-        config.read(offset, data);
-    }
-}
-
-/// The SDMA engine that `reg` belongs to, and the dwords from its base.
-fn sdma_owner(reg: Reg) -> Option<(usize, u32)> {
-    SDMA_BASE
-        .into_iter()
-        .position(|base| (base..base + SDMA_SPAN).contains(&reg.0))
-        .map(|engine| (engine, reg.0 - SDMA_BASE[engine]))
-}
-
-/// The bit of UPDATE_STATUS for a PASID mapping register: 0..=15 graphics, 16..=31 MMHUB clients.
-fn pasid_mapping(reg: Reg) -> Option<u32> {
-    let graphics = athub::ATC_VMID0_PASID_MAPPING.0;
-    let memory = athub::ATC_VMID16_PASID_MAPPING.0;
-    match reg.0 {
-        n if (graphics..graphics + 16).contains(&n) => Some(n - graphics),
-        n if (memory..memory + 16).contains(&n) => Some(n - memory + 16),
-        _ => None,
-    }
-}
-
-/// For messages about accesses of a width that no register has.
-pub fn bad_access(access: Access, region: &'static str, offset: u64, size: usize) -> ModelError {
-    ModelError::Access {
-        access: access.name(),
-        region,
-        offset,
-        size,
     }
 }

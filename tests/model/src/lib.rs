@@ -57,6 +57,7 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod access;
 pub mod activity;
 pub mod bar0;
 pub mod board;
@@ -81,6 +82,7 @@ pub mod own;
 pub mod peers;
 pub mod psp;
 pub mod regs;
+pub mod removal;
 pub mod sdma;
 pub mod server;
 pub mod smn;

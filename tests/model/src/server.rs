@@ -18,9 +18,10 @@ use vfio_user::{
     DmaMapFlags, DmaUnmapFlags, Error, IrqInfo, Server, ServerBackend, ServerRegion, SparseArea,
 };
 
+use crate::access::bad_access;
 use crate::config;
 use crate::error::Result;
-use crate::gpu::{bad_access, Gpu};
+use crate::gpu::Gpu;
 use crate::memory::Access;
 use crate::nbio as bif;
 use crate::regs::Reg;
@@ -118,7 +119,7 @@ impl Backend {
         match region {
             VFIO_PCI_CONFIG_REGION_INDEX => gpu.write_config(offset, data),
             VFIO_PCI_BAR0_REGION_INDEX => gpu.write_vram(offset, data)?,
-            VFIO_PCI_BAR2_REGION_INDEX => gpu.nbio.doorbell(gpu, offset, data)?,
+            VFIO_PCI_BAR2_REGION_INDEX => gpu.ring(offset, data)?,
             VFIO_PCI_BAR5_REGION_INDEX if self.is_odd(offset, data.len()) => {}
             VFIO_PCI_BAR5_REGION_INDEX => {
                 check_registers(Access::Write, offset, data.len())?;

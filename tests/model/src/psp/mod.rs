@@ -353,6 +353,11 @@ impl Psp {
         Engines::go_on(gpu) && !self.is_dead(Engine::Rlc)
     }
 
+    /// The trace.
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
     /// Adds a line to the trace.
     pub fn note(&self, line: String) {
         self.trace.add(line);

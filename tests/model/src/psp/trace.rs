@@ -5,6 +5,7 @@
 //! `tmr BYTES ALIGNED-TO`, `engine NAME start`, `engine NAME stop`, `reg NAME OLD->NEW`. No line has an address of the
 //! driver's choice.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::regs::{gc, hdp, osssys, Reg};
@@ -38,12 +39,26 @@ const REGISTERS: &[Reg] = &[
 
 /// The lines so far.
 #[derive(Default)]
-pub struct Trace(Mutex<Vec<String>>);
+pub struct Trace {
+    lines: Mutex<Vec<String>>,
+    /// How the line begins that is waited for.
+    awaited: Mutex<Option<String>>,
+    /// Such a line has come.
+    came: AtomicBool,
+}
 
 impl Trace {
     /// Adds a line.
     pub fn add(&self, line: String) {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut awaited = self.awaited.lock().unwrap_or_else(PoisonError::into_inner);
+        if awaited
+            .take_if(|start| line.starts_with(start.as_str()))
+            .is_some()
+        {
+            self.came.store(true, Ordering::Release);
+        }
+        drop(awaited);
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if lines.len() < MOST {
             lines.push(line);
         }
@@ -51,8 +66,19 @@ impl Trace {
 
     /// All of them.
     pub fn lines(&self) -> Vec<String> {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.clone()
+    }
+
+    /// From now on a line is waited for that begins with `start`.
+    pub fn wait_for(&self, start: String) {
+        self.came.store(false, Ordering::Release);
+        *self.awaited.lock().unwrap_or_else(PoisonError::into_inner) = Some(start);
+    }
+
+    /// Whether it has come. Says so once.
+    pub fn has_come(&self) -> bool {
+        self.came.load(Ordering::Relaxed) && self.came.swap(false, Ordering::AcqRel)
     }
 
     /// Whether changes of `reg` are lines.
