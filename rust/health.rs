@@ -8,6 +8,10 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{AtomicFlag, Relaxed};
 use kernel::sync::{Arc, SpinLock};
 
+use hw::ih::Hub;
+
+use crate::kern::task::Who;
+
 /// A part that takes more than itself to get going again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
@@ -15,13 +19,15 @@ pub(crate) enum Part {
     Scheduler,
     /// An SDMA engine.
     Sdma(u8),
+    /// A hub: what it has cached of page tables cannot be taken from it any more.
+    Hub(Hub),
 }
 
 /// A queue that the part was at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Suspect {
-    /// The process, in the initial PID namespace.
-    pub(crate) pid: i32,
+    /// The process.
+    pub(crate) who: Who,
     /// The queue's id within the process.
     pub(crate) queue: u32,
 }
@@ -41,6 +47,7 @@ impl Wedged {
         match self.part {
             Part::Scheduler => c"compute scheduler hang",
             Part::Sdma(_) => c"SDMA engine hang",
+            Part::Hub(_) => c"VM hub hang",
         }
     }
 }
@@ -50,9 +57,13 @@ impl fmt::Display for Wedged {
         match self.part {
             Part::Scheduler => write!(f, "the hardware scheduler does not answer")?,
             Part::Sdma(engine) => write!(f, "sdma{engine} does not come to rest")?,
+            Part::Hub(Hub::Gfx) => write!(f, "GFXHUB does not answer a flush")?,
+            Part::Hub(Hub::Mm) => write!(f, "MMHUB does not answer a flush")?,
         }
         match self.suspect {
-            Some(Suspect { pid, queue }) => write!(f, ", with queue {queue} of process {pid}"),
+            Some(Suspect { who, queue }) => {
+                write!(f, ", with queue {queue} of process {}", who.pid)
+            }
             None => Ok(()),
         }
     }

@@ -155,6 +155,7 @@ impl Hardware {
         let vram_map = Arc::new(VramMap::new(pdev)?, GFP_KERNEL)?;
         let doorbells = Arc::new(DoorbellMap::new(pdev)?, GFP_KERNEL)?;
         let ledger = Ledger::new()?;
+        let health = Health::new()?;
 
         let state = found(bound, &mmio, asic)?;
         let nbio = Nbio::new(&mmio, asic.ips)?;
@@ -162,7 +163,7 @@ impl Hardware {
         nbio.bring_up(doorbells.start());
         let revision = nbio.revision();
         let hdp = Arc::new(Hdp::new(bound, &mmio, asic.ips)?, GFP_KERNEL)?;
-        let gmc = Gmc::new(bound, &mmio, asic.ips, &hdp, size)?;
+        let gmc = Gmc::new(bound, &mmio, asic.ips, &hdp, &health, size)?;
         nbio.setup_interrupts(gmc.dummy_page());
         let ih = Ih::new(bound, &mmio, asic.ips, &doorbells, &gmc)?;
         let engine = |n| Sdma::new(&mmio, asic.ips, n);
@@ -203,7 +204,7 @@ impl Hardware {
                 vram_map,
                 mmio,
                 smi: Smi::new(id.get())?,
-                health: Health::new()?,
+                health,
                 ledger,
                 state,
                 asic,

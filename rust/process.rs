@@ -23,6 +23,7 @@ use kernel::workqueue::{impl_has_work, new_work, Work};
 use crate::gpu::Gpu;
 use crate::kern::drm::file::FileRef;
 use crate::kern::mm_exit::{AddressSpace, Subscription};
+use crate::kern::task::Name;
 use crate::kern::user_range;
 use crate::queue::{self, CreateQueue, Owner, Prepared, UpdateQueue, UserQueue};
 use crate::render::file::File;
@@ -190,6 +191,7 @@ impl Process {
         let id = self.queues.lock().reserve()?;
         let owner = Owner {
             pid: self.pid,
+            name: Name::of_current(),
             pasid: self.pasid.get(),
             queue: id,
         };

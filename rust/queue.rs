@@ -25,8 +25,10 @@ pub(crate) mod slots;
 pub(crate) mod turns;
 mod user;
 
+use crate::health::Suspect;
 use crate::ip::Hardware;
 use crate::kern::params::Sched;
+use crate::kern::task::{Name, Who};
 use crate::mem::view::Pins;
 use crate::mem::vm::Vm;
 use crate::mem::Memory;
@@ -256,10 +258,25 @@ pub(crate) fn create(
 pub(crate) struct Owner {
     /// The process, in the initial PID namespace.
     pub(crate) pid: i32,
+    /// The process's name when the queue was made.
+    pub(crate) name: Name,
     /// The process, as the hardware knows it.
     pub(crate) pasid: u16,
     /// The queue's id within the process.
     pub(crate) queue: u32,
+}
+
+impl Owner {
+    /// Something that does not answer was at this queue.
+    fn suspect(&self) -> Suspect {
+        Suspect {
+            who: Who {
+                pid: self.pid,
+                name: self.name,
+            },
+            queue: self.queue,
+        }
+    }
 }
 
 /// The engines that serve queues of `kind`. EINVAL for an engine that does not exist.

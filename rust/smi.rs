@@ -10,7 +10,7 @@ use kernel::sync::poll::PollCondVar;
 use kernel::sync::{Arc, SpinLock};
 
 use crate::kern::host;
-use crate::kern::task::Name;
+use crate::kern::task::Who;
 use crate::kern::uapi::smi_event;
 
 /// Bytes of the longest line: `KFD_SMI_EVENT_MSG_SIZE`.
@@ -19,15 +19,6 @@ const LINE: usize = 96;
 const MOST: usize = 64;
 /// Bytes that wait to be read from one file; what does not fit is lost.
 const BACKLOG: usize = 8192;
-
-/// A process, for messages.
-#[derive(Clone, Copy)]
-pub(crate) struct Who {
-    /// Its number.
-    pub(crate) pid: i32,
-    /// Its name.
-    pub(crate) name: Name,
-}
 
 /// What watchers are told of.
 #[derive(Clone, Copy)]

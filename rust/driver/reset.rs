@@ -17,6 +17,7 @@ use crate::gpu::Gpu;
 use crate::health::{Part, Rescue, Wedged};
 use crate::kern::drm::Recovery;
 use crate::kern::slot::{Filled, Slot};
+use crate::kern::task::Who;
 use crate::kern::{params, rebind, workqueue};
 use crate::kfd;
 use crate::mem::bo::DrmDevice;
@@ -42,8 +43,8 @@ struct Entry {
     dev: ARef<device::Device>,
     /// When it was reset, the last times. There is room for as many as may be.
     resets: KVec<Instant<Monotonic>>,
-    /// It is being reset.
-    is_away: bool,
+    /// It is being reset, because of this.
+    away: Option<Wedged>,
 }
 
 /// Keeps the record as long as the module is loaded. Once this is dropped no GPU is reset any more.
@@ -77,13 +78,13 @@ impl Record {
         let entry = Entry {
             dev: dev.into(),
             resets,
-            is_away: false,
+            away: None,
         };
         Ok(devices.push(entry, GFP_KERNEL)?)
     }
 
-    /// Whether `dev` may be reset once more, which counts then.
-    fn count(&self, dev: &device::Device) -> bool {
+    /// Whether `dev`, which `cause` has wedged, may be reset once more, which counts then.
+    fn count(&self, dev: &device::Device, cause: &Wedged) -> bool {
         let mut devices = self.devices.lock();
         let Some(entry) = devices.iter_mut().find(|entry| entry.is(dev)) else {
             return false;
@@ -91,16 +92,17 @@ impl Record {
         entry
             .resets
             .retain(|at| at.elapsed().as_millis() < PERIOD_MS);
-        entry.is_away = entry.resets.len() < params::resets().into()
+        let may = entry.resets.len() < params::resets().into()
             && entry.resets.push_within_capacity(Instant::now()).is_ok();
-        entry.is_away
+        entry.away = may.then_some(*cause);
+        may
     }
 
-    /// Whether `dev` is here after a reset, for the first time.
-    fn came_back(&self, dev: &device::Device) -> bool {
+    /// What `dev`, which is here for the first time since then, was reset for.
+    fn came_back(&self, dev: &device::Device) -> Option<Wedged> {
         let mut devices = self.devices.lock();
         let entry = devices.iter_mut().find(|entry| entry.is(dev));
-        entry.is_some_and(|entry| core::mem::take(&mut entry.is_away))
+        entry.and_then(|entry| entry.away.take())
     }
 }
 
@@ -165,8 +167,8 @@ impl Guard {
         )?;
         let alarm = Arc::new(Alarm(replug.clone()), GFP_KERNEL)?;
         gpu.hw.health.listen(Some(alarm));
-        if record.came_back(&gpu.hw.dev) {
-            node.wedged(Recovery::None);
+        if let Some(cause) = record.came_back(&gpu.hw.dev) {
+            node.wedged(Recovery::None, culprit(&cause));
         }
         Ok(Self(replug))
     }
@@ -194,9 +196,14 @@ impl WorkItem for Replug {
         if this.may_reset(&cause) {
             this.replug(&cause);
         } else {
-            this.node.wedged(Recovery::Rebind);
+            this.node.wedged(Recovery::Rebind, culprit(&cause));
         }
     }
+}
+
+/// Whose queue it was, if that is known.
+fn culprit(cause: &Wedged) -> Option<Who> {
+    cause.suspect.map(|suspect| suspect.who)
 }
 
 impl Replug {
@@ -207,7 +214,7 @@ impl Replug {
             "the parameter reset is 0"
         } else if !self.is_own {
             "it would lose firmware that somebody else has loaded"
-        } else if !RECORD.get().is_some_and(|record| record.count(dev)) {
+        } else if !RECORD.get().is_some_and(|record| record.count(dev, cause)) {
             "it was reset too often in the last ten minutes"
         } else {
             dev_warn!(dev, "the GPU is reset: {}\n", format_args!("{cause}"));

@@ -4,6 +4,7 @@
 
 use kernel::device::{Bound, Device};
 use kernel::prelude::*;
+use kernel::sync::aref::ARef;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
 use hw::ih::FaultStatus;
@@ -14,6 +15,7 @@ use super::athub::Athub;
 use super::hdp::Hdp;
 use super::hub::{FbLocation, GartAperture, Hub, ScratchPages};
 use super::vmid::Vmid;
+use crate::health::{Health, Part, Wedged};
 use crate::kern::dma_words::DmaWords;
 use crate::kern::mmio::Mmio;
 use crate::kern::trace;
@@ -43,6 +45,8 @@ pub(crate) enum Flush {
 #[pin_data]
 pub(crate) struct Gmc {
     hdp: Arc<Hdp>,
+    health: Arc<Health>,
+    dev: ARef<Device>,
     fb: FbLocation,
     dummy: DmaWords,
     osssys: Window,
@@ -61,24 +65,17 @@ impl Hubs {
     fn each(&self) -> [&Hub; 2] {
         [&self.gfx, &self.mm]
     }
-
-    fn invalidate(&self, hdp: &Hdp, vmid: Vmid, kind: Flush) -> Result {
-        trace::tlb_flush(vmid.get().into(), kind as u32);
-        hdp.flush();
-        for hub in self.each() {
-            hub.invalidate(vmid, kind)?;
-        }
-        Ok(())
-    }
 }
 
 impl Gmc {
-    /// Brings both hubs up, for `vram` bytes of VRAM. EIO if the hubs' idea of VRAM makes no sense; ENOMEM.
+    /// Brings both hubs up, for `vram` bytes of VRAM. One that does not answer a flush later is reported to `health`. EIO if the hubs' idea of
+    /// VRAM makes no sense; ENOMEM.
     pub(crate) fn new(
         dev: &Device<Bound>,
         mmio: &Arc<Mmio>,
         ips: &'static [Ip],
         hdp: &Arc<Hdp>,
+        health: &Arc<Health>,
         vram: u64,
     ) -> Result<Arc<Self>> {
         let hubs = Hubs {
@@ -112,6 +109,8 @@ impl Gmc {
         Arc::pin_init(
             pin_init!(Self {
                 hdp,
+                health: health.clone(),
+                dev: dev.into(),
                 fb,
                 dummy,
                 osssys,
@@ -119,6 +118,11 @@ impl Gmc {
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// Whose it is, for messages.
+    pub(crate) fn dev(&self) -> &Device {
+        &self.dev
     }
 
     /// Where VRAM is.
@@ -153,7 +157,7 @@ impl Gmc {
         for hub in hubs.each() {
             hub.enable_gart(gart, self.fb);
         }
-        hubs.invalidate(&self.hdp, Vmid::KERNEL, Flush::Legacy)
+        self.invalidate(&hubs, Vmid::KERNEL, Flush::Legacy)
     }
 
     /// Gives `vmid` to process `pasid` with the page tables at `root`. Sleeps. ETIMEDOUT if the hardware
@@ -177,7 +181,7 @@ impl Gmc {
         for hub in hubs.each() {
             hub.set_base(vmid, ContextBase::NONE);
         }
-        let flushed = hubs.invalidate(&self.hdp, vmid, Flush::Heavyweight);
+        let flushed = self.invalidate(&hubs, vmid, Flush::Heavyweight);
         self.set_interrupt_pasid(vmid, 0);
         hubs.athub.map(vmid, None)?;
         flushed
@@ -186,7 +190,7 @@ impl Gmc {
     /// Drops the cached translations of `vmid` in both hubs, after what the CPU has written to VRAM is
     /// visible. Sleeps. ETIMEDOUT if a hub does not answer within a second.
     pub(crate) fn flush(&self, vmid: Vmid, kind: Flush) -> Result {
-        self.hubs.lock().invalidate(&self.hdp, vmid, kind)
+        self.invalidate(&self.hubs.lock(), vmid, kind)
     }
 
     /// Drops the cached translations of process `pasid` from the VMID that the firmware has given it, if it has given it
@@ -197,7 +201,7 @@ impl Gmc {
         self.hdp.flush();
         Vmid::of_firmware()
             .filter(|&vmid| hubs.athub.process(vmid) == Some(pasid))
-            .try_for_each(|vmid| hubs.invalidate(&self.hdp, vmid, kind))
+            .try_for_each(|vmid| self.invalidate(&hubs, vmid, kind))
     }
 
     /// The process that the firmware has given `vmid` to.
@@ -220,6 +224,26 @@ impl Gmc {
         for hub in hubs.each() {
             hub.stop();
         }
+    }
+
+    /// See [`Gmc::flush`]. A hub that does not answer takes the GPU down: what it still has of page tables, nobody can take from it.
+    fn invalidate(&self, hubs: &Hubs, vmid: Vmid, kind: Flush) -> Result {
+        trace::tlb_flush(vmid.get().into(), kind as u32);
+        self.hdp.flush();
+        for hub in hubs.each() {
+            let was_silent = hub.is_silent();
+            hub.invalidate(vmid, kind).inspect_err(|_| {
+                if !was_silent {
+                    let wedged = Wedged {
+                        part: Part::Hub(hub.which()),
+                        suspect: None,
+                    };
+                    dev_err!(self.dev, "{}\n", format_args!("{wedged}"));
+                    self.health.wedge(wedged);
+                }
+            })?;
+        }
+        Ok(())
     }
 
     /// What the IH adds to entries of `vmid`.

@@ -340,6 +340,16 @@ impl Hub {
         done
     }
 
+    /// Whether it has not answered the last invalidation.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silent.load(Relaxed)
+    }
+
+    /// Which it is.
+    pub(crate) fn which(&self) -> hw::ih::Hub {
+        self.which
+    }
+
     /// Waits for the acknowledgement of an invalidation for `mask`, a bit a VMID. ETIMEDOUT.
     fn acknowledges(&self, mask: u32, poll: Delta, timeout: Delta) -> Result {
         kernel::io::poll::read_poll_timeout(

@@ -8,6 +8,8 @@ use kernel::{
     sync::{new_mutex, Mutex},
 };
 
+use kernel::ffi::c_char;
+
 use crate::ffi;
 
 /// Whether the calling thread is being killed, so that what it asked for is in vain.
@@ -31,8 +33,17 @@ pub(crate) fn is_admin() -> bool {
 /// Bytes of a process's name: `TASK_COMM_LEN`.
 const NAME: usize = 16;
 
+/// A process, for messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Who {
+    /// Its number, in the initial PID namespace.
+    pub(crate) pid: i32,
+    /// Its name.
+    pub(crate) name: Name,
+}
+
 /// The name of a process, for messages.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Name([u8; NAME]);
 
 impl Name {
@@ -42,6 +53,11 @@ impl Name {
         // SAFETY: There is room for the name and its end.
         unsafe { ffi::rkfd_get_process_name(name.as_mut_ptr().cast(), NAME) };
         Self(name)
+    }
+
+    /// As the kernel's structures have it: with a zero at the end.
+    pub(super) fn letters(self) -> [c_char; NAME] {
+        self.0
     }
 }
 

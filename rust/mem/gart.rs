@@ -288,7 +288,8 @@ impl Node {
             self.table.addresses.give_back(self.mc);
             true
         } else {
-            pr_err!(
+            dev_err!(
+                self.table.gmc.dev(),
                 "GART address {:#x} is lost: no answer to a flush\n",
                 self.mc
             );

@@ -8,8 +8,8 @@ use kernel::sync::Arc;
 use kernel::xarray::{AllocKind, XArray};
 
 use super::events::{Events, Kind, MemoryFault, Told};
+use crate::kern::task::Who;
 use crate::queue::interrupts::ProcessSink;
-use crate::smi::Who;
 
 /// The processes that GPUs can name. The interrupt thread holds an entry a little longer than it is in here; its
 /// process has ended it before that, so that there is nothing left to free.

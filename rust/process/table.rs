@@ -12,10 +12,9 @@ use super::sysfs::Processes;
 use super::Process;
 use crate::gpu::Gpu;
 use crate::kern::mm_exit::{AddressSpace, Listener, Subscription};
-use crate::kern::task::Name;
+use crate::kern::task::{Name, Who};
 use crate::kern::{user_range, workqueue};
 use crate::queue::interrupts::ProcessSink;
-use crate::smi::Who;
 
 /// All processes. Whoever marks one as ending ends it, so that happens once. One whose last file is closed is ended by a
 /// work item, or by its own exit if that comes before the item has begun: an item may have to wait for the memory of

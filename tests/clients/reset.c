@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The firmware of the command processor, or of an SDMA engine, crashes while four processes are at work. The GPU is reset as
- * a whole and comes back by itself: the processes are told, and keep what they have in system memory; whoever comes next
+ * The firmware of the command processor, or of an SDMA engine, crashes, or a hub does not answer any more, while four processes are at
+ * work. The GPU is reset as a whole and comes back by itself: the processes are told, and keep what they have in system memory; whoever comes next
  * can use it at once. RKFD_ROUNDS rounds of that; without it three, and then what happens when that was too often, and when
  * the GPU does not come back. Only with the model, on a board whose firmware the driver has loaded itself; with the argument
  * stay on another, which is not reset.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -16,12 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <drm/drm.h>
-#include <linux/netlink.h>
 
 #include "common/busy.h"
 #include "common/check.h"
@@ -31,11 +28,11 @@
 #include "common/packets.h"
 #include "common/pattern.h"
 #include "common/tap.h"
+#include "common/wedged.h"
 #include "kfd_compute.h"
 #include "kfd_event.h"
 
 #define DRIVER		"/sys/bus/pci/drivers/rkfd"
-#define DUMPS		"/sys/class/devcoredump/devcd*/data"
 #define WORKERS		4u
 #define BYTES		(1u << 20)
 #define RING_SIZE	(16u << 10)
@@ -54,6 +51,25 @@ static void on_bus_error(int sig)
 {
 	siglongjmp(no_doorbell, sig);
 }
+
+/* What fails, and what is told of it. */
+struct failure {
+	/* What the model is told. */
+	const char *command;
+	/* What watchers hear, and what the core dump says. */
+	const char *event, *cause;
+	/* A compute queue comes across it; else one of SDMA. */
+	bool by_compute;
+};
+
+static const struct failure failures[] = {
+	{ "crash mec", "compute scheduler hang", "the hardware scheduler does not answer", true },
+	{ "crash sdma0", "SDMA engine hang", "sdma0 does not come to rest", false },
+	{ "hubs silent mm", "VM hub hang", "MMHUB does not answer a flush", false },
+	{ "hubs silent gfx", "VM hub hang", "GFXHUB does not answer a flush", true },
+};
+
+#define FAILURES	(sizeof(failures) / sizeof(*failures))
 
 /* What a worker has of the GPU. */
 struct tools {
@@ -157,8 +173,8 @@ static void worker(int ready, unsigned int number)
 	exit(0);
 }
 
-/* Makes the driver look at what has crashed: it waits for the queue to leave. */
-static void look_at(bool scheduler)
+/* Makes the driver look at what has failed: it waits for the queue to leave. */
+static void look_at(bool by_compute)
 {
 	struct kfd_compute compute;
 	struct packets p = { 0 };
@@ -169,7 +185,7 @@ static void look_at(bool scheduler)
 	if (kfd_open(&dev))
 		exit(1);
 	signal(SIGBUS, SIG_DFL);
-	if (scheduler) {
+	if (by_compute) {
 		if (!kfd_save_create(&dev, &save))
 			kfd_compute_create(&dev, &compute, &save, false, KFD_PAGE);
 		/* It comes to the hardware before it goes, if no other is there. */
@@ -185,58 +201,17 @@ static void look_at(bool scheduler)
 	exit(0);
 }
 
-/* Crashes the part and has somebody come across it. */
-static bool crash(bool scheduler)
+/* Has it happen and somebody come across it. */
+static bool fails(const struct failure *failure)
 {
 	pid_t pid;
 
-	if (!model_command(scheduler ? "crash mec" : "crash sdma0"))
+	if (!model_command(failure->command))
 		return false;
 	pid = child_fork();
 	if (pid == 0)
-		look_at(scheduler);
+		look_at(failure->by_compute);
 	return pid == waitpid(pid, NULL, 0);
-}
-
-static int uevents(void)
-{
-	struct sockaddr_nl address = { .nl_family = AF_NETLINK, .nl_groups = 1 };
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_KOBJECT_UEVENT);
-	int room = 1 << 20;
-
-	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
-	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)))
-		die("no uevents");
-	return fd;
-}
-
-/* Whether an event of a DRM device comes that has @line. */
-static bool uevent_comes(int fd, const char *line)
-{
-	const uint64_t end = kfd_now_ms() + timeout_ms();
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	static char text[8192];
-
-	while (kfd_now_ms() < end) {
-		bool drm = false, found = false;
-		ssize_t n, at;
-
-		if (poll(&p, 1, 1000) != 1)
-			continue;
-		n = recv(fd, text, sizeof(text) - 1, MSG_DONTWAIT);
-		if (n <= 0)
-			continue;
-		text[n] = '\0';
-		for (at = 0; at < n; at += (ssize_t)strlen(text + at) + 1) {
-			drm |= !strcmp(text + at, "SUBSYSTEM=drm");
-			found |= !strcmp(text + at, line);
-			if (!strncmp(text + at, "WEDGED=", 7) && strcmp(text + at, line))
-				tap_note("%s", text + at);
-		}
-		if (drm && found)
-			return true;
-	}
-	return false;
 }
 
 static int smi_open(const struct kfd_dev *dev)
@@ -288,58 +263,14 @@ static bool smi_told(int fd, const char *cause)
 	return false;
 }
 
-/* Reads the device's core dump, and dismisses it; false if there is none. */
-static bool dump_read(char *text, size_t size)
+static bool dump_is_whole(const char *text, const struct failure *failure, const pid_t *pids)
 {
-	size_t length = 0;
-	glob_t found;
-	ssize_t n;
-	int fd;
-
-	text[0] = '\0';
-	if (glob(DUMPS, 0, NULL, &found))
-		return false;
-	fd = open(found.gl_pathv[0], O_RDONLY | O_CLOEXEC);
-	while (fd >= 0 && (n = read(fd, text + length, size - 1 - length)) > 0)
-		length += (size_t)n;
-	text[length] = '\0';
-	close(fd);
-	fd = open(found.gl_pathv[0], O_WRONLY | O_CLOEXEC);
-	if (fd >= 0 && write(fd, "1", 1) != 1)
-		tap_note("the core dump stays");
-	close(fd);
-	globfree(&found);
-	return length > 0;
-}
-
-/* Whether @text has the section @name with a line that begins with @start. */
-static bool dump_has(const char *text, const char *name, const char *start)
-{
-	char head[64];
-	const char *line;
-
-	snprintf(head, sizeof(head), "\n[%s]\n", name);
-	line = strstr(text, head);
-	if (!line)
-		return false;
-	for (line += 1; (line = strchr(line, '\n')); ) {
-		line++;
-		if (*line == '[' || !*line)
-			return false;
-		if (!strncmp(line, start, strlen(start)))
-			return true;
-	}
-	return false;
-}
-
-static bool dump_is_whole(const char *text, bool scheduler, const pid_t *pids)
-{
-	const char *cause = scheduler ? "\ncause: the hardware scheduler does not answer" :
-					"\ncause: sdma0 does not come to rest";
-	bool ok = strstr(text, cause) != NULL;
+	char cause[80], pid[32];
 	unsigned int i;
-	char pid[32];
+	bool ok;
 
+	snprintf(cause, sizeof(cause), "\ncause: %s", failure->cause);
+	ok = strstr(text, cause) != NULL;
 	for (i = 0; i < WORKERS; i++) {
 		snprintf(pid, sizeof(pid), "%d ", pids[i]);
 		ok = ok && dump_has(text, "processes", pid) && dump_has(text, "queues", pid);
@@ -347,6 +278,30 @@ static bool dump_is_whole(const char *text, bool scheduler, const pid_t *pids)
 	return ok && dump_has(text, "rings", "sdma4 ") &&
 	       dump_has(text, "registers", "CP_MEC_CNTL 0x") &&
 	       dump_has(text, "registers", "SDMA0_F32_CNTL 0x");
+}
+
+/* Whether the event names the process whose queue the core dump does, if it does. */
+static bool task_is_named(const char *dump, const struct uevent_task *task)
+{
+	const char *cause = strstr(dump, "\ncause: ");
+	char text[128], name[32];
+	unsigned int queue;
+	int pid = 0;
+	FILE *f;
+
+	snprintf(text, sizeof(text), "%.127s", cause ? cause + 1 : "");
+	text[strcspn(text, "\n")] = '\0';
+	cause = strstr(text, ", with queue ");
+	tap_note("%s: PID=%d TASK=%s", text, task->pid, task->name);
+	if (!cause)
+		return !task->pid && !task->name[0];
+	/* The processes of this test have one name. */
+	f = fopen("/proc/self/comm", "re");
+	if (!f || fscanf(f, "%31s", name) != 1)
+		die("no name");
+	fclose(f);
+	return sscanf(cause, ", with queue %u of process %d", &queue, &pid) == 2 && pid &&
+	       pid == task->pid && !strcmp(name, task->name);
 }
 
 static bool new_ones_work(void)
@@ -359,41 +314,49 @@ static bool new_ones_work(void)
 	return child_kill(busy);
 }
 
+static void workers_start(pid_t *pids)
+{
+	unsigned int i;
+
+	for (i = 0; i < WORKERS; i++) {
+		pids[i] = child_start(worker, i);
+		if (!pids[i])
+			die("no worker");
+	}
+}
+
 /* One crash, and all that is to come of it. */
 static bool a_round(unsigned int number, const char *base)
 {
-	const bool scheduler = number % 2 == 0;
-	const char *cause = scheduler ? "compute scheduler hang" : "SDMA engine hang";
+	const struct failure *failure = &failures[number % FAILURES];
+	struct uevent_task task = { 0 };
 	static char dump[DUMP_SIZE];
 	pid_t pids[WORKERS];
 	struct kfd_dev dev;
 	bool told, back;
-	unsigned int i;
 	int smi, events;
 
 	if (kfd_open(&dev))
 		die("the device does not open");
 	smi = smi_open(&dev);
 	events = uevents();
-	for (i = 0; i < WORKERS; i++) {
-		pids[i] = child_start(worker, i);
-		if (!pids[i])
-			die("no worker");
-	}
-	if (!crash(scheduler))
-		die("nothing crashes");
-	told = smi_told(smi, cause);
-	back = uevent_comes(events, "WEDGED=none");
+	workers_start(pids);
+	if (!fails(failure))
+		die("nothing fails");
+	told = smi_told(smi, failure->event);
+	back = uevent_comes(events, "WEDGED=none", &task);
 	close(events);
 	close(smi);
 	kfd_close(&dev);
-	if (!tap_ok(told, "round %u: who watches hears of the reset: %s", number, cause) ||
+	if (!tap_ok(told, "round %u: who watches hears of the reset: %s", number,
+		    failure->event) ||
 	    !tap_ok(back, "round %u: WEDGED=none", number))
 		return false;
 	return tap_ok(children_succeed(pids, WORKERS),
 		      "round %u: processes are told, and keep what is in system memory", number) &
-	       tap_ok(dump_read(dump, sizeof(dump)) && dump_is_whole(dump, scheduler, pids),
+	       tap_ok(dump_read(dump, sizeof(dump)) && dump_is_whole(dump, failure, pids),
 		      "round %u: a core dump", number) &
+	       tap_ok(task_is_named(dump, &task), "round %u: the event names the process", number) &
 	       tap_ok(new_ones_work(), "round %u: new processes copy and compute", number) &
 	       tap_ok(debugfs_objects_return_to(base, timeout_ms()), "round %u: nothing is left",
 		      number);
@@ -402,10 +365,11 @@ static bool a_round(unsigned int number, const char *base)
 /* It was reset as often as it may be: what is left to the administrator. */
 static void too_often(const char *name)
 {
+	struct uevent_task task;
 	static char dump[DUMP_SIZE];
 	int events = uevents();
 
-	tap_ok(crash(true) && uevent_comes(events, "WEDGED=rebind"), "too often: WEDGED=rebind");
+	tap_ok(fails(failures) && uevent_comes(events, "WEDGED=rebind", &task), "too often: WEDGED=rebind");
 	close(events);
 	tap_ok(dump_read(dump, sizeof(dump)), "too often: a core dump");
 	tap_ok(!kfd_write_file(DRIVER "/unbind", name) && !kfd_write_file(DRIVER "/bind", name) &&
@@ -414,10 +378,11 @@ static void too_often(const char *name)
 
 static void not_posted(const char *name)
 {
+	struct uevent_task task;
 	int events = uevents();
 
-	tap_ok(model_command("psp-fault no-post") && crash(true) &&
-	       uevent_comes(events, "WEDGED=rebind"), "it hangs, and would not be posted");
+	tap_ok(model_command("psp-fault no-post") && fails(failures) &&
+	       uevent_comes(events, "WEDGED=rebind", &task), "it hangs, and would not be posted");
 	close(events);
 	tap_ok(!kfd_write_file(DRIVER "/unbind", name), "the driver can be taken away");
 	tap_ok(kfd_write_file(DRIVER "/bind", name) != 0, "it does not take the GPU back");
@@ -429,10 +394,11 @@ static void not_posted(const char *name)
 /* Firmware of somebody else's is not taken away: what works goes on, until the administrator does something. */
 static void stays(const char *name)
 {
+	struct uevent_task task;
 	static char dump[DUMP_SIZE];
 	int events = uevents();
 
-	tap_ok(crash(true) && uevent_comes(events, "WEDGED=rebind"), "WEDGED=rebind");
+	tap_ok(fails(failures) && uevent_comes(events, "WEDGED=rebind", &task), "WEDGED=rebind");
 	close(events);
 	if (access("/sys/class/devcoredump", F_OK) == 0)
 		tap_ok(dump_read(dump, sizeof(dump)), "a core dump");

@@ -12,6 +12,7 @@
 
 #include "common/model.h"
 #include "common/tap.h"
+#include "common/wedged.h"
 #include "kfd.h"
 
 #define RING_SIZE	(16u << 10)
@@ -20,6 +21,7 @@
 #define BUFFERS		16u
 /* What a hub may take to answer. */
 #define FLUSH_MS	1000u
+#define DUMP_SIZE	(300u << 10)
 
 static struct kfd_dev dev;
 static atomic_bool allocated, looked;
@@ -81,13 +83,17 @@ static void who_looks(void)
 
 static void silent_hubs(void)
 {
+	static char dump[DUMP_SIZE];
 	struct kfd_bo bo[BUFFERS];
+	struct uevent_task task;
 	struct kfd_queue queue;
 	unsigned int i, refused = 0;
 	uint64_t since, took;
 	uint32_t *data;
 	bool ok = true;
+	int events;
 
+	events = uevents();
 	for (i = 0; i < BUFFERS; i++)
 		if (kfd_bo_create(&dev, &bo[i], KFD_PAGE, KFD_ALLOC_GTT))
 			die("no memory");
@@ -106,6 +112,10 @@ static void silent_hubs(void)
 	       BUFFERS);
 	tap_ok(took < BUFFERS * FLUSH_MS / 2, "which is not waited for each time");
 	tap_note("%llu ms", (unsigned long long)took);
+	tap_ok(uevent_comes(events, "WEDGED=rebind", &task), "the administrator is told");
+	close(events);
+	/* So that another one can come; not each kernel has them. */
+	dump_read(dump, sizeof(dump));
 	for (i = 0; i < BUFFERS; i++)
 		ok &= !kfd_bo_destroy(&dev, &bo[i]);
 	tap_ok(ok, "they can be when there are answers again");

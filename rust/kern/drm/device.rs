@@ -28,6 +28,7 @@ use crate::{
             gem::{DriverObject, Object},
             ioctl, share,
         },
+        task::Who,
     },
 };
 
@@ -206,14 +207,21 @@ impl<T> Device<T> {
         u32::try_from(index).ok()
     }
 
-    /// Tells user space, by a uevent with `WEDGED=`, that the device has hung, and what is to be done about it. It is registered.
-    pub(crate) fn wedged(&self, recovery: Recovery) {
+    /// Tells user space, by a uevent with `WEDGED=`, that the device has hung, and what is to be done about it; by `PID=` and `TASK=` also at
+    /// whose work it was, if that is known and has a name. It is registered.
+    pub(crate) fn wedged(&self, recovery: Recovery, culprit: Option<Who>) {
         let method = match recovery {
             Recovery::None => ffi::DRM_WEDGE_RECOVERY_NONE,
             Recovery::Rebind => ffi::DRM_WEDGE_RECOVERY_REBIND,
         };
-        // SAFETY: The device is valid, and its nodes are there. Nothing is told of a task. That nobody could be told is nobody's concern.
-        let _ = unsafe { ffi::drm_dev_wedged_event(self.as_raw(), method, core::ptr::null_mut()) };
+        let mut task = culprit.map(|who| ffi::drm_wedge_task_info {
+            pid: who.pid,
+            comm: who.name.letters(),
+        });
+        let task = task.as_mut().map_or(core::ptr::null_mut(), |task| task);
+        // SAFETY: The device is valid, and its nodes are there; so is the task, if there is one, whose name ends in a zero. That nobody
+        // could be told is nobody's concern.
+        let _ = unsafe { ffi::drm_dev_wedged_event(self.as_raw(), method, task) };
     }
 
     /// Runs `f` unless the device is unplugged; an unplug that begins meanwhile waits for it.

@@ -127,10 +127,7 @@ impl Shared {
             );
             queue.hangs();
         }
-        Some(Suspect {
-            pid: queue.owner.pid,
-            queue: queue.owner.queue,
-        })
+        Some(queue.owner.suspect())
     }
 
     fn wake(self: &Arc<Self>) {

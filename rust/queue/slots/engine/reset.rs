@@ -24,11 +24,8 @@ impl Engine {
             rlc.owner.pid
         );
         rlc.gpu.queue_hung(rlc.owner.pasid, c"SDMA queue hang", || {
-            let suspect = Suspect {
-                pid: rlc.owner.pid,
-                queue: rlc.owner.queue,
-            };
-            let reset = self.reset(&rlc.gpu.hw, Some(&rlc.gpu.rings), Some(suspect));
+            let suspect = Some(rlc.owner.suspect());
+            let reset = self.reset(&rlc.gpu.hw, Some(&rlc.gpu.rings), suspect);
             rlc.fail(EIO);
             rlc.gpu.slots.fail(None, rlc.owner.pasid, EIO);
             self.seat(
