@@ -167,6 +167,13 @@ impl Parts {
             _awake: awake,
         })
     }
+
+    fn take_down(self) {
+        let gpu = &self.running.0;
+        if !gpu.hw.is_present() {
+            gpu.cut_off();
+        }
+    }
 }
 
 /// A bound device. It has its parts until the first of [`pci::Driver::unbind`],
@@ -183,6 +190,13 @@ impl Bound {
     fn take(&self) -> Option<Parts> {
         self.parts.lock().take()
     }
+
+    /// Takes it down. A device that is gone already is waited for nowhere.
+    fn take_down(&self) {
+        if let Some(parts) = self.take() {
+            parts.take_down();
+        }
+    }
 }
 
 impl pci::Driver for Driver {
@@ -196,8 +210,20 @@ impl pci::Driver for Driver {
         _info: IdInfo<'bound, Self::IdInfo>,
     ) -> impl PinInit<Bound, Error> + 'bound {
         let parts = match Probe::get() {
-            Probe::Whole => Parts::new(pdev).inspect_err(|error| {
-                dev_err!(pdev, "the GPU cannot be used: {error:?}\n");
+            Probe::Whole => Parts::new(pdev).map_err(|error| {
+                // Whatever step it was at.
+                let is_gone = !pci_ext::is_present(pdev);
+                let error = if is_gone { ENODEV } else { error };
+                dev_err!(
+                    pdev,
+                    "the GPU cannot be used: {error:?}{}\n",
+                    if is_gone {
+                        ": it is gone from the bus"
+                    } else {
+                        ""
+                    }
+                );
+                error
             }),
             // No device for this driver then: another one may have it.
             Probe::Look => look::report(pdev).and(Err(ENODEV)),
@@ -212,14 +238,14 @@ impl pci::Driver for Driver {
 
     /// When the data is dropped the bus and the driver core have taken back some of what is needed.
     fn unbind(_pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) {
-        drop(this.take());
+        this.take_down();
     }
 }
 
 impl pci_driver::Driver for Driver {
     /// So that nothing of the GPU writes to memory when another kernel runs. Processes stay, and have lost the GPU.
     fn shutdown(_pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) {
-        drop(this.take());
+        this.take_down();
     }
 
     /// As if it had been pulled out.

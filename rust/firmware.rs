@@ -168,12 +168,16 @@ impl Loaded {
         self.own.as_ref().map(|own| &own.smu)
     }
 
-    /// Whether the RLC runs, which has been started: the GPU's clock counts. EIO if it stands: the log says so. Sleeps.
+    /// Whether the RLC runs, which has been started: the GPU's clock counts. EIO if it stands: the log says so. ENODEV when the device is gone.
+    /// Sleeps.
     pub(crate) fn check_clock(&self) -> Result {
         let before = self.hw.clock.now();
         fsleep(TICKS);
         if self.hw.clock.now() != before {
             return Ok(());
+        }
+        if !self.hw.is_present() {
+            return Err(ENODEV);
         }
         dev_err!(
             &*self.hw.dev,

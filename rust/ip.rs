@@ -170,7 +170,9 @@ impl Hardware {
         let sdma = [engine(0)?, engine(1)?, engine(2)?, engine(3)?, engine(4)?];
         let gfx = Gfx::new(&mmio, asic.ips)?;
         let cus = gfx.compute_units(asic).ok_or_else(|| {
-            dev_err!(bound, "no compute unit works, or so its fuses say\n");
+            if nbio.vram_size().is_ok() {
+                dev_err!(bound, "no compute unit works, or so its fuses say\n");
+            }
             ENODEV
         })?;
         let rlc = Rlc::new(&mmio, asic.ips, asic.shader_engines)?;

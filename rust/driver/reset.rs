@@ -241,6 +241,12 @@ impl Replug {
         if self.gone.load(Relaxed) {
             return;
         }
+        if !hw.is_present() {
+            dev_err!(
+                &*hw.dev,
+                "it does not answer at all: it is gone from the bus, or its link has failed\n"
+            );
+        }
         rebind::release(dev);
         // It was told why it does not come back; or nobody wants it to.
         if hw.health.is_lost() || RECORD.get().is_none() {

@@ -83,6 +83,12 @@ impl Config {
     }
 }
 
+/// Whether the device is on the bus: its configuration space answers.
+pub(crate) fn is_present(pdev: &pci::Device) -> bool {
+    // SAFETY: `pci::Device` is a transparent wrapper of a valid `struct pci_dev`.
+    unsafe { ffi::pci_device_is_present(raw(pdev)) }
+}
+
 /// The PCI domain of the device.
 pub(crate) fn domain(pdev: &pci::Device) -> u32 {
     // SAFETY: `pci::Device` is a transparent wrapper of a valid `struct pci_dev`, whose bus outlives it.

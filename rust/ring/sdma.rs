@@ -261,17 +261,22 @@ impl SdmaRing {
         }
     }
 
-    /// Waits until the engine has come to the last pulse, the first thing that it does. ETIMEDOUT: the log says so. Sleeps.
+    /// Waits until the engine has come to the last pulse, the first thing that it does. ETIMEDOUT: the log says so. ENODEV when the device is
+    /// gone. Sleeps.
     pub(super) fn wait_pulse(&self) -> Result {
+        let is_there = || self.gpu.hw.is_present();
         let came = read_poll_timeout(
             || {
                 self.check_pulse();
                 Ok(self.state.lock().pulse.1)
             },
-            |waits| !*waits,
+            |waits| !*waits || !is_there(),
             FIRST_POLL,
             FIRST_TIMEOUT,
         );
+        if matches!(came, Ok(true)) {
+            return Err(ENODEV);
+        }
         came.map(|_| ()).inspect_err(|_| {
             dev_err!(
                 self.gpu.hw.dev,

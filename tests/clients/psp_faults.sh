@@ -6,43 +6,9 @@
 . /rkfd/clients/tap.sh
 . /rkfd/clients/model.sh
 . /rkfd/clients/drivers.sh
+. /rkfd/clients/probe.sh
 share=${1:-1}
 case=0
-
-unload() {
-	/rkfd/clients/unload.sh || bail "the module does not go"
-}
-
-works() {
-	bound && [ "$(cat /sys/kernel/debug/rkfd/*/objects)" = "$base" ] && /rkfd/clients/one_copy >/dev/null
-}
-
-mark() {
-	lines=$(dmesg | wc -l)
-}
-
-# What the driver has said since the mark, from warnings up, but for that probe has failed.
-said() {
-	dmesg -r | tail -n +$((lines + 1)) | grep '^<[1-4]>.* rkfd ' |
-		grep -v 'the GPU cannot be used: \|probe with driver rkfd failed with error'
-}
-
-# one PATTERN: that was one line, of this
-one() {
-	said >/tmp/said
-	[ "$(wc -l </tmp/said)" = 1 ] && grep -q "$1" /tmp/said && return
-	sed 's/^/# /' /tmp/said
-	return 1
-}
-
-# What a device without a driver has nothing of: mappings, memory of its BARs, interrupts, nodes.
-mappings() {
-	grep -c 'phys=' /proc/vmallocinfo
-}
-nothing_left() {
-	[ "$(cat "/sys/bus/pci/devices/$device/enable")" = 0 ] && ! grep -q rkfd /proc/iomem /proc/interrupts &&
-		[ ! -e /dev/dri/renderD128 ] && [ "$(mappings)" = "$unmapped" ]
-}
 
 # fault FAULT: loads the driver when that will happen, unless the share of faults has not this one.
 fault() {
@@ -98,11 +64,7 @@ leaving() {
 	again "$1"
 }
 
-device=$(basename "$(echo /sys/bus/pci/drivers/rkfd/????:*)")
-[ -e "/sys/bus/pci/devices/$device" ] || bail "no device"
-base=$(cat /sys/kernel/debug/rkfd/*/objects)
-unload
-unmapped=$(mappings)
+begin
 
 survived no-flash 'the firmware of the flash chip does not say that it has run'
 refused no-bootloader ENODEV 'the GPU is left alone: .*C2PMSG_35 = 0x00000000' power

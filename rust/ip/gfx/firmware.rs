@@ -10,6 +10,7 @@ use hw::mqd::hqd::HqdImage;
 use hw::queue::Hqd;
 
 use super::{Bank, Gfx, Select, DRAIN};
+use crate::kern::mmio::GONE;
 use crate::regs::gc::{
     self as regs, cp_hqd_active, cp_hqd_dequeue_request, cp_hqd_pq_doorbell_control,
     cp_iq_wait_time2, rlc_cp_schedulers, spi_compute_queue_reset,
@@ -61,7 +62,7 @@ impl Gfx {
         );
         let left = kernel::io::poll::read_poll_timeout(
             || Ok(self.kernel_bank(kiq).regs.read(regs::CP_HQD_ACTIVE)),
-            |&active| !cp_hqd_active::ACTIVE.is_set(active) || !self.is_present(),
+            |&active| !cp_hqd_active::ACTIVE.is_set(active) || active == GONE,
             Delta::from_micros(50),
             LEAVE_TIMEOUT,
         );
@@ -120,8 +121,13 @@ impl Gfx {
         );
     }
 
-    /// Whether the device is there.
+    /// Whether the device is there, as far as the driver was told.
     pub(crate) fn is_present(&self) -> bool {
         self.regs.is_present()
+    }
+
+    /// Whether it answers at all.
+    pub(crate) fn answers(&self) -> bool {
+        self.regs.read(regs::CP_MEC_CNTL) != GONE
     }
 }

@@ -164,12 +164,16 @@ impl Ring {
         regs.write(mp::MP0_C2PMSG_67, next);
         self.last = value;
         let mut word = [0];
-        read_poll_timeout(
+        let is_gone = || regs.read(mp::MP0_C2PMSG_67) == GONE;
+        let fence = read_poll_timeout(
             || vram.read32s(fence_at, &mut word).map(|()| word[0]),
-            |fence| *fence == value,
+            |fence| *fence == value || is_gone(),
             POLL,
             COMMAND_TIMEOUT,
         )?;
+        if fence != value {
+            return Err(ENODEV);
+        }
         vram.read32s(command_at + RESPONSE_AT, &mut word)?;
         Ok(Status(word[0]))
     }

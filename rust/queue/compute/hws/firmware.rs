@@ -41,7 +41,7 @@ fn hqds() -> impl Iterator<Item = Hqd> {
 
 impl Firmware {
     /// Starts KIQ and HIQ, and says what the firmware may use. ENOMEM, ENOSPC in the GART, ETIMEDOUT when it does not
-    /// answer.
+    /// answer, ENODEV when the device is gone.
     pub(super) fn start(gpu: &Memory) -> Result<Self> {
         let pages = SystemPages::alloc(&gpu.hw.dev, LIST_DWORDS * 4)?;
         let mut firmware = Self {
@@ -51,11 +51,15 @@ impl Firmware {
             gfx: gpu.hw.gfx.clone(),
         };
         firmware.gfx.start_kiq(&firmware.kiq.image()?);
-        firmware.set_up().inspect_err(|_| {
+        firmware.set_up().map_err(|error| {
+            if !gpu.hw.is_present() {
+                return ENODEV;
+            }
             dev_err!(
                 &*gpu.hw.dev,
                 "the CP's firmware does not start its scheduler\n"
-            )
+            );
+            error
         })?;
         Ok(firmware)
     }
@@ -107,13 +111,17 @@ impl Firmware {
     }
 
     /// Takes all queues of the list that runs off the hardware, and has their waves saved. Queues that do not leave are reset; `hangs` is called
-    /// with the doorbell of each, a dword of the BAR, once or more. Bounded; sleeps. ETIMEDOUT when that does not help.
+    /// with the doorbell of each, a dword of the BAR, once or more. Bounded; sleeps. ETIMEDOUT when that does not help, ENODEV when the
+    /// device is gone.
     pub(super) fn preempt(&mut self, hangs: &mut dyn FnMut(u32)) -> Result {
         let (address, number) = self.hiq.next_fence();
         let fence = query_status(address, number);
         self.hiq.submit(&[&unmap_queues(Unmap::All), &fence])?;
         if self.hiq.wait(SAVE_MS).is_ok() {
             return Ok(());
+        }
+        if !self.gfx.answers() {
+            return Err(ENODEV);
         }
         // The firmware has asked all of them: who is still there has not answered.
         let stays = |hangs: &mut dyn FnMut(u32), hqd| {
@@ -139,6 +147,9 @@ impl Firmware {
 
 impl Drop for Firmware {
     fn drop(&mut self) {
+        if !self.gfx.answers() {
+            return;
+        }
         // The MECs are halted next, or have never got on.
         let _ = self.ask_kiq(&unmap_queues(Unmap::Reset(self.hiq.doorbell())));
         let _ = self.gfx.stop_kiq();

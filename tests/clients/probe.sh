@@ -1,0 +1,48 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# For programs of the shell that look how a probe ends: . /rkfd/clients/probe.sh, behind tap.sh, model.sh and drivers.sh. The module is loaded
+# and has a GPU; begin notes how that looks, and unloads it.
+
+unload() {
+	/rkfd/clients/unload.sh || bail "the module does not go"
+}
+
+# works: the GPU is bound, nothing was left, and a copy arrives
+works() {
+	bound && [ "$(cat /sys/kernel/debug/rkfd/*/objects)" = "$base" ] && /rkfd/clients/one_copy >/dev/null
+}
+
+mark() {
+	lines=$(dmesg | wc -l)
+}
+
+# What the driver has said since the mark, from warnings up, but for that probe has failed.
+said() {
+	dmesg -r | tail -n +$((lines + 1)) | grep '^<[1-4]>.* rkfd ' |
+		grep -v 'the GPU cannot be used: \|probe with driver rkfd failed with error'
+}
+
+# one PATTERN: that was one line, of this
+one() {
+	said >/tmp/said
+	[ "$(wc -l </tmp/said)" = 1 ] && grep -q "$1" /tmp/said && return
+	sed 's/^/# /' /tmp/said
+	return 1
+}
+
+# What a device without a driver has nothing of: mappings, memory of its BARs, interrupts, nodes.
+mappings() {
+	grep -c 'phys=' /proc/vmallocinfo
+}
+nothing_left() {
+	[ "$(cat "/sys/bus/pci/devices/$device/enable")" = 0 ] && ! grep -q rkfd /proc/iomem /proc/interrupts &&
+		[ ! -e /dev/dri/renderD128 ] && [ "$(mappings)" = "$unmapped" ]
+}
+
+begin() {
+	device=$(basename "$(echo /sys/bus/pci/drivers/rkfd/????:*)")
+	[ -e "/sys/bus/pci/devices/$device" ] || bail "no device"
+	base=$(cat /sys/kernel/debug/rkfd/*/objects)
+	unload
+	unmapped=$(mappings)
+}

@@ -1,0 +1,119 @@
+#!/bin/busybox sh
+# SPDX-License-Identifier: GPL-2.0
+# removed.sh TIMES: the GPU is pulled out while it is probed, and while it is reset after a hang, at so many moments of each, spread over the
+# accesses to its registers that a probe takes, and over the time of a reset. That ends soon, in one line that says so, with nothing left behind; when the GPU is put in again it
+# works. Only with the model, which is told to be gone (Documentation/model-firmware.md).
+. /rkfd/clients/tap.sh
+. /rkfd/clients/model.sh
+. /rkfd/clients/drivers.sh
+. /rkfd/clients/probe.sh
+times=${1:-3}
+# What a probe or a reset may take that waits for nothing twice, seconds; on the emulated machine it is one to four.
+most=20
+
+accesses() {
+	tell summary
+	echo "$answer" | tr -d '\r' | sed 's/.*"registers":{"reads":\([0-9]*\),[^}]*"writes":\([0-9]*\)}.*/\1 + \2/'
+}
+
+# The time since boot, hundredths of a second.
+now() {
+	cut -d' ' -f1 /proc/uptime | tr -d .
+}
+
+# until_holds CONDITION: whether it does before long; after how many hundredths of a second is in $took.
+until_holds() {
+	start=$(now)
+	while ! eval "$1"; do
+		took=$(($(now) - start))
+		[ $took -lt $((most * 100)) ] || return 1
+		usleep 20000
+	done
+	took=$(($(now) - start))
+}
+
+# new PATTERN: whether the log has that since the mark
+new() {
+	dmesg | tail -n +$((lines + 1)) | grep -q "$1"
+}
+
+gone_is_told() {
+	dmesg | tail -n +$((lines + 1)) | grep 'rkfd .*the GPU cannot be used' >/tmp/gone
+	[ "$(wc -l </tmp/gone)" = 1 ] && grep -q 'the GPU cannot be used: ENODEV: it is gone from the bus$' /tmp/gone && return
+	sed 's/^/# /' /tmp/gone
+	return 1
+}
+
+again() {
+	unload
+	tell power cold
+	load_rkfd reset=255
+	works
+	result $? "$1: it works when it was put in again"
+}
+
+# Something has the driver find out that a hub does not answer, which has the GPU reset.
+hang() {
+	mark
+	tell hubs silent
+	timeout 60 /rkfd/clients/one_copy >/dev/null 2>&1 &
+	until_holds 'new "does not answer a flush"'
+	result $? "$1: the driver finds it"
+}
+
+begin
+tell power cold
+before=$(accesses)
+load_rkfd reset=255
+works || bail "no GPU"
+probe=$(($(accesses) - (before)))
+echo "# a probe and a copy: $probe accesses to registers"
+i=0
+while [ $i -lt "$times" ]; do
+	i=$((i + 1))
+	# A copy has a tenth of them.
+	at=$((probe * 9 / 10 * i / (times + 1)))
+	unload
+	tell power cold
+	tell remove $at
+	mark
+	start=$(now)
+	load_rkfd reset=255
+	took=$(($(now) - start))
+	echo "# $took / 100 s"
+	said | sed 's/^/# /'
+	! bound && gone_is_told
+	result $? "probe, gone after $at accesses: one line, ENODEV"
+	[ $took -le $((most * 100)) ]
+	result $? "probe, gone after $at accesses: at once"
+	nothing_left
+	result $? "probe, gone after $at accesses: nothing is left"
+	again "probe, gone after $at accesses"
+done
+
+hang "a hang"
+until_holds 'new "AMD Instinct"'
+wait
+until_holds 'works 2>/dev/null'
+result $? "a hang: it comes back and works"
+begun=$(dmesg | tail -n +$((lines + 1)) | sed -n '/does not answer a flush/,/AMD Instinct/s/^\[ *\([0-9]*\)\.\([0-9][0-9]\).*/\1\2/p')
+reset=$(($(echo "$begun" | tail -n 1) - $(echo "$begun" | head -n 1)))
+echo "# a reset: $reset / 100 s"
+i=0
+while [ $i -lt "$times" ]; do
+	i=$((i + 1))
+	at=$((reset * i / (times + 1)))
+	name="reset, gone after $at / 100 s"
+	hang "$name"
+	usleep $((at * 10000))
+	tell remove
+	# Where it came too late nobody need notice: then somebody takes it away.
+	until_holds 'new "gone from the bus\|does not come back"' || echo "$device" >/sys/bus/pci/drivers/rkfd/unbind
+	echo "# $took / 100 s"
+	wait
+	until_holds nothing_left
+	result $? "$name: nothing is left"
+	said | sed 's/^/# /'
+	again "$name"
+done
+finish
