@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The PCI driver: which devices, and what happens when one comes and goes.
 
+mod again;
 mod look;
 pub(crate) mod reset;
 mod sleep;
@@ -28,6 +29,7 @@ use crate::observe::debugfs::GpuFiles;
 use crate::observe::{sensors, sysfs};
 use crate::queue::interrupts::Dispatch;
 use crate::render;
+use again::Again;
 use sleep::Awake;
 use watch::Watch;
 
@@ -177,11 +179,12 @@ impl Parts {
 }
 
 /// A bound device. It has its parts until the first of [`pci::Driver::unbind`],
-/// [`pci_driver::Driver::shutdown`] and [`pci_driver::Driver::lost`].
+/// [`pci_driver::Driver::shutdown`], [`pci_driver::Driver::before_reset`] and [`pci_driver::Driver::lost`].
 #[pin_data]
 pub(crate) struct Bound {
     #[pin]
     parts: Mutex<Option<Parts>>,
+    again: Again,
 }
 
 impl Bound {
@@ -233,6 +236,7 @@ impl pci::Driver for Driver {
         };
         try_pin_init!(Bound {
             parts <- kernel::new_mutex!(Some(parts?), "Bound::parts"),
+            again: Again::new(pdev)?,
         })
     }
 
@@ -246,6 +250,22 @@ impl pci_driver::Driver for Driver {
     /// So that nothing of the GPU writes to memory when another kernel runs. Processes stay, and have lost the GPU.
     fn shutdown(_pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) {
         this.take_down();
+    }
+
+    /// It is not the driver that resets it, but what processes are told is the same.
+    fn before_reset(pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) {
+        let Some(parts) = this.take() else { return };
+        dev_warn!(
+            pdev,
+            "somebody resets the GPU: it is taken from all who use it\n"
+        );
+        kfd::tell_reset(&parts.running.0);
+        parts.take_down();
+    }
+
+    /// It is a GPU that the driver may take, also where it was lost before.
+    fn after_reset(_pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) {
+        this.again.bind();
     }
 
     /// As if it had been pulled out.

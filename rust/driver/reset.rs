@@ -67,6 +67,11 @@ impl Registration {
     }
 }
 
+/// Whether GPUs are still given back to the driver: it is not about to go.
+pub(super) fn gives_back() -> bool {
+    RECORD.get().is_some()
+}
+
 impl Record {
     /// Makes room for `dev`. ENOMEM.
     fn add(&self, dev: &device::Device) -> Result {
@@ -249,7 +254,7 @@ impl Replug {
         }
         rebind::release(dev);
         // It was told why it does not come back; or nobody wants it to.
-        if hw.health.is_lost() || RECORD.get().is_none() {
+        if hw.health.is_lost() || !gives_back() {
             return;
         }
         if rebind::attach(dev) {

@@ -23,6 +23,13 @@ pub(crate) trait Driver: pci::Driver {
     /// The machine is about to sleep, processes are frozen, but no device is touched yet: an error keeps it awake.
     fn prepare_sleep(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>) -> Result;
 
+    /// Somebody is about to reset the device (`reset` in sysfs): it forgets what it was told. It answers now, and not any more when this has
+    /// returned.
+    fn before_reset(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>);
+
+    /// That is over, and its configuration space is as it was.
+    fn after_reset(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>);
+
     /// The way to the device has failed (AER, DPC): it is not to be reached any more, also where a reset brings it back.
     fn lost(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>);
 }
@@ -75,6 +82,8 @@ impl<T: Driver> Tables<T> {
         let mut table: ffi::pci_error_handlers = pin_init::zeroed();
         table.error_detected = Some(error_detected::<T>);
         table.slot_reset = Some(slot_reset);
+        table.reset_prepare = Some(reset_prepare::<T>);
+        table.reset_done = Some(reset_done::<T>);
         table
     };
 }
@@ -126,6 +135,32 @@ unsafe extern "C" fn error_detected<T: Driver>(
     let data = unsafe { pdev.as_ref().drvdata_borrow::<T::Data<'_>>() };
     T::lost(pdev, data);
     ffi::pci_ers_result_PCI_ERS_RESULT_DISCONNECT
+}
+
+/// `pci_error_handlers::reset_prepare`.
+///
+/// # Safety
+///
+/// The kernel calls it with a device as for [`shutdown`].
+unsafe extern "C" fn reset_prepare<T: Driver>(pdev: *mut ffi::pci_dev) {
+    // SAFETY: As for `shutdown`.
+    let pdev = unsafe { &*pdev.cast::<pci::Device<CoreInternal<'_>>>() };
+    // SAFETY: As for `shutdown`.
+    let data = unsafe { pdev.as_ref().drvdata_borrow::<T::Data<'_>>() };
+    T::before_reset(pdev, data);
+}
+
+/// `pci_error_handlers::reset_done`.
+///
+/// # Safety
+///
+/// The kernel calls it with a device as for [`shutdown`].
+unsafe extern "C" fn reset_done<T: Driver>(pdev: *mut ffi::pci_dev) {
+    // SAFETY: As for `shutdown`.
+    let pdev = unsafe { &*pdev.cast::<pci::Device<CoreInternal<'_>>>() };
+    // SAFETY: As for `shutdown`.
+    let data = unsafe { pdev.as_ref().drvdata_borrow::<T::Data<'_>>() };
+    T::after_reset(pdev, data);
 }
 
 /// `pci_error_handlers::slot_reset`: what is there after the reset of the link is another device, as far as the driver is concerned.

@@ -362,6 +362,31 @@ static bool a_round(unsigned int number, const char *base)
 		      number);
 }
 
+/* An administrator resets the device under the driver and its users, by the kernel's own means. */
+static void by_hand(const char *name, const char *base)
+{
+	const uint64_t end = kfd_now_ms() + timeout_ms();
+	pid_t pids[WORKERS];
+	struct kfd_dev dev;
+	bool back = false;
+	char path[128];
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/reset", name);
+	workers_start(pids);
+	tap_ok(!kfd_write_file(path, "1"), "an administrator resets the device");
+	tap_ok(children_succeed(pids, WORKERS), "by hand: processes are told, and keep what is in system memory");
+	while (!back && kfd_now_ms() < end) {
+		back = !kfd_open(&dev);
+		if (!back)
+			usleep(100 * 1000);
+	}
+	tap_ok(back, "by hand: it comes back");
+	if (back)
+		kfd_close(&dev);
+	tap_ok(new_ones_work(), "by hand: new processes copy and compute");
+	tap_ok(debugfs_objects_return_to(base, timeout_ms()), "by hand: nothing is left");
+}
+
 /* It was reset as often as it may be: what is left to the administrator. */
 static void too_often(const char *name)
 {
@@ -433,6 +458,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < count; i++)
 		if (!a_round(i, base))
 			return tap_end();
+	by_hand(name, base);
 	if (!rounds) {
 		too_often(name);
 		not_posted(name);

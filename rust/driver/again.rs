@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A device that somebody else has reset is taken from the driver and given to it again, as an administrator does by sysfs: it is as it was when
+//! it was found.
+//!
+//! That is a work item of the module's, since the device's lock is held over a reset.
+
+use kernel::device;
+use kernel::pci;
+use kernel::prelude::*;
+use kernel::sync::aref::ARef;
+use kernel::sync::atomic::{AtomicFlag, Relaxed};
+use kernel::sync::Arc;
+use kernel::workqueue::{impl_has_work, new_work, Work, WorkItem};
+
+use super::reset;
+use crate::kern::{rebind, workqueue};
+
+/// Has a device bound anew. Once this is dropped, with what the driver has of the device, nothing of that happens any more.
+pub(super) struct Again(Arc<Rebind>);
+
+#[pin_data]
+struct Rebind {
+    pdev: ARef<pci::Device>,
+    /// The driver does not have it any more.
+    gone: AtomicFlag,
+    #[pin]
+    work: Work<Self>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Rebind { self.work }
+}
+
+impl Again {
+    /// For `pdev`. ENOMEM.
+    pub(super) fn new(pdev: &pci::Device) -> Result<Self> {
+        let rebind = Arc::pin_init(
+            pin_init!(Rebind {
+                pdev: pdev.into(),
+                gone: AtomicFlag::new(false),
+                work <- new_work!("Rebind::work"),
+            }),
+            GFP_KERNEL,
+        )?;
+        Ok(Self(rebind))
+    }
+
+    /// Has it bound anew, soon. Any context.
+    pub(super) fn bind(&self) {
+        // It may be about to, after another reset.
+        let _ = workqueue::reset().enqueue(self.0.clone());
+    }
+}
+
+impl Drop for Again {
+    fn drop(&mut self) {
+        self.0.gone.store(true, Relaxed);
+    }
+}
+
+impl WorkItem for Rebind {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        // Whoever has taken it meanwhile may have given it to another driver.
+        if this.gone.load(Relaxed) {
+            return;
+        }
+        let dev: &device::Device = this.pdev.as_ref();
+        rebind::release(dev);
+        if reset::gives_back() {
+            rebind::attach(dev);
+        }
+    }
+}
