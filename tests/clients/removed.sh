@@ -1,7 +1,7 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: GPL-2.0
-# removed.sh TIMES: the GPU is pulled out while it is probed, and while it is reset after a hang, at so many moments of each, spread over the
-# accesses to its registers that a probe takes, and over the time of a reset. That ends soon, in one line that says so, with nothing left behind; when the GPU is put in again it
+# removed.sh TIMES: the GPU is pulled out while it is probed, at so many moments, spread over the accesses to its registers that this takes; and
+# while it is reset after a hang, at four moments, with more than three TIMES at twenty. That ends soon, in one line that says so, with nothing left behind; when the GPU is put in again it
 # works. Only with the model, which is told to be gone (Documentation/model-firmware.md).
 . /rkfd/clients/tap.sh
 . /rkfd/clients/model.sh
@@ -96,24 +96,24 @@ until_holds 'new "AMD Instinct"'
 wait
 until_holds 'works 2>/dev/null'
 result $? "a hang: it comes back and works"
-begun=$(dmesg | tail -n +$((lines + 1)) | sed -n '/does not answer a flush/,/AMD Instinct/s/^\[ *\([0-9]*\)\.\([0-9][0-9]\).*/\1\2/p')
-reset=$(($(echo "$begun" | tail -n 1) - $(echo "$begun" | head -n 1)))
-echo "# a reset: $reset / 100 s"
-i=0
-while [ $i -lt "$times" ]; do
-	i=$((i + 1))
-	at=$((reset * i / (times + 1)))
-	name="reset, gone after $at / 100 s"
+offsets=0
+[ "$times" -le 3 ] || offsets='0 10 30 90 200'
+# From what the board's firmware is told on: when engines stop in unbind, when it is reset, when it is probed after that.
+while read -r at line; do
+	name="reset, gone $at accesses after '$line'"
+	tell remove $at "$line"
 	hang "$name"
-	usleep $((at * 10000))
-	tell remove
-	# Where it came too late nobody need notice: then somebody takes it away.
-	until_holds 'new "gone from the bus\|does not come back"' || echo "$device" >/sys/bus/pci/drivers/rkfd/unbind
+	until_holds 'new "gone from the bus\|does not come back"'
+	result $? "$name: one line"
 	echo "# $took / 100 s"
 	wait
 	until_holds nothing_left
 	result $? "$name: nothing is left"
-	said | sed 's/^/# /'
+	said | grep -v 'is lost' | sed 's/^/# /'
 	again "$name"
-done
+done <<EOF
+$(for at in $offsets; do
+	printf '%s\n' "$at engine sdma0 stop" "$at smu 0x3" "$at bl" "$at engine mec start"
+done)
+EOF
 finish
