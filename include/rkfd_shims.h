@@ -69,6 +69,8 @@ s64 rkfd_pinned_vm_add_return(struct mm_struct *mm, s64 pages);
 void rkfd_mmu_interval_set_seq(struct mmu_interval_notifier *notifier, unsigned long seq);
 bool rkfd_mmu_interval_read_retry(struct mmu_interval_notifier *notifier, unsigned long seq);
 struct page *rkfd_hmm_pfn_to_page(unsigned long hmm_pfn);
+unsigned long rkfd_hmm_pfn_pages(unsigned long hmm_pfn);
+bool rkfd_page_follows(const struct page *page, const struct page *first, unsigned long count);
 bool rkfd_vma_may_wait(struct vm_area_struct *vma);
 int rkfd_mmap_await_killable(struct mm_struct *mm);
 long rkfd_fault_in_killable(struct mm_struct *mm, unsigned long start, unsigned long pages,

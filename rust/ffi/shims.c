@@ -174,6 +174,21 @@ struct page *rkfd_hmm_pfn_to_page(unsigned long hmm_pfn)
 	return hmm_pfn_to_page(hmm_pfn);
 }
 
+/* How many pages from there on one entry of the process's has, in a row; the low bits are the number of the page's frame. */
+unsigned long rkfd_hmm_pfn_pages(unsigned long hmm_pfn)
+{
+	const unsigned long pages = 1ul << hmm_pfn_to_map_order(hmm_pfn);
+
+	return pages - (hmm_pfn & (pages - 1));
+}
+
+/* Whether a scatter list may have the page in one piece with the @count pages from @first on. */
+bool rkfd_page_follows(const struct page *page, const struct page *first, unsigned long count)
+{
+	return page_to_pfn(page) == page_to_pfn(first) + count &&
+	       zone_device_pages_have_same_pgmap(page, first);
+}
+
 /*
  * What neither a disk nor memory holds comes from somebody else, who may be a program: a file system without a disk of its own,
  * and FUSE with one. So do pages of which faults are handled in user space.

@@ -19,6 +19,9 @@ use kernel::{
 /// The longest piece of a scatter list, in bytes: a whole number of large pages.
 const MAX_SEGMENT: u32 = 1 << 31;
 
+/// The most pages of a piece.
+pub(super) const MAX_PIECE: usize = MAX_SEGMENT as usize / PAGE_SIZE;
+
 /// A run of addresses that the device sees without a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DmaRun {
@@ -83,7 +86,7 @@ struct Table(UnsafeCell<ffi::sg_table>);
 
 impl Drop for Table {
     fn drop(&mut self) {
-        // SAFETY: The table was made by one of the two constructors of `DmaMap`, and is freed only here.
+        // SAFETY: The table was made by `DmaMap::new`, and is freed only here.
         unsafe { ffi::sg_free_table(self.0.get()) };
     }
 }
@@ -106,34 +109,13 @@ unsafe impl Send for DmaMap {}
 unsafe impl Sync for DmaMap {}
 
 impl DmaMap {
-    /// Maps `pages` for `dev`, which must be bound.
+    /// Maps pages for `dev`, which must be bound, by their pieces: of each the first page, and how many are in a row, [`MAX_PIECE`] at
+    /// most.
     ///
-    /// `ENOMEM` without memory or addresses, `EIO` or `EREMOTEIO` where the device cannot reach a page.
-    pub(super) fn new(dev: &ARef<Device>, pages: &[NonNull<ffi::page>]) -> Result<Self> {
-        let count = u32::try_from(pages.len()).map_err(|_| E2BIG)?;
-        let size = pages.len().checked_mul(PAGE_SIZE).ok_or(E2BIG)?;
-        let mut table = ffi::sg_table::default();
-        // SAFETY: `pages` holds `count` pointers to pages that the caller owns, and the function only reads
-        // the array; the table is a place to fill, and on failure nothing is left in it.
-        to_result(unsafe {
-            ffi::sg_alloc_table_from_pages_segment(
-                &mut table,
-                pages.as_ptr().cast::<*mut ffi::page>().cast_mut(),
-                count,
-                0,
-                size,
-                MAX_SEGMENT,
-                ffi::GFP_KERNEL | ffi::__GFP_ACCOUNT,
-            )
-        })?;
-        Self::map(dev, Table(UnsafeCell::new(table)), size)
-    }
-
-    /// As [`DmaMap::new`] with pages that are known to be in pieces: each `1 << order` pages in a row, as the page allocator gives
-    /// them. There is an entry for each, whatever its size. `EINVAL` without any.
-    pub(super) fn of_pieces(
+    /// `EINVAL` without any, `ENOMEM` without memory or addresses, `EIO` or `EREMOTEIO` where the device cannot reach a page.
+    pub(super) fn new(
         dev: &ARef<Device>,
-        pieces: &[(NonNull<ffi::page>, u8)],
+        pieces: impl ExactSizeIterator<Item = (NonNull<ffi::page>, usize)>,
     ) -> Result<Self> {
         let count = u32::try_from(pieces.len()).map_err(|_| E2BIG)?;
         let mut table = ffi::sg_table::default();
@@ -144,11 +126,11 @@ impl DmaMap {
         let mut entry = table.sgl;
         let table = Table(UnsafeCell::new(table));
         let mut size = 0usize;
-        for &(first, order) in pieces {
+        for (first, pages) in pieces {
             if entry.is_null() {
                 return Err(EINVAL);
             }
-            let bytes = PAGE_SIZE.checked_shl(order.into()).ok_or(E2BIG)?;
+            let bytes = pages.checked_mul(PAGE_SIZE).ok_or(E2BIG)?;
             let length = u32::try_from(bytes).map_err(|_| E2BIG)?;
             size = size.checked_add(bytes).ok_or(E2BIG)?;
             // SAFETY: `entry` is one of the table's, of which there is one for each piece; the end of the list gives NULL. The
@@ -197,7 +179,7 @@ impl DmaMap {
 
     /// Calls `f` with the first of each run of pages whose structures are in a row, and how many those are, in the order of the pages.
     pub(super) fn for_each_run(&self, mut f: impl FnMut(NonNull<ffi::page>, usize)) {
-        // SAFETY: The table was filled by `new` or `of_pieces`; the part that names the pages does not change.
+        // SAFETY: The table was filled by `new`; the part that names the pages does not change.
         let (mut entry, count) =
             unsafe { ((*self.table.0.get()).sgl, (*self.table.0.get()).orig_nents) };
         for _ in 0..count {

@@ -109,7 +109,7 @@ pub(crate) struct SystemPages {
 
 impl SystemPages {
     /// Allocates `size` bytes, rounded up to pages and zeroed, for `dev`, which must be bound; 2 MiB pieces as far
-    /// as there are any. They count as the caller's cgroup's. `EINVAL` for nothing, `ENOMEM`, `EINTR` when the caller is killed; see [`DmaMap::of_pieces`] for the rest.
+    /// as there are any. They count as the caller's cgroup's. `EINVAL` for nothing, `ENOMEM`, `EINTR` when the caller is killed; see [`DmaMap::new`] for the rest.
     pub(crate) fn alloc(dev: &ARef<Device>, size: usize) -> Result<Self> {
         Self::make(dev, size, true)
     }
@@ -130,14 +130,16 @@ impl SystemPages {
     }
 
     fn mapped(dev: &ARef<Device>, owned: Arc<Owned>) -> Result<Self> {
+        let pieces = owned.pieces.iter();
+        let pieces = pieces.map(|&(first, order)| (first, 1 << order));
         Ok(Self {
-            dma: DmaMap::of_pieces(dev, &owned.pieces)?,
+            dma: DmaMap::new(dev, pieces)?,
             owned,
         })
     }
 
     /// The same memory as `dev` reaches it, another device, which must be bound. It is freed when neither has it any more. See
-    /// [`DmaMap::of_pieces`].
+    /// [`DmaMap::new`].
     pub(crate) fn also_for(&self, dev: &ARef<Device>) -> Result<Self> {
         Self::mapped(dev, self.owned.clone())
     }

@@ -66,6 +66,38 @@ TEST_F(userptr, huge_pages)
 	trace_close();
 }
 
+/* A range that begins and ends within huge pages, with small ones between. */
+TEST_F(userptr, parts_of_huge_pages)
+{
+	const size_t pages = 3 * HUGE / KFD_PAGE, first = 100, behind = pages - 37, every = 13;
+	uint32_t *mem = kfd_reserve(3 * HUGE, HUGE);
+	const size_t step = KFD_PAGE / sizeof(*mem);
+	uint64_t handle;
+	uint8_t *lent;
+	size_t i;
+
+	ASSERT_EQ((void *)mem, anonymous(mem, 3 * HUGE, PROT_READ | PROT_WRITE));
+	madvise(mem, 3 * HUGE, MADV_HUGEPAGE);
+	madvise((uint8_t *)mem + HUGE, HUGE, MADV_NOHUGEPAGE);
+	for (i = 0; i < pages; i++)
+		mem[i * step] = i;
+	lent = (uint8_t *)(mem + first * step);
+	ASSERT_EQ(0, lend(&self->dev, lent, (behind - first) * KFD_PAGE, KFD_ALLOC_USERPTR, &handle));
+	for (i = first; i < behind; i += every) {
+		const uintptr_t at = (uintptr_t)(mem + i * step);
+
+		ASSERT_EQ(0, kfd_queue_copy(&self->queue, at + 8, at, 4, WAIT_MS));
+		ASSERT_EQ(0, kfd_queue_fill(&self->queue, at + 4, ~i, 4, WAIT_MS));
+	}
+	for (i = 0; i < pages; i++) {
+		const bool written = i >= first && i < behind && (i - first) % every == 0;
+
+		ASSERT_EQ(i, mem[i * step]);
+		ASSERT_EQ(written ? (uint32_t)~i : 0, mem[i * step + 1]);
+		ASSERT_EQ(written ? i : 0, mem[i * step + 2]);
+	}
+}
+
 /* Small pages that become a huge one move. */
 TEST_F(userptr, collapsed)
 {

@@ -3,7 +3,7 @@
 
 use crate::{
     ffi,
-    kern::dma_map::{DmaMap, DmaRun},
+    kern::dma_map::{DmaMap, DmaRun, MAX_PIECE},
 };
 use core::ptr::NonNull;
 use kernel::{device::Device, page::PAGE_SIZE, prelude::*, sync::aref::ARef};
@@ -59,20 +59,42 @@ impl Frames {
     pub(super) fn map(&self, dev: &ARef<Device>) -> Result<DevicePages> {
         let mut parts = KVVec::with_capacity(self.runs.len(), GFP_KERNEL)?;
         for run in &self.runs {
-            let mut pages = KVVec::with_capacity(run.count, GFP_KERNEL_ACCOUNT | __GFP_NOWARN)?;
-            for &frame in self.frames.iter().skip(run.first).take(run.count) {
-                // SAFETY: HMM has said that the frame has a page.
-                let page = unsafe { ffi::rkfd_hmm_pfn_to_page(frame) };
-                pages.push(NonNull::new(page).ok_or(EFAULT)?, GFP_KERNEL)?;
-            }
+            let pieces = self.pieces(run)?;
             let part = Part {
                 offset: (run.first * PAGE_SIZE) as u64,
                 writable: run.writable,
-                dma: DmaMap::new(dev, &pages)?,
+                dma: DmaMap::new(dev, pieces.iter().copied())?,
             };
             parts.push(part, GFP_KERNEL)?;
         }
         Ok(DevicePages { parts })
+    }
+
+    /// The pages of `run` in pieces that are in a row: the first of each, and how many there are. A huge page of the process is
+    /// looked at once. ENOMEM.
+    fn pieces(&self, run: &Run) -> Result<KVVec<(NonNull<ffi::page>, usize)>> {
+        let frames = self.frames.get(run.first..run.first + run.count);
+        let frames = frames.ok_or(EFAULT)?;
+        let mut pieces = KVVec::<(NonNull<ffi::page>, usize)>::new();
+        let mut at = 0;
+        while let Some(&frame) = frames.get(at) {
+            // SAFETY: HMM has said that the frame has a page.
+            let page = unsafe { ffi::rkfd_hmm_pfn_to_page(frame) };
+            let page = NonNull::new(page).ok_or(EFAULT)?;
+            // SAFETY: As above. What has changed since shows before any of it is used.
+            let rest = unsafe { ffi::rkfd_hmm_pfn_pages(frame) };
+            let count = rest.min(frames.len() - at).min(MAX_PIECE);
+            // SAFETY: All of them are pages.
+            let follows = |&(first, pages): &(NonNull<ffi::page>, usize)| unsafe {
+                ffi::rkfd_page_follows(page.as_ptr(), first.as_ptr(), pages)
+            };
+            match pieces.last_mut() {
+                Some(last) if last.1 + count <= MAX_PIECE && follows(last) => last.1 += count,
+                _ => pieces.push((page, count), GFP_KERNEL_ACCOUNT | __GFP_NOWARN)?,
+            }
+            at += count;
+        }
+        Ok(pieces)
     }
 }
 
