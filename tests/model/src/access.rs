@@ -120,7 +120,9 @@ impl Gpu {
         if let Some(hub) = HubId::owner(reg) {
             return self.hub(hub).write(self, reg, value);
         }
-        if (osssys::IH_RB_CNTL.0..=osssys::IH_DOORBELL_RPTR_RING2.0).contains(&reg.0) {
+        if (osssys::IH_RB_CNTL.0..=osssys::IH_DOORBELL_RPTR_RING2.0).contains(&reg.0)
+            || reg == osssys::IH_RETRY_INT_CAM_CNTL
+        {
             return self.ih.write(self, reg, value);
         }
         if self.cp.write(self, reg, value)?

@@ -14,6 +14,7 @@
 //! - `pause N`, `resume N`: SDMA engine N; with `mec` the user queues of the command processor.
 //! - `drop-interrupt [COUNT]`: the next interrupts' MSIs are not sent.
 //! - `omit-pasid on`, `omit-pasid off`: whether interrupt entries lack the PASID, as is known of gfx9 without HWS.
+//! - `retry-cam off`, `retry-cam on`: whether the IH's retry CAM lets through what it should keep out, or not.
 //! - `hubs silent`, `hubs answer`: neither hub acknowledges invalidations, or both do again; so they do after a reset. `hubs silent gfx`,
 //!   `hubs silent mm`: only that hub is silent.
 //! - `fail-copy [N]`: the next copy, of engine N, is refused.
@@ -114,6 +115,7 @@ pub fn command(gpu: &Gpu, line: &str) -> Result<String, String> {
         }
         ["omit-pasid", "on"] => gpu.ih.omit_pasids(true),
         ["omit-pasid", "off"] => gpu.ih.omit_pasids(false),
+        ["retry-cam", how @ ("off" | "on")] => gpu.ih.disable_cam(how == "off"),
         ["hubs", "answer"] => gpu.silence_hubs(&[]),
         ["hubs", "silent"] => gpu.silence_hubs(&[HubId::Gfx, HubId::Mm]),
         ["hubs", "silent", "gfx"] => gpu.silence_hubs(&[HubId::Gfx]),

@@ -159,6 +159,12 @@ impl Hub {
         self.in_use.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Forgets what an access to `va` of `vmid` finds that is retried: the next try walks the tables.
+    pub fn forget(&self, vmid: u8, va: u64) {
+        let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
+        spaces[usize::from(vmid)].forget(va & ((1 << 48) - 1));
+    }
+
     /// Removes `scope` of the address spaces in the mask `vmids`, and waits for the users of what was there if it is that thorough.
     pub fn flush(&self, gpu: &Gpu, vmids: u32, scope: Scope, flush: Flush) {
         let _users = (flush == Flush::Heavy)

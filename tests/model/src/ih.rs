@@ -7,12 +7,15 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::cam::{Cam, Key, Verdict};
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::hub::HubId;
 use crate::memory::{Phys, Space};
-use crate::regs::osssys::{self, ih_chicken, ih_rb_cntl as cntl, ih_rb_wptr};
-use crate::regs::Reg;
+use crate::regs::osssys::{
+    self, ih_chicken, ih_rb_cntl as cntl, ih_rb_wptr, ih_retry_int_cam_cntl as cam_cntl,
+};
+use crate::regs::{Field, Reg};
 use crate::vm::Vm;
 
 /// Bytes of an entry.
@@ -22,6 +25,10 @@ const MC_SPACE_MC: u32 = 4;
 
 /// Interrupt client ids of the SDMA engines.
 pub const SDMA_CLIENT: [u8; 5] = [8, 9, 1, 4, 5];
+
+/// In a fault's context words: the high part of the page in word 1, the place in the retry CAM in word 2.
+const FAULT_PAGE_HI: Field = Field::new(3, 0);
+const CAM_PLACE: Field = Field::new(9, 0);
 
 /// One interrupt vector, without what the IH adds (timestamp, PASID).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,6 +45,8 @@ pub struct Iv {
     pub mmhub: bool,
     /// Context words 0..=3.
     pub data: [u32; 4],
+    /// A fault that is raised again as long as its access is retried: the retry CAM is for these.
+    pub retry: bool,
 }
 
 #[derive(Default)]
@@ -52,6 +61,9 @@ struct State {
     drop: u64,
     /// A test wants entries without a PASID.
     nameless: bool,
+    cam: Cam,
+    /// A test wants the CAM to let everything through.
+    unfiltered: bool,
 }
 
 /// The block's state beside its plain registers.
@@ -69,6 +81,7 @@ impl Ih {
         *state = State {
             drop: state.drop,
             nameless: state.nameless,
+            unfiltered: state.unfiltered,
             ..State::default()
         };
     }
@@ -81,6 +94,19 @@ impl Ih {
     /// From now on entries have PAS_ID 0, or not.
     pub fn omit_pasids(&self, omit: bool) {
         self.state().nameless = omit;
+    }
+
+    /// From now on the retry CAM lets everything through, or not.
+    pub fn disable_cam(&self, disable: bool) {
+        self.state().unfiltered = disable;
+    }
+
+    /// The driver has dealt with the fault of place `value` of the retry CAM.
+    pub fn acknowledge(&self, gpu: &Gpu, value: u32) {
+        gpu.summary.cam_acks.bump();
+        if !self.state().cam.acknowledge(value) {
+            gpu.summary.cam_idle_acks.bump();
+        }
     }
 
     /// Reads RPTR or WPTR; None for other registers.
@@ -108,6 +134,12 @@ impl Ih {
                 state.overflow = false;
             }
             osssys::IH_RB_RPTR => self.set_rptr(gpu, value)?,
+            osssys::IH_RETRY_INT_CAM_CNTL => {
+                if !cam_cntl::ENABLE.is_set(value) {
+                    self.state().cam = Cam::default();
+                }
+                gpu.regs.set(reg, value);
+            }
             osssys::IH_RB_CNTL_RING1 | osssys::IH_RB_CNTL_RING2 => gpu.regs.set(reg, value),
             _ => gpu.regs.set(reg, value),
         }
@@ -135,7 +167,7 @@ impl Ih {
     }
 
     /// Puts an entry into the ring and announces it.
-    pub fn push(&self, gpu: &Gpu, iv: Iv) -> Result<()> {
+    pub fn push(&self, gpu: &Gpu, mut iv: Iv) -> Result<()> {
         let control = gpu.regs.get(osssys::IH_RB_CNTL);
         if !cntl::RB_ENABLE.is_set(control) {
             gpu.summary.ih_lost.bump();
@@ -143,6 +175,20 @@ impl Ih {
         }
         let size = ring_size(control);
         let mut state = self.state();
+        let cam = cam_cntl::ENABLE.is_set(gpu.regs.get(osssys::IH_RETRY_INT_CAM_CNTL));
+        if iv.retry && cam && !state.unfiltered {
+            let key = Key {
+                page: u64::from(iv.data[0]) | u64::from(FAULT_PAGE_HI.get(iv.data[1])) << 32,
+                pasid: pasid(gpu, &iv),
+            };
+            match state.cam.admit(key) {
+                Verdict::New(place) => iv.data[2] = CAM_PLACE.put(iv.data[2], place),
+                Verdict::Known | Verdict::Full => {
+                    gpu.summary.cam_hits.bump();
+                    return Ok(());
+                }
+            }
+        }
         let next = (state.wptr + ENTRY) % size;
         if next == state.rptr || state.overflow {
             if !cntl::WPTR_OVERFLOW_ENABLE.is_set(control) {

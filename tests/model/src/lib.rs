@@ -35,7 +35,12 @@
 //!   are ignored: what is filled by dwords may be counted as bytes - 4 (ROCr) or bytes - 1 (KFDTest, PAL on gfx10).
 //! - *PTEPDE_COPY and RMW* change the bits of the mask only.
 //! - *TIMESTAMP* counts the 100 MHz reference clock; SET moves the engine's own count, GET reads it.
-//! - *Faults* are never retried: reads give zero, writes are dropped, the engine goes on. Neighbouring pages
+//! - *Retries*: an access of an SDMA queue that finds nothing valid, or may not do what it does, is tried again until it can
+//!   be done or finds a PTE that says no retry, if its context has RETRY_PERMISSION_OR_INVALID_PAGE_FAULT; each try raises an
+//!   entry with bit 7 of word 1, and walks the tables (amdgpu changes entries that are valid for this without a flush), of which the IH's retry CAM ([`cam`]) lets one a page and PASID through until it is
+//!   acknowledged. The whole engine waits meanwhile, and holds no translation; a reset of it ends that. Clients of GFXHUB give up at once: shaders have
+//!   SH_MEM_CONFIG.RETRY_DISABLE.
+//! - *Other faults*: reads give zero, writes are dropped, the engine goes on. Neighbouring pages
 //!   that fault in the same way within one access (of at most 2 MiB) make one interrupt, and a packet
 //!   that keeps at the same page does not repeat it. WALKER_ERROR is 1
 //!   for an address out of range or in the hole, 2 + n for an invalid entry that should lead to level n
@@ -61,6 +66,7 @@ pub mod access;
 pub mod activity;
 pub mod bar0;
 pub mod board;
+pub mod cam;
 pub mod clock;
 pub mod condition;
 pub mod config;

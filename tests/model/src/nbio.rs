@@ -164,15 +164,22 @@ impl Nbio {
     }
 
     fn ih(&self, gpu: &Gpu, byte: u64, value: u32) -> Result<()> {
-        let control = gpu.regs.get(osssys::IH_DOORBELL_RPTR);
-        let ours = ih_doorbell_rptr::ENABLE.is_set(control)
-            && u64::from(ih_doorbell_rptr::OFFSET.get(control)) == byte / 4;
-        if !ours {
-            gpu.summary.doorbells_unattached.bump();
-            return Ok(());
+        // The CAM's register is made as the other.
+        let is = |reg| {
+            let control = gpu.regs.get(reg);
+            ih_doorbell_rptr::ENABLE.is_set(control)
+                && u64::from(ih_doorbell_rptr::OFFSET.get(control)) == byte / 4
+        };
+        if is(osssys::IH_DOORBELL_RPTR) {
+            gpu.summary.doorbells_ih.bump();
+            return gpu.ih.set_rptr(gpu, value);
         }
-        gpu.summary.doorbells_ih.bump();
-        gpu.ih.set_rptr(gpu, value)
+        if is(osssys::IH_DOORBELL_RETRY_CAM) {
+            gpu.ih.acknowledge(gpu, value);
+        } else {
+            gpu.summary.doorbells_unattached.bump();
+        }
+        Ok(())
     }
 }
 

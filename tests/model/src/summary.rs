@@ -31,6 +31,11 @@ impl Count {
         self.0.load(Ordering::Relaxed)
     }
 
+    /// Is `n` from now on if that is more.
+    pub fn reach(&self, n: u64) {
+        self.0.fetch_max(n, Ordering::Relaxed);
+    }
+
     /// Begins at zero again.
     pub fn clear(&self) {
         self.0.store(0, Ordering::Relaxed);
@@ -101,6 +106,14 @@ pub struct Summary {
     pub ih_overflows: Count,
     pub ih_lost: Count,
     pub faults: Count,
+    /// Faults of accesses that were retried, their entries that the retry CAM kept out of the ring, its acknowledgements,
+    /// those of places that were free, the accesses that were retried, and how long the longest was, microseconds.
+    pub retry_faults: Count,
+    pub cam_hits: Count,
+    pub cam_acks: Count,
+    pub cam_idle_acks: Count,
+    pub retried: Count,
+    pub longest_retry: Count,
     pub register_reads: Count,
     pub register_writes: Count,
     /// Of registers and doorbells, since the device last ceased to be bus master.
@@ -210,6 +223,14 @@ impl Summary {
                 "lost": self.ih_lost.get(),
             },
             "faults": self.faults.get(),
+            "retries": {
+                "accesses": self.retried.get(),
+                "acks": self.cam_acks.get(),
+                "faults": self.retry_faults.get(),
+                "filtered": self.cam_hits.get(),
+                "idle_acks": self.cam_idle_acks.get(),
+                "longest_us": self.longest_retry.get(),
+            },
             "refused": refused,
             "registers": {
                 "reads": self.register_reads.get(),

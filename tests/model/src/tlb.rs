@@ -61,6 +61,11 @@ impl Space {
         self.leaves.insert((leaf.log2, va >> leaf.log2), leaf);
     }
 
+    /// Removes the translation of `va`.
+    pub fn forget(&mut self, va: u64) {
+        self.leaves.retain(|&(log2, page), _| va >> log2 != page);
+    }
+
     /// Removes what `scope` says.
     pub fn flush(&mut self, scope: Scope) {
         if scope.leaves {

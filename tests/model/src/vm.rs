@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
@@ -16,6 +17,8 @@ use crate::walk::PAGE_SHIFT;
 
 /// Bytes accessed under one hold of the translations.
 const CHUNK: u64 = 2 << 20;
+/// How long after a try an access is tried again.
+const RETRY: Duration = Duration::from_micros(50);
 /// FAULT_STATUS.CID of clients that never fault in a user's address space.
 const CID_KERNEL: u32 = 0;
 
@@ -38,6 +41,22 @@ pub struct Vm<'a> {
     faults: Cell<u64>,
     /// Page last reported for reads and for writes, and reported once only.
     reported: Cell<[Option<u64>; 2]>,
+    /// A client whose accesses are retried, and how often it had been reset when it began.
+    client: Option<(&'a dyn Client, u64)>,
+    /// It did not: nothing is accessed any more.
+    lost: Cell<bool>,
+}
+
+/// Who may have accesses tried again.
+pub trait Client {
+    /// Whether it goes on with what it began after `resets` resets.
+    fn goes_on(&self, gpu: &Gpu, resets: u64) -> bool;
+}
+
+/// An access that is tried again.
+struct Stall {
+    va: u64,
+    access: Access,
 }
 
 /// A run that is used up step by step.
@@ -56,7 +75,23 @@ impl<'a> Vm<'a> {
             cid,
             faults: Cell::new(0),
             reported: Cell::default(),
+            client: None,
+            lost: Cell::new(false),
         }
+    }
+
+    /// The same, with what the hub says is to be retried tried again as long as `client` goes on, which had been reset `resets` times
+    /// before. In between nothing is held, so that tables can change and be flushed.
+    pub fn retrying(self, client: &'a dyn Client, resets: u64) -> Vm<'a> {
+        Vm {
+            client: Some((client, resets)),
+            ..self
+        }
+    }
+
+    /// Whether the client has given up in the middle of an access, which is not done then, nor any after it.
+    pub fn is_lost(&self) -> bool {
+        self.lost.get()
     }
 
     /// VMID 0.
@@ -88,7 +123,58 @@ impl<'a> Vm<'a> {
             miss,
             access,
             cid: self.cid,
+            retry: false,
         });
+    }
+
+    /// Whether that end of a translation at `va` is one to try again.
+    fn stall(&self, va: u64, target: Target, access: Access) -> Option<Stall> {
+        let Target::Fault(miss) = target else {
+            return None;
+        };
+        self.client?;
+        let hub = self.gpu.hub(self.hub);
+        let retries = hub.retries(&self.gpu.regs, self.vmid, miss);
+        retries.then_some(Stall { va, access })
+    }
+
+    /// Tries again until the access does not have to be any more. Nothing is held.
+    fn wait(&self, stall: Stall) -> Result<()> {
+        let Some((client, resets)) = self.client else {
+            return Ok(());
+        };
+        let (hub, began) = (self.gpu.hub(self.hub), Instant::now());
+        self.gpu.summary.retried.bump();
+        loop {
+            hub.forget(self.vmid, stall.va);
+            let target = {
+                let _held = hub.hold();
+                let view = self.gpu.bus.view();
+                self.translate(&view, stall.va, 1, stall.access)?.target
+            };
+            let Target::Fault(miss) = target else { break };
+            if self.stall(stall.va, target, stall.access).is_none() {
+                break;
+            }
+            let fault = Fault {
+                vmid: self.vmid,
+                va: stall.va,
+                miss,
+                access: stall.access,
+                cid: self.cid,
+                retry: true,
+            };
+            hub.raise(self.gpu, fault)?;
+            std::thread::sleep(RETRY);
+            if !client.goes_on(self.gpu, resets) {
+                self.lost.set(true);
+                break;
+            }
+        }
+        let micros = began.elapsed().as_micros();
+        let longest = &self.gpu.summary.longest_retry;
+        longest.reach(micros.try_into().unwrap_or(u64::MAX));
+        Ok(())
     }
 
     fn raise(&self, pending: Vec<Fault>) -> Result<()> {
@@ -110,12 +196,17 @@ impl<'a> Vm<'a> {
         while done < len {
             let stop = len.min(done + CHUNK);
             let mut faults = Vec::new();
+            let mut stall = None;
             {
                 let _held = self.gpu.hub(self.hub).hold();
                 let view = self.gpu.bus.view();
                 while done < stop {
                     let here = va.wrapping_add(done);
                     let run = self.translate(&view, here, stop - done, access)?;
+                    stall = self.stall(here, run.target, access);
+                    if stall.is_some() {
+                        break;
+                    }
                     let end = done + run.len;
                     match run.target {
                         Target::Memory(phys) => {
@@ -137,11 +228,18 @@ impl<'a> Vm<'a> {
                 }
             }
             self.raise(faults)?;
+            if let Some(stall) = stall {
+                self.wait(stall)?;
+            }
         }
         Ok(())
     }
 
     fn translate(&self, view: &View<'_>, va: u64, len: u64, access: Access) -> Result<Run> {
+        if self.lost.get() {
+            let target = Target::Nothing;
+            return Ok(Run { len, target });
+        }
         let hub = self.gpu.hub(self.hub);
         let run = hub.translate(self.gpu, view, self.vmid, va, len, access)?;
         let own = match run.target {
@@ -253,6 +351,7 @@ impl<'a> Vm<'a> {
             let stop = len.min(done + CHUNK);
             let mut faults = Vec::new();
             let mut stores = Vec::new();
+            let mut stall = None;
             {
                 let _held = self.gpu.hub(self.hub).hold();
                 let view = self.gpu.bus.view();
@@ -261,8 +360,12 @@ impl<'a> Vm<'a> {
                 sink.run = None;
                 while done < stop {
                     let left = stop - done;
-                    let read = self.advance(&mut source, &view, left, Access::Read, &mut faults)?;
-                    let write = self.advance(&mut sink, &view, left, Access::Write, &mut faults)?;
+                    stall = self
+                        .advance(&mut source, &view, left, Access::Read, &mut faults)?
+                        .or(self.advance(&mut sink, &view, left, Access::Write, &mut faults)?);
+                    let (Some(read), Some(write)) = (source.run, sink.run) else {
+                        break;
+                    };
                     let n = read.len.min(write.len);
                     if let Target::Own(own) = write.target {
                         stores.push((own, self.load(&view, read.target, n)?));
@@ -278,10 +381,14 @@ impl<'a> Vm<'a> {
             for (own, data) in stores {
                 self.gpu.store_own(own, &data)?;
             }
+            if let Some(stall) = stall {
+                self.wait(stall)?;
+            }
         }
         Ok(())
     }
 
+    /// Translates what `cursor` is at, if that has yet to be done; or says why that has to wait.
     fn advance(
         &self,
         cursor: &mut Cursor,
@@ -289,14 +396,17 @@ impl<'a> Vm<'a> {
         left: u64,
         access: Access,
         faults: &mut Vec<Fault>,
-    ) -> Result<Run> {
-        if let Some(run) = cursor.run {
-            return Ok(run);
+    ) -> Result<Option<Stall>> {
+        if cursor.run.is_some() {
+            return Ok(None);
         }
         let run = self.translate(view, cursor.va, left, access)?;
+        if let Some(stall) = self.stall(cursor.va, run.target, access) {
+            return Ok(Some(stall));
+        }
         self.fault(faults, cursor.va, run.target, access);
         cursor.run = Some(run);
-        Ok(run)
+        Ok(None)
     }
 
     /// The `n` bytes at `from`.

@@ -14,6 +14,9 @@ const WRITEABLE: u64 = 1 << 6;
 const PRT: u64 = 1 << 51;
 const PDE_IS_PTE: u64 = 1 << 54;
 const TRANSLATE_FURTHER: u64 = 1 << 56;
+/// A leaf of a PTB that ends an access which is retried, where tables are in translate-further form (amdgpu:
+/// AMDGPU_VM_NORETRY_FLAGS_TF).
+const NO_RETRY: u64 = VALID | SYSTEM | PRT;
 const PAGE_ADDRESS: u64 = 0x0000_ffff_ffff_f000;
 const TABLE_ADDRESS: u64 = 0x0000_ffff_ffff_ffc0;
 /// Block fragment size that goes with translate-further tables of 2 MiB entries.
@@ -99,6 +102,8 @@ pub enum Miss {
     Invalid,
     /// Valid, but does not allow the access.
     Permission,
+    /// The leaf says that nobody is to try again.
+    NoRetry,
 }
 
 /// What a walk ends with.
@@ -202,6 +207,15 @@ fn leaf_of(entry: Entry, level: u8, va: u64) -> Result<Outcome, String> {
         } else {
             Outcome::Miss(Miss::Invalid)
         });
+    }
+    if entry.has(PRT) {
+        if level == 0 && entry.0 == NO_RETRY {
+            return Ok(Outcome::Miss(Miss::NoRetry));
+        }
+        return Err(format!(
+            "leaf {:#018x} is valid and PRT, which in a PTB stands for no retry if it is nothing else",
+            entry.0
+        ));
     }
     let span = PAGE_SHIFT + LEVEL_SHIFT * u32::from(level);
     let address = entry.0 & PAGE_ADDRESS;
@@ -405,5 +419,21 @@ mod tests {
         let mut prt = tables(0, 0x40_0000 | VALID);
         prt.insert(0x40_0020, PRT | SYSTEM);
         assert_eq!(walk(&context(3, 0), &prt, VA), Ok(Outcome::Prt));
+    }
+
+    #[test]
+    fn no_retry_leaf() {
+        let further = context(2, 9);
+        let mut tables = tables(9 << 59, 0x40_0000 | VALID | TRANSLATE_FURTHER);
+        tables.insert(0x40_0020, VALID | SYSTEM | PRT);
+        assert_eq!(
+            walk(&further, &tables, VA),
+            Ok(Outcome::Miss(Miss::NoRetry))
+        );
+        // With an address it is neither that nor anything else, and of 2 MiB it would map something.
+        tables.insert(0x40_0020, 0x5000 | VALID | SYSTEM | PRT);
+        assert!(walk(&further, &tables, VA).is_err());
+        tables.insert(0x30_0018, VALID | SYSTEM | PRT);
+        assert!(walk(&further, &tables, VA).is_err());
     }
 }

@@ -72,6 +72,7 @@ fn send(gpu: &Gpu, job: &Job, enable: Field, source: u8, data: [u32; 4]) -> Resu
         vmid: job.vmid,
         mmhub: false,
         data,
+        retry: false,
     };
     gpu.ih.push(gpu, iv)
 }

@@ -31,12 +31,22 @@ pub struct Fault {
     pub access: Access,
     /// The hub's number of the client (FAULT_STATUS.CID).
     pub cid: u32,
+    /// The access is tried again until there is a translation, or one that says no.
+    pub retry: bool,
 }
 
 impl Hub {
+    /// Whether an access that misses so is tried again, and not given up: it reads zero or writes nothing then, and the client
+    /// goes on. Clients of GFXHUB have SH_MEM_CONFIG.RETRY_DISABLE, and give up whatever the context says.
+    pub fn retries(&self, regs: &Store, vmid: u8, miss: Miss) -> bool {
+        let control = regs.get(self.id.reg(gc::VM_CONTEXT0_CNTL.nth(u32::from(vmid), 1)));
+        self.id == HubId::Mm
+            && vmid != 0
+            && matches!(miss, Miss::Directory(_) | Miss::Invalid | Miss::Permission)
+            && context_cntl::RETRY_PERMISSION_OR_INVALID_PAGE_FAULT.is_set(control)
+    }
+
     /// Records a fault and, if the context has it enabled, sends its interrupt.
-    ///
-    /// Faults are never retried: the access reads zero or writes nothing and the client goes on.
     pub fn raise(&self, gpu: &Gpu, fault: Fault) -> Result<()> {
         if fault.vmid == 0 {
             return Err(ModelError::KernelFault {
@@ -46,14 +56,18 @@ impl Hub {
                 reason: format!("{:?}", fault.miss),
             });
         }
-        gpu.summary.faults.bump();
+        if fault.retry {
+            gpu.summary.retry_faults.bump();
+        } else {
+            gpu.summary.faults.bump();
+        }
         let write = fault.access.writes();
         let execute = fault.access == Access::Execute;
         let page = fault.va >> PAGE_SHIFT;
         let enable: Field = match fault.miss {
             Miss::Hole | Miss::Range => context_cntl::RANGE_PROTECTION_FAULT_ENABLE_INTERRUPT,
             Miss::Directory(_) => context_cntl::PDE0_PROTECTION_FAULT_ENABLE_INTERRUPT,
-            Miss::Invalid => context_cntl::VALID_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            Miss::Invalid | Miss::NoRetry => context_cntl::VALID_PROTECTION_FAULT_ENABLE_INTERRUPT,
             Miss::Permission if write => context_cntl::WRITE_PROTECTION_FAULT_ENABLE_INTERRUPT,
             Miss::Permission if execute => context_cntl::EXECUTE_PROTECTION_FAULT_ENABLE_INTERRUPT,
             Miss::Permission => context_cntl::READ_PROTECTION_FAULT_ENABLE_INTERRUPT,
@@ -61,7 +75,7 @@ impl Hub {
         let walker = match fault.miss {
             Miss::Hole | Miss::Range => 1,
             Miss::Directory(level) => 2 + u32::from(level),
-            Miss::Invalid | Miss::Permission => 0,
+            Miss::Invalid | Miss::NoRetry | Miss::Permission => 0,
         };
         // PERMISSION_FAULTS: bit 0 not valid, 1 read, 2 write, 3 execute; the ring id of the IV has the
         // same three from bit 3 on.
@@ -95,9 +109,11 @@ impl Hub {
             self.id
                 .reg(gc::VM_CONTEXT0_CNTL.nth(u32::from(fault.vmid), 1)),
         );
-        if !enable.is_set(control) || !self.tells_of(regs, fault.cid) {
+        let told = fault.retry || self.tells_of(regs, fault.cid);
+        if !enable.is_set(control) || !told {
             return Ok(());
         }
+        let how = u32::from(fault.retry) << 7 | 1 << if write { 5 } else { 6 };
         let mmhub = self.id == HubId::Mm;
         gpu.ih.push(
             gpu,
@@ -107,17 +123,13 @@ impl Hub {
                 ring: (permission << 3) as u8,
                 vmid: fault.vmid,
                 mmhub,
-                data: [
-                    page as u32,
-                    (page >> 32) as u32 & 0xf | 1 << if write { 5 } else { 6 },
-                    0,
-                    0,
-                ],
+                data: [page as u32, (page >> 32) as u32 & 0xf | how, 0, 0],
+                retry: fault.retry,
             },
         )
     }
 
-    /// Whether faults of client `cid` interrupt: the first sixteen have a bit each, the others one.
+    /// Whether faults of client `cid` that are not retried interrupt: the first sixteen have a bit each, the others one.
     fn tells_of(&self, regs: &Store, cid: u32) -> bool {
         let control = regs.get(self.id.reg(gc::VM_L2_PROTECTION_FAULT_CNTL));
         match 1u32.checked_shl(cid).filter(|_| cid < OWN_BITS) {

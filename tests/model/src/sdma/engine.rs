@@ -14,6 +14,7 @@ use crate::psp::engines as psp;
 use crate::regs::sdma::{self, cntl, f32_cntl, status_reg};
 use crate::regs::{Reg, SDMA_GFX, SDMA_QUEUE_STRIDE, SDMA_RLC0, SDMA_RLC_QUEUES};
 use crate::summary::EngineCounts;
+use crate::vm::Client;
 
 /// The GFX ring and the RLC queues.
 const QUEUES: usize = 1 + SDMA_RLC_QUEUES as usize;
@@ -115,20 +116,6 @@ impl Engine {
     /// How often it was reset.
     pub fn resets(&self) -> u64 {
         self.resets.load(Ordering::Acquire)
-    }
-
-    /// Whether the packet at hand, which began after `resets` resets, goes on: stands as long as the engine is halted.
-    pub fn goes_on(&self, gpu: &Gpu, resets: u64) -> bool {
-        if !self.disturbed.load(Ordering::Relaxed) {
-            return true;
-        }
-        while self.resets() == resets {
-            if !f32_cntl::HALT.is_set(self.register(gpu, sdma::F32_CNTL)) {
-                return true;
-            }
-            std::thread::sleep(HALTED_LOOK);
-        }
-        false
     }
 
     /// The packet at hand is lost, if it is a long one.
@@ -361,6 +348,22 @@ impl Engine {
         }
         self.quiet.notify_all();
         Ok(())
+    }
+}
+
+impl Client for Engine {
+    /// Whether the packet at hand goes on: stands as long as the engine is halted.
+    fn goes_on(&self, gpu: &Gpu, resets: u64) -> bool {
+        if !self.disturbed.load(Ordering::Relaxed) {
+            return true;
+        }
+        while self.resets() == resets {
+            if !f32_cntl::HALT.is_set(self.register(gpu, sdma::F32_CNTL)) {
+                return true;
+            }
+            std::thread::sleep(HALTED_LOOK);
+        }
+        false
     }
 }
 

@@ -10,7 +10,7 @@ use crate::hub::HubId;
 use crate::ih::{Iv, SDMA_CLIENT};
 use crate::indirect::Ib;
 use crate::regs::sdma::{self, cntl};
-use crate::vm::Vm;
+use crate::vm::{Client, Vm};
 
 /// Interrupt sources.
 const TRAP: u8 = 224;
@@ -67,17 +67,24 @@ pub(super) fn address_space<'a>(gpu: &'a Gpu, engine: &Engine, vmid: u8) -> Vm<'
     Vm::new(gpu, HubId::Mm, vmid, CID_SDMA0 + engine.number() as u32)
 }
 
+/// The same for what packets access, after `resets` resets: what is to be retried keeps the engine until it is done, or until
+/// the next reset.
+fn retrying<'a>(gpu: &'a Gpu, engine: &'a Engine, vmid: u8, resets: u64) -> Vm<'a> {
+    address_space(gpu, engine, vmid).retrying(engine, resets)
+}
+
 impl<'a> Executor<'a> {
     /// For the queue that `job` describes.
     pub fn new(gpu: &'a Gpu, engine: &'a Engine, job: &'a mut Job) -> Executor<'a> {
         let vmid = job.ib.map_or(job.vmid, |ib| ib.vmid);
-        let vm = address_space(gpu, engine, vmid);
+        let resets = engine.resets();
+        let vm = retrying(gpu, engine, vmid, resets);
         Executor {
             gpu,
             engine,
             job,
             vm,
-            resets: engine.resets(),
+            resets,
         }
     }
 
@@ -91,6 +98,9 @@ impl<'a> Executor<'a> {
         let head = HEAD.min(usize::try_from(available).unwrap_or(HEAD));
         let before = self.vm.faults();
         self.fetch(0, &mut words[..head])?;
+        if self.vm.is_lost() {
+            return Ok(Step::Lost);
+        }
         if self.vm.faults() != before {
             return Ok(Step::Halted(Exception::Fetch));
         }
@@ -113,7 +123,11 @@ impl<'a> Executor<'a> {
         if packet.is_copy() && self.engine.take_failure(self.gpu) {
             return self.halt(words, Exception::Packet, SRBM_WRITE);
         }
-        match self.work(&packet)? {
+        let work = self.work(&packet)?;
+        if self.vm.is_lost() {
+            return Ok(Step::Lost);
+        }
+        match work {
             Ok(Work::Done) => self.advance(length)?,
             Ok(Work::Enter(ib)) => self.job.ib = Some(ib),
             Ok(Work::Blocked) => return Ok(Step::Blocked),
@@ -178,7 +192,7 @@ impl<'a> Executor<'a> {
         let Some(target) = self.job.writeback else {
             return Ok(());
         };
-        let ring = address_space(self.gpu, self.engine, self.job.vmid);
+        let ring = retrying(self.gpu, self.engine, self.job.vmid, self.resets);
         if target % 8 == 0 {
             ring.store64s(target, &[self.job.rptr])
         } else {
@@ -418,5 +432,6 @@ fn interrupt(engine: &Engine, queue: usize, vmid: u8, source: u8, data: [u32; 4]
         vmid,
         mmhub: true,
         data,
+        retry: false,
     }
 }

@@ -142,6 +142,7 @@ impl Device<'_> {
             vmid: self.grid.origin.vmid,
             mmhub: false,
             data: [word, context::DATA_TOP.of(data >> 16), 0, 0],
+            retry: false,
         };
         self.gpu.summary.sq_interrupts.bump();
         if let Err(error) = self.gpu.ih.push(self.gpu, iv) {

@@ -13,6 +13,7 @@ fn push(rig: &Rig, context: u32) {
         vmid: 9,
         mmhub: true,
         data: [context, 0, 0, 0],
+        retry: false,
     };
     rig.gpu.ih.push(&rig.gpu, iv).unwrap();
 }

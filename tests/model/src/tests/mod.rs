@@ -19,6 +19,7 @@ mod psp_commands;
 mod psp_rig;
 mod queues;
 mod registers;
+mod retries;
 mod rig;
 mod runlists;
 mod smu;
