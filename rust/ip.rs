@@ -14,6 +14,7 @@ pub(crate) mod hub;
 pub(crate) mod ih;
 pub(crate) mod nbio;
 pub(crate) mod psp;
+mod retries;
 pub(crate) mod rlc;
 pub(crate) mod sdma;
 mod shader_array;
@@ -49,6 +50,7 @@ use gmc::Gmc;
 use hdp::Hdp;
 use ih::Ih;
 use nbio::Nbio;
+use retries::Retries;
 use rlc::Rlc;
 use sdma::Sdma;
 use state::Observer;
@@ -163,9 +165,11 @@ impl Hardware {
         nbio.bring_up(doorbells.start());
         let revision = nbio.revision();
         let hdp = Arc::new(Hdp::new(bound, &mmio, asic.ips)?, GFP_KERNEL)?;
-        let gmc = Gmc::new(bound, &mmio, asic.ips, &hdp, &health, size)?;
+        let gmc = Gmc::new(bound, &mmio, asic.ips, &hdp, &health, &vram_map, size)?;
         nbio.setup_interrupts(gmc.dummy_page());
-        let ih = Ih::new(bound, &mmio, asic.ips, &doorbells, &gmc)?;
+        let vmids = Vmids::new(&ledger, Sched::get())?;
+        let retries = Retries::new(&mmio, asic.ips, &doorbells, &gmc, &vmids)?;
+        let ih = Ih::new(bound, &mmio, asic.ips, &doorbells, &gmc, retries)?;
         let engine = |n| Sdma::new(&mmio, asic.ips, n);
         let sdma = [engine(0)?, engine(1)?, engine(2)?, engine(3)?, engine(4)?];
         let gfx = Gfx::new(&mmio, asic.ips)?;
@@ -177,7 +181,6 @@ impl Hardware {
         })?;
         let rlc = Rlc::new(&mmio, asic.ips, asic.shader_engines)?;
         let clock = Clock::new(&mmio, asic.ips)?;
-        let vmids = Vmids::new(&ledger, Sched::get())?;
 
         let [devfn, bus] = pdev.dev_id().to_le_bytes();
         let identity = PciIdentity {

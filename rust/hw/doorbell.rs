@@ -43,6 +43,9 @@ impl Slot {
     /// The IH's ring 0 read pointer, in the kernel's slice.
     pub const IH_RING0: Self = Self(0x178);
 
+    /// The IH's retry CAM's, behind its three rings', in the kernel's slice.
+    pub const IH_RETRY_CAM: Self = Self(Self::IH_RING0.0 + 3);
+
     /// Slot `index`; `None` beyond the slice.
     #[inline]
     pub const fn new(index: u16) -> Option<Self> {

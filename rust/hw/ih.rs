@@ -250,7 +250,11 @@ impl IvEntry {
             read: FAULT_READ.is_set(attributes),
             write: FAULT_WRITE.is_set(attributes),
             execute: FAULT_EXECUTE.is_set(attributes),
-            retry: FAULT_RETRY.is_set(attributes),
+            retry: if FAULT_RETRY.is_set(attributes) {
+                Some(CamPlace(FAULT_CAM.get(self.data[2]) as u16))
+            } else {
+                None
+            },
         }
     }
 }
@@ -261,6 +265,10 @@ const FAULT_EXECUTE: Field = Field::bit(4);
 const FAULT_WRITE: Field = Field::bit(5);
 const FAULT_READ: Field = Field::bit(6);
 const FAULT_RETRY: Field = Field::bit(7);
+/// In a fault's third word.
+const FAULT_CAM: Field = Field::new(9, 0);
+/// The places that it can name.
+const CAM_PLACES: u16 = 1 << 10;
 /// In a fault's ring, `PERMISSION_FAULTS` of the fault's status: the page is not valid, it may not be written.
 const FAULT_RING_INVALID: Field = Field::bit(3);
 const FAULT_RING_WRITE: Field = Field::bit(5);
@@ -396,8 +404,26 @@ pub struct VmFault {
     pub write: bool,
     /// It was an instruction fetch.
     pub execute: bool,
-    /// The hardware will try again.
-    pub retry: bool,
+    /// The access is tried again until it can be done, or is told not to; its place in the retry CAM, which raises nothing
+    /// of the same page and process before that is acknowledged.
+    pub retry: Option<CamPlace>,
+}
+
+/// A place of the IH's retry CAM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CamPlace(u16);
+
+impl CamPlace {
+    /// All places.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..CAM_PLACES).map(Self)
+    }
+
+    /// What the CAM's doorbell is rung with, to acknowledge what is there.
+    #[inline]
+    pub const fn acknowledgement(self) -> u32 {
+        self.0 as u32
+    }
 }
 
 impl VmFault {

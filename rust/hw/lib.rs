@@ -15,6 +15,7 @@ pub mod ih;
 pub mod ip;
 pub mod kernel_queue;
 pub mod mqd;
+pub mod no_retry;
 pub mod pm4;
 pub mod psp;
 pub mod pte;

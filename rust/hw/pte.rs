@@ -16,6 +16,7 @@ const WRITEABLE: Field64 = Field64::bit(6);
 const FRAGMENT: Field64 = Field64::new(11, 7);
 const PAGE: Field64 = Field64::new(47, 12);
 const TABLE: Field64 = Field64::new(47, 6);
+const PRT: Field64 = Field64::bit(51);
 const P: Field64 = Field64::bit(54);
 const TF: Field64 = Field64::bit(56);
 const MTYPE: Field64 = Field64::new(58, 57);
@@ -224,6 +225,10 @@ impl Pte {
     /// An entry that maps nothing. EXECUTABLE without VALID is what makes gfx9 report the access as an
     /// invalid page rather than as a permission fault.
     pub const INVALID: Self = Self(EXECUTABLE.in_place());
+
+    /// An entry that ends an access which is being retried: it faults, and is not tried again (amdgpu: AMDGPU_VM_NORETRY_FLAGS_TF). In a
+    /// PTB alone, and in translate-further form.
+    pub const NO_RETRY: Self = Self(VALID.in_place() | SYSTEM.in_place() | PRT.in_place());
 
     /// The entry that maps the page at `address`: a VRAM offset, or a DMA address with `flags.system`.
     /// Bits outside 47:12 are dropped.

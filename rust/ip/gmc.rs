@@ -5,11 +5,14 @@
 use kernel::device::{Bound, Device};
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
+use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_mutex, Arc, Mutex};
 
 use hw::ih::FaultStatus;
 use hw::ip::{Block, Ip};
+use hw::no_retry::{self, NoRetry};
 use hw::pte::ContextBase;
+use hw::va::{PAGE_SIZE, TABLE_ENTRIES};
 
 use super::athub::Athub;
 use super::hdp::Hdp;
@@ -19,13 +22,18 @@ use crate::health::{Health, Part, Wedged};
 use crate::kern::dma_words::DmaWords;
 use crate::kern::mmio::Mmio;
 use crate::kern::trace;
+use crate::kern::vram_map::VramMap;
+use crate::regs::hub::VMIDS;
 use crate::regs::{osssys, Window};
 
-/// Bytes at the start of VRAM that are the memory controller's: its scratch page. Nobody else may have them.
-pub(crate) const VRAM_RESERVED: u64 = hw::va::PAGE_SIZE;
+/// Bytes at the start of VRAM that are the memory controller's: its scratch page, and the tables without retry. Nobody else may have
+/// them.
+pub(crate) const VRAM_RESERVED: u64 = NO_RETRY + no_retry::BYTES;
 
 /// VRAM offset of the scratch page.
 const SCRATCH: u64 = 0;
+/// VRAM offset of the tables without retry.
+const NO_RETRY: u64 = 4 * PAGE_SIZE;
 /// Dwords of a page.
 const PAGE_DWORDS: usize = 1024;
 
@@ -50,6 +58,10 @@ pub(crate) struct Gmc {
     fb: FbLocation,
     dummy: DmaWords,
     osssys: Window,
+    /// Where no access is retried.
+    no_retry: ContextBase,
+    /// By VMID the process that was last barred in it, and has not been given any since; 0 for none. Changed with `hubs`.
+    barred: [Atomic<u32>; VMIDS as usize],
     /// One change or invalidation at a time: engine 17 has one request register.
     #[pin]
     hubs: Mutex<Hubs>,
@@ -76,6 +88,7 @@ impl Gmc {
         ips: &'static [Ip],
         hdp: &Arc<Hdp>,
         health: &Arc<Health>,
+        vram_map: &VramMap,
         vram: u64,
     ) -> Result<Arc<Self>> {
         let hubs = Hubs {
@@ -101,6 +114,10 @@ impl Gmc {
             vram: SCRATCH,
         };
         hdp.bring_up(fb.base);
+        let no_retry = NoRetry::at(NO_RETRY + fb.offset);
+        for (offset, entry) in no_retry.tables() {
+            vram_map.fill64(NO_RETRY + offset, entry, TABLE_ENTRIES)?;
+        }
         for hub in hubs.each() {
             hub.bring_up(fb, scratch);
         }
@@ -114,6 +131,8 @@ impl Gmc {
                 fb,
                 dummy,
                 osssys,
+                no_retry: no_retry.base(),
+                barred: [const { Atomic::new(0) }; VMIDS as usize],
                 hubs <- new_mutex!(hubs),
             }),
             GFP_KERNEL,
@@ -164,6 +183,11 @@ impl Gmc {
     /// does not answer.
     pub(crate) fn bind(&self, vmid: Vmid, pasid: u16, root: ContextBase) -> Result {
         let hubs = self.hubs.lock();
+        for barred in &self.barred {
+            if barred.load(Relaxed) == pasid.into() {
+                barred.store(0, Relaxed);
+            }
+        }
         hubs.athub.map(vmid, Some(pasid))?;
         self.set_interrupt_pasid(vmid, pasid);
         for hub in hubs.each() {
@@ -185,6 +209,33 @@ impl Gmc {
         self.set_interrupt_pasid(vmid, 0);
         hubs.athub.map(vmid, None)?;
         flushed
+    }
+
+    /// Ends what accesses of process `pasid` are being retried in MMHUB, and has all others fault, until `vmid`, which the driver gave it, is
+    /// [`Gmc::bind`]'s or [`Gmc::unbind`]'s again. Its own tables stay as they are. Nothing happens if the VMID is another's. Sleeps; allocates
+    /// nothing. ETIMEDOUT if the hub does not answer within a second.
+    ///
+    /// amdgpu writes an entry that is not retried into the process's tables, of the page at hand. A packet may come to millions of such pages, in
+    /// tables that have yet to be made; here all are dealt with at once, and nothing has to be taken back.
+    pub(crate) fn bar(&self, vmid: Vmid, pasid: u16) -> Result {
+        let hubs = self.hubs.lock();
+        if hubs.athub.process(vmid) != Some(pasid) {
+            return Ok(());
+        }
+        if let Some(barred) = self.barred.get(usize::from(vmid.get())) {
+            barred.store(pasid.into(), Relaxed);
+        }
+        hubs.mm.set_base(vmid, self.no_retry);
+        let kind = Flush::Lightweight;
+        trace::tlb_flush(vmid.get().into(), kind as u32);
+        hubs.mm.invalidate(vmid, kind)
+    }
+
+    /// Whether all accesses of process `pasid` by way of `vmid` fault in MMHUB, or did and it has had no VMID since, see [`Gmc::bar`]. Any
+    /// context.
+    pub(crate) fn is_barred(&self, vmid: Vmid, pasid: u16) -> bool {
+        let barred = self.barred.get(usize::from(vmid.get()));
+        pasid != 0 && barred.is_some_and(|barred| barred.load(Relaxed) == pasid.into())
     }
 
     /// Drops the cached translations of `vmid` in both hubs, after what the CPU has written to VRAM is

@@ -20,6 +20,7 @@ use hw::ih::{
 use hw::ip::{Block, Ip};
 
 use super::gmc::Gmc;
+use super::retries::Retries;
 use super::vmid::Vmid;
 use crate::kern::barrier;
 use crate::kern::dma_words::DmaWords;
@@ -91,6 +92,7 @@ pub(crate) struct Ih {
     #[pin]
     work: DelayedWork<Self>,
     gmc: Arc<Gmc>,
+    retries: Retries,
 }
 
 impl_has_delayed_work! {
@@ -107,12 +109,13 @@ impl WorkItem for Ih {
 
 impl Ih {
     /// The block with a ring, not running. ENOMEM.
-    pub(crate) fn new(
+    pub(super) fn new(
         dev: &Device<Bound>,
         mmio: &Arc<Mmio>,
         ips: &'static [Ip],
         doorbells: &Arc<DoorbellMap>,
         gmc: &Arc<Gmc>,
+        retries: Retries,
     ) -> Result<Arc<Self>> {
         let regs = Window::new(mmio, ips, Block::Osssys, 0)?;
         let doorbells = doorbells.clone();
@@ -129,6 +132,7 @@ impl Ih {
                 sink <- new_mutex!(None, "Ih::sink"),
                 work <- new_delayed_work!("Ih::work"),
                 gmc,
+                retries,
             }),
             GFP_KERNEL,
         )
@@ -170,6 +174,7 @@ impl Ih {
             regs::IH_DOORBELL_RPTR,
             ih_doorbell_rptr::OFFSET.put(doorbell().dword()) | ih_doorbell_rptr::ENABLE.flag(true),
         );
+        self.retries.start();
         r.write(
             regs::IH_RB_CNTL,
             control | cntl::RB_ENABLE.flag(true) | cntl::ENABLE_INTR.flag(true),
@@ -196,6 +201,7 @@ impl Ih {
             &[(cntl::RB_ENABLE, 0), (cntl::ENABLE_INTR, 0)],
         );
         self.regs.write(regs::IH_DOORBELL_RPTR, 0);
+        self.retries.stop();
     }
 
     /// Writes the control word; the overflow bit is cleared by its rise.
@@ -312,7 +318,7 @@ impl Ih {
             let batch = count + BATCH;
             while rptr(handled) != wptr && count < most && count < batch {
                 let entry = named(self.entry(rptr(handled)), &self.gmc);
-                dispatch(&entry, &self.gmc, sink);
+                dispatch(&entry, &self.retries, sink);
                 handled += u64::from(ENTRY_BYTES);
                 count += 1;
             }
@@ -342,6 +348,7 @@ impl Ih {
                 cntl::WPTR_OVERFLOW_CLEAR,
                 0,
             ));
+            self.retries.forget();
         }
         wptr
     }
@@ -381,7 +388,7 @@ fn named(entry: IvEntry, gmc: &Gmc) -> IvEntry {
     IvEntry { pasid, ..entry }
 }
 
-fn dispatch(entry: &IvEntry, gmc: &Gmc, sink: &dyn InterruptSink) {
+fn dispatch(entry: &IvEntry, retries: &Retries, sink: &dyn InterruptSink) {
     trace::interrupt(
         entry.client.id().into(),
         entry.source.into(),
@@ -395,7 +402,7 @@ fn dispatch(entry: &IvEntry, gmc: &Gmc, sink: &dyn InterruptSink) {
         Event::SdmaError(error) => {
             sink.sdma_error(error.engine, entry.source, error.vmid, error.pasid)
         }
-        Event::VmFault(fault) => sink.vm_fault(&fault, gmc.take_fault(fault.hub)),
+        Event::VmFault(fault) => retries.fault(&fault, sink),
         Event::CpEop(eop) => sink.cp_eop(&eop),
         Event::CpError(error) => sink.cp_error(&error),
         Event::ShaderMessage(message) => sink.shader_message(&message),

@@ -63,6 +63,13 @@ registers! {
         /// It works.
         ENABLE[28:28]
     };
+    /// The retry CAM's doorbell: made as the read pointer's.
+    IH_DOORBELL_RETRY_CAM @ 0, 0x88;
+    /// The retry CAM, as Aldebaran has it.
+    IH_RETRY_INT_CAM_CNTL @ 0, 0xea as ih_retry_int_cam_cntl {
+        /// It works.
+        ENABLE[16:16]
+    };
     /// Exceptions.
     IH_CHICKEN @ 0, 0x18d as ih_chicken {
         /// MC_SPACE 1 is a bus address.

@@ -105,6 +105,10 @@ fn nbio_ranges_are_those_of_the_recipe() {
     assert_eq!(sdma_range(4), Some(0x250 << 2 | 20 << 16));
     assert_eq!(sdma_range(5), None);
     assert_eq!(IH_RANGE, 0x2f0 << 2 | 8 << 16);
+    assert_eq!(
+        SliceIndex::KERNEL.doorbell(Slot::IH_RETRY_CAM).dword(),
+        0x2f6
+    );
     let ih: Doorbell = SliceIndex::KERNEL.doorbell(Slot::IH_RING0);
     assert_eq!(ih.byte(), 0xbc0);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Interrupt vectors and fault status.
 
-use hw::ih::{Client, Event, FaultStatus, Hub, IvEntry, SdmaErrorKind, ShaderCause};
+use hw::ih::{CamPlace, Client, Event, FaultStatus, Hub, IvEntry, SdmaErrorKind, ShaderCause};
 use proptest::prelude::*;
 
 /// An entry as hardware builds it.
@@ -84,11 +84,11 @@ proptest! {
     }
 
     #[test]
-    fn a_fault_s_page_is_put_together(va in 0u64..1 << 36, bits in 0u32..16, ring: u8) {
+    fn a_fault_s_page_is_put_together(va in 0u64..1 << 36, bits in 0u32..16, ring: u8, place: u32) {
         let fields = Fields {
             client: 0x12,
             ring,
-            data: [va as u32, (va >> 32) as u32 | bits << 4, 0, 0],
+            data: [va as u32, (va >> 32) as u32 | bits << 4, place, 0],
             ..BASE
         };
         let Event::VmFault(fault) = fields.event() else {
@@ -98,7 +98,8 @@ proptest! {
         prop_assert_eq!(fault.execute, bits & 1 != 0);
         prop_assert_eq!(fault.write, bits & 2 != 0);
         prop_assert_eq!(fault.read, bits & 4 != 0);
-        prop_assert_eq!(fault.retry, bits & 8 != 0);
+        let place = (bits & 8 != 0).then_some(place & 0x3ff);
+        prop_assert_eq!(fault.retry.map(CamPlace::acknowledgement), place);
         prop_assert_eq!((fault.present, fault.unwritable), (ring & 8 == 0, ring & 0x20 != 0));
     }
 }
@@ -266,4 +267,10 @@ fn a_client_has_the_number_it_was_made_from() {
     for id in 0..=u8::MAX {
         assert_eq!(Client::new(id).id(), id);
     }
+}
+
+#[test]
+fn every_place_of_the_retry_cam_is_acknowledged() {
+    let all: Vec<u32> = CamPlace::all().map(CamPlace::acknowledgement).collect();
+    assert_eq!(all, (0..1024).collect::<Vec<u32>>());
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Page-table entries, bit by bit as the specification has them.
 
+use hw::no_retry::{self, NoRetry};
 use hw::pte::{
     mtype_gfx90a, Access, Coherence, ContextBase, Flags, Fragment, Mtype, Pde, Pte, Residence,
 };
@@ -179,4 +180,22 @@ fn fragments_know_their_bytes() {
     assert_eq!(Fragment::PAGE.bytes(), 4096);
     assert_eq!(Fragment::LARGE.bytes(), 2 << 20);
     assert_eq!(Fragment::new(40).order(), 31);
+}
+
+#[test]
+fn tables_without_retry_lead_everywhere_to_the_same_entry() {
+    const FIRST: u64 = 0x12_3000;
+    let tables: Vec<(u64, u64)> = NoRetry::at(FIRST).tables().collect();
+    assert_eq!(NoRetry::at(FIRST).base(), ContextBase::new(FIRST));
+    assert_eq!(no_retry::BYTES, 4 * 4096);
+    let levels = [Level::Pdb2, Level::Pdb1, Level::Pdb0];
+    for (n, level) in levels.into_iter().enumerate() {
+        let next = FIRST + (n as u64 + 1) * 4096;
+        let entry = Pde::table(level, next).unwrap();
+        assert!(!entry.is_leaf(level) && entry.is_valid());
+        assert_eq!(tables[n], (n as u64 * 4096, entry.raw()));
+    }
+    // VALID, SYSTEM and PRT (51), and no address.
+    assert_eq!(tables[3..], [(3 * 4096, 0x0008_0000_0000_0003)]);
+    assert_eq!(Pte::NO_RETRY.raw(), tables[3].1);
 }

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Accesses to what is not mapped, which the hardware tries again and again until
+ * somebody answers: the process hears of the first, its queues end, it can go on
+ * with others, and a process beside it copies all the time.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kfd_event.h"
+#include "kfd_harness.h"
+#include "model.h"
+#include "packets.h"
+
+#define RING_SIZE	(16u << 10)
+#define BYTES		(64u << 10)
+#define SOON_MS		60000u
+/* As many processes and queues as there are of a flood. */
+#define FLOODS		4u
+#define ENGINES		5u
+/* Engines are given up for lost after two seconds. */
+#define STALL_US	1900000u
+
+/* What the process beside shows. */
+struct beside {
+	volatile int stop;
+	volatile unsigned int copies;
+	volatile int failed;
+};
+
+FIXTURE(retries) {
+	struct kfd_dev dev;
+	struct kfd_queue queue;
+	struct kfd_bo good;
+	struct beside *beside;
+	pid_t pid;
+	uint32_t event;
+};
+
+static int copy_beside(struct beside *beside)
+{
+	struct kfd_queue queue[ENGINES];
+	struct kfd_bo from, to;
+	struct kfd_dev dev;
+	unsigned int i;
+
+	if (kfd_open(&dev) || kfd_bo_create(&dev, &from, BYTES, KFD_ALLOC_GTT) ||
+	    kfd_bo_create(&dev, &to, BYTES, KFD_ALLOC_VRAM))
+		return 1;
+	for (i = 0; i < ENGINES; i++)
+		if (kfd_queue_create_on(&dev, &queue[i], RING_SIZE, i))
+			return 1;
+	while (!beside->stop) {
+		struct kfd_queue *one = &queue[beside->copies % ENGINES];
+
+		memset(from.cpu, (int)(beside->copies + 1), BYTES);
+		if (kfd_queue_copy(one, (uintptr_t)to.cpu, (uintptr_t)from.cpu, BYTES, SOON_MS) ||
+		    memcmp(from.cpu, to.cpu, BYTES))
+			return 1;
+		beside->copies++;
+	}
+	return 0;
+}
+
+static bool goes_on_beside(struct beside *beside, unsigned int more)
+{
+	const unsigned int wanted = beside->copies + more;
+	const uint64_t end = kfd_now_ms() + KFD_HANG_MS;
+
+	while (beside->copies < wanted && !beside->failed && kfd_now_ms() < end)
+		usleep(1000);
+	return beside->copies >= wanted;
+}
+
+FIXTURE_SETUP(retries)
+{
+	self->beside = mmap(NULL, sizeof(*self->beside), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, (void *)self->beside);
+	self->pid = fork();
+	ASSERT_LE(0, self->pid);
+	if (self->pid == 0) {
+		self->beside->failed = copy_beside(self->beside);
+		_exit(self->beside->failed);
+	}
+	ASSERT_EQ(0, kfd_open(&self->dev));
+	ASSERT_EQ(0, event_create(&self->dev, KFD_IOC_EVENT_MEMORY, true, &self->event));
+	ASSERT_EQ(0, kfd_queue_create(&self->dev, &self->queue, RING_SIZE));
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &self->good, BYTES, KFD_ALLOC_VRAM));
+	memset(self->good.cpu, 0x11, BYTES);
+	ASSERT_TRUE(goes_on_beside(self->beside, ENGINES));
+}
+
+FIXTURE_TEARDOWN(retries)
+{
+	int status;
+
+	EXPECT_TRUE(goes_on_beside(self->beside, ENGINES));
+	self->beside->stop = 1;
+	EXPECT_EQ(self->pid, waitpid(self->pid, &status, 0));
+	EXPECT_EQ(0, status);
+	kfd_close(&self->dev);
+}
+
+/* What the model counts under "retries" as @key; 0 without a model. */
+static unsigned long long model_count(const char *key)
+{
+	char answer[16384], name[64];
+	const char *found;
+
+	snprintf(name, sizeof(name), "\"%s\":", key);
+	if (!model_present() || !model_ask("summary", answer, sizeof(answer)))
+		return 0;
+	found = strstr(answer, "\"retries\":");
+	found = found ? strstr(found, name) : NULL;
+	return found ? strtoull(found + strlen(name), NULL, 10) : 0;
+}
+
+static void submit_copy(struct kfd_queue *queue, uint64_t dst, uint64_t src, size_t bytes)
+{
+	struct packets p = { 0 };
+
+	sdma_copy(&p, dst, src, bytes);
+	kfd_queue_submit(queue, p.dwords, p.count);
+}
+
+static bool all_bytes(const void *p, size_t size, int value)
+{
+	const uint8_t *byte = p;
+	size_t i;
+
+	for (i = 0; i < size; i++)
+		if (byte[i] != value)
+			return false;
+	return true;
+}
+
+/* Waits for the fault at @address, of which it is the only one told, and sees the queue go. */
+static void ends(struct __test_metadata *_metadata, FIXTURE_DATA(retries) *self,
+		 uint64_t address, bool read_only)
+{
+	struct kfd_event_data data = { .event_id = self->event };
+	const unsigned long long before = model_count("accesses");
+
+	ASSERT_EQ(0, event_wait_many(&self->dev, &data, 1, false, SOON_MS));
+	EXPECT_EQ(self->dev.gpu_id, data.memory_exception_data.gpu_id);
+	EXPECT_EQ(address, data.memory_exception_data.va);
+	EXPECT_EQ(!read_only, data.memory_exception_data.failure.NotPresent);
+	EXPECT_EQ(read_only, data.memory_exception_data.failure.ReadOnly);
+	ASSERT_EQ(0, kfd_queue_destroy(&self->dev, &self->queue));
+	/* All that came after it was the first one's doing. */
+	EXPECT_EQ(ETIMEDOUT, event_wait(&self->dev, self->event, 200));
+	EXPECT_EQ(before, model_count("accesses"));
+	EXPECT_GE(STALL_US, model_count("longest_us"));
+	ASSERT_EQ(0, kfd_queue_create(&self->dev, &self->queue, RING_SIZE));
+}
+
+/* With memory at the address it can be used there by the next queue. */
+static void is_usable(struct __test_metadata *_metadata, FIXTURE_DATA(retries) *self,
+		      void *address)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
+		.va_addr = (uintptr_t)address,
+		.size = BYTES,
+		.mmap_offset = (uintptr_t)address,
+		.gpu_id = self->dev.gpu_id,
+		.flags = KFD_ALLOC_USERPTR,
+	};
+
+	ASSERT_EQ(address, mmap(address, BYTES, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
+	memset(address, 0x55, BYTES);
+	ASSERT_EQ(0, kfd_alloc(self->dev.fd, &args));
+	ASSERT_EQ(0, kfd_map(self->dev.fd, args.handle, self->dev.gpu_id));
+	ASSERT_EQ(0, kfd_queue_copy(&self->queue, (uintptr_t)self->good.cpu,
+				    (uintptr_t)address, BYTES, SOON_MS));
+	EXPECT_TRUE(all_bytes(self->good.cpu, BYTES, 0x55));
+}
+
+/* Far more pages than anybody would answer one by one. */
+#define MANY_BYTES	(512u << 20)
+
+TEST_F(retries, reads_end)
+{
+	void *bad = kfd_reserve(MANY_BYTES, KFD_PAGE);
+
+	submit_copy(&self->queue, (uintptr_t)self->good.cpu, (uintptr_t)bad, KFD_PAGE);
+	ends(_metadata, self, (uintptr_t)bad, false);
+	is_usable(_metadata, self, bad);
+}
+
+TEST_F(retries, writes_end)
+{
+	void *bad = kfd_reserve(MANY_BYTES, KFD_PAGE);
+
+	submit_copy(&self->queue, (uintptr_t)bad, (uintptr_t)self->good.cpu, KFD_PAGE);
+	ends(_metadata, self, (uintptr_t)bad, false);
+	is_usable(_metadata, self, bad);
+}
+
+TEST_F(retries, long_copies_end)
+{
+	void *bad = kfd_reserve(MANY_BYTES, KFD_PAGE);
+
+	submit_copy(&self->queue, (uintptr_t)bad, (uintptr_t)bad, MANY_BYTES);
+	ends(_metadata, self, (uintptr_t)bad, false);
+	is_usable(_metadata, self, bad);
+}
+
+/* What is mapped for reading is as it was when the fault is over. */
+TEST_F(retries, writes_to_what_is_for_reading_end)
+{
+	struct kfd_bo bo;
+
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &bo, BYTES,
+				   KFD_ALLOC_GTT & ~(uint32_t)KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE));
+	memset(bo.cpu, 0x33, BYTES);
+	submit_copy(&self->queue, (uintptr_t)bo.cpu + KFD_PAGE, (uintptr_t)self->good.cpu, KFD_PAGE);
+	ends(_metadata, self, (uintptr_t)bo.cpu + KFD_PAGE, true);
+	EXPECT_TRUE(all_bytes(bo.cpu, BYTES, 0x33));
+	ASSERT_EQ(0, kfd_queue_copy(&self->queue, (uintptr_t)self->good.cpu, (uintptr_t)bo.cpu,
+				    BYTES, SOON_MS));
+	EXPECT_TRUE(all_bytes(self->good.cpu, BYTES, 0x33));
+}
+
+/* Every engine of the process stands; one end is the end of all of it. */
+static int flood(void)
+{
+	struct kfd_queue queue[ENGINES];
+	struct kfd_dev dev;
+	unsigned int round, i;
+
+	if (kfd_open(&dev))
+		return 1;
+	for (round = 0; round < 4; round++) {
+		void *bad = kfd_reserve(MANY_BYTES, KFD_PAGE);
+
+		for (i = 0; i < ENGINES; i++)
+			if (kfd_queue_create_on(&dev, &queue[i], RING_SIZE, i))
+				return 2;
+		for (i = 0; i < ENGINES; i++)
+			submit_copy(&queue[i], (uintptr_t)bad, (uintptr_t)bad + MANY_BYTES / 2,
+				    MANY_BYTES / 2);
+		/* Also while it happens. */
+		usleep(round * 2000);
+		for (i = 0; i < ENGINES; i++)
+			if (kfd_queue_destroy(&dev, &queue[i]))
+				return 3;
+		munmap(bad, MANY_BYTES);
+	}
+	return 0;
+}
+
+static void flood_all(struct __test_metadata *_metadata, FIXTURE_DATA(retries) *self)
+{
+	pid_t pid[FLOODS];
+	unsigned int i;
+	int status;
+
+	for (i = 0; i < FLOODS; i++) {
+		pid[i] = fork();
+		ASSERT_LE(0, pid[i]);
+		if (pid[i] == 0)
+			_exit(flood());
+	}
+	EXPECT_TRUE(goes_on_beside(self->beside, ENGINES));
+	for (i = 0; i < FLOODS; i++) {
+		ASSERT_EQ(pid[i], waitpid(pid[i], &status, 0));
+		EXPECT_EQ(0, status);
+	}
+	EXPECT_GE(STALL_US, model_count("longest_us"));
+}
+
+TEST_F(retries, floods_end)
+{
+	flood_all(_metadata, self);
+}
+
+/* Each try raises an entry. */
+TEST_F(retries, floods_that_nothing_filters_end)
+{
+	if (!model_present())
+		SKIP(return, "no model");
+	ASSERT_TRUE(model_command("retry-cam off"));
+	flood_all(_metadata, self);
+	ASSERT_TRUE(model_command("retry-cam on"));
+}
+
+/* Killed in the middle. */
+TEST_F(retries, who_stands_can_be_killed)
+{
+	unsigned int i;
+	int status;
+
+	for (i = 0; i < 8; i++) {
+		const pid_t pid = fork();
+
+		ASSERT_LE(0, pid);
+		if (pid == 0)
+			_exit(flood());
+		usleep(i * 3000);
+		ASSERT_EQ(0, kill(pid, SIGKILL));
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	}
+	EXPECT_GE(STALL_US, model_count("longest_us"));
+}
+
+KFD_HARNESS_MAIN
