@@ -143,9 +143,10 @@ static void ends(struct __test_metadata *_metadata, FIXTURE_DATA(retries) *self,
 		 uint64_t address, bool read_only)
 {
 	struct kfd_event_data data = { .event_id = self->event };
-	const unsigned long long before = model_count("accesses");
+	unsigned long long before;
 
 	ASSERT_EQ(0, event_wait_many(&self->dev, &data, 1, false, SOON_MS));
+	before = model_count("accesses");
 	EXPECT_EQ(self->dev.gpu_id, data.memory_exception_data.gpu_id);
 	EXPECT_EQ(address, data.memory_exception_data.va);
 	EXPECT_EQ(!read_only, data.memory_exception_data.failure.NotPresent);
