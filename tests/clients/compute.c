@@ -29,7 +29,7 @@
 /* What is left for others when the areas are there. */
 #define SPARE_KIB	(256u << 10)
 
-/* The part of memory that those who have much of it may lend to the GPU, see Documentation/limits.md. */
+/* The part of memory that those who have much of it may give the GPU, see Documentation/limits.md. */
 #define LENT_PART(total) ((total) / 32 * 21)
 
 #define FAIR_MS		2000u

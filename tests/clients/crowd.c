@@ -50,28 +50,13 @@ static volatile struct {
 	uint64_t taken[PHASES];		/* in all; bytes of the memories */
 } *shared;
 
-static int alloc(const struct kfd_dev *dev, uint32_t flags, uint64_t va, uint64_t size,
-		 uint64_t *handle)
-{
-	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
-		.va_addr = va,
-		.size = size,
-		.gpu_id = dev->gpu_id,
-		.flags = flags,
-	};
-	int err = kfd_alloc(dev->fd, &args);
-
-	*handle = args.handle;
-	return err;
-}
-
 /* All that there is of one kind of memory, first in large pieces. */
 static uint64_t take_memory(const struct kfd_dev *dev, uint32_t flags, uint64_t va)
 {
 	uint64_t size, handle, taken = 0;
 
 	for (size = 8 << 20; size >= KFD_PAGE; size /= 8)
-		while (!alloc(dev, flags, va + taken, size, &handle))
+		while (!kfd_alloc_at(dev, flags, va + taken, size, &handle))
 			taken += size;
 	return taken;
 }
@@ -136,7 +121,7 @@ static uint64_t take_small(const struct kfd_dev *dev)
 	struct kfd_ioctl_create_event_args event = { .event_type = KFD_IOC_EVENT_SIGNAL };
 	uint64_t handle, count = 0;
 
-	while (!alloc(dev, flags, 2 * PLACES_VA + count * LARGE, KFD_DOORBELL_SLICE, &handle))
+	while (!kfd_alloc_at(dev, flags, 2 * PLACES_VA + count * LARGE, KFD_DOORBELL_SLICE, &handle))
 		count++;
 	while (!kfd_ioctl(dev->fd, AMDKFD_IOC_CREATE_EVENT, &event))
 		count++;

@@ -38,12 +38,9 @@ static void queue_on_own_memory(const struct kfd_dev *dev, struct kfd_queue *que
 	memset(queue->pointers.cpu, 0, KFD_PAGE);
 	kfd_queue_args(dev, &queue->ring, &queue->pointers, &args);
 	if (kfd_ioctl(dev->fd, AMDKFD_IOC_CREATE_QUEUE, &args) ||
-	    kfd_mmap(dev->fd, KFD_DOORBELL_SLICE,
-		     args.doorbell_offset & ~(uint64_t)(KFD_DOORBELL_SLICE - 1), &queue->slice))
+	    kfd_doorbell_map(dev->fd, args.doorbell_offset, &queue->slice, &queue->doorbell))
 		die("no queue");
 	queue->id = args.queue_id;
-	queue->doorbell = (volatile uint64_t *)((char *)queue->slice +
-			  (args.doorbell_offset & (KFD_DOORBELL_SLICE - 1)));
 	if (kfd_queue_finish(queue, WAIT_MS))
 		die("the queue does not work");
 }

@@ -261,7 +261,7 @@ int main(int argc, char **argv)
 		die("no device");
 	if (kfd_bo_create(&dev, &lent, size, KFD_ALLOC_USERPTR) ||
 	    kfd_unmap(dev.fd, lent.handle, dev.gpu_id))
-		die("no memory to lend");
+		die("no memory");
 	tail = (uint8_t *)lent.cpu + size - TAIL;
 	madvise(lent.cpu, size, MADV_DONTNEED);
 	touch(lent.cpu, size);

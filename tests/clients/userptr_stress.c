@@ -266,7 +266,7 @@ static void *unmapping(void *arg)
 }
 
 /*
- * Keeps large areas to this process: what libhsakmt lends the GPU for a compute queue's waves is 61 MiB of ordinary memory,
+ * Keeps large areas to this process: what libhsakmt gives the GPU for a compute queue's waves is 61 MiB of ordinary memory,
  * each page of which has to be copied after each fork. The queues would do little but wait for that.
  */
 static void keep_from_children(size_t least)

@@ -84,14 +84,14 @@ TEST_F(sharing, read_only_of_dma_heap)
 }
 
 /* A buffer that another open file made, its offset there, and a descriptor of it for reading only. */
-struct lent {
+struct exporter {
 	int drm_fd;
 	uint32_t handle;
 	uint64_t offset;
 	int fd;
 };
 
-static int lend(const struct kfd_dev *dev, struct lent *lent)
+static int export_read_only(const struct kfd_dev *dev, struct exporter *theirs)
 {
 	union drm_amdgpu_gem_create create = {
 		.in = { .bo_size = SIZE, .domains = AMDGPU_GEM_DOMAIN_GTT },
@@ -99,25 +99,25 @@ static int lend(const struct kfd_dev *dev, struct lent *lent)
 	union drm_amdgpu_gem_mmap mapping;
 	int err;
 
-	err = kfd_open_render(dev, &lent->drm_fd);
+	err = kfd_open_render(dev, &theirs->drm_fd);
 	if (!err)
-		err = kfd_ioctl(lent->drm_fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &create);
-	lent->handle = mapping.in.handle = create.out.handle;
+		err = kfd_ioctl(theirs->drm_fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &create);
+	theirs->handle = mapping.in.handle = create.out.handle;
 	if (!err)
-		err = kfd_ioctl(lent->drm_fd, DRM_IOCTL_AMDGPU_GEM_MMAP, &mapping);
-	lent->offset = mapping.out.addr_ptr;
-	return err ? err : drm_handle_to_read_only_fd(lent->drm_fd, lent->handle, &lent->fd);
+		err = kfd_ioctl(theirs->drm_fd, DRM_IOCTL_AMDGPU_GEM_MMAP, &mapping);
+	theirs->offset = mapping.out.addr_ptr;
+	return err ? err : drm_handle_to_read_only_fd(theirs->drm_fd, theirs->handle, &theirs->fd);
 }
 
 /* Nobody has written to it. */
-static bool take_back(struct lent *lent)
+static bool take_back(struct exporter *theirs)
 {
-	void *p = mmap(NULL, SIZE, PROT_READ, MAP_SHARED, lent->drm_fd, lent->offset);
+	void *p = mmap(NULL, SIZE, PROT_READ, MAP_SHARED, theirs->drm_fd, theirs->offset);
 	bool clean = p != MAP_FAILED && unequal(p, 0, SIZE) == 0;
 
 	munmap(p, SIZE);
-	close(lent->fd);
-	close(lent->drm_fd);
+	close(theirs->fd);
+	close(theirs->drm_fd);
 	return clean;
 }
 
@@ -126,16 +126,16 @@ TEST_F(sharing, read_only_for_the_driver)
 {
 	struct kfd_ioctl_create_event_args event = { .event_type = KFD_IOC_EVENT_SIGNAL };
 	struct kfd_ioctl_create_queue_args args;
-	struct lent lent;
+	struct exporter theirs;
 	uint64_t handle;
 	void *va;
 
 	if (!kfd_is_rkfd())
 		SKIP(return, "amdkfd does not look at it");
-	ASSERT_EQ(0, lend(&self->dev, &lent));
+	ASSERT_EQ(0, export_read_only(&self->dev, &theirs));
 	va = kfd_reserve(SIZE, KFD_PAGE);
 	ASSERT_NE(NULL, va);
-	ASSERT_EQ(0, kfd_import(&self->dev, lent.fd, (uintptr_t)va, &handle));
+	ASSERT_EQ(0, kfd_import(&self->dev, theirs.fd, (uintptr_t)va, &handle));
 	ASSERT_EQ(0, kfd_map(self->dev.fd, handle, self->dev.gpu_id));
 
 	event.event_page_offset = handle;
@@ -153,50 +153,50 @@ TEST_F(sharing, read_only_for_the_driver)
 	EXPECT_EQ(0, kfd_unmap(self->dev.fd, handle, self->dev.gpu_id));
 	EXPECT_EQ(0, kfd_free(self->dev.fd, handle));
 	munmap(va, SIZE);
-	EXPECT_TRUE(take_back(&lent));
+	EXPECT_TRUE(take_back(&theirs));
 }
 
 /* A handle of the render node could be mapped for writing, and so could the offset that one has. */
 TEST_F(sharing, read_only_at_the_render_node)
 {
-	struct lent lent;
+	struct exporter theirs;
 	uint32_t handle;
 	uint64_t kfd;
 	void *p;
 
 	if (!kfd_is_rkfd())
 		SKIP(return, "amdgpu does not look at it");
-	ASSERT_EQ(0, lend(&self->dev, &lent));
-	EXPECT_EQ(EACCES, drm_fd_to_handle(self->dev.drm_fd, lent.fd, &handle));
-	EXPECT_EQ(EACCES, kfd_mmap(self->dev.drm_fd, SIZE, lent.offset, &p));
-	ASSERT_EQ(0, kfd_import(&self->dev, lent.fd, 0, &kfd));
-	EXPECT_EQ(EACCES, kfd_mmap(self->dev.drm_fd, SIZE, lent.offset, &p));
+	ASSERT_EQ(0, export_read_only(&self->dev, &theirs));
+	EXPECT_EQ(EACCES, drm_fd_to_handle(self->dev.drm_fd, theirs.fd, &handle));
+	EXPECT_EQ(EACCES, kfd_mmap(self->dev.drm_fd, SIZE, theirs.offset, &p));
+	ASSERT_EQ(0, kfd_import(&self->dev, theirs.fd, 0, &kfd));
+	EXPECT_EQ(EACCES, kfd_mmap(self->dev.drm_fd, SIZE, theirs.offset, &p));
 	EXPECT_EQ(0, kfd_free(self->dev.fd, kfd));
 	/* Who made it has its handle. */
-	EXPECT_EQ(0, drm_fd_to_handle(lent.drm_fd, lent.fd, &handle));
-	EXPECT_EQ(lent.handle, handle);
-	EXPECT_TRUE(take_back(&lent));
+	EXPECT_EQ(0, drm_fd_to_handle(theirs.drm_fd, theirs.fd, &handle));
+	EXPECT_EQ(theirs.handle, handle);
+	EXPECT_TRUE(take_back(&theirs));
 }
 
 /* What came for reading only goes on so, also when the dma-buf that it came as is gone. */
 TEST_F(sharing, read_only_stays_so)
 {
-	struct lent lent;
+	struct exporter theirs;
 	uint64_t handle;
 	int fd;
 
 	if (!kfd_is_rkfd())
 		SKIP(return, "amdkfd does not look at it");
-	ASSERT_EQ(0, lend(&self->dev, &lent));
-	ASSERT_EQ(0, kfd_import(&self->dev, lent.fd, 0, &handle));
+	ASSERT_EQ(0, export_read_only(&self->dev, &theirs));
+	ASSERT_EQ(0, kfd_import(&self->dev, theirs.fd, 0, &handle));
 	ASSERT_EQ(0, kfd_export(&self->dev, handle, 0, &fd));
-	EXPECT_EQ(fd_inode(lent.fd), fd_inode(fd));
+	EXPECT_EQ(fd_inode(theirs.fd), fd_inode(fd));
 	EXPECT_EQ(O_RDONLY, fcntl(fd, F_GETFL) & O_ACCMODE);
 	close(fd);
 	/* With its handle the owner lets go of the dma-buf; the next one is of who may only read. */
-	EXPECT_EQ(0, drm_gem_close(lent.drm_fd, lent.handle));
-	close(lent.drm_fd);
-	close(lent.fd);
+	EXPECT_EQ(0, drm_gem_close(theirs.drm_fd, theirs.handle));
+	close(theirs.drm_fd);
+	close(theirs.fd);
 	ASSERT_EQ(0, kfd_export(&self->dev, handle, 0, &fd));
 	EXPECT_EQ(O_RDONLY, fcntl(fd, F_GETFL) & O_ACCMODE);
 	EXPECT_EQ(0, kfd_free(self->dev.fd, handle));

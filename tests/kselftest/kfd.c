@@ -186,6 +186,22 @@ int kfd_alloc(int fd, struct kfd_ioctl_alloc_memory_of_gpu_args *args)
 	return kfd_ioctl(fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, args);
 }
 
+int kfd_alloc_at(const struct kfd_dev *dev, uint32_t flags, uint64_t va, uint64_t size,
+		 uint64_t *handle)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
+		.va_addr = va,
+		.mmap_offset = flags & KFD_ALLOC_USERPTR ? va : 0,
+		.size = size,
+		.gpu_id = dev->gpu_id,
+		.flags = flags,
+	};
+	int err = kfd_alloc(dev->fd, &args);
+
+	*handle = args.handle;
+	return err;
+}
+
 int kfd_free(int fd, uint64_t handle)
 {
 	struct kfd_ioctl_free_memory_of_gpu_args args = { .handle = handle };

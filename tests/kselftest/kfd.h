@@ -75,6 +75,9 @@ int kfd_ioctl(int fd, unsigned long cmd, void *arg);
 
 int kfd_acquire_vm(int fd, int drm_fd, uint32_t gpu_id);
 int kfd_alloc(int fd, struct kfd_ioctl_alloc_memory_of_gpu_args *args);
+/* Memory of @size bytes at @va of @dev; with KFD_ALLOC_USERPTR in @flags that of the process there. */
+int kfd_alloc_at(const struct kfd_dev *dev, uint32_t flags, uint64_t va, uint64_t size,
+		 uint64_t *handle);
 int kfd_free(int fd, uint64_t handle);
 int kfd_map(int fd, uint64_t handle, uint32_t gpu_id);
 int kfd_unmap(int fd, uint64_t handle, uint32_t gpu_id);
@@ -132,6 +135,8 @@ int kfd_queue_create(const struct kfd_dev *dev, struct kfd_queue *queue,
 int kfd_queue_create_on(const struct kfd_dev *dev, struct kfd_queue *queue,
 			size_t ring_size, uint32_t engine);
 int kfd_queue_destroy(const struct kfd_dev *dev, struct kfd_queue *queue);
+/* Maps the process's slice of doorbells with that at @offset, as CREATE_QUEUE gives it. */
+int kfd_doorbell_map(int fd, uint64_t offset, void **slice, volatile uint64_t **doorbell);
 /* Appends packets (they must not cross the ring's end) and rings the doorbell. */
 void kfd_queue_submit(struct kfd_queue *queue, const uint32_t *dwords,
 		      unsigned int count);

@@ -118,15 +118,9 @@ int kfd_compute_create(const struct kfd_dev *dev, struct kfd_compute *queue,
 	if (err)
 		goto release;
 	queue->id = args.queue_id;
-	err = kfd_mmap(dev->fd, KFD_DOORBELL_SLICE,
-		       args.doorbell_offset & ~(uint64_t)(KFD_DOORBELL_SLICE - 1),
-		       &queue->slice);
-	if (err)
-		goto destroy;
-	queue->doorbell = (volatile uint64_t *)((char *)queue->slice +
-			  (args.doorbell_offset & (KFD_DOORBELL_SLICE - 1)));
-	return 0;
-destroy:
+	err = kfd_doorbell_map(dev->fd, args.doorbell_offset, &queue->slice, &queue->doorbell);
+	if (!err)
+		return 0;
 	kfd_destroy_queue(dev->fd, queue->id);
 release:
 	kfd_compute_release(dev, queue);

@@ -55,20 +55,24 @@ static int create(const struct kfd_dev *dev, struct kfd_queue *queue, size_t rin
 	if (err)
 		goto free_pointers;
 	queue->id = args.queue_id;
-	err = kfd_mmap(dev->fd, KFD_DOORBELL_SLICE,
-		       args.doorbell_offset & ~(uint64_t)(KFD_DOORBELL_SLICE - 1),
-		       &queue->slice);
-	if (err)
-		goto destroy;
-	queue->doorbell = (volatile uint64_t *)((char *)queue->slice +
-			  (args.doorbell_offset & (KFD_DOORBELL_SLICE - 1)));
-	return 0;
-destroy:
+	err = kfd_doorbell_map(dev->fd, args.doorbell_offset, &queue->slice, &queue->doorbell);
+	if (!err)
+		return 0;
 	kfd_destroy_queue(dev->fd, queue->id);
 free_pointers:
 	kfd_bo_destroy(dev, &queue->pointers);
 free_ring:
 	kfd_bo_destroy(dev, &queue->ring);
+	return err;
+}
+
+int kfd_doorbell_map(int fd, uint64_t offset, void **slice, volatile uint64_t **doorbell)
+{
+	const uint64_t within = offset & (KFD_DOORBELL_SLICE - 1);
+	int err = kfd_mmap(fd, KFD_DOORBELL_SLICE, offset - within, slice);
+
+	if (!err)
+		*doorbell = (volatile uint64_t *)((char *)*slice + within);
 	return err;
 }
 

@@ -27,21 +27,6 @@
 
 KFD_FIXTURE(limits)
 
-static int alloc(const struct kfd_dev *dev, uint32_t flags, uint64_t va,
-		 uint64_t size, uint64_t *handle)
-{
-	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
-		.va_addr = va,
-		.size = size,
-		.gpu_id = dev->gpu_id,
-		.flags = flags,
-	};
-	int err = kfd_alloc(dev->fd, &args);
-
-	*handle = args.handle;
-	return err;
-}
-
 static long long oom_kills(void)
 {
 	char line[128];
@@ -65,16 +50,16 @@ TEST_F(limits, available_is_what_one_allocation_gets)
 	ASSERT_NE(UINT64_MAX, all);
 	ASSERT_NE(0, all);
 	EXPECT_EQ(0, all % GRANULE);
-	EXPECT_EQ(ENOMEM, alloc(dev, KFD_ALLOC_VRAM, GPU_VA, all + GRANULE, &refused));
+	EXPECT_EQ(ENOMEM, kfd_alloc_at(dev, KFD_ALLOC_VRAM, GPU_VA, all + GRANULE, &refused));
 	if (kfd_is_rkfd())
-		EXPECT_EQ(ENOMEM, alloc(dev, KFD_ALLOC_VRAM, GPU_VA, all + KFD_PAGE,
+		EXPECT_EQ(ENOMEM, kfd_alloc_at(dev, KFD_ALLOC_VRAM, GPU_VA, all + KFD_PAGE,
 					&refused));
 	EXPECT_EQ(all, kfd_available(dev));
-	ASSERT_EQ(0, alloc(dev, KFD_ALLOC_VRAM, GPU_VA, all, &handle));
+	ASSERT_EQ(0, kfd_alloc_at(dev, KFD_ALLOC_VRAM, GPU_VA, all, &handle));
 	/* There is room for its page tables. */
 	EXPECT_EQ(0, kfd_map(dev->fd, handle, dev->gpu_id));
 	EXPECT_EQ(0, kfd_available(dev));
-	EXPECT_EQ(ENOMEM, alloc(dev, KFD_ALLOC_VRAM, GPU_VA + all, KFD_PAGE, &refused));
+	EXPECT_EQ(ENOMEM, kfd_alloc_at(dev, KFD_ALLOC_VRAM, GPU_VA + all, KFD_PAGE, &refused));
 	EXPECT_EQ(0, kfd_unmap(dev->fd, handle, dev->gpu_id));
 	EXPECT_EQ(0, kfd_free(dev->fd, handle));
 	EXPECT_EQ(all, kfd_available(dev));
@@ -86,11 +71,11 @@ TEST_F(limits, available_counts_down)
 	const uint64_t all = kfd_available(dev);
 	uint64_t first, rest, refused, left;
 
-	ASSERT_EQ(0, alloc(dev, KFD_ALLOC_VRAM, GPU_VA, 10 * MIB, &first));
+	ASSERT_EQ(0, kfd_alloc_at(dev, KFD_ALLOC_VRAM, GPU_VA, 10 * MIB, &first));
 	left = kfd_available(dev);
 	EXPECT_EQ(all - 10 * MIB, left);
-	EXPECT_EQ(ENOMEM, alloc(dev, KFD_ALLOC_VRAM, 2 * GPU_VA, left + GRANULE, &refused));
-	ASSERT_EQ(0, alloc(dev, KFD_ALLOC_VRAM, 2 * GPU_VA, left, &rest));
+	EXPECT_EQ(ENOMEM, kfd_alloc_at(dev, KFD_ALLOC_VRAM, 2 * GPU_VA, left + GRANULE, &refused));
+	ASSERT_EQ(0, kfd_alloc_at(dev, KFD_ALLOC_VRAM, 2 * GPU_VA, left, &rest));
 	EXPECT_EQ(0, kfd_free(dev->fd, first));
 	EXPECT_EQ(10 * MIB, kfd_available(dev));
 	EXPECT_EQ(0, kfd_free(dev->fd, rest));
@@ -106,10 +91,10 @@ TEST_F(limits, available_in_pieces)
 	unsigned int i;
 
 	for (i = 0; i < 64; i++)
-		ASSERT_EQ(0, alloc(dev, KFD_ALLOC_VRAM, GPU_VA + i * size, size, &handles[i]));
+		ASSERT_EQ(0, kfd_alloc_at(dev, KFD_ALLOC_VRAM, GPU_VA + i * size, size, &handles[i]));
 	for (i = 0; i < 64; i += 2)
 		EXPECT_EQ(0, kfd_free(dev->fd, handles[i]));
-	ASSERT_EQ(0, alloc(dev, KFD_ALLOC_VRAM, 2 * GPU_VA, kfd_available(dev), &big));
+	ASSERT_EQ(0, kfd_alloc_at(dev, KFD_ALLOC_VRAM, 2 * GPU_VA, kfd_available(dev), &big));
 	EXPECT_EQ(0, kfd_map(dev->fd, big, dev->gpu_id));
 	EXPECT_EQ(0, kfd_unmap(dev->fd, big, dev->gpu_id));
 	EXPECT_EQ(0, kfd_free(dev->fd, big));
@@ -124,9 +109,9 @@ static int takes_what_is_available(const struct kfd_dev *dev, uint64_t va, uint6
 
 	if (size == 0 || size == UINT64_MAX)
 		return 1;
-	if (alloc(dev, KFD_ALLOC_VRAM, va, size + GRANULE, handle) != ENOMEM)
+	if (kfd_alloc_at(dev, KFD_ALLOC_VRAM, va, size + GRANULE, handle) != ENOMEM)
 		return 2;
-	if (alloc(dev, KFD_ALLOC_VRAM, va, size, handle) != 0)
+	if (kfd_alloc_at(dev, KFD_ALLOC_VRAM, va, size, handle) != 0)
 		return 3;
 	if (kfd_map(dev->fd, *handle, dev->gpu_id) != 0)
 		return 4;
@@ -144,7 +129,7 @@ TEST_F(limits, available_to_two_processes)
 	pid_t pid;
 
 	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, sockets));
-	ASSERT_EQ(0, alloc(dev, KFD_ALLOC_VRAM, GPU_VA, all / 3 / GRANULE * GRANULE, &first));
+	ASSERT_EQ(0, kfd_alloc_at(dev, KFD_ALLOC_VRAM, GPU_VA, all / 3 / GRANULE * GRANULE, &first));
 	ASSERT_EQ(0, kfd_map(dev->fd, first, dev->gpu_id));
 	pid = fork();
 	ASSERT_LE(0, pid);
@@ -229,7 +214,7 @@ TEST_F_TIMEOUT(limits, render_node_makes_room, 120)
 	}
 	close(sockets[1]);
 	ASSERT_EQ(1, read(sockets[0], &byte, 1));
-	EXPECT_EQ(0, alloc(dev, KFD_ALLOC_VRAM, GPU_VA, 4 * PIECE, &handle));
+	EXPECT_EQ(0, kfd_alloc_at(dev, KFD_ALLOC_VRAM, GPU_VA, 4 * PIECE, &handle));
 	close(sockets[0]);
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_TRUE(WIFEXITED(status));
@@ -251,7 +236,7 @@ TEST_F_TIMEOUT(limits, overcommit_of_system_memory, 300)
 	if (!kfd_is_rkfd())
 		SKIP(return, "a machine in use");
 	for (count = 0; count < GTT_CHUNKS; count++) {
-		err = alloc(dev, KFD_ALLOC_GTT, GPU_VA + count * GTT_CHUNK, GTT_CHUNK,
+		err = kfd_alloc_at(dev, KFD_ALLOC_GTT, GPU_VA + count * GTT_CHUNK, GTT_CHUNK,
 			    &handles[count]);
 		if (err)
 			break;
@@ -274,7 +259,7 @@ TEST_F_TIMEOUT(limits, overcommit_of_system_memory, 300)
 		EXPECT_EQ(0, kfd_free(dev->fd, handles[i]));
 	EXPECT_EQ(killed, oom_kills());
 	/* All of it is there again. */
-	ASSERT_EQ(0, alloc(dev, KFD_ALLOC_GTT, GPU_VA, GTT_CHUNK, &handles[0]));
+	ASSERT_EQ(0, kfd_alloc_at(dev, KFD_ALLOC_GTT, GPU_VA, GTT_CHUNK, &handles[0]));
 	EXPECT_EQ(0, kfd_free(dev->fd, handles[0]));
 }
 

@@ -181,11 +181,8 @@ TEST_F(peers, queue_in_a_peers_memory)
 		queue.id = args.queue_id;
 		queue.wptr = 0;
 		queue.fence = 0;
-		ASSERT_EQ(0, kfd_mmap(self->one.fd, KFD_DOORBELL_SLICE,
-				      args.doorbell_offset & ~(uint64_t)(KFD_DOORBELL_SLICE - 1),
-				      &queue.slice));
-		queue.doorbell = (volatile uint64_t *)((char *)queue.slice +
-				 (args.doorbell_offset & (KFD_DOORBELL_SLICE - 1)));
+		ASSERT_EQ(0, kfd_doorbell_map(self->one.fd, args.doorbell_offset, &queue.slice,
+					      &queue.doorbell));
 		EXPECT_EQ(0, gpu_fill(&queue, self->result.cpu, 0x51 + i));
 		EXPECT_EQ(0, unequal(self->result.cpu, 0x51 + i, SIZE));
 		/* In use there, and free to leave the other GPU. */

@@ -12,6 +12,7 @@
 
 #include "kfd_event.h"
 #include "kfd_harness.h"
+#include "kfd_userptr.h"
 #include "model.h"
 #include "packets.h"
 
@@ -127,17 +128,6 @@ static void submit_copy(struct kfd_queue *queue, uint64_t dst, uint64_t src, siz
 	kfd_queue_submit(queue, p.dwords, p.count);
 }
 
-static bool all_bytes(const void *p, size_t size, int value)
-{
-	const uint8_t *byte = p;
-	size_t i;
-
-	for (i = 0; i < size; i++)
-		if (byte[i] != value)
-			return false;
-	return true;
-}
-
 /* Waits for the fault at @address, of which it is the only one told, and sees the queue go. */
 static void ends(struct __test_metadata *_metadata, FIXTURE_DATA(retries) *self,
 		 uint64_t address, bool read_only)
@@ -163,22 +153,14 @@ static void ends(struct __test_metadata *_metadata, FIXTURE_DATA(retries) *self,
 static void is_usable(struct __test_metadata *_metadata, FIXTURE_DATA(retries) *self,
 		      void *address)
 {
-	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
-		.va_addr = (uintptr_t)address,
-		.size = BYTES,
-		.mmap_offset = (uintptr_t)address,
-		.gpu_id = self->dev.gpu_id,
-		.flags = KFD_ALLOC_USERPTR,
-	};
+	uint64_t handle;
 
-	ASSERT_EQ(address, mmap(address, BYTES, PROT_READ | PROT_WRITE,
-				MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
+	ASSERT_EQ(address, anonymous(address, BYTES, PROT_READ | PROT_WRITE));
 	memset(address, 0x55, BYTES);
-	ASSERT_EQ(0, kfd_alloc(self->dev.fd, &args));
-	ASSERT_EQ(0, kfd_map(self->dev.fd, args.handle, self->dev.gpu_id));
+	ASSERT_EQ(0, kfd_userptr_create(&self->dev, address, BYTES, KFD_ALLOC_USERPTR, &handle));
 	ASSERT_EQ(0, kfd_queue_copy(&self->queue, (uintptr_t)self->good.cpu,
 				    (uintptr_t)address, BYTES, SOON_MS));
-	EXPECT_TRUE(all_bytes(self->good.cpu, BYTES, 0x55));
+	EXPECT_TRUE(all(self->good.cpu, 0x55, BYTES));
 }
 
 /* Far more pages than anybody would answer one by one. */
@@ -221,10 +203,10 @@ TEST_F(retries, writes_to_what_is_for_reading_end)
 	memset(bo.cpu, 0x33, BYTES);
 	submit_copy(&self->queue, (uintptr_t)bo.cpu + KFD_PAGE, (uintptr_t)self->good.cpu, KFD_PAGE);
 	ends(_metadata, self, (uintptr_t)bo.cpu + KFD_PAGE, true);
-	EXPECT_TRUE(all_bytes(bo.cpu, BYTES, 0x33));
+	EXPECT_TRUE(all(bo.cpu, 0x33, BYTES));
 	ASSERT_EQ(0, kfd_queue_copy(&self->queue, (uintptr_t)self->good.cpu, (uintptr_t)bo.cpu,
 				    BYTES, SOON_MS));
-	EXPECT_TRUE(all_bytes(self->good.cpu, BYTES, 0x33));
+	EXPECT_TRUE(all(self->good.cpu, 0x33, BYTES));
 }
 
 /* Every engine of the process stands; one end is the end of all of it. */

@@ -21,7 +21,7 @@
 FIXTURE(smi)
 {
 	struct kfd_dev dev;
-	struct kfd_bo lent;
+	struct kfd_bo user;
 	int fd;
 	char text[TEXT_SIZE];
 };
@@ -43,7 +43,7 @@ static int smi_want(int fd, uint64_t mask)
 FIXTURE_SETUP(smi)
 {
 	ASSERT_EQ(0, kfd_open(&self->dev));
-	ASSERT_EQ(0, kfd_bo_create(&self->dev, &self->lent, KFD_PAGE, KFD_ALLOC_USERPTR));
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &self->user, KFD_PAGE, KFD_ALLOC_USERPTR));
 	ASSERT_EQ(0, smi_open(&self->dev, &self->fd));
 }
 
@@ -97,30 +97,30 @@ static const char *line_with(int fd, char *text, const char *start)
  * Takes memory away that the GPU has: queues are halted until it has it again,
  * for which there is time before, if it was taken away (also by a fork) already.
  */
-static void evict_settled(struct kfd_bo *lent)
+static void evict_settled(struct kfd_bo *user)
 {
-	*(volatile char *)lent->cpu = 1;
-	madvise(lent->cpu, lent->size, MADV_DONTNEED);
-	*(volatile char *)lent->cpu = 2;
+	*(volatile char *)user->cpu = 1;
+	madvise(user->cpu, user->size, MADV_DONTNEED);
+	*(volatile char *)user->cpu = 2;
 }
 
-static void evict(struct kfd_bo *lent)
+static void evict(struct kfd_bo *user)
 {
 	usleep(SETTLED_MS * 1000);
-	evict_settled(lent);
+	evict_settled(user);
 }
 
 TEST_F(smi, nothing_unless_wanted)
 {
 	char c;
 
-	evict(&self->lent);
+	evict(&self->user);
 	EXPECT_FALSE(readable(self->fd, NOT_MS));
 	EXPECT_EQ(-1, read(self->fd, &c, 1));
 	EXPECT_EQ(EAGAIN, errno);
 	ASSERT_EQ(0, smi_want(self->fd, ~MASK(KFD_SMI_EVENT_QUEUE_EVICTION) &
 			      ~MASK(KFD_SMI_EVENT_QUEUE_RESTORE)));
-	evict(&self->lent);
+	evict(&self->user);
 	EXPECT_FALSE(readable(self->fd, NOT_MS));
 }
 
@@ -134,7 +134,7 @@ TEST_F(smi, eviction_and_restore)
 
 	ASSERT_EQ(0, smi_want(self->fd, MASK(KFD_SMI_EVENT_QUEUE_EVICTION) |
 			      MASK(KFD_SMI_EVENT_QUEUE_RESTORE)));
-	evict(&self->lent);
+	evict(&self->user);
 	usleep(NOT_MS * 1000);
 	line = line_with(self->fd, self->text, "9 ");
 	ASSERT_NE(NULL, line);
@@ -232,7 +232,7 @@ TEST_F(smi, backlog)
 	usleep(SETTLED_MS * 1000);
 	/* One reader reads all the time, which tells when it is too much for the other. */
 	for (i = 0; i < MANY && told < 8192 + KFD_SMI_EVENT_MSG_SIZE; i++) {
-		evict_settled(&self->lent);
+		evict_settled(&self->user);
 		/* Until the memory is there again. */
 		do {
 			ASSERT_TRUE(readable(other, SOON_MS));
@@ -247,7 +247,7 @@ TEST_F(smi, backlog)
 	for (line = self->text; *line; line = strchr(line, '\n') + 1)
 		EXPECT_TRUE(!strncmp(line, "9 ", 2) || !strncmp(line, "a ", 2));
 	/* There is room again. */
-	evict(&self->lent);
+	evict(&self->user);
 	EXPECT_TRUE(readable(self->fd, SOON_MS));
 	close(other);
 }
@@ -283,7 +283,7 @@ TEST_F(smi, bad_input)
 	EXPECT_EQ(-1, write(self->fd, nothing, 8));
 	EXPECT_EQ(EFAULT, errno);
 	ASSERT_EQ(0, smi_want(self->fd, MASK(KFD_SMI_EVENT_QUEUE_EVICTION)));
-	evict(&self->lent);
+	evict(&self->user);
 	ASSERT_TRUE(readable(self->fd, SOON_MS));
 	EXPECT_EQ(-1, read(self->fd, nothing, 64));
 	EXPECT_EQ(EFAULT, errno);
@@ -296,12 +296,12 @@ TEST_F(smi, bad_input)
 static int watch(bool privileged, const int *ready, const int *go)
 {
 	char text[TEXT_SIZE], own[32], c = 0;
-	struct kfd_bo lent;
+	struct kfd_bo user;
 	struct kfd_dev dev;
 	int fd;
 	bool others;
 
-	if (kfd_open(&dev) || kfd_bo_create(&dev, &lent, KFD_PAGE, KFD_ALLOC_USERPTR))
+	if (kfd_open(&dev) || kfd_bo_create(&dev, &user, KFD_PAGE, KFD_ALLOC_USERPTR))
 		return 1;
 	if (!privileged && setuid(NOBODY))
 		return 2;
@@ -313,7 +313,7 @@ static int watch(bool privileged, const int *ready, const int *go)
 	if (others != privileged)
 		return 5;
 	read_all(fd, text);
-	evict(&lent);
+	evict(&user);
 	if (!readable(fd, SOON_MS))
 		return 6;
 	read_all(fd, text);
@@ -321,7 +321,7 @@ static int watch(bool privileged, const int *ready, const int *go)
 	return strstr(text, own) ? 0 : 7;
 }
 
-static void watch_from_outside(struct __test_metadata *_metadata, struct kfd_bo *lent,
+static void watch_from_outside(struct __test_metadata *_metadata, struct kfd_bo *user,
 			       bool privileged)
 {
 	int ready[2], go[2], status;
@@ -338,7 +338,7 @@ static void watch_from_outside(struct __test_metadata *_metadata, struct kfd_bo 
 	ASSERT_EQ(1, read(ready[0], &c, 1));
 	/* The fork was an eviction, too. */
 	usleep(NOT_MS * 1000);
-	evict(lent);
+	evict(user);
 	ASSERT_EQ(1, write(go[1], &c, 1));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_TRUE(WIFEXITED(status));
@@ -347,14 +347,14 @@ static void watch_from_outside(struct __test_metadata *_metadata, struct kfd_bo 
 
 TEST_F(smi, others_are_hidden)
 {
-	watch_from_outside(_metadata, &self->lent, false);
+	watch_from_outside(_metadata, &self->user, false);
 }
 
 TEST_F(smi, others_are_shown_to_root)
 {
 	if (geteuid())
 		SKIP(return, "not root");
-	watch_from_outside(_metadata, &self->lent, true);
+	watch_from_outside(_metadata, &self->user, true);
 }
 
 /* The file may outlive the process's use of the GPU. */

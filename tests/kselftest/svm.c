@@ -337,8 +337,8 @@ TEST_F(svm, buffer_where_a_range_is)
 		  alloc_at(&self->dev, PAGE(1), 2 * KFD_PAGE, KFD_ALLOC_VRAM, NULL, &handle));
 }
 
-/* Memory that is lent elsewhere. */
-TEST_F(svm, range_that_is_lent)
+/* Memory that the GPU has as a USERPTR buffer elsewhere. */
+TEST_F(svm, range_of_userptr)
 {
 	uint8_t *elsewhere = kfd_reserve(SIZE, 2u << 20);
 	uint64_t handle;

@@ -7,7 +7,7 @@
 
 #include "kfd_harness.h"
 #include "kfd_svm.h"
-#include "lend.h"
+#include "kfd_userptr.h"
 
 #define PAGES		64u
 #define SIZE		(PAGES * (size_t)KFD_PAGE)

@@ -9,7 +9,7 @@
 
 #include "kfd_harness.h"
 #include "kfd_svm.h"
-#include "lend.h"
+#include "kfd_userptr.h"
 #include "slow_file.h"
 
 #define DRIVER		"/sys/bus/pci/drivers/rkfd"

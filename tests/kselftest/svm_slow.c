@@ -249,7 +249,7 @@ TEST_F(userptr, unbound_while_ring_waits)
 	ASSERT_EQ(0, act_prepare(&create, make_queue, &self->dev, &args));
 	ASSERT_EQ(0, act_prepare(&gone, unbind, &self->dev, name));
 	file.hold = true;
-	ASSERT_EQ(0, lend(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
+	ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
 	create.go = true;
 	EXPECT_TRUE(slow_await(&file, COMES_MS));
 	usleep(100000);
@@ -318,17 +318,17 @@ static int ask(const struct kfd_dev *dev, void *mem)
 	return svm_get(dev->fd, mem, SIZE, SVM_GRANULARITY, &value);
 }
 
-static int lend_it(const struct kfd_dev *dev, void *mem)
+static int allocate_it(const struct kfd_dev *dev, void *mem)
 {
 	uint64_t handle;
 
-	return lend(dev, mem, SIZE, KFD_ALLOC_USERPTR, &handle);
+	return kfd_userptr_create(dev, mem, SIZE, KFD_ALLOC_USERPTR, &handle);
 }
 
 /* Calls that need the lock of the process's memory wait for it, and nobody for them. */
 TEST_F(userptr, unbound_while_mmap_waits)
 {
-	struct act asks, lends, gone;
+	struct act asks, allocates, gone;
 	struct waiting_mmap waits;
 	char name[64];
 	void *mem;
@@ -341,24 +341,24 @@ TEST_F(userptr, unbound_while_mmap_waits)
 	ASSERT_EQ(0, share(&self->dev, self->mem));
 	ASSERT_EQ(0, waiting_mmap_prepare(&waits));
 	ASSERT_EQ(0, act_prepare(&asks, ask, &self->dev, self->mem));
-	ASSERT_EQ(0, act_prepare(&lends, lend_it, &self->dev, mem));
+	ASSERT_EQ(0, act_prepare(&allocates, allocate_it, &self->dev, mem));
 	ASSERT_EQ(0, act_prepare(&gone, unbind, &self->dev, name));
 	EXPECT_TRUE(waiting_mmap_begin(&waits));
 	asks.go = true;
-	lends.go = true;
+	allocates.go = true;
 	usleep(100000);
 	EXPECT_FALSE(asks.done);
-	EXPECT_FALSE(lends.done);
+	EXPECT_FALSE(allocates.done);
 	gone.go = true;
 	EXPECT_TRUE(act_done(&gone, COMES_MS));
 	EXPECT_FALSE(waits.act.done);
 	EXPECT_TRUE(waiting_mmap_end(&waits));
 	EXPECT_TRUE(act_done(&asks, COMES_MS));
-	EXPECT_TRUE(act_done(&lends, COMES_MS));
+	EXPECT_TRUE(act_done(&allocates, COMES_MS));
 	pthread_join(gone.thread, NULL);
 	EXPECT_EQ(0, gone.err);
 	EXPECT_EQ(0, asks.err);
-	EXPECT_EQ(ENODEV, lends.err);
+	EXPECT_EQ(ENODEV, allocates.err);
 	EXPECT_EQ(0, kfd_write_file(DRIVER "/bind", name));
 }
 

@@ -9,7 +9,7 @@
 
 #include "kfd_harness.h"
 #include "kfd_svm.h"
-#include "lend.h"
+#include "kfd_userptr.h"
 
 /* A test may take as long as it is told. */
 #undef TEST_TIMEOUT_DEFAULT

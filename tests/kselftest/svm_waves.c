@@ -5,7 +5,7 @@
 #include "kfd_harness.h"
 #include "kfd_svm.h"
 #include "kfd_waves.h"
-#include "lend.h"
+#include "kfd_userptr.h"
 
 #define RING		(64u * 1024)
 #define TIMEOUT_MS	KFD_HANG_MS

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory of one GPU in another, both of this driver: one lends VRAM, the other
+ * Memory of one GPU in another, both of this driver: one exports VRAM, the other
  * imports it without pinning, and is told when it moves. Wants little VRAM.
  */
 #include <fcntl.h>
@@ -74,7 +74,7 @@ TEST_F(two, lent_and_given_back)
 					 0x1000 + round));
 		EXPECT_EQ(0, gpu_fill(&self->of_other, import.cpu, 0x2000 + round));
 		EXPECT_EQ(0, gpu_unequal(&self->of_one, &self->host, bo.cpu, 0x2000 + round));
-		/* What is not mapped is not lent, though there is a handle. */
+		/* What is not mapped is in nobody's tables, though there is a handle. */
 		EXPECT_EQ(0, kfd_unmap(self->other.fd, import.handle, self->other.gpu_id));
 		EXPECT_TRUE(away(0));
 		EXPECT_EQ(0, kfd_map(self->other.fd, import.handle, self->other.gpu_id));
@@ -90,8 +90,8 @@ TEST_F(two, lent_and_given_back)
 }
 
 /*
- * The exporter's process is moved out for another one, and home again: then it takes back what it has lent, the importer's
- * queues wait, and it is lent again. Nothing of that shows in what either of them finds.
+ * The exporter's process is moved out for another one, and home again: then it takes back what it has shared, the importer's
+ * queues wait, and it is shared again. Nothing of that shows in what either of them finds.
  */
 TEST_F_TIMEOUT(two, told_of_moves, 400)
 {
@@ -123,14 +123,14 @@ TEST_F_TIMEOUT(two, told_of_moves, 400)
 		} while (waitpid(pid, &status, WNOHANG) == 0);
 		EXPECT_TRUE(WIFEXITED(status));
 		EXPECT_EQ(0, WEXITSTATUS(status));
-		/* All is home again but for what is lent. */
+		/* All is home again but for what is shared. */
 		EXPECT_TRUE(away(SIZE));
 	}
 	TH_LOG("%u copies; the importer was halted %u times", i,
 	       trace_count("rkfd_queue_evict", text));
 	EXPECT_LE(rounds, trace_count("rkfd_queue_evict", text));
 	EXPECT_EQ(trace_count("rkfd_queue_evict", text), trace_count("rkfd_queue_restore", text));
-	/* The lent buffer and the large one each time. */
+	/* The shared buffer and the large one each time. */
 	EXPECT_LE(2 * rounds, trace_count("rkfd_restore", own));
 	EXPECT_EQ(0, kfd_bo_destroy(&self->other, &import));
 	EXPECT_EQ(0, kfd_bo_destroy(&self->one, &large));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory that a process lends to the GPU (USERPTR): what the GPU sees of it while the process unmaps, moves, shares and
+ * Memory of a process that the GPU is given (USERPTR): what the GPU sees of it while the process unmaps, moves, shares and
  * changes it. The GPU sees what the process has, or nothing, never what the process had.
  */
 #include <fcntl.h>
@@ -31,7 +31,7 @@
 
 TEST_F(userptr, copies_in_and_out)
 {
-	LEND(0x11, KFD_ALLOC_USERPTR);
+	GIVE(0x11, KFD_ALLOC_USERPTR);
 	EXPECT_GPU_SEES(0x11);
 	memset(self->mem, 0x12, SIZE);
 	EXPECT_GPU_SEES(0x12);
@@ -44,7 +44,7 @@ TEST_F(userptr, copies_in_and_out)
 TEST_F(userptr, untouched)
 {
 	ASSERT_EQ(self->mem, anonymous(self->mem, SIZE, PROT_READ | PROT_WRITE));
-	ASSERT_EQ(0, lend(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
+	ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
 	EXPECT_GPU_SEES(0);
 	EXPECT_GPU_WRITES(0x21);
 }
@@ -57,18 +57,18 @@ TEST_F(userptr, read_only)
 	ASSERT_EQ(self->mem, anonymous(self->mem, SIZE, PROT_READ | PROT_WRITE));
 	memset(self->mem, 0x31, SIZE);
 	ASSERT_EQ(0, mprotect(self->mem, SIZE, PROT_READ));
-	EXPECT_EQ(EFAULT, lend(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
-	ASSERT_EQ(0, lend(&self->dev, self->mem, SIZE, flags, &self->handle));
+	EXPECT_EQ(EFAULT, kfd_userptr_create(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
+	ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, flags, &self->handle));
 	EXPECT_GPU_SEES(0x31);
 	/* The GPU may not write either. */
 	EXPECT_GPU_DOES_NOT_WRITE(0x31);
 }
 
-/* Memory that may be written when it is lent, and may not later. */
+/* Memory that may be written when the GPU gets it, and may not later. */
 TEST_F(userptr, made_read_only)
 {
 	SKIP_ON_AMDKFD("queues stay evicted for good");
-	LEND(0x41, KFD_ALLOC_USERPTR);
+	GIVE(0x41, KFD_ALLOC_USERPTR);
 	ASSERT_EQ(0, mprotect(self->mem, SIZE, PROT_READ));
 	EXPECT_GPU_SEES(0x41);
 	ASSERT_EQ(0, mprotect(self->mem, SIZE, PROT_READ | PROT_WRITE));
@@ -86,7 +86,7 @@ TEST_F(userptr, file_shared)
 	ASSERT_EQ(self->mem, mmap(self->mem, SIZE, PROT_READ | PROT_WRITE,
 				  MAP_SHARED | MAP_FIXED, file, 0));
 	memset(self->mem, 0x51, SIZE);
-	ASSERT_EQ(0, lend(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
+	ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
 	EXPECT_GPU_SEES(0x51);
 	EXPECT_GPU_WRITES(0x52);
 	EXPECT_EQ((ssize_t)SIZE, pread(file, content, SIZE, 0));
@@ -112,7 +112,7 @@ TEST_F(userptr, file_cut)
 	ASSERT_EQ(self->mem, mmap(self->mem, SIZE, PROT_READ | PROT_WRITE,
 				  MAP_SHARED | MAP_FIXED, file, 0));
 	memset(self->mem, 0x54, SIZE);
-	ASSERT_EQ(0, lend(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
+	ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
 	EXPECT_GPU_SEES(0x54);
 	ASSERT_EQ(0, ftruncate(file, kept));
 	memset(self->vram.cpu, 0xee, SIZE);
@@ -137,7 +137,7 @@ TEST_F(userptr, file_private)
 	ASSERT_EQ((ssize_t)SIZE, pwrite(file, content, SIZE, 0));
 	ASSERT_EQ(self->mem, mmap(self->mem, SIZE, PROT_READ | PROT_WRITE,
 				  MAP_PRIVATE | MAP_FIXED, file, 0));
-	ASSERT_EQ(0, lend(&self->dev, self->mem, SIZE, flags, &self->handle));
+	ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, flags, &self->handle));
 	EXPECT_GPU_SEES(0x61);
 	/* The process gets pages of its own, and the GPU with it. */
 	memset(self->mem, 0x62, SIZE);
@@ -148,7 +148,7 @@ TEST_F(userptr, file_private)
 
 TEST_F(userptr, unmapped)
 {
-	LEND(0x71, KFD_ALLOC_USERPTR);
+	GIVE(0x71, KFD_ALLOC_USERPTR);
 	EXPECT_GPU_SEES(0x71);
 	ASSERT_EQ(0, munmap(self->mem, SIZE));
 	EXPECT_GPU_SEES_NOTHING();
@@ -162,7 +162,7 @@ TEST_F(userptr, unmapped_in_part)
 	struct packets p = { 0 };
 
 	SKIP_ON_AMDKFD("of a buffer that has lost a page nothing is mapped again");
-	LEND(0x72, KFD_ALLOC_USERPTR);
+	GIVE(0x72, KFD_ALLOC_USERPTR);
 	ASSERT_EQ(0, munmap(self->mem + KFD_PAGE, KFD_PAGE));
 	memset(self->vram.cpu, 0xee, SIZE);
 	sdma_copy(&p, (uintptr_t)self->vram.cpu, (uintptr_t)self->mem, KFD_PAGE);
@@ -180,7 +180,7 @@ TEST_F(userptr, mapped_over)
 	unsigned int round;
 
 	SKIP_ON_AMDKFD("queues stay evicted for good");
-	LEND(0x80, KFD_ALLOC_USERPTR);
+	GIVE(0x80, KFD_ALLOC_USERPTR);
 	for (round = 1; round < 8; round++) {
 		ASSERT_EQ(self->mem, anonymous(self->mem, SIZE, PROT_READ | PROT_WRITE));
 		memset(self->mem, 0x80 + round, SIZE);
@@ -191,7 +191,7 @@ TEST_F(userptr, mapped_over)
 
 TEST_F(userptr, dont_need)
 {
-	LEND(0xa1, KFD_ALLOC_USERPTR);
+	GIVE(0xa1, KFD_ALLOC_USERPTR);
 	EXPECT_GPU_SEES(0xa1);
 	ASSERT_EQ(0, madvise(self->mem, SIZE, MADV_DONTNEED));
 	EXPECT_GPU_SEES(0);
@@ -202,7 +202,7 @@ TEST_F(userptr, moved_away)
 {
 	uint8_t *elsewhere = kfd_reserve(SIZE, KFD_PAGE);
 
-	LEND(0xb1, KFD_ALLOC_USERPTR);
+	GIVE(0xb1, KFD_ALLOC_USERPTR);
 	ASSERT_EQ(elsewhere, mremap(self->mem, SIZE, SIZE, MREMAP_MAYMOVE | MREMAP_FIXED,
 				    elsewhere));
 	EXPECT_GPU_SEES_NOTHING();
@@ -213,7 +213,7 @@ TEST_F(userptr, moved_in)
 {
 	uint8_t *other = kfd_reserve(SIZE, KFD_PAGE);
 
-	LEND(0xb2, KFD_ALLOC_USERPTR);
+	GIVE(0xb2, KFD_ALLOC_USERPTR);
 	ASSERT_EQ(other, anonymous(other, SIZE, PROT_READ | PROT_WRITE));
 	memset(other, 0xb3, SIZE);
 	ASSERT_EQ(self->mem, mremap(other, SIZE, SIZE, MREMAP_MAYMOVE | MREMAP_FIXED,
@@ -230,7 +230,7 @@ TEST_F(userptr, forked)
 	char byte;
 
 	ASSERT_EQ(0, pipe(pipes));
-	LEND(0xc1, KFD_ALLOC_USERPTR);
+	GIVE(0xc1, KFD_ALLOC_USERPTR);
 	child = fork();
 	ASSERT_LE(0, child);
 	if (child == 0) {
@@ -255,13 +255,13 @@ TEST_F(userptr, forked)
 	EXPECT_GPU_WRITES(0xc4);
 }
 
-/* As libhsakmt marks what it lends: a fork leaves it alone, and the queues too. */
+/* As libhsakmt marks what it gives the GPU: a fork leaves it alone, and the queues too. */
 TEST_F(userptr, not_for_children)
 {
 	int status;
 	pid_t child;
 
-	LEND(0xd1, KFD_ALLOC_USERPTR);
+	GIVE(0xd1, KFD_ALLOC_USERPTR);
 	ASSERT_EQ(0, madvise(self->mem, SIZE, MADV_DONTFORK));
 	child = fork();
 	ASSERT_LE(0, child);
@@ -273,7 +273,7 @@ TEST_F(userptr, not_for_children)
 	EXPECT_GPU_WRITES(0xd2);
 }
 
-/* The ring of a queue, and its pointers, in lent memory. */
+/* The ring of a queue, and its pointers, in such memory. */
 TEST_F(userptr, ring)
 {
 	struct kfd_ioctl_create_queue_args args;
@@ -296,7 +296,7 @@ TEST_F(userptr, ring)
 	own.doorbell = (volatile uint64_t *)((char *)queue->slice +
 			(args.doorbell_offset & (KFD_DOORBELL_SLICE - 1)));
 	*queue = own;
-	LEND(0xe0, KFD_ALLOC_USERPTR);
+	GIVE(0xe0, KFD_ALLOC_USERPTR);
 	for (round = 1; round < 4; round++) {
 		child = fork();
 		ASSERT_LE(0, child);
@@ -318,7 +318,7 @@ TEST_F(userptr, changed_under_a_waiting_queue)
 	struct packets p = { 0 };
 	volatile uint32_t *flag = (volatile uint32_t *)((char *)self->queue.pointers.cpu + 256);
 
-	LEND(0xf1, KFD_ALLOC_USERPTR);
+	GIVE(0xf1, KFD_ALLOC_USERPTR);
 	memset(self->vram.cpu, 0xee, SIZE);
 	sdma_wait_memory(&p, (uintptr_t)flag, 1);
 	sdma_copy(&p, (uintptr_t)self->vram.cpu, (uintptr_t)self->mem, SIZE);
@@ -347,23 +347,23 @@ TEST_F(userptr, bad_input)
 
 	/* A hole at the end, at the start, in the middle. */
 	ASSERT_EQ(mem, anonymous(mem, SIZE, PROT_READ | PROT_WRITE));
-	EXPECT_EQ(EFAULT, lend(&self->dev, mem, twice, KFD_ALLOC_USERPTR, &handle));
-	EXPECT_EQ(EFAULT, lend(&self->dev, mem + SIZE, SIZE, KFD_ALLOC_USERPTR, &handle));
+	EXPECT_EQ(EFAULT, kfd_userptr_create(&self->dev, mem, twice, KFD_ALLOC_USERPTR, &handle));
+	EXPECT_EQ(EFAULT, kfd_userptr_create(&self->dev, mem + SIZE, SIZE, KFD_ALLOC_USERPTR, &handle));
 	ASSERT_EQ(mem, anonymous(mem, twice, PROT_READ | PROT_WRITE));
 	ASSERT_EQ(0, munmap(mem + KFD_PAGE, KFD_PAGE));
-	EXPECT_EQ(EFAULT, lend(&self->dev, mem, twice, KFD_ALLOC_USERPTR, &handle));
+	EXPECT_EQ(EFAULT, kfd_userptr_create(&self->dev, mem, twice, KFD_ALLOC_USERPTR, &handle));
 	/* Not readable; a part not writable. */
 	ASSERT_EQ(mem, anonymous(mem, twice, PROT_READ | PROT_WRITE));
 	ASSERT_EQ(0, mprotect(mem + SIZE, SIZE, PROT_NONE));
-	EXPECT_EQ(EFAULT, lend(&self->dev, mem, twice, KFD_ALLOC_USERPTR, &handle));
+	EXPECT_EQ(EFAULT, kfd_userptr_create(&self->dev, mem, twice, KFD_ALLOC_USERPTR, &handle));
 	ASSERT_EQ(0, mprotect(mem + SIZE, SIZE, PROT_READ));
-	EXPECT_ANSWER(userptr_not_writable, lend(&self->dev, mem, twice, KFD_ALLOC_USERPTR, &handle));
+	EXPECT_ANSWER(userptr_not_writable, kfd_userptr_create(&self->dev, mem, twice, KFD_ALLOC_USERPTR, &handle));
 	/* A device's memory. */
-	EXPECT_EQ(EFAULT, lend(&self->dev, self->vram.cpu, SIZE, KFD_ALLOC_USERPTR, &handle));
-	EXPECT_EQ(EFAULT, lend(&self->dev, self->queue.slice, KFD_PAGE, KFD_ALLOC_USERPTR,
+	EXPECT_EQ(EFAULT, kfd_userptr_create(&self->dev, self->vram.cpu, SIZE, KFD_ALLOC_USERPTR, &handle));
+	EXPECT_EQ(EFAULT, kfd_userptr_create(&self->dev, self->queue.slice, KFD_PAGE, KFD_ALLOC_USERPTR,
 			       &handle));
 	/* Not whole pages, the end of all addresses. */
-	EXPECT_NE(0, lend(&self->dev, mem + 8, KFD_PAGE, KFD_ALLOC_USERPTR, &handle));
+	EXPECT_NE(0, kfd_userptr_create(&self->dev, mem + 8, KFD_PAGE, KFD_ALLOC_USERPTR, &handle));
 	args.mmap_offset = -(uint64_t)KFD_PAGE;
 	EXPECT_NE(0, kfd_alloc(self->dev.fd, &args));
 	/* Gone between allocation and mapping. */
@@ -376,7 +376,7 @@ TEST_F(userptr, bad_input)
 		EXPECT_EQ(0, kfd_unmap(self->dev.fd, args.handle, self->dev.gpu_id));
 	EXPECT_EQ(0, kfd_free(self->dev.fd, args.handle));
 	/* All that did not hurt. */
-	LEND(0x19, KFD_ALLOC_USERPTR);
+	GIVE(0x19, KFD_ALLOC_USERPTR);
 	EXPECT_GPU_SEES(0x19);
 }
 
@@ -385,7 +385,7 @@ TEST_F(userptr, traced)
 {
 	if (!trace_open("userptr") || !trace_enable("rkfd"))
 		SKIP(return, "no trace of rkfd");
-	LEND(0x39, KFD_ALLOC_USERPTR);
+	GIVE(0x39, KFD_ALLOC_USERPTR);
 	/* Without a turn on the hardware there is nothing to flush. */
 	EXPECT_GPU_SEES(0x39);
 	trace_clear();

@@ -5,7 +5,7 @@
 
 #include "kfd_event.h"
 #include "kfd_harness.h"
-#include "lend.h"
+#include "kfd_userptr.h"
 #include "packets.h"
 
 #define MIB		(1ull << 20)
@@ -19,7 +19,7 @@ FIXTURE(userptr)
 	struct kfd_dev dev;
 	struct kfd_queue queue;
 	struct kfd_bo vram;	/* the other end of copies */
-	uint8_t *mem;		/* the lent memory; also its address on the GPU */
+	uint8_t *mem;		/* the process's memory; also its address on the GPU */
 	uint64_t handle;
 	uint32_t fault;		/* the event */
 };
@@ -64,7 +64,7 @@ static inline void start_copy(struct kfd_queue *queue, const void *dst, const vo
 		EXPECT_EQ(ETIMEDOUT, kfd_queue_finish(&self->queue, STOPPED_MS)); \
 	} while (0)
 
-/* A copy from lent memory gives @value everywhere. */
+/* A copy from that memory gives @value everywhere. */
 #define EXPECT_GPU_SEES(value)							\
 	do {									\
 		memset(self->vram.cpu, 0xee, SIZE);				\
@@ -72,7 +72,7 @@ static inline void start_copy(struct kfd_queue *queue, const void *dst, const vo
 		EXPECT_TRUE(all(self->vram.cpu, value, SIZE));			\
 	} while (0)
 
-/* A copy to lent memory arrives where the process sees it. */
+/* A copy to that memory arrives where the process sees it. */
 #define EXPECT_GPU_WRITES(value)						\
 	do {									\
 		memset(self->vram.cpu, value, SIZE);				\
@@ -80,12 +80,12 @@ static inline void start_copy(struct kfd_queue *queue, const void *dst, const vo
 		EXPECT_TRUE(all(self->mem, value, SIZE));			\
 	} while (0)
 
-/* Ordinary memory of the process, filled with @value and lent. */
-#define LEND(value, flags)							\
+/* Ordinary memory of the process, filled with @value, that the GPU is given. */
+#define GIVE(value, flags)							\
 	do {									\
 		ASSERT_EQ(self->mem, anonymous(self->mem, SIZE, PROT_READ | PROT_WRITE)); \
 		memset(self->mem, value, SIZE);					\
-		ASSERT_EQ(0, lend(&self->dev, self->mem, SIZE, flags, &self->handle)); \
+		ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, flags, &self->handle)); \
 	} while (0)
 
 #endif /* RKFD_TEST_USERPTR_H */

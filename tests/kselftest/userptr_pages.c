@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The pages of memory that a process lends to the GPU: huge ones, pages that become one, pages that go to swap and return. */
+/* The pages of a process's memory that the GPU is given (USERPTR): huge ones, pages that become one, pages that go to swap and return. */
 #include <sys/mman.h>
 
 #include "trace.h"
@@ -60,7 +60,7 @@ TEST_F(userptr, huge_pages)
 	memset(mem, 1, size);
 	if (!is_huge(mem, size))
 		SKIP(return, "the kernel gives no huge pages");
-	ASSERT_EQ(0, lend(&self->dev, mem, size, KFD_ALLOC_USERPTR, &handle));
+	ASSERT_EQ(0, kfd_userptr_create(&self->dev, mem, size, KFD_ALLOC_USERPTR, &handle));
 	EXPECT_GE(8 + tables, entries_of(mem));
 	EXPECT_LE(8, entries_of(mem));
 	trace_close();
@@ -73,7 +73,7 @@ TEST_F(userptr, parts_of_huge_pages)
 	uint32_t *mem = kfd_reserve(3 * HUGE, HUGE);
 	const size_t step = KFD_PAGE / sizeof(*mem);
 	uint64_t handle;
-	uint8_t *lent;
+	uint8_t *user;
 	size_t i;
 
 	ASSERT_EQ((void *)mem, anonymous(mem, 3 * HUGE, PROT_READ | PROT_WRITE));
@@ -81,8 +81,9 @@ TEST_F(userptr, parts_of_huge_pages)
 	madvise((uint8_t *)mem + HUGE, HUGE, MADV_NOHUGEPAGE);
 	for (i = 0; i < pages; i++)
 		mem[i * step] = i;
-	lent = (uint8_t *)(mem + first * step);
-	ASSERT_EQ(0, lend(&self->dev, lent, (behind - first) * KFD_PAGE, KFD_ALLOC_USERPTR, &handle));
+	user = (uint8_t *)(mem + first * step);
+	ASSERT_EQ(0, kfd_userptr_create(&self->dev, user, (behind - first) * KFD_PAGE,
+					KFD_ALLOC_USERPTR, &handle));
 	for (i = first; i < behind; i += every) {
 		const uintptr_t at = (uintptr_t)(mem + i * step);
 
@@ -107,7 +108,7 @@ TEST_F(userptr, collapsed)
 	ASSERT_EQ(mem, anonymous(mem, HUGE, PROT_READ | PROT_WRITE));
 	madvise(mem, HUGE, MADV_NOHUGEPAGE);
 	memset(mem, 0x29, HUGE);
-	ASSERT_EQ(0, lend(&self->dev, mem, HUGE, KFD_ALLOC_USERPTR, &handle));
+	ASSERT_EQ(0, kfd_userptr_create(&self->dev, mem, HUGE, KFD_ALLOC_USERPTR, &handle));
 	self->mem = mem;
 	EXPECT_GPU_SEES(0x29);
 	madvise(mem, HUGE, MADV_HUGEPAGE);
@@ -142,7 +143,7 @@ TEST_F(userptr, swapped)
 	const bool swap = getenv("RKFD_SWAP");
 	unsigned int round;
 
-	LEND(0x49, KFD_ALLOC_USERPTR);
+	GIVE(0x49, KFD_ALLOC_USERPTR);
 	EXPECT_GPU_SEES(0x49);
 	/* Pages that another processor's list of new ones holds do not go yet. */
 	for (round = 0; round < 20 ||
@@ -171,7 +172,7 @@ TEST_F(userptr, swapped_in_and_written)
 		memset(self->mem, 0x4b, SIZE);
 		madvise(self->mem, SIZE, MADV_PAGEOUT);
 		EXPECT_TRUE(all(self->mem, 0x4b, SIZE));
-		ASSERT_EQ(0, lend(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
+		ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
 		EXPECT_GPU_WRITES(0x4c + round);
 		/* It comes back at once while the GPU has it. */
 		if (round % 2 == 0)

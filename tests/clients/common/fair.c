@@ -9,6 +9,7 @@
 #include "debugfs.h"
 #include "fair.h"
 #include "kfd_compute.h"
+#include "kfd_userptr.h"
 #include "tap.h"
 
 #define RING_SIZE	(4u << 10)
@@ -22,7 +23,7 @@
 #define PAGES		(2u * KFD_PAGE)
 
 /*
- * Memory of all processes, which each of them lends to the GPU at the same
+ * Memory of all processes, which each of them gives the GPU at the same
  * address: so all queues begin at the same time, and are looked at at the same
  * time.
  */
@@ -38,18 +39,11 @@ static volatile struct {
 
 _Static_assert(sizeof(*shared) <= PAGES, "the GPU gets two pages");
 
-static int lend(const struct kfd_dev *dev)
+static int register_memory(const struct kfd_dev *dev)
 {
-	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
-		.va_addr = (uintptr_t)shared,
-		.mmap_offset = (uintptr_t)shared,
-		.size = PAGES,
-		.gpu_id = dev->gpu_id,
-		.flags = KFD_ALLOC_USERPTR,
-	};
-	int err = kfd_alloc(dev->fd, &args);
+	uint64_t handle;
 
-	return err ? err : kfd_map(dev->fd, args.handle, dev->gpu_id);
+	return kfd_userptr_create(dev, (void *)shared, PAGES, KFD_ALLOC_USERPTR, &handle);
 }
 
 /* A process with queues @first to @first + @count. */
@@ -61,7 +55,7 @@ static int count(unsigned int first, unsigned int count)
 	struct kfd_dev dev;
 	unsigned int i;
 
-	if (kfd_open(&dev) || kfd_save_create(&dev, &save) || lend(&dev))
+	if (kfd_open(&dev) || kfd_save_create(&dev, &save) || register_memory(&dev))
 		return 1;
 	for (i = 0; i < count; i++) {
 		if (kfd_compute_create(&dev, &queue[i], &save, i & 1, RING_SIZE) ||

@@ -66,7 +66,7 @@ static void vivid_give_back(int *video)
 	*video = vivid_open();
 }
 
-FIXTURE(lend)
+FIXTURE(attached)
 {
 	struct kfd_dev dev;
 	struct kfd_queue queue;
@@ -74,7 +74,7 @@ FIXTURE(lend)
 	int video;
 };
 
-FIXTURE_SETUP(lend)
+FIXTURE_SETUP(attached)
 {
 	self->video = vivid_open();
 	if (self->video < 0)
@@ -84,7 +84,7 @@ FIXTURE_SETUP(lend)
 	ASSERT_EQ(0, kfd_queue_create(&self->dev, &self->queue, RING));
 }
 
-FIXTURE_TEARDOWN(lend)
+FIXTURE_TEARDOWN(attached)
 {
 	if (self->video < 0)
 		return;
@@ -111,7 +111,7 @@ static bool away(long long bytes)
 }
 
 /* Out with its content, used there by engine and CPU, and home again with that. */
-TEST_F(lend, there_and_back)
+TEST_F(attached, there_and_back)
 {
 	struct kfd_bo bo, host, more;
 	void *p;
@@ -152,8 +152,8 @@ TEST_F(lend, there_and_back)
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
 }
 
-/* A queue in a buffer that is lent keeps that where it is. */
-TEST_F(lend, ring)
+/* A queue in a buffer that is attached keeps that where it is. */
+TEST_F(attached, ring)
 {
 	struct kfd_bo ring, pointers;
 	struct kfd_ioctl_create_queue_args args;
@@ -176,8 +176,8 @@ TEST_F(lend, ring)
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &ring));
 }
 
-/* Its process has gone before it is lent. Another process has it then, from where it is. */
-TEST_F(lend, nobodys)
+/* Its process has gone before it is attached. Another process has it then, from where it is. */
+TEST_F(attached, nobodys)
 {
 	int sockets[2], fd, status;
 	struct kfd_bo bo;
@@ -211,8 +211,8 @@ TEST_F(lend, nobodys)
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
 }
 
-/* Lent and given back while engines copy. */
-TEST_F(lend, while_copies_run)
+/* Attached and given back while engines copy. */
+TEST_F(attached, while_copies_run)
 {
 	const unsigned int rounds = getenv("RKFD_QUICK") ? 20 : 60;
 	struct kfd_bo bo, host;
@@ -279,7 +279,7 @@ static int vgem_open(void)
 
 KFD_FIXTURE(attach)
 
-/* What has to be in VRAM is not lent, and what nobody has mapped has not moved. */
+/* What has to be in VRAM is attached to by nobody, and what nobody has mapped has not moved. */
 TEST_F(attach, refused)
 {
 	const int vgem = vgem_open();
