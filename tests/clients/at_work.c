@@ -1,37 +1,44 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A process for tools to look at: it has 64 MiB of VRAM, and an SDMA queue with a
- * packet that waits until the program is ended. Prints "ready" when that is submitted.
+ * at_work [copies]: a process for tools to look at until it is killed: it has 64 MiB of VRAM, and an SDMA queue with a packet that waits;
+ * with copies, one that copies from system memory to VRAM. Prints "ready" when that has begun.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "common/tap.h"
 #include "kfd.h"
 #include "packets.h"
 
 #define VRAM	(64u << 20)
+#define BYTES	(4u << 20)
 #define RING	(64u * 1024)
 
-int main(void)
+int main(int argc, char **argv)
 {
+	const bool copies = argc > 1 && !strcmp(argv[1], "copies");
 	struct packets wait = { 0 };
 	struct kfd_queue queue;
-	struct kfd_bo vram, gate;
+	struct kfd_bo vram, gtt;
 	struct kfd_dev dev;
 
 	if (kfd_open(&dev) || kfd_bo_create(&dev, &vram, VRAM, KFD_ALLOC_VRAM) ||
-	    kfd_bo_create(&dev, &gate, KFD_PAGE, KFD_ALLOC_GTT) ||
-	    kfd_queue_create(&dev, &queue, RING)) {
-		printf("at_work: no queue\n");
-		return EXIT_FAILURE;
+	    kfd_bo_create(&dev, &gtt, BYTES, KFD_ALLOC_GTT) ||
+	    kfd_queue_create(&dev, &queue, RING))
+		die("no queue");
+	memset(gtt.cpu, 0, BYTES);
+	if (!copies) {
+		sdma_wait_memory(&wait, (uintptr_t)gtt.cpu, 1);
+		kfd_queue_submit(&queue, wait.dwords, wait.count);
 	}
-	memset(gate.cpu, 0, KFD_PAGE);
-	sdma_wait_memory(&wait, (uintptr_t)gate.cpu, 1);
-	kfd_queue_submit(&queue, wait.dwords, wait.count);
-	printf("ready\n");
+	puts("ready");
 	fflush(stdout);
-	for (;;)
+	while (!copies)
 		pause();
+	while (!kfd_queue_copy(&queue, (uintptr_t)vram.cpu, (uintptr_t)gtt.cpu, BYTES,
+			       timeout_ms()))
+		;
+	die("a copy does not end");
 }

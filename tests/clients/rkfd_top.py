@@ -73,7 +73,7 @@ def busy(pid):
     if not ok(len(mine) == 1, "the process"):
         return
     row = mine[0]
-    ok(row["COMMAND"] == "endless", "its name")
+    ok(row["COMMAND"] == "at_work", "its name")
     ok(all(is_size(row[key]) for key in ("VRAM", "EVICTED", "PINNED", "GTT", "USERPTR")), "its memory")
     ok(all(row[key].endswith("M") for key in ("VRAM", "GTT")) and row["EVICTED"] == "0B", "it has some of both kinds")
     ok(row["QUEUES"] == "1" and len(queues) == 1, "its queue")
@@ -118,9 +118,9 @@ def main():
         sys.exit(4)
     print("TAP version 13")
     idle()
-    process = subprocess.Popen(["/rkfd/clients/endless"], stdout=subprocess.PIPE)
+    process = subprocess.Popen(["/rkfd/clients/at_work", "copies"], stdout=subprocess.PIPE)
     try:
-        ok(process.stdout.readline() == b"begun\n", "a process begins to copy")
+        ok(process.stdout.readline() == b"ready\n", "a process begins to copy")
         busy(process.pid)
         on_terminal(process.pid)
     finally:

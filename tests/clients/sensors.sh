@@ -105,7 +105,7 @@ await_memory() {
 	[ $tries -lt 100 ]
 }
 
-"$here/endless" >/dev/null &
+"$here/at_work" copies >/dev/null &
 pid=$!
 await_memory -gt 0
 result $? "memory is busy while there is work"
