@@ -58,7 +58,7 @@ static bool away(long long bytes)
 	return objects_become("evicted_bytes", bytes, TIMEOUT_MS);
 }
 
-TEST_F(two, lent_and_given_back)
+TEST_F(two, shared_and_given_back)
 {
 	struct kfd_bo bo, import;
 	unsigned int round;
