@@ -228,7 +228,7 @@ impl Gmc {
         hubs.mm.set_base(vmid, self.no_retry);
         let kind = Flush::Lightweight;
         trace::tlb_flush(vmid.get().into(), kind as u32);
-        hubs.mm.invalidate(vmid, kind)
+        self.invalidate_in(&hubs.mm, vmid, kind)
     }
 
     /// Whether all accesses of process `pasid` by way of `vmid` fault in MMHUB, or did and it has had no VMID since, see [`Gmc::bar`]. Any
@@ -277,24 +277,30 @@ impl Gmc {
         }
     }
 
-    /// See [`Gmc::flush`]. A hub that does not answer takes the GPU down: what it still has of page tables, nobody can take from it.
+    /// See [`Gmc::flush`].
     fn invalidate(&self, hubs: &Hubs, vmid: Vmid, kind: Flush) -> Result {
         trace::tlb_flush(vmid.get().into(), kind as u32);
         self.hdp.flush();
         for hub in hubs.each() {
-            let was_silent = hub.is_silent();
-            hub.invalidate(vmid, kind).inspect_err(|_| {
-                if !was_silent {
-                    let wedged = Wedged {
-                        part: Part::Hub(hub.which()),
-                        suspect: None,
-                    };
-                    dev_err!(self.dev, "{}\n", format_args!("{wedged}"));
-                    self.health.wedge(wedged);
-                }
-            })?;
+            self.invalidate_in(hub, vmid, kind)?;
         }
         Ok(())
+    }
+
+    /// The same in one hub, whatever the CPU has written. One that does not answer takes the GPU down: what it still has of page tables,
+    /// nobody can take from it.
+    fn invalidate_in(&self, hub: &Hub, vmid: Vmid, kind: Flush) -> Result {
+        let was_silent = hub.is_silent();
+        hub.invalidate(vmid, kind).inspect_err(|_| {
+            if !was_silent {
+                let wedged = Wedged {
+                    part: Part::Hub(hub.which()),
+                    suspect: None,
+                };
+                dev_err!(self.dev, "{}\n", format_args!("{wedged}"));
+                self.health.wedge(wedged);
+            }
+        })
     }
 
     /// What the IH adds to entries of `vmid`.

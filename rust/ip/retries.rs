@@ -107,7 +107,7 @@ impl Retries {
         if fault.retry.is_some() {
             // Nobody comes in who has not failed: not one of the process's next queues.
             self.vmids.recall(vmid, fault.pasid);
-            // If the hub does not answer it is for the watchdog of the queues.
+            // If the hub does not answer the GPU is down.
             let _ = self.gmc.bar(vmid, fault.pasid);
         }
         true

@@ -6,14 +6,17 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
+#include "common/child.h"
 #include "common/model.h"
 #include "common/tap.h"
 #include "common/wedged.h"
 #include "kfd.h"
+#include "packets.h"
 
 #define RING_SIZE	(16u << 10)
 /* Short enough that no engine is taken for one that hangs. */
@@ -81,6 +84,31 @@ static void who_looks(void)
 	tap_ok(ok_alloc && !kfd_bo_destroy(&dev, &bo), "and then there is memory");
 }
 
+/* A process that copies what it has not mapped, once it is told to. */
+static void fault(int ready, unsigned int number)
+{
+	struct packets p = { 0 };
+	struct kfd_queue queue;
+	struct kfd_dev own;
+	sigset_t now;
+	int which;
+
+	(void)number;
+	sigemptyset(&now);
+	sigaddset(&now, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &now, NULL);
+	/* Its VMID comes with the first packet. */
+	if (kfd_open(&own) || kfd_queue_create(&own, &queue, RING_SIZE) ||
+	    kfd_queue_finish(&queue, timeout_ms()) || write(ready, "", 1) != 1 ||
+	    sigwait(&now, &which))
+		_exit(1);
+	sdma_copy(&p, (uintptr_t)queue.pointers.cpu + 1024, (uintptr_t)kfd_reserve(KFD_PAGE, KFD_PAGE), 64);
+	kfd_queue_submit(&queue, p.dwords, p.count);
+	for (;;)
+		pause();
+}
+
+/* The first to come across the hubs is a fault, and the thread that handles interrupts. */
 static void silent_hubs(void)
 {
 	static char dump[DUMP_SIZE];
@@ -91,15 +119,25 @@ static void silent_hubs(void)
 	uint64_t since, took;
 	uint32_t *data;
 	bool ok = true;
+	pid_t pid;
 	int events;
 
 	events = uevents();
+	pid = child_start(fault, 0);
+	if (!pid)
+		die("nobody to cause a fault");
 	for (i = 0; i < BUFFERS; i++)
 		if (kfd_bo_create(&dev, &bo[i], KFD_PAGE, KFD_ALLOC_GTT))
 			die("no memory");
 	/* So that the process has a VMID. */
 	if (kfd_queue_create(&dev, &queue, RING_SIZE) || kfd_queue_finish(&queue, timeout_ms()))
 		die("no queue");
+	if (!model_command("hubs silent mm"))
+		die("the hub answers");
+	kill(pid, SIGUSR1);
+	tap_ok(uevent_comes(events, "WEDGED=rebind", &task),
+	       "a fault finds that a hub does not answer, and the administrator is told");
+	close(events);
 	if (!model_command("hubs silent"))
 		die("the hubs answer");
 	since = kfd_now_ms();
@@ -112,8 +150,7 @@ static void silent_hubs(void)
 	       BUFFERS);
 	tap_ok(took < BUFFERS * FLUSH_MS / 2, "which is not waited for each time");
 	tap_note("%llu ms", (unsigned long long)took);
-	tap_ok(uevent_comes(events, "WEDGED=rebind", &task), "the administrator is told");
-	close(events);
+	tap_ok(child_kill(pid), "who caused the fault is still there");
 	/* So that another one can come; not each kernel has them. */
 	dump_read(dump, sizeof(dump));
 	for (i = 0; i < BUFFERS; i++)
