@@ -61,9 +61,10 @@ fn range(args: &SvmArgs) -> Result<VaRange> {
     VaRange::new(args.start_addr, args.size).map_err(|_| EFAULT)
 }
 
-/// The GPU that the caller calls `id`, if it is there.
+/// The GPU that the caller calls `id`, if it is there, and is not being taken from the process.
 fn gpu_id(caller: &Caller<'_>, id: u32) -> Option<GpuId> {
-    caller.context(id).ok().map(|context| context.gpu().hw.id)
+    let context = caller.context(id).ok()?;
+    (!context.is_closed()).then(|| context.gpu().hw.id)
 }
 
 /// A GPU's index, before there is a need to know which.

@@ -132,7 +132,7 @@ impl Context {
         let vm = on.vm()?;
         self.with_memory(|memory| {
             // Who closes it looks after that for what is mapped on it, here too: until then the GPU stays.
-            if on.closed.load(Acquire) {
+            if on.is_closed() {
                 return Err(ENODEV);
             }
             memory.map_peer(handle, &vm)
@@ -164,7 +164,7 @@ impl Context {
         vm.client().belongs_to(self.pasid);
         vm.group().belongs_to(self.pid, self.pasid);
         let mut files = self.files.lock();
-        if self.closed.load(Acquire) {
+        if self.is_closed() {
             return Err(ENODEV);
         }
         if let (None, Some(folder)) = (&*files, folder) {
@@ -221,6 +221,11 @@ impl Context {
     pub(super) fn close(&self) {
         self.closed.store(true, Release);
         self.memory.lock().close();
+    }
+
+    /// Whether the process is losing the GPU: nothing can be added any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Acquire)
     }
 
     /// Takes the process's buffers of this GPU out of its address space on that of `on`, which is closed. The process's queues there
