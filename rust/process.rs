@@ -256,6 +256,8 @@ impl Process {
         context.gpu().hw.ih.settle();
         let destroyed = queue.destroy();
         context.gpu().hw.ih.settle();
+        let folder = self.queues.lock().hide(id, &queue);
+        drop(folder);
         let gone = self.queues.lock().forget(id, &queue)?;
         drop(gone);
         destroyed

@@ -89,6 +89,14 @@ impl Queues {
         }
     }
 
+    /// Takes the folder of queue `id`, which is `queue`, to be dropped before [`Queues::forget`]: the number may be another queue's after that.
+    pub(super) fn hide(&mut self, id: u32, queue: &Arc<dyn UserQueue>) -> Option<QueueFolder> {
+        let entry = self.entries.get_mut(id);
+        entry
+            .filter(|entry| Arc::ptr_eq(&entry.queue, queue))
+            .and_then(|entry| entry.folder.take())
+    }
+
     /// Takes queue `id` out, which is `queue`. EINVAL if it is not any more.
     pub(super) fn forget(&mut self, id: u32, queue: &Arc<dyn UserQueue>) -> Result<Option<Entry>> {
         let entry = self.entries.get_mut(id).ok_or(EINVAL)?;
