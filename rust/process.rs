@@ -256,10 +256,9 @@ impl Process {
         context.gpu().hw.ih.settle();
         let destroyed = queue.destroy();
         context.gpu().hw.ih.settle();
-        let folder = self.queues.lock().hide(id, &queue);
-        drop(folder);
-        let gone = self.queues.lock().forget(id, &queue)?;
-        drop(gone);
+        let entry = self.queues.lock().take(id, &queue)?;
+        drop(entry);
+        self.queues.lock().gone(id);
         destroyed
     }
 
@@ -309,10 +308,12 @@ impl Process {
     fn destroy_on(&self, context: &Arc<Context>) {
         drop(self.creating.lock());
         loop {
-            let entry = self.queues.lock().take_on(context);
-            let Some(entry) = entry else { break };
+            let taken = self.queues.lock().take_on(context);
+            let Some((id, entry)) = taken else { break };
             // One that cannot be got off was reported.
             let _ = entry.queue.destroy();
+            drop(entry);
+            self.queues.lock().gone(id);
         }
         // Its number may be another process's next.
         context.gpu().hw.ih.settle();

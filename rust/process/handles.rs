@@ -54,7 +54,7 @@ impl<T> Handles<T> {
         }
     }
 
-    /// The object for which `number` was taken does not come.
+    /// The object for which `number` was taken does not come, or is gone: see [`Handles::take_out`].
     pub(super) fn give_back(&mut self, number: u32) {
         // Cannot fail: see `next`.
         let _ = self.free.push_within_capacity(number);
@@ -82,9 +82,14 @@ impl<T> Handles<T> {
 
     /// Takes the object of a number out.
     pub(super) fn take(&mut self, number: u32) -> Option<T> {
-        let object = self.place(number)?.take()?;
+        let object = self.take_out(number)?;
         self.give_back(number);
         Some(object)
+    }
+
+    /// Takes the object of a number out, and leaves the number taken until [`Handles::give_back`].
+    pub(super) fn take_out(&mut self, number: u32) -> Option<T> {
+        self.place(number)?.take()
     }
 
     /// Takes out all objects, in the order of their numbers.
@@ -95,12 +100,12 @@ impl<T> Handles<T> {
             .flatten()
     }
 
-    /// Takes out the objects that `which` says, one by one. Each time all of them are looked at.
-    pub(super) fn take_if(&mut self, which: impl Fn(&T) -> bool) -> Option<T> {
+    /// The number of an object that `which` says. All of them are looked at.
+    pub(super) fn find(&self, which: impl Fn(&T) -> bool) -> Option<u32> {
         let found = self
             .places
             .iter()
             .position(|place| place.as_ref().is_some_and(&which))?;
-        self.take(u32::try_from(found + 1).ok()?)
+        u32::try_from(found + 1).ok()
     }
 }

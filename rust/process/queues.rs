@@ -89,26 +89,26 @@ impl Queues {
         }
     }
 
-    /// Takes the folder of queue `id`, which is `queue`, to be dropped before [`Queues::forget`]: the number may be another queue's after that.
-    pub(super) fn hide(&mut self, id: u32, queue: &Arc<dyn UserQueue>) -> Option<QueueFolder> {
-        let entry = self.entries.get_mut(id);
-        entry
-            .filter(|entry| Arc::ptr_eq(&entry.queue, queue))
-            .and_then(|entry| entry.folder.take())
-    }
-
-    /// Takes queue `id` out, which is `queue`. EINVAL if it is not any more.
-    pub(super) fn forget(&mut self, id: u32, queue: &Arc<dyn UserQueue>) -> Result<Option<Entry>> {
+    /// Takes queue `id` out, which is `queue`. EINVAL if it is not any more. Its number is another's only after
+    /// [`Queues::gone`], when its folder is not there any more.
+    pub(super) fn take(&mut self, id: u32, queue: &Arc<dyn UserQueue>) -> Result<Entry> {
         let entry = self.entries.get_mut(id).ok_or(EINVAL)?;
         if !Arc::ptr_eq(&entry.queue, queue) {
             return Err(EINVAL);
         }
-        Ok(self.entries.take(id))
+        self.entries.take_out(id).ok_or(EINVAL)
     }
 
-    /// Takes a queue on `context` out, if there is one.
-    pub(super) fn take_on(&mut self, context: &Arc<Context>) -> Option<Entry> {
-        self.entries
-            .take_if(|entry| Arc::ptr_eq(&entry.context, context))
+    /// Takes a queue on `context` out, if there is one, as [`Queues::take`] does.
+    pub(super) fn take_on(&mut self, context: &Arc<Context>) -> Option<(u32, Entry)> {
+        let id = self
+            .entries
+            .find(|entry| Arc::ptr_eq(&entry.context, context))?;
+        Some((id, self.entries.take_out(id)?))
+    }
+
+    /// Queue `id`, which was taken out, is dropped.
+    pub(super) fn gone(&mut self, id: u32) {
+        self.entries.give_back(id);
     }
 }

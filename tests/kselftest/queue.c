@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* CREATE, UPDATE and DESTROY of SDMA queues, with good input and bad. */
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include "kfd_harness.h"
@@ -363,6 +364,53 @@ TEST_F(queue, nonsense_write_pointers)
 	ASSERT_EQ(0, kfd_queue_create(&self->dev, &good, RING));
 	EXPECT_EQ(0, kfd_queue_finish(&good, TIMEOUT_MS));
 	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &good));
+}
+
+/* Makes queues, and destroys each, also where another thread does. */
+struct maker {
+	pthread_t thread;
+	const struct kfd_dev *dev;
+	struct kfd_ioctl_create_queue_args args;
+	unsigned int guess;	/* where it may find another's queue; 0: leaves them alone */
+	int err;
+};
+
+static void *make_queues(void *arg)
+{
+	struct maker *m = arg;
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < 500 && !m->err; i++) {
+		m->err = create(m->dev, &m->args);
+		if (m->err)
+			break;
+		if (m->guess)
+			kfd_destroy_queue(m->dev->fd, m->guess);
+		err = kfd_destroy_queue(m->dev->fd, m->args.queue_id);
+		/* Another thread was faster. */
+		if (err && err != EINVAL)
+			m->err = err;
+	}
+	return NULL;
+}
+
+/* A number that one thread has given up is another's queue, with a folder in sysfs of its own. */
+TEST_F(queue, made_by_threads)
+{
+	struct maker m[4] = { 0 };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(m); i++) {
+		m[i].dev = &self->dev;
+		m[i].args = self->args;
+		m[i].guess = i % 2;
+		ASSERT_EQ(0, pthread_create(&m[i].thread, NULL, make_queues, &m[i]));
+	}
+	for (i = 0; i < ARRAY_SIZE(m); i++) {
+		pthread_join(m[i].thread, NULL);
+		EXPECT_EQ(0, m[i].err);
+	}
 }
 
 KFD_HARNESS_MAIN
