@@ -12,11 +12,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "common/debugfs.h"
 #include "common/neighbour.h"
 #include "common/tap.h"
 #include "compute_bad.h"
 #include "kfd_event.h"
+#include "objects.h"
 
 #define RING		(16u << 10)
 #define TIMEOUT_MS	KFD_HANG_MS
@@ -286,20 +286,20 @@ static void close_all(struct trouble *t)
 
 int main(void)
 {
-	char base[OBJECTS_SIZE];
+	char base[OBJECTS_MAX];
 	struct neighbour n;
 	struct trouble t;
 	unsigned int i;
 
 	tap_start();
-	if (!debugfs_read("objects", base, sizeof(base)))
-		die("no objects in debugfs");
+	if (!objects_base(base, 0))
+		die("the GPU is in use");
 	neighbour_start(&n);
 	open_all(&t);
 	for (i = 0; i < scenario_count; i++)
 		run(&t, &n, &scenarios[i]);
 	tap_ok(neighbour_ended(&n), "the neighbour never missed anything");
 	close_all(&t);
-	tap_ok(debugfs_objects_return_to(base, timeout_ms()), "nothing is left behind");
+	tap_ok(objects_return_to(base, timeout_ms()), "nothing is left behind");
 	return tap_end();
 }

@@ -17,10 +17,10 @@
 #include <drm/drm.h>
 
 #include "common/child.h"
-#include "common/debugfs.h"
 #include "common/tap.h"
 #include "kfd.h"
 #include "kfd_compute.h"
+#include "objects.h"
 #include "packets.h"
 
 #define CROWD		8u
@@ -273,7 +273,7 @@ int main(int argc, char **argv)
 	const char *many = argc > 1 ? argv[1] : getenv("RKFD_CROWD");
 	unsigned int count = many ? (unsigned int)atoi(many) : work(CROWD, 6), i;
 	static pid_t pid[MOST];
-	char base[OBJECTS_SIZE];
+	char base[OBJECTS_MAX];
 	unsigned int phase;
 	bool ok = true;
 
@@ -283,7 +283,7 @@ int main(int argc, char **argv)
 	setrlimit(RLIMIT_NOFILE, &files);
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 		      -1, 0);
-	if (shared == MAP_FAILED || !debugfs_read("objects", base, sizeof(base)))
+	if (shared == MAP_FAILED || !objects_base(base, 0))
 		die("no memory, or no debugfs");
 	innocent("alone");
 	for (i = 0; i < count; i++) {
@@ -300,7 +300,7 @@ int main(int argc, char **argv)
 		kill(pid[i], SIGKILL);
 	for (i = 0; i < count; i++)
 		waitpid(pid[i], NULL, 0);
-	tap_ok(debugfs_objects_return_to(base, END_MS), "all of it is there again");
+	tap_ok(objects_return_to(base, END_MS), "all of it is there again");
 	innocent("after them");
 	return tap_end();
 }

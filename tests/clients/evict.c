@@ -13,12 +13,12 @@
 
 #include "common/check.h"
 #include "common/child.h"
-#include "common/debugfs.h"
 #include "common/pattern.h"
 #include "common/queue.h"
 #include "common/tap.h"
 #include "common/trace.h"
 #include "kfd.h"
+#include "objects.h"
 
 #define MIB		(1u << 20)
 #define PAGE		4096u
@@ -283,7 +283,7 @@ static void killed(const char *base)
 			waitpid(pid[i], NULL, 0);
 	}
 	tap_ok(out == turns, "processes killed while buffers move");
-	tap_ok(debugfs_objects_return_to(base, timeout_ms()), "all is back at the base line");
+	tap_ok(objects_return_to(base, timeout_ms()), "all is back at the base line");
 }
 
 /* Says a byte to the other process. */
@@ -378,7 +378,7 @@ static void by_cpu(void)
 
 int main(void)
 {
-	char base[OBJECTS_SIZE];
+	char base[OBJECTS_MAX];
 
 	tap_start();
 	if (!trace_open("evict") || !trace_enable("rkfd/rkfd_evict") ||
@@ -386,11 +386,10 @@ int main(void)
 	    !trace_enable("rkfd/rkfd_queue_restore"))
 		die("no trace events");
 	tap_ok(check_process_copies(), "a copy beforehand");
-	usleep(200000);
-	if (!debugfs_read("objects", base, sizeof(base)))
-		die("no objects in debugfs");
+	if (!objects_base(base, 0))
+		die("the GPU is in use");
 	in_turn();
-	tap_ok(debugfs_objects_return_to(base, timeout_ms()), "all is back at the base line");
+	tap_ok(objects_return_to(base, timeout_ms()), "all is back at the base line");
 	by_cpu();
 	killed(base);
 	tap_ok(check_process_copies(), "a copy afterwards");

@@ -12,11 +12,11 @@
 
 #include "common/check.h"
 #include "common/child.h"
-#include "common/debugfs.h"
 #include "common/pattern.h"
 #include "common/queue.h"
 #include "common/tap.h"
 #include "common/trace.h"
+#include "objects.h"
 
 #define RING_SIZE	(16u << 10)
 #define BYTES		(64u << 10)
@@ -275,15 +275,15 @@ static void run(const struct scenario *s)
 int main(void)
 {
 	const unsigned int count = sizeof(scenarios) / sizeof(scenarios[0]);
-	char base[OBJECTS_SIZE];
+	char base[OBJECTS_MAX];
 	unsigned int i;
 	pid_t pid;
 
 	tap_start();
 	if (!trace_open("rkfd-faults") || !trace_enable("rkfd/rkfd_vm_fault"))
 		die("no trace of rkfd_vm_fault");
-	if (!debugfs_read("objects", base, sizeof(base)))
-		die("no objects in debugfs");
+	if (!objects_base(base, 0))
+		die("the GPU is in use");
 	bystander = mmap(NULL, sizeof(*bystander), PROT_READ | PROT_WRITE,
 			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (bystander == MAP_FAILED)
@@ -297,7 +297,7 @@ int main(void)
 	bystander->stop = 1;
 	tap_ok(child_status(pid) == 0,
 	       "the bystander made %u copies without a fault", bystander->copies);
-	tap_ok(debugfs_objects_return_to(base, timeout_ms()), "nothing is left behind");
+	tap_ok(objects_return_to(base, timeout_ms()), "nothing is left behind");
 	trace_close();
 	return tap_end();
 }

@@ -9,9 +9,9 @@
 #include "common/busy.h"
 #include "common/check.h"
 #include "common/child.h"
-#include "common/debugfs.h"
 #include "common/queue.h"
 #include "common/tap.h"
+#include "objects.h"
 
 #define RING_SIZE	(16u << 10)
 #define QUEUES		2u
@@ -60,16 +60,15 @@ static bool kill_one(unsigned int round)
 int main(void)
 {
 	const unsigned int rounds = work(100, 10);
-	char base[OBJECTS_SIZE];
+	char base[OBJECTS_MAX];
 	unsigned int i, killed = 0;
 	pid_t other;
 
 	tap_start();
 	/* The first use may make things that stay; the base line is what follows. */
 	tap_ok(check_process_copies(), "a copy beforehand");
-	usleep(200000);
-	if (!debugfs_read("objects", base, sizeof(base)))
-		die("no objects in debugfs");
+	if (!objects_base(base, 0))
+		die("the GPU is in use");
 	other = busy_start(4);
 	for (i = 0; i < rounds; i++) {
 		killed += kill_one(i);
@@ -79,9 +78,9 @@ int main(void)
 	tap_ok(killed == rounds, "%u of %u processes killed in the middle of copies and counts",
 	       killed, rounds);
 	tap_ok(child_kill(other), "and one that had compute queues all the time");
-	tap_ok(debugfs_objects_return_to(base, timeout_ms()),
+	tap_ok(objects_return_to(base, timeout_ms()),
 	       "VRAM, GTT, VMIDs, doorbells, queues are back at the base line");
 	tap_ok(check_process_copies(), "a copy afterwards");
-	tap_ok(debugfs_objects_return_to(base, timeout_ms()), "back at the base line again");
+	tap_ok(objects_return_to(base, timeout_ms()), "back at the base line again");
 	return tap_end();
 }

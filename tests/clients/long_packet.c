@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "common/child.h"
-#include "common/debugfs.h"
 #include "common/packets.h"
 #include "common/tap.h"
 #include "kfd.h"
+#include "objects.h"
 
 #define ENGINES		5u
 #define RING_SIZE	(16u << 10)
@@ -104,7 +104,7 @@ static bool timed(bool ok, uint64_t since)
 
 int main(void)
 {
-	char base[OBJECTS_SIZE];
+	char base[OBJECTS_MAX];
 	pid_t hogs[ENGINES];
 	struct kfd_dev dev;
 	unsigned int e, alive = 0;
@@ -114,9 +114,8 @@ int main(void)
 	if (kfd_open(&dev))
 		die("no device");
 	tap_ok(copies(&dev, 0) && allocates(&dev, 1), "a copy and VRAM beforehand");
-	usleep(200000);
-	if (!debugfs_read("objects", base, sizeof(base)))
-		die("no objects in debugfs");
+	if (!objects_base(base, 1))
+		die("the GPU is in use");
 
 	hogs[0] = child_start(hog, 0);
 	since = kfd_now_ms();
@@ -134,6 +133,6 @@ int main(void)
 	for (e = 0; e < ENGINES; e++)
 		alive += hogs[e] && child_kill(hogs[e]);
 	tap_ok(alive == ENGINES, "%u of %u processes with such packets were there", alive, ENGINES);
-	tap_ok(debugfs_objects_return_to(base, RETURN_MS), "nothing is left of them");
+	tap_ok(objects_return_to(base, RETURN_MS), "nothing is left of them");
 	return tap_end();
 }

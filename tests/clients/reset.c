@@ -23,7 +23,6 @@
 #include "common/busy.h"
 #include "common/check.h"
 #include "common/child.h"
-#include "common/debugfs.h"
 #include "common/model.h"
 #include "common/packets.h"
 #include "common/pattern.h"
@@ -31,6 +30,7 @@
 #include "common/wedged.h"
 #include "kfd_compute.h"
 #include "kfd_event.h"
+#include "objects.h"
 
 #define DRIVER		"/sys/bus/pci/drivers/rkfd"
 #define WORKERS		4u
@@ -358,7 +358,7 @@ static bool a_round(unsigned int number, const char *base)
 		      "round %u: a core dump", number) &
 	       tap_ok(task_is_named(dump, &task), "round %u: the event names the process", number) &
 	       tap_ok(new_ones_work(), "round %u: new processes copy and compute", number) &
-	       tap_ok(debugfs_objects_return_to(base, timeout_ms()), "round %u: nothing is left",
+	       tap_ok(objects_return_to(base, timeout_ms()), "round %u: nothing is left",
 		      number);
 }
 
@@ -384,7 +384,7 @@ static void by_hand(const char *name, const char *base)
 	if (back)
 		kfd_close(&dev);
 	tap_ok(new_ones_work(), "by hand: new processes copy and compute");
-	tap_ok(debugfs_objects_return_to(base, timeout_ms()), "by hand: nothing is left");
+	tap_ok(objects_return_to(base, timeout_ms()), "by hand: nothing is left");
 }
 
 /* It was reset as often as it may be: what is left to the administrator. */
@@ -439,7 +439,7 @@ int main(int argc, char **argv)
 {
 	const char *rounds = getenv("RKFD_ROUNDS");
 	const unsigned int count = rounds ? (unsigned int)atoi(rounds) : 3;
-	char name[64], base[OBJECTS_SIZE];
+	char name[64], base[OBJECTS_MAX];
 	unsigned int i;
 
 	tap_start();
@@ -453,7 +453,7 @@ int main(int argc, char **argv)
 		stays(name);
 		return tap_end();
 	}
-	if (!debugfs_read("objects", base, sizeof(base)))
+	if (!objects_base(base, 0))
 		die("no debugfs");
 	for (i = 0; i < count; i++)
 		if (!a_round(i, base))

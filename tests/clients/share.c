@@ -14,6 +14,7 @@
 #include "common/queue.h"
 #include "common/tap.h"
 #include "kfd_share.h"
+#include "objects.h"
 
 #define SIZE	(1u << 20)
 
@@ -200,9 +201,10 @@ int main(void)
 	char base[OBJECTS_MAX];
 
 	tap_start();
-	objects_read(base, sizeof(base));
+	if (!objects_base(base, 0))
+		die("the GPU is in use");
 	share(BUFFER_VRAM);
 	share(BUFFER_GTT);
-	tap_ok(objects_return_to(base), "nothing is left");
+	tap_ok(objects_return_to(base, KFD_HANG_MS), "nothing is left");
 	return tap_end();
 }

@@ -19,6 +19,7 @@
 #include "common/tap.h"
 #include "common/trace.h"
 #include "kfd_share.h"
+#include "objects.h"
 
 #define DRIVER	"/sys/bus/pci/drivers/rkfd"
 #define SIZE	(256u * 1024)
@@ -87,7 +88,8 @@ int main(void)
 	pid_t busy;
 
 	tap_start();
-	objects_read(base, sizeof(base));
+	if (!objects_base(base, 0))
+		die("the GPU is in use");
 	if (!kfd_find_device(name, sizeof(name)) || kfd_open(&dev))
 		die("no device");
 	share_out(&dev, &vram, KFD_ALLOC_VRAM);
@@ -131,6 +133,6 @@ int main(void)
 	}
 	kfd_close(&dev);
 	tap_ok(check_process_copies(), "and when they are closed");
-	tap_ok(objects_return_to(base), "nothing is left");
+	tap_ok(objects_return_to(base, KFD_HANG_MS), "nothing is left");
 	return tap_end();
 }

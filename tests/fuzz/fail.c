@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "child.h"
-#include "debugfs.h"
 #include "neighbour.h"
+#include "objects.h"
 #include "scenes.h"
 #include "tap.h"
 
@@ -154,7 +154,7 @@ static bool is_meant(const struct scene *scene, char *const *names)
 
 int main(int argc, char **argv)
 {
-	char base[OBJECTS_SIZE];
+	char base[OBJECTS_MAX];
 
 	(void)argc;
 
@@ -165,9 +165,8 @@ int main(int argc, char **argv)
 	}
 	prepare();
 	tap_ok(neighbour_once(), "a copy beforehand");
-	usleep(200000);
-	if (!debugfs_read("objects", base, sizeof(base)))
-		die("no objects in debugfs");
+	if (!objects_base(base, 0))
+		die("the GPU is in use");
 	for (unsigned int i = 0; i < scene_count; i++) {
 		int chances;
 		bool back;
@@ -175,7 +174,7 @@ int main(int argc, char **argv)
 		if (!is_meant(&scenes[i], argv + 1))
 			continue;
 		chances = play_all(&scenes[i]);
-		back = debugfs_objects_return_to(base, RETURN_MS);
+		back = objects_return_to(base, RETURN_MS);
 		tap_ok(chances >= 0 && back, "%s: %d chances", scenes[i].name, chances);
 	}
 	tap_ok(neighbour_once(), "a copy afterwards");

@@ -21,8 +21,8 @@
 
 #include "call.h"
 #include "child.h"
-#include "debugfs.h"
 #include "neighbour.h"
+#include "objects.h"
 #include "pool.h"
 #include "tap.h"
 #include "touch.h"
@@ -116,7 +116,7 @@ static const unsigned char drm_numbers[] = {
 
 int main(int argc, char **argv)
 {
-	char base[OBJECTS_SIZE];
+	char base[OBJECTS_MAX];
 	pid_t pids[PROCESSES], other;
 	unsigned int killed = 0, ended = 0;
 	unsigned long long began, said;
@@ -131,9 +131,8 @@ int main(int argc, char **argv)
 		die("no GPU, or no memory");
 	/* The first use may make things that stay; the base line is what follows. */
 	tap_ok(neighbour_once(), "a copy beforehand");
-	usleep(200000);
-	if (!debugfs_read("objects", base, sizeof(base)))
-		die("no objects in debugfs");
+	if (!objects_base(base, 0))
+		die("the GPU is in use");
 	tap_note("seed %llu", (unsigned long long)seed);
 	other = neighbour_start();
 	pool_seed(seed);
@@ -175,7 +174,7 @@ int main(int argc, char **argv)
 	}
 	rounds = neighbour_end(other);
 	tap_ok(rounds > 0, "a process beside them went on (%ld rounds)", rounds);
-	tap_ok(debugfs_objects_return_to(base, RETURN_MS), "all that is counted is back at the base line");
+	tap_ok(objects_return_to(base, RETURN_MS), "all that is counted is back at the base line");
 	tap_ok(neighbour_once(), "a copy afterwards");
 	return tap_end();
 }

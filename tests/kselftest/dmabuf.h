@@ -5,6 +5,7 @@
 
 #include "kfd_harness.h"
 #include "kfd_share.h"
+#include "objects.h"
 
 #define SIZE		(256u * 1024)
 #define RING		(64u * 1024)
@@ -19,7 +20,7 @@
 	};								\
 	FIXTURE_SETUP(name)						\
 	{								\
-		objects_read(self->base, sizeof(self->base));		\
+		ASSERT_TRUE(objects_base(self->base, 0));		\
 		ASSERT_EQ(0, kfd_open(&self->dev));			\
 		ASSERT_EQ(0, kfd_queue_create(&self->dev, &self->queue, RING));	\
 	}								\
@@ -27,7 +28,7 @@
 	{								\
 		EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &self->queue));	\
 		kfd_close(&self->dev);					\
-		EXPECT_TRUE(objects_return_to(self->base));		\
+		EXPECT_TRUE(objects_return_to(self->base, KFD_HANG_MS));	\
 	}
 
 static inline int gpu_copy(struct kfd_queue *queue, const void *dst, const void *src, size_t bytes)

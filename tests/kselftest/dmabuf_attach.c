@@ -17,6 +17,7 @@
 
 #include "kfd_harness.h"
 #include "kfd_share.h"
+#include "objects.h"
 
 #define SIZE		(3u << 20)
 #define RING		(64u * 1024)
@@ -79,7 +80,7 @@ FIXTURE_SETUP(attached)
 	self->video = vivid_open();
 	if (self->video < 0)
 		SKIP(return, "no vivid");
-	objects_read(self->base, sizeof(self->base));
+	ASSERT_TRUE(objects_base(self->base, 0));
 	ASSERT_EQ(0, kfd_open(&self->dev));
 	ASSERT_EQ(0, kfd_queue_create(&self->dev, &self->queue, RING));
 }
@@ -91,7 +92,7 @@ FIXTURE_TEARDOWN(attached)
 	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &self->queue));
 	kfd_close(&self->dev);
 	close(self->video);
-	EXPECT_TRUE(objects_return_to(self->base));
+	EXPECT_TRUE(objects_return_to(self->base, KFD_HANG_MS));
 }
 
 static int gpu_fill(struct kfd_queue *queue, const void *dst, uint32_t value, size_t bytes)

@@ -7,6 +7,7 @@
 
 #include "kfd_harness.h"
 #include "kfd_share.h"
+#include "objects.h"
 
 #define SIZE		(256u * 1024)
 #define RING		(64u * 1024)
@@ -41,7 +42,7 @@ FIXTURE_VARIANT_ADD(gem, gtt)
 
 FIXTURE_SETUP(gem)
 {
-	objects_read(self->base, sizeof(self->base));
+	ASSERT_TRUE(objects_base(self->base, 0));
 	ASSERT_EQ(0, kfd_open(&self->dev));
 	ASSERT_EQ(0, kfd_queue_create(&self->dev, &self->queue, RING));
 }
@@ -50,7 +51,7 @@ FIXTURE_TEARDOWN(gem)
 {
 	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &self->queue));
 	kfd_close(&self->dev);
-	EXPECT_TRUE(objects_return_to(self->base));
+	EXPECT_TRUE(objects_return_to(self->base, KFD_HANG_MS));
 }
 
 static int create(int drm_fd, uint64_t size, uint64_t domains, uint64_t flags, uint32_t *handle)

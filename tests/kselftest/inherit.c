@@ -12,6 +12,7 @@
 
 #include "kfd_harness.h"
 #include "kfd_share.h"
+#include "objects.h"
 
 #define RING		(64u * 1024)
 #define TIMEOUT_MS	KFD_HANG_MS
@@ -33,7 +34,7 @@ FIXTURE(inherit)
 
 FIXTURE_SETUP(inherit)
 {
-	objects_read(self->base, sizeof(self->base));
+	ASSERT_TRUE(objects_base(self->base, 0));
 	ASSERT_EQ(0, kfd_open(&self->dev));
 	ASSERT_EQ(0, kfd_bo_create(&self->dev, &self->bo, KFD_PAGE, KFD_ALLOC_GTT));
 	*(uint32_t *)self->bo.cpu = 0x12345678;
@@ -44,7 +45,7 @@ FIXTURE_TEARDOWN(inherit)
 	if (self->dev.fd >= 0)
 		EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &self->bo));
 	kfd_close(&self->dev);
-	EXPECT_TRUE(objects_return_to(self->base));
+	EXPECT_TRUE(objects_return_to(self->base, KFD_HANG_MS));
 }
 
 static int exit_status(pid_t pid)
@@ -147,7 +148,7 @@ TEST_F(inherit, child_outlives_its_parent)
 	SKIP_ON_AMDKFD("a VM stays its first owner's");
 	ASSERT_EQ(0, pipe(result));
 	ASSERT_EQ(0, pipe(go));
-	objects_read(base, sizeof(base));
+	ASSERT_TRUE(objects_base(base, 1));
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (pid == 0) {
@@ -179,7 +180,7 @@ TEST_F(inherit, child_outlives_its_parent)
 	ASSERT_EQ(1, write(go[1], &byte, 1));
 	ASSERT_EQ(sizeof(pid), read(result[0], &pid, sizeof(pid)));
 	EXPECT_EQ(0, pid);
-	EXPECT_TRUE(objects_return_to(base));
+	EXPECT_TRUE(objects_return_to(base, KFD_HANG_MS));
 }
 
 /* What main() does in the program that exec starts: see after_exec. */

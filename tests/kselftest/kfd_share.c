@@ -2,7 +2,6 @@
 /* Sharing by plain system calls; see kfd_share.h. */
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -246,66 +245,4 @@ int kfd_export_filled(int socket, size_t size, uint32_t flags, uint32_t value,
 	if (!err)
 		err = kfd_export(&dev, bo.handle, O_CLOEXEC, &fd);
 	return err ? err : send_fd(socket, fd);
-}
-
-void objects_read(char *text, size_t size)
-{
-	size_t i, length = 0;
-	glob_t found;
-	FILE *f;
-
-	text[0] = '\0';
-	if (glob("/sys/kernel/debug/rkfd/*/objects", 0, NULL, &found))
-		return;
-	for (i = 0; i < found.gl_pathc; i++) {
-		f = fopen(found.gl_pathv[i], "re");
-		if (!f)
-			continue;
-		length += fread(text + length, 1, size - 1 - length, f);
-		text[length] = '\0';
-		fclose(f);
-	}
-	globfree(&found);
-}
-
-bool objects_return_to(const char *base)
-{
-	uint64_t end = kfd_now_ms() + KFD_HANG_MS;
-	char text[OBJECTS_MAX];
-
-	for (;;) {
-		objects_read(text, sizeof(text));
-		if (strcmp(text, base) == 0)
-			return true;
-		if (kfd_now_ms() > end)
-			break;
-		usleep(20000);
-	}
-	fprintf(stderr, "# before:\n%s# after:\n%s", base, text);
-	return false;
-}
-
-long long objects_count(const char *kind)
-{
-	char text[OBJECTS_MAX], *line, *rest = text;
-	const size_t length = strlen(kind);
-
-	objects_read(text, sizeof(text));
-	while ((line = strsep(&rest, "\n"))) {
-		if (strncmp(line, kind, length) == 0 && line[length] == ' ')
-			return atoll(line + length);
-	}
-	return -1;
-}
-
-bool objects_become(const char *kind, long long count, unsigned int timeout_ms)
-{
-	const uint64_t end = kfd_now_ms() + timeout_ms;
-
-	while (objects_count(kind) != count) {
-		if (kfd_now_ms() > end)
-			return false;
-		usleep(10000);
-	}
-	return true;
 }

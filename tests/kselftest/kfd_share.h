@@ -48,16 +48,4 @@ int receive_fd(int socket, int *fd);
 int kfd_export_filled(int socket, size_t size, uint32_t flags, uint32_t value,
 		      unsigned int timeout_ms);
 
-/* Room for what rkfd counts of its objects, on a few GPUs. */
-#define OBJECTS_MAX	4096
-
-/* What rkfd counts of its objects, GPU by GPU; an empty text where it cannot be read. */
-void objects_read(char *text, size_t size);
-/* Whether the counts are @base within some seconds; true where they cannot be read. */
-bool objects_return_to(const char *base);
-/* The count of one kind on the first GPU, or -1. */
-long long objects_count(const char *kind);
-/* Whether it becomes @count in time. */
-bool objects_become(const char *kind, long long count, unsigned int timeout_ms);
-
 #endif /* RKFD_TEST_KFD_SHARE_H */

@@ -28,7 +28,7 @@ FIXTURE_SETUP(peers)
 {
 	int err;
 
-	objects_read(self->base, sizeof(self->base));
+	ASSERT_TRUE(objects_base(self->base, 0));
 	ASSERT_EQ(0, kfd_open(&self->one));
 	err = kfd_open_next(&self->one, &self->other);
 	if (err == ENODEV)
@@ -50,7 +50,7 @@ FIXTURE_TEARDOWN(peers)
 		close(self->other.drm_fd);
 	}
 	kfd_close(&self->one);
-	EXPECT_TRUE(objects_return_to(self->base));
+	EXPECT_TRUE(objects_return_to(self->base, KFD_HANG_MS));
 }
 
 /* MAP, or UNMAP, with a list: the errno, and how many are done. */
@@ -509,7 +509,7 @@ TEST(goes)
 		SKIP(return, "one GPU only");
 	/* The last one, in the order of their nodes: it is the last again when it has come back. */
 	snprintf(name, sizeof(name), "%s", strrchr(found.gl_pathv[found.gl_pathc - 1], '/') + 1);
-	objects_read(base, sizeof(base));
+	ASSERT_TRUE(objects_base(base, 0));
 	ASSERT_EQ(0, kfd_open(&one));
 	before = one;
 	before.node += found.gl_pathc - 2;
@@ -557,7 +557,7 @@ TEST(goes)
 	}
 	EXPECT_EQ(0, kfd_queue_destroy(&one, &of_one));
 	kfd_close(&one);
-	EXPECT_TRUE(objects_return_to(base));
+	EXPECT_TRUE(objects_return_to(base, KFD_HANG_MS));
 }
 
 KFD_HARNESS_MAIN

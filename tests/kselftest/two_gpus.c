@@ -28,7 +28,7 @@ FIXTURE_SETUP(two)
 {
 	int err;
 
-	objects_read(self->base, sizeof(self->base));
+	ASSERT_TRUE(objects_base(self->base, 0));
 	ASSERT_EQ(0, kfd_open(&self->one));
 	err = kfd_open_next(&self->one, &self->other);
 	if (err == ENODEV)
@@ -50,7 +50,7 @@ FIXTURE_TEARDOWN(two)
 		close(self->other.drm_fd);
 	}
 	kfd_close(&self->one);
-	EXPECT_TRUE(objects_return_to(self->base));
+	EXPECT_TRUE(objects_return_to(self->base, KFD_HANG_MS));
 }
 
 static bool away(long long bytes)

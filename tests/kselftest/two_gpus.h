@@ -7,6 +7,7 @@
 
 #include "kfd_harness.h"
 #include "kfd_share.h"
+#include "objects.h"
 
 #define SIZE		(3u << 20)
 #define RING		(64u * 1024)

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "debugfs.h"
 #include "tap.h"
@@ -46,35 +45,6 @@ bool debugfs_read(const char *name, char *text, size_t size)
 	text[n] = '\0';
 	fclose(f);
 	return n > 0;
-}
-
-static void note_lines(const char *what, const char *text)
-{
-	char copy[OBJECTS_SIZE];
-	char *line, *rest = copy;
-
-	snprintf(copy, sizeof(copy), "%s", text);
-	while ((line = strsep(&rest, "\n")) && *line)
-		tap_note("%s: %s", what, line);
-}
-
-bool debugfs_objects_return_to(const char *base, unsigned int ms)
-{
-	const unsigned long long end = now_ns() + ms * 1000000ull;
-	char text[OBJECTS_SIZE];
-
-	for (;;) {
-		if (!debugfs_read("objects", text, sizeof(text)))
-			return false;
-		if (strcmp(text, base) == 0)
-			return true;
-		if (now_ns() > end)
-			break;
-		usleep(20000);
-	}
-	note_lines("before", base);
-	note_lines("after", text);
-	return false;
 }
 
 long long debugfs_number(const char *text, const char *key)

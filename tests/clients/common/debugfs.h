@@ -6,15 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define OBJECTS_SIZE	2048
-
 /* Reads the file @name of the first device; false if it is not there. */
 bool debugfs_read(const char *name, char *text, size_t size);
-/*
- * Waits until the file `objects` holds what @base does, for at most @ms
- * milliseconds; notes the difference if it does not.
- */
-bool debugfs_objects_return_to(const char *base, unsigned int ms);
 /* The number behind @key in a text of "key number" lines, or -1. */
 long long debugfs_number(const char *text, const char *key);
 
