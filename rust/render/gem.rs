@@ -13,11 +13,11 @@ use crate::{
     kern::{
         drm::{
             file::OpenFile,
-            ioctl::Ioctl,
+            ioctl::{Ioctl, Reply},
             uapi::{self, create_flag, domain, va_flag, GemCreateIn},
             Driver,
         },
-        errno, uaccess_ext,
+        errno,
     },
     mem::{
         bo::{self, Bo, Buffer, Usage},
@@ -54,6 +54,7 @@ pub(super) struct Create;
 
 impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for Create {
     type Args = uapi::GemCreate;
+    type Answer = ();
 
     const COMMAND: u32 = read_write::<Self::Args>(uapi::GEM_CREATE_NR);
 
@@ -102,6 +103,7 @@ pub(super) struct Mmap;
 
 impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for Mmap {
     type Args = uapi::GemMmap;
+    type Answer = ();
 
     const COMMAND: u32 = read_write::<Self::Args>(uapi::GEM_MMAP_NR);
 
@@ -119,6 +121,7 @@ pub(super) struct Metadata;
 
 impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for Metadata {
     type Args = uapi::GemMetadata;
+    type Answer = ();
 
     const COMMAND: u32 = read_write::<Self::Args>(uapi::GEM_METADATA_NR);
 
@@ -152,6 +155,7 @@ pub(super) struct WaitIdle;
 
 impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for WaitIdle {
     type Args = uapi::GemWaitIdle;
+    type Answer = ();
 
     const COMMAND: u32 = read_write::<Self::Args>(uapi::GEM_WAIT_IDLE_NR);
 
@@ -169,15 +173,18 @@ pub(super) struct Op;
 
 impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for Op {
     type Args = uapi::GemOp;
+    type Answer = Reply;
 
     const COMMAND: u32 = read_write::<Self::Args>(uapi::GEM_OP_NR);
 
     const NAME: &'static CStr = c"AMDGPU_GEM_OP";
 
-    fn call(file: &OpenFile<'_, D>, args: &mut Self::Args) -> Result {
+    fn call(file: &OpenFile<'_, D>, args: &mut Self::Args) -> Result<Reply> {
         let bo = file.object(args.handle)?;
         match args.op {
-            uapi::OP_GET_CREATE_INFO => uaccess_ext::write_element(args.value, 0, &made_as(&bo)?),
+            uapi::OP_GET_CREATE_INFO => {
+                Reply::new(args.value, size_of::<GemCreateIn>(), &made_as(&bo)?)
+            }
             uapi::OP_SET_PLACEMENT | uapi::OP_GET_MAPPING_INFO => Err(errno::not_supported()),
             _ => Err(EINVAL),
         }
@@ -226,6 +233,7 @@ pub(super) struct Va;
 
 impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for Va {
     type Args = uapi::GemVa;
+    type Answer = ();
 
     const COMMAND: u32 =
         kernel::ioctl::_IOW::<Self::Args>(b'd' as u32, uapi::COMMAND_BASE + uapi::GEM_VA_NR);

@@ -9,7 +9,7 @@ use super::file::File;
 use crate::{
     kern::drm::{
         file::OpenFile,
-        ioctl::Ioctl,
+        ioctl::{Ioctl, Reply},
         uapi::{self, DeviceInfo, HeapInfo, Info, MemoryInfo, VramGtt},
         Driver,
     },
@@ -32,13 +32,14 @@ pub(super) struct Query;
 
 impl<D: Driver<Data = Arc<Memory>, File = File>> Ioctl<D> for Query {
     type Args = Info;
+    type Answer = Reply;
 
     const COMMAND: u32 =
         kernel::ioctl::_IOW::<Info>(b'd' as u32, uapi::COMMAND_BASE + uapi::INFO_NR);
 
     const NAME: &'static CStr = c"AMDGPU_INFO";
 
-    fn call(file: &OpenFile<'_, D>, info: &mut Info) -> Result {
+    fn call(file: &OpenFile<'_, D>, info: &mut Info) -> Result<Reply> {
         let gpu = file.device();
         match info.query() {
             uapi::ACCEL_WORKING => info.answer(&1u32),

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Shared virtual memory whose pages a program has to bring, and takes its time: who waits for it can be killed, and nobody
- * else waits.
+ * Shared virtual memory, and memory for answers, whose pages a program has to bring, and takes its time: who waits for it can be
+ * killed, and nobody else waits.
  */
+#include <drm/amdgpu_drm.h>
+#include <drm/drm.h>
 #include <linux/userfaultfd.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -225,6 +227,75 @@ TEST_F(userptr, file_is_short)
 				    SIZE / 2, COMES_MS));
 	EXPECT_TRUE(all(self->vram.cpu, 0x5a, SIZE / 2));
 	slow_close(&file);
+}
+
+static int ask_info(const struct kfd_dev *dev, void *mem)
+{
+	struct drm_amdgpu_info request = {
+		.query = AMDGPU_INFO_DEV_INFO,
+		.return_pointer = (uintptr_t)mem,
+		.return_size = sizeof(struct drm_amdgpu_info_device),
+	};
+
+	return kfd_ioctl(dev->drm_fd, DRM_IOCTL_AMDGPU_INFO, &request);
+}
+
+static int ask_how_made(const struct kfd_dev *dev, void *mem)
+{
+	union drm_amdgpu_gem_create create = { .in = {
+		.bo_size = KFD_PAGE, .domains = AMDGPU_GEM_DOMAIN_GTT,
+	} };
+	struct drm_amdgpu_gem_op op = {
+		.op = AMDGPU_GEM_OP_GET_GEM_CREATE_INFO, .value = (uintptr_t)mem,
+	};
+	int err = kfd_ioctl(dev->drm_fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &create);
+
+	op.handle = create.out.handle;
+	return err ? err : kfd_ioctl(dev->drm_fd, DRM_IOCTL_AMDGPU_GEM_OP, &op);
+}
+
+/* The GPU goes while the answer of @call cannot be given. */
+static void unbind_while_answer_waits(struct __test_metadata *_metadata,
+				      FIXTURE_DATA(userptr) *self,
+				      int (*call)(const struct kfd_dev *, void *))
+{
+	struct act asks, gone;
+	struct slow_file file;
+	char name[64];
+
+	ASSERT_TRUE(kfd_find_device(name, sizeof(name)));
+	MAP_FILE_AT_MEM(&file);
+	ASSERT_EQ(0, act_prepare(&asks, call, &self->dev, self->mem));
+	ASSERT_EQ(0, act_prepare(&gone, unbind, &self->dev, name));
+	file.hold = true;
+	asks.go = true;
+	EXPECT_TRUE(slow_await(&file, COMES_MS));
+	EXPECT_FALSE(asks.done);
+	gone.go = true;
+	EXPECT_TRUE(act_done(&gone, COMES_MS));
+	EXPECT_FALSE(asks.done);
+	file.hold = false;
+	EXPECT_TRUE(act_done(&asks, COMES_MS));
+	pthread_join(gone.thread, NULL);
+	pthread_join(asks.thread, NULL);
+	EXPECT_EQ(0, gone.err);
+	EXPECT_EQ(0, asks.err);
+	/* What the file does not say. */
+	EXPECT_FALSE(all(self->mem, 0x5a, sizeof(struct drm_amdgpu_gem_create_in)));
+	EXPECT_EQ(0, kfd_write_file(DRIVER "/bind", name));
+	slow_close(&file);
+}
+
+TEST_F(userptr, unbound_while_info_waits)
+{
+	SKIP_ON_AMDKFD("an unbind waits for the processes");
+	unbind_while_answer_waits(_metadata, self, ask_info);
+}
+
+TEST_F(userptr, unbound_while_create_info_waits)
+{
+	SKIP_ON_AMDKFD("an unbind waits for the processes");
+	unbind_while_answer_waits(_metadata, self, ask_how_made);
 }
 
 static int make_queue(const struct kfd_dev *dev, void *args)

@@ -3,7 +3,12 @@
 //!
 //! DRM copies the caller's structure in (zero-filled if it is shorter than ours) and out.
 
-use kernel::{prelude::*, str::as_char_ptr_in_const_context};
+use kernel::{
+    prelude::*,
+    str::as_char_ptr_in_const_context,
+    transmute::AsBytes,
+    uaccess::{UserPtr, UserSlice},
+};
 
 use crate::{
     ffi,
@@ -18,11 +23,54 @@ pub(crate) trait Ioctl<D: Driver> {
     /// The whole number, as in `DRM_IOCTL_...`.
     const COMMAND: u32;
 
+    /// What it answers besides what it writes to its structure: `()` or a [`Reply`].
+    type Answer: Answer;
+
     /// Its name.
     const NAME: &'static CStr;
 
-    /// Does it, for `file`. The device is not unplugged meanwhile.
-    fn call(file: &OpenFile<'_, D>, args: &mut Self::Args) -> Result;
+    /// Does it, for `file`. The device is not unplugged meanwhile, nor is any other: an unplug of whatever DRM device waits. So the
+    /// caller's memory is not touched here, whose pages a program may keep for as long as it likes.
+    fn call(file: &OpenFile<'_, D>, args: &mut Self::Args) -> Result<Self::Answer>;
+}
+
+/// An answer that is given when nobody waits for the call any more.
+pub(crate) trait Answer {
+    /// Gives it. May wait for the caller's pages.
+    fn give(self) -> Result;
+}
+
+impl Answer for () {
+    fn give(self) -> Result {
+        Ok(())
+    }
+}
+
+/// An answer that goes to the caller's memory.
+pub(crate) struct Reply {
+    to: UserPtr,
+    bytes: KVec<u8>,
+}
+
+impl Reply {
+    /// The first `most` bytes of `answer`, for the caller's memory at `address`. EFAULT for no address, ENOMEM.
+    pub(crate) fn new(address: u64, most: usize, answer: &impl AsBytes) -> Result<Self> {
+        let to = UserPtr::from_addr(usize::try_from(address).map_err(|_| EFAULT)?);
+        let all = answer.as_bytes();
+        // It may be held for as long as a page does not come: the caller's cgroup pays.
+        let mut bytes = KVec::new();
+        bytes.extend_from_slice(all.get(..most).unwrap_or(all), GFP_KERNEL_ACCOUNT)?;
+        Ok(Self { to, bytes })
+    }
+}
+
+impl Answer for Reply {
+    /// EFAULT for a bad pointer.
+    fn give(self) -> Result {
+        UserSlice::new(self.to, self.bytes.len())
+            .writer()
+            .write_slice(&self.bytes)
+    }
 }
 
 /// A place in the driver's list of ioctls.
@@ -68,9 +116,9 @@ unsafe extern "C" fn callback<D: Driver, I: Ioctl<D>>(
     // SAFETY: DRM's buffer is as long as the command says, which is the size of `Args`; it is nobody else's,
     // and any bytes are a value.
     let args = unsafe { &mut *data.cast::<I::Args>() };
-    match dev.while_plugged(|| I::call(&file, args)) {
-        Some(Ok(())) => 0,
-        Some(Err(e)) => e.to_errno(),
-        None => ENODEV.to_errno(),
+    let answer = dev.while_plugged(|| I::call(&file, args));
+    match answer.unwrap_or(Err(ENODEV)).and_then(Answer::give) {
+        Ok(()) => 0,
+        Err(error) => error.to_errno(),
     }
 }

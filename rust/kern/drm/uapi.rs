@@ -4,10 +4,9 @@
 use kernel::{
     prelude::*,
     transmute::{AsBytes, FromBytes},
-    uaccess::{UserPtr, UserSlice},
 };
 
-use crate::ffi;
+use crate::{ffi, kern::drm::ioctl::Reply};
 
 pub(crate) use crate::ffi::{
     AMDGPU_FAMILY_AI as FAMILY_AI, AMDGPU_INFO_ACCEL_WORKING as ACCEL_WORKING,
@@ -220,15 +219,13 @@ impl Info {
         unsafe { self.0.__bindgen_anon_1.sensor_info.as_ref() }.type_
     }
 
-    /// Gives the caller as much of the answer as it has room for. EINVAL without room, EFAULT for a bad pointer.
-    pub(crate) fn answer(&self, answer: &impl AsBytes) -> Result {
+    /// As much of the answer as the caller has room for. EINVAL without room, EFAULT for no address, ENOMEM.
+    pub(crate) fn answer(&self, answer: &impl AsBytes) -> Result<Reply> {
         if self.0.return_size == 0 || self.0.return_pointer == 0 {
             return Err(EINVAL);
         }
-        let bytes = answer.as_bytes();
-        let bytes = bytes.get(..self.0.return_size as usize).unwrap_or(bytes);
-        let to = UserPtr::from_addr(usize::try_from(self.0.return_pointer).map_err(|_| EFAULT)?);
-        UserSlice::new(to, bytes.len()).writer().write_slice(bytes)
+        let most = self.0.return_size as usize;
+        Reply::new(self.0.return_pointer, most, answer)
     }
 }
 
