@@ -95,9 +95,10 @@ fn items(array: u64, count: u32) -> Result<Items> {
     if room > SLOTS {
         return Err(EINVAL);
     }
-    let mut items = KVVec::with_capacity(room, GFP_KERNEL)?;
+    // Held as long as it waits: the caller's cgroup pays.
+    let mut items = KVVec::with_capacity(room, GFP_KERNEL_ACCOUNT)?;
     for index in 0..count {
-        items.push(read(index)?, GFP_KERNEL)?;
+        items.push(read(index)?, GFP_KERNEL_ACCOUNT)?;
     }
     Ok(Items::Many(items))
 }

@@ -55,10 +55,10 @@ pub(super) fn set_cu_mask(caller: &Caller<'_>, args: &mut uapi::SetCuMask) -> Re
 /// is to the area's start. EINVAL for a queue that is active, and for a queue of SDMA.
 pub(super) fn get_wave_state(caller: &Caller<'_>, args: &mut uapi::GetQueueWaveState) -> Result {
     let area = args.ctl_stack_address;
-    // Written without the queue's locks: the caller's memory may be slow.
+    // Written without the queue's locks: the caller's memory may be slow. So its cgroup pays.
     let mut stack = KVVec::new();
     let state = caller.process.with_queue(args.queue_id, |queue| {
-        queue.wave_state(&mut |index, dword| Ok(stack.push((index, dword), GFP_KERNEL)?))
+        queue.wave_state(&mut |index, dword| Ok(stack.push((index, dword), GFP_KERNEL_ACCOUNT)?))
     })?;
     for (index, dword) in &stack {
         uaccess_ext::write_element(area, *index, dword)?;

@@ -54,7 +54,7 @@ impl AnonFile for SmiFile {
 
     /// EAGAIN when there is nothing, also for files that may wait, as clients expect: they poll.
     fn read(file: ArcBorrow<'_, Self>, to: &mut UserSliceWriter) -> Result<usize> {
-        let mut lines = KVec::from_elem(0, to.len().min(MOST), GFP_KERNEL)?;
+        let mut lines = KVec::from_elem(0, to.len().min(MOST), GFP_KERNEL_ACCOUNT)?;
         let count = file.watcher.take(&mut lines);
         if count == 0 {
             return Err(EAGAIN);

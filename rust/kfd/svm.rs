@@ -35,7 +35,7 @@ pub(super) fn svm(caller: &Caller<'_>, arg: usize, size: usize) -> Result {
     let mut attributes = KVVec::with_capacity(args.nattr as usize, GFP_KERNEL_ACCOUNT)?;
     for index in 0..args.nattr {
         let attribute: SvmAttribute = uaccess_ext::read_element(first, index)?;
-        attributes.push(attribute, GFP_KERNEL)?;
+        attributes.push(attribute, GFP_KERNEL_ACCOUNT)?;
     }
     if args.start_addr % PAGE_SIZE != 0 || args.size % PAGE_SIZE != 0 {
         return Err(EINVAL);
@@ -107,7 +107,7 @@ fn say(caller: &Caller<'_>, range: VaRange, attributes: &[SvmAttribute]) -> Resu
         let change = with_gpu(caller, &mut svm, |gpu| {
             Change::new(attribute.type_, attribute.value, gpu)
         })?;
-        changes.push(change, GFP_KERNEL)?;
+        changes.push(change, GFP_KERNEL_ACCOUNT)?;
     }
     svm.set(caller.process, range, &changes)
 }

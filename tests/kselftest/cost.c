@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <linux/capability.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 #include <drm/drm.h>
 #include <sys/wait.h>
 
+#include "kfd_event.h"
 #include "kfd_harness.h"
 #include "kfd_svm.h"
 
@@ -347,6 +349,165 @@ TEST_F(cost, memory_is_the_cgroups)
 }
 
 /* Ranges of shared virtual memory. */
+#define WAITERS		32u
+
+struct waiter {
+	pthread_t thread;
+	const struct kfd_dev *dev;
+	struct kfd_event_data *data;
+	int err;
+};
+
+static void *wait_for_many(void *arg)
+{
+	struct waiter *waiter = arg;
+
+	waiter->err = event_wait_many(waiter->dev, waiter->data, EVENT_SLOTS, false, KFD_HANG_MS);
+	return NULL;
+}
+
+/* What a thread waits for is its cgroup's as long as it waits. */
+TEST_F(cost, waits_are_the_cgroups)
+{
+	const long long expected = WAITERS * EVENT_SLOTS * 64ull / KIB;
+	struct waiter waiters[WAITERS];
+	struct kfd_event_data *data;
+	long long before;
+	unsigned int i;
+	uint32_t id;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "amdkfd tells no cgroup");
+	if (!has_memory_cgroups())
+		SKIP(return, "a kernel without CONFIG_MEMCG");
+	ASSERT_EQ(0, event_create(&self->dev, KFD_IOC_EVENT_SIGNAL, false, &id));
+	data = calloc(EVENT_SLOTS, sizeof(*data));
+	ASSERT_NE(NULL, data);
+	for (i = 0; i < EVENT_SLOTS; i++)
+		data[i].event_id = id;
+	ASSERT_EQ(0, enter_cgroup());
+	before = cgroup_kib();
+	for (i = 0; i < WAITERS; i++) {
+		waiters[i] = (struct waiter){ .dev = &self->dev, .data = data };
+		ASSERT_EQ(0, pthread_create(&waiters[i].thread, NULL, wait_for_many, &waiters[i]));
+	}
+	for (i = 0; i < 500 && cgroup_kib() < before + expected; i++)
+		usleep(10000);
+	EXPECT_LE(before + expected, cgroup_kib());
+	EXPECT_EQ(0, event_set(&self->dev, id));
+	for (i = 0; i < WAITERS; i++) {
+		pthread_join(waiters[i].thread, NULL);
+		EXPECT_EQ(0, waiters[i].err);
+	}
+	free(data);
+}
+
+/* Ranges of shared virtual memory. */
+#define WAITERS		32u
+
+struct waiter {
+	pthread_t thread;
+	const struct kfd_dev *dev;
+	struct kfd_event_data *data;
+	int err;
+};
+
+static void *wait_for_many(void *arg)
+{
+	struct waiter *waiter = arg;
+
+	waiter->err = event_wait_many(waiter->dev, waiter->data, EVENT_SLOTS, false, KFD_HANG_MS);
+	return NULL;
+}
+
+/* What a thread waits for is its cgroup's as long as it waits. */
+TEST_F(cost, waits_are_the_cgroups)
+{
+	const long long expected = WAITERS * EVENT_SLOTS * 64ull / KIB;
+	struct waiter waiters[WAITERS];
+	struct kfd_event_data *data;
+	long long before;
+	unsigned int i;
+	uint32_t id;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "amdkfd tells no cgroup");
+	if (!has_memory_cgroups())
+		SKIP(return, "a kernel without CONFIG_MEMCG");
+	ASSERT_EQ(0, event_create(&self->dev, KFD_IOC_EVENT_SIGNAL, false, &id));
+	data = calloc(EVENT_SLOTS, sizeof(*data));
+	ASSERT_NE(NULL, data);
+	for (i = 0; i < EVENT_SLOTS; i++)
+		data[i].event_id = id;
+	ASSERT_EQ(0, enter_cgroup());
+	before = cgroup_kib();
+	for (i = 0; i < WAITERS; i++) {
+		waiters[i] = (struct waiter){ .dev = &self->dev, .data = data };
+		ASSERT_EQ(0, pthread_create(&waiters[i].thread, NULL, wait_for_many, &waiters[i]));
+	}
+	for (i = 0; i < 500 && cgroup_kib() < before + expected; i++)
+		usleep(10000);
+	EXPECT_LE(before + expected, cgroup_kib());
+	EXPECT_EQ(0, event_set(&self->dev, id));
+	for (i = 0; i < WAITERS; i++) {
+		pthread_join(waiters[i].thread, NULL);
+		EXPECT_EQ(0, waiters[i].err);
+	}
+	free(data);
+}
+
+/* Takes the process's share of system memory, by memory that is never touched: what is left is not enough for a page. */
+static int take_system_memory(const struct kfd_dev *dev)
+{
+	const size_t all = 1ull << 36;
+	char *at = mmap(NULL, all, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint64_t handle;
+	size_t size;
+	int err = 0;
+
+	if (at == MAP_FAILED)
+		return errno;
+	for (size = all / 2; size >= KFD_PAGE; size /= 2) {
+		err = kfd_alloc_at(dev, KFD_ALLOC_USERPTR, (uintptr_t)at, size, &handle);
+		if (!err)
+			at += size;
+		else if (err != ENOMEM)
+			return err;
+	}
+	return err == ENOMEM ? 0 : EIO;
+}
+
+/* Each import is paid for, by whichever file it comes in, though the memory is another's. */
+TEST_F(cost, imports_are_paid)
+{
+	uint64_t handles[8];
+	unsigned int count;
+	uint32_t handle;
+	int memfd, fd, err;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "amdkfd counts the memory alone");
+	err = udmabuf_create(KFD_PAGE, &memfd, &fd);
+	if (err == ENOENT)
+		SKIP(return, "no /dev/udmabuf");
+	ASSERT_EQ(0, err);
+	ASSERT_EQ(0, drm_fd_to_handle(self->dev.drm_fd, fd, &handle));
+	EXPECT_EQ(0, drm_gem_close(self->dev.drm_fd, handle));
+	ASSERT_EQ(0, take_system_memory(&self->dev));
+	for (count = 0, err = 0; count < 8 && !err; count += !err)
+		err = kfd_import(&self->dev, fd, 0, &handles[count]);
+	EXPECT_EQ(ENOMEM, err);
+	EXPECT_EQ(ENOMEM, drm_fd_to_handle(self->dev.drm_fd, fd, &handle));
+	/* What one has cost can be had again. */
+	if (count && count < 8) {
+		EXPECT_EQ(0, kfd_free(self->dev.fd, handles[0]));
+		EXPECT_EQ(0, drm_fd_to_handle(self->dev.drm_fd, fd, &handle));
+	}
+	close(fd);
+	close(memfd);
+}
+
 #define RANGES_MOST	(1u << 18)
 
 static uint8_t *reserve(size_t pages, int prot)
