@@ -227,7 +227,7 @@ impl<I: Importer> Attachment<I> {
                 mapped <- new_spinlock!(None, "Attachment::mapped"),
                 closed: AtomicFlag::new(false),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?;
         // SAFETY: All are valid and are held; the operations are a constant that lives for good.
         let raw = from_err_ptr(unsafe {
@@ -341,7 +341,7 @@ impl<I: Importer> Locked<'_, I> {
         let collect = || {
             // SAFETY: The table is mapped.
             let runs = unsafe { DmaRun::collect(table.as_ptr(), buf.size() as u64)? };
-            Ok(Arc::new(Mapped { table, runs }, GFP_KERNEL)?)
+            Ok(Arc::new(Mapped { table, runs }, GFP_KERNEL_ACCOUNT)?)
         };
         match collect() {
             Ok(mapped) => {

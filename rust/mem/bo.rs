@@ -26,7 +26,10 @@ use crate::{
 use peer::PeerVram;
 
 use hw::pte::{Access, Coherence, Residence};
-use kernel::{prelude::*, sync::Arc};
+use kernel::{
+    prelude::*,
+    sync::{Arc, SetOnce},
+};
 
 /// How much VRAM of a client may be pinned for its queues: this part of all, or so many bytes if that is more.
 const PINNED_PART: u64 = 32;
@@ -81,7 +84,8 @@ pub(crate) struct Buffer {
     gpu: Arc<Memory>,
     _bytes: Option<Hold>,
     _share: Option<SystemShare>,
-    _metadata: Option<SystemShare>,
+    /// What the driver keeps of it, once somebody pays for it.
+    paid: SetOnce<SystemShare>,
     _hold: Hold,
 }
 
@@ -94,7 +98,7 @@ impl Buffer {
             gpu: gpu.clone(),
             _bytes: None,
             _share: None,
-            _metadata: None,
+            paid: SetOnce::new(),
             _hold: gpu.hw.ledger.hold(Kind::Bos, 1),
         }
     }
@@ -107,13 +111,21 @@ impl Buffer {
         }
     }
 
-    /// `client` pays for what the driver keeps of it. `ENOMEM` past its share.
+    /// The same, for which [`Buffer::pay`] was called.
     fn paid_by(self, client: &Arc<Client>) -> Result<Self> {
-        let metadata = SystemShare::take(client, Region::Metadata, BUFFER_BYTES)?;
-        Ok(Self {
-            _metadata: Some(metadata),
-            ..self
-        })
+        self.pay(client)?;
+        Ok(self)
+    }
+
+    /// `client` pays for what the driver keeps of it, unless somebody does already: what is imported has no client of its own, so
+    /// that who gets the first handle pays. `ENOMEM` past its share.
+    pub(crate) fn pay(&self, client: &Arc<Client>) -> Result {
+        if self.paid.as_ref().is_none() {
+            let share = SystemShare::take(client, Region::Metadata, BUFFER_BYTES)?;
+            // Another thread may be first, and this share is given back.
+            self.paid.populate(share);
+        }
+        Ok(())
     }
 
     /// The GPU that it was made for.

@@ -125,7 +125,7 @@ impl ImportUse {
                         buffer,
                         mappings: 1,
                     };
-                    list.push(user, GFP_KERNEL)
+                    list.push(user, GFP_KERNEL_ACCOUNT)
                 }
             };
             if done.is_err() && list.is_empty() {

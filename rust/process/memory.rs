@@ -142,8 +142,9 @@ impl Memory {
         writable: bool,
         import: impl FnOnce() -> Result<(ARef<Bo>, Option<VaRange>)>,
     ) -> Result<u32> {
-        let added = self.add(|_| {
+        let added = self.add(|client| {
             let (bo, range) = import()?;
+            bo.pay(client)?;
             let access = Access {
                 write: writable && bo.access().write,
                 ..Access::READ_WRITE.executable()

@@ -65,6 +65,10 @@ impl Driver for Render {
         usage::show(file.vm(), |args| out.line(args));
     }
 
+    fn open_object(file: &Arc<File>, bo: &Bo) -> Result {
+        bo.pay(file.vm().client())
+    }
+
     fn close_object(file: &Arc<File>, bo: &Bo) {
         file.unmap_all(bo);
     }

@@ -78,6 +78,9 @@ pub(crate) trait Driver: Sized + 'static {
     /// Tells of an open file in fdinfo.
     fn fdinfo(file: &Arc<Self::File>, out: &mut fdinfo::Printer);
 
+    /// `file` gets its first handle to `object`. The error is what that fails with. Called with locks of DRM's.
+    fn open_object(file: &Arc<Self::File>, object: &Object<Self::Object>) -> Result;
+
     /// The last handle by which `file` named `object` is closed, or `file` is.
     fn close_object(file: &Arc<Self::File>, object: &Object<Self::Object>);
 }

@@ -51,6 +51,8 @@ pub(super) static FOPS: FileOperations = FileOperations(ffi::file_operations {
 struct Header {
     /// The type of the driver's part.
     of: TypeId,
+    /// The driver's part of the first handle of an object.
+    open_object: unsafe fn(*mut ffi::drm_file, *mut ffi::drm_gem_object) -> Result,
     /// The driver's part of closing the last handle of an object.
     close_object: unsafe fn(*mut ffi::drm_file, *mut ffi::drm_gem_object),
 }
@@ -72,6 +74,7 @@ pub(super) extern "C" fn open_callback<D: Driver>(
     let private = D::open(dev).and_then(|file| {
         let header = Header {
             of: TypeId::of::<D::File>(),
+            open_object: open_object::<D>,
             close_object: close_object::<D>,
         };
         Ok(KBox::new(Private { header, file }, GFP_KERNEL_ACCOUNT)?)
@@ -91,6 +94,31 @@ pub(super) extern "C" fn postclose_callback<D: Driver>(
 ) {
     // SAFETY: `open_callback` put it there, and the file is used no more.
     drop(unsafe { KBox::<Private<D::File>>::from_raw((*raw).driver_priv.cast()) });
+}
+
+/// `drm_gem_object_funcs::open`.
+///
+/// # Safety
+///
+/// DRM calls it with an open file, and with an object of its device to which the file gets a handle.
+pub(super) unsafe extern "C" fn open_object_callback(
+    obj: *mut ffi::drm_gem_object,
+    raw: *mut ffi::drm_file,
+) -> c_int {
+    // SAFETY: `open_callback` of the file's driver put it there, and `postclose` comes after it.
+    let header = unsafe { *(*raw).driver_priv.cast::<Header>() };
+    // SAFETY: It is the function of the file's driver, whose objects are those of its device.
+    let opened = unsafe { (header.open_object)(raw, obj) };
+    opened.map_or_else(|error| error.to_errno(), |()| 0)
+}
+
+/// # Safety
+///
+/// `raw` must be an open file of a device of `D`, `obj` an object of that device.
+unsafe fn open_object<D: Driver>(raw: *mut ffi::drm_file, obj: *mut ffi::drm_gem_object) -> Result {
+    // SAFETY: By this function's contract.
+    let (file, object) = unsafe { (private::<D>(raw), &*Object::<D::Object>::container(obj)) };
+    D::open_object(file, object)
 }
 
 /// `drm_gem_object_funcs::close`.

@@ -126,6 +126,7 @@ pub(crate) struct Object<T: DriverObject> {
 impl<T: DriverObject> Object<T> {
     const FUNCS: Functions = Self::functions(ffi::drm_gem_object_funcs {
         free: Some(Self::free_callback),
+        open: Some(file::open_object_callback),
         close: Some(file::close_object_callback),
         mmap: Some(Self::mmap_callback),
         vm_ops: &Self::VM_OPS,

@@ -162,7 +162,9 @@ impl Bo {
             // Maybe its own memory, which comes home by this.
             Backing::Imported(_) => {
                 let buf = self.dma_buf(false)?;
-                return Self::import(drm, &buf);
+                let bo = Self::import(drm, &buf)?;
+                bo.pay(client)?;
+                return Ok(bo);
             }
             Backing::Vram(placement) => Backing::Peer(PeerVram::new(self, placement, gpu)?),
             Backing::Registers(registers) => Backing::Registers(registers.for_peer(gpu)?),
