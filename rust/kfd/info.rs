@@ -6,7 +6,8 @@ use kernel::prelude::*;
 
 use super::args;
 use super::ioctl::Caller;
-use crate::kern::{host, uaccess_ext, uapi};
+use crate::kern::host::{self, NumaNode};
+use crate::kern::{uaccess_ext, uapi};
 use crate::topology::GpuFacts;
 
 /// Version of the interface. From 1.15 on clients expect calls that are not there yet.
@@ -62,7 +63,7 @@ pub(super) fn get_process_apertures(
 }
 
 /// GET_PROCESS_APERTURES_NEW: as many GPUs as the caller has room for; their number if it has none. EINVAL for more
-/// room than there are nodes, those of processors included.
+/// room than the topology has nodes, those of processors included.
 pub(super) fn get_process_apertures_new(
     caller: &Caller<'_>,
     args: &mut uapi::GetProcessAperturesNew,
@@ -73,8 +74,8 @@ pub(super) fn get_process_apertures_new(
         args.num_of_nodes = count;
         return Ok(());
     }
-    // One node is the processors'.
-    if args.num_of_nodes > count + 1 {
+    let nodes = NumaNode::all().count() + gpus.len();
+    if args.num_of_nodes as usize > nodes {
         return Err(EINVAL);
     }
     let filled = count.min(args.num_of_nodes);

@@ -118,6 +118,18 @@ static void check_apertures(struct __test_metadata *_metadata,
 	EXPECT_LE((1ull << 47) - 1, a->gpuvm_limit);
 }
 
+/* Nodes of the topology, those of processors too. */
+static uint32_t nodes(void)
+{
+	char path[64];
+	uint32_t count = 0;
+
+	do
+		snprintf(path, sizeof(path), KFD_TOPOLOGY "/nodes/%u", count);
+	while (access(path, F_OK) == 0 && ++count);
+	return count;
+}
+
 TEST_F(process, apertures)
 {
 	struct kfd_process_device_apertures apertures[16];
@@ -128,9 +140,10 @@ TEST_F(process, apertures)
 			       AMDKFD_IOC_GET_PROCESS_APERTURES_NEW, &args));
 	ASSERT_LE(1, args.num_of_nodes);
 
-	/* libhsakmt gives the number of all nodes, the CPU's too. */
+	/* libhsakmt gives the number of all nodes, those of processors too. */
 	args.kfd_process_device_apertures_ptr = (uintptr_t)apertures;
-	args.num_of_nodes += 1;
+	ASSERT_LT(args.num_of_nodes, nodes());
+	args.num_of_nodes = nodes();
 	ASSERT_EQ(0, kfd_ioctl(self->dev.fd,
 			       AMDKFD_IOC_GET_PROCESS_APERTURES_NEW, &args));
 	ASSERT_LE(1, args.num_of_nodes);
@@ -159,6 +172,9 @@ TEST_F(process, apertures_bad_input)
 	EXPECT_ANSWER(bad_argument_pointer,
 		      kfd_ioctl(self->dev.fd, AMDKFD_IOC_GET_PROCESS_APERTURES_NEW, &args));
 	args.kfd_process_device_apertures_ptr = (uintptr_t)apertures;
+	args.num_of_nodes = nodes() + 1;
+	EXPECT_ANSWER(too_many_nodes,
+		      kfd_ioctl(self->dev.fd, AMDKFD_IOC_GET_PROCESS_APERTURES_NEW, &args));
 	args.num_of_nodes = UINT32_MAX;
 	EXPECT_ANSWER(too_many_nodes,
 		      kfd_ioctl(self->dev.fd, AMDKFD_IOC_GET_PROCESS_APERTURES_NEW, &args));
