@@ -79,27 +79,40 @@ impl Table {
     /// Opens the calling process's entry, and makes one for its first file, once what it had before its last close is gone. ESRCH
     /// for a kernel thread, ENOSPC without a free PASID, EINTR if a signal is pending, ENOMEM.
     pub(crate) fn open(self: &Arc<Self>) -> Result<Opened> {
-        let space = AddressSpace::current()?;
-        let id = space.id();
-        {
-            let mut entries = self.entries.lock();
-            while is_ending(&entries, |process| process.is(id)) {
-                if self.ended.wait_interruptible(&mut entries) {
-                    return Err(EINTR);
+        let id = AddressSpace::current()?.id();
+        loop {
+            {
+                let mut entries = self.entries.lock();
+                while is_ending(&entries, |process| process.is(id)) {
+                    if self.ended.wait_interruptible(&mut entries) {
+                        return Err(EINTR);
+                    }
+                }
+                if let Some(opened) = self.open_again(&mut entries, id) {
+                    return Ok(opened);
                 }
             }
-            if let Some(opened) = self.open_again(&mut entries, id) {
+            // Another thread may be first, and be done with it by now.
+            if let Some(opened) = self.open_first()? {
                 return Ok(opened);
             }
         }
+    }
+
+    /// Makes the calling process's entry; `None` when there is one that is ending. ESRCH, ENOSPC, ENOMEM as [`Table::open`].
+    fn open_first(self: &Arc<Self>) -> Result<Option<Opened>> {
+        let space = AddressSpace::current()?;
+        let id = space.id();
         // Without the lock: it takes the mmap lock, which the process may keep busy.
         let subscription = Subscription::current(self.clone())?;
         user_range::prepare(&space)?;
         let process = Process::new(self, space, self.pasids.lease()?, subscription)?;
         let mut entries = self.entries.lock();
-        // Another thread may have been first.
         if let Some(opened) = self.open_again(&mut entries, id) {
-            return Ok(opened);
+            return Ok(Some(opened));
+        }
+        if is_ending(&entries, |process| process.is(id)) {
+            return Ok(None);
         }
         let pasid = process.pasid.get();
         // Two address spaces can have one PID: after execve, while somebody else still has the old one. The first is shown.
@@ -124,10 +137,10 @@ impl Table {
             self.by_pasid.remove(pasid);
             return Err(error.into());
         }
-        Ok(Opened {
+        Ok(Some(Opened {
             table: self.clone(),
             process,
-        })
+        }))
     }
 
     /// One more file of the process of address space `id`, if it has an entry.

@@ -442,6 +442,56 @@ static int begin_after_exec(pid_t keeper)
 	return bad;
 }
 
+#define OPENERS		5u
+
+struct openers {
+	pthread_t threads[OPENERS];
+	volatile bool stop;
+};
+
+static void *open_and_close(void *arg)
+{
+	struct openers *openers = arg;
+
+	while (!openers->stop) {
+		int fd = open(KFD_PATH, O_RDWR | O_CLOEXEC);
+
+		if (fd >= 0)
+			close(fd);
+	}
+	return NULL;
+}
+
+/* However threads open and close the device, the process is one, and is shown while any has it open. */
+TEST_F(proc, opened_and_closed_by_many)
+{
+	const uint64_t end = kfd_now_ms() + 2000;
+	struct openers openers = { .stop = false };
+	unsigned int i, opened = 0, unseen = 0;
+
+	SKIP_ON_AMDKFD("its process goes later than its last file");
+	kfd_close(&self->dev);
+	for (i = 0; i < OPENERS; i++)
+		ASSERT_EQ(0, pthread_create(&openers.threads[i], NULL, open_and_close, &openers));
+	for (; kfd_now_ms() < end; opened++) {
+		int fd = open(KFD_PATH, O_RDWR | O_CLOEXEC);
+
+		if (fd < 0)
+			break;
+		/* Meanwhile the one that was ending, if there was one, ends. */
+		usleep(2000);
+		unseen += !is_there(getpid(), "pasid");
+		close(fd);
+		usleep(opened % 8 * 1000);
+	}
+	openers.stop = true;
+	for (i = 0; i < OPENERS; i++)
+		pthread_join(openers.threads[i], NULL);
+	printf("# opened %u times, not shown %u times\n", opened, unseen);
+	EXPECT_LT(10, opened);
+	EXPECT_EQ(0, unseen);
+}
+
 int main(int argc, char **argv)
 {
 	const char *keeper = getenv("RKFD_KEEPER");
