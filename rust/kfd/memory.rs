@@ -90,10 +90,13 @@ pub(super) fn buffer(caller: &Caller<'_>, handle: u64) -> Result<(Arc<Context>, 
 /// FREE_MEMORY_OF_GPU. EPERM for the event page.
 pub(super) fn free(caller: &Caller<'_>, args: &mut uapi::FreeMemory) -> Result {
     let (context, handle) = buffer(caller, args.handle)?;
-    if caller.process.events().is_page(args.handle) {
-        return Err(EPERM);
-    }
-    context.with_memory(|memory| memory.remove(handle.number))
+    context.with_memory(|memory| {
+        let (bo, _) = memory.bo(handle.number)?;
+        if caller.process.events().is_page(&bo, args.handle) {
+            return Err(EPERM);
+        }
+        memory.remove(handle.number)
+    })
 }
 
 /// AVAILABLE_MEMORY: the largest buffer of VRAM that the process could get now.

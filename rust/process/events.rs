@@ -102,10 +102,16 @@ impl Events {
         Ok(())
     }
 
-    /// Whether the buffer of this handle is the event page.
-    pub(crate) fn is_page(&self, handle: u64) -> bool {
-        let state = self.state.lock();
-        matches!(state.page, Some(EventPage::Buffer { handle: page, .. }) if page == handle)
+    /// Whether `bo`, the buffer of this handle, is the event page: by another handle it may be let go, and when the page's GPU has
+    /// gone and come again the handle is another buffer's.
+    pub(crate) fn is_page(&self, bo: &Bo, handle: u64) -> bool {
+        let is = |page: &EventPage| match page {
+            EventPage::Buffer { bo: of, handle: by } => {
+                of.address() == bo.address() && *by == handle
+            }
+            EventPage::Own(_) => false,
+        };
+        self.state.lock().page.as_ref().is_some_and(is)
     }
 
     /// Makes an event; its number, which for one with a slot is the slot's. ENOSPC if all numbers are taken, ENOMEM,

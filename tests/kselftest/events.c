@@ -589,4 +589,32 @@ TEST_F(events, killed_while_waiting)
 	EXPECT_TRUE(WIFSIGNALED(status));
 }
 
+/* The page stays when its GPU goes. What has its handle's number then, on the GPU that has come again, is not the page. */
+TEST_F(events, page_of_a_gpu_that_went)
+{
+	struct kfd_bo page, other;
+	struct kfd_dev again;
+	unsigned int tries;
+	char name[64];
+	uint32_t id;
+
+	SKIP_ON_AMDKFD("an unbind waits for the processes");
+	ASSERT_TRUE(kfd_find_device(name, sizeof(name)));
+	ASSERT_EQ(0, event_page_user(&self->dev, &page, &id));
+	EXPECT_EQ(EPERM, kfd_free(self->dev.fd, page.handle));
+	ASSERT_EQ(0, kfd_write_file("/sys/bus/pci/drivers/rkfd/unbind", name));
+	ASSERT_EQ(0, kfd_write_file("/sys/bus/pci/drivers/rkfd/bind", name));
+	ASSERT_EQ(0, kfd_open(&again));
+	for (tries = 0; tries < 16; tries++) {
+		ASSERT_EQ(0, kfd_bo_create(&again, &other, KFD_PAGE, KFD_ALLOC_GTT));
+		if (other.handle == page.handle)
+			break;
+	}
+	ASSERT_EQ(page.handle, other.handle);
+	EXPECT_EQ(0, kfd_bo_destroy(&again, &other));
+	EXPECT_EQ(0, event_set(&again, id));
+	EXPECT_EQ(0, event_wait(&again, id, LONG_MS));
+	kfd_close(&again);
+}
+
 KFD_HARNESS_MAIN
