@@ -234,9 +234,8 @@ impl Watcher {
         if backlog.len() + line.len() > BACKLOG {
             return;
         }
-        for &byte in line {
-            let _ = backlog.push_within_capacity(byte);
-        }
+        // There is room for all of it: nothing is allocated.
+        let _ = backlog.extend_from_slice(line, GFP_NOWAIT);
         drop(backlog);
         self.ready.notify_all();
     }
@@ -248,11 +247,9 @@ impl Watcher {
         for (to, from) in to.iter_mut().zip(backlog.iter()) {
             *to = *from;
         }
-        let mut at = 0;
-        backlog.retain(|_| {
-            at += 1;
-            at > count
-        });
+        backlog.rotate_left(count);
+        let left = backlog.len() - count;
+        backlog.truncate(left);
         count
     }
 

@@ -72,7 +72,7 @@ pub(crate) trait AnonFile: Sized + 'static {
     /// The module, which open files hold.
     const MODULE: &'static ThisModule;
 
-    /// Reads into `to`, which is not empty; the bytes read.
+    /// Reads into `to`, which may have no room at all; the bytes read.
     fn read(
         data: <Self::Data as ForeignOwnable>::Borrowed<'_>,
         to: &mut UserSliceWriter,
