@@ -75,7 +75,7 @@ bool rkfd_vma_may_wait(struct vm_area_struct *vma);
 int rkfd_mmap_await_killable(struct mm_struct *mm);
 long rkfd_fault_in_killable(struct mm_struct *mm, unsigned long start, unsigned long pages,
 			    bool write);
-void rkfd_anon_pages_mark_dirty(struct page *page, unsigned long count);
+void rkfd_swapbacked_pages_mark_dirty(struct page *page, unsigned long count);
 void rkfd_get_pages(struct page *page, unsigned long count);
 struct page *rkfd_sg_page(struct scatterlist *sg);
 void rkfd_sg_set_page(struct scatterlist *sg, struct page *page, unsigned int length);

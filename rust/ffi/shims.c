@@ -229,14 +229,18 @@ long rkfd_fault_in_killable(struct mm_struct *mm, unsigned long start, unsigned 
 	return done;
 }
 
-/* It is said of a folio as a whole. Most are dirty, and finding that out is cheaper than saying it again. */
-void rkfd_anon_pages_mark_dirty(struct page *page, unsigned long count)
+/*
+ * Anonymous and shared memory, for which that sets a flag and no more (noop_dirty_folio). It is said of a folio as a whole. Most
+ * are dirty, and finding that out is cheaper than saying it again.
+ */
+void rkfd_swapbacked_pages_mark_dirty(struct page *page, unsigned long count)
 {
 	while (count) {
 		struct folio *folio = page_folio(page);
 		unsigned long rest = folio_nr_pages(folio) - folio_page_idx(folio, page);
 
-		if (folio_test_anon(folio) && !folio_test_dirty(folio))
+		if ((folio_test_anon(folio) || folio_test_swapbacked(folio)) &&
+		    !folio_test_dirty(folio))
 			folio_mark_dirty(folio);
 		rest = min(rest, count);
 		page += rest;

@@ -184,4 +184,25 @@ TEST_F(userptr, swapped_in_and_written)
 	}
 }
 
+/* Shared memory that was only read is clean, and the process's entries let it be written as they are. Reclaim must not take what the GPU writes for nothing. */
+TEST_F(userptr, shared_and_only_read)
+{
+	unsigned int round;
+
+	for (round = 0; round < 6; round++) {
+		ASSERT_EQ(self->mem, mmap(self->mem, SIZE, PROT_READ | PROT_WRITE,
+					  MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
+		EXPECT_TRUE(all(self->mem, 0, SIZE));
+		ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
+		EXPECT_GPU_WRITES(0x4c + round);
+		/* It comes back at once while the GPU has it. */
+		if (round % 2 == 0)
+			madvise(self->mem, SIZE, MADV_PAGEOUT);
+		EXPECT_EQ(0, kfd_unmap(self->dev.fd, self->handle, self->dev.gpu_id));
+		madvise(self->mem, SIZE, MADV_PAGEOUT);
+		EXPECT_TRUE(all(self->mem, 0x4c + round, SIZE));
+		EXPECT_EQ(0, kfd_free(self->dev.fd, self->handle));
+	}
+}
+
 KFD_HARNESS_MAIN

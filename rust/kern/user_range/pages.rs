@@ -106,11 +106,12 @@ struct Part {
     dma: DmaMap,
 }
 
-/// Marks pages that a device may have written to: the entries of the process, which were not used for it, do not tell. Of a
-/// file's pages they do: they are only writable where they are dirty.
+/// Marks pages that a device may have written to: the entries of the process, which were not used for it, do not tell. Those
+/// of a file that is written back do: they are only writable where they are dirty. Shared memory's are writable from a read on.
 fn mark_dirty(first: NonNull<ffi::page>, count: usize) {
-    // SAFETY: The process has the pages at this moment, so that they stay what they are; their structures are in a row.
-    unsafe { ffi::rkfd_anon_pages_mark_dirty(first.as_ptr(), count) };
+    // SAFETY: The process has the pages at this moment, so that they stay what they are, and their files' mappings there; their
+    // structures are in a row.
+    unsafe { ffi::rkfd_swapbacked_pages_mark_dirty(first.as_ptr(), count) };
 }
 
 /// Pages of a process, mapped for a device until this is dropped or [`DevicePages::give_back`] is called. Nothing holds
