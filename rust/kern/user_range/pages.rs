@@ -49,7 +49,7 @@ impl Frames {
                     count,
                     writable,
                 },
-                GFP_KERNEL,
+                GFP_KERNEL_ACCOUNT,
             )?,
         }
         Ok(())
@@ -57,7 +57,7 @@ impl Frames {
 
     /// Maps those that were found for `dev`. ENOMEM; errors of [`DmaMap::new`].
     pub(super) fn map(&self, dev: &ARef<Device>) -> Result<DevicePages> {
-        let mut parts = KVVec::with_capacity(self.runs.len(), GFP_KERNEL)?;
+        let mut parts = KVVec::with_capacity(self.runs.len(), GFP_KERNEL_ACCOUNT)?;
         for run in &self.runs {
             let pieces = self.pieces(run)?;
             let part = Part {
