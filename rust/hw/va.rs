@@ -2,6 +2,7 @@
 //! GPU virtual addresses: ranges, page-table levels, and the cutting of a mapping into table entries.
 
 use crate::pte::Fragment;
+use core::ops::Range;
 
 /// Log2 of the small page.
 pub const PAGE_SHIFT: u32 = 12;
@@ -135,6 +136,13 @@ impl VaRange {
     #[inline]
     pub fn between(start: u64, end: u64) -> Option<Self> {
         Self::new(start, end.checked_sub(start)?).ok()
+    }
+
+    /// What of a process's addresses is in the user's half, if anything is: with tables of five levels it may have memory beyond.
+    #[inline]
+    pub fn of_process(addresses: &Range<usize>) -> Option<Self> {
+        let end = (addresses.end as u64).min(USER_VA_END);
+        Self::between(addresses.start as u64, end)
     }
 
     /// What is in both ranges, of the user's half.

@@ -15,9 +15,8 @@ pub(super) struct Gone([u64; PAGES / 64]);
 impl Gone {
     /// The pages of `range` at the process's addresses `unmapped` go too.
     pub(super) fn add(&mut self, range: VaRange, unmapped: Range<usize>) {
-        let Some(part) = VaRange::between(unmapped.start as u64, unmapped.end as u64)
-            .and_then(|unmapped| unmapped.intersection(range))
-        else {
+        let unmapped = VaRange::of_process(&unmapped);
+        let Some(part) = unmapped.and_then(|unmapped| unmapped.intersection(range)) else {
             return;
         };
         let first = (part.start() - range.start()) >> PAGE_SHIFT;

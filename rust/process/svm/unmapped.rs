@@ -95,10 +95,8 @@ pub(super) struct Listener(pub(super) Arc<Svm>);
 
 impl Watcher for Listener {
     fn invalidate(&self, change: &Change) {
-        let Some(unmapped) = change.unmapped() else {
-            return;
-        };
-        let Some(range) = VaRange::between(unmapped.start as u64, unmapped.end as u64) else {
+        let unmapped = change.unmapped();
+        let Some(range) = unmapped.and_then(|unmapped| VaRange::of_process(&unmapped)) else {
             return;
         };
         self.0.unmapped.list.lock().add(range);

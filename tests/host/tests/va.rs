@@ -224,6 +224,18 @@ fn a_range_may_end_with_the_user_s_half() {
 }
 
 #[test]
+fn what_a_process_has_beyond_the_user_s_half_is_left_out() {
+    let (end, page) = (USER_VA_END as usize, PAGE_SIZE as usize);
+    let last = VaRange::new(USER_VA_END - PAGE_SIZE, PAGE_SIZE).ok();
+    assert_eq!(last, VaRange::of_process(&(end - page..end)));
+    assert_eq!(last, VaRange::of_process(&(end - page..end + 3 * page)));
+    assert_eq!(last, VaRange::of_process(&(end - page..usize::MAX)));
+    assert_eq!(None, VaRange::of_process(&(end..end + page)));
+    assert_eq!(None, VaRange::of_process(&(end + page..end + 3 * page)));
+    assert_eq!(None, VaRange::of_process(&(page..page)));
+}
+
+#[test]
 fn memory_that_cannot_be_named_has_no_leaves() {
     let range = VaRange::new(0x1000, 0x2000).unwrap();
     assert!(range.leaves(0x800).is_none());
