@@ -146,7 +146,9 @@ impl Svm {
         vms.retain(|(_, vm)| {
             let stays = !Arc::ptr_eq(vm.gpu(), gpu);
             if !stays {
-                unshare_all(vm);
+                if let Err(error) = vm.unshare_all() {
+                    pr_warn!("shared memory of a process that ended stays mapped: {error:?}\n");
+                }
             }
             stays
         });
@@ -170,14 +172,6 @@ impl Svm {
         let listener = state.listener.take();
         drop(state);
         drop(listener);
-    }
-}
-
-/// Takes all of a process's shared memory out.
-fn unshare_all(vm: &Vm) {
-    let all = VaRange::between(0, USER_VA_END);
-    if let Some(Err(error)) = all.map(|all| vm.unshare(all)) {
-        pr_warn!("shared memory of a process that ended stays mapped: {error:?}\n");
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
         group::{Patience, Quiesced, Trigger},
     },
 };
-use hw::va::{VaRange, LARGE_PAGE_SIZE};
+use hw::va::{VaRange, LARGE_PAGE_SIZE, USER_VA_END};
 use kernel::{prelude::*, sync::Arc};
 
 /// How long the queues are waited for before what they may use is mapped otherwise, milliseconds.
@@ -109,10 +109,15 @@ impl Vm {
         Ok(())
     }
 
-    /// Takes all chunks out that have something in `range`, whole. `ETIMEDOUT` when the device does not answer a flush.
-    pub(crate) fn unshare(&self, range: VaRange) -> Result {
-        while let Some(chunk) = self.first_chunk(range) {
+    /// Takes all chunks out: the process's queues here are gone. `ETIMEDOUT` when the device does not answer a flush.
+    pub(crate) fn unshare_all(&self) -> Result {
+        let mut at = 0;
+        while let Some(left) = VaRange::between(at, USER_VA_END) {
+            let Some(chunk) = self.first_chunk(left) else {
+                break;
+            };
             self.unmap(chunk.range)?;
+            at = chunk.range.end();
         }
         Ok(())
     }
