@@ -464,23 +464,60 @@ TEST_F(userptr, unbound_while_mmap_waits_and_pages_go)
 	close(memfd);
 }
 
+/* Has the process handle the faults of the memory at @mem: where it is told of them, or -1. */
+static int handle_faults(void *mem)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register registered = {
+		.range = { .start = (uintptr_t)mem, .len = SIZE },
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+	int uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+
+	if (uffd >= 0 && (ioctl(uffd, UFFDIO_API, &api) || ioctl(uffd, UFFDIO_REGISTER, &registered))) {
+		close(uffd);
+		return -1;
+	}
+	return uffd;
+}
+
+/* Pages that nobody brings, of a buffer that is gone, do not keep those of another from coming. */
+TEST_F(userptr, others_wait_for_one_that_is_gone)
+{
+	uint8_t *never = kfd_reserve(SIZE, HUGE);
+	struct pollfd ready = { .events = POLLIN };
+	struct slow_file file;
+
+	SKIP_ON_AMDKFD("what HMM cannot have is an error");
+	ASSERT_EQ(never, anonymous(never, SIZE, PROT_READ | PROT_WRITE));
+	ready.fd = handle_faults(never);
+	ASSERT_LE(0, ready.fd);
+	ASSERT_EQ(0, kfd_userptr_create(&self->dev, never, SIZE, KFD_ALLOC_USERPTR, &self->handle));
+	/* Somebody waits for it. */
+	EXPECT_EQ(1, poll(&ready, 1, COMES_MS));
+	EXPECT_EQ(0, kfd_unmap(FD, self->handle, GPU));
+	EXPECT_EQ(0, kfd_free(FD, self->handle));
+	MAP_FILE_AT_MEM(&file);
+	ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
+	memset(self->vram.cpu, 0xee, SIZE);
+	EXPECT_EQ(0, copy(&self->queue, self->vram.cpu, self->mem, COMES_MS));
+	EXPECT_TRUE(all(self->vram.cpu, 0x5a, SIZE));
+	slow_close(&file);
+	close(ready.fd);
+}
+
 /* Pages that the process handles the faults of come from it. */
 TEST_F(userptr, faults_in_user_space)
 {
-	struct uffdio_api api = { .api = UFFD_API };
-	struct uffdio_register registered = { .mode = UFFDIO_REGISTER_MODE_MISSING };
-	int uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 	static uint8_t page[KFD_PAGE];
 	unsigned int brought = 0;
 	struct act set;
+	int uffd;
 
 	SKIP_ON_AMDKFD("what HMM cannot have is an error");
-	ASSERT_LE(0, uffd);
-	ASSERT_EQ(0, ioctl(uffd, UFFDIO_API, &api));
 	ASSERT_EQ(self->mem, anonymous(self->mem, SIZE, PROT_READ | PROT_WRITE));
-	registered.range.start = (uintptr_t)self->mem;
-	registered.range.len = SIZE;
-	ASSERT_EQ(0, ioctl(uffd, UFFDIO_REGISTER, &registered));
+	uffd = handle_faults(self->mem);
+	ASSERT_LE(0, uffd);
 	ASSERT_EQ(0, act_prepare(&set, share, &self->dev, self->mem));
 	memset(page, 0x6a, sizeof(page));
 	set.go = true;

@@ -98,8 +98,19 @@ pub(super) struct Evicted {
     since: Option<Instant<Monotonic>>,
     /// Runs of the work item, since the queues last ran, that did not get the pages they wanted.
     retry: Retry,
-    /// Who was last to wait for a program: one at a time.
-    bringer: Option<Brought>,
+    /// Who was last to wait for a program, and for the range that starts where: one at a time.
+    bringer: Option<(u64, Brought)>,
+}
+
+impl Evicted {
+    /// The range that starts at `start` is `was` no more, and now in or out. Who waits for it, and gives up when dropped, without the lock.
+    fn done_with(&mut self, start: u64, was: Now) -> Option<Brought> {
+        if was == Now::Invalid {
+            self.invalid -= 1;
+        }
+        let its = self.bringer.take_if(|(whose, _)| *whose == start);
+        its.map(|(_, brought)| brought)
+    }
 }
 
 impl Userptr {
@@ -157,14 +168,13 @@ impl Userptr {
         let mut state = self.state.lock();
         let was = core::mem::replace(&mut state.now, Now::Out);
         state.pages.give_back();
-        let gone = (
+        let start = self.range.start();
+        let bringer = self.vm.evicted.lock().done_with(start, was);
+        (
             core::mem::take(&mut state.pages),
             core::mem::take(&mut state.reserved),
-        );
-        if was == Now::Invalid {
-            self.vm.evicted.lock().invalid -= 1;
-        }
-        gone
+            bringer,
+        )
     }
 }
 
@@ -302,7 +312,7 @@ impl Vm {
         let mut reserved = Reserved::default();
         let mut written = 0;
         // Dropped after the locks.
-        let _idle;
+        let (_idle, _bringer);
         let mut state = self.state.lock();
         if !state.has(mapping) {
             return Ok(true);
@@ -339,9 +349,7 @@ impl Vm {
             core::mem::swap(&mut own.reserved, &mut reserved);
             core::mem::swap(&mut own.pages, &mut pages);
             let was = core::mem::replace(&mut own.now, Now::In);
-            if was == Now::Invalid {
-                self.evicted.lock().invalid -= 1;
-            }
+            _bringer = self.evicted.lock().done_with(range.start(), was);
         }
         self.flush(Flush::Lightweight)?;
         trace::map(self.group.pid(), range.start(), range.size(), written);
@@ -430,6 +438,10 @@ impl Vm {
             "memory at {start:#x} of process {} cannot be had: {error:?}\n",
             self.group.pid()
         );
+        if error == errno::in_progress() {
+            // The next range's programs are asked from now on.
+            self.evicted.lock().retry = Retry::default();
+        }
         self.leave_out(mapping);
     }
 
@@ -443,7 +455,7 @@ impl Vm {
             .lock()
             .bringer
             .as_ref()
-            .map(|last| last.by().clone());
+            .map(|(_, last)| last.by().clone());
         if let Some(last) = last {
             let own = userptr.state.lock();
             let brought = userptr.is_brought(&last);
@@ -454,8 +466,16 @@ impl Vm {
         }
         // Without memory the next run does it.
         if let Ok(bringer) = userptr.bring(mapping.bo().access().write) {
-            let last = self.evicted.lock().bringer.replace(bringer);
-            drop(last);
+            let start = userptr.range.start();
+            let own = userptr.state.lock();
+            let unneeded = if own.now == Now::Invalid {
+                let last = self.evicted.lock().bringer.replace((start, bringer));
+                last.map(|(_, last)| last)
+            } else {
+                Some(bringer)
+            };
+            drop(own);
+            drop(unneeded);
         }
         false
     }
