@@ -12,7 +12,7 @@ use crate::ffi;
 use core::ops::{Deref, Range};
 use extent::Extent;
 pub(crate) use extent::{first_hole, is_memory, is_own};
-pub(crate) use fault::Missing;
+pub(crate) use fault::{Missing, Request};
 use kernel::{error::to_result, page::PAGE_SIZE, prelude::*, types::Opaque};
 pub(crate) use pages::DevicePages;
 use pin_init::PinInit;

@@ -248,6 +248,16 @@ impl Vm {
     /// there on, or the buffer is another GPU's, `EFAULT` when the process no longer has its user memory, `ENOMEM`,
     /// `ENODEV` when the device is gone, `ETIMEDOUT` when it does not answer a flush. Nothing is mapped then.
     pub(crate) fn map(self: &Arc<Self>, range: VaRange, part: Part) -> Result {
+        self.map_while(range, part, &|| Ok(()))
+    }
+
+    /// As [`Vm::map`], as long as `go_on` does not fail, which is asked while pages of a process are found: what it says then.
+    pub(crate) fn map_while(
+        self: &Arc<Self>,
+        range: VaRange,
+        part: Part,
+        go_on: &dyn Fn() -> Result,
+    ) -> Result {
         let end = part.offset.checked_add(range.size()).ok_or(EINVAL)?;
         // Addresses of one GPU mean nothing to another.
         if end > part.bo.size() as u64
@@ -279,7 +289,7 @@ impl Vm {
         if mapping.userptr().is_some() {
             state.insert(nodes);
             drop(state);
-            return self.map_userptr(&mapping).inspect_err(|_| {
+            return self.map_userptr(&mapping, go_on).inspect_err(|_| {
                 // Whatever there is of it, the GPU has not used it.
                 let _ = self.unmap(range);
             });

@@ -127,15 +127,14 @@ impl Context {
     /// [`Memory::map`] and [`Memory::map_peer`].
     pub(crate) fn map(&self, handle: u32, on: &Self) -> Result {
         if core::ptr::eq(self, on) {
-            return self.with_memory(|memory| memory.map(handle));
+            return self.with_memory(|memory| memory.map(handle, &|| self.go_on()));
         }
         let vm = on.vm()?;
         self.with_memory(|memory| {
             // Who closes it looks after that for what is mapped on it, here too: until then the GPU stays.
-            if on.is_closed() {
-                return Err(ENODEV);
-            }
-            memory.map_peer(handle, &vm)
+            let go_on = || self.go_on().and(on.go_on());
+            go_on()?;
+            memory.map_peer(handle, &vm, &go_on)
         })
     }
 
@@ -226,6 +225,14 @@ impl Context {
     /// Whether the process is losing the GPU: nothing can be added any more.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Acquire)
+    }
+
+    /// ENODEV when the process is losing the GPU: who closes it waits for who has its memory.
+    fn go_on(&self) -> Result {
+        if self.is_closed() {
+            return Err(ENODEV);
+        }
+        Ok(())
     }
 
     /// Takes the process's buffers of this GPU out of its address space on that of `on`, which is closed. The process's queues there

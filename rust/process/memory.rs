@@ -196,14 +196,14 @@ impl Memory {
         Ok(())
     }
 
-    /// Maps a buffer to its GPU; one that is mapped stays so. EINVAL for an unknown handle or a buffer without a
-    /// place, EEXIST or EINVAL where something else is mapped.
-    pub(super) fn map(&mut self, handle: u32) -> Result {
+    /// Maps a buffer to its GPU, as long as `go_on` does not fail; one that is mapped stays so. EINVAL for an unknown handle or a
+    /// buffer without a place, EEXIST or EINVAL where something else is mapped; see [`Vm::map_while`].
+    pub(super) fn map(&mut self, handle: u32, go_on: &dyn Fn() -> Result) -> Result {
         let buffer = self.buffer(handle)?;
         let range = buffer.range.ok_or(EINVAL)?;
         if !buffer.mapped {
             let part = buffer.part(buffer.bo.clone());
-            buffer.vm.map(range, part)?;
+            buffer.vm.map_while(range, part, go_on)?;
             buffer.mapped = true;
         }
         Ok(())
@@ -211,13 +211,18 @@ impl Memory {
 
     /// The same for `vm`, the process's address space on another GPU, which is bound as long as the caller has this memory locked. See
     /// [`Bo::for_peer`] for further errors.
-    pub(super) fn map_peer(&mut self, handle: u32, vm: &Arc<Vm>) -> Result {
+    pub(super) fn map_peer(
+        &mut self,
+        handle: u32,
+        vm: &Arc<Vm>,
+        go_on: &dyn Fn() -> Result,
+    ) -> Result {
         let buffer = self.buffer(handle)?;
         let range = buffer.range.ok_or(EINVAL)?;
         if !buffer.peers.iter().any(|peer| Arc::ptr_eq(peer, vm)) {
             buffer.peers.reserve(1, GFP_KERNEL_ACCOUNT)?;
             let bo = buffer.bo.for_peer(vm.drm(), vm.client())?;
-            vm.map(range, buffer.part(bo))?;
+            vm.map_while(range, buffer.part(bo), go_on)?;
             buffer.peers.push(vm.clone(), GFP_KERNEL_ACCOUNT)?;
         }
         Ok(())

@@ -133,6 +133,62 @@ TEST_F(svm_gone, in_the_middle)
 	EXPECT_EQ(0, open_again(&self->dev));
 }
 
+static void *call_map(void *arg)
+{
+	struct call *call = arg;
+	uint64_t handle;
+
+	call->err = kfd_userptr_create(call->dev, call->mem, call->size, KFD_ALLOC_USERPTR, &handle);
+	return NULL;
+}
+
+/* The same of one large buffer of the process's memory, while a call maps it. */
+TEST_F(svm_gone, in_the_middle_of_a_buffer)
+{
+	struct call call = { .dev = &self->dev, .size = MUCH, .err = -1 };
+	const size_t before = resident();
+	const uint64_t end = kfd_now_ms() + COMES_MS;
+	pthread_t thread;
+
+	call.mem = kfd_reserve(MUCH, 2u << 20);
+	ASSERT_EQ(call.mem, anonymous(call.mem, MUCH, PROT_READ | PROT_WRITE));
+	ASSERT_EQ(0, madvise(call.mem, MUCH, MADV_NOHUGEPAGE));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, call_map, &call));
+	while (resident() < before + BEGUN && kfd_now_ms() < end)
+		usleep(1000);
+	ASSERT_EQ(0, kfd_write_file(DRIVER "/unbind", self->name));
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	EXPECT_EQ(ENODEV, call.err);
+	EXPECT_GT(before + MUCH, resident());
+	munmap(call.mem, MUCH);
+	ASSERT_EQ(0, kfd_write_file(DRIVER "/bind", self->name));
+	EXPECT_EQ(0, open_again(&self->dev));
+}
+
+/* And while its pages, which have gone, are found again. */
+TEST_F(svm_gone, while_a_buffer_returns)
+{
+	uint8_t *mem = kfd_reserve(MUCH, 2u << 20);
+	uint64_t handle, end;
+	size_t before;
+
+	ASSERT_EQ(mem, anonymous(mem, MUCH, PROT_READ | PROT_WRITE));
+	/* The first time it is found fast. */
+	madvise(mem, MUCH, MADV_HUGEPAGE);
+	ASSERT_EQ(0, kfd_userptr_create(&self->dev, mem, MUCH, KFD_ALLOC_USERPTR, &handle));
+	ASSERT_EQ(0, madvise(mem, MUCH, MADV_NOHUGEPAGE));
+	before = resident() - MUCH;
+	ASSERT_EQ(0, madvise(mem, MUCH, MADV_DONTNEED));
+	end = kfd_now_ms() + COMES_MS;
+	while (resident() < before + BEGUN && kfd_now_ms() < end)
+		usleep(1000);
+	ASSERT_EQ(0, kfd_write_file(DRIVER "/unbind", self->name));
+	EXPECT_GT(before + MUCH, resident());
+	munmap(mem, MUCH);
+	ASSERT_EQ(0, kfd_write_file(DRIVER "/bind", self->name));
+	EXPECT_EQ(0, open_again(&self->dev));
+}
+
 static void *unload(void *arg)
 {
 	volatile int *status = arg;

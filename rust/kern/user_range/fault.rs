@@ -15,8 +15,8 @@ use kernel::{
     device::Device, error::to_result, mm::MmWithUser, page::PAGE_SIZE, prelude::*, sync::aref::ARef,
 };
 
-/// Pages that are faulted in in one go: a kill is noticed in between.
-const BATCH: usize = 16384;
+/// Pages that are faulted in in one go, a large page's: who has lost interest is noticed in between.
+const BATCH: usize = 512;
 
 /// What it means when pages cannot be had which the process should have: its own memory, not a file's.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,47 +28,43 @@ pub(crate) enum Missing {
 }
 
 /// How pages are asked for.
-struct Request {
+pub(crate) struct Request<'a> {
     /// When it began.
-    stamp: Stamp,
+    pub(crate) stamp: Stamp,
     /// For writing, where the process may.
-    write: bool,
-    missing: Missing,
+    pub(crate) write: bool,
+    /// What becomes of those that cannot be had.
+    pub(crate) missing: Missing,
+    /// Fails when nobody wants them any more: asked once for each 2 MiB or less. Waits for nothing.
+    pub(crate) go_on: &'a dyn Fn() -> Result,
 }
 
 impl<T: Watcher> Watch<T> {
-    /// Faults pages in and maps them for `dev`, which must be bound, as they are after `stamp`: for writing where
-    /// `write` is asked and the process may. `wanted` gives the first run of pages at or after one that are wanted. What
+    /// Faults pages in and maps them for `dev`, which must be bound, as they are after the stamp of `request`: for writing where
+    /// that is asked and the process may. `wanted` gives the first run of pages at or after one that are wanted. What
     /// the process does not have is left out. They may be used once
     /// [`Watch::is_stale`] has said no, until the next change.
     ///
     /// A program that has to bring pages is not waited for, see [`await_pages`]: [`errno::in_progress`] while it has not, if what
     /// is `missing` is to fail. Nor is the mmap lock: EAGAIN.
     ///
-    /// EBUSY when the range has changed since `stamp`, ESRCH when the address space is at its end, EINTR when the
-    /// caller is killed, ENOMEM, also when the process itself would get no page, if that is what is `missing`; see
+    /// EBUSY when the range has changed since the stamp, ESRCH when the address space is at its end, EINTR when the
+    /// caller is killed, what `go_on` says, ENOMEM, also when the process itself would get no page, if that is what is `missing`; see
     /// [`DmaMap::new`] for the rest.
     pub(crate) fn map_pages(
         &self,
         dev: &ARef<Device>,
-        stamp: Stamp,
-        write: bool,
-        missing: Missing,
+        request: &Request<'_>,
         wanted: impl Fn(usize) -> Option<Range<usize>>,
     ) -> Result<DevicePages> {
         let mm = self.space.user().ok_or(ESRCH)?;
         let mut frames = Frames::new(self.size / PAGE_SIZE)?;
-        let request = Request {
-            stamp,
-            write,
-            missing,
-        };
         {
             let _lock = lock_soon(&mm).map_err(|_| EAGAIN)?;
             let mut next = 0;
             while let Some(run) = wanted(next) {
                 next = run.end;
-                self.gather(&mm, &request, run, &mut frames)?;
+                self.gather(&mm, request, run, &mut frames)?;
             }
         }
         frames.map(dev)
@@ -78,7 +74,7 @@ impl<T: Watcher> Watch<T> {
     fn gather(
         &self,
         mm: &MmWithUser,
-        request: &Request,
+        request: &Request<'_>,
         run: Range<usize>,
         frames: &mut Frames,
     ) -> Result {
@@ -90,6 +86,7 @@ impl<T: Watcher> Watch<T> {
             if task::is_killed() {
                 return Err(EINTR);
             }
+            (request.go_on)()?;
             if !vma.is_readable() {
                 at = vma.to;
                 continue;
@@ -117,7 +114,12 @@ impl<T: Watcher> Watch<T> {
 
     /// Finds the first pages of `vma`, or faults them in where nobody has to be waited for; whether they may be written. `None`
     /// when one of them cannot be had, or is left out.
-    fn have(&self, request: &Request, vma: &Extent, frames: &mut [usize]) -> Result<Option<bool>> {
+    fn have(
+        &self,
+        request: &Request<'_>,
+        vma: &Extent,
+        frames: &mut [usize],
+    ) -> Result<Option<bool>> {
         if !vma.may_wait {
             return self.fault_in(request, vma.from, frames);
         }
@@ -133,7 +135,12 @@ impl<T: Watcher> Watch<T> {
 
     /// The first pages of `vma` that are there; whether they may be written, which is so if that is asked and the process may.
     /// [`errno::in_progress`] when one is not there.
-    fn find(&self, request: &Request, vma: &Extent, frames: &mut [usize]) -> Result<Option<bool>> {
+    fn find(
+        &self,
+        request: &Request<'_>,
+        vma: &Extent,
+        frames: &mut [usize],
+    ) -> Result<Option<bool>> {
         let write = request.write && vma.is_writable();
         let mut wanted = ffi::hmm_pfn_flags_HMM_PFN_VALID;
         if write {
@@ -152,7 +159,7 @@ impl<T: Watcher> Watch<T> {
     /// does not have one of them, or cannot get it.
     fn fault_in(
         &self,
-        request: &Request,
+        request: &Request<'_>,
         from: usize,
         frames: &mut [usize],
     ) -> Result<Option<bool>> {

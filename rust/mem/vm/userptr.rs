@@ -20,7 +20,7 @@ use crate::{
         errno,
         ratelimit::{dev_err_ratelimited, dev_warn_ratelimited},
         trace,
-        user_range::{Brought, Change, DevicePages, Missing, Stamp, Watch, Watcher},
+        user_range::{Brought, Change, DevicePages, Missing, Request, Stamp, Watch, Watcher},
         workqueue,
     },
     mem::{
@@ -37,7 +37,10 @@ use kernel::{
     error::code::*,
     new_mutex,
     prelude::*,
-    sync::{Arc, Mutex},
+    sync::{
+        atomic::{AtomicFlag, Relaxed},
+        Arc, Mutex,
+    },
     time::{delay::fsleep, msecs_to_jiffies, Delta, Instant, Monotonic},
     workqueue::WorkItem,
 };
@@ -81,6 +84,8 @@ pub(super) struct Userptr {
     range: VaRange,
     /// Whether it is shared virtual memory.
     shared: bool,
+    /// Its mapping is gone.
+    left: AtomicFlag,
     vm: Arc<Vm>,
     _room: Room,
     /// Taken inside the MMU notifier: nothing is allocated under it.
@@ -126,6 +131,7 @@ impl Userptr {
         let userptr = pin_init!(Self {
             range,
             shared: memory.is_shared(),
+            left: AtomicFlag::new(false),
             vm,
             _room: room,
             state <- new_mutex!(state, "Userptr::state"),
@@ -162,9 +168,16 @@ impl Userptr {
         self.state.lock().now != Now::Out
     }
 
+    /// Whether it has been detached, which is for good.
+    fn is_left(&self) -> bool {
+        self.left.load(Relaxed)
+    }
+
     /// The GPU has lost the entries: from the return on the notifier leaves them alone, and nothing of the range is the
     /// GPU's. The VM's lock is held. What is returned is dropped without it.
     pub(super) fn detach(&self) -> impl Sized {
+        // Who is finding its pages gives up.
+        self.left.store(true, Relaxed);
         let mut state = self.state.lock();
         let was = core::mem::replace(&mut state.now, Now::Out);
         state.pages.give_back();
@@ -179,11 +192,19 @@ impl Userptr {
 }
 
 impl Watch<Userptr> {
-    /// What the process has there at `stamp`: see [`Watch::map_pages`].
-    fn pages(&self, stamp: Stamp, write: bool, missing: Missing) -> Result<DevicePages> {
+    /// What the process has there at the request's stamp: see [`Watch::map_pages`]. `EAGAIN` when it is detached.
+    fn pages(&self, request: &Request<'_>) -> Result<DevicePages> {
         let gone = self.state.lock().gone;
         let count = self.range.pages() as usize;
-        self.map_pages(&self.vm.gpu.hw.dev, stamp, write, missing, |from| {
+        let go_on = || match self.is_left() {
+            true => Err(EAGAIN),
+            false => (request.go_on)(),
+        };
+        let request = Request {
+            go_on: &go_on,
+            ..*request
+        };
+        self.map_pages(&self.vm.gpu.hw.dev, &request, |from| {
             gone.next_left(from, count)
         })
     }
@@ -253,12 +274,16 @@ impl Vm {
         let _ = workqueue::background().enqueue_delayed(self.clone(), delay);
     }
 
-    /// Maps USERPTR memory for the first time. `EFAULT` when the process does not have all of it; `ENOMEM`, `EINTR` and
-    /// others when it cannot be had.
-    pub(super) fn map_userptr(self: &Arc<Self>, mapping: &Arc<Mapping>) -> Result {
+    /// Maps USERPTR memory for the first time, as long as `go_on` does not fail. `EFAULT` when the process does not have all of it;
+    /// `ENOMEM`, `EINTR` and others when it cannot be had; what `go_on` says.
+    pub(super) fn map_userptr(
+        self: &Arc<Self>,
+        mapping: &Arc<Mapping>,
+        go_on: &dyn Fn() -> Result,
+    ) -> Result {
         let userptr = mapping.userptr().ok_or(EINVAL)?;
         // The process may have less of what it shares, and later more.
-        match self.validate(mapping, !userptr.shared) {
+        match self.validate(mapping, !userptr.shared, go_on) {
             Err(error) if error == EAGAIN || error == errno::in_progress() => {
                 // It changes too fast for this call, or a program has to bring it. The queues wait for it then.
                 let mut state = userptr.state.lock();
@@ -276,15 +301,22 @@ impl Vm {
 
     /// Gives the GPU what the process has in the range now. If it `must` be all, `EFAULT` when it is not. `EAGAIN` when
     /// the range changes all the time; [`errno::in_progress`] while a program has not brought pages; `ESRCH` when the address space is at its end; `EINTR`, `ENOMEM` and others when
-    /// the pages cannot be had.
-    fn validate(&self, mapping: &Arc<Mapping>, must: bool) -> Result {
+    /// the pages cannot be had; what `go_on` says. A mapping that is gone is left alone.
+    fn validate(&self, mapping: &Arc<Mapping>, must: bool, go_on: &dyn Fn() -> Result) -> Result {
         let userptr = mapping.userptr().ok_or(EINVAL)?;
         let (bo, write) = (mapping.bo(), mapping.bo().access().write);
         for _ in 0..TRIES {
             let stamp = userptr.begin();
-            let pages = match userptr.pages(stamp, write, Missing::Fails) {
+            let request = Request {
+                stamp,
+                write,
+                missing: Missing::Fails,
+                go_on,
+            };
+            let pages = match userptr.pages(&request) {
                 Ok(pages) => pages,
                 Err(error) if error == EBUSY => continue,
+                Err(_) if userptr.is_left() => return Ok(()),
                 Err(error) => return Err(error),
             };
             if must && !pages.is_whole(userptr.range.size(), write) {
@@ -390,7 +422,7 @@ impl Vm {
             let Some(mapping) = self.next_invalid() else {
                 break;
             };
-            let validated = self.validate(&mapping, false);
+            let validated = self.validate(&mapping, false, &|| Ok(()));
             if validated.is_err() {
                 let start = mapping.range().start();
                 self.evicted.lock().waiting.push(start);
@@ -487,7 +519,13 @@ impl Vm {
         };
         let (bo, stamp) = (mapping.bo(), userptr.begin());
         // What else there is of the range, or nothing.
-        let pages = match userptr.pages(stamp, bo.access().write, Missing::IsLeftOut) {
+        let request = Request {
+            stamp,
+            write: bo.access().write,
+            missing: Missing::IsLeftOut,
+            go_on: &|| Ok(()),
+        };
+        let pages = match userptr.pages(&request) {
             Err(error) if error == EAGAIN => return,
             pages => pages.unwrap_or_default(),
         };
