@@ -16,6 +16,7 @@ mod waiting;
 pub(crate) use self::{
     kernel_mapping::KernelMapping,
     mapping::{Held, Part},
+    retry::Retry,
     shared::Chunk,
     vmid::{ListedUse, VmidUse},
 };

@@ -2,6 +2,7 @@
 //! Shared virtual memory: what a process said of ranges of its memory, and what its GPUs have of them. All of it is in system
 //! memory.
 
+mod list;
 mod ranges;
 mod unmapped;
 
@@ -11,16 +12,19 @@ use hw::va::{VaRange, GPUVM_BASE, USER_VA_END};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, AtomicFlag, Relaxed, Release};
 use kernel::sync::Arc;
-use kernel::workqueue::{impl_has_work, new_work, Work, WorkItem};
+use kernel::time::msecs_to_jiffies;
+use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 
 use super::Process;
 use crate::kern::errno;
 use crate::kern::killable::{KillableGuard, KillableMutex};
 use crate::kern::mm_exit::AddressSpace;
 use crate::kern::user_range::{self, Watch};
+use crate::kern::workqueue;
 use crate::mem::bo::Usage;
-use crate::mem::vm::{Chunk, Vm};
+use crate::mem::vm::{Chunk, Retry, Vm};
 use crate::mem::Memory;
+use list::List;
 use ranges::{make_room_to_forget, make_room_to_set, Tree};
 use unmapped::{Listener, Unmapped};
 
@@ -38,13 +42,13 @@ pub(crate) struct Svm {
     awaited: Atomic<i32>,
     #[pin]
     unmapped: Unmapped,
-    /// Looks what was unmapped.
+    /// Does what is left to be done: see [`State::catch_up`].
     #[pin]
-    cleanup: Work<Self>,
+    cleanup: DelayedWork<Self>,
 }
 
-impl_has_work! {
-    impl HasWork<Self> for Svm { self.cleanup }
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Svm { self.cleanup }
 }
 
 struct State {
@@ -55,6 +59,10 @@ struct State {
     vms: KVec<(GpuIndex, Arc<Vm>)>,
     /// What was unmapped and is not forgotten yet.
     pending: KVVec<VaRange>,
+    /// Where GPUs may have less than was said: chunks that were taken out and could not be made anew.
+    torn: List,
+    /// How often that failed, or to forget what was unmapped.
+    retry: Retry,
     listener: Option<Watch<Listener>>,
     ended: bool,
 }
@@ -68,6 +76,8 @@ impl Svm {
             gpus: Places::new(),
             vms: KVec::new(),
             pending: KVVec::new(),
+            torn: List::new()?,
+            retry: Retry::default(),
             listener: None,
             ended: false,
         };
@@ -78,14 +88,14 @@ impl Svm {
                 awaited: Atomic::new(0),
                 state <- KillableMutex::new(state, c"Svm::state", kernel::static_lock_class!()),
                 unmapped <- unmapped,
-                cleanup <- new_work!("Svm::cleanup"),
+                cleanup <- new_delayed_work!("Svm::cleanup"),
             }),
             GFP_KERNEL_ACCOUNT,
         )
     }
 
     /// Nobody else says or asks anything until what is returned is dropped. What the process has unmapped until now is
-    /// forgotten. `check` says whether it may be done. EINTR when the caller is killed, ENODEV at the process's end, ENOMEM.
+    /// forgotten, and GPUs have got again what they had lost, unless there was no memory for that the last time. `check` says whether it may be done. EINTR when the caller is killed, ENODEV at the process's end, ENOMEM.
     fn open(self: &Arc<Self>, check: impl Fn() -> Result) -> Result<Opened<'_>> {
         user_range::with_lock_soon(&self.space, || {
             let mut state = self.state.lock_killable()?;
@@ -93,6 +103,9 @@ impl Svm {
                 return Err(ENODEV);
             }
             state.forget_unmapped(self)?;
+            if !state.retry.has_failed() {
+                state.mend_or_later(self)?;
+            }
             check()?;
             Ok(Opened { svm: self, state })
         })
@@ -165,13 +178,21 @@ impl Svm {
         }
     }
 
-    /// The process is at its end.
-    pub(super) fn end(&self) {
+    /// Has the work item run in so many milliseconds. Any context.
+    fn catch_up_in(self: &Arc<Self>, delay_ms: u32) {
+        let delay = msecs_to_jiffies(delay_ms);
+        workqueue::run_in(workqueue::background(), self.clone(), delay);
+    }
+
+    /// The process is at its end. Sleeps.
+    pub(super) fn end(self: &Arc<Self>) {
         let mut state = self.state.lock();
         state.ended = true;
         let listener = state.listener.take();
         drop(state);
         drop(listener);
+        // From now on nobody has it run.
+        workqueue::cancel(self);
     }
 }
 
@@ -181,9 +202,18 @@ impl WorkItem for Svm {
 
     fn run(this: Arc<Self>) {
         let mut state = this.state.lock();
-        if !state.ended {
-            // Whoever says or asks something next tries again.
-            let _ = state.forget_unmapped(&this);
+        if state.ended {
+            return;
+        }
+        let done = state.forget_unmapped(&this);
+        if done.and_then(|()| state.mend(&this)).is_ok() {
+            state.retry = Retry::default();
+        } else if state.retry.is_enough() {
+            // GPUs go without it. What was unmapped is forgotten by whoever says or asks something next.
+            state.torn.clear();
+            state.retry = Retry::default();
+        } else {
+            state.later(&this);
         }
     }
 }
@@ -207,21 +237,20 @@ impl Opened<'_> {
 
     /// Says `changes` of `range`, and gives the GPUs what they may use of it then: what is said stays, even if that fails. ENOMEM,
     /// ESRCH, ENOSPC, and what [`Vm::share`] says; [`errno::in_progress`] when a GPU is about to go: then it is to be said once more, from
-    /// [`Svm::open_for`] on.
+    /// [`Svm::open_for`] on, which first gives the others what they may use.
     pub(crate) fn set(&mut self, process: &Process, range: VaRange, changes: &[Change]) -> Result {
         self.join(process)?;
-        make_room_to_set(&mut self.state.map, range)?;
+        let state = &mut *self.state;
+        make_room_to_set(&mut state.map, range)?;
         self.svm.used.store(true, Release);
-        self.state.map.set(range, changes);
-        let mut result = Ok(());
-        for on in &self.state.vms {
-            let done = bring(self.svm, &self.state.map, on, range);
-            if done == Err(errno::in_progress()) {
-                return done;
-            }
-            result = result.and(done);
+        state.map.set(range, changes);
+        let done = state.bring(self.svm, range);
+        match done {
+            Err(error) if error == errno::in_progress() => state.torn.add(range),
+            Err(_) if state.torn.last().is_some() => state.later(self.svm),
+            _ => {}
         }
-        result
+        done
     }
 
     /// Sees to it that all address spaces of `process` are known, and what it unmaps is heard of.
@@ -249,6 +278,47 @@ impl Opened<'_> {
 }
 
 impl State {
+    /// Has the work item try again what has just failed, later each time.
+    fn later(&mut self, svm: &Arc<Svm>) {
+        let delay = self.retry.fail();
+        svm.catch_up_in(delay);
+    }
+
+    /// Gives the GPUs again what they have lost, or has the work item do it when there is no memory. EINTR, and what
+    /// [`Svm::go_on`] says.
+    fn mend_or_later(&mut self, svm: &Arc<Svm>) -> Result {
+        match self.mend(svm) {
+            Err(error) if error == EINTR || error == errno::in_progress() => Err(error),
+            Err(_) => {
+                self.later(svm);
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Gives the GPUs again what they have lost. Errors of [`State::bring`]: some is left for the next time.
+    fn mend(&mut self, svm: &Svm) -> Result {
+        while let Some(range) = self.torn.last() {
+            self.bring(svm, range)?;
+            self.torn.pop();
+        }
+        Ok(())
+    }
+
+    /// See [`bring`], for all GPUs. When one is to go, the others may not have been looked at.
+    fn bring(&mut self, svm: &Svm, range: VaRange) -> Result {
+        let mut result = Ok(());
+        for on in &self.vms {
+            let done = bring(svm, &self.map, &mut self.torn, on, range);
+            if done == Err(errno::in_progress()) {
+                return done;
+            }
+            result = result.and(done);
+        }
+        result
+    }
+
     /// What was said of memory that is unmapped is forgotten. ENOMEM, and see [`user_range::with_lock_soon`] and [`Svm::go_on`]: some is
     /// left for the next time.
     fn forget_unmapped(&mut self, svm: &Svm) -> Result {
@@ -268,7 +338,7 @@ impl State {
                     if range.covers(chunk.range) {
                         vm.unmap(chunk.range)?;
                     } else if !chunk.cut {
-                        bring(svm, &self.map, on, chunk.range)?;
+                        bring(svm, &self.map, &mut self.torn, on, chunk.range)?;
                     }
                     at = chunk.range.end();
                 }
@@ -295,9 +365,15 @@ fn is_right(map: &AttributeMap<Tree>, index: GpuIndex, chunk: &Chunk) -> bool {
     !chunk.cut && pages.map(|(part, _)| part.pages()).sum::<u64>() == chunk.range.pages()
 }
 
-/// Gives one GPU what it may use of `range`, and takes from it what it may not. Chunks that reach beyond are made anew. What [`Vm::share`] and
-/// [`Svm::go_on`] say, ENOMEM.
-fn bring(svm: &Svm, map: &AttributeMap<Tree>, on: &(GpuIndex, Arc<Vm>), range: VaRange) -> Result {
+/// Gives one GPU what it may use of `range`, and takes from it what it may not. Chunks that reach beyond are made anew, and added to `torn`
+/// when that fails. What [`Vm::share`] and [`Svm::go_on`] say, ENOMEM.
+fn bring(
+    svm: &Svm,
+    map: &AttributeMap<Tree>,
+    torn: &mut List,
+    on: &(GpuIndex, Arc<Vm>),
+    range: VaRange,
+) -> Result {
     let (index, vm) = on;
     let mut wrong = KVVec::new();
     let mut at = range.start();
@@ -310,12 +386,26 @@ fn bring(svm: &Svm, map: &AttributeMap<Tree>, on: &(GpuIndex, Arc<Vm>), range: V
         }
         at = chunk.range.end();
     }
-    let hull = wrong
-        .iter()
-        .fold(range, |hull, chunk: &VaRange| hull.hull(*chunk));
+    let made = make_anew(svm, map, on, range, &wrong);
+    if made.is_err() {
+        wrong.iter().for_each(|chunk| torn.add(*chunk));
+    }
+    made
+}
+
+/// Takes the chunks `wrong` out, and gives one GPU what it may use of all that lies in `range` or in them. Errors as [`bring`].
+fn make_anew(
+    svm: &Svm,
+    map: &AttributeMap<Tree>,
+    on: &(GpuIndex, Arc<Vm>),
+    range: VaRange,
+    wrong: &[VaRange],
+) -> Result {
+    let (index, vm) = on;
+    let hull = wrong.iter().fold(range, |hull, chunk| hull.hull(*chunk));
     // What they may use before and after that is not there in between.
     let _quiesced = (!wrong.is_empty()).then(|| vm.quiesce_for_svm());
-    for chunk in &wrong {
+    for chunk in wrong {
         svm.go_on()?;
         vm.unmap(*chunk)?;
     }

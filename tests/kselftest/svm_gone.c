@@ -133,6 +133,78 @@ TEST_F(svm_gone, in_the_middle)
 	EXPECT_EQ(0, open_again(&self->dev));
 }
 
+/* The PCI device behind a render node. */
+static bool device_of(const struct kfd_dev *dev, char *name, size_t size)
+{
+	char link[64], path[256];
+	ssize_t length;
+
+	snprintf(link, sizeof(link), "/sys/class/drm/renderD%u/device", dev->drm_minor);
+	length = readlink(link, path, sizeof(path) - 1);
+	if (length <= 0)
+		return false;
+	path[length] = '\0';
+	snprintf(name, size, "%s", strrchr(path, '/') + 1);
+	return true;
+}
+
+/* What two GPUs are given in one call. */
+struct both {
+	const struct kfd_dev *dev, *other;
+	void *mem;
+	volatile int err;
+};
+
+static void *call_share_both(void *arg)
+{
+	struct both *both = arg;
+	struct svm_attribute attributes[] = {
+		{ SVM_ACCESS, both->dev->gpu_id }, { SVM_ACCESS, both->other->gpu_id },
+	};
+
+	both->err = svm(both->dev->fd, SVM_SET, both->mem, MUCH / 4, attributes, 2);
+	return NULL;
+}
+
+/* When one of them goes, the other has all of it by the time that the call says so. */
+TEST_F(svm_gone, in_the_middle_with_another)
+{
+	struct kfd_dev other;
+	struct both both = { .dev = &self->dev, .other = &other, .err = -1 };
+	const size_t before = resident(), size = MUCH / 4;
+	const uint64_t end = kfd_now_ms() + COMES_MS;
+	struct kfd_queue queue;
+	pthread_t thread;
+	struct kfd_bo bo;
+	uint8_t *last;
+	int err;
+
+	err = kfd_open_next(&self->dev, &other);
+	if (err == ENODEV)
+		SKIP(return, "one GPU only");
+	ASSERT_EQ(0, err);
+	ASSERT_TRUE(device_of(&self->dev, self->name, sizeof(self->name)));
+	ASSERT_EQ(0, kfd_queue_create(&other, &queue, 64u << 10));
+	ASSERT_EQ(0, kfd_bo_create(&other, &bo, SIZE, KFD_ALLOC_GTT));
+	both.mem = kfd_reserve(size, 2u << 20);
+	ASSERT_EQ(both.mem, anonymous(both.mem, size, PROT_READ | PROT_WRITE));
+	ASSERT_EQ(0, madvise(both.mem, size, MADV_NOHUGEPAGE));
+	last = (uint8_t *)both.mem + size - SIZE;
+	memset(last, 0x3d, SIZE);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, call_share_both, &both));
+	while (resident() < before + BEGUN && kfd_now_ms() < end)
+		usleep(1000);
+	ASSERT_EQ(0, kfd_write_file(DRIVER "/unbind", self->name));
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	EXPECT_EQ(ENODEV, both.err);
+	EXPECT_EQ(SVM_ACCESS, svm_access(other.fd, both.mem, size, other.gpu_id));
+	memset(bo.cpu, 0xee, SIZE);
+	EXPECT_EQ(0, kfd_queue_copy(&queue, (uintptr_t)bo.cpu, (uintptr_t)last, SIZE, COMES_MS));
+	EXPECT_TRUE(all(bo.cpu, 0x3d, SIZE));
+	close(other.drm_fd);
+	ASSERT_EQ(0, kfd_write_file(DRIVER "/bind", self->name));
+}
+
 static void *call_map(void *arg)
 {
 	struct call *call = arg;

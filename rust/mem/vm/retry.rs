@@ -12,20 +12,25 @@ const MOST_FAILURES: u32 = 120;
 
 /// Failures in a row.
 #[derive(Default)]
-pub(super) struct Retry {
+pub(crate) struct Retry {
     failures: u32,
 }
 
 impl Retry {
     /// One more: in how many milliseconds the next try is due.
-    pub(super) fn fail(&mut self) -> u32 {
+    pub(crate) fn fail(&mut self) -> u32 {
         let delay = SOON_MS << self.failures.min(MOST_DELAY);
         self.failures = self.failures.saturating_add(1);
         delay
     }
 
+    /// Whether the last try failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failures > 0
+    }
+
     /// Whether it has been tried for long enough.
-    pub(super) fn is_enough(&self) -> bool {
+    pub(crate) fn is_enough(&self) -> bool {
         self.failures >= MOST_FAILURES
     }
 }

@@ -5,48 +5,16 @@ use hw::va::VaRange;
 use kernel::prelude::*;
 use kernel::sync::{Arc, Mutex};
 
+use super::list::{List, MOST};
 use super::Svm;
 use crate::kern::mm_exit::AddressSpace;
 use crate::kern::user_range::{self, Change, Watcher};
-use crate::kern::workqueue;
-
-/// Ranges that are kept apart until somebody looks.
-const MOST: usize = 64;
 
 /// The list. Its lock is taken in the MMU notifier: nothing is allocated under it.
 #[pin_data]
 pub(super) struct Unmapped {
     #[pin]
     list: Mutex<List>,
-}
-
-struct List {
-    ranges: KVec<VaRange>,
-    /// Where more was unmapped than there was room for.
-    anywhere: Option<VaRange>,
-}
-
-impl List {
-    /// One with room. ENOMEM.
-    fn new() -> Result<Self> {
-        Ok(Self {
-            ranges: KVec::with_capacity(MOST, GFP_KERNEL_ACCOUNT)?,
-            anywhere: None,
-        })
-    }
-
-    fn add(&mut self, range: VaRange) {
-        let last = self.ranges.last_mut().map(|last| (last.hull(range), last));
-        if let Some((joined, last)) = last {
-            if joined.size() <= last.size() + range.size() {
-                *last = joined;
-                return;
-            }
-        }
-        if self.ranges.push_within_capacity(range).is_err() {
-            self.anywhere = Some(self.anywhere.map_or(range, |hull| hull.hull(range)));
-        }
-    }
 }
 
 impl Unmapped {
@@ -65,15 +33,14 @@ impl Unmapped {
         let fresh = List::new()?;
         all.reserve(MOST, GFP_KERNEL_ACCOUNT)?;
         let taken = core::mem::replace(&mut *self.list.lock(), fresh);
-        for range in &taken.ranges {
+        for range in taken.apart() {
             all.push(*range, GFP_KERNEL_ACCOUNT)?;
         }
-        let Some(hull) = taken.anywhere else {
+        let Some(hull) = taken.together() else {
             return Ok(());
         };
         add_holes(space, hull, all).inspect_err(|_| {
-            let mut list = self.list.lock();
-            list.anywhere = Some(list.anywhere.map_or(hull, |more| hull.hull(more)));
+            self.list.lock().add_together(hull);
         })
     }
 }
@@ -101,7 +68,7 @@ impl Watcher for Listener {
         };
         self.0.unmapped.list.lock().add(range);
         // If nobody looks before.
-        let _ = workqueue::background().enqueue(self.0.clone());
+        self.0.catch_up_in(0);
     }
 
     const ALL_CHANGES: bool = false;

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Ranges, of which few are told apart.
+
+use hw::va::VaRange;
+use kernel::prelude::*;
+
+/// Ranges that are kept apart.
+pub(super) const MOST: usize = 64;
+
+/// The list. Nothing is allocated once it is there.
+pub(super) struct List {
+    apart: KVec<VaRange>,
+    /// From the first to the last of those for which there was no room.
+    together: Option<VaRange>,
+}
+
+impl List {
+    /// One with room. ENOMEM.
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self {
+            apart: KVec::with_capacity(MOST, GFP_KERNEL_ACCOUNT)?,
+            together: None,
+        })
+    }
+
+    /// Adds `range`, to the last one if there is nothing between them.
+    pub(super) fn add(&mut self, range: VaRange) {
+        let last = self.apart.last_mut().map(|last| (last.hull(range), last));
+        if let Some((joined, last)) = last {
+            if joined.size() <= last.size() + range.size() {
+                *last = joined;
+                return;
+            }
+        }
+        if self.apart.push_within_capacity(range).is_err() {
+            self.add_together(range);
+        }
+    }
+
+    /// Adds `range` to those that are not told apart.
+    pub(super) fn add_together(&mut self, range: VaRange) {
+        self.together = Some(self.together.map_or(range, |hull| hull.hull(range)));
+    }
+
+    /// Those that are told apart.
+    pub(super) fn apart(&self) -> &[VaRange] {
+        &self.apart
+    }
+
+    /// What the others are in.
+    pub(super) fn together(&self) -> Option<VaRange> {
+        self.together
+    }
+
+    /// The next to be taken.
+    pub(super) fn last(&self) -> Option<VaRange> {
+        self.apart.last().copied().or(self.together)
+    }
+
+    /// Takes [`List::last`].
+    pub(super) fn pop(&mut self) {
+        if self.apart.pop().is_none() {
+            self.together = None;
+        }
+    }
+
+    /// Takes all.
+    pub(super) fn clear(&mut self) {
+        self.apart.clear();
+        self.together = None;
+    }
+}
