@@ -59,7 +59,7 @@ struct State {
     vms: KVec<(GpuIndex, Arc<Vm>)>,
     /// What was unmapped and is not forgotten yet.
     pending: KVVec<VaRange>,
-    /// Where GPUs may have less than was said: chunks that were taken out and could not be made anew.
+    /// Where GPUs may not have what was said: chunks that were taken out and could not be made anew, and what was forgotten for want of room.
     torn: List,
     /// How often that failed, or to forget what was unmapped.
     retry: Retry,
@@ -323,9 +323,14 @@ impl State {
     /// left for the next time.
     fn forget_unmapped(&mut self, svm: &Svm) -> Result {
         svm.unmapped.take(&svm.space, &mut self.pending)?;
-        while let Some(&range) = self.pending.last() {
-            make_room_to_forget(&mut self.map)?;
-            self.map.forget(range);
+        while let Some(pending) = self.pending.last() {
+            let range = *pending;
+            let more = make_room_to_forget(&mut self.map, range)?;
+            self.map.forget(more);
+            if more != range {
+                // Of what is still there they lose what they had.
+                self.torn.add(more);
+            }
             for on in &self.vms {
                 let (_, vm) = on;
                 let mut at = range.start();

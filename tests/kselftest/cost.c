@@ -479,6 +479,21 @@ static unsigned int cut(int fd, uint8_t *mem, size_t pages, int *err)
 	return count;
 }
 
+/* Other memory in the place of a page. */
+static int place_anew(uint8_t *page)
+{
+	return mmap(page, KFD_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+		    -1, 0) == page ? 0 : errno;
+}
+
+/* That of @pages at @start. */
+static uint32_t granularity(int fd, uint8_t *start, size_t pages)
+{
+	uint32_t value = 0;
+
+	return svm_get(fd, start, pages * KFD_PAGE, SVM_GRANULARITY, &value) ? UINT32_MAX : value;
+}
+
 /* There are so many ranges of which something was said, and no more, until some are unmapped. */
 TEST_F_TIMEOUT(cost, svm_ranges_of_a_process, 600)
 {
@@ -486,6 +501,7 @@ TEST_F_TIMEOUT(cost, svm_ranges_of_a_process, 600)
 	uint8_t *mem = reserve(pages, PROT_NONE);
 	const int fd = self->dev.fd;
 	unsigned int made;
+	uint8_t *rest;
 	int err = 0;
 
 	if (!kfd_is_rkfd())
@@ -501,6 +517,13 @@ TEST_F_TIMEOUT(cost, svm_ranges_of_a_process, 600)
 	EXPECT_EQ(0, svm_set(fd, mem + KFD_PAGE, KFD_PAGE, SVM_GRANULARITY, 4));
 	EXPECT_EQ(0, svm_set(fd, mem, pages * KFD_PAGE, SVM_SET_FLAGS, KFD_IOCTL_SVM_FLAG_GPU_RO));
 	EXPECT_EQ(ENOMEM, svm_set(fd, mem + (pages - 2) * KFD_PAGE, KFD_PAGE, SVM_GRANULARITY, 1));
+	/* Nor do there get more by other memory in the middle of one: what is left of it is one again. */
+	rest = mem + 2 * made * KFD_PAGE;
+	EXPECT_EQ(0, place_anew(rest + 100 * KFD_PAGE));
+	EXPECT_EQ(0, place_anew(rest + 105 * KFD_PAGE));
+	EXPECT_EQ(2, granularity(fd, rest, 100));
+	EXPECT_EQ(SVM_DEFAULT_GRANULARITY, granularity(fd, rest + 101 * KFD_PAGE, 4));
+	EXPECT_EQ(2, granularity(fd, rest + 106 * KFD_PAGE, 100));
 	ASSERT_EQ(0, munmap(mem, 16 * KFD_PAGE));
 	EXPECT_EQ(0, svm_set(fd, mem + (pages - 2) * KFD_PAGE, KFD_PAGE, SVM_GRANULARITY, 1));
 	/* All of them in one go. */

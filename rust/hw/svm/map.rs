@@ -114,6 +114,24 @@ impl<R: Ranges> AttributeMap<R> {
         }
     }
 
+    /// What to forget for `range`, so that there are no more ranges after it: where it lies in the middle of one, the smaller part beside
+    /// it, too.
+    #[inline]
+    pub fn with_smaller_rest(&self, range: VaRange) -> VaRange {
+        let found = self.0.ending_after(range.start());
+        let is_cut = |found: &VaRange| found.start() < range.start() && range.end() < found.end();
+        let Some(found) = found.map(|(found, _)| found).filter(is_cut) else {
+            return range;
+        };
+        let (before, after) = (range.start() - found.start(), found.end() - range.end());
+        let more = if before <= after {
+            VaRange::between(found.start(), range.end())
+        } else {
+            VaRange::between(range.start(), found.end())
+        };
+        more.unwrap_or(range)
+    }
+
     /// Forgets what was said of `gpu`, anywhere. Adds no range.
     #[inline]
     pub fn forget_gpu(&mut self, gpu: GpuIndex) {

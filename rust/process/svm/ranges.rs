@@ -6,8 +6,7 @@ use hw::va::VaRange;
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNodeReservation};
 
-/// The most ranges of a process: what it takes to go through them, with its lock held, and 96 bytes each. What is unmapped may
-/// cut one in two beyond that, as it does with the kernel's own mappings, of which there are fewer.
+/// The most ranges of a process: what it takes to go through them, with its lock held, and 96 bytes each.
 const MOST: usize = 1 << 18;
 
 /// Ranges by their last address. Each change finds the nodes that it needs made before. As long as there is any there is room for one
@@ -81,7 +80,12 @@ pub(super) fn make_room_to_set(map: &mut AttributeMap<Tree>, range: VaRange) -> 
     tree.reserve(more)
 }
 
-/// Sees to it that any range of `map` can be forgotten. ENOMEM.
-pub(super) fn make_room_to_forget(map: &mut AttributeMap<Tree>) -> Result {
-    map.ranges().reserve(1)
+/// Sees to it that what the process has unmapped, `range` of `map`, can be forgotten: what is to be, which is more where there would be more
+/// than [`MOST`] ranges. ENOMEM.
+pub(super) fn make_room_to_forget(map: &mut AttributeMap<Tree>, range: VaRange) -> Result<VaRange> {
+    map.ranges().reserve(1)?;
+    if map.ranges().count < MOST {
+        return Ok(range);
+    }
+    Ok(map.with_smaller_rest(range))
 }

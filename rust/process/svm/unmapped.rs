@@ -39,7 +39,10 @@ impl Unmapped {
         let Some(hull) = taken.together() else {
             return Ok(());
         };
+        let before = all.len();
         add_holes(space, hull, all).inspect_err(|_| {
+            // They are found again.
+            all.truncate(before);
             self.list.lock().add_together(hull);
         })
     }

@@ -58,6 +58,8 @@ fn range(first: u64, pages: u64) -> VaRange {
 enum Step {
     Set(VaRange, Vec<Change>),
     Forget(VaRange),
+    /// There may be no more ranges.
+    ForgetMore(VaRange),
     /// A GPU goes.
     Leave(GpuIndex),
 }
@@ -92,6 +94,7 @@ fn steps() -> impl Strategy<Value = Step> {
         4 => (ranges(), prop::collection::vec(changes(), 0..4))
             .prop_map(|(range, changes)| Step::Set(range, changes)),
         1 => ranges().prop_map(Step::Forget),
+        1 => ranges().prop_map(Step::ForgetMore),
         1 => gpus().prop_map(Step::Leave),
     ]
 }
@@ -148,6 +151,13 @@ proptest! {
                     map.ranges().room = 1;
                     map.forget(*range);
                     pages[index(*range)].fill(None);
+                }
+                Step::ForgetMore(range) => {
+                    let more = map.with_smaller_rest(*range);
+                    prop_assert!(more.covers(*range));
+                    map.ranges().room = 0;
+                    map.forget(more);
+                    pages[index(more)].fill(None);
                 }
                 Step::Leave(gpu) => {
                     map.ranges().room = 0;
