@@ -88,7 +88,7 @@ int main(void)
 	struct packets p = { 0 };
 	struct kfd_dev dev;
 	glob_t found;
-	uint8_t *lent;
+	uint8_t *user;
 	int command;
 
 	tap_start();
@@ -107,7 +107,7 @@ int main(void)
 	if (kfd_open(&dev))
 		die("the device does not open");
 	queue_on_own_memory(&dev, &queue);
-	lent = queue.ring.cpu;
+	user = queue.ring.cpu;
 	command = command_of(config);
 	tap_ok(command >= 0 && command & PCI_MASTER, "the device may write to memory");
 	tap_ok(model_engines("pause"), "the engines stop answering");
@@ -122,9 +122,9 @@ int main(void)
 	command = command_of(config);
 	tap_ok(command >= 0 && !(command & PCI_MASTER), "the device may not write to memory");
 	/* The notifiers of the memory, if there were any left, would be called. */
-	memset(lent, 0, RING_SIZE);
-	madvise(lent, RING_SIZE, MADV_DONTNEED);
-	tap_ok(munmap(lent, RING_SIZE) == 0, "the process gives its memory back");
+	memset(user, 0, RING_SIZE);
+	madvise(user, RING_SIZE, MADV_DONTNEED);
+	tap_ok(munmap(user, RING_SIZE) == 0, "the process gives its memory back");
 	tap_ok(model_engines("resume"), "the engines go on");
 	tap_ok(system(insert) == 0, "the module can be loaded again");
 	tap_ok(check_process_copies(), "a process copies");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * userptr_freed [SECONDS]: memory that the GPU has been lent is unmapped from it by one thread and freed by another at the same
+ * userptr_freed [SECONDS]: user memory is unmapped from the GPU by one thread and freed by another at the same
  * moment, while a queue writes to it without end. Whoever gets the pages next must find in them what he put there, and
  * nobody may write to them in between: with page_poison=1 on its command line the kernel looks.
  */
@@ -32,7 +32,7 @@ enum freeing { DISCARDED, UNMAPPED, FREEINGS };
 
 static struct kfd_dev dev;
 static struct kfd_save save;
-static struct kfd_bo lent;
+static struct kfd_bo userptr;
 static uint8_t *tail;
 
 /* A queue of either kind that writes to the tail until it is destroyed. */
@@ -221,14 +221,14 @@ static void rounds(bool compute, enum freeing how, uint64_t ms)
 			die("mmap: %s", strerror(errno));
 		madvise(f.next, TAIL, MADV_NOHUGEPAGE);
 		renew(done ? how : DISCARDED);
-		err = kfd_map(dev.fd, lent.handle, dev.gpu_id);
+		err = kfd_map(dev.fd, userptr.handle, dev.gpu_id);
 		if (err)
 			die("the memory cannot be mapped: %s", strerror(err));
 		writer_start(&w, compute);
 		f.after_ns = unmap_ns * random_below(1001) / 1000;
 		pthread_barrier_wait(&f.begin);
 		start = now_ns();
-		err = kfd_unmap(dev.fd, lent.handle, dev.gpu_id);
+		err = kfd_unmap(dev.fd, userptr.handle, dev.gpu_id);
 		unmap_ns = now_ns() - start;
 		if (err)
 			die("the memory cannot be unmapped: %s", strerror(err));
@@ -259,12 +259,12 @@ int main(int argc, char **argv)
 	tap_start();
 	if (kfd_open(&dev) || kfd_save_create(&dev, &save))
 		die("no device");
-	if (kfd_bo_create(&dev, &lent, size, KFD_ALLOC_USERPTR) ||
-	    kfd_unmap(dev.fd, lent.handle, dev.gpu_id))
+	if (kfd_bo_create(&dev, &userptr, size, KFD_ALLOC_USERPTR) ||
+	    kfd_unmap(dev.fd, userptr.handle, dev.gpu_id))
 		die("no memory");
-	tail = (uint8_t *)lent.cpu + size - TAIL;
-	madvise(lent.cpu, size, MADV_DONTNEED);
-	touch(lent.cpu, size);
+	tail = (uint8_t *)userptr.cpu + size - TAIL;
+	madvise(userptr.cpu, size, MADV_DONTNEED);
+	touch(userptr.cpu, size);
 	for (i = 0; i < 2 * FREEINGS; i++)
 		rounds(i % 2, i / 2, ms / (2 * FREEINGS));
 	kfd_close(&dev);

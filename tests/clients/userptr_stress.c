@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * userptr_stress [SECONDS]: threads map over, discard, move, unmap, swap out and fork memory that the GPU has been lent,
+ * userptr_stress [SECONDS]: threads map over, discard, move, unmap, swap out and fork memory that is mapped on the GPU,
  * while copies from it and to it run, and a compute queue writes to it. Where a copy begins after the change, its data
  * is checked; where both happen at once, nobody can say which data it is, but the device must not touch a page that was
  * given back: with an IOMMU the device model ends the run for that.
@@ -118,7 +118,7 @@ static void *paging_out(void *arg)
 	return NULL;
 }
 
-/* Changes where lent memory comes from, and fills it anew. */
+/* Changes where user memory comes from, and fills it anew. */
 static void change(struct worker *w, uint8_t *area, uint64_t seed)
 {
 	uint8_t *other;
@@ -232,7 +232,7 @@ static void *changing_wildly(void *arg)
 	return NULL;
 }
 
-/* Lends memory, has it copied, unmaps it under the GPU, and takes it back after that. */
+/* Registers memory, has it copied, unmaps it under the GPU, and frees the buffer after that. */
 static void *unmapping(void *arg)
 {
 	struct worker *w = arg;
@@ -391,7 +391,7 @@ int main(int argc, char **argv)
 		[CHANGER ... LAST_CHANGER] = "changes with copies out and in",
 		[WILD_COPIES] = "copies of memory that changes meanwhile",
 		[WILD_CHANGES] = "changes of memory that is copied meanwhile",
-		[UNMAPS] = "buffers unmapped while they are lent",
+		[UNMAPS] = "buffers unmapped while the GPU has them",
 		[COMPUTES] = "writes by a compute queue",
 		[FORKS] = "forks",
 		[PAGE_OUTS] = "calls that page out",

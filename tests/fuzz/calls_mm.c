@@ -41,7 +41,7 @@ static void map(void)
 		keep(once_in(2) ? MAPPING : DOORBELL, (uintptr_t)p);
 }
 
-/* Changes the arena, in which lie the pages lent to the GPU. */
+/* Changes the arena, in which the userptr pages lie. */
 static void change(void)
 {
 	void *at = (void *)(uintptr_t)arena_address();

@@ -39,7 +39,7 @@ impl Vm {
     /// exporter may do that to find memory, for somebody who has the VM's lock: then the queues are off, and the entries,
     /// which nothing uses any more, are cleared by the work item. Bounded; sleeps.
     pub(in crate::mem) fn lose_import(self: &Arc<Self>, buffer: usize) {
-        self.halt_for_moves(|moved| moved.leaving += 1);
+        self.quiesce_for_moves(|moved| moved.leaving += 1);
         let hidden = self
             .state
             .try_lock()
@@ -74,12 +74,12 @@ impl Vm {
 
     /// The queues are off from the return on until every import is mapped again.
     pub(super) fn await_moved(self: &Arc<Self>) {
-        self.halt_for_moves(|_| ());
+        self.quiesce_for_moves(|_| ());
         self.restore_in(SOON_MS);
     }
 
     /// Something moves, as `change` says: the queues are off from the return on.
-    fn halt_for_moves(&self, change: impl FnOnce(&mut Moved)) {
+    fn quiesce_for_moves(&self, change: impl FnOnce(&mut Moved)) {
         let mut moved = self.moved.lock();
         moved.count += 1;
         change(&mut moved);
