@@ -6,6 +6,7 @@
 //! render node can name the device.
 
 pub(crate) mod device;
+pub(crate) mod exported;
 pub(crate) mod fdinfo;
 pub(crate) mod file;
 pub(crate) mod gem;

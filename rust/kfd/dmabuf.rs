@@ -9,7 +9,7 @@ use super::memory;
 use crate::kern::dma_buf::DmaBuf;
 use crate::kern::new_fd::NewFd;
 use crate::kern::{uaccess_ext, uapi};
-use crate::mem::bo::Bo;
+use crate::mem::bo::{Bo, BoHandle};
 
 /// GET_DMABUF_INFO: what a buffer of ours is, and its metadata. EINVAL for another exporter's
 /// dma-buf, or, with the size that it takes, for too little room for the metadata.
@@ -41,7 +41,7 @@ pub(super) fn import(caller: &Caller<'_>, args: &mut uapi::ImportDmabuf) -> Resu
         0 => None,
         start => Some(args::place(start, buf.size() as u64)?),
     };
-    let import = || Ok((Bo::import(&drm, &buf)?, range));
+    let import = || Ok((BoHandle::of_import(Bo::import(&drm, &buf)?, &buf), range));
     let number = context.with_memory(|memory| memory.import(buf.is_writable(), import))?;
     args.handle = Handle { gpu: id, number }.encode();
     Ok(())

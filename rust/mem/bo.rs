@@ -9,7 +9,7 @@ use crate::{
     kern::{
         dma_buf::Runs,
         dma_resource::DmaResource,
-        drm::{self, gem::Object},
+        drm::{self, exported::ObjectHandle, gem::Object},
         pages::{DmaRun, SystemPages},
     },
     ledger::{Hold, Kind},
@@ -40,6 +40,9 @@ pub(crate) type DrmDevice = drm::Device<Arc<Memory>>;
 
 /// A buffer object.
 pub(crate) type Bo = Object<Buffer>;
+
+/// A handle of one.
+pub(crate) type BoHandle = ObjectHandle<Buffer>;
 
 /// What is behind a buffer.
 enum Backing {

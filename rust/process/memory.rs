@@ -13,7 +13,7 @@ use crate::kern::drm::file::FileRef;
 use crate::ledger::{Hold, Kind};
 use crate::mem;
 use crate::mem::account::Client;
-use crate::mem::bo::Bo;
+use crate::mem::bo::{Bo, BoHandle};
 use crate::mem::vm::{Part, Vm};
 use crate::render::file::{File, Owner};
 
@@ -27,7 +27,7 @@ struct Acquired {
 
 /// A buffer, and its place in all address spaces of the process if it has one. Dropping it unmaps it.
 struct Buffer {
-    bo: ARef<Bo>,
+    bo: BoHandle,
     range: Option<VaRange>,
     access: Access,
     mapped: bool,
@@ -128,7 +128,7 @@ impl Memory {
         make: impl FnOnce(&Arc<Client>) -> Result<ARef<Bo>>,
     ) -> Result<(u32, u64)> {
         self.add(|client| {
-            let bo = make(client)?;
+            let bo = BoHandle::new(make(client)?);
             let access = bo.access();
             Ok((bo, range, access, true))
         })
@@ -140,7 +140,7 @@ impl Memory {
     pub(crate) fn import(
         &mut self,
         writable: bool,
-        import: impl FnOnce() -> Result<(ARef<Bo>, Option<VaRange>)>,
+        import: impl FnOnce() -> Result<(BoHandle, Option<VaRange>)>,
     ) -> Result<u32> {
         let added = self.add(|client| {
             let (bo, range) = import()?;
@@ -158,7 +158,7 @@ impl Memory {
     /// may map it.
     fn add(
         &mut self,
-        make: impl FnOnce(&Arc<Client>) -> Result<(ARef<Bo>, Option<VaRange>, Access, bool)>,
+        make: impl FnOnce(&Arc<Client>) -> Result<(BoHandle, Option<VaRange>, Access, bool)>,
     ) -> Result<(u32, u64)> {
         let acquired = self.acquired.as_ref().ok_or(ENODEV)?;
         self.buffers.next()?;
@@ -183,7 +183,7 @@ impl Memory {
     /// The buffer of a handle, and what the process may do with it. EINVAL for an unknown one.
     pub(crate) fn bo(&mut self, handle: u32) -> Result<(ARef<Bo>, Access)> {
         let buffer = self.buffer(handle)?;
-        Ok((buffer.bo.clone(), buffer.access))
+        Ok(((*buffer.bo).clone(), buffer.access))
     }
 
     /// Lets go of a buffer. EINVAL for an unknown handle, EBUSY while it is mapped on any GPU.
@@ -202,7 +202,7 @@ impl Memory {
         let buffer = self.buffer(handle)?;
         let range = buffer.range.ok_or(EINVAL)?;
         if !buffer.mapped {
-            let part = buffer.part(buffer.bo.clone());
+            let part = buffer.part((*buffer.bo).clone());
             buffer.vm.map_while(range, part, go_on)?;
             buffer.mapped = true;
         }

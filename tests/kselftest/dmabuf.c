@@ -92,6 +92,55 @@ TEST_F(dmabuf, export_twice)
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
 }
 
+/*
+ * An open of no kind of access keeps what a dma-buf is in the file system, but not its file: the next file may lie where
+ * that was, and is not to be taken for it.
+ */
+TEST_F(dmabuf, export_after_its_file_is_closed)
+{
+	struct kfd_ioctl_get_dmabuf_info_args args = { 0 };
+	int files[256], path, fd;
+	struct kfd_bo bo;
+	unsigned int i;
+	char name[64];
+
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &bo, SIZE, variant->flags));
+	ASSERT_EQ(0, kfd_export(&self->dev, bo.handle, O_CLOEXEC, &fd));
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	path = open(name, O_PATH | O_CLOEXEC);
+	ASSERT_LE(0, path);
+	close(fd);
+	for (i = 0; i < ARRAY_SIZE(files); i++)
+		files[i] = memfd_create("another file", MFD_CLOEXEC);
+	ASSERT_EQ(0, kfd_export(&self->dev, bo.handle, O_CLOEXEC, &fd));
+	EXPECT_EQ(SIZE, lseek(fd, 0, SEEK_END));
+	EXPECT_EQ(0, kfd_dmabuf_info(&self->dev, fd, &args));
+	EXPECT_EQ(SIZE, args.size);
+	for (i = 0; i < ARRAY_SIZE(files); i++)
+		close(files[i]);
+	close(fd);
+	close(path);
+	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
+}
+
+/* It is the same after the exporter has freed its handle and somebody has imported it. */
+TEST_F(dmabuf, export_of_an_import)
+{
+	uint64_t handle;
+	struct kfd_bo bo;
+	int fd, again;
+
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &bo, SIZE, variant->flags));
+	ASSERT_EQ(0, kfd_export(&self->dev, bo.handle, O_CLOEXEC, &fd));
+	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
+	ASSERT_EQ(0, kfd_import(&self->dev, fd, 0, &handle));
+	ASSERT_EQ(0, kfd_export(&self->dev, handle, O_CLOEXEC, &again));
+	EXPECT_EQ(fd_inode(fd), fd_inode(again));
+	close(again);
+	EXPECT_EQ(0, kfd_free(self->dev.fd, handle));
+	close(fd);
+}
+
 TEST_F(dmabuf, mmap)
 {
 	struct kfd_bo bo;

@@ -118,7 +118,9 @@ pub(super) unsafe extern "C" fn open_object_callback(
 unsafe fn open_object<D: Driver>(raw: *mut ffi::drm_file, obj: *mut ffi::drm_gem_object) -> Result {
     // SAFETY: By this function's contract.
     let (file, object) = unsafe { (private::<D>(raw), &*Object::<D::Object>::container(obj)) };
-    D::open_object(file, object)
+    D::open_object(file, object)?;
+    object.handle_made();
+    Ok(())
 }
 
 /// `drm_gem_object_funcs::close`.
@@ -143,6 +145,7 @@ unsafe fn close_object<D: Driver>(raw: *mut ffi::drm_file, obj: *mut ffi::drm_ge
     // SAFETY: By this function's contract.
     let (file, object) = unsafe { (private::<D>(raw), &*Object::<D::Object>::container(obj)) };
     D::close_object(file, object);
+    object.handle_gone();
 }
 
 /// An open file of a device of `D`, in the hands of one of its calls.

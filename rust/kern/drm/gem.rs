@@ -24,9 +24,10 @@ use crate::{
     kern::{
         dma_buf::{Attachment, DmaBuf, Importer},
         drm::{
+            exported::Exported,
             file::{self, FileRef},
             objects::Objects,
-            share::{Exported, Functions},
+            share::Functions,
             Device,
         },
         pages::PageList,
@@ -197,7 +198,7 @@ impl<T: DriverObject> Object<T> {
         self.obj.get()
     }
 
-    /// The object's dma-buf.
+    /// The object's dma-buf. The lock is inside the reservation's.
     pub(super) fn exported(&self) -> &Mutex<Exported> {
         &self.exported
     }

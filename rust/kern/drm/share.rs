@@ -35,31 +35,6 @@ pub(super) struct Functions {
     release: unsafe fn(*mut ffi::drm_gem_object, *mut ffi::dma_buf),
 }
 
-/// The dma-buf of an object, if it has one. It takes itself out before it is freed.
-pub(super) struct Exported(*mut ffi::dma_buf);
-
-// SAFETY: A dma-buf may be used from any thread.
-unsafe impl Send for Exported {}
-
-impl Exported {
-    /// None.
-    pub(super) const NONE: Self = Self(core::ptr::null_mut());
-
-    /// It, unless it is being freed.
-    fn get(&self) -> Option<ARef<DmaBuf>> {
-        if self.0.is_null() {
-            return None;
-        }
-        // SAFETY: A dma-buf that is being freed must take itself out first, for which it needs the lock. The file exists
-        // longer than the dma-buf, though its count may be zero. Others use both meanwhile, so there is no reference to them.
-        if unsafe { ffi::get_file_active(&raw mut (*self.0).file) }.is_null() {
-            return None;
-        }
-        // SAFETY: The file's reference, which is the dma-buf's, was just taken.
-        unsafe { DmaBuf::owned(self.0) }.ok()
-    }
-}
-
 /// `dma_buf_ops`, in a static that may be shared.
 struct Operations(ffi::dma_buf_ops);
 
@@ -249,9 +224,9 @@ impl<T: DriverObject> Object<T> {
     }
 
     /// The object's dma-buf: the one it has, or a new one, which may be opened for writing if `writable`. For an
-    /// imported object that from which it came.
+    /// imported object that from which it came. The caller has a handle of it.
     ///
-    /// What [`DriverObject::check_export`] says, ENOMEM, ENOSPC.
+    /// What [`DriverObject::check_export`] says, ENOMEM, ENOSPC; ENOENT if the handle is gone meanwhile.
     pub(crate) fn dma_buf(&self, writable: bool) -> Result<ARef<DmaBuf>> {
         // SAFETY: Valid by the type invariant; the attachment is set before anybody has the object.
         if let Some(attachment) = unsafe { (*self.as_gem()).import_attach.as_ref() } {
@@ -261,26 +236,23 @@ impl<T: DriverObject> Object<T> {
         T::check_export(self)?;
         // A mapping of the dma-buf is found by the offset of the object's, so it must not come later.
         self.mmap_offset()?;
-        let mut exported = self.exported().lock();
-        if let Some(buf) = exported.get() {
-            return Ok(buf);
-        }
-        // SAFETY: Valid by the type invariant.
-        let (dev, resv) = unsafe { ((*self.as_gem()).dev, (*self.as_gem()).resv) };
-        let mut info = ffi::dma_buf_export_info {
-            exp_name: c"rkfd".as_char_ptr(),
-            owner: (&raw const ffi::__this_module).cast_mut(),
-            ops: &OPERATIONS.0,
-            size: self.size(),
-            flags: if writable { ffi::O_RDWR as i32 } else { 0 },
-            resv,
-            priv_: self.as_gem().cast(),
-        };
-        // SAFETY: The device is the object's, and the description is complete. The dma-buf takes references to both.
-        let raw = from_err_ptr(unsafe { ffi::drm_gem_dmabuf_export(dev, &mut info) })?;
-        exported.0 = raw;
-        // SAFETY: A new dma-buf comes with a reference.
-        unsafe { DmaBuf::owned(raw) }
+        self.exported().lock().get_or(|| {
+            // SAFETY: Valid by the type invariant.
+            let (dev, resv) = unsafe { ((*self.as_gem()).dev, (*self.as_gem()).resv) };
+            let mut info = ffi::dma_buf_export_info {
+                exp_name: c"rkfd".as_char_ptr(),
+                owner: (&raw const ffi::__this_module).cast_mut(),
+                ops: &OPERATIONS.0,
+                size: self.size(),
+                flags: if writable { ffi::O_RDWR as i32 } else { 0 },
+                resv,
+                priv_: self.as_gem().cast(),
+            };
+            // SAFETY: The device is the object's, and the description is complete. The dma-buf takes references to both.
+            let raw = from_err_ptr(unsafe { ffi::drm_gem_dmabuf_export(dev, &mut info) })?;
+            // SAFETY: A new dma-buf comes with a reference.
+            unsafe { DmaBuf::owned(raw) }
+        })
     }
 
     /// The object of which `buf` is the dma-buf, if it is one of this type, of whatever device.
@@ -348,11 +320,10 @@ impl<T: DriverObject> Object<T> {
     /// As [`Object::export_callback`].
     unsafe fn release_callback(obj: *mut ffi::drm_gem_object, buf: *mut ffi::dma_buf) {
         // SAFETY: By this function's contract.
-        let mut exported = unsafe { &*Self::container(obj) }.exported().lock();
-        // There may be a new one by now.
-        if core::ptr::eq(exported.0, buf) {
-            *exported = Exported::NONE;
-        }
+        unsafe { &*Self::container(obj) }
+            .exported()
+            .lock()
+            .forget(buf);
     }
 
     /// # Safety
@@ -395,14 +366,13 @@ impl<T: DriverObject> Object<T> {
     /// again; not when somebody else is at it, or a device does not come to an end with it. Sleeps; called with locks
     /// that sharing takes, so it does not wait for the reservation's.
     pub(crate) fn reclaim(&self, f: impl FnOnce()) {
-        let buf = self.exported().lock().get();
         // SAFETY: Valid by the type invariant.
         let resv = unsafe { (*self.as_gem()).resv };
         // SAFETY: The object has a reservation as long as it lives.
         if !unsafe { ffi::rkfd_dma_resv_trylock(resv) } {
             return;
         }
-        let given_back = buf.as_ref().map_or(Ok(()), |buf| buf.invalidate_locked());
+        let given_back = self.exported().lock().invalidate_locked();
         if given_back.is_ok() {
             f();
         }
