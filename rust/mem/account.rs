@@ -52,16 +52,18 @@ fn system_share() -> Share {
 /// share. Any context.
 fn take(bytes: u64, own: u64) -> Result {
     let signed = i64::try_from(bytes).map_err(|_| ENOMEM)?;
-    if bytes > system_limit() {
-        return Err(ENOMEM);
-    }
-    // Others that take meanwhile are seen by whoever adds later, so the limit holds.
-    let taken = u64::try_from(TAKEN.fetch_add(signed, Relaxed)).unwrap_or(0);
-    if system_share().allows(taken, own, bytes) {
-        Ok(())
-    } else {
-        TAKEN.add(-signed, Relaxed);
-        Err(ENOMEM)
+    let share = system_share();
+    let mut taken = TAKEN.load(Relaxed);
+    // What is refused is never counted: it would stand in others' way meanwhile.
+    loop {
+        if !share.allows(u64::try_from(taken).unwrap_or(0), own, bytes) {
+            return Err(ENOMEM);
+        }
+        let sum = taken.checked_add(signed).ok_or(ENOMEM)?;
+        match TAKEN.cmpxchg(taken, sum, Relaxed) {
+            Ok(_) => return Ok(()),
+            Err(now) => taken = now,
+        }
     }
 }
 

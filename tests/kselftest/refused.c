@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What is refused to one process is not taken from others meanwhile. */
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <drm/amdgpu_drm.h>
+
+#include "kfd_harness.h"
+#include "kfd_share.h"
+
+KFD_FIXTURE(refused)
+
+/* Asks again and again for as much system memory as anybody may have, which is refused. */
+static void *ask_for_all(void *arg)
+{
+	const struct kfd_dev *dev = arg;
+	union drm_amdgpu_gem_create create;
+	struct drm_amdgpu_info_vram_gtt sizes = { 0 };
+	struct drm_amdgpu_info info = {
+		.return_pointer = (uintptr_t)&sizes,
+		.return_size = sizeof(sizes),
+		.query = AMDGPU_INFO_VRAM_GTT,
+	};
+
+	if (kfd_ioctl(dev->drm_fd, DRM_IOCTL_AMDGPU_INFO, &info))
+		return NULL;
+	for (;;) {
+		memset(&create, 0, sizeof(create));
+		create.in.bo_size = sizes.gtt_size & ~(uint64_t)(KFD_PAGE - 1);
+		create.in.domains = AMDGPU_GEM_DOMAIN_GTT;
+		if (!kfd_ioctl(dev->drm_fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &create))
+			drm_gem_close(dev->drm_fd, create.out.handle);
+	}
+}
+
+TEST_F(refused, system_memory)
+{
+	unsigned int i, refused = 0;
+	pthread_t thread[4];
+	struct kfd_bo bo;
+	pid_t pid;
+
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (pid == 0) {
+		struct kfd_dev dev;
+
+		if (kfd_open(&dev))
+			_exit(1);
+		for (i = 0; i < ARRAY_SIZE(thread); i++)
+			pthread_create(&thread[i], NULL, ask_for_all, &dev);
+		pause();
+	}
+	usleep(200000);
+	for (i = 0; i < 5000; i++) {
+		if (kfd_bo_create(&self->dev, &bo, KFD_PAGE, KFD_ALLOC_GTT))
+			refused++;
+		else
+			kfd_bo_destroy(&self->dev, &bo);
+	}
+	EXPECT_EQ(0, refused);
+	EXPECT_EQ(0, waitpid(pid, NULL, WNOHANG));
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+KFD_HARNESS_MAIN
