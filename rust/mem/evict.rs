@@ -69,7 +69,8 @@ impl Step {
 }
 
 struct State {
-    members: KVec<Member>,
+    /// Whoever has asked for VRAM: as many as there are open files.
+    members: KVVec<Member>,
     closed: bool,
 }
 
@@ -83,10 +84,14 @@ impl State {
         step: &Step,
         enough: impl Fn() -> bool,
     ) -> Result<bool> {
-        let mut order = KVec::new();
+        let mut order = KVVec::new();
         for (index, member) in self.members.iter().enumerate() {
+            let other = member.vm.client();
+            if Arc::ptr_eq(other, client) || other.movable_home() == 0 {
+                continue;
+            }
             let (class, age, left) = member.rank();
-            if !Arc::ptr_eq(member.vm.client(), client) && (!patient || left <= 0) {
+            if !patient || left <= 0 {
                 order.push((class, age, index), GFP_KERNEL)?;
             }
         }
@@ -269,7 +274,7 @@ impl Evictor {
         Arc::pin_init(
             pin_init!(Self {
                 state <- KillableMutex::new(
-                    State { members: KVec::new(), closed: false },
+                    State { members: KVVec::new(), closed: false },
                     c"Evictor::state",
                     kernel::static_lock_class!(),
                 ),
