@@ -25,7 +25,7 @@ use super::vmid::Vmid;
 use crate::kern::barrier;
 use crate::kern::dma_words::DmaWords;
 use crate::kern::doorbell_map::DoorbellMap;
-use crate::kern::mmio::Mmio;
+use crate::kern::mmio::{Mmio, GONE};
 use crate::kern::{trace, workqueue};
 use crate::regs::osssys::{
     self as regs, ih_chicken, ih_doorbell_rptr, ih_rb_base_hi, ih_rb_cntl as cntl, ih_rb_wptr,
@@ -295,11 +295,14 @@ impl Ih {
     }
 
     /// The write pointer, bytes, and whether it has passed the read pointer. Then the copy of it in memory may be old, and the register
-    /// is asked.
+    /// is asked. A device that is gone has no entries any more.
     fn wptr(&self) -> (u32, bool) {
         let mut value = self.ring.read(DWORDS);
         if ih_rb_wptr::RB_OVERFLOW.is_set(value) {
             value = self.regs.read(regs::IH_RB_WPTR);
+            if value == GONE {
+                return (rptr(self.handled.load(Acquire)), false);
+            }
         }
         (offset(value), ih_rb_wptr::RB_OVERFLOW.is_set(value))
     }
