@@ -9,6 +9,7 @@ use crate::{
     kern::{
         addresses::Addresses,
         pages::{DmaRun, SystemPages},
+        ratelimit::dev_err_ratelimited,
         vram_map::VramMap,
     },
     ledger::{Hold, Kind, Ledger},
@@ -288,7 +289,7 @@ impl Node {
             self.table.addresses.give_back(self.mc);
             true
         } else {
-            dev_err!(
+            dev_err_ratelimited!(
                 self.table.gmc.dev(),
                 "GART address {:#x} is lost: no answer to a flush\n",
                 self.mc

@@ -30,7 +30,7 @@ use self::{
 };
 use crate::{
     ip::gmc::Flush,
-    kern::{addresses::Addresses, trace},
+    kern::{addresses::Addresses, ratelimit::dev_err_ratelimited, trace},
     ledger::{Hold, Kind},
     mem::{
         account::{Client, MappingShare},
@@ -418,7 +418,7 @@ impl Vm {
 
     /// Keeps for good what the GPU may still reach: it has not answered a flush.
     fn lose<A, B>(&self, tables: A, memory: B) {
-        dev_err!(
+        dev_err_ratelimited!(
             self.gpu.hw.dev,
             "memory is lost: the GPU does not answer a flush\n"
         );

@@ -16,8 +16,10 @@
 #include "common/tap.h"
 #include "common/wedged.h"
 #include "kfd.h"
+#include "objects.h"
 #include "packets.h"
 
+#define DRIVER	"/sys/bus/pci/drivers/rkfd"
 #define RING_SIZE	(16u << 10)
 /* Short enough that no engine is taken for one that hangs. */
 #define LOOK_MS		3000u
@@ -163,6 +165,18 @@ static void silent_hubs(void)
 	tap_ok(!kfd_queue_destroy(&dev, &queue), "the queue goes");
 }
 
+/* What the driver gave up when hubs were silent is nobody's until then. */
+static void rebound(void)
+{
+	char name[64];
+
+	if (!kfd_find_device(name, sizeof(name)))
+		die("no device");
+	kfd_close(&dev);
+	tap_ok(!kfd_write_file(DRIVER "/unbind", name) && !kfd_write_file(DRIVER "/bind", name) &&
+	       objects_count("vmids") == 0, "all of it is there again after a rebind");
+}
+
 int main(void)
 {
 	tap_start();
@@ -174,5 +188,6 @@ int main(void)
 	}
 	who_looks();
 	silent_hubs();
+	rebound();
 	return tap_end();
 }
