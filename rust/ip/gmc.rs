@@ -212,18 +212,23 @@ impl Gmc {
     }
 
     /// Ends what accesses of process `pasid` are being retried in MMHUB, and has all others fault, until `vmid`, which the driver gave it, is
-    /// [`Gmc::bind`]'s or [`Gmc::unbind`]'s again. Its own tables stay as they are. Nothing happens if the VMID is another's. Sleeps; allocates
+    /// [`Gmc::bind`]'s or [`Gmc::unbind`]'s again. Its own tables stay as they are. Nothing happens if the VMID is another's, and if it is nobody's, it
+    /// is only remembered that the process has been told. Sleeps; allocates
     /// nothing. ETIMEDOUT if the hub does not answer within a second.
     ///
     /// amdgpu writes an entry that is not retried into the process's tables, of the page at hand. A packet may come to millions of such pages, in
     /// tables that have yet to be made; here all are dealt with at once, and nothing has to be taken back.
     pub(crate) fn bar(&self, vmid: Vmid, pasid: u16) -> Result {
         let hubs = self.hubs.lock();
-        if hubs.athub.process(vmid) != Some(pasid) {
+        let owner = hubs.athub.process(vmid);
+        if owner.is_some_and(|owner| owner != pasid) {
             return Ok(());
         }
         if let Some(barred) = self.barred.get(usize::from(vmid.get())) {
             barred.store(pasid.into(), Relaxed);
+        }
+        if owner.is_none() {
+            return Ok(());
         }
         hubs.mm.set_base(vmid, self.no_retry);
         let kind = Flush::Lightweight;
