@@ -152,15 +152,16 @@ impl HqdImage {
     /// less a carry if the ring wrapped in between.
     #[inline]
     pub const fn resume_write_pointer(&self) -> u64 {
-        let ring = 2u64 << QUEUE_SIZE.get(self.0[PQ_CONTROL]);
+        // As a mask: a size that no ring has, which only a broken CP saves, then leaves all bits to the ring.
+        let within = (2u64 << QUEUE_SIZE.get(self.0[PQ_CONTROL])).wrapping_sub(1);
         let saved = join(self.0[PQ_WPTR_LO], self.0[PQ_WPTR_HI]);
-        let read = self.0[PQ_RPTR] as u64 % ring;
-        let above = saved - saved % ring;
-        if read > saved % ring && above >= ring {
+        let read = self.0[PQ_RPTR] as u64 & within;
+        let above = saved & !within;
+        if read > saved & within && above > within {
             // The write pointer has begun a round that the read pointer has not.
-            above - ring + read
+            above - within - 1 + read
         } else {
-            above + read
+            above | read
         }
     }
 

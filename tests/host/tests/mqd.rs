@@ -296,6 +296,17 @@ proptest! {
         prop_assert_eq!(image.resume_write_pointer(), read);
     }
 
+    /// Whatever is saved, also as the size of the ring: 0 to 63 of its field.
+    #[test]
+    fn no_saved_image_is_too_bad(read: u32, write: u64, size in 0u32..64) {
+        let mut dwords = *saved(read, write).dwords();
+        dwords[145 - 128] = dwords[145 - 128] & !0x3f | size;
+        let resumed = HqdImage::new(dwords).resume_write_pointer();
+        let mask = (1u128 << (size + 1)) - 1;
+        prop_assert_eq!(u128::from(resumed) & mask, u128::from(read) & mask);
+        prop_assert_eq!(HqdImage::new(dwords).started().dwords()[54], resumed as u32);
+    }
+
     #[test]
     fn hqds_are_numbered_across_the_pipes(index: u8) {
         let hqd = Hqd::new(index);
