@@ -135,7 +135,8 @@ impl Parts {
         gpu.start()?;
         let watch = Watch::new(gpu)?;
         let node = render::driver::register(&gpu.memory)?;
-        let plugged = Plugged::new(gpu, node.device(), pci_ext::enable_atomics(pdev))?;
+        let atomics = pci_ext::enable_atomics(pdev);
+        let plugged = Plugged::new(gpu, node.device(), firmware.versions()?, atomics)?;
         let files = GpuFiles::new(gpu, pdev)?;
         let sysfs = sysfs::show(&gpu.memory, pdev.as_ref())?;
         let sensors = match firmware.sensors() {

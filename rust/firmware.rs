@@ -35,6 +35,8 @@ pub(crate) struct Loaded {
 
 /// What comes with firmware that this driver has loaded.
 struct Own {
+    /// Versions of the files of MEC and SDMA.
+    versions: (u32, u32),
     smu: Arc<Sensors>,
     /// Before the memory that the PSP has.
     _tmr: Tmr,
@@ -113,6 +115,7 @@ pub(crate) fn load(memory: &Memory) -> Result<Loaded> {
     );
     Ok(Loaded {
         own: Some(Own {
+            versions: (version(Part::Mec), version(Part::Sdma)),
             smu: Sensors::new(memory, smu)?,
             _tmr: tmr,
             _memory: blocks,
@@ -155,6 +158,15 @@ impl Loaded {
     /// Whether this driver has loaded it.
     pub(crate) fn is_own(&self) -> bool {
         self.own.is_some()
+    }
+
+    /// Versions of what MEC and SDMA run: those of the files. Where somebody else has loaded it, what is in the engines' registers.
+    /// ENODEV if the ASIC has no such.
+    pub(crate) fn versions(&self) -> Result<(u32, u32)> {
+        match &self.own {
+            Some(own) => Ok(own.versions),
+            None => self.hw.firmware(),
+        }
     }
 
     /// What its SMU measures; None where that is not to be had.

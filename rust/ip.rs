@@ -262,8 +262,8 @@ impl Hardware {
         self.busy.percent(|| !idle())
     }
 
-    /// Versions of the firmware of compute queues and of SDMA, as who has loaded it leaves them in the engines' registers
-    /// (amdgpu: gfx_v9_0_cp_compute_load_microcode, sdma_v4_0_load_microcode). ENODEV if the ASIC has no such.
+    /// Versions of the firmware of compute queues and of SDMA, as who loads it by registers leaves them in those
+    /// (amdgpu: gfx_v9_0_cp_compute_load_microcode, sdma_v4_0_load_microcode). The PSP leaves none there. ENODEV if the ASIC has no such.
     pub(crate) fn firmware(&self) -> Result<(u32, u32)> {
         let gc = Window::new(&self.mmio, self.asic.ips, Block::Gc, 0)?;
         let sdma = Window::new(&self.mmio, self.asic.ips, Block::Sdma, 0)?;

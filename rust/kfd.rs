@@ -187,9 +187,14 @@ pub(crate) struct Plugged {
 }
 
 impl Plugged {
-    /// Lets processes use `gpu`, whose render node is `drm`. `atomics`: its atomic operations reach memory. ENODEV
-    /// without an interface or a render node, EEXIST if there is a GPU of the same id, ENOMEM.
-    pub(crate) fn new(gpu: &Arc<Gpu>, drm: &ARef<DrmDevice>, atomics: bool) -> Result<Self> {
+    /// Lets processes use `gpu`, whose render node is `drm`, and whose compute queues and SDMA run `firmware` of these versions. `atomics`: its
+    /// atomic operations reach memory. ENODEV without an interface or a render node, EEXIST if there is a GPU of the same id, ENOMEM.
+    pub(crate) fn new(
+        gpu: &Arc<Gpu>,
+        drm: &ARef<DrmDevice>,
+        firmware: (u32, u32),
+        atomics: bool,
+    ) -> Result<Self> {
         let kfd = Kfd::instance()?;
         let facts = GpuFacts {
             cus: gpu.hw.cus,
@@ -199,7 +204,7 @@ impl Plugged {
             render_minor: drm.render_minor().ok_or(ENODEV)?,
             vram: gpu.memory.vram.total(),
             revision: gpu.hw.revision,
-            firmware: gpu.hw.firmware()?,
+            firmware,
             atomics,
             numa: NumaNode::of(&gpu.hw.dev),
             peers: 0,

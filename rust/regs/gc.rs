@@ -200,7 +200,7 @@ registers! {
     GC_CAC_IND_DATA @ 0, 0x129d;
     /// L1 TLBs of the caches of the compute units.
     TCP_UTCL1_CNTL1 @ 0, 0x12b5;
-    /// The microcode's next dword when MEC1's is loaded; who has loaded it leaves its version here.
+    /// The microcode's next dword when MEC1's is loaded; who loads it by registers leaves its version here.
     CP_MEC_ME1_UCODE_ADDR @ 1, 0x581a;
     /// Which shader engine's registers are accessed, of those that each has, and which shader array's.
     GRBM_GFX_INDEX @ 1, 0x2200 as grbm_gfx_index {

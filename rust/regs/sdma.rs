@@ -11,7 +11,7 @@ pub(crate) const RLC0: Reg = Reg::new(0, 0x130);
 pub(crate) const RLC_STRIDE: u32 = 0x58;
 
 registers! {
-    /// The microcode's next dword when it is loaded; who has loaded it leaves its version here.
+    /// The microcode's next dword when it is loaded; who loads it by registers leaves its version here.
     UCODE_ADDR @ 0, 0x0;
     /// Engine control.
     CNTL @ 0, 0x1c as cntl {

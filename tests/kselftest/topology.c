@@ -325,6 +325,23 @@ TEST_F(topology, vram_bank)
 	EXPECT_EQ(0, size % KFD_PAGE);
 }
 
+/* The version in the header of a firmware file; 0 without that file: then somebody else has loaded what runs. */
+static uint64_t file_version(const char *name)
+{
+	uint32_t header[5] = { 0 };
+	char path[256];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/lib/firmware/amdgpu/%s", name);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	if (fread(header, sizeof(header), 1, f) != 1)
+		header[4] = 0;
+	fclose(f);
+	return header[4];
+}
+
 /* Which firmware runs: clients show it, and go by it. */
 TEST_F(topology, firmware)
 {
@@ -336,6 +353,10 @@ TEST_F(topology, firmware)
 	EXPECT_TRUE(kfd_property(file, "sdma_fw_version", &sdma));
 	EXPECT_LT(0, compute);
 	EXPECT_LT(0, sdma);
+	if (file_version("aldebaran_mec.bin")) {
+		EXPECT_EQ(file_version("aldebaran_mec.bin"), compute);
+		EXPECT_EQ(file_version("aldebaran_sdma.bin"), sdma);
+	}
 }
 
 KFD_HARNESS_MAIN

@@ -9,7 +9,7 @@ use super::{Psp, State};
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::hub::HubId;
-use crate::regs::{gc, sdma};
+use crate::regs::gc;
 use crate::vm::Vm;
 
 const PAGE: usize = 1024;
@@ -238,10 +238,9 @@ impl Psp {
         if address % 4096 != 0 {
             return Ok(Answer::refused(BAD_PARAMETERS));
         }
-        let header = match image::check(image, self.signatures) {
-            Ok(header) if header.kind == kind => header,
-            _ => return Ok(Answer::refused(SECURITY)),
-        };
+        if !image::check(image, self.signatures).is_ok_and(|header| header.kind == kind) {
+            return Ok(Answer::refused(SECURITY));
+        }
         if number == SMU {
             // It comes before there is a region, and has memory of its own.
             gpu.smu.start();
@@ -256,13 +255,6 @@ impl Psp {
         let start = u64::from(gpu.regs.get(gc::MC_VM_FB_LOCATION_BASE)) << 24;
         let place = tmr.place(image.len());
         self.load_engine(gpu, state, firmware)?;
-        match firmware {
-            Firmware::Mec => gpu.regs.set(gc::CP_MEC_ME1_UCODE_ADDR, header.version),
-            Firmware::Sdma(n) => {
-                gpu.regs.set(sdma::UCODE_ADDR.of_sdma(n), header.version);
-            }
-            _ => {}
-        }
         Ok(Answer {
             address: start + place,
             ..Answer::default()

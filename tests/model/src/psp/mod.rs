@@ -46,7 +46,8 @@ use start::Start;
 use tmr::Tmr;
 use trace::Trace;
 
-/// Versions of the firmware that is in when the driver comes.
+/// Versions of the firmware that is in when the driver comes. Those of engines are in their registers, as if somebody had loaded it by them: the
+/// PSP leaves none there.
 const SECURE_OS_VERSION: u32 = 0x0027_0085;
 const MEC_VERSION: u32 = 0x44;
 const SDMA_VERSION: u32 = 8;
