@@ -33,7 +33,7 @@ struct State {
 /// An SMU that runs, and the page for its tables, which it has until it is told to unload: who has made this keeps it until then.
 #[pin_data]
 pub(crate) struct Sensors {
-    /// Held while the SMU is waited for: two seconds where it does not answer, and that once.
+    /// Held while the SMU is waited for: two seconds where it does not answer, and then not before it has; four for the reset of the GPU.
     #[pin]
     state: KillableMutex<State>,
     /// What it does by itself; None where it does not say, or gives no table.
@@ -74,7 +74,7 @@ impl Sensors {
         self.features.is_some()
     }
 
-    /// What it has measured, a moment ago at most. ETIMEDOUT if it does not answer, or did not once; EIO if it will not; ENODATA if it has
+    /// What it has measured, a moment ago at most. ETIMEDOUT if it does not answer, or has not yet; EIO if it will not; ENODATA if it has
     /// written nothing; ENODEV when it is gone; EINTR when the caller is killed. Sleeps.
     pub(crate) fn read(&self) -> Result<Metrics> {
         self.refresh(&mut *self.state.lock_killable()?)

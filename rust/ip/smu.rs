@@ -30,10 +30,10 @@ pub(crate) struct Smu {
     nbio: Window,
     /// Nobody has sent a message to this firmware.
     is_fresh: bool,
-    /// It has not answered, and is not asked again.
+    /// It has not answered the last message, and is not asked again before it has.
     is_lost: bool,
-    /// The last message, if it was not done.
-    refused: Option<Message>,
+    /// The last message, if it was not done, and why: the log has that.
+    failed: Option<(Message, Error)>,
     dev: ARef<device::Device>,
 }
 
@@ -60,7 +60,7 @@ impl Smu {
             nbio,
             is_fresh: true,
             is_lost: false,
-            refused: None,
+            failed: None,
             dev: dev.clone(),
         };
         let interface = smu.send(Message::GetDriverIfVersion)?;
@@ -97,17 +97,24 @@ impl Smu {
     }
 
     /// Sends `message`; what is answered. ETIMEDOUT without an answer, EIO when it is not done: the log says so, the first time in a row.
-    /// ENODEV when the device is gone. Sleeps, for two seconds at most where there is no answer, and then never again.
+    /// ENODEV when the device is gone. Sleeps, for two seconds at most where there is no answer, and then not before the answer has come.
+    /// The reset of the GPU is sent nevertheless, after two seconds more: it is the last that can be done.
     pub(crate) fn send(&mut self, message: Message) -> Result<u32> {
-        if self.is_lost {
+        let is_last = message == Message::GfxDriverReset;
+        if self.is_lost && !is_last && self.mp.read(mp::MP1_C2PMSG_90) == 0 {
             return Err(ETIMEDOUT);
         }
+        self.is_lost = false;
         let before = match self.is_fresh {
             // Whatever is there, it is no answer to a message of somebody's.
-            true => Ok(Answer::Ok),
-            false => self.answer(),
+            true => Ok(()),
+            false => self.answer().map(drop),
         };
-        let answer = before.and_then(|_| {
+        let before = match before {
+            Err(error) if error == ETIMEDOUT && is_last => Ok(()),
+            before => before,
+        };
+        let answer = before.and_then(|()| {
             self.is_fresh = false;
             self.mp.write(mp::MP1_C2PMSG_90, 0);
             self.mp.write(mp::MP1_C2PMSG_82, message.argument());
@@ -116,20 +123,19 @@ impl Smu {
         });
         match answer {
             Ok(Answer::Ok) => {
-                self.refused = None;
+                self.failed = None;
                 Ok(self.mp.read(mp::MP1_C2PMSG_82))
             }
             Ok(answer) => {
-                if self.refused != Some(message) {
+                if self.is_news(message, EIO) {
                     dev_err!(self.dev, "SMU: {}\n", format_args!("{message}: {answer}"));
                 }
-                self.refused = Some(message);
                 Err(EIO)
             }
             Err(error) => {
                 self.is_lost = true;
                 // Of a device that is gone nobody wants to hear what it does not answer.
-                if error != ENODEV {
+                if error != ENODEV && self.is_news(message, error) {
                     dev_err!(
                         self.dev,
                         "SMU: {}: no answer: {error:?}\n",
@@ -139,6 +145,11 @@ impl Smu {
                 Err(error)
             }
         }
+    }
+
+    /// Whether that is not how it went the last time.
+    fn is_news(&mut self, message: Message, error: Error) -> bool {
+        self.failed.replace((message, error)) != Some((message, error))
     }
 
     /// The answer to the last message, once there is one.

@@ -2,12 +2,13 @@
 /*
  * The firmware of the command processor, or of an SDMA engine, crashes, or a hub does not answer any more, while four processes are at
  * work. The GPU is reset as a whole and comes back by itself: the processes are told, and keep what they have in system memory; whoever comes next
- * can use it at once. RKFD_ROUNDS rounds of that; without it three, and then what happens when that was too often, and when
+ * can use it at once. Before the first the SMU has not answered a message. RKFD_ROUNDS rounds of that; without it three, and then what happens when that was too often, and when
  * the GPU does not come back. Only with the model, on a board whose firmware the driver has loaded itself; with the argument
  * stay on another, which is not reset.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -304,6 +305,26 @@ static bool task_is_named(const char *dump, const struct uevent_task *task)
 	       pid == task->pid && !strcmp(name, task->name);
 }
 
+/* A message that the SMU never answers, before it is asked for the reset. */
+static bool smu_hangs(const char *name)
+{
+	char pattern[128], text[16];
+	bool silent = false;
+	glob_t found;
+	int fd;
+
+	snprintf(pattern, sizeof(pattern), "/sys/bus/pci/devices/%s/hwmon/hwmon*/temp1_input", name);
+	if (!model_command("psp-fault smu-hangs=0x13") || glob(pattern, 0, NULL, &found))
+		return false;
+	fd = open(found.gl_pathv[0], O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		silent = read(fd, text, sizeof(text)) < 0 && errno == ETIMEDOUT;
+		close(fd);
+	}
+	globfree(&found);
+	return model_command("psp-fault none") && silent;
+}
+
 static bool new_ones_work(void)
 {
 	pid_t busy;
@@ -455,6 +476,7 @@ int main(int argc, char **argv)
 	}
 	if (!objects_base(base, 0))
 		die("no debugfs");
+	tap_ok(smu_hangs(name), "the SMU does not answer before the first round");
 	for (i = 0; i < count; i++)
 		if (!a_round(i, base))
 			return tap_end();

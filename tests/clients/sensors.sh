@@ -159,6 +159,17 @@ pause
 sensor temp1_input 51000
 
 mark
+tell psp-fault smu-late=0x13:4000
+pause
+fails "$file" 'timed out'
+result $? "an answer that comes late is waited for two seconds"
+tell psp-fault none
+sleep 4
+sensor temp1_input 51000
+lines 'SMU: TransferTableSmu2Dram (0x13): no answer' 1
+result $? "when it has come all is well again, after one line"
+
+mark
 tell psp-fault smu-hangs=0x13
 pause
 begin=$(ms)

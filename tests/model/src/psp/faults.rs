@@ -46,8 +46,8 @@ fn number<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
 
 impl Faults {
     /// Adds one: `no-flash`, `no-bootloader`, `no-secure-os`, `no-post`, `bootloader=PART:CODE`, `bootloader-hangs=PART`, `ring=CODE`,
-    /// `ring-hangs`, `status=N:CODE`, `no-fence=N`, `dead=ENGINE`, `smu-off`, `smu=MESSAGE:ANSWER`, `smu-hangs=MESSAGE`; `none` takes all
-    /// back.
+    /// `ring-hangs`, `status=N:CODE`, `no-fence=N`, `dead=ENGINE`, `smu-off`, `smu=MESSAGE:ANSWER`, `smu-hangs=MESSAGE`, `smu-late=MESSAGE:MS`;
+    /// `none` takes all back.
     pub fn add(&mut self, text: &str) -> Result<(), String> {
         let (name, value) = text.split_once('=').unwrap_or((text, ""));
         let two = || {
@@ -77,6 +77,10 @@ impl Faults {
                 let (message, answer) = two()?;
                 self.smu.answer = Some((number(message)?, number(answer)?));
             }
+            "smu-late" => {
+                let (message, ms) = two()?;
+                self.smu.late = Some((number(message)?, number(ms)?));
+            }
             "smu-hangs" => self.smu.hangs = Some(number(value)?),
             "ring" => self.ring = Some(number(value)?),
             "status" => {
@@ -103,11 +107,17 @@ mod tests {
         assert_eq!(faults.status, Some((3, 0xffff_0006)));
         assert_eq!(faults.no_fence, Some(4));
         assert_eq!(faults.bootloader, Some((Part::SysDriver, 0xf)));
-        for text in ["dead=sdma4", "smu-hangs=0x4", "bootloader-hangs=kdb"] {
+        for text in [
+            "dead=sdma4",
+            "smu-hangs=0x4",
+            "smu-late=0x13:4000",
+            "bootloader-hangs=kdb",
+        ] {
             faults.add(text).unwrap();
         }
         assert_eq!(faults.dead, Some(Engine::Sdma(4)));
         assert_eq!(faults.smu.hangs, Some(4));
+        assert_eq!(faults.smu.late, Some((0x13, 4000)));
         assert_eq!(faults.bootloader_hangs, Some(Part::KeyDatabase));
         for text in [
             "status=3",

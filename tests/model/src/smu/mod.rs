@@ -62,6 +62,8 @@ pub struct Faults {
     pub answer: Option<(u32, u32)>,
     /// A message that it never answers.
     pub hangs: Option<u32>,
+    /// A message that takes so many milliseconds.
+    pub late: Option<(u32, u32)>,
 }
 
 #[derive(Default)]
@@ -186,12 +188,19 @@ impl Smu {
         if reg != ANSWER {
             return Ok(None);
         }
-        let mut state = self.state();
-        if let Some((message, _)) = state.busy.filter(|busy| busy.1 <= Instant::now()) {
-            state.busy = None;
-            self.perform(gpu, &mut state, message)?;
-        }
+        self.finish(gpu, &mut self.state())?;
         Ok(Some(gpu.regs.get(ANSWER)))
+    }
+
+    /// The message that it has is done, if it is time.
+    fn finish(&self, gpu: &Gpu, state: &mut State) -> Result<()> {
+        match state.busy.filter(|busy| busy.1 <= Instant::now()) {
+            Some((message, _)) => {
+                state.busy = None;
+                self.perform(gpu, state, message)
+            }
+            None => Ok(()),
+        }
     }
 
     /// Writes a mailbox; false if it is none.
@@ -201,6 +210,7 @@ impl Smu {
         if !matches!(reg, ANSWER | ARGUMENT | MESSAGE) {
             return Ok(false);
         }
+        self.finish(gpu, &mut state)?;
         if state.busy.is_some() {
             return Err(regs.refuse(reg, value, "the last message is not answered"));
         }
@@ -212,7 +222,9 @@ impl Smu {
                 return Err(regs.refuse(reg, value, "the last answer is not cleared"));
             }
             if state.runs && state.faults.hangs != Some(value) {
-                state.busy = Some((value, Instant::now() + TAKES));
+                let late = state.faults.late.filter(|fault| fault.0 == value);
+                let takes = late.map_or(TAKES, |fault| Duration::from_millis(fault.1.into()));
+                state.busy = Some((value, Instant::now() + takes));
             } else {
                 let argument = regs.get(ARGUMENT);
                 gpu.psp

@@ -248,6 +248,18 @@ fn tables_that_it_does_not_give() {
     assert!(psp.rig.gpu.read(ANSWER).is_err());
 }
 
+#[test]
+fn a_late_answer() {
+    let psp = Psp::with("smu-late=1:100", Start::Warm);
+    psp.rig.set(ANSWER, 0);
+    psp.rig.set(MP1_SMN_C2PMSG_82, 5);
+    psp.rig.set(MP1_SMN_C2PMSG_66, 1);
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(psp.get(ANSWER), 0);
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!([ANSWER, MP1_SMN_C2PMSG_82].map(|reg| psp.get(reg)), [1, 6]);
+}
+
 fn reset(psp: &Psp) {
     assert_eq!(send(psp, 3, 2).0, 0xff, "only the whole GPU");
     psp.rig.set(ANSWER, 0);
