@@ -48,7 +48,13 @@ impl Reset {
         let start = Instant::<Monotonic>::now();
         let observer = Observer::new(&self.hw.mmio, self.hw.asic.ips)?;
         let config = Config::save(&self.pdev)?;
-        smu.ask(Message::GfxDriverReset)?;
+        observer.mark_posted(false);
+        smu.ask(Message::GfxDriverReset).inspect_err(|error| {
+            // Refused. Without an answer nobody knows.
+            if *error == EIO {
+                observer.mark_posted(true);
+            }
+        })?;
         fsleep(AWAY);
         config.restore();
         let seen = observer.wait_for_post();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! In which state a GPU is found, from its registers. Nothing is written.
+//! In which state a GPU is found, from its registers. Nothing is written, but where a reset is about to change that state.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -99,6 +99,14 @@ impl Observer {
         self.wait_for(BOOTLOADER, |seen| {
             seen.secure_os != 0 || seen.is_bootloader_ready()
         })
+    }
+
+    /// Says that the GPU is not posted, or is: before a reset, which spares the PCI function and may spare this word, so that it is not taken
+    /// for what whoever posts the GPU says after it, and where there was no reset.
+    pub(crate) fn mark_posted(&self, is_posted: bool) {
+        let field = bios_scratch_7::ASIC_INIT_COMPLETE;
+        self.nbio
+            .update(nbio::BIOS_SCRATCH_7, &[(field, is_posted.into())]);
     }
 
     /// What registers say once the GPU, which was reset, is set up by its own firmware again: five seconds at most. Sleeps.

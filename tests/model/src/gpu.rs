@@ -223,7 +223,12 @@ impl Gpu {
     /// its BARs when the host has enabled them again.
     pub fn come_back(&self, start: Start) {
         self.bus.scramble();
+        let scratch = self.regs.get(nbio::BIOS_SCRATCH_7);
         self.power_cycle(start);
+        if !start.is_posted() {
+            // Such a reset may spare it; who posts the board writes it.
+            self.regs.set(nbio::BIOS_SCRATCH_7, scratch);
+        }
         let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
         *config = config.cleared(self.bar0);
         self.bus.set_master(false);
