@@ -249,8 +249,10 @@ impl Gmc {
         self.invalidate(&self.hubs.lock(), vmid, kind)
     }
 
-    /// Drops the cached translations of process `pasid` from the VMID that the firmware has given it, if it has given it
-    /// one. Whichever it gets next is clean: the firmware flushes a VMID that it gives to a process. Sleeps. ETIMEDOUT
+    /// Drops the cached translations of process `pasid` from the VMIDs that the firmware has given it, if it has given it
+    /// any. One that another has had is clean when a process gets it; whether one is that the process itself has had, no
+    /// source says: it has to be flushed when a process stops using compute queues, too. Until another has it the PASID
+    /// stays: amdkfd (kfd_flush_tlb) flushes by it, whether or not there are queues. Sleeps; allocates nothing. ETIMEDOUT
     /// if a hub does not answer within a second.
     pub(crate) fn flush_process(&self, pasid: u16, kind: Flush) -> Result {
         let hubs = self.hubs.lock();

@@ -142,7 +142,7 @@ pub(crate) struct Vm {
     /// nothing may wait for memory.
     #[pin]
     bound: Mutex<Option<Bound>>,
-    /// The process, while the firmware may give it a VMID. As `bound`.
+    /// The process, while the firmware may give it a VMID, or has and that is not flushed yet. As `bound`.
     #[pin]
     listed: Mutex<Option<Listed>>,
     /// Where the page tables begin.
@@ -232,7 +232,7 @@ impl Vm {
     /// Makes changed page tables known to the GPU. Without the VM's lock, too: either the VMID is seen here, or it is
     /// bound later, and the tables are read after that.
     fn flush(&self, kind: Flush) -> Result {
-        // Nothing is cached without a VMID: it was flushed when it was taken from who had it before.
+        // Nothing is cached without a VMID, or without queues on a runlist: that was flushed when the last one went.
         if let Some(bound) = &*self.bound.lock() {
             self.gpu.hw.gmc.flush(bound.vmid(), kind)?;
         }

@@ -470,6 +470,49 @@ TEST_F(compute, gpu_writes_registers)
 	EXPECT_EQ(0, kfd_free(self->dev.fd, handle[1]));
 }
 
+/* What a queue that is there only for that reads at @address. */
+static int read_by_gpu(const struct kfd_dev *dev, const struct kfd_save *save, bool aql,
+		       uint64_t address, uint32_t *value)
+{
+	const size_t spare = KFD_PAGE - 64;	/* in its page of control */
+	struct packets p = { 0 };
+	struct kfd_compute queue;
+	bool works;
+
+	if (kfd_compute_create(dev, &queue, save, aql, RING))
+		return -1;
+	*kfd_compute_qword(&queue, spare) = ~0ull;
+	pm4_copy(&p, kfd_compute_address(&queue, spare), address);
+	pm4_release(&p, kfd_compute_address(&queue, KFD_COMPUTE_FENCE), 1, 0);
+	works = kfd_compute_submit(&queue, &p) &&
+		kfd_compute_wait(&queue, KFD_COMPUTE_FENCE, 1, TIMEOUT_MS);
+	*value = (uint32_t)*kfd_compute_qword(&queue, spare);
+	return kfd_compute_destroy(dev, &queue) || !works ? -1 : 0;
+}
+
+/* Other memory at the same address, mapped while the process had no queue. */
+TEST_F(compute, remapped_without_queues)
+{
+	uint64_t handle, address;
+	struct kfd_bo old;
+	uint32_t value;
+
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &old, KFD_PAGE, KFD_ALLOC_GTT));
+	address = (uintptr_t)old.cpu;
+	*(volatile uint32_t *)old.cpu = 0x01d;
+	ASSERT_EQ(0, read_by_gpu(&self->dev, &self->save, variant->aql, address, &value));
+	EXPECT_EQ(0x01d, value);
+	ASSERT_EQ(0, kfd_unmap(self->dev.fd, old.handle, self->dev.gpu_id));
+	/* It comes cleared, and the old memory stays as it is. */
+	ASSERT_EQ(0, kfd_alloc_at(&self->dev, KFD_ALLOC_GTT, address, KFD_PAGE, &handle));
+	ASSERT_EQ(0, kfd_map(self->dev.fd, handle, self->dev.gpu_id));
+	ASSERT_EQ(0, read_by_gpu(&self->dev, &self->save, variant->aql, address, &value));
+	EXPECT_EQ(0, value);
+	EXPECT_EQ(0, kfd_unmap(self->dev.fd, handle, self->dev.gpu_id));
+	EXPECT_EQ(0, kfd_free(self->dev.fd, handle));
+	EXPECT_EQ(0, kfd_free(self->dev.fd, old.handle));
+}
+
 TEST_F(compute, gws)
 {
 	struct kfd_ioctl_alloc_queue_gws_args args = { .num_gws = 1 };

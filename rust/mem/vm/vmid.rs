@@ -3,6 +3,7 @@
 //! by the firmware while what is on its runlist has its turn. A VM can have one of each at a time.
 
 use super::Vm;
+use crate::ip::gmc::Flush;
 use crate::ip::vmid::{Vmid, VmidLease};
 use hw::trap::TrapHandler;
 use kernel::{prelude::*, sync::Arc};
@@ -92,7 +93,7 @@ impl Vm {
     }
 }
 
-/// The process whose VM it is, while queues of it are on a runlist.
+/// The process whose VM it is, while queues of it may be on a runlist, and until what they have left in TLBs is gone.
 pub(super) struct Listed {
     pasid: u16,
     users: usize,
@@ -105,7 +106,7 @@ impl Listed {
 }
 
 /// The right of the firmware to give the VM a VMID, as long as one of these lives. Dropped where sleeping is allowed,
-/// after the queue is off the runlist.
+/// after the queue is off the runlist: the last one flushes what queues have left.
 pub(crate) struct ListedUse {
     vm: Arc<Vm>,
 }
@@ -129,7 +130,9 @@ impl Drop for ListedUse {
         let mut slot = self.vm.listed.lock();
         if let Some(listed) = &mut *slot {
             listed.users = listed.users.saturating_sub(1);
-            if listed.users == 0 {
+            // Changes from now on are flushed nowhere. After an error they are: until that is answered, the memory stays.
+            let gmc = &self.vm.gpu.hw.gmc;
+            if listed.users == 0 && gmc.flush_process(listed.pasid, Flush::Heavyweight).is_ok() {
                 *slot = None;
             }
         }
