@@ -84,6 +84,7 @@ impl Queues {
                 compute: compute::scheduler(
                     Sched::get(),
                     &rings.hw.gfx,
+                    &rings.hw.gmc,
                     &rings.hw.health,
                     &rings.hw.dev,
                 )?,

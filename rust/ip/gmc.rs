@@ -211,6 +211,24 @@ impl Gmc {
         flushed
     }
 
+    /// Takes the tables from all VMIDs of the firmware, which has been halted: waves may still run. When it returns Ok no access through
+    /// them is under way. After an error those that may have one keep their process, so that its [`Gmc::flush_process`] does not
+    /// succeed before the hub answers. Sleeps; allocates nothing. ETIMEDOUT.
+    pub(crate) fn unbind_firmware(&self) -> Result {
+        let hubs = self.hubs.lock();
+        for vmid in Vmid::of_firmware() {
+            for hub in hubs.each() {
+                hub.set_base(vmid, ContextBase::NONE);
+            }
+        }
+        for vmid in Vmid::of_firmware() {
+            self.invalidate(&hubs, vmid, Flush::Heavyweight)?;
+            self.set_interrupt_pasid(vmid, 0);
+            hubs.athub.map(vmid, None)?;
+        }
+        Ok(())
+    }
+
     /// Ends what accesses of process `pasid` are being retried in MMHUB, and has all others fault, until `vmid`, which the driver gave it, is
     /// [`Gmc::bind`]'s or [`Gmc::unbind`]'s again. Its own tables stay as they are. Nothing happens if the VMID is another's, and if it is nobody's, it
     /// is only remembered that the process has been told. Sleeps; allocates

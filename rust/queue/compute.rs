@@ -19,6 +19,7 @@ mod user;
 
 use crate::health::Health;
 use crate::ip::gfx::Gfx;
+use crate::ip::gmc::Gmc;
 use crate::kern::params::Sched;
 use kernel::device::Device;
 use kernel::prelude::*;
@@ -33,11 +34,12 @@ pub(super) use user::ComputeQueue;
 pub(crate) fn scheduler(
     sched: Sched,
     gfx: &Arc<Gfx>,
+    gmc: &Arc<Gmc>,
     health: &Arc<Health>,
     dev: &ARef<Device>,
 ) -> Result<Arc<dyn Scheduler>> {
     Ok(match sched {
         Sched::Direct => direct::Direct::new(gfx)?,
-        Sched::Hws => hws::Hws::new(gfx, health, dev)?,
+        Sched::Hws => hws::Hws::new(gfx, gmc, health, dev)?,
     })
 }

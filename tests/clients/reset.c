@@ -41,6 +41,7 @@
 #define ENGINE		0u
 #define DUMP_SIZE	(300u << 10)
 #define TEXT_SIZE	16384u
+#define STATE_SIZE	(4u << 20)
 /* How long a worker waits for its copy before it looks whether it was told. */
 #define LOOK_MS		20u
 /* How long a queue may take to come to the hardware, microseconds. */
@@ -437,15 +438,49 @@ static void not_posted(const char *name)
 	       "but when that was switched off and on");
 }
 
+/* Whether a VMID that the firmware gives away leads to page tables. */
+static bool firmware_has_tables(void)
+{
+	static char state[STATE_SIZE];
+	unsigned int vmid;
+	char reg[64];
+
+	if (!model_ask("state", state, sizeof(state)))
+		die("the model does not tell its state");
+	for (vmid = 10; vmid <= 15; vmid++) {
+		snprintf(reg, sizeof(reg), "VM_CONTEXT%u_PAGE_TABLE_BASE_ADDR", vmid);
+		if (strstr(state, reg))
+			return true;
+	}
+	return false;
+}
+
+/* The same of what ends before long. */
+static bool firmware_loses_tables(void)
+{
+	const uint64_t end = kfd_now_ms() + timeout_ms();
+
+	while (firmware_has_tables()) {
+		if (kfd_now_ms() > end)
+			return false;
+		usleep(100 * 1000);
+	}
+	return true;
+}
+
 /* Firmware of somebody else's is not taken away: what works goes on, until the administrator does something. */
 static void stays(const char *name)
 {
+	const pid_t busy = busy_start(2);
 	struct uevent_task task;
 	static char dump[DUMP_SIZE];
 	int events = uevents();
 
+	tap_ok(busy && firmware_has_tables(), "the firmware has given out VMIDs");
 	tap_ok(fails(failures) && uevent_comes(events, "WEDGED=rebind", &task), "WEDGED=rebind");
 	close(events);
+	tap_ok(firmware_loses_tables(), "waves that nothing ends reach no memory");
+	tap_ok(child_kill(busy), "who had queues there can end");
 	if (access("/sys/class/devcoredump", F_OK) == 0)
 		tap_ok(dump_read(dump, sizeof(dump)), "a core dump");
 	else

@@ -16,6 +16,7 @@ use super::queue::Queue;
 use super::scheduler::{Scheduler, State};
 use crate::health::{Health, Part, Suspect, Wedged};
 use crate::ip::gfx::Gfx;
+use crate::ip::gmc::Gmc;
 use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::workqueue;
 use crate::mem::Memory;
@@ -52,6 +53,7 @@ struct Shared {
     #[pin]
     turn: DelayedWork<Self>,
     gfx: Arc<Gfx>,
+    gmc: Arc<Gmc>,
     health: Arc<Health>,
     dev: ARef<Device>,
 }
@@ -89,13 +91,14 @@ impl Shared {
             true => firmware.preempt(&mut |doorbell| suspect = self.hangs(doorbell).or(suspect)),
             false => Ok(()),
         };
-        let mut table = self.table.lock();
-        if running && left.is_ok() {
-            table.trace_saves();
-        }
-        let renewed = left
-            .and_then(|()| table.build(&mut |at, packet| firmware.write(at, packet)))
-            .and_then(|list| list.map_or(Ok(()), |list| firmware.run(&list)));
+        let renewed = left.and_then(|()| {
+            let mut table = self.table.lock();
+            if running {
+                table.trace_saves();
+            }
+            let list = table.build(&mut |at, packet| firmware.write(at, packet))?;
+            list.map_or(Ok(()), |list| firmware.run(&list))
+        });
         if renewed.is_err() {
             if self.gfx.is_present() {
                 dev_err!(
@@ -107,10 +110,17 @@ impl Shared {
                     suspect,
                 });
             }
-            // What does not run reaches no memory.
-            self.gfx.stop();
-            table.give_up();
+            self.halt();
+            self.table.lock().give_up();
         }
+    }
+
+    /// Ends what the firmware does, and what waves that it has launched reach of memory: they run on without it. If a hub does not
+    /// answer, the memory stays, see [`Gmc::unbind_firmware`]. Sleeps.
+    fn halt(&self) {
+        self.gfx.stop();
+        // The GMC has said so, and the GPU is wedged.
+        let _ = self.gmc.unbind_firmware();
     }
 
     /// The queue with this doorbell, a dword of the BAR, does not leave the hardware: which it is.
@@ -168,6 +178,7 @@ impl Hws {
     /// No queues, and none may come before the start. ENOMEM.
     pub(super) fn new(
         gfx: &Arc<Gfx>,
+        gmc: &Arc<Gmc>,
         health: &Arc<Health>,
         dev: &ARef<Device>,
     ) -> Result<Arc<Self>> {
@@ -178,6 +189,7 @@ impl Hws {
                 changed <- new_condvar!("Hws::changed"),
                 turn <- new_delayed_work!("Hws::turn"),
                 gfx: gfx.clone(),
+                gmc: gmc.clone(),
                 health: health.clone(),
                 dev: dev.clone(),
             }),
@@ -204,10 +216,12 @@ impl Scheduler for Hws {
             table.is_running()
         };
         if let (true, Some(firmware)) = (running, &mut firmware) {
-            // The MECs are halted next, whatever comes of it.
-            let _ = firmware.preempt(&mut |doorbell| {
+            let left = firmware.preempt(&mut |doorbell| {
                 self.0.hangs(doorbell);
             });
+            if left.is_err() {
+                self.0.halt();
+            }
         }
         self.0.table.lock().give_up();
         drop(slot);
