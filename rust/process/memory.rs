@@ -10,6 +10,7 @@ use kernel::sync::Arc;
 use super::handles::Handles;
 use crate::gpu::Gpu;
 use crate::kern::drm::file::FileRef;
+use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::ledger::{Hold, Kind};
 use crate::mem;
 use crate::mem::account::Client;
@@ -290,7 +291,10 @@ impl Buffer {
         let Some(range) = self.range else { return };
         if let Err(error) = vm.abandon(range) {
             let start = range.start();
-            pr_warn!("the buffer at {start:#x} of a process that ended stays mapped: {error:?}\n");
+            dev_warn_ratelimited!(
+                vm.gpu().hw.dev,
+                "the buffer at {start:#x} of a process that ended stays mapped: {error:?}\n"
+            );
         }
     }
 }

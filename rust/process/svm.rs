@@ -19,6 +19,7 @@ use super::Process;
 use crate::kern::errno;
 use crate::kern::killable::{KillableGuard, KillableMutex};
 use crate::kern::mm_exit::AddressSpace;
+use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::user_range::{self, Watch};
 use crate::kern::workqueue;
 use crate::mem::bo::Usage;
@@ -160,7 +161,10 @@ impl Svm {
             let stays = !Arc::ptr_eq(vm.gpu(), gpu);
             if !stays {
                 if let Err(error) = vm.unshare_all() {
-                    pr_warn!("shared memory of a process that ended stays mapped: {error:?}\n");
+                    dev_warn_ratelimited!(
+                        gpu.hw.dev,
+                        "shared memory of a process that ended stays mapped: {error:?}\n"
+                    );
                 }
             }
             stays
