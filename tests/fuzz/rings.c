@@ -10,10 +10,10 @@
 
 /* Threads race for all of it on purpose. */
 struct ring {
-	struct kfd_ioctl_create_queue_args args;
 	_Atomic uint64_t slice;
 	_Atomic uint64_t doorbell;
 	_Atomic uint64_t wptr;	/* dwords */
+	struct kfd_ioctl_create_queue_args args;
 };
 
 static struct ring rings[RINGS];

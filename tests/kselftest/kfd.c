@@ -304,3 +304,34 @@ uint64_t kfd_now_ms(void)
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
+
+void *kfd_share(void)
+{
+	void *page = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	return page == MAP_FAILED ? NULL : page;
+}
+
+bool kfd_becomes(volatile uint32_t *word, uint32_t value, unsigned int ms)
+{
+	const uint64_t end = kfd_now_ms() + ms;
+
+	while (*word != value) {
+		if (kfd_now_ms() > end)
+			return false;
+		usleep(500);
+	}
+	return true;
+}
+
+bool kfd_sched_is_direct(void)
+{
+	FILE *f = fopen("/sys/module/rkfd/parameters/sched", "r");
+	char value[16] = "";
+	bool direct;
+
+	direct = f && fscanf(f, "%15s", value) == 1 && !strcmp(value, "direct");
+	if (f)
+		fclose(f);
+	return direct;
+}

@@ -154,6 +154,13 @@ int kfd_queue_copy(struct kfd_queue *queue, uint64_t dst, uint64_t src, size_t b
  */
 #define KFD_HANG_MS	120000u
 
+/* A page of zeros that children share; NULL if there is none. */
+void *kfd_share(void);
+/* Whether *@word becomes @value within @ms milliseconds. */
+bool kfd_becomes(volatile uint32_t *word, uint32_t value, unsigned int ms);
+/* Whether the driver has the compute queues by registers (sched=direct of rkfd). */
+bool kfd_sched_is_direct(void);
+
 /* Milliseconds of a monotonic clock. */
 uint64_t kfd_now_ms(void);
 

@@ -240,10 +240,19 @@ bool kfd_compute_run(struct kfd_compute *queue, uint64_t address, unsigned int d
 
 bool kfd_compute_submit(struct kfd_compute *queue, const struct packets *packets)
 {
+	const size_t at = KFD_COMPUTE_IB + queue->wptr % KFD_COMPUTE_IBS * KFD_COMPUTE_IB_BYTES;
+	const uint64_t end = kfd_now_ms() + ROOM_MS;
+
 	if (!queue->aql)
 		return kfd_compute_pm4(queue, packets);
-	memcpy((char *)queue->control.cpu + KFD_COMPUTE_IB, packets->dwords, packets->count * 4);
-	return kfd_compute_run(queue, kfd_compute_address(queue, KFD_COMPUTE_IB), packets->count);
+	if (packets->count * 4 > KFD_COMPUTE_IB_BYTES)
+		return false;
+	/* Not over what the queue has still to read. */
+	while (queue->wptr - kfd_compute_read_pointer(queue) >= KFD_COMPUTE_IBS)
+		if (!in_time(end))
+			return false;
+	memcpy((char *)queue->control.cpu + at, packets->dwords, packets->count * 4);
+	return kfd_compute_run(queue, kfd_compute_address(queue, at), packets->count);
 }
 
 /* Moves packets to @at; gives the place behind them. */

@@ -37,7 +37,9 @@ struct kfd_compute {
 #define KFD_COMPUTE_RPTR	0x80
 #define KFD_COMPUTE_FENCE	0x200
 #define KFD_COMPUTE_SIGNAL	0x240	/* a struct aql_signal */
-#define KFD_COMPUTE_IB		0x400	/* room for packets */
+#define KFD_COMPUTE_IB		0x400	/* room for packets, in turns */
+#define KFD_COMPUTE_IBS		8u
+#define KFD_COMPUTE_IB_BYTES	0x100u
 #define KFD_COMPUTE_EOP		4096u
 
 /* Makes the buffers and the arguments of an ordinary queue, but not the queue. */
@@ -65,7 +67,7 @@ bool kfd_compute_aql(struct kfd_compute *queue, const struct aql_packet *packets
 		     unsigned int count);
 /* Has a queue of either kind run @dwords dwords of PM4 packets at @address, as those do. */
 bool kfd_compute_run(struct kfd_compute *queue, uint64_t address, unsigned int dwords);
-/* Has a queue of either kind run @packets; those of an AQL queue are in its room for packets. */
+/* Has a queue of either kind run @packets; those of an AQL queue are in its room for packets, which must have some. */
 bool kfd_compute_submit(struct kfd_compute *queue, const struct packets *packets);
 /*
  * Has a queue of either kind add 1 to the qword at @count for ever, by a loop of

@@ -170,7 +170,7 @@ TEST_F(mmap, mapping_outlives_handle)
 static void check_access(struct __test_metadata *_metadata, const struct kfd_dev *dev,
 			 uint32_t flags)
 {
-	const char text[] = "across the end of a page";
+	static const char text[] = "across the end of a page";
 	char back[sizeof(text)] = "";
 	struct kfd_bo bo;
 	int memory;

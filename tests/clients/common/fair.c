@@ -24,8 +24,7 @@
 
 /*
  * Memory of all processes, which each of them gives the GPU at the same
- * address: so all queues begin at the same time, and are looked at at the same
- * time.
+ * address: so all queues begin, and are looked at, at the same time.
  */
 static volatile struct {
 	uint32_t gate;		/* the queues wait for it */
