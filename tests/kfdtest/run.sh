@@ -29,10 +29,16 @@ selected() {
 	return 1
 }
 
-# What became of a case: passes, skips or fails. The GPU has 30 s for what it is waited for, and not 10, as an emulated
+# What became of a case: passes, skips, fails, hangs or crashes. The GPU has 30 s for what it is waited for, and not 10, as an emulated
 # one on a busy host may need more than those.
 verdict() { # CASE SECONDS
-	timeout -s KILL "$2" "$here/kfdtest" --gtest_filter="$1" --timeout=30000 >$out 2>&1 || { echo fails; return; }
+	timeout -s KILL "$2" "$here/kfdtest" --gtest_filter="$1" --timeout=30000 >$out 2>&1
+	case $? in
+	0) ;;
+	1) echo fails; return ;;
+	124 | 137) echo hangs; return ;;
+	*) echo crashes; return ;;
+	esac
 	if ! grep -q "^\[       OK \]" $out; then
 		echo fails
 	elif grep -qiE 'skip(ping)?( the)? test|test is skipped' $out; then
@@ -73,7 +79,7 @@ while read -r name expected amdgpu mark why; do
 	case $found/$expected in
 	passes/passes) report ok "$name" ;;
 	skips/skips) report ok "$name # SKIP $why" ;;
-	fails/fails) report "not ok" "$name # TODO $why" ;;
+	fails/fails | crashes/crashes) report "not ok" "$name # TODO $why" ;;
 	*) wrong "$name $found, and $expected by the list${why:+: $why}" ;;
 	esac
 done <"$here/list"
