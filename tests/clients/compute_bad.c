@@ -176,8 +176,8 @@ static bool operations(struct trouble *t, const struct scenario *s)
 		  !kfd_compute_update(&t->dev, &t->other, 100);
 
 	if (s->outcome == REFUSED || s->outcome == WAITS)
-		ok &= *kfd_compute_qword(&t->bad, MARK) == 0 &&
-		      kfd_compute_works(&t->other, TIMEOUT_MS);
+		ok &= kfd_compute_works(&t->other, TIMEOUT_MS) && !usleep(NOT_MS * 1000) &&
+		      *kfd_compute_qword(&t->bad, MARK) == 0;
 	else
 		/* A fault stops all of the process's queues, as with amdkfd. */
 		ok &= !kfd_compute_works(&t->bad, NOT_MS) && !kfd_compute_works(&t->other, NOT_MS);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/asleep.h"
 #include "common/child.h"
 #include "common/model.h"
 #include "common/tap.h"
@@ -22,7 +23,9 @@
 #define ROUNDS		100u
 #define LOST		5u
 /* What a lost interrupt may cost: waiters look again ten times in a second. */
-#define LOST_MS		30000u
+#define LOST_MS		KFD_HANG_MS
+/* In the page of control: what the queue waits for. */
+#define GATE		0x300
 
 struct client {
 	struct kfd_dev dev;
@@ -110,14 +113,22 @@ static bool noted(struct client *c, uint32_t id)
 	return true;
 }
 
+/* Each time the queue sets the event when this thread sleeps already. */
 static bool wakes(struct client *c, unsigned int rounds, unsigned int ms)
 {
 	unsigned int i;
 
 	for (i = 0; i < rounds; i++) {
 		const uint32_t id = c->id[i % EVENTS];
+		struct packets gate = { 0 };
+		struct asleep asleep;
+		bool ok;
 
-		if (!submit(c, id, id) || event_wait(&c->dev, id, ms)) {
+		pm4_wait_memory(&gate, kfd_compute_address(&c->queue, GATE), 1);
+		asleep_begin(&asleep, (volatile uint32_t *)kfd_compute_qword(&c->queue, GATE));
+		ok = kfd_compute_submit(&c->queue, &gate) && submit(c, id, id) &&
+		     !event_wait(&c->dev, id, ms);
+		if (!asleep_end(&asleep) || !ok) {
 			tap_note("round %u", i);
 			return false;
 		}

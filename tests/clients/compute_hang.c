@@ -55,7 +55,10 @@ static void own(struct owner *owner)
 /* The next queue that has something to do hangs: nobody else has, by now. */
 static bool hang(struct owner *owner)
 {
-	return model_command("hang-queue 1") && !kfd_compute_works(&owner->queue, 300);
+	const unsigned long long before = model_count("cp", "hangs");
+
+	return model_command("hang-queue 1") && !kfd_compute_works(&owner->queue, 1) &&
+	       model_exceeds("cp", "hangs", before);
 }
 
 static unsigned long long since_ms(unsigned long long begin)

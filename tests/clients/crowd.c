@@ -37,11 +37,14 @@
 /* How many have compute queues, too: the place for their waves is 61 MiB of VRAM. */
 #define COMPUTE		4u
 
-/* What processes take, one kind after the other: all of them queues, then all of them page tables, and so on. */
-enum phase { QUEUES, TABLES, VRAM, SYSTEM, SMALL, PHASES };
+/*
+ * What processes take, one kind after the other: all of them queues, then all of them page tables, and so on. System memory
+ * before VRAM, of which the most that processes may have is more than there is, and the rest is system memory.
+ */
+enum phase { QUEUES, TABLES, SYSTEM, VRAM, SMALL, PHASES };
 
 static const char *const phase_name[PHASES] = {
-	"queues", "page tables", "VRAM", "system memory", "small things",
+	"queues", "page tables", "system memory", "VRAM", "small things",
 };
 
 /* Shared by all. */
@@ -151,14 +154,14 @@ static void greedy(unsigned int who)
 	unsigned int phase;
 	int err = kfd_open(&dev);
 
-	if (err)
+	if (err) {
 		tap_note("a process of the crowd cannot open the device: %s", strerror(err));
+		exit(1);
+	}
 	for (phase = 0; phase < PHASES; phase++) {
 		while (shared->phase < phase)
 			usleep(20000);
-		if (!err)
-			__atomic_add_fetch(&shared->taken[phase], take(&dev, phase, who),
-					   __ATOMIC_SEQ_CST);
+		__atomic_add_fetch(&shared->taken[phase], take(&dev, phase, who), __ATOMIC_SEQ_CST);
 		__atomic_add_fetch(&shared->done, 1, __ATOMIC_SEQ_CST);
 	}
 	for (;;)
@@ -292,7 +295,7 @@ int main(int argc, char **argv)
 			greedy(i);
 	}
 	for (phase = 0; phase < PHASES && ok; phase++)
-		ok = all_have(phase, count);
+		ok = all_have(phase, count) && shared->taken[phase] > 0;
 	tap_ok(ok, "each of %u processes takes all that it may get", count);
 	innocent("beside them");
 	innocent("beside them, again");

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/asleep.h"
 #include "common/check.h"
 #include "common/child.h"
 #include "common/model.h"
@@ -21,7 +22,7 @@
 #define MANY		32u
 #define LOST		5u
 /* What a lost interrupt may cost: waiters look again ten times in a second. */
-#define LOST_MS		30000u
+#define LOST_MS		timeout_ms()
 
 static HsaEvent *event_new(const struct gpu *gpu, HSA_EVENTTYPE type, bool manual)
 {
@@ -94,9 +95,28 @@ static unsigned int handled_here(void)
 	return trace_count("rkfd_interrupt", " events-");
 }
 
-/* The device's message to the CPU is lost; what it wrote to memory is not. */
+/* A copy whose message to the CPU is lost while this thread waits for it. @gate is a word that the engine waits for. */
+static bool loses_one(struct queue *queue, struct buffer *dst, struct buffer *src, HsaEvent *event,
+		      const struct buffer *gate)
+{
+	struct packets p = { 0 };
+	struct asleep asleep;
+	bool ok;
+
+	if (!model_command("drop-interrupt 1"))
+		return false;
+	memset(src->cpu, ~*(unsigned char *)src->cpu, BYTES);
+	sdma_wait_memory(&p, gate->gpu, 1);
+	asleep_begin(&asleep, (volatile uint32_t *)gate->cpu);
+	queue_push(queue, &p);
+	copy_and_signal(queue, dst, src, event);
+	ok = comes(event, LOST_MS) && !memcmp(src->cpu, dst->cpu, BYTES);
+	return asleep_end(&asleep) && ok;
+}
+
+/* What it wrote to memory is not lost with it. */
 static void lost_interrupts(struct queue *queue, struct buffer *dst,
-			    struct buffer *src, HsaEvent *event)
+			    struct buffer *src, HsaEvent *event, const struct buffer *gate)
 {
 	unsigned int i;
 	bool ok = true;
@@ -108,8 +128,7 @@ static void lost_interrupts(struct queue *queue, struct buffer *dst,
 	if (!trace_open("rkfd-events") || !trace_enable("rkfd/rkfd_interrupt"))
 		die("no trace events");
 	for (i = 0; i < LOST; i++)
-		ok &= model_command("drop-interrupt 1") &&
-		      copies(queue, dst, src, event, 1, LOST_MS);
+		ok &= loses_one(queue, dst, src, event, gate);
 	tap_ok(ok, "a wait ends though the interrupt is lost, %u times", LOST);
 	tap_ok(trace_wait("rkfd_interrupt", NULL, LOST, LOST_MS) && !handled_here(),
 	       "none of these is handled by who waits for it");
@@ -190,7 +209,7 @@ static bool succeeds(pid_t pid, int go)
 int main(void)
 {
 	HsaEvent *event, *fault, *exception;
-	struct buffer src, dst;
+	struct buffer src, dst, gate;
 	struct queue queue;
 	struct gpu gpu;
 	int go[2];
@@ -204,13 +223,14 @@ int main(void)
 	gpu_open(&gpu);
 	buffer_create(&gpu, &src, BUFFER_GTT, BYTES);
 	buffer_create(&gpu, &dst, BUFFER_VRAM, BYTES);
+	buffer_create(&gpu, &gate, BUFFER_GTT, BYTES);
 	queue_create(&gpu, &queue, RING_SIZE, BUFFER_GTT);
 	event = event_new(&gpu, HSA_EVENTTYPE_SIGNAL, false);
 	tap_ok(event->EventData.HWData2 != 0, "the event has a slot");
 	tap_ok(copies(&queue, &dst, &src, event, work(200, 40), timeout_ms()),
 	       "copies that end with an event");
 	many_events(&gpu, &queue, &dst, &src);
-	lost_interrupts(&queue, &dst, &src, event);
+	lost_interrupts(&queue, &dst, &src, event, &gate);
 
 	fault = event_new(&gpu, HSA_EVENTTYPE_MEMORY, true);
 	exception = event_new(&gpu, HSA_EVENTTYPE_HW_EXCEPTION, true);
@@ -223,6 +243,7 @@ int main(void)
 	hsaKmtDestroyEvent(fault);
 	hsaKmtDestroyEvent(event);
 	queue_destroy(&queue);
+	buffer_destroy(&gate);
 	buffer_destroy(&dst);
 	buffer_destroy(&src);
 	tap_ok(check_copies(&gpu), "after all that, copies work");

@@ -18,7 +18,7 @@
 #define ENGINES		5u
 #define RING_SIZE	(16u << 10)
 #define BYTES		(1u << 20)
-#define RETURN_MS	10000u
+#define RETURN_MS	timeout_ms()
 /* For a hang: each engine that is found hanging costs some seconds. */
 #define PATIENCE_MS	(3 * timeout_ms())
 
@@ -34,6 +34,7 @@ static void longest(struct packets *p, uint64_t at)
 /* Has @engine do the longest packet, and stays. */
 static void hog(int ready, unsigned int engine)
 {
+	volatile uint32_t *begun;
 	struct packets p = { 0 };
 	struct kfd_queue queue;
 	struct kfd_dev dev;
@@ -42,15 +43,18 @@ static void hog(int ready, unsigned int engine)
 	if (kfd_open(&dev) || kfd_bo_create(&dev, &bo, BYTES, KFD_ALLOC_GTT) ||
 	    kfd_queue_create_on(&dev, &queue, RING_SIZE, engine))
 		exit(1);
-	/* Its read pointer shows that the engine has come as far as the packet. */
+	/* What the engine writes just before the packet. */
+	begun = (volatile uint32_t *)((char *)queue.pointers.cpu + KFD_QUEUE_FENCE + 64);
 	sdma_nop(&p, 1);
 	kfd_queue_submit(&queue, p.dwords, p.count);
 	if (kfd_queue_finish(&queue, timeout_ms()))
 		exit(1);
 	p.count = 0;
+	sdma_fence(&p, (uintptr_t)begun, 1);
 	longest(&p, (uintptr_t)bo.cpu);
 	kfd_queue_submit(&queue, p.dwords, p.count);
-	usleep(100000);
+	if (!kfd_becomes(begun, 1, timeout_ms()))
+		exit(1);
 	if (write(ready, "", 1) != 1)
 		exit(1);
 	/* It shall not be the process's end that helps. */

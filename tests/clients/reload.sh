@@ -34,7 +34,7 @@ cycle=0
 wrong=
 while [ $cycle -lt $cycles ]; do
 	cycle=$((cycle + 1))
-	rmmod rkfd || { wrong="rmmod in cycle $cycle"; break; }
+	unload.sh || { wrong="rmmod in cycle $cycle"; break; }
 	[ ! -e /dev/kfd ] || { wrong="/dev/kfd left by cycle $cycle"; break; }
 	# The parameters are names and numbers: words are what they split into.
 	# shellcheck disable=SC2086
@@ -44,7 +44,7 @@ while [ $cycle -lt $cycles ]; do
 	[ "$now" = "$base" ] || { wrong="another base line in cycle $cycle"; break; }
 	"$here/one_copy" || { wrong="no copy in cycle $cycle"; break; }
 	waited=0
-	while [ "$(objects)" != "$base" ] && [ $waited -lt 250 ]; do
+	while [ "$(objects)" != "$base" ] && [ $waited -lt 6000 ]; do
 		waited=$((waited + 1))
 		sleep 0.02
 	done

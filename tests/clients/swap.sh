@@ -7,7 +7,10 @@
 modprobe brd rd_nr=1 rd_size=131072 2>/dev/null
 disk=/dev/ram0
 modprobe loop 2>/dev/null && losetup /dev/loop0 $disk && disk=/dev/loop0
-mkswap $disk >/dev/null 2>&1 && swapon $disk && export RKFD_SWAP=1
+if [ -b $disk ]; then
+	mkswap $disk >/dev/null && swapon $disk || { echo "Bail out! no swap on $disk"; exit 1; }
+	export RKFD_SWAP=1
+fi
 "$@"
 status=$?
 if [ -n "$RKFD_SWAP" ]; then

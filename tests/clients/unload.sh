@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 # unload.sh [MODULE]: unloads rkfd or that, if it is loaded. A process that has closed its files holds it until a work item has
-# taken back what it had: that is waited for, 20 seconds at most.
+# taken back what it had: that is waited for, two minutes at most.
 module=${1:-rkfd}
 tries=0
 while [ -e "/sys/module/$module" ] && ! rmmod "$module" 2>/dev/null; do
 	tries=$((tries + 1))
-	[ $tries -lt 200 ] || exec rmmod "$module"
+	[ $tries -lt 1200 ] || exec rmmod "$module"
 	sleep 0.1
 done

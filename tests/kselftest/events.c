@@ -374,9 +374,9 @@ TEST_F(events, signals_lose_nothing)
 	sigaction(SIGUSR1, &action, NULL);
 	EXPECT_EQ(0, event_set(&self->dev, data[0].event_id));
 	waiter_start(_metadata, &w);
-	ticks = 0;
 	pthread_kill(w.thread, SIGUSR1);
-	usleep(SHORT_MS * 1000);
+	for (i = 0; i < LONG_MS && !ticks; i++)
+		usleep(1000);
 	EXPECT_EQ(1, ticks);
 	EXPECT_EQ(0, event_set(&self->dev, data[1].event_id));
 	pthread_join(w.thread, NULL);

@@ -13,6 +13,9 @@
 
 KFD_FIXTURE(refused)
 
+/* How often that was so, of all processes. */
+static volatile unsigned int *refusals;
+
 /* Asks again and again for as much system memory as anybody may have, which is refused. */
 static void *ask_for_all(void *arg)
 {
@@ -31,18 +34,27 @@ static void *ask_for_all(void *arg)
 		memset(&create, 0, sizeof(create));
 		create.in.bo_size = sizes.gtt_size & ~(uint64_t)(KFD_PAGE - 1);
 		create.in.domains = AMDGPU_GEM_DOMAIN_GTT;
-		if (!kfd_ioctl(dev->drm_fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &create))
+		switch (kfd_ioctl(dev->drm_fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &create)) {
+		case 0:
 			drm_gem_close(dev->drm_fd, create.out.handle);
+			break;
+		case ENOMEM:
+			__atomic_add_fetch(refusals, 1, __ATOMIC_RELAXED);
+			break;
+		}
 	}
 }
 
 TEST_F(refused, system_memory)
 {
-	unsigned int i, refused = 0;
+	const uint64_t end = kfd_now_ms() + KFD_HANG_MS;
+	unsigned int i, before, refused = 0;
 	pthread_t thread[4];
 	struct kfd_bo bo;
 	pid_t pid;
 
+	refusals = kfd_share();
+	ASSERT_NE(NULL, refusals);
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (pid == 0) {
@@ -54,7 +66,10 @@ TEST_F(refused, system_memory)
 			pthread_create(&thread[i], NULL, ask_for_all, &dev);
 		pause();
 	}
-	usleep(200000);
+	while (!*refusals && kfd_now_ms() < end)
+		usleep(1000);
+	before = *refusals;
+	EXPECT_LT(0, before);
 	for (i = 0; i < 5000; i++) {
 		if (kfd_bo_create(&self->dev, &bo, KFD_PAGE, KFD_ALLOC_GTT))
 			refused++;
@@ -62,6 +77,8 @@ TEST_F(refused, system_memory)
 			kfd_bo_destroy(&self->dev, &bo);
 	}
 	EXPECT_EQ(0, refused);
+	EXPECT_LT(before, *refusals);
+	TH_LOG("%u refusals, %u of them meanwhile", *refusals, *refusals - before);
 	EXPECT_EQ(0, waitpid(pid, NULL, WNOHANG));
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);

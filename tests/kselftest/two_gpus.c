@@ -177,8 +177,8 @@ TEST_F(two, exporter_goes)
 	}
 }
 
-/* In a child: imports on the other GPU, and copies for ever. */
-static int child_imports(int fd)
+/* In a child: imports on the other GPU, and copies for ever, of which *@works tells. */
+static int child_imports(int fd, volatile uint32_t *works)
 {
 	struct kfd_dev one, other;
 	struct kfd_queue queue;
@@ -193,26 +193,33 @@ static int child_imports(int fd)
 		err = kfd_queue_create(&other, &queue, RING);
 	if (!err)
 		err = kfd_bo_import(&other, &import, fd, SIZE);
-	for (i = 0; !err; i++)
+	for (i = 0; !err; i++) {
 		err = gpu_fill(&queue, import.cpu, i);
+		*works = 1;
+	}
 	return err;
 }
 
 /* The importer's process is killed, at any moment; the memory goes home. */
 TEST_F(two, importer_goes)
 {
+	volatile uint32_t *works = kfd_share();
 	struct kfd_bo bo;
 	int fd, status, i;
 
 	ASSERT_EQ(0, kfd_bo_create(&self->one, &bo, SIZE, KFD_ALLOC_VRAM));
 	ASSERT_EQ(0, kfd_export(&self->one, bo.handle, O_CLOEXEC, &fd));
+	ASSERT_NE(NULL, works);
 	for (i = 0; i < 5; i++) {
-		pid_t pid = fork();
+		pid_t pid;
 
+		*works = 0;
+		pid = fork();
 		ASSERT_LE(0, pid);
 		if (pid == 0)
-			_exit(child_imports(fd));
-		usleep(100000 + i * 50000);
+			_exit(child_imports(fd, works));
+		EXPECT_TRUE(kfd_becomes(works, 1, KFD_HANG_MS));
+		usleep(i * 50000);
 		kill(pid, SIGKILL);
 		ASSERT_EQ(pid, waitpid(pid, &status, 0));
 		EXPECT_TRUE(WIFSIGNALED(status));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The pages of a process's memory that the GPU is given (USERPTR): huge ones, pages that become one, pages that go to swap and return. */
+#include <fcntl.h>
 #include <sys/mman.h>
 
 #include "trace.h"
@@ -16,7 +17,7 @@ static unsigned long entries_of(const void *va)
 	const char *entries;
 
 	snprintf(text, sizeof(text), "va=0x%llx", (unsigned long long)(uintptr_t)va);
-	if (!trace_wait("rkfd_map", text, 1, 2000) ||
+	if (!trace_wait("rkfd_map", text, 1, WAIT_MS) ||
 	    !trace_find("rkfd_map", text, line, sizeof(line)))
 		return 0;
 	entries = strstr(line, "entries=");
@@ -135,6 +136,36 @@ static unsigned long vm_counter(const char *key)
 	return value;
 }
 
+/* Whether the process has no page at @mem any more. */
+static bool is_out(const void *mem)
+{
+	uint64_t pages[SIZE / KFD_PAGE] = { 0 };
+	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	const bool ok = fd >= 0 && pread(fd, pages, sizeof(pages), (uintptr_t)mem / KFD_PAGE * 8) ==
+				   sizeof(pages);
+	unsigned int i, present = 0;
+
+	if (fd >= 0)
+		close(fd);
+	for (i = 0; i < SIZE / KFD_PAGE; i++)
+		present += pages[i] >> 63;
+	return ok && !present;
+}
+
+/* Has the pages at @mem go to swap: those that another processor's list of new ones holds do not go yet. */
+static bool page_out(void *mem)
+{
+	const uint64_t end = kfd_now_ms() + KFD_HANG_MS;
+
+	do {
+		madvise(mem, SIZE, MADV_PAGEOUT);
+		if (is_out(mem))
+			return true;
+		usleep(1000);
+	} while (kfd_now_ms() < end);
+	return false;
+}
+
 /* Needs swap; see swap.sh of the clients. */
 TEST_F(userptr, swapped)
 {
@@ -163,6 +194,7 @@ TEST_F(userptr, swapped)
 /* Pages that came back from swap are as they are on the disk. What the GPU writes to them must go there, too. */
 TEST_F(userptr, swapped_in_and_written)
 {
+	unsigned long written;
 	unsigned int round;
 
 	if (!getenv("RKFD_SWAP"))
@@ -170,7 +202,9 @@ TEST_F(userptr, swapped_in_and_written)
 	for (round = 0; round < 6; round++) {
 		ASSERT_EQ(self->mem, anonymous(self->mem, SIZE, PROT_READ | PROT_WRITE));
 		memset(self->mem, 0x4b, SIZE);
-		madvise(self->mem, SIZE, MADV_PAGEOUT);
+		written = vm_counter("pswpout");
+		ASSERT_TRUE(page_out(self->mem));
+		EXPECT_LT(written, vm_counter("pswpout"));
 		EXPECT_TRUE(all(self->mem, 0x4b, SIZE));
 		ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
 		EXPECT_GPU_WRITES(0x4c + round);
@@ -178,7 +212,7 @@ TEST_F(userptr, swapped_in_and_written)
 		if (round % 2 == 0)
 			madvise(self->mem, SIZE, MADV_PAGEOUT);
 		EXPECT_EQ(0, kfd_unmap(self->dev.fd, self->handle, self->dev.gpu_id));
-		madvise(self->mem, SIZE, MADV_PAGEOUT);
+		ASSERT_TRUE(page_out(self->mem));
 		EXPECT_TRUE(all(self->mem, 0x4c + round, SIZE));
 		EXPECT_EQ(0, kfd_free(self->dev.fd, self->handle));
 	}

@@ -10,6 +10,7 @@
 
 #include "kfd_harness.h"
 #include "kfd_share.h"
+#include "objects.h"
 #include "packets.h"
 
 #define RING		(64u * 1024)
@@ -132,15 +133,21 @@ TEST_F_TIMEOUT(yield, makes_room, 300)
 TEST_F_TIMEOUT(yield, killed, 300)
 {
 	unsigned int i;
+	uint64_t end;
 
 	for (i = 0; i < 6; i++) {
 		pid_t pid = taker();
 		int status;
 
 		ASSERT_LT(0, pid);
-		usleep(60000 + i * 50000);
+		end = kfd_now_ms() + TIMEOUT_MS;
+		while (objects_count("evicted_bytes") <= 0 && kfd_now_ms() < end)
+			usleep(1000);
+		EXPECT_LT(0, objects_count("evicted_bytes"));
+		usleep(i * 50000);
 		kill(pid, SIGKILL);
 		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		EXPECT_TRUE(objects_become("evicted_bytes", 0, TIMEOUT_MS));
 	}
 	EXPECT_EQ(0, wrong(self));
 }

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <termios.h>
 #include <unistd.h>
@@ -82,6 +83,32 @@ bool model_engines(const char *verb)
 		snprintf(command, sizeof(command), "%s %u", verb, i);
 		if (!model_command(command))
 			return false;
+	}
+	return true;
+}
+
+unsigned long long model_count(const char *group, const char *key)
+{
+	char answer[16384], name[64];
+	const char *found;
+
+	if (!model_present() || !model_ask("summary", answer, sizeof(answer)))
+		return 0;
+	snprintf(name, sizeof(name), "\"%s\":{", group);
+	found = strstr(answer, name);
+	snprintf(name, sizeof(name), "\"%s\":", key);
+	found = found ? strstr(found, name) : NULL;
+	return found ? strtoull(found + strlen(name), NULL, 10) : 0;
+}
+
+bool model_exceeds(const char *group, const char *key, unsigned long long before)
+{
+	const unsigned long long end = now_ns() + timeout_ms() * 1000000ull;
+
+	while (model_count(group, key) <= before) {
+		if (now_ns() > end)
+			return false;
+		usleep(10000);
 	}
 	return true;
 }

@@ -15,4 +15,9 @@ bool model_engines(const char *verb);
 /* The same as model_command(), with the answer without its "ok ". */
 bool model_ask(const char *command, char *answer, size_t size);
 
+/* What the model counts as @key of @group in its summary; 0 without a model. */
+unsigned long long model_count(const char *group, const char *key);
+/* Waits until that is more than @before; whether it is within timeout_ms(). */
+bool model_exceeds(const char *group, const char *key, unsigned long long before);
+
 #endif /* RKFD_TEST_MODEL_H */

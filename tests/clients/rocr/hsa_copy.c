@@ -48,7 +48,7 @@ static void jobs_test(const char *what, bool close)
 		return;
 	}
 	snprintf(our_ring, sizeof(our_ring), ".%d.", (int)getpid());
-	trace_wait("drm_run_job", our_ring, most, close ? 200 : 2000);
+	trace_wait("drm_run_job", our_ring, most, close ? 200 : timeout_ms());
 	jobs = trace_count("drm_run_job", our_ring);
 	tap_note("%u submissions, %u drm_run_job events, queues are %s", submissions, jobs,
 		 scheduled ? "scheduled" : "direct");

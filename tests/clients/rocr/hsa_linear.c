@@ -360,7 +360,7 @@ static void interrupt_test(void)
 	if (!tap_ok(spent < HELD_MS / 2, "it was asleep"))
 		tap_note("%u ms of %u", spent, HELD_MS);
 	if (of_rkfd())
-		tap_ok(trace_wait("rkfd_interrupt", " source=224 ", before + 1, 2000),
+		tap_ok(trace_wait("rkfd_interrupt", " source=224 ", before + 1, timeout_ms()),
 		       "an SDMA trap came with it");
 	else
 		tap_skip("an SDMA trap came with it", "only rkfd traces it");

@@ -17,7 +17,6 @@
 
 #define PACKETS		64u
 #define PACKET_BYTES	64u
-#define HANG_MS		200u
 
 #define HEADER(type)	((uint16_t)((type) << HSA_PACKET_HEADER_TYPE |			\
 			 1u << HSA_PACKET_HEADER_BARRIER |				\
@@ -129,14 +128,17 @@ static void hang(void)
 		const hsa_barrier_and_packet_t packet = {
 			.header = HEADER(HSA_PACKET_TYPE_BARRIER_AND),
 		};
+		unsigned long long before;
 		hsa_queue_t *queue;
 
 		hsa_open();
 		queue = queue_new();
+		before = model_count("cp", "hangs");
 		if (!model_command("hang-queue 1"))
 			_exit(1);
 		submit(queue, &packet);
-		usleep(HANG_MS * 1000);
+		if (!model_exceeds("cp", "hangs", before))
+			_exit(2);
 		hsa_queue_destroy(queue);
 		sleep(timeout_ms() / 1000);
 		_exit(0);
