@@ -19,6 +19,8 @@ if [ ! -e /rkfd/run/began ]; then
 		find init bin sbin lib lib64 etc usr rkfd -xdev | grep -v '^rkfd/\(bench\|fuzz\|kexec\|kselftest\|rocr\)/'
 	} | cpio -o -H newc 2>/dev/null >/tmp/initrd
 	(cd /tmp/more && find . | cpio -o -H newc 2>/dev/null) >>/tmp/initrd
+	# For who looks through the log with its levels: logcheck.
+	{ echo log; dmesg -r; } >/dev/ttyS3
 	/rkfd/clients/kexec /rkfd/kexec/vmlinuz /tmp/initrd "$@" >/tmp/why
 	bail "$(tail -n 1 /tmp/why)"
 fi
