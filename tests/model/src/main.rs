@@ -111,6 +111,7 @@ fn serve(options: Options) -> Result<(), String> {
         std::process::exit(MODEL_ERROR);
     })
     .map_err(|error| format!("VRAM: {error}"))?;
+    gpu.bus.fill();
     let gpu = Arc::new(gpu);
     for path in [&options.socket, &options.control] {
         // Left over from a run that was killed.

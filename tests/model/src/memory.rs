@@ -18,6 +18,9 @@ use crate::peers::Switch;
 /// What VRAM reads as when its contents are lost: no page of it is what anybody would write.
 const LOST: [u8; 4096] = [0xb7; 4096];
 
+/// How much VRAM [`Bus::fill`] fills, bytes.
+const FILLED: u64 = 512 << 20;
+
 /// Which memory a physical address is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Space {
@@ -158,6 +161,17 @@ impl Bus {
     /// Size of VRAM, bytes.
     pub fn vram_size(&self) -> u64 {
         self.vram.len() as u64
+    }
+
+    /// VRAM reads as when its contents are lost, all of it: what the driver takes as it is shows. More of it than [`FILLED`] stays empty, which
+    /// costs the host no memory.
+    pub fn fill(&self) {
+        if self.vram_size() > FILLED {
+            return;
+        }
+        for page in (0..self.vram_size()).step_by(LOST.len()) {
+            self.vram.span(page as usize, LOST.len()).write(&LOST);
+        }
     }
 
     /// Whatever is in VRAM is lost.
