@@ -52,7 +52,7 @@ pub(super) fn report(pdev: &pci::Device<Core<'_>>) -> Result {
 pub(super) fn load(pdev: &pci::Device<Core<'_>>) -> Result {
     let _enabled = Enabled::new(pdev)?;
     let hw = Hardware::new(pdev)?;
-    let memory = Memory::new(&hw)?;
+    let memory = Memory::new(&hw).inspect_err(|_| hw.close())?;
     let loaded = firmware::load(&memory).and_then(|loaded| {
         hw.rlc.start();
         loaded.check_clock()?;
