@@ -31,6 +31,10 @@ u64 rkfd_readq(const void __iomem *addr);
 void rkfd_wmb(void);
 void rkfd_rmb(void);
 
+/* Devices */
+void rkfd_device_lock(struct device *dev);
+void rkfd_device_unlock(struct device *dev);
+
 /* PCI */
 int rkfd_pci_domain_nr(struct pci_dev *pdev);
 bool rkfd_pci_reaches(struct device *client, struct device *provider);

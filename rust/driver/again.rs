@@ -21,7 +21,7 @@ pub(super) struct Again(Arc<Rebind>);
 #[pin_data]
 struct Rebind {
     pdev: ARef<pci::Device>,
-    /// The driver does not have it any more.
+    /// The driver does not have it any more. It becomes so under the device's lock.
     gone: AtomicFlag,
     #[pin]
     work: Work<Self>,
@@ -62,13 +62,10 @@ impl WorkItem for Rebind {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        // Whoever has taken it meanwhile may have given it to another driver.
-        if this.gone.load(Relaxed) {
-            return;
-        }
         let dev: &device::Device = this.pdev.as_ref();
-        rebind::release(dev);
-        if reset::gives_back() {
+        // Whoever has taken it meanwhile may have given it to another driver.
+        let was_ours = rebind::release(dev, || !this.gone.load(Relaxed));
+        if was_ours && reset::gives_back() {
             rebind::attach(dev);
         }
     }

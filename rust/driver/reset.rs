@@ -128,7 +128,7 @@ struct Replug {
     pdev: ARef<pci::Device>,
     /// Its firmware is this driver's, which a reset takes away.
     is_own: bool,
-    /// Somebody has taken the device from the driver.
+    /// Somebody has taken the device from the driver: under its lock.
     gone: AtomicFlag,
     #[pin]
     work: Work<Self>,
@@ -243,18 +243,18 @@ impl Replug {
         }
         let dev: &device::Device = self.pdev.as_ref();
         // Whoever has taken it meanwhile may have given it to another driver.
-        if self.gone.load(Relaxed) {
-            return;
-        }
-        if !hw.is_present() {
-            dev_err!(
-                &*hw.dev,
-                "it does not answer at all: it is gone from the bus, or its link has failed\n"
-            );
-        }
-        rebind::release(dev);
+        let was_ours = rebind::release(dev, || {
+            let is_ours = !self.gone.load(Relaxed);
+            if is_ours && !hw.is_present() {
+                dev_err!(
+                    &*hw.dev,
+                    "it does not answer at all: it is gone from the bus, or its link has failed\n"
+                );
+            }
+            is_ours
+        });
         // It was told why it does not come back; or nobody wants it to.
-        if hw.health.is_lost() || !gives_back() {
+        if !was_ours || hw.health.is_lost() || !gives_back() {
             return;
         }
         if rebind::attach(dev) {

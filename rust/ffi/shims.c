@@ -35,6 +35,18 @@ void rkfd_rmb(void)
 	rmb();
 }
 
+/* Devices */
+
+void rkfd_device_lock(struct device *dev)
+{
+	device_lock(dev);
+}
+
+void rkfd_device_unlock(struct device *dev)
+{
+	device_unlock(dev);
+}
+
 /* PCI */
 
 int rkfd_pci_domain_nr(struct pci_dev *pdev)
