@@ -89,10 +89,6 @@ pub(crate) fn load(memory: &Memory) -> Result<Loaded> {
         Err(missing) => return Err(missing.tell(&hw.dev)),
     };
     files.check(&hw.dev)?;
-    if hw.state == State::Dirty {
-        hw.halt_engines();
-        hw.rlc.stop();
-    }
     let start = Instant::<Monotonic>::now();
     let blocks = PspMemory::new(&memory.vram, plan.tmr_bytes)?;
     let bus = (&hw.vram_map, &hw.hdp, hw.gmc.fb());

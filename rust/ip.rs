@@ -14,6 +14,7 @@ pub(crate) mod hub;
 pub(crate) mod ih;
 pub(crate) mod nbio;
 pub(crate) mod psp;
+mod rest;
 mod retries;
 pub(crate) mod rlc;
 pub(crate) mod sdma;
@@ -22,7 +23,7 @@ pub(crate) mod smu;
 pub(crate) mod state;
 pub(crate) mod vmid;
 
-use hw::firmware::state::State;
+use hw::firmware::state::{Running, State};
 use hw::ip::{Block, GFX90A_SDMA_ENGINES};
 use hw::topology::asic::Asic;
 use hw::topology::cus::ComputeUnits;
@@ -50,6 +51,7 @@ use gmc::Gmc;
 use hdp::Hdp;
 use ih::Ih;
 use nbio::Nbio;
+use rest::{AtRest, Engines};
 use retries::Retries;
 use rlc::Rlc;
 use sdma::Sdma;
@@ -119,8 +121,12 @@ pub(crate) struct Hardware {
     pub(crate) dev: ARef<device::Device>,
 }
 
-/// In which state the GPU is. ENODEV for one that the driver leaves alone: the log says why. Sleeps.
-fn found(dev: &device::Device<Bound>, mmio: &Arc<Mmio>, asic: &'static Asic) -> Result<State> {
+/// In which state the GPU is, and what runs. ENODEV for one that the driver leaves alone: the log says why. Sleeps.
+fn found(
+    dev: &device::Device<Bound>,
+    mmio: &Arc<Mmio>,
+    asic: &'static Asic,
+) -> Result<(State, Running)> {
     let seen = Observer::new(mmio, asic.ips)?.wait();
     let state = seen.state().map_err(|refusal| {
         dev_err!(
@@ -136,19 +142,13 @@ fn found(dev: &device::Device<Bound>, mmio: &Arc<Mmio>, asic: &'static Asic) -> 
             "the firmware of the flash chip does not say that it has run (C2PMSG_33)\n"
         );
     }
-    if state == State::Dirty {
-        dev_warn!(
-            dev,
-            "a driver went and left running: {}\n",
-            format_args!("{}", seen.running)
-        );
-    }
-    Ok(state)
+    Ok((state, seen.running))
 }
 
 impl Hardware {
-    /// Brings the blocks of the GPU at `pdev`, which is enabled, up, as far as they need neither memory nor interrupts. ENODEV for one that
-    /// the driver does not know or whose firmware is not up; errors of the blocks.
+    /// Brings the blocks of the GPU at `pdev`, which is enabled, up, as far as they need neither memory nor interrupts. Whatever somebody has left
+    /// running stands before that. ENODEV for one that the driver does not know or whose firmware is not up; EIO for one that does not stop; errors of
+    /// the blocks. Sleeps.
     pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Result<Arc<Self>> {
         let asic = Asic::find(pdev.device_id()).ok_or(ENODEV)?;
         pci_ext::set_dma_mask::<DMA_BITS>(pdev)?;
@@ -159,27 +159,34 @@ impl Hardware {
         let ledger = Ledger::new()?;
         let health = Health::new()?;
 
-        let state = found(bound, &mmio, asic)?;
+        let (state, running) = found(bound, &mmio, asic)?;
+        let engine = |n| Sdma::new(&mmio, asic.ips, n);
+        let sdma = [engine(0)?, engine(1)?, engine(2)?, engine(3)?, engine(4)?];
+        let gfx = Gfx::new(&mmio, asic.ips)?;
+        let rlc = Rlc::new(&mmio, asic.ips, asic.shader_engines)?;
+        let engines = Engines {
+            sdma: &sdma,
+            gfx: &gfx,
+            rlc: &rlc,
+        };
+        let rest = AtRest::bring(bound, &mmio, asic.ips, &running, &engines)?;
+
         let nbio = Nbio::new(&mmio, asic.ips)?;
         let size = nbio.vram_size()?;
-        nbio.bring_up(doorbells.start());
+        nbio.bring_up(&rest, doorbells.start());
         let revision = nbio.revision();
         let hdp = Arc::new(Hdp::new(bound, &mmio, asic.ips)?, GFP_KERNEL)?;
-        let gmc = Gmc::new(bound, &mmio, asic.ips, &hdp, &health, &vram_map, size)?;
+        let gmc = Gmc::new(bound, &rest, &hdp, &health, &vram_map, size)?;
         nbio.setup_interrupts(gmc.dummy_page());
         let vmids = Vmids::new(&ledger, Sched::get())?;
         let retries = Retries::new(&mmio, asic.ips, &doorbells, &gmc, &vmids)?;
         let ih = Ih::new(bound, &mmio, asic.ips, &doorbells, &gmc, retries)?;
-        let engine = |n| Sdma::new(&mmio, asic.ips, n);
-        let sdma = [engine(0)?, engine(1)?, engine(2)?, engine(3)?, engine(4)?];
-        let gfx = Gfx::new(&mmio, asic.ips)?;
         let cus = gfx.compute_units(asic).ok_or_else(|| {
             if nbio.vram_size().is_ok() {
                 dev_err!(bound, "no compute unit works, or so its fuses say\n");
             }
             ENODEV
         })?;
-        let rlc = Rlc::new(&mmio, asic.ips, asic.shader_engines)?;
         let clock = Clock::new(&mmio, asic.ips)?;
 
         let [devfn, bus] = pdev.dev_id().to_le_bytes();

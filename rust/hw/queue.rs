@@ -113,6 +113,28 @@ pub const PIPE_QUEUES: u8 = 8;
 /// HQDs that user queues get.
 pub const USER_HQDS: u8 = MEC_PIPES * PIPE_QUEUES;
 
+/// Micro engines.
+const MECS: u8 = 2;
+
+/// Where an HQD is, of whichever micro engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Number of the micro engine, from 1 on.
+    pub me: u8,
+    /// The pipe.
+    pub pipe: u8,
+    /// The queue of the pipe.
+    pub queue: u8,
+}
+
+/// The HQDs of both micro engines.
+pub fn all_hqds() -> impl Iterator<Item = Place> {
+    (MEC1..=MECS).flat_map(|me| {
+        (0..MEC_PIPES)
+            .flat_map(move |pipe| (0..PIPE_QUEUES).map(move |queue| Place { me, pipe, queue }))
+    })
+}
+
 /// A hardware queue slot of MEC1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hqd(u8);

@@ -12,7 +12,7 @@ use kernel::time::Delta;
 use hw::bits::{lo, Field};
 use hw::ip::{Block, Ip};
 use hw::mqd::hqd::HqdImage;
-use hw::queue::{Hqd, MEC1, MEC_PIPES, USER_HQDS};
+use hw::queue::{all_hqds, Hqd, MEC1, MEC_PIPES, USER_HQDS};
 use hw::topology::asic::Asic;
 use hw::topology::cus::ComputeUnits;
 use hw::trap::TrapHandler;
@@ -261,6 +261,24 @@ impl Gfx {
         self.regs
             .update(regs::CP_PQ_STATUS, &[(cp_pq_status::DOORBELL_ENABLE, 0)]);
         self.halt(true);
+        drop(self.select(Select::of_vmid(0)));
+    }
+
+    /// Empties the HQDs of both MECs, which are halted, whoever has a queue in them (amdgpu: gfx_v9_0_kiq_fini_register, for one that does not leave by
+    /// itself).
+    pub(super) fn drop_queues(&self) {
+        for place in all_hqds() {
+            let bank = self.select(Select {
+                me: place.me,
+                pipe: place.pipe,
+                queue: place.queue,
+                vmid: 0,
+            });
+            if cp_hqd_active::ACTIVE.is_set(bank.regs.read(regs::CP_HQD_ACTIVE)) {
+                bank.regs.write(regs::CP_HQD_ACTIVE, 0);
+                bank.regs.write(regs::CP_HQD_PQ_DOORBELL_CONTROL, 0);
+            }
+        }
         drop(self.select(Select::of_vmid(0)));
     }
 

@@ -9,7 +9,7 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_mutex, Arc, Mutex};
 
 use hw::ih::FaultStatus;
-use hw::ip::{Block, Ip};
+use hw::ip::Block;
 use hw::no_retry::{self, NoRetry};
 use hw::pte::ContextBase;
 use hw::va::{PAGE_SIZE, TABLE_ENTRIES};
@@ -17,10 +17,10 @@ use hw::va::{PAGE_SIZE, TABLE_ENTRIES};
 use super::athub::Athub;
 use super::hdp::Hdp;
 use super::hub::{FbLocation, GartAperture, Hub, ScratchPages};
+use super::rest::AtRest;
 use super::vmid::Vmid;
 use crate::health::{Health, Part, Wedged};
 use crate::kern::dma_words::DmaWords;
-use crate::kern::mmio::Mmio;
 use crate::kern::trace;
 use crate::kern::vram_map::VramMap;
 use crate::regs::hub::VMIDS;
@@ -80,17 +80,17 @@ impl Hubs {
 }
 
 impl Gmc {
-    /// Brings both hubs up, for `vram` bytes of VRAM. One that does not answer a flush later is reported to `health`. EIO if the hubs' idea of
+    /// Brings both hubs up, for `vram` bytes of VRAM, while nobody uses them. One that does not answer a flush later is reported to `health`. EIO if the hubs' idea of
     /// VRAM makes no sense; ENOMEM.
-    pub(crate) fn new(
+    pub(super) fn new(
         dev: &Device<Bound>,
-        mmio: &Arc<Mmio>,
-        ips: &'static [Ip],
+        rest: &AtRest<'_>,
         hdp: &Arc<Hdp>,
         health: &Arc<Health>,
         vram_map: &VramMap,
         vram: u64,
     ) -> Result<Arc<Self>> {
+        let (mmio, ips) = rest.registers();
         let hubs = Hubs {
             gfx: Hub::new(mmio, ips, hw::ih::Hub::Gfx)?,
             mm: Hub::new(mmio, ips, hw::ih::Hub::Mm)?,

@@ -20,7 +20,7 @@ use hw::ih::{
 use hw::ip::{Block, Ip};
 
 use super::gmc::Gmc;
-use super::retries::Retries;
+use super::retries::{self, Retries};
 use super::vmid::Vmid;
 use crate::kern::barrier;
 use crate::kern::dma_words::DmaWords;
@@ -146,7 +146,7 @@ impl Ih {
 
     /// Starts the ring. Bus mastering is on.
     pub(crate) fn start(&self) {
-        self.halt();
+        turn_off(&self.regs);
         self.handled.store(0, Relaxed);
         let r = &self.regs;
         let base = self.ring.address();
@@ -189,19 +189,10 @@ impl Ih {
 
     /// Stops the ring: no entry and no interrupt after it, and nobody handles any. Sleeps.
     pub(crate) fn stop(self: &Arc<Self>) {
-        self.halt();
+        turn_off(&self.regs);
         let sink = self.sink.lock().take();
         workqueue::cancel(self);
         drop(sink);
-    }
-
-    fn halt(&self) {
-        self.regs.update(
-            regs::IH_RB_CNTL,
-            &[(cntl::RB_ENABLE, 0), (cntl::ENABLE_INTR, 0)],
-        );
-        self.regs.write(regs::IH_DOORBELL_RPTR, 0);
-        self.retries.stop();
     }
 
     /// Writes the control word; the overflow bit is cleared by its rise.
@@ -362,6 +353,19 @@ impl Ih {
             self.ring.read(first + n)
         }))
     }
+}
+
+/// Turns the rings of the block of `regs` off, also those that only another driver uses, and the retry CAM.
+pub(super) fn turn_off(regs: &Window) {
+    regs.update(
+        regs::IH_RB_CNTL,
+        &[(cntl::RB_ENABLE, 0), (cntl::ENABLE_INTR, 0)],
+    );
+    for ring in [regs::IH_RB_CNTL_RING1, regs::IH_RB_CNTL_RING2] {
+        regs.update(ring, &[(cntl::RB_ENABLE, 0)]);
+    }
+    regs.write(regs::IH_DOORBELL_RPTR, 0);
+    retries::turn_off(regs);
 }
 
 /// The doorbell of the read pointer.

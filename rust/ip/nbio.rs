@@ -8,6 +8,7 @@ use hw::bits::{hi, lo};
 use hw::doorbell::{sdma_range, IH_RANGE};
 use hw::ip::{Block, Ip, GFX90A_SDMA_ENGINES};
 
+use super::rest::AtRest;
 use crate::kern::mmio::{Mmio, GONE};
 use crate::regs::nbio::{
     self as regs, baco_cntl, doorbell_selfring_gpa_aper_cntl as selfring, interrupt_cntl,
@@ -53,8 +54,8 @@ impl Nbio {
     }
 
     /// Opens the doorbell BAR and places the HDP's flush page. `doorbells` is the bus address of the doorbell
-    /// BAR: what the GPU itself stores there goes to the doorbells without leaving the chip.
-    pub(crate) fn bring_up(&self, doorbells: u64) {
+    /// BAR: what the GPU itself stores there goes to the doorbells without leaving the chip. Nothing of it does that yet.
+    pub(super) fn bring_up(&self, _: &AtRest<'_>, doorbells: u64) {
         let r = &self.regs;
         r.update(
             regs::BACO_CNTL,

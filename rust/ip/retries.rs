@@ -56,20 +56,7 @@ impl Retries {
             regs::IH_DOORBELL_RETRY_CAM,
             ih_doorbell_rptr::OFFSET.put(doorbell().dword()) | ih_doorbell_rptr::ENABLE.flag(true),
         );
-        self.enable(true);
-    }
-
-    /// Turns it off.
-    pub(super) fn stop(&self) {
-        self.enable(false);
-        self.regs.write(regs::IH_DOORBELL_RETRY_CAM, 0);
-    }
-
-    fn enable(&self, on: bool) {
-        self.regs.update(
-            regs::IH_RETRY_INT_CAM_CNTL,
-            &[(ih_retry_int_cam_cntl::ENABLE, on.into())],
-        );
+        enable(&self.regs, true);
     }
 
     /// Entries were lost, and nobody knows which places they had: whatever is still retried is raised again.
@@ -112,6 +99,19 @@ impl Retries {
         }
         true
     }
+}
+
+/// Turns the CAM of the block of `regs` off.
+pub(super) fn turn_off(regs: &Window) {
+    enable(regs, false);
+    regs.write(regs::IH_DOORBELL_RETRY_CAM, 0);
+}
+
+fn enable(regs: &Window, on: bool) {
+    regs.update(
+        regs::IH_RETRY_INT_CAM_CNTL,
+        &[(ih_retry_int_cam_cntl::ENABLE, on.into())],
+    );
 }
 
 /// The CAM's doorbell.

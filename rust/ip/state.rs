@@ -13,7 +13,7 @@ use crate::regs::gc::{self, cp_mec_cntl, rlc_cntl};
 use crate::regs::hub::{mc_vm_xgmi_lfb_cntl, MC_VM_XGMI_LFB_CNTL};
 use crate::regs::mp::{self, mp0_c2pmsg_33};
 use crate::regs::nbio::{self, bios_scratch_7, rcc_iov_func_identifier};
-use crate::regs::osssys::{ih_rb_cntl, IH_RB_CNTL};
+use crate::regs::osssys::{ih_rb_cntl, IH_RB_CNTL, IH_RB_CNTL_RING1, IH_RB_CNTL_RING2};
 use crate::regs::sdma::{f32_cntl, F32_CNTL};
 use crate::regs::smuio::{smuio_mcm_config, SMUIO_MCM_CONFIG};
 use crate::regs::Window;
@@ -85,7 +85,9 @@ impl Observer {
             mec: halts.iter().any(|halt| !halt.is_set(mec)),
             rlc: rlc_cntl::RLC_ENABLE_F32.is_set(self.gc.read(gc::RLC_CNTL)),
             sdma,
-            ih: ih_rb_cntl::RB_ENABLE.is_set(self.osssys.read(IH_RB_CNTL)),
+            ih: [IH_RB_CNTL, IH_RB_CNTL_RING1, IH_RB_CNTL_RING2]
+                .into_iter()
+                .any(|ring| ih_rb_cntl::RB_ENABLE.is_set(self.osssys.read(ring))),
         }
     }
 

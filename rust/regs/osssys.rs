@@ -63,6 +63,10 @@ registers! {
         /// It works.
         ENABLE[28:28]
     };
+    /// Control of ring 1, with ring 0's fields as far as it has them.
+    IH_RB_CNTL_RING1 @ 0, 0x8c;
+    /// And of ring 2.
+    IH_RB_CNTL_RING2 @ 0, 0x98;
     /// The retry CAM's doorbell: made as the read pointer's.
     IH_DOORBELL_RETRY_CAM @ 0, 0x88;
     /// The retry CAM, as Aldebaran has it.

@@ -46,7 +46,7 @@ pub struct Running {
     pub rlc: bool,
     /// F32_CNTL of each SDMA engine.
     pub sdma: [bool; GFX90A_SDMA_ENGINES],
-    /// IH_RB_CNTL: the interrupt ring.
+    /// IH_RB_CNTL: an interrupt ring.
     pub ih: bool,
 }
 

@@ -4,6 +4,7 @@
 //! Both have the same registers at a fixed distance; the names used here are GFXHUB's.
 
 mod faults;
+mod way;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
@@ -344,6 +345,9 @@ impl Hub {
         let regs = &gpu.regs;
         let plain = self.id.plain(reg);
         let engines = |first: Reg| (first.0..first.0 + ENGINES).contains(&plain.0);
+        if let Some(reason) = way::refusal(gpu, self.id, plain, regs.get(reg), value) {
+            return Err(regs.refuse(reg, value, reason));
+        }
         match plain {
             gc::VM_L2_PROTECTION_FAULT_CNTL => {
                 if fault_cntl::CLEAR_PROTECTION_FAULT_STATUS_ADDR.is_set(value) {

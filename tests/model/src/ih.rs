@@ -109,6 +109,17 @@ impl Ih {
         }
     }
 
+    /// Whether any of its rings takes entries.
+    pub fn is_on(&self, gpu: &Gpu) -> bool {
+        let rings = [
+            osssys::IH_RB_CNTL,
+            osssys::IH_RB_CNTL_RING1,
+            osssys::IH_RB_CNTL_RING2,
+        ];
+        let mut controls = rings.into_iter().map(|reg| gpu.regs.get(reg));
+        controls.any(|control| cntl::RB_ENABLE.is_set(control))
+    }
+
     /// Reads RPTR or WPTR; None for other registers.
     pub fn read(&self, reg: Reg) -> Option<u32> {
         let state = self.state();

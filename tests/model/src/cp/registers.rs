@@ -40,6 +40,16 @@ fn is_reset(control: u32, slot: Slot) -> bool {
 }
 
 impl Cp {
+    /// Whether it or its waves may access memory: a queue is loaded that is not stopped, or has waves.
+    pub fn is_at_work(&self, gpu: &Gpu) -> bool {
+        let control = gpu.regs.get(gc::CP_MEC_CNTL);
+        let state = self.state();
+        Slot::all().any(|slot| {
+            let hqd = &state.hqds[slot.index()];
+            hqd.is_active() && (!is_stopped(control, slot) || hqd.has_waves())
+        })
+    }
+
     /// Reads a register of the selected HQD, or what is at work; None if it is neither.
     pub fn read(&self, gpu: &Gpu, reg: Reg) -> Option<u32> {
         if reg == gc::GRBM_STATUS {

@@ -21,6 +21,7 @@ pub mod commands;
 pub mod engines;
 pub mod faults;
 pub mod image;
+mod left;
 pub mod ring;
 pub mod start;
 pub mod tmr;
@@ -36,7 +37,7 @@ use serde_json::{json, Value};
 use crate::clock::wait_until;
 use crate::error::Result;
 use crate::gpu::Gpu;
-use crate::regs::{gc, mp0, nbio, osssys, sdma, Reg, SDMA_ENGINES};
+use crate::regs::{gc, mp0, nbio, sdma, Reg, SDMA_ENGINES};
 use bootloader::{Bootloader, Part, SecureOs, READY};
 use engines::{Engine, Engines, Firmware};
 use faults::Faults;
@@ -55,6 +56,8 @@ const SDMA_VERSION: u32 = 8;
 const POSTED: u32 = 1 << 9;
 /// C2PMSG_35 of a bootloader that failed before the driver came.
 const STUCK: u32 = READY | 0x0b;
+/// F32_CNTL of an SDMA engine, and CP_MEC_CNTL, when nothing is halted.
+const RUNNING: u32 = 0;
 /// Where amdgpu has its TMR on a real board.
 const LEFT_TMR: u64 = 16 << 20;
 
@@ -227,23 +230,20 @@ impl Psp {
             gpu.regs.set(gc::CP_MEC_ME1_UCODE_ADDR, MEC_VERSION);
         }
         if start == Start::Dirty {
-            gpu.regs.set(gc::CP_MEC_CNTL, 0);
-            gpu.regs
-                .set(gc::RLC_CNTL, gc::rlc_cntl::RLC_ENABLE_F32.of(1));
-            gpu.regs
-                .set(osssys::IH_RB_CNTL, osssys::ih_rb_cntl::RB_ENABLE.of(1));
             state.ring = Some(Ring::left());
             state.fresh = false;
             state.tmr = Some(Tmr::left(gpu, LEFT_TMR));
         }
         for n in 0..SDMA_ENGINES {
-            let halted = start != Start::Dirty;
-            gpu.regs.set(
-                sdma::F32_CNTL.of_sdma(n),
-                sdma::f32_cntl::HALT.of(halted.into()),
-            );
+            gpu.regs
+                .set(sdma::F32_CNTL.of_sdma(n), sdma::f32_cntl::HALT.of(1));
             if warm {
                 gpu.regs.set(sdma::UCODE_ADDR.of_sdma(n), SDMA_VERSION);
+            }
+        }
+        if start == Start::Dirty {
+            if let Err(error) = left::run(gpu) {
+                gpu.fail(&error);
             }
         }
     }

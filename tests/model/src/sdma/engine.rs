@@ -287,14 +287,28 @@ impl Engine {
         }
     }
 
+    /// Whether it may access memory: it has rings and is not halted, or is in the middle of a packet.
+    pub fn is_at_work(&self, gpu: &Gpu) -> bool {
+        let halted = self.is_halted(gpu);
+        let state = self.state();
+        let works = |queue: &Queue| queue.is_executing() || !halted && !queue.is_free();
+        state.queues.iter().any(works)
+    }
+
+    /// Whether its firmware stands, for whatever reason.
+    fn is_halted(&self, gpu: &Gpu) -> bool {
+        let control = self.register(gpu, sdma::F32_CNTL);
+        f32_cntl::HALT.is_set(control)
+            || f32_cntl::RESET.is_set(control)
+            || gpu.psp.is_dead(psp::Engine::Sdma(self.number))
+    }
+
     fn has_crashed(&self, gpu: &Gpu) -> bool {
         gpu.psp.has_crashed(psp::Engine::Sdma(self.number))
     }
 
     fn choose<'a>(&self, gpu: &Gpu, mut state: MutexGuard<'a, State>) -> Choice<'a> {
-        let control = self.register(gpu, sdma::F32_CNTL);
-        let halted = f32_cntl::HALT.is_set(control) || f32_cntl::RESET.is_set(control);
-        if state.paused || halted || gpu.psp.is_dead(psp::Engine::Sdma(self.number)) {
+        if state.paused || self.is_halted(gpu) {
             return Choice::Wait(state, None);
         }
         // Without context switching only the kernel's ring runs.

@@ -3,7 +3,8 @@
 
 use super::rig::*;
 use crate::regs::gc::{self, vm_context0_cntl as context};
-use crate::regs::{mmhub, Reg, MMHUB_DELTA};
+use crate::regs::sdma::{self, f32_cntl};
+use crate::regs::{mmhub, osssys, Reg, MMHUB_DELTA};
 
 const VA: u64 = 0x1234_5000_0000;
 const STATUS: Reg = mmhub::VM_L2_PROTECTION_FAULT_STATUS;
@@ -274,6 +275,9 @@ fn gart_and_frame_buffer() {
 fn outside_of_the_system_aperture_tables_translate() {
     let mut rig = Rig::new();
     let mut ring = rig.ring(0, 0, 0);
+    // They change while nobody is at work.
+    rig.set(sdma::F32_CNTL, f32_cntl::HALT.of(1));
+    rig.set(osssys::IH_RB_CNTL, 0);
     // Physical in it, by the tables elsewhere: those end before the frame buffer.
     for (reg, value) in [
         (mmhub::MC_VM_SYSTEM_APERTURE_LOW_ADDR, FB >> 18),
@@ -285,6 +289,8 @@ fn outside_of_the_system_aperture_tables_translate() {
     ] {
         rig.set(reg, value as u32);
     }
+    rig.set(sdma::F32_CNTL, 0);
+    rig.bring_up_ih(true);
     rig.run(&mut ring, &fence(FB + 96 * MIB - 4, 7));
     assert_eq!(rig.peek32(vram(96 * MIB - 4)), 7);
     rig.submit(&mut ring, &fence(FB + 96 * MIB, 7));

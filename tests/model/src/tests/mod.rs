@@ -10,6 +10,7 @@ mod dispatches;
 mod faults;
 mod fuzz;
 mod interrupts;
+mod left;
 mod own;
 mod packets;
 mod pm4;

@@ -122,6 +122,7 @@ fn what_the_bootloader_does_not_take() {
 #[test]
 fn bar0_has_to_lead_to_vram() {
     let psp = Psp::on(Start::Cold);
+    psp.rig.halt_engines();
     for context in 0..16 {
         for hub in [0, MMHUB_DELTA] {
             psp.rig.set(Reg(gc::VM_CONTEXT0_CNTL.0 + context + hub), 0);

@@ -12,9 +12,12 @@ use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::ih::ENTRY;
 use crate::memory::{Phys, Space};
+use crate::psp::start::Start;
 use crate::regs::gc::{self, vm_context0_cntl as context, vm_invalidate_eng0_req as req};
 use crate::regs::osssys::{self, ih_chicken, ih_doorbell_rptr, ih_rb_cntl};
-use crate::regs::sdma::{self, cntl, gfx_doorbell, gfx_doorbell_offset, gfx_ib_cntl, gfx_rb_cntl};
+use crate::regs::sdma::{
+    self, cntl, f32_cntl, gfx_doorbell, gfx_doorbell_offset, gfx_ib_cntl, gfx_rb_cntl,
+};
 use crate::regs::{
     hdp, nbio, Reg, MMHUB_DELTA, SDMA_BASE, SDMA_ENGINES, SDMA_GFX, SDMA_QUEUE_STRIDE, SDMA_RLC0,
 };
@@ -93,6 +96,7 @@ impl Rig {
 
     pub fn on(board: Board) -> Rig {
         let loaded = board.start.has_secure_os();
+        let dirty = board.start == Start::Dirty;
         let gpu = Arc::new(Gpu::new(board, |error| panic!("{error}")).unwrap());
         let ram = rustix::fs::memfd_create("ram", MemfdFlags::CLOEXEC).unwrap();
         rustix::fs::ftruncate(&ram, RAM_SIZE).unwrap();
@@ -113,6 +117,9 @@ impl Rig {
             next: 64 * MIB,
             roots: [0; 16],
         };
+        if dirty {
+            rig.halt_engines();
+        }
         rig.bring_up();
         if loaded {
             rig.start_engines();
@@ -198,6 +205,20 @@ impl Rig {
             self.set(osssys::IH_VMID_0_LUT.nth(vmid, 1), 0x8000 + vmid);
         }
         self.bring_up_ih(true);
+    }
+
+    /// Has what a driver before may have left at work stand.
+    pub fn halt_engines(&self) {
+        for n in 0..SDMA_ENGINES {
+            let reg = sdma::F32_CNTL.of_sdma(n);
+            self.set(reg, f32_cntl::RESET.of(1) | f32_cntl::HALT.of(1));
+            self.set(reg, f32_cntl::HALT.of(1));
+            self.set(Rig::queue_reg(n, 0, sdma::GFX_RB_CNTL), 0);
+        }
+        // Both MECs and all pipes.
+        self.set(gc::CP_MEC_CNTL, 0x503f_0010);
+        self.set(gc::CP_MEC_CNTL, 0x5000_0000);
+        self.set(osssys::IH_RB_CNTL, 0);
     }
 
     /// SDMA runs, and the RLC, without which the MEC may not.

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What a driver before has left running is brought to rest before the GPU's way to memory changes in any way: engines and the interrupt ring go on
+//! by addresses that were another's, and what they come to by new tables, or as bus master, is somebody else's.
+//!
+//! amdgpu halts its engines when it goes (sdma_v4_0_hw_fini, gfx_v9_0_hw_fini, vega20_ih_irq_disable), and where a driver went without that, before it
+//! starts them anew, which is after its hubs and its GART; it resets such a GPU first in virtual machines only (soc15_need_reset_on_init). On gfx90a it
+//! leaves the RLC running when it goes.
+
+use kernel::device::{Bound, Device};
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use hw::firmware::state::Running;
+use hw::ip::{Block, Ip, GFX90A_SDMA_ENGINES};
+
+use super::gfx::Gfx;
+use super::ih;
+use super::rlc::Rlc;
+use super::sdma::Sdma;
+use crate::kern::mmio::Mmio;
+use crate::regs::Window;
+
+/// A GPU of which nothing is at work, nor will be before it is told to: who changes its way to memory gets to the registers by this.
+pub(super) struct AtRest<'a> {
+    mmio: &'a Arc<Mmio>,
+    ips: &'static [Ip],
+}
+
+/// What may be at work.
+pub(super) struct Engines<'a> {
+    /// The SDMA engines.
+    pub(super) sdma: &'a [Arc<Sdma>; GFX90A_SDMA_ENGINES],
+    /// The command processor.
+    pub(super) gfx: &'a Gfx,
+    /// What keeps its clocks.
+    pub(super) rlc: &'a Rlc,
+}
+
+impl<'a> AtRest<'a> {
+    /// Halts the `engines` and turns the interrupt ring off, if any of that is `running`; nothing is written otherwise. ENODEV if the ASIC whose
+    /// blocks are `ips` has no interrupt ring; EIO for an engine that does not stop: the log says so. Sleeps.
+    pub(super) fn bring(
+        dev: &Device<Bound>,
+        mmio: &'a Arc<Mmio>,
+        ips: &'static [Ip],
+        running: &Running,
+        engines: &Engines<'_>,
+    ) -> Result<Self> {
+        let rest = Self { mmio, ips };
+        if !running.any() {
+            return Ok(rest);
+        }
+        dev_warn!(
+            dev,
+            "a driver went and left running: {}\n",
+            format_args!("{running}")
+        );
+        // All of them are, whichever is the first that does not.
+        let stuck = engines
+            .sdma
+            .iter()
+            .enumerate()
+            .filter(|(_, engine)| engine.stop().is_err())
+            .fold(None, |first, (number, _)| first.or(Some(number)));
+        engines.gfx.stop();
+        engines.gfx.drop_queues();
+        engines.rlc.stop();
+        ih::turn_off(&Window::new(mmio, ips, Block::Osssys, 0)?);
+        match stuck {
+            None => Ok(rest),
+            Some(number) => {
+                dev_err!(
+                    dev,
+                    "sdma{number}, which a driver has left running, does not stop: reset the device, or switch the machine off and on\n"
+                );
+                Err(EIO)
+            }
+        }
+    }
+    /// Its registers, and the blocks of its ASIC.
+    pub(super) fn registers(&self) -> (&'a Arc<Mmio>, &'static [Ip]) {
+        (self.mmio, self.ips)
+    }
+}

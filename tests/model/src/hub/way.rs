@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The kernel's way to memory: the registers by which VMID 0 is translated. Hardware goes on with whatever they say. Who is at work while they
+//! change has addresses of before, which lead to somebody else's memory from then on: that ends the run.
+
+use super::HubId;
+use crate::gpu::Gpu;
+use crate::regs::gc::{self, mc_vm_mx_l1_tlb_cntl as l1, vm_context0_cntl as context};
+use crate::regs::{Field, Reg};
+
+/// Registers of which every bit is of the way.
+const WHOLE: &[Reg] = &[
+    gc::VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32,
+    gc::VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_HI32,
+    gc::VM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32,
+    gc::VM_CONTEXT0_PAGE_TABLE_START_ADDR_HI32,
+    gc::VM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32,
+    gc::VM_CONTEXT0_PAGE_TABLE_END_ADDR_HI32,
+    gc::MC_VM_FB_LOCATION_BASE,
+    gc::MC_VM_FB_LOCATION_TOP,
+    gc::MC_VM_AGP_BASE,
+    gc::MC_VM_AGP_BOT,
+    gc::MC_VM_AGP_TOP,
+    gc::MC_VM_SYSTEM_APERTURE_LOW_ADDR,
+    gc::MC_VM_SYSTEM_APERTURE_HIGH_ADDR,
+];
+
+/// And those of which some are: which of them.
+fn fields(plain: Reg) -> &'static [Field] {
+    match plain {
+        gc::VM_CONTEXT0_CNTL => &[
+            context::ENABLE_CONTEXT,
+            context::PAGE_TABLE_DEPTH,
+            context::PAGE_TABLE_BLOCK_SIZE,
+        ],
+        gc::MC_VM_MX_L1_TLB_CNTL => &[l1::SYSTEM_ACCESS_MODE],
+        _ => &[],
+    }
+}
+
+/// Who has work, of those that reach memory by this hub.
+fn at_work(gpu: &Gpu, hub: HubId) -> Option<String> {
+    match hub {
+        HubId::Gfx => gpu.cp.is_at_work(gpu).then(|| "the CP".into()),
+        HubId::Mm => {
+            let engine = gpu.sdma.iter().find(|engine| engine.is_at_work(gpu));
+            let engine = engine.map(|engine| format!("SDMA{}", engine.number()));
+            engine.or_else(|| gpu.ih.is_on(gpu).then(|| "the IH".into()))
+        }
+    }
+}
+
+/// What is wrong with `value` for `plain`, GFXHUB's name of a register of this hub in which there is `before`.
+pub(super) fn refusal(
+    gpu: &Gpu,
+    hub: HubId,
+    plain: Reg,
+    before: u32,
+    value: u32,
+) -> Option<String> {
+    let some = |field: &Field| field.get(before) != field.get(value);
+    let changes = before != value && WHOLE.contains(&plain) || fields(plain).iter().any(some);
+    let who = changes.then(|| at_work(gpu, hub)).flatten()?;
+    Some(format!(
+        "{who} is at work, and VMID 0's way to memory changes under it"
+    ))
+}
