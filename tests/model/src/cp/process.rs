@@ -52,22 +52,14 @@ impl Process {
         })
     }
 
-    /// Makes `vmid` the process' own. What another process used it for is not in the caches any more. A process that gets
-    /// the VMID back that it had finds its translations: no driver may rely on a flush there, nobody has said that there is
-    /// one.
+    /// Makes `vmid` the process' own. What it was used for before is not in the caches any more.
     pub fn assign(&mut self, gpu: &Gpu, vmid: u8) {
         self.vmid = Some(vmid);
         let n = u32::from(vmid);
         let base = gc::VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32.nth(n, 2);
-        let value = mapping::PASID.of(self.pasid.into()) | mapping::VALID.of(1);
-        let was_its = gpu.regs.get(athub::ATC_VMID0_PASID_MAPPING.nth(n, 1)) == value;
         for hub in [HubId::Gfx, HubId::Mm] {
-            let (low, high) = (hub.reg(base), hub.reg(Reg(base.0 + 1)));
-            let before = u64::from(gpu.regs.get(low)) | u64::from(gpu.regs.get(high)) << 32;
-            if was_its && before == self.root {
-                continue;
-            }
-            gpu.regs.set(low, self.root as u32);
+            gpu.regs.set(hub.reg(base), self.root as u32);
+            let high = hub.reg(Reg(base.0 + 1));
             gpu.regs.set(high, (self.root >> 32) as u32);
             gpu.hub(hub).flush(gpu, 1 << vmid, Scope::ALL, Flush::Heavy);
         }
@@ -83,15 +75,25 @@ impl Process {
         for (reg, value) in banked {
             gpu.grbm.set_of_vmid(reg, n, value);
         }
-        for first in [
-            athub::ATC_VMID0_PASID_MAPPING,
-            athub::ATC_VMID16_PASID_MAPPING,
-        ] {
-            gpu.regs.set(first.nth(n, 1), value);
-        }
-        for first in [osssys::IH_VMID_0_LUT, osssys::IH_VMID_0_LUT_MM] {
-            gpu.regs.set(first.nth(n, 1), self.pasid.into());
-        }
+        let value = mapping::PASID.of(self.pasid.into()) | mapping::VALID.of(1);
+        set_pasid(gpu, n, value, self.pasid.into());
         gpu.summary.cp_vmids.bump();
+    }
+}
+
+/// Nobody has `vmid` now.
+pub fn release(gpu: &Gpu, vmid: u8) {
+    set_pasid(gpu, vmid.into(), 0, 0);
+}
+
+fn set_pasid(gpu: &Gpu, vmid: u32, mapping: u32, pasid: u32) {
+    for first in [
+        athub::ATC_VMID0_PASID_MAPPING,
+        athub::ATC_VMID16_PASID_MAPPING,
+    ] {
+        gpu.regs.set(first.nth(vmid, 1), mapping);
+    }
+    for first in [osssys::IH_VMID_0_LUT, osssys::IH_VMID_0_LUT_MM] {
+        gpu.regs.set(first.nth(vmid, 1), pasid);
     }
 }

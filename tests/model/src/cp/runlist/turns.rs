@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::time::{Duration, Instant};
 
 use super::super::mec::State;
-use super::super::{mqd, Slot};
+use super::super::{mqd, process, Slot};
 use super::place::{Place, Room};
 use super::{Engine, Entry, MapQueue, Runlist, Targets, Unmap};
 use crate::error::Result;
@@ -80,7 +80,7 @@ impl State {
             .map(|entry| entry.served)
             .min()
             .unwrap_or(list.floor);
-        self.release_vmids(list);
+        self.release_vmids(gpu, list);
         list.stuck = true;
         // Who has waited longest comes first.
         let has_turn = |entry: &&mut Entry| entry.turn && !entry.lost;
@@ -230,15 +230,15 @@ impl State {
         (free != 0).then(|| free.trailing_zeros() as u8)
     }
 
-    /// Takes the VMIDs of processes without a queue on the hardware. Tables, PASIDs and translations stay as they are until another
-    /// process gets the VMID: drivers flush by PASID, and find it in ATHUB's map.
-    fn release_vmids(&mut self, list: &mut Runlist) {
+    /// Takes the VMIDs of processes without a queue on the hardware.
+    fn release_vmids(&mut self, gpu: &Gpu, list: &mut Runlist) {
         for (n, process) in list.processes.iter_mut().enumerate() {
             let used = |entry: &Entry| entry.process == n && entry.place.is_some();
             if list.entries.iter().any(used) {
                 continue;
             }
             if let Some(vmid) = process.vmid.take() {
+                process::release(gpu, vmid);
                 self.vmids_used &= !(1 << vmid);
             }
         }
@@ -307,7 +307,7 @@ impl State {
             }
         }
         list.entries = left;
-        self.release_vmids(&mut list);
+        self.release_vmids(gpu, &mut list);
         self.list = (!list.entries.is_empty()).then_some(list);
         Ok(gone)
     }
