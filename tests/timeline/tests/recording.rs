@@ -4,7 +4,8 @@
 use rkfd_timeline::event::{self, Error, Event};
 use rkfd_timeline::timeline::{Group, Kind, Timeline, Track};
 use rkfd_timeline::{chrome, hip, picture};
-use std::collections::BTreeMap;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// Of a run of `make timeline`: lines of its trace, and of the log of one of its processes.
@@ -262,6 +263,77 @@ fn the_document_has_each_slice_once_and_none_upon_another() {
         .filter(|event| event["name"] == "process_name")
         .count();
     assert_eq!(named, 4);
+}
+
+/// What the Trace Event Format says of the three kinds of events that there are, and of the whole: Perfetto drops an event that is
+/// not so, without a word.
+#[test]
+fn the_document_is_in_the_trace_event_format() {
+    // As it is read, not as it was made.
+    let text = chrome::document(&timeline()).to_string();
+    let document: Value = serde_json::from_str(&text).unwrap();
+    let keys = |value: &Value| -> Vec<String> {
+        let mut keys: Vec<_> = value.as_object().unwrap().keys().cloned().collect();
+        keys.sort();
+        keys
+    };
+    assert_eq!(keys(&document), ["displayTimeUnit", "traceEvents"]);
+    assert!(["ms", "ns"].contains(&document["displayTimeUnit"].as_str().unwrap()));
+    let mut named = BTreeSet::new();
+    let mut used = BTreeSet::new();
+    for event in document["traceEvents"].as_array().unwrap() {
+        // Perfetto keeps both in 32 bits, and takes tid 0 of a process for none.
+        let pid = u32::try_from(event["pid"].as_u64().unwrap()).unwrap();
+        let tid = u32::try_from(event["tid"].as_u64().unwrap()).unwrap();
+        assert!(event["name"].is_string() && event["args"].is_object());
+        match event["ph"].as_str().unwrap() {
+            "M" => {
+                assert_eq!(keys(event), ["args", "name", "ph", "pid", "tid"]);
+                let args = &event["args"];
+                match event["name"].as_str().unwrap() {
+                    "process_name" => {
+                        assert!(args["name"].is_string());
+                        assert!(named.insert((pid, 0)), "{event}: twice");
+                    }
+                    "thread_name" => {
+                        assert!(args["name"].is_string() && tid != 0);
+                        assert!(named.insert((pid, tid)), "{event}: twice");
+                    }
+                    "process_sort_index" | "thread_sort_index" => {
+                        assert!(i32::try_from(args["sort_index"].as_u64().unwrap()).is_ok());
+                    }
+                    other => panic!("no metadata of that name: {other}"),
+                }
+            }
+            "X" => {
+                assert_eq!(
+                    keys(event),
+                    ["args", "cat", "dur", "name", "ph", "pid", "tid", "ts"]
+                );
+                assert!(event["ts"].is_u64() && event["dur"].is_u64() && event["cat"].is_string());
+                used.insert((pid, tid));
+            }
+            "i" => {
+                assert_eq!(
+                    keys(event),
+                    ["args", "cat", "name", "ph", "pid", "s", "tid", "ts"]
+                );
+                assert!(event["ts"].is_u64() && event["cat"].is_string());
+                assert_eq!(event["s"], "t");
+                used.insert((pid, tid));
+            }
+            other => panic!("no event of that kind: {other}"),
+        }
+        if event["ph"] != "M" {
+            for value in event["args"].as_object().unwrap().values() {
+                assert!(value.is_string() || value.is_number(), "{event}");
+            }
+        }
+    }
+    // Every track that has something has a name, and so has its process.
+    for (pid, tid) in used {
+        assert!(named.contains(&(pid, tid)) && named.contains(&(pid, 0)));
+    }
 }
 
 #[test]
