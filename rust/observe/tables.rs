@@ -71,7 +71,7 @@ pub(super) fn clients(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 pub(super) fn queues(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(
         f,
-        "pid queue mode engine slot vmid rptr wptr hw_rptr hw_wptr saved turns"
+        "pid queue mode engine slot vmid rptr wptr hw_rptr hw_wptr busy_us saved turns"
     )?;
     gpu.queues.slots.states(|queue| {
         let QueueState {
@@ -82,6 +82,7 @@ pub(super) fn queues(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             scheduled,
             pointers,
             hardware,
+            time,
         } = queue;
         let mode = if scheduled { "scheduled" } else { "direct" };
         write!(f, "{} {} {mode} {engine} ", owner.pid, owner.queue)?;
@@ -94,7 +95,11 @@ pub(super) fn queues(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         }
         let (rptr, wptr) = pointers;
         vmid_of_queue(vmid, f)?;
-        writeln!(f, " {rptr} {wptr} {} {} - -", hardware.0, hardware.1)
+        write!(f, " {rptr} {wptr} {} {} ", hardware.0, hardware.1)?;
+        match time {
+            Some(time) => writeln!(f, "{} - -", time.as_nanos() / 1000),
+            None => writeln!(f, "- - -"),
+        }
     })?;
     gpu.queues
         .compute
@@ -116,7 +121,7 @@ fn compute_queue(queue: &compute::State<'_>, f: &mut fmt::Formatter<'_>) -> fmt:
     }
     let (rptr, wptr) = queue.pointers();
     vmid_of_queue(queue.vmid, f)?;
-    write!(f, " {rptr} {wptr} - -")?;
+    write!(f, " {rptr} {wptr} - - -")?;
     match queue.saved_waves() {
         Some(saved) => write!(f, " {saved}")?,
         None => write!(f, " -")?,

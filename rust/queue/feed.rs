@@ -8,6 +8,7 @@ use super::interrupts::END_OF_JOB;
 use super::pointers::Pointers;
 use super::ring_memory::{Lease, STATUS_FENCE, STATUS_RPTR};
 use crate::kern::fence::{Fence, HwFence};
+use crate::mem::stopwatch::Stopwatch;
 use crate::mem::vm::Vm;
 use crate::mem::Memory;
 use crate::ring::flight::{self, Flight};
@@ -18,6 +19,7 @@ use kernel::new_spinlock;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::{Arc, SpinLock};
+use kernel::time::Delta;
 
 /// Smallest hardware ring: a page.
 const MIN_BYTES: u64 = 4096;
@@ -36,8 +38,11 @@ pub(super) struct Feed {
     pub(super) pointers: Pointers,
     #[pin]
     state: SpinLock<State>,
-    /// Counts the time in which an engine has something of the queue to do. Inside `state`.
+    /// Counts the time in which an engine has something of the process to do. Inside `state`.
     group: Arc<Group>,
+    /// The same, of this queue alone.
+    #[pin]
+    time: Stopwatch,
     memory: Lease,
 }
 
@@ -63,16 +68,16 @@ struct State {
 
 impl State {
     /// Has the time counted in which the queue is in a slot and has jobs there. Called after each change of either.
-    fn count(&mut self, group: &Group) {
+    fn count(&mut self, watches: [&Stopwatch; 2]) {
         let busy = self.seated && self.flight.count() != 0;
         if busy == self.counted {
             return;
         }
         self.counted = busy;
         if busy {
-            group.sdma().start();
+            watches.iter().for_each(|watch| watch.start());
         } else {
-            group.sdma().stop();
+            watches.iter().for_each(|watch| watch.stop());
         }
     }
 }
@@ -127,8 +132,19 @@ impl Feed {
                 "Feed::state"
             ),
             group,
+            time <- Stopwatch::new(),
             memory,
         }))
+    }
+
+    /// What counts the queue's time.
+    fn watches(&self) -> [&Stopwatch; 2] {
+        [self.group.sdma(), &self.time]
+    }
+
+    /// For how long the queue was on an engine that had packets of it to do.
+    pub(super) fn time(&self) -> Delta {
+        self.time.total()
     }
 
     /// GPU address of the hardware ring.
@@ -269,7 +285,7 @@ impl Feed {
         // A fence that finds no room is dropped, and thereby fails.
         state.flight.push(batch.to, fence).map_err(|_| EBUSY)?;
         state.written = at;
-        state.count(&self.group);
+        state.count(self.watches());
         Ok(handle)
     }
 
@@ -299,7 +315,7 @@ impl Feed {
             state.done = done;
             state.jobs = state.jobs.saturating_sub(1);
             self.pointers.set_read_pointer(done);
-            state.count(&self.group);
+            state.count(self.watches());
             drop(state);
             fence.signal(Ok(()));
             any = true;
@@ -313,7 +329,7 @@ impl Feed {
             let taken = {
                 let mut state = self.state.lock();
                 let taken = state.flight.take();
-                state.count(&self.group);
+                state.count(self.watches());
                 taken
             };
             match taken {
@@ -333,7 +349,7 @@ impl Feed {
     pub(super) fn enter(&self) {
         let mut state = self.state.lock();
         state.seated = true;
-        state.count(&self.group);
+        state.count(self.watches());
     }
 
     /// The hardware has given the queue up at `rptr`.
@@ -341,7 +357,7 @@ impl Feed {
         let mut state = self.state.lock();
         state.rptr = rptr;
         state.seated = false;
-        state.count(&self.group);
+        state.count(self.watches());
     }
 
     /// The process's pointers, for debugfs: done and taken.

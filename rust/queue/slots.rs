@@ -18,6 +18,7 @@ use hw::ip::GFX90A_SDMA_ENGINES;
 use kernel::dev_warn;
 use kernel::prelude::*;
 use kernel::sync::Arc;
+use kernel::time::Delta;
 
 /// Where a queue is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +69,8 @@ pub(crate) struct QueueState {
     pub(crate) pointers: (u64, u64),
     /// Read and write pointer of the hardware's ring, bytes.
     pub(crate) hardware: (u64, u64),
+    /// For how long an engine had packets of it to do; of a direct queue only the hardware knows.
+    pub(crate) time: Option<Delta>,
 }
 
 impl Slots {
@@ -222,13 +225,13 @@ impl Engines for Slots {
 
 fn describe(queue: &View) -> QueueState {
     let (rlc, seat) = (&queue.rlc, queue.seat);
-    let (pointers, position) = match &rlc.source {
+    let (pointers, position, time) = match &rlc.source {
         Source::Direct(direct) => {
             let pointers = &direct.pointers;
             let both = (pointers.read_pointer(), pointers.write_pointer());
-            (both, direct.position())
+            (both, direct.position(), None)
         }
-        Source::Feed(feed) => (feed.progress(), feed.position()),
+        Source::Feed(feed) => (feed.progress(), feed.position(), Some(feed.time())),
     };
     let rptr = match seat {
         Seat::In(slot) => rlc.gpu.hw.sdma[usize::from(rlc.engine)].rptr(slot),
@@ -242,5 +245,6 @@ fn describe(queue: &View) -> QueueState {
         scheduled: !rlc.is_direct(),
         pointers,
         hardware: (rptr, position.1),
+        time,
     }
 }

@@ -47,15 +47,21 @@ def is_size(text):
     return re.fullmatch(r"[0-9]+(\.[0-9])?[BKMG]", text) is not None
 
 
+def percent(text):
+    """The number; 0 where nobody knows."""
+    return int(text.removesuffix("%")) if re.fullmatch("[0-9]+%", text) else 0
+
+
 def idle():
     result = once()
     ok(result.returncode == 0 and result.stderr == "", "ends well")
-    if not ok(re.match(r"GPU [0-9a-f:.]+   VRAM [0-9.]+[BKMG] of 512M \([0-9]+%\)\n", result.stdout), "tells of the GPU and its VRAM"):
+    if not ok(re.match(r"GPU [0-9a-f:.]+   busy [0-9]+%   VRAM [0-9.]+[BKMG] of 512M \([0-9]+%\)\n", result.stdout), "tells of the GPU and its VRAM"):
         print(result.stdout)
     shown = tables(result.stdout)
     ok(shown["processes"] == [] and shown["queues"] == [], "nobody is there")
     engines = [engine["ENGINE"] for engine in shown["engines"]]
     ok(engines == ["sdma0", "sdma1", "sdma2", "sdma3", "sdma4", "cp"], "all engines")
+    ok(all(engine["TIME"] == "-" for engine in shown["engines"]), "none works for anybody")
     ok(all(engine["LOADED"] == "0" and engine["QUEUES"] == "0" for engine in shown["engines"]), "none has a queue")
 
 
@@ -66,7 +72,7 @@ def busy(pid):
     while time.monotonic() < end:
         shown = tables(once().stdout)
         queues = [queue for queue in shown["queues"] if queue["PID"] == str(pid)]
-        if any(queue["DONE/s"] not in ("-", "0") for queue in queues):
+        if any(queue["DONE/s"] not in ("-", "0") and percent(queue["TIME"]) for queue in queues):
             break
     print("# " + "\n# ".join(str(row) for rows in shown.values() for row in rows))
     mine = [row for row in shown["processes"] if row["PID"] == str(pid)]
@@ -80,8 +86,21 @@ def busy(pid):
     ok(row["STATE"] == "home", "its state")
     ok(all(queue["MODE"] == "scheduled" and re.fullmatch("sdma[0-4]", queue["ENGINE"]) for queue in queues), "which is of SDMA, and scheduled")
     ok(any(queue["DONE/s"] not in ("-", "0") for queue in queues), "which gets on")
+    # It copies without a break; what is no measurement error is less than that.
+    ok(all(0 < percent(queue["TIME"]) <= 110 for queue in queues), "and for how much of the time")
+    times = {engine["TIME"] for engine in shown["engines"] if engine["TIME"] != "-"}
+    ok(times == {row["TIME"]} == {queue["TIME"] for queue in queues}, "which is the process's time, and its engine's")
     mine = [queue["ENGINE"] for queue in queues]
     ok(all(engine["QUEUES"] == str(mine.count(engine["ENGINE"])) for engine in shown["engines"]), "its engine, and no other, has a queue")
+
+
+def load():
+    """The GPU's own figure, which has all engines."""
+    end = time.monotonic() + PATIENCE
+    figure = 0
+    while figure == 0 and time.monotonic() < end:
+        figure = int(re.search(r"   busy ([0-9]+)%", once().stdout)[1])
+    ok(0 < figure <= 100, "the GPU is busy")
 
 
 def on_terminal(pid):
@@ -122,6 +141,7 @@ def main():
     try:
         ok(process.stdout.readline() == b"ready\n", "a process begins to copy")
         busy(process.pid)
+        load()
         on_terminal(process.pid)
     finally:
         process.kill()
