@@ -119,7 +119,11 @@ impl Kfd {
             }
             nodes.push(node, GFP_KERNEL)?;
         }
-        self.topology.show(|| self.all_facts()).inspect_err(|_| {
+        let shown = self.processes.show(id).and_then(|()| {
+            let topology = self.topology.show(|| self.all_facts());
+            topology.inspect_err(|_| self.processes.hide(id))
+        });
+        shown.inspect_err(|_| {
             self.nodes.lock().retain(|node| node.facts.id != id);
         })
     }
@@ -132,6 +136,7 @@ impl Kfd {
             .lock()
             .retain(|node| !Arc::ptr_eq(&node.gpu, gpu));
         self.processes.leave(gpu);
+        self.processes.hide(gpu.hw.id);
         if let Err(error) = self.topology.show(|| self.all_facts()) {
             pr_warn!("the topology is not shown: {error:?}\n");
         }

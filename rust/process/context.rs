@@ -10,7 +10,7 @@ use kernel::sync::{Arc, Mutex, SetOnce};
 
 use super::memory::Memory;
 use super::registers::Registers;
-use super::sysfs::{GpuFiles, ProcessFolder};
+use super::sysfs::ProcessFolder;
 use crate::gpu::Gpu;
 use crate::kern::drm::file::FileRef;
 use crate::kern::killable::KillableMutex;
@@ -41,9 +41,6 @@ pub(crate) struct Context {
     #[pin]
     trap: Mutex<Need<Arc<TrapPage>>>,
     registers: Arc<Registers>,
-    /// Where it is shown, from ACQUIRE_VM on. Held while that is made; inside nothing.
-    #[pin]
-    files: Mutex<Option<GpuFiles>>,
 }
 
 /// What a process gets when it first needs it.
@@ -97,7 +94,6 @@ impl Context {
                 doorbells <- kernel::new_mutex!(Need::Not, "Context::doorbells"),
                 trap <- kernel::new_mutex!(Need::Not, "Context::trap"),
                 registers,
-                files <- kernel::new_mutex!(None, "Context::files"),
             }),
             GFP_KERNEL_ACCOUNT,
         )
@@ -157,18 +153,18 @@ impl Context {
             return Err(EINVAL);
         }
         let vm = file.data().vm().clone();
-        self.with_memory(|memory| memory.acquire(file))?;
+        self.with_memory(|memory| {
+            memory.acquire(file)?;
+            // While the GPU stays: files of the same name may be those of its next time.
+            if let Some(folder) = folder {
+                folder.acquired(self.gpu.hw.id, &vm);
+            }
+            Ok(())
+        })?;
         // The same for each call that gets here.
         let _ = self.client.populate(vm.client().clone());
         vm.client().belongs_to(self.pasid);
         vm.group().belongs_to(self.pid, self.pasid);
-        let mut files = self.files.lock();
-        if self.is_closed() {
-            return Err(ENODEV);
-        }
-        if let (None, Some(folder)) = (&*files, folder) {
-            *files = Some(folder.add_gpu(self.gpu.hw.id, &vm)?);
-        }
         Ok(())
     }
 
@@ -243,8 +239,6 @@ impl Context {
 
     /// Gives everything back. The process's queues on this GPU must be gone, and what of other GPUs was mapped here.
     pub(super) fn release(&self) {
-        let files = self.files.lock().take();
-        drop(files);
         let trap = self.trap.lock().end();
         drop(trap);
         self.memory.lock().release();

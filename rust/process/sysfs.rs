@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! `/sys/class/kfd/kfd/proc/<PID>/`: what amdkfd shows there of a process, as far as it is known. From the first open of /dev/kfd
-//! to the end of what the process has; a GPU's files from ACQUIRE_VM on.
+//! to the end of what the process has, with files for each GPU that there is, whether the process uses it or not: rocm-smi gives up where
+//! one has none.
 //!
 //! A folder or file that goes waits for those who read it, so what they display takes spinlocks at most.
 
@@ -11,7 +12,8 @@ use hw::topology::gpu_id::GpuId;
 use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::atomic::{Atomic, Relaxed};
-use kernel::sync::Arc;
+use kernel::sync::{new_mutex, Arc, Mutex, SetOnce};
+use kernel::time::Delta;
 
 use crate::kern::class::ClassDevice;
 use crate::kern::kobject::{FileName, Files, Folder, MoreFiles};
@@ -29,23 +31,32 @@ static TYPE: FileName = FileName::new(c"type");
 static GPUID: FileName = FileName::new(c"gpuid");
 
 /// `proc`: the folder of the processes' folders.
+#[pin_data]
 pub(crate) struct Processes {
+    /// The GPUs that a process has files for from its beginning.
+    #[pin]
+    gpus: Mutex<KVec<GpuId>>,
     folder: Folder,
     _device: Arc<ClassDevice>,
 }
 
-/// `proc/<PID>`.
+/// `proc/<PID>`. Dropped in this order.
+#[pin_data]
 pub(super) struct ProcessFolder {
+    /// Held while files are made.
+    #[pin]
+    gpus: Mutex<KVec<GpuFiles>>,
     queues: Folder,
     folder: Folder,
     _all: Arc<Processes>,
 }
 
 /// The files of a GPU in a process's folder.
-pub(super) struct GpuFiles {
+struct GpuFiles {
+    gpu: GpuId,
+    counted: Arc<Counted>,
     _stats: Folder,
     _files: MoreFiles,
-    _process: Arc<ProcessFolder>,
 }
 
 /// `proc/<PID>/queues/<queue>`.
@@ -64,31 +75,50 @@ impl fmt::Display for Number {
     }
 }
 
+/// What is counted of a process on a GPU, once it has acquired an address space there; until then all is 0.
+struct Counted(SetOnce<(Arc<Client>, Arc<Group>)>);
+
+impl Counted {
+    /// What `count` finds.
+    fn get(&self, count: impl FnOnce(&Client, &Group) -> u64) -> Number {
+        let counted = self.0.as_ref();
+        Number(counted.map_or(0, |(client, group)| count(client, group)))
+    }
+}
+
 /// Bytes of VRAM that a process asked for.
-struct Vram(Arc<Client>);
+struct Vram(Arc<Counted>);
 
 impl fmt::Display for Vram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Number(self.0.bytes(Region::Vram)).fmt(f)
+        let bytes = self.0.get(|client, _| client.bytes(Region::Vram));
+        bytes.fmt(f)
     }
 }
 
 /// Microseconds for which engines of SDMA had packets of a process to do.
-struct Sdma(Arc<Group>);
+struct Sdma(Arc<Counted>);
 
 impl fmt::Display for Sdma {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.0.sdma().total().as_nanos() / 1000)
+        let time = self.0.get(|_, group| micros(group.sdma().total()));
+        time.fmt(f)
     }
 }
 
 /// Milliseconds for which a process's queues were kept off the hardware.
-struct EvictedMs(Arc<Group>);
+struct EvictedMs(Arc<Counted>);
 
 impl fmt::Display for EvictedMs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.0.evicted().as_millis())
+        let time = self.0.get(|_, group| micros(group.evicted()) / 1000);
+        time.fmt(f)
     }
+}
+
+/// Microseconds of a time, which is none before its beginning.
+fn micros(time: Delta) -> u64 {
+    u64::try_from(time.as_nanos() / 1000).unwrap_or(0)
 }
 
 /// Bytes of a queue's ring. Like all files of a queue without the end of a line, as amdkfd has them.
@@ -103,11 +133,15 @@ impl fmt::Display for Size {
 impl Processes {
     /// The folder, without processes, in that of `device`. ENOMEM.
     pub(crate) fn new(device: Arc<ClassDevice>) -> Result<Arc<Self>> {
-        let all = Self {
-            folder: Folder::under_device(&device, c"proc", Files::new())?,
-            _device: device,
-        };
-        Ok(Arc::new(all, GFP_KERNEL)?)
+        let folder = Folder::under_device(&device, c"proc", Files::new())?;
+        Arc::pin_init(
+            pin_init!(Self {
+                gpus <- new_mutex!(KVec::new(), "Processes::gpus"),
+                folder,
+                _device: device,
+            }),
+            GFP_KERNEL,
+        )
     }
 
     /// The folder of the process `pid`, which has none yet. ENOMEM.
@@ -115,35 +149,76 @@ impl Processes {
         let name = CString::try_from_fmt(fmt!("{pid}"))?;
         let files = Files::new().with(&PASID, &Number(pasid.into()))?;
         let folder = self.folder.folder(&name, files)?;
-        let process = ProcessFolder {
-            queues: folder.folder(c"queues", Files::new())?,
-            folder,
-            _all: self.clone(),
-        };
-        Ok(Arc::new(process, GFP_KERNEL)?)
+        let queues = folder.folder(c"queues", Files::new())?;
+        let process = Arc::pin_init(
+            pin_init!(ProcessFolder {
+                gpus <- new_mutex!(KVec::new(), "ProcessFolder::gpus"),
+                queues,
+                folder,
+                _all: self.clone(),
+            }),
+            GFP_KERNEL,
+        )?;
+        let gpus = self.gpus.lock();
+        gpus.iter().try_for_each(|&gpu| process.add_gpu(gpu))?;
+        drop(gpus);
+        Ok(process)
+    }
+
+    /// Has processes that are added from now on show the GPU `gpu`. ENOMEM.
+    pub(super) fn show(&self, gpu: GpuId) -> Result {
+        Ok(self.gpus.lock().push(gpu, GFP_KERNEL)?)
+    }
+
+    /// Has them no longer show it.
+    pub(super) fn hide(&self, gpu: GpuId) {
+        self.gpus.lock().retain(|&mut other| other != gpu);
     }
 }
 
 impl ProcessFolder {
-    /// The files of the GPU `gpu`, of which the process has acquired `vm`. ENOMEM.
-    pub(super) fn add_gpu(self: &Arc<Self>, gpu: GpuId, vm: &Vm) -> Result<GpuFiles> {
-        let gpu = gpu.get();
-        let vram = Arc::new(Vram(vm.client().clone()), GFP_KERNEL)?;
-        let vram_name = CString::try_from_fmt(fmt!("vram_{gpu}"))?;
+    /// Adds the files of the GPU `gpu`, which has none. ENOMEM.
+    pub(super) fn add_gpu(&self, gpu: GpuId) -> Result {
+        let number = gpu.get();
+        let counted = Arc::new(Counted(SetOnce::new()), GFP_KERNEL)?;
+        let vram = Arc::new(Vram(counted.clone()), GFP_KERNEL)?;
+        let vram_name = CString::try_from_fmt(fmt!("vram_{number}"))?;
         let mut files = Files::new().with_live_as(&VRAM, vram_name, vram)?;
         if params::is_sdma_scheduled() {
-            let sdma = Arc::new(Sdma(vm.group().clone()), GFP_KERNEL)?;
-            let name = CString::try_from_fmt(fmt!("sdma_{gpu}"))?;
+            let sdma = Arc::new(Sdma(counted.clone()), GFP_KERNEL)?;
+            let name = CString::try_from_fmt(fmt!("sdma_{number}"))?;
             files = files.with_live_as(&SDMA, name, sdma)?;
         }
-        let evicted = Arc::new(EvictedMs(vm.group().clone()), GFP_KERNEL)?;
+        let evicted = Arc::new(EvictedMs(counted.clone()), GFP_KERNEL)?;
         let stats = Files::new().with_live(&EVICTED_MS, evicted)?;
-        let stats_name = CString::try_from_fmt(fmt!("stats_{gpu}"))?;
-        Ok(GpuFiles {
-            _stats: self.folder.folder(&stats_name, stats)?,
-            _files: self.folder.add(files)?,
-            _process: self.clone(),
-        })
+        let stats_name = CString::try_from_fmt(fmt!("stats_{number}"))?;
+        let mut gpus = self.gpus.lock();
+        gpus.push(
+            GpuFiles {
+                gpu,
+                counted,
+                _stats: self.folder.folder(&stats_name, stats)?,
+                _files: self.folder.add(files)?,
+            },
+            GFP_KERNEL,
+        )?;
+        Ok(())
+    }
+
+    /// The process has acquired `vm` on the GPU `gpu`, of which that is counted from now on; the same for each call while there are files
+    /// of that GPU.
+    pub(super) fn acquired(&self, gpu: GpuId, vm: &Vm) {
+        let gpus = self.gpus.lock();
+        if let Some(files) = gpus.iter().find(|files| files.gpu == gpu) {
+            let counted = (vm.client().clone(), vm.group().clone());
+            let _ = files.counted.0.populate(counted);
+        }
+    }
+
+    /// Removes the files of the GPU `gpu`, if there are any, after their readers.
+    pub(super) fn remove_gpu(&self, gpu: GpuId) {
+        let mut gpus = self.gpus.lock();
+        gpus.retain(|files| files.gpu != gpu);
     }
 
     /// The folder of the queue `id`, of `kind` on the GPU `gpu`, with a ring of `size` bytes. ENOMEM.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The processes that exist, by address space.
 
+use hw::topology::gpu_id::GpuId;
 use kernel::prelude::*;
 use kernel::sync::{Arc, CondVar, Mutex};
 use kernel::workqueue::WorkItem;
@@ -151,6 +152,24 @@ impl Table {
             table: self.clone(),
             process: entry.process.clone(),
         })
+    }
+
+    /// Shows the GPU `gpu` with all processes, also those to come. ENOMEM: with none.
+    pub(crate) fn show(&self, gpu: GpuId) -> Result {
+        let entries = self.entries.lock();
+        self.shown.show(gpu)?;
+        let mut folders = entries.iter().filter_map(|entry| entry.process.folder());
+        let all = folders.try_for_each(|folder| folder.add_gpu(gpu));
+        drop(entries);
+        all.inspect_err(|_| self.hide(gpu))
+    }
+
+    /// Shows it no longer; waits for those who read of it.
+    pub(crate) fn hide(&self, gpu: GpuId) {
+        let entries = self.entries.lock();
+        self.shown.hide(gpu);
+        let folders = entries.iter().filter_map(|entry| entry.process.folder());
+        folders.for_each(|folder| folder.remove_gpu(gpu));
     }
 
     /// Takes all that processes have of `gpu`. The caller sees to it that no more is made.

@@ -53,6 +53,28 @@ TEST_F(proc, of_its_own)
 	}
 }
 
+/* Who has opened the device is shown with each GPU, though it has acquired none. */
+TEST_F(proc, that_acquires_nothing)
+{
+	struct kfd_dev *dev = &self->dev;
+	int status;
+	pid_t pid;
+
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (pid == 0) {
+		if (open(KFD_PATH, O_RDWR | O_CLOEXEC) < 0)
+			_exit(1);
+		if (vram(getpid(), dev) != 0 || evicted(getpid(), dev) != 0)
+			_exit(2);
+		/* Both have the file of SDMA's time, or neither. */
+		_exit(sdma(getpid(), dev) == (sdma(getppid(), dev) < 0 ? -1 : 0) ? 0 : 3);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_TRUE(goes(pid));
+}
+
 /* The files are for all to read and for none to write. */
 TEST_F(proc, read_only)
 {
