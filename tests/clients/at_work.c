@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * at_work [copies]: a process for tools to look at until it is killed: it has 64 MiB of VRAM, and an SDMA queue with a packet that waits;
- * with copies, one that copies from system memory to VRAM. Prints "ready" when that has begun.
+ * at_work [copies | twice]: a process for tools to look at until it is killed: it has 64 MiB of VRAM, and an SDMA queue with a packet that
+ * waits; with copies, one that copies from system memory to VRAM; with twice, a second descriptor of the render node's file, as libdrm
+ * takes one. Prints "ready" when that has begun.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,8 @@ int main(int argc, char **argv)
 	    kfd_bo_create(&dev, &gtt, BYTES, KFD_ALLOC_GTT) ||
 	    kfd_queue_create(&dev, &queue, RING))
 		die("no queue");
+	if (argc > 1 && !strcmp(argv[1], "twice") && dup(dev.drm_fd) < 0)
+		die("no second descriptor");
 	memset(gtt.cpu, 0, BYTES);
 	if (!copies) {
 		sdma_wait_memory(&wait, (uintptr_t)gtt.cpu, 1);

@@ -1,11 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# What rocm-smi, amd-smi and nvtop show of the GPU, with a process that works and without, as TAP. What only the SMU's firmware knows
-# they are not to show.
+# What rocm-smi, amd-smi and nvtop show of the GPUs, with a process that works on the first one and without, as TAP. What only the SMU's
+# firmware knows they are not to show.
 out=/tmp/tools.$$
 rocm='python3 /usr/libexec/rocm_smi/rocm_smi.py'
 amd='python3 /usr/libexec/amdsmi_cli/amdsmi_cli.py'
-device=$(echo /sys/class/drm/card*/device)
+# shellcheck disable=SC2046
+set -- $(echo /sys/class/drm/card*/device)
+gpus=$# device=$1
 vram=$(cat "$device/mem_info_vram_total")
 
 # check STATUS NAME: with what the tool printed, where it does not hold
@@ -29,6 +31,12 @@ shows() {
 	check $? "$name: $1"
 }
 
+# so_many COUNT NAME REGULAR EXPRESSION: whether there are so many such lines
+so_many() {
+	[ "$(tr -s ' \t' ' ' <$out | grep -cE "$3")" = "$1" ]
+	check $? "$name: $2, $1 times"
+}
+
 # waits_for BUSY: until the GPU is as busy as that
 waits_for() {
 	i=0
@@ -48,6 +56,10 @@ what() {
 	shows 'VRAM in use' "^GPU\[0\] : VRAM Total Used Memory \(B\): $2\$"
 	shows 'GTT' '^GPU\[0\] : GTT Total Memory \(B\): [1-9]'
 	shows 'visible VRAM' "^GPU\[0\] : VIS_VRAM Total Memory \(B\): $vram\$"
+	# The others have nothing to do.
+	so_many $gpus 'model' '^GPU\[[0-9]\] : Card Series: .*MI210'
+	so_many $((gpus - 1)) 'no use of others' '^GPU\[[1-9]\] : GPU use \(%\): 0$'
+	so_many $((gpus - 1)) 'no VRAM of others in use' '^GPU\[[1-9]\] : VRAM Total Used Memory \(B\): [0-9]{1,7}$'
 	if [ "$1" = 0 ]; then
 		shows 'no process' '^No KFD PIDs currently running'
 	else
@@ -56,25 +68,27 @@ what() {
 
 	tool "amd-smi, $1 %" "$amd process"
 	if [ "$1" = 0 ]; then
-		shows 'no process' 'PROCESS_INFO: No running processes'
+		so_many $gpus 'no process' 'PROCESS_INFO: No running processes'
 	else
 		shows 'name' 'NAME: .*at_work'
 		shows 'process' " PID: $pid\$"
 		shows 'VRAM' ' VRAM_MEM: 6[4-9](\.[0-9]+)? MB'
+		so_many $((gpus - 1)) 'no process elsewhere' 'PROCESS_INFO: No running processes'
 	fi
 
 	tool "nvtop, $1 %" 'nvtop -s'
-	shows 'name' '"device_name": "AMD Instinct MI210"'
+	so_many $gpus 'name' '"device_name": "AMD Instinct MI210"'
 	shows 'use' "\"gpu_util\": \"$1%\""
-	shows 'memory' '"mem_util": "[0-9]+%"'
+	[ "$1" = 0 ] || so_many $((gpus - 1)) 'no use of others' '"gpu_util": "0%"'
+	so_many $gpus 'memory' '"mem_util": "[0-9]+%"'
 	for absent in temp fan_speed power_draw gpu_clock mem_clock; do
-		shows "no $absent" "\"$absent\": null"
+		so_many $gpus "no $absent" "\"$absent\": null"
 	done
 }
 
 . /rkfd/clients/tap.sh
 tool 'amd-smi list' "$amd list"
-shows 'place' ' BDF: 0000:'
+so_many $gpus 'place' ' BDF: 0000:'
 waits_for 0
 what 0 '[0-9]{1,7}'
 at_work >/dev/null &
@@ -84,6 +98,20 @@ what 100 '[0-9]{8,}'
 tool 'nvtop on a terminal' 'python3 /rkfd/clients/screen.py 20 nvtop'
 shows 'name' 'AMD Instinct MI210'
 shows 'process' 'at_work'
+kill -9 $pid
+wait $pid
+
+# amd-smi adds up what a process's descriptors say, though two of one file say the same: so it shows twice the VRAM of a program on libdrm,
+# whatever the driver. nvtop and rocm-smi do not.
+at_work twice >/dev/null &
+pid=$!
+waits_for 100
+tool 'amd-smi, two descriptors' "$amd process"
+shows 'VRAM' ' VRAM_MEM: 1(2[89]|3[0-9])(\.[0-9]+)? MB'
+tool 'rocm-smi, two descriptors' "$rocm --showpids"
+shows 'VRAM' "^$pid at_work 1 67108864 [1-9][0-9]* "
+tool 'nvtop on a terminal, two descriptors' 'python3 /rkfd/clients/screen.py 20 nvtop'
+shows 'VRAM' "$pid.* 6[4-9]MiB"
 kill -9 $pid
 rm -f $out
 finish
