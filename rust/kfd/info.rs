@@ -10,9 +10,9 @@ use crate::kern::host::{self, NumaNode};
 use crate::kern::{uaccess_ext, uapi};
 use crate::topology::GpuFacts;
 
-/// Version of the interface. From 1.15 on clients expect calls that are not there yet.
+/// Version of the interface. The next promises a second process of one address space (CREATE_PROCESS).
 const MAJOR: u32 = 1;
-const MINOR: u32 = 14;
+const MINOR: u32 = 18;
 
 /// Frequency of the clocks of the host, Hz: they count nanoseconds.
 const HOST_CLOCK_HZ: u64 = 1_000_000_000;

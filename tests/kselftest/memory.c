@@ -35,7 +35,8 @@ static uint64_t vram_size(const struct kfd_dev *dev)
 TEST_F(memory, kinds_and_sizes)
 {
 	static const uint32_t kinds[] = {
-		KFD_ALLOC_VRAM, KFD_ALLOC_GTT, KFD_ALLOC_USERPTR,
+		KFD_ALLOC_VRAM, KFD_ALLOC_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_CONTIGUOUS,
+		KFD_ALLOC_GTT, KFD_ALLOC_USERPTR,
 	};
 	static const size_t sizes[] = { KFD_PAGE, 3 * KFD_PAGE, 2 * MIB, 5 * MIB };
 	unsigned int k, s;
