@@ -4,7 +4,6 @@
  * address space of the process. Wants little VRAM.
  */
 #include <fcntl.h>
-#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +12,6 @@
 #include <sys/wait.h>
 
 #include "two_gpus.h"
-
-#define DRIVER		"/sys/bus/pci/drivers/rkfd"
 
 FIXTURE(peers)
 {
@@ -195,22 +192,6 @@ TEST_F(peers, queue_in_a_peers_memory)
 		EXPECT_EQ(0, kfd_bo_destroy(&self->one, &queue.ring));
 		EXPECT_EQ(0, kfd_bo_destroy(&self->one, &queue.pointers));
 	}
-}
-
-/* Whether the topology says that the GPU of node @from reaches the memory of that of node @to. */
-static bool reaches(uint32_t from, uint32_t to)
-{
-	uint64_t found = UINT64_MAX;
-	char file[256];
-	unsigned int i;
-
-	for (i = 0; found != to; i++) {
-		snprintf(file, sizeof(file), KFD_TOPOLOGY "/nodes/%u/p2p_links/%u/properties",
-			 from, i);
-		if (access(file, F_OK) || !kfd_property(file, "node_to", &found))
-			return false;
-	}
-	return true;
 }
 
 /* Whether the machine has a way between the GPUs, as who made it says: the driver is not asked. */
@@ -504,77 +485,6 @@ TEST_F(peers, killed)
 	}
 	EXPECT_EQ(0, gpu_fill(&self->of_other, self->result.cpu, 0x71));
 	EXPECT_EQ(0, unequal(self->result.cpu, 0x71, SIZE));
-}
-
-/*
- * The other GPU goes while memory is mapped on it, and comes back: the one does
- * not notice, and what was mapped there is not any more.
- */
-TEST(goes)
-{
-	const uint32_t flags[] = { KFD_ALLOC_GTT, KFD_ALLOC_USERPTR };
-	struct kfd_queue of_one, of_other;
-	struct kfd_bo bo[2], its, its_vram;
-	struct kfd_dev one, before, other;
-	char base[OBJECTS_MAX], name[64];
-	unsigned int i, round;
-	glob_t found;
-	int err;
-
-	if (!kfd_is_rkfd() || glob(DRIVER "/????:??:??.?", 0, NULL, &found) ||
-	    found.gl_pathc < 2)
-		SKIP(return, "one GPU only");
-	/* The last one, in the order of their nodes: it is the last again when it has come back. */
-	snprintf(name, sizeof(name), "%s", strrchr(found.gl_pathv[found.gl_pathc - 1], '/') + 1);
-	ASSERT_TRUE(objects_base(base, 0));
-	ASSERT_EQ(0, kfd_open(&one));
-	before = one;
-	before.node += found.gl_pathc - 2;
-	globfree(&found);
-	ASSERT_EQ(0, kfd_queue_create(&one, &of_one, RING));
-	for (i = 0; i < 2; i++)
-		ASSERT_EQ(0, kfd_bo_create(&one, &bo[i], SIZE, flags[i]));
-	for (round = 0; round < 2; round++) {
-		ASSERT_EQ(0, kfd_open_next(&before, &other));
-		ASSERT_EQ(0, kfd_queue_create(&other, &of_other, RING));
-		ASSERT_EQ(0, kfd_bo_create(&other, &its, SIZE, KFD_ALLOC_GTT));
-		ASSERT_EQ(0, kfd_map(one.fd, its.handle, one.gpu_id));
-		ASSERT_EQ(0, kfd_bo_create(&other, &its_vram, SIZE, KFD_ALLOC_VRAM));
-		if (reaches(one.node, other.node)) {
-			ASSERT_EQ(0, kfd_map(one.fd, its_vram.handle, one.gpu_id));
-			EXPECT_EQ(0, gpu_fill(&of_one, its_vram.cpu, 0x92));
-		}
-		for (i = 0; i < 2; i++) {
-			ASSERT_EQ(0, kfd_map(one.fd, bo[i].handle, other.gpu_id));
-			EXPECT_EQ(0, gpu_fill(&of_other, bo[i].cpu, 0x81 + i));
-		}
-		EXPECT_EQ(0, gpu_fill(&of_one, its.cpu, 0x91));
-		ASSERT_EQ(0, kfd_write_file(DRIVER "/unbind", name));
-		for (i = 0; i < 2; i++) {
-			EXPECT_EQ(EINVAL, kfd_map(one.fd, bo[i].handle, other.gpu_id));
-			EXPECT_EQ(EINVAL, kfd_unmap(one.fd, bo[i].handle, other.gpu_id));
-			EXPECT_EQ(0, unequal(bo[i].cpu, 0x81 + i, SIZE));
-			EXPECT_EQ(0, gpu_fill(&of_one, bo[i].cpu, 0xa1 + i));
-			EXPECT_EQ(0, unequal(bo[i].cpu, 0xa1 + i, SIZE));
-		}
-		EXPECT_EQ(EINVAL, kfd_unmap(one.fd, its.handle, one.gpu_id));
-		munmap(its.cpu, SIZE);
-		munmap(its_vram.cpu, SIZE);
-		munmap(of_other.slice, KFD_DOORBELL_SLICE);
-		munmap(of_other.ring.cpu, RING);
-		munmap(of_other.pointers.cpu, KFD_PAGE);
-		close(other.drm_fd);
-		ASSERT_EQ(0, kfd_write_file(DRIVER "/bind", name));
-		/* It is there again, and nobody's. */
-		EXPECT_EQ(ENODEV, kfd_map(one.fd, bo[0].handle, other.gpu_id));
-	}
-	for (i = 0; i < 2; i++) {
-		err = kfd_bo_destroy(&one, &bo[i]);
-		EXPECT_EQ(0, err);
-	}
-	EXPECT_EQ(0, kfd_queue_destroy(&one, &of_one));
-	kfd_close(&one);
-	EXPECT_TRUE(objects_return_to(base, KFD_HANG_MS));
 }
 
 KFD_HARNESS_MAIN

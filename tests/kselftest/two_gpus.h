@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the tests of two GPUs stand on: what their engines fill and copy. */
+/* What the tests of two GPUs stand on: what their engines fill and copy, and whether they reach each other. */
 #ifndef RKFD_TEST_TWO_GPUS_H
 #define RKFD_TEST_TWO_GPUS_H
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kfd_harness.h"
 #include "kfd_share.h"
@@ -28,6 +30,22 @@ static inline long gpu_unequal(struct kfd_queue *queue, struct kfd_bo *host, con
 	if (kfd_queue_copy(queue, (uintptr_t)host->cpu, (uintptr_t)src, SIZE, TIMEOUT_MS))
 		return -1;
 	return (long)unequal(host->cpu, value, SIZE);
+}
+
+/* Whether the topology says that the GPU of node @from reaches the memory of that of node @to. */
+static inline bool reaches(uint32_t from, uint32_t to)
+{
+	uint64_t found = UINT64_MAX;
+	char file[256];
+	unsigned int i;
+
+	for (i = 0; found != to; i++) {
+		snprintf(file, sizeof(file), KFD_TOPOLOGY "/nodes/%u/p2p_links/%u/properties",
+			 from, i);
+		if (access(file, F_OK) || !kfd_property(file, "node_to", &found))
+			return false;
+	}
+	return true;
 }
 
 #endif /* RKFD_TEST_TWO_GPUS_H */
