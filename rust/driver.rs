@@ -23,7 +23,7 @@ use crate::kern::pci_driver;
 use crate::kern::pci_ext::{self, Enabled, Mastering};
 use crate::kern::power::Sleep;
 use crate::kern::series::{pci_table, Handler, IdInfo, Interrupt};
-use crate::kfd::{self, Plugged};
+use crate::kfd::{self, Plugged, Told};
 use crate::mem::Memory;
 use crate::observe::debugfs::GpuFiles;
 use crate::observe::{sensors, sysfs};
@@ -136,10 +136,16 @@ impl Parts {
         let watch = Watch::new(gpu)?;
         let node = render::driver::register(&gpu.memory)?;
         let atomics = pci_ext::enable_atomics(pdev);
-        let plugged = Plugged::new(gpu, node.device(), firmware.versions()?, atomics)?;
+        let sensors = firmware.sensors();
+        let told = Told {
+            firmware: firmware.versions()?,
+            serial: sensors.as_ref().map_or(0, |sensors| sensors.serial()),
+            atomics,
+        };
+        let plugged = Plugged::new(gpu, node.device(), told)?;
         let files = GpuFiles::new(gpu, pdev)?;
         let sysfs = sysfs::show(&gpu.memory, pdev.as_ref())?;
-        let sensors = match firmware.sensors() {
+        let sensors = match sensors {
             Some(sensors) => Some(sensors::show(&sensors, pdev.as_ref())?),
             None => None,
         };

@@ -191,15 +191,20 @@ pub(crate) struct Plugged {
     _link: GpuLink,
 }
 
+/// What processes are told of a GPU that [`Gpu`] does not know.
+pub(crate) struct Told {
+    /// Versions of the firmware that compute queues and SDMA run.
+    pub(crate) firmware: (u32, u32),
+    /// The board's number, 0 if it is not known.
+    pub(crate) serial: u64,
+    /// Whether its atomic operations reach memory.
+    pub(crate) atomics: bool,
+}
+
 impl Plugged {
-    /// Lets processes use `gpu`, whose render node is `drm`, and whose compute queues and SDMA run `firmware` of these versions. `atomics`: its
-    /// atomic operations reach memory. ENODEV without an interface or a render node, EEXIST if there is a GPU of the same id, ENOMEM.
-    pub(crate) fn new(
-        gpu: &Arc<Gpu>,
-        drm: &ARef<DrmDevice>,
-        firmware: (u32, u32),
-        atomics: bool,
-    ) -> Result<Self> {
+    /// Lets processes use `gpu`, whose render node is `drm`. ENODEV without an interface or a render node, EEXIST if there is a GPU of the
+    /// same id, ENOMEM.
+    pub(crate) fn new(gpu: &Arc<Gpu>, drm: &ARef<DrmDevice>, told: Told) -> Result<Self> {
         let kfd = Kfd::instance()?;
         let facts = GpuFacts {
             cus: gpu.hw.cus,
@@ -209,8 +214,9 @@ impl Plugged {
             render_minor: drm.render_minor().ok_or(ENODEV)?,
             vram: gpu.memory.vram.total(),
             revision: gpu.hw.revision,
-            firmware,
-            atomics,
+            firmware: told.firmware,
+            serial: told.serial,
+            atomics: told.atomics,
             numa: NumaNode::of(&gpu.hw.dev),
             peers: 0,
         };

@@ -33,6 +33,8 @@ pub(crate) struct GpuFacts {
     pub(crate) revision: u32,
     /// Versions of the firmware of compute queues and of SDMA.
     pub(crate) firmware: (u32, u32),
+    /// The board's number, 0 if it is not known.
+    pub(crate) serial: u64,
     /// Whether the way from the GPU to memory carries PCIe's atomic operations.
     pub(crate) atomics: bool,
     /// The processors that it hangs on, if that is known.

@@ -36,8 +36,8 @@ pub(crate) struct Sensors {
     /// Held while the SMU is waited for: two seconds where it does not answer, and then not before it has; four for the reset of the GPU.
     #[pin]
     state: KillableMutex<State>,
-    /// What it does by itself; None where it does not say, or gives no table.
-    features: Option<Features>,
+    /// What it does by itself, and the board's number, 0 for none; None where it does not say, or gives no table.
+    told: Option<(Features, u64)>,
     page: VramBlocks,
     vram: Arc<VramMap>,
     hdp: Arc<Hdp>,
@@ -51,16 +51,16 @@ impl Sensors {
         let hw = &memory.hw;
         let at = hw.gmc.fb().base + page.start();
         let (vram, hdp) = (hw.vram_map.clone(), hw.hdp.clone());
-        let features = smu.features().and_then(|features| {
+        let told = smu.features().and_then(|features| {
             smu.set_table_page(at)?;
-            measure(&mut smu, &page, &vram, &hdp)?;
-            Ok(features)
+            let metrics = measure(&mut smu, &page, &vram, &hdp)?;
+            Ok((features, metrics.serial))
         });
         let state = State { smu, last: None };
         Arc::pin_init(
             pin_init!(Self {
                 state <- KillableMutex::new(state, c"Sensors::state", kernel::static_lock_class!()),
-                features: features.ok(),
+                told: told.ok(),
                 page,
                 vram,
                 hdp,
@@ -71,7 +71,12 @@ impl Sensors {
 
     /// Whether it measures.
     pub(crate) fn are_there(&self) -> bool {
-        self.features.is_some()
+        self.told.is_some()
+    }
+
+    /// The number that the board was given when it was made, as amdgpu's `unique_id`; 0 where the SMU does not tell one.
+    pub(crate) fn serial(&self) -> u64 {
+        self.told.map_or(0, |(_, serial)| serial)
     }
 
     /// What it has measured, a moment ago at most. ETIMEDOUT if it does not answer, or has not yet; EIO if it will not; ENODATA if it has
@@ -102,7 +107,7 @@ impl Sensors {
     /// Clocks of graphics and memory, MHz: as they are where the SMU sets them, else on average (as amdgpu has it). Errors of [`Self::read`].
     pub(crate) fn clocks(&self) -> Result<[u16; 2]> {
         let metrics = self.read()?;
-        let features = self.features.ok_or_else(errno::no_data)?;
+        let (features, _) = self.told.ok_or_else(errno::no_data)?;
         let of = |set, now, average| if set { now } else { average };
         let (now, average) = (metrics.current, metrics.average);
         Ok([

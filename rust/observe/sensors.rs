@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the SMU measures, by amdgpu's names: a hwmon device below the PCI device, and `gpu_metrics` in that one's folder.
+//! What the SMU measures, by amdgpu's names: a hwmon device below the PCI device, and `gpu_metrics` in that one's folder; there also the
+//! board's number, `unique_id`, where it tells one.
 
 use core::fmt::Write;
 
@@ -17,6 +18,7 @@ use crate::kern::kobject::{FileName, Files, MoreFiles, Page, Show};
 const NAME: &CStr = c"amdgpu";
 
 static GPU_METRICS: FileName = FileName::new(c"gpu_metrics");
+static UNIQUE_ID: FileName = FileName::new(c"unique_id");
 
 /// A sensor: its files, what it is called, and what it reads.
 struct Sensor {
@@ -112,8 +114,13 @@ pub(crate) fn show(sensors: &Arc<Sensors>, device: &Device<Bound>) -> Result<Sho
     }
     let hwmon = Hwmon::new(device, NAME, files)?;
     let metrics = Arc::new(GpuMetrics(sensors.clone()), GFP_KERNEL)?;
+    let mut files = Files::new().with_live(&GPU_METRICS, metrics)?;
+    let serial = sensors.serial();
+    if serial != 0 {
+        files = files.with(&UNIQUE_ID, &format_args!("{serial:016x}\n"))?;
+    }
     Ok(Shown {
         _hwmon: hwmon,
-        _files: MoreFiles::of_device(device, Files::new().with_live(&GPU_METRICS, metrics)?)?,
+        _files: MoreFiles::of_device(device, files)?,
     })
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Files in the PCI device's folder, by amdgpu's names: how much memory there is and in use, and how busy the GPU is. What only the
-//! SMU knows is in [`super::sensors`]; the number of the board (`unique_id`) is absent.
+//! SMU knows is in [`super::sensors`].
 
 use core::fmt;
 

@@ -217,7 +217,7 @@ impl<'a> Machine<'a> {
             num_sdma_xgmi_engines: 0,
             fw_version: gpu.firmware.0,
             sdma_fw_version: gpu.firmware.1,
-            unique_id: 0,
+            unique_id: gpu.serial,
             asic_revision: gpu.revision,
             max_engine_clk_ccompute: host::processor_mhz(),
         };

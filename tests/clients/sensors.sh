@@ -60,6 +60,12 @@ sensor freq1_label sclk
 sensor freq2_input 1600000000
 sensor freq2_label mclk
 
+# The model's board has this number; libhsakmt has it from the topology.
+[ "$(cat "$device/unique_id")" = 0001020390a00210 ]
+result $? "the board's number is told" || cat "$device/unique_id"
+grep -qx "unique_id $((0x0001020390a00210))" /sys/class/kfd/kfd/topology/nodes/1/properties
+result $? "and in the topology" || grep unique_id /sys/class/kfd/kfd/topology/nodes/*/properties
+
 # Clocks as they are only the SMU knows, and that where it sets them: with rkfd it does not.
 case $driver in
 rkfd) current='0 0 0' ;;
@@ -213,7 +219,7 @@ sensor temp3_input 70000
 
 tell psp-fault smu=0x13:0xfe
 reload "where the SMU gives no table"
-[ ! -e "$device/gpu_metrics" ] && [ ! -e "$device/hwmon" ]
+[ ! -e "$device/gpu_metrics" ] && [ ! -e "$device/hwmon" ] && [ ! -e "$device/unique_id" ]
 result $? "nothing is shown then"
 tell psp-fault none
 reload "again"
