@@ -21,6 +21,9 @@ use crate::{ffi, kern::device, kern::dma_map::DmaRun};
 
 /// How long an import waits for the exporter's own work on the memory, jiffies: some seconds.
 const WAIT_JIFFIES: usize = 10 * ffi::HZ as usize;
+/// How long an exporter that moves memory waits for the importers' work on it, jiffies: some 20 milliseconds, which others wait with
+/// it.
+const MOVE_JIFFIES: usize = (ffi::HZ as usize).div_ceil(50);
 
 /// A dma-buf, reference counted.
 ///
@@ -91,8 +94,8 @@ impl DmaBuf {
         }
     }
 
-    /// Has all importers that can be told give up what they have mapped, and waits until their work with it is done.
-    /// ETIMEDOUT if it does not come to an end: they may still use the memory. The reservation's lock is held.
+    /// Has all importers that can be told give up what they have mapped, and waits some milliseconds until their work with it is done.
+    /// ETIMEDOUT if that goes on: they may still use the memory. The reservation's lock is held.
     pub(super) fn invalidate_locked(&self) -> Result {
         // SAFETY: The dma-buf and its reservation are valid, and the lock is held.
         let left = unsafe {
@@ -101,7 +104,7 @@ impl DmaBuf {
                 (*self.as_raw()).resv,
                 ffi::dma_resv_usage_DMA_RESV_USAGE_BOOKKEEP,
                 false,
-                WAIT_JIFFIES,
+                MOVE_JIFFIES,
             )
         };
         if left > 0 {

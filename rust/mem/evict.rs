@@ -133,7 +133,8 @@ impl State {
             if member.quiesced.is_some() || !client.is_recalled() {
                 continue;
             }
-            if member.vm.gpu().vram.free() < client.to_come_home() {
+            let room = member.vm.gpu().vram.free() >= client.to_come_home();
+            if !room || !member.may_leave() {
                 later = true;
                 continue;
             }
@@ -200,7 +201,10 @@ impl State {
                 Some(AGAIN_MS)
             }
             Ok(false) => Some(SOON_MS),
-            Ok(true) => self.next().map(|_| SOON_MS),
+            Ok(true) => {
+                let refused = member.is_refused().then_some(AGAIN_MS);
+                self.next().map(|_| SOON_MS).or(refused)
+            }
         }
     }
 }

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include <drm/drm.h>
+#include <drm/vgem_drm.h>
 #include <linux/videodev2.h>
 
 #include "kfd_harness.h"
@@ -65,6 +66,30 @@ static void vivid_give_back(int *video)
 {
 	close(*video);
 	*video = vivid_open();
+}
+
+/* A file of vgem's render node, or -1. That device attaches to what it imports, and never maps it. */
+static int vgem_open(void)
+{
+	glob_t found;
+	size_t i;
+	int fd = -1;
+
+	if (system("modprobe -q vgem") != 0 || glob("/dev/dri/renderD*", 0, NULL, &found) != 0)
+		return -1;
+	for (i = 0; i < found.gl_pathc && fd < 0; i++) {
+		char name[16] = "";
+		struct drm_version version = { .name = name, .name_len = sizeof(name) - 1 };
+
+		fd = open(found.gl_pathv[i], O_RDWR | O_CLOEXEC);
+		if (fd >= 0 && (kfd_ioctl(fd, DRM_IOCTL_VERSION, &version) ||
+				strcmp(name, "vgem") != 0)) {
+			close(fd);
+			fd = -1;
+		}
+	}
+	globfree(&found);
+	return fd;
 }
 
 FIXTURE(attached)
@@ -150,6 +175,42 @@ TEST_F(attached, there_and_back)
 	munmap(p, SIZE);
 	close(fd);
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &host));
+	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
+}
+
+/* What a device is at work on stays where that reaches it, also when nobody has it mapped any more. */
+TEST_F(attached, at_work)
+{
+	const int vgem = vgem_open();
+	struct drm_vgem_fence_attach work = { .flags = VGEM_FENCE_WRITE };
+	struct drm_vgem_fence_signal end = { 0 };
+	long long away_at_work;
+	struct kfd_bo bo;
+	int fd;
+
+	if (vgem < 0)
+		SKIP(return, "no vgem");
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &bo, SIZE, KFD_ALLOC_VRAM));
+	EXPECT_EQ(0, gpu_fill(&self->queue, bo.cpu, 0x4000, SIZE));
+	ASSERT_EQ(0, kfd_export(&self->dev, bo.handle, O_CLOEXEC, &fd));
+	ASSERT_EQ(0, drm_fd_to_handle(vgem, fd, &work.handle));
+	ASSERT_EQ(0, vivid_take(self->video, fd));
+	ASSERT_EQ(0, kfd_ioctl(vgem, DRM_IOCTL_VGEM_FENCE_ATTACH, &work));
+	end.fence = work.out_fence;
+	vivid_give_back(&self->video);
+	/* Longer than it takes to come home. */
+	usleep(2000 * 1000);
+	away_at_work = objects_count("evicted_bytes");
+	/* The process runs on with it there. */
+	EXPECT_EQ(0, gpu_fill(&self->queue, bo.cpu, 0x4001, SIZE));
+	/* The device ends its work itself after ten seconds, if a busy host comes too late. */
+	if (kfd_ioctl(vgem, DRM_IOCTL_VGEM_FENCE_SIGNAL, &end) == 0)
+		EXPECT_EQ(SIZE, away_at_work);
+	EXPECT_TRUE(away(0));
+	EXPECT_EQ(0, unequal(bo.cpu, 0x4001, SIZE));
+	EXPECT_EQ(0, drm_gem_close(vgem, work.handle));
+	close(fd);
+	close(vgem);
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
 }
 
@@ -252,30 +313,6 @@ TEST_F(attached, while_copies_run)
 	close(fd);
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &host));
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
-}
-
-/* A file of vgem's render node, or -1. That device attaches to what it imports, and never maps it. */
-static int vgem_open(void)
-{
-	glob_t found;
-	size_t i;
-	int fd = -1;
-
-	if (system("modprobe -q vgem") != 0 || glob("/dev/dri/renderD*", 0, NULL, &found) != 0)
-		return -1;
-	for (i = 0; i < found.gl_pathc && fd < 0; i++) {
-		char name[16] = "";
-		struct drm_version version = { .name = name, .name_len = sizeof(name) - 1 };
-
-		fd = open(found.gl_pathv[i], O_RDWR | O_CLOEXEC);
-		if (fd >= 0 && (kfd_ioctl(fd, DRM_IOCTL_VERSION, &version) ||
-				strcmp(name, "vgem") != 0)) {
-			close(fd);
-			fd = -1;
-		}
-	}
-	globfree(&found);
-	return fd;
 }
 
 KFD_FIXTURE(attach)

@@ -208,6 +208,13 @@ impl<T: DriverObject> Object<T> {
         ptr::eq(&*self.dev, &**dev)
     }
 
+    /// Whether no device that had it by a dma-buf is still at work on it, as far as can be seen now.
+    pub(crate) fn is_idle(&self) -> bool {
+        let usage = ffi::dma_resv_usage_DMA_RESV_USAGE_BOOKKEEP;
+        // SAFETY: Valid by the type invariant, and the reservation lives as long as the object.
+        unsafe { ffi::dma_resv_test_signaled((*self.as_gem()).resv, usage) }
+    }
+
     /// Bytes.
     pub(crate) fn size(&self) -> usize {
         // SAFETY: Valid by the type invariant, and the size does not change.

@@ -3,7 +3,7 @@
 //!
 //! All of it is under the lock of the evictor's state.
 
-use super::{transfer, Step, TURN_MS};
+use super::{transfer, Step, AGAIN_MS, TURN_MS};
 use crate::mem::{
     bo::Bo,
     group::{Quiesced, Trigger},
@@ -21,6 +21,8 @@ use kernel::{
 const TOGETHER: usize = 256;
 /// Buffers that a step looks at before it asks for the time.
 const LOOKS: usize = 1024;
+/// The most often that the time doubles until others are asked again for what they did not give back.
+const REFUSALS: u32 = 5;
 
 /// An address space that takes part.
 pub(super) struct Member {
@@ -34,6 +36,16 @@ pub(super) struct Member {
     /// Where in the GPU's list to look for the next buffer to move out, and to bring home.
     next_out: usize,
     next_home: usize,
+    /// Something could not come home, because others have work on it, and how often in a row that was so.
+    refused: bool,
+    refusals: u32,
+}
+
+/// Whether others must be asked before the buffer moves home.
+fn is_others(bo: &Bo) -> bool {
+    bo.placement()
+        .is_some_and(|placement| placement.is_shared())
+        || !bo.is_idle()
 }
 
 impl Member {
@@ -46,7 +58,19 @@ impl Member {
             took: 0,
             next_out: 0,
             next_home: 0,
+            refused: false,
+            refusals: 0,
         }
+    }
+
+    /// Whether something is left that could not come home, and is to be asked for again.
+    pub(super) fn is_refused(&self) -> bool {
+        self.refused
+    }
+
+    /// Whether it may leave for what can come home: not soon after others did not give something back, each time less soon.
+    pub(super) fn may_leave(&self) -> bool {
+        self.refusals == 0 || self.since.elapsed().as_millis() >= AGAIN_MS << self.refusals
     }
 
     /// Whether it may be asked to yield, for how long not yet (milliseconds, not more than 0 if at once), and its rank:
@@ -85,7 +109,7 @@ impl Member {
             if let Some(placement) = bo.placement().filter(is) {
                 bytes += placement.bytes();
                 // For one that is shared others must be asked.
-                let apart = placement.is_shared();
+                let apart = is_others(&bo);
                 let many = bytes > transfer::WINDOW || found.len() == TOGETHER || apart;
                 if many && !found.is_empty() {
                     break;
@@ -162,6 +186,7 @@ impl Member {
         let gpu = self.vm.gpu().clone();
         if self.next_home == 0 {
             self.took = 0;
+            self.refused = false;
         }
         self.vm.client().recall(false);
         loop {
@@ -189,12 +214,15 @@ impl Member {
             let mut go = || moved = transfer::home(&gpu, &self.vm, &homes);
             match homes.first() {
                 // When it is not given back it stays where it is.
-                Some((bo, _)) if bo.placement().is_some_and(|p| p.is_shared()) => {
+                Some((bo, _)) if is_others(bo) => {
+                    let mut given_back = false;
                     bo.reclaim(|| {
                         if bo.placement().is_some_and(|p| !p.is_shared()) {
+                            given_back = true;
                             go();
                         }
                     });
+                    self.refused |= !given_back;
                 }
                 _ => go(),
             }
@@ -212,6 +240,13 @@ impl Member {
         }
         self.quiesced = None;
         self.since = Instant::now();
+        self.refusals = match self.refused {
+            true => REFUSALS.min(self.refusals + 1),
+            false => 0,
+        };
+        if self.refused {
+            self.vm.client().recall(true);
+        }
         self.took += begun.elapsed().as_millis();
         (self.next_out, self.next_home) = (0, 0);
         Ok(true)
