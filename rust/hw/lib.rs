@@ -23,6 +23,7 @@ pub mod queue;
 pub mod sdma;
 pub mod share;
 pub mod smu;
+pub mod stay;
 pub mod svm;
 pub mod topology;
 pub mod trap;

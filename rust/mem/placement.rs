@@ -14,6 +14,7 @@ use crate::{
         Memory,
     },
 };
+use hw::stay;
 use kernel::{
     new_condvar, new_mutex, new_spinlock,
     prelude::*,
@@ -70,18 +71,11 @@ pub(crate) enum Place {
     System(Arc<Away>),
 }
 
-/// Whether a buffer may move.
+/// Whether a buffer may move, and as what it is counted.
 pub(crate) struct Stay {
-    moving: bool,
-    pins: usize,
-    /// How many devices have it in system memory that give it back when asked.
-    shared: usize,
-    /// As what it is counted of what has to stay.
+    of: stay::Stay,
+    /// Of what has to stay.
     counted: Counted,
-    /// Nobody will ever move it: its client is gone.
-    orphan: bool,
-    /// The device must not reach its system memory any more.
-    detached: bool,
 }
 
 /// Of what has to stay where it is.
@@ -93,22 +87,9 @@ enum Counted {
 }
 
 impl Stay {
-    fn is_stuck(&self) -> bool {
-        self.orphan || self.pins != 0
-    }
-
-    /// The count of those that have it so.
-    fn shared_as(&mut self, stays: bool) -> &mut usize {
-        if stays {
-            &mut self.pins
-        } else {
-            &mut self.shared
-        }
-    }
-
     /// Counts it as what it is after a change.
     fn count(&mut self, charge: &Charge, home: bool) {
-        let now = match (self.is_stuck(), home) {
+        let now = match (self.of.is_stuck(), home) {
             (false, _) => Counted::No,
             (true, true) => Counted::InVram,
             (true, false) => Counted::InSystem,
@@ -153,14 +134,7 @@ impl Placement {
             pin_init!(Self {
                 place <- new_spinlock!(Place::Vram(blocks), "Placement::place"),
                 stay <- new_mutex!(
-                    Stay {
-                        moving: false,
-                        pins: 0,
-                        shared: 0,
-                        counted: Counted::No,
-                        orphan: false,
-                        detached: false,
-                    },
+                    Stay { of: stay::Stay::new(), counted: Counted::No },
                     "Placement::stay"
                 ),
                 settled <- new_condvar!("Placement::settled"),
@@ -194,7 +168,7 @@ impl Placement {
     /// Keeps it where it is while a fault is handled, once it is anywhere. `None` when a signal came first.
     pub(super) fn steady(&self) -> Option<MutexGuard<'_, Stay>> {
         let mut stay = self.stay.lock();
-        while stay.moving {
+        while stay.of.is_moving() {
             if self.settled.wait_interruptible(&mut stay) {
                 return None;
             }
@@ -204,13 +178,13 @@ impl Placement {
 
     /// Whether it is being moved.
     pub(super) fn is_moving(&self) -> bool {
-        self.stay.lock().moving
+        self.stay.lock().of.is_moving()
     }
 
     /// Waits until it is not being moved. Bounded by what the engines may take; sleeps.
     pub(super) fn wait(&self) {
         let mut stay = self.stay.lock();
-        while stay.moving {
+        while stay.of.is_moving() {
             self.settled.wait(&mut stay);
         }
     }
@@ -218,10 +192,9 @@ impl Placement {
     /// Keeps it where it is. `None` while it is being moved.
     pub(super) fn try_pin(self: &Arc<Self>) -> Option<Pinned> {
         let mut stay = self.stay.lock();
-        if stay.moving {
+        if !stay.of.pin() {
             return None;
         }
-        stay.pins += 1;
         stay.count(&self.charge, self.is_home());
         Some(Pinned(self.clone()))
     }
@@ -243,16 +216,14 @@ impl Placement {
 
     /// Whether it may be moved, as far as can be seen now.
     pub(super) fn may_move(&self) -> bool {
-        let stay = self.stay.lock();
-        !stay.moving && !stay.is_stuck() && !stay.detached
+        self.stay.lock().of.may_move()
     }
 
     /// Whether page tables may lead to it now. While that is not so, whoever moves it sees to it that they do later:
     /// see [`super::vm::Vm::show`].
     pub(super) fn is_mappable(&self) -> bool {
         let stay = self.stay.lock();
-        let used_here = self.is_home() || stay.is_stuck() || stay.shared != 0;
-        !stay.moving && (used_here || !self.client().is_away())
+        stay.of.is_mappable(self.is_home(), self.client().is_away())
     }
 
     /// Whether it is in VRAM.
@@ -263,16 +234,15 @@ impl Placement {
     /// Whether it may be brought to where other devices reach it, as far as can be seen now.
     pub(super) fn may_be_shared(&self) -> bool {
         let stay = self.stay.lock();
-        !stay.detached && (stay.pins == 0 || !self.is_home())
+        stay.of.may_be_shared(self.is_home())
     }
 
     /// Shares it with another device; it `stays` then, until [`Placement::unshare`]. False unless it is in system memory.
     pub(super) fn share(&self, stays: bool) -> bool {
         let mut stay = self.stay.lock();
-        if stay.moving || self.is_home() {
+        if !stay.of.share(stays, self.is_home()) {
             return false;
         }
-        *stay.shared_as(stays) += 1;
         stay.count(&self.charge, false);
         true
     }
@@ -280,53 +250,45 @@ impl Placement {
     /// Takes a [`Placement::share`] back; whether it may come home now.
     pub(super) fn unshare(&self, stays: bool) -> bool {
         let mut stay = self.stay.lock();
-        let count = stay.shared_as(stays);
-        *count = count.saturating_sub(1);
+        let may_come = stay.of.unshare(stays);
         stay.count(&self.charge, self.is_home());
-        stay.shared == 0 && !stay.is_stuck()
+        may_come
     }
 
     /// Whether its client is gone.
     pub(super) fn is_orphan(&self) -> bool {
-        self.stay.lock().orphan
+        self.stay.lock().of.is_orphan()
     }
 
     /// Whether other devices have it that give it back when asked.
     pub(super) fn is_shared(&self) -> bool {
-        self.stay.lock().shared != 0
+        self.stay.lock().of.is_shared()
     }
 
     /// Its client goes: it stays where it is from now on.
     pub(super) fn orphan(&self) {
         let mut stay = self.stay.lock();
-        while stay.moving {
+        while stay.of.is_moving() {
             self.settled.wait(&mut stay);
         }
-        if !stay.orphan {
+        if stay.of.orphan() {
             self.charge.leave(true);
         }
-        stay.orphan = true;
         stay.count(&self.charge, self.is_home());
     }
 
     /// Takes its system memory, now or later, away from the device, which is about to go. No VM maps it any more.
     pub(super) fn detach(&self) {
-        self.stay.lock().detached = true;
+        self.stay.lock().of.detach();
         if let Place::System(away) = self.place() {
             away.pages.unmap_dma();
         }
     }
 
-    /// Begins to move it away from where it is. `None` if it has to stay, or is being moved. One that nobody's client has may
-    /// only be moved to be shared.
+    /// Begins to move it away from where it is. `None` if it has to stay, is shared, or is being moved: see [`stay::Stay::begin`].
     pub(super) fn begin(self: &Arc<Self>, to_be_shared: bool) -> Option<Move> {
-        let mut stay = self.stay.lock();
-        let stuck = stay.pins != 0 || (stay.orphan && !to_be_shared);
-        if stay.moving || stuck || stay.detached {
-            return None;
-        }
-        stay.moving = true;
-        Some(Move(self.clone()))
+        let begun = self.stay.lock().of.begin(to_be_shared);
+        begun.then(|| Move(self.clone()))
     }
 }
 
@@ -335,9 +297,11 @@ impl PinnedDrop for Placement {
     fn drop(self: Pin<&mut Self>) {
         // Pins hold the placement.
         let mut stay = self.stay.lock();
-        if core::mem::replace(&mut stay.orphan, false) {
+        if stay.of.is_orphan() {
             self.charge.leave(false);
         }
+        // As what nobody relies on.
+        stay.of = stay::Stay::new();
         stay.count(&self.charge, true);
     }
 }
@@ -348,7 +312,7 @@ pub(crate) struct Pinned(Arc<Placement>);
 impl Drop for Pinned {
     fn drop(&mut self) {
         let mut stay = self.0.stay.lock();
-        stay.pins = stay.pins.saturating_sub(1);
+        stay.of.unpin();
         stay.count(&self.0.charge, self.0.is_home());
     }
 }
@@ -363,7 +327,7 @@ impl Move {
         let home = matches!(place, Place::Vram(_));
         self.0.stay.lock().count(&self.0.charge, home);
         if let Place::System(away) = place {
-            if self.0.stay.lock().detached {
+            if self.0.stay.lock().of.is_detached() {
                 away.pages.unmap_dma();
             }
         }
@@ -375,7 +339,7 @@ impl Move {
 
 impl Drop for Move {
     fn drop(&mut self) {
-        self.0.stay.lock().moving = false;
+        self.0.stay.lock().of.settle();
         self.0.settled.notify_all();
     }
 }

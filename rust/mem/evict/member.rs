@@ -210,23 +210,19 @@ impl Member {
                 let blocks = gpu.vram.alloc(size, PAGE_SIZE, contiguous, false)?;
                 homes.push((bo, Arc::new(blocks, GFP_KERNEL)?), GFP_KERNEL)?;
             }
-            let mut moved = Ok(());
+            let mut moved = Ok(false);
             let mut go = || moved = transfer::home(&gpu, &self.vm, &homes);
-            match homes.first() {
+            match homes.as_slice() {
                 // When it is not given back it stays where it is.
-                Some((bo, _)) if is_others(bo) => {
-                    let mut given_back = false;
-                    bo.reclaim(|| {
-                        if bo.placement().is_some_and(|p| !p.is_shared()) {
-                            given_back = true;
-                            go();
-                        }
-                    });
-                    self.refused |= !given_back;
-                }
+                [(bo, _)] if is_others(bo) => bo.reclaim(|| {
+                    if bo.placement().is_some_and(|p| !p.is_shared()) {
+                        go();
+                    }
+                }),
+                // What other devices have taken since it was found stays, too.
                 _ => go(),
             }
-            moved?;
+            self.refused |= !moved?;
             self.next_home = next;
             if step.is_over() {
                 self.took += begun.elapsed().as_millis();

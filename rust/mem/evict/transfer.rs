@@ -118,9 +118,13 @@ fn to_system<'a>(
     Ok(bytes)
 }
 
-/// Moves buffers, which are in system memory, home to the VRAM with each, apart from those that have to stay. They are mapped
-/// then. The rest as [`out`].
-pub(super) fn home(gpu: &Arc<Memory>, vm: &Vm, bos: &[(ARef<Bo>, Arc<VramBlocks>)]) -> Result {
+/// Moves buffers, which are in system memory, home to the VRAM with each, apart from those that have to stay, or that other
+/// devices are still at work on; whether that was all. They are mapped then. The rest as [`out`].
+pub(super) fn home(
+    gpu: &Arc<Memory>,
+    vm: &Vm,
+    bos: &[(ARef<Bo>, Arc<VramBlocks>)],
+) -> Result<bool> {
     let mut begun = KVVec::with_capacity(bos.len(), GFP_KERNEL)?;
     let mut pairs = KVVec::with_capacity(bos.len(), GFP_KERNEL)?;
     for (bo, blocks) in bos {
@@ -128,7 +132,9 @@ pub(super) fn home(gpu: &Arc<Memory>, vm: &Vm, bos: &[(ARef<Bo>, Arc<VramBlocks>
             Place::System(away) => Some(away),
             Place::Vram(_) => None,
         };
-        if let Some((one, away)) = begin(bo, false, of_system) {
+        // From its begin on nobody maps it anew.
+        let idle = |_: &(Moving<'_>, _)| bo.is_idle();
+        if let Some((one, away)) = begin(bo, false, of_system).filter(idle) {
             let pair = Pair {
                 blocks: blocks.clone(),
                 pages: away.pages().clone(),
@@ -137,8 +143,9 @@ pub(super) fn home(gpu: &Arc<Memory>, vm: &Vm, bos: &[(ARef<Bo>, Arc<VramBlocks>
             begun.push((one, blocks), GFP_KERNEL)?;
         }
     }
+    let all = begun.len() == bos.len();
     if begun.is_empty() {
-        return Ok(());
+        return Ok(all);
     }
     begun.iter().for_each(|(one, _)| one.bo.zap());
     vm.hide(begun.iter().map(|(one, _)| one.bo.address()))?;
@@ -150,7 +157,7 @@ pub(super) fn home(gpu: &Arc<Memory>, vm: &Vm, bos: &[(ARef<Bo>, Arc<VramBlocks>
         one.moving.settle(Place::Vram(blocks.clone()));
         vm.reveal(one.bo)?;
     }
-    Ok(())
+    Ok(all)
 }
 
 /// Copies all of the pairs, one way. Together they are not more than the window, if they are more than one.

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Nobody's place is taken away: a buffer never moves while anybody relies on where it is.
+
+use hw::stay::Stay;
+use proptest::prelude::*;
+
+/// What may be asked of a buffer.
+#[derive(Clone, Copy, Debug)]
+enum Ask {
+    Pin,
+    Unpin,
+    Share(bool),
+    Unshare(bool),
+    Begin(bool),
+    Settle,
+    Orphan,
+    Detach,
+}
+
+fn asks() -> impl Strategy<Value = Vec<Ask>> {
+    let ask = prop_oneof![
+        3 => Just(Ask::Pin),
+        3 => Just(Ask::Unpin),
+        4 => any::<bool>().prop_map(Ask::Share),
+        4 => any::<bool>().prop_map(Ask::Unshare),
+        6 => any::<bool>().prop_map(Ask::Begin),
+        6 => Just(Ask::Settle),
+        1 => Just(Ask::Orphan),
+        1 => Just(Ask::Detach),
+    ];
+    prop::collection::vec(ask, 0..200)
+}
+
+proptest! {
+    /// Whoever was told that it stays finds it there until they have given it back.
+    #[test]
+    fn stays_where_it_is_relied_upon(asks in asks()) {
+        let mut stay = Stay::new();
+        // Where it is, where a move leads, who pinned it, who shares it: told and not.
+        let (mut home, mut to, mut pins, mut shared) = (true, None, 0u32, [0u32; 2]);
+        for ask in asks {
+            let before = stay.clone();
+            match ask {
+                Ask::Pin => {
+                    let pinned = stay.pin();
+                    prop_assert_eq!(pinned, to.is_none());
+                    pins += u32::from(pinned);
+                }
+                Ask::Unpin if pins != 0 => {
+                    pins -= 1;
+                    stay.unpin();
+                }
+                Ask::Share(stays) => {
+                    let given = stay.share(stays, home);
+                    prop_assert_eq!(given, to.is_none() && !home);
+                    shared[usize::from(stays)] += u32::from(given);
+                }
+                Ask::Unshare(stays) if shared[usize::from(stays)] != 0 => {
+                    shared[usize::from(stays)] -= 1;
+                    let may_come = stay.unshare(stays);
+                    let none = pins == 0 && shared == [0, 0] && !stay.is_orphan();
+                    prop_assert_eq!(may_come, none);
+                }
+                Ask::Begin(to_be_shared) if home || !to_be_shared => {
+                    if stay.begin(to_be_shared) {
+                        prop_assert_eq!((pins, shared, to), (0, [0, 0], None));
+                        prop_assert!(!before.is_detached());
+                        prop_assert!(to_be_shared || !before.is_orphan());
+                        to = Some(!home);
+                    } else {
+                        prop_assert_eq!(&stay, &before);
+                    }
+                }
+                Ask::Settle if to.is_some() => {
+                    home = to.take().unwrap_or(home);
+                    stay.settle();
+                }
+                Ask::Orphan if to.is_none() => {
+                    prop_assert_eq!(stay.orphan(), !before.is_orphan());
+                }
+                Ask::Detach => stay.detach(),
+                _ => (),
+            }
+            prop_assert_eq!(stay.is_moving(), to.is_some());
+            prop_assert_eq!(stay.is_shared(), shared[0] != 0);
+            prop_assert_eq!(stay.is_stuck(), pins + shared[1] != 0 || stay.is_orphan());
+            // Nobody is given a place that it is about to leave, and who shares it finds it mapped for its own process too.
+            prop_assert!(to.is_none() || !(stay.is_mappable(home, false) || stay.may_move()));
+            prop_assert!(to.is_some() || shared == [0, 0] || stay.is_mappable(home, true));
+        }
+    }
+}
+
+/// Another device has mapped it since somebody looked whether it can come home: it stays, and comes home later.
+#[test]
+fn shared_since_somebody_looked() {
+    let mut stay = Stay::new();
+    assert!(stay.begin(false));
+    stay.settle();
+    assert!(stay.may_move());
+    assert!(stay.share(false, false));
+    assert!(stay.may_move());
+    assert!(!stay.begin(false));
+    assert!(stay.unshare(false));
+    assert!(stay.begin(false));
+    // While it moves nobody is given it.
+    assert!(!stay.share(false, false));
+}
