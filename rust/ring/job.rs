@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A kernel ring with its scheduler, and the jobs that go through it.
 
-use super::sdma::{credits, SdmaRing, CREDITS};
+use super::sdma::{credits, SdmaRing, ROOM};
 use super::Engines;
 use crate::kern::fence::{canceled, BlankFence, Fence, FenceContext};
 use crate::kern::sched::{Backend, Entity, Job, Runner, Scheduler};
@@ -89,7 +89,7 @@ impl Ring {
         let name = CString::try_from_fmt(fmt!("sdma{engine}"))?;
         let fences = Arc::new(FenceContext::new(&name), GFP_KERNEL)?;
         let timeout = Some(msecs_to_jiffies(TIMEOUT_MS));
-        let scheduler = Scheduler::new(&name, CREDITS, Runner::Own(timeout), &gpu.hw.dev)?;
+        let scheduler = Scheduler::new(&name, ROOM.credits(), Runner::Own(timeout), &gpu.hw.dev)?;
         Ok(Self {
             entity: Entity::new(&scheduler)?,
             _scheduler: scheduler,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The GFX ring of an SDMA engine: VMID 0, privileged.
 
-use super::flight::Flight;
+use super::flight::{self, Flight};
 use super::{Engines, RingState};
 use crate::ip::sdma::KernelRingConfig;
 use crate::kern::fence::{Fence, HwFence};
@@ -11,7 +11,7 @@ use crate::mem::gart::GartBuffer;
 use crate::mem::Memory;
 use hw::doorbell::{Doorbell, SliceIndex, Slot};
 use hw::sdma::packet;
-use hw::sdma::ring::RingSize;
+use hw::sdma::ring::{RingSize, Room};
 use kernel::io::poll::read_poll_timeout;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
@@ -40,16 +40,19 @@ const STARVED_MS: i64 = 1000;
 const FIRST_TIMEOUT: Delta = Delta::from_millis(2000);
 const FIRST_POLL: Delta = Delta::from_micros(100);
 
-/// The most dwords of packets that fit the ring at once, each job's end among them. What they leave is for a pulse.
-pub(super) const CREDITS: u32 = (RING_BYTES / 4) as u32 - 8;
+/// The dwords of packets that fit the ring at once, each job's end among them, and the jobs. What they leave is for a pulse.
+pub(super) const ROOM: Room = Room::new((RING_BYTES / 4) as u32 - 8, flight::MAX as u32);
+
+// Even of the smallest jobs the scheduler gives it no more than `Flight` holds.
+const _: () = {
+    let least = ROOM.credits_of(0).unwrap();
+    assert!(least as usize * (flight::MAX + 1) > ROOM.credits() as usize);
+};
 
 /// Credits of a job of `dwords` dwords of packets.
 pub(super) fn credits(dwords: usize) -> Result<u32> {
     let all = dwords.checked_add(END_DWORDS).ok_or(EINVAL)?;
-    match u32::try_from(all) {
-        Ok(credits) if credits <= CREDITS => Ok(credits),
-        _ => Err(EINVAL),
-    }
+    ROOM.credits_of(all).ok_or(EINVAL)
 }
 
 /// The ring and what it writes to.
@@ -185,7 +188,7 @@ impl SdmaRing {
         let mut at = this.write(state.written, packets)?;
         at = this.write(at, &number)?;
         at = this.write(at, &packet::trap(0))?;
-        // A fence that finds no room is dropped, and thereby fails.
+        // Its credits say that there is room. A fence that finds none is dropped, and thereby fails.
         state.flight.push(at, fence).map_err(|_| EBUSY)?;
         state.written = at;
         this.gpu.hw.doorbells.ring(this.doorbell.byte() as u32, at);

@@ -145,6 +145,44 @@ impl RingSize {
     }
 }
 
+/// What a ring of jobs holds at once, in the credits that a scheduler counts: dwords of packets, but so that it is never more than so
+/// many jobs, however small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    dwords: u32,
+    least: u32,
+}
+
+impl Room {
+    /// Room for `dwords` of packets, and for `jobs`, at least one.
+    #[inline]
+    pub const fn new(dwords: u32, jobs: u32) -> Self {
+        let jobs = if jobs == 0 { 1 } else { jobs };
+        let least = dwords.div_ceil(jobs);
+        Self { dwords, least }
+    }
+
+    /// The credits of all jobs together, at most.
+    #[inline]
+    pub const fn credits(self) -> u32 {
+        self.dwords
+    }
+
+    /// The credits of a job of `dwords`; `None` if there is never room for it.
+    #[inline]
+    pub const fn credits_of(self, dwords: usize) -> Option<u32> {
+        if dwords > self.dwords as usize {
+            return None;
+        }
+        let dwords = dwords as u32;
+        Some(if dwords < self.least {
+            self.least
+        } else {
+            dwords
+        })
+    }
+}
+
 /// How many dwords past a fetch boundary byte count `position` is.
 #[inline]
 pub const fn phase(position: u64) -> u64 {

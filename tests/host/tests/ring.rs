@@ -2,7 +2,7 @@
 //! Ring arithmetic against a model that goes dword by dword.
 
 use hw::sdma::packet;
-use hw::sdma::ring::{phase, RingSize, RingSizeError, MAX_BYTES, MIN_BYTES};
+use hw::sdma::ring::{phase, RingSize, RingSizeError, Room, MAX_BYTES, MIN_BYTES};
 use proptest::prelude::*;
 
 fn sizes() -> impl Strategy<Value = RingSize> {
@@ -15,6 +15,30 @@ fn positions() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
+    /// What a scheduler gives a ring by its credits fits there, as dwords and as jobs; and a ring with nothing in it takes any job
+    /// that ever fits.
+    #[test]
+    fn jobs_fit_by_their_credits(
+        dwords in 1u32..1 << 20,
+        most in 1u32..200,
+        jobs in prop::collection::vec(prop_oneof![0usize..64, 0usize..2_000, 0usize..1 << 21], 1..400),
+    ) {
+        let room = Room::new(dwords, most);
+        let (mut credits, mut count, mut written) = (0, 0, 0);
+        for job in jobs {
+            let Some(of) = room.credits_of(job) else {
+                prop_assert!(job > dwords as usize);
+                continue;
+            };
+            prop_assert!(of <= room.credits());
+            if credits + of <= room.credits() {
+                (credits, count, written) = (credits + of, count + 1, written + job);
+            }
+        }
+        prop_assert!(written <= dwords as usize);
+        prop_assert!(count <= most);
+    }
+
     #[test]
     fn a_split_has_the_places_of_the_dwords(size in sizes(), at in positions(), dwords in 0u64..20_000) {
         let bytes = dwords * 4;
