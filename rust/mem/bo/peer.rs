@@ -56,22 +56,19 @@ impl Drop for Shared {
 
 impl Way {
     fn new(bo: &Bo, placement: &Arc<Placement>, gpu: &Arc<Memory>) -> Result<Self> {
-        loop {
-            let pinned = placement.pin();
-            let away = match placement.place() {
-                // Counted by now: of several at the same time none is too many.
-                Place::Vram(_) if !placement.leaves_room() => return Err(ENOMEM),
-                Place::Vram(blocks) => return Self::by_bar(bo, &blocks, pinned, gpu),
-                Place::System(away) => away,
-            };
-            drop(pinned);
-            // Unless it has just come home.
-            if placement.share(true) {
-                let shared = Shared(bo.into());
-                return Ok(Self::System {
+        let pinned = placement.pin();
+        match placement.place() {
+            // Counted by now: of several at the same time none is too many.
+            Place::Vram(_) if !placement.leaves_room() => Err(ENOMEM),
+            Place::Vram(blocks) => Self::by_bar(bo, &blocks, pinned, gpu),
+            Place::System(away) => {
+                // As long as it is pinned: else it may go home and away again, into other pages.
+                let shared = placement.share(true).then(|| Shared(bo.into()));
+                drop(pinned);
+                Ok(Self::System {
+                    _shared: shared.ok_or(EBUSY)?,
                     pages: away.pages().also_for(&gpu.hw.dev)?,
-                    _shared: shared,
-                });
+                })
             }
         }
     }
