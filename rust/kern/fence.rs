@@ -263,16 +263,4 @@ impl Fence {
         // SAFETY: A shared reference proves that the fence is valid.
         unsafe { ffi::dma_fence_wait_timeout(self.as_raw(), false, timeout) > 0 }
     }
-
-    /// Waits at most `timeout`: true if it is signalled, `ERESTARTSYS` if a signal came first. Signalled with
-    /// an error is signalled: see [`Fence::status`].
-    pub(crate) fn wait_interruptible_timeout(&self, timeout: Jiffies) -> Result<bool> {
-        let timeout = c_long::try_from(timeout).unwrap_or(c_long::MAX);
-        // SAFETY: A shared reference proves that the fence is valid.
-        match unsafe { ffi::dma_fence_wait_timeout(self.as_raw(), true, timeout) } {
-            0 => Ok(false),
-            e if e < 0 => Err(Error::from_errno(e as c_int)),
-            _ => Ok(true),
-        }
-    }
 }

@@ -11,7 +11,7 @@ use super::vram::VramBlocks;
 /// goes.
 pub(crate) trait CopyEngine: Send + Sync {
     /// Fills `blocks` with `value`. The blocks are kept as long as an engine writes to them. ENOMEM, ENODEV, EIO;
-    /// ETIMEDOUT when an engine hangs; ERESTARTSYS on a signal, with the fill still under way.
+    /// ETIMEDOUT when an engine hangs; EINTR when the caller is killed, with the fill still under way.
     fn fill(&self, blocks: &Arc<VramBlocks>, value: u32) -> Result;
 
     /// Fills `blocks` with zeros, for nobody: the jobs are not among those that are counted. As [`CopyEngine::fill`].

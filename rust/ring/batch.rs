@@ -3,6 +3,7 @@
 
 use super::{Keep, Set};
 use crate::kern::fence::Fence;
+use crate::kern::task;
 use crate::mem::gart::JobMemory;
 use crate::mem::vram::VramBlocks;
 use hw::sdma::copy::{Copies, Fills};
@@ -20,14 +21,17 @@ const COPY_BYTES: u64 = 8 << 20;
 const JOB_DWORDS: usize = 640;
 /// The most jobs of one call that are under way: more than the rings hold, so that they never run dry.
 const MOST: usize = 256;
-/// How long to wait for one job: longer than the ring lets it take.
+/// How long to wait for one job: longer than the ring lets it take. And how often somebody looks meanwhile whether the caller is being
+/// killed.
 const WAIT_MS: u32 = 30_000;
+const LOOK_MS: u32 = 50;
 
 /// How long is waited for jobs.
 #[derive(Clone, Copy, PartialEq)]
 enum Patience {
-    /// Up to a signal.
-    Interruptible,
+    /// Until the caller is killed. Other signals do not end it: who begins again after each would never be through when they come faster
+    /// than memory is filled.
+    Killable,
     /// To their ends, also after an error.
     All,
 }
@@ -106,15 +110,14 @@ impl<'a> Jobs<'a> {
         self.flush()
     }
 
-    /// Waits for the oldest `count` jobs.
+    /// Waits for the oldest `count` jobs. `EINTR` when the caller is killed before, if that ends it.
     fn wait_for(&mut self, count: usize) -> Result {
-        let timeout = msecs_to_jiffies(WAIT_MS);
         let mut result = Ok(());
         for fence in self.fences.iter().take(count) {
             if self.patience == Patience::All {
-                fence.wait_timeout(timeout);
-            } else if !fence.wait_interruptible_timeout(timeout)? {
-                return Err(ETIMEDOUT);
+                fence.wait_timeout(msecs_to_jiffies(WAIT_MS));
+            } else {
+                wait_killable(fence)?;
             }
             result = result.and(fence.status().unwrap_or(Err(ETIMEDOUT)));
             if self.patience != Patience::All {
@@ -138,6 +141,18 @@ impl<'a> Jobs<'a> {
     }
 }
 
+/// Waits for one job. `EINTR` when the caller is killed before.
+fn wait_killable(fence: &Fence) -> Result {
+    for _ in 0..WAIT_MS / LOOK_MS {
+        if fence.wait_timeout(msecs_to_jiffies(LOOK_MS)) {
+            break;
+        } else if task::is_killed() {
+            return Err(EINTR);
+        }
+    }
+    Ok(())
+}
+
 /// See [`crate::mem::copy_engine::CopyEngine::fill`]; `counted` says whether the jobs are among those that there are.
 pub(super) fn fill(
     set: &Set,
@@ -152,7 +167,7 @@ pub(super) fn fill(
         JobMemory::vram(blocks),
         FILL_BYTES,
         counted,
-        Patience::Interruptible,
+        Patience::Killable,
     )?;
     for run in blocks.runs() {
         for (offset, bytes) in parts(run.size, FILL_BYTES) {

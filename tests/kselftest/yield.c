@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 
 #include "kfd_harness.h"
@@ -165,6 +166,30 @@ TEST_F_TIMEOUT(yield, two_at_once, 300)
 		EXPECT_EQ(0, WEXITSTATUS(status));
 	}
 	EXPECT_EQ(0, wrong(self));
+}
+
+static void tick(int signal)
+{
+	(void)signal;
+}
+
+/* An allocation that waits until memory is cleared comes to its end, though signals come faster than that. */
+TEST_F_TIMEOUT(yield, signals, 60)
+{
+	const struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = { 0 };
+	const struct sigaction action = { .sa_handler = tick, .sa_flags = SA_RESTART };
+	const uint64_t size = kfd_available(&self->dev);
+	unsigned int i;
+	uint64_t handle;
+
+	ASSERT_EQ(0, sigaction(SIGALRM, &action, NULL));
+	for (i = 0; i < 4; i++) {
+		ASSERT_EQ(0, setitimer(ITIMER_REAL, &often, NULL));
+		ASSERT_EQ(0, alloc(&self->dev, OTHER_VA, size, &handle));
+		ASSERT_EQ(0, setitimer(ITIMER_REAL, &never, NULL));
+		/* And is not clear when it is free. */
+		ASSERT_EQ(0, kfd_free(self->dev.fd, handle));
+	}
 }
 
 KFD_HARNESS_MAIN

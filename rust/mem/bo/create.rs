@@ -32,7 +32,7 @@ fn checked(size: u64) -> Result<usize> {
 /// A buffer of `size` bytes of VRAM for `client`, cleared; in one run when `contiguous`.
 ///
 /// `EINVAL` when the size is nothing or not whole pages, `ENOMEM` when it is more than the client may have or others
-/// cannot make room for it, `EINTR` on a signal, other errors when memory cannot be moved or cleared. Sleeps until it
+/// cannot make room for it, `EINTR` when the caller is killed, other errors when memory cannot be moved or cleared. Sleeps until it
 /// is cleared.
 pub(crate) fn vram(
     drm: &ARef<DrmDevice>,
