@@ -9,6 +9,7 @@
 #![warn(missing_docs)]
 
 pub mod bits;
+pub mod cover;
 pub mod doorbell;
 pub mod firmware;
 pub mod ih;

@@ -9,7 +9,7 @@ use crate::{
     kern::{memory, task},
     mem::vram::Vram,
 };
-use hw::{share::Share, va::LARGE_PAGE_SIZE};
+use hw::{cover::Cover, share::Share, va::LARGE_PAGE_SIZE};
 use kernel::{
     new_spinlock,
     prelude::*,
@@ -267,41 +267,14 @@ impl Drop for MappingShare {
     }
 }
 
-/// System memory that is taken for a while; given back when dropped.
-pub(super) struct Taken {
-    client: Arc<Client>,
-    bytes: u64,
-}
-
-impl Taken {
-    /// Takes `bytes` for `client`. `ENOMEM` when that passes its share. Any context.
-    pub(super) fn new(client: &Arc<Client>, bytes: u64) -> Result<Self> {
-        client.take(bytes)?;
-        Ok(Self {
-            client: client.clone(),
-            bytes,
-        })
-    }
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        self.client.give(self.bytes);
-    }
-}
-
 /// What clients together have of a GPU's VRAM, in bytes.
 struct Sums {
-    /// What they asked for.
-    asked: u64,
+    /// What they asked for, and system memory for that.
+    cover: Cover,
     /// Of that, what has to stay where it is.
     stuck: u64,
     /// Of that, what those have left behind who are gone: most of it goes soon.
     left: u64,
-    /// System memory that is taken for what they asked for.
-    cover: u64,
-    /// What there was for buffers when this was last looked at.
-    usable: u64,
 }
 
 /// Says who may have how much of a GPU's VRAM. It has a lock of its own, a spinlock.
@@ -320,7 +293,7 @@ impl Budget {
         Arc::pin_init(
             pin_init!(Self {
                 sums <- new_spinlock!(
-                    Sums { asked: 0, stuck: 0, left: 0, cover: 0, usable: 0 },
+                    Sums { cover: Cover::new(), stuck: 0, left: 0 },
                     "Budget::sums"
                 ),
             }),
@@ -332,7 +305,7 @@ impl Budget {
     /// allocate it.
     pub(crate) fn available(&self, vram: &Vram, client: Option<&Client>) -> u64 {
         let mut sums = self.sums.lock();
-        sums.usable = vram.usable();
+        sums.cover.set_usable(vram.usable());
         sums.available(client) / LARGE_PAGE_SIZE * LARGE_PAGE_SIZE
     }
 
@@ -362,7 +335,7 @@ impl Budget {
     /// False when it may be possible in a moment.
     fn try_charge(&self, vram: &Vram, client: &Client, bytes: u64) -> Result<bool> {
         let mut sums = self.sums.lock();
-        sums.usable = vram.usable();
+        sums.cover.set_usable(vram.usable());
         let available = sums.available(Some(client));
         if bytes > available {
             return if bytes > available + sums.left {
@@ -371,40 +344,53 @@ impl Budget {
                 Ok(false)
             };
         }
-        let need = sums.need(sums.asked + bytes);
-        if need > sums.cover {
-            // Buffers in system memory may have been faster.
-            take(need - sums.cover, client.own())?;
-            sums.cover = need;
-        }
-        sums.asked += bytes;
+        // Buffers in system memory may have been faster.
+        take(sums.cover.missing(bytes, 0), client.own())?;
+        sums.cover.add(bytes, 0);
         client.add(Region::Vram, bytes as i64);
         Ok(true)
+    }
+
+    /// Pays for `bytes` of system memory that a buffer of `client`'s is about to be in, until what is returned is dropped. `ENOMEM` when
+    /// that is not covered yet, and passes its share.
+    pub(super) fn pay_for_away(self: &Arc<Self>, client: &Client, bytes: u64) -> Result<PaidAway> {
+        let mut sums = self.sums.lock();
+        take(sums.cover.missing(0, bytes), client.own())?;
+        sums.cover.add(0, bytes);
+        Ok(PaidAway {
+            budget: self.clone(),
+            bytes,
+        })
+    }
+}
+
+/// System memory that a VRAM buffer is in is paid for; given back when dropped, unless all VRAM has to be covered.
+pub(super) struct PaidAway {
+    budget: Arc<Budget>,
+    bytes: u64,
+}
+
+impl Drop for PaidAway {
+    fn drop(&mut self) {
+        let mut sums = self.budget.sums.lock();
+        give(sums.cover.remove(0, self.bytes));
     }
 }
 
 impl Sums {
-    /// The system memory that is wanted when clients have asked for so many bytes.
-    fn need(&self, asked: u64) -> u64 {
-        if asked > self.usable {
-            asked
-        } else {
-            0
-        }
-    }
-
     fn available(&self, client: Option<&Client>) -> u64 {
         let own = |region| client.map_or(0, |client| client.bytes(region));
+        let (usable, asked) = (self.cover.usable(), self.cover.asked());
         // Others make room, apart from what has to stay.
         let stuck = self.stuck.saturating_sub(own(Region::Stuck));
-        let room = self.usable.saturating_sub(own(Region::Vram) + stuck);
-        let free = self.usable.saturating_sub(self.asked);
+        let room = usable.saturating_sub(own(Region::Vram) + stuck);
+        let free = usable.saturating_sub(asked);
         if free >= room {
             // Nobody else has any, so nothing of it has to be covered.
             return room;
         }
         let left = left(client.map_or(0, Client::own));
-        let covered = (self.cover + left).saturating_sub(self.asked);
+        let covered = (self.cover.taken() + left).saturating_sub(asked);
         room.min(free.max(covered))
     }
 }
@@ -450,7 +436,7 @@ impl Charge {
     /// Whether what has to stay in VRAM leaves half of it to others.
     pub(super) fn leaves_room(&self) -> bool {
         let sums = self.budget.sums.lock();
-        sums.stuck <= sums.usable / 2
+        sums.stuck <= sums.cover.usable() / 2
     }
 
     /// Its client is gone, or it goes itself after that.
@@ -467,12 +453,7 @@ impl Charge {
 impl Drop for Charge {
     fn drop(&mut self) {
         let mut sums = self.budget.sums.lock();
-        sums.asked -= self.bytes;
         self.client.add(Region::Vram, -(self.bytes as i64));
-        let need = sums.need(sums.asked);
-        if need < sums.cover {
-            give(sums.cover - need);
-            sums.cover = need;
-        }
+        give(sums.cover.remove(self.bytes, 0));
     }
 }

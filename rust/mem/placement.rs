@@ -9,7 +9,7 @@ use crate::{
     kern::pages::SystemPages,
     ledger::{Hold, Kind},
     mem::{
-        account::{Charge, Client, Region, Taken},
+        account::{Charge, Client, PaidAway, Region},
         vram::VramBlocks,
         Memory,
     },
@@ -26,24 +26,24 @@ pub(crate) struct Away {
     pages: Arc<SystemPages>,
     bytes: u64,
     client: Arc<Client>,
-    _taken: Option<Taken>,
+    _paid: PaidAway,
     _hold: Hold,
 }
 
 impl Away {
-    /// `pages`, which `taken` pays for, or else the client's charge. `ENOMEM`.
+    /// `pages`, for which is `paid`. `ENOMEM`.
     pub(super) fn new(
         gpu: &Memory,
         client: &Arc<Client>,
         pages: Arc<SystemPages>,
-        taken: Option<Taken>,
+        paid: PaidAway,
     ) -> Result<Arc<Self>> {
         let bytes = pages.size();
         let away = Self {
             pages,
             bytes,
             client: client.clone(),
-            _taken: taken,
+            _paid: paid,
             _hold: gpu.hw.ledger.hold(Kind::EvictedBytes, bytes),
         };
         client.add(Region::Evicted, bytes as i64);

@@ -5,7 +5,6 @@
 use crate::{
     kern::{pages::SystemPages, trace},
     mem::{
-        account::Taken,
         bo::Bo,
         gart::{JobMemory, Pair},
         placement::{Away, Move, Place, Placement},
@@ -59,7 +58,7 @@ pub(super) fn out(gpu: &Arc<Memory>, vm: &Vm, bos: &[ARef<Bo>]) -> Result<u64> {
     to_system(gpu, Some(vm), bos.iter().map(|bo| &**bo), false)
 }
 
-/// As [`out`] with one buffer that other devices want, which pays for itself. Its client may be gone, and with it `vm`.
+/// As [`out`] with one buffer that other devices want. Its client may be gone, and with it `vm`.
 pub(super) fn share(gpu: &Arc<Memory>, vm: Option<&Vm>, bo: &Bo) -> Result<u64> {
     to_system(gpu, vm, core::iter::once(bo), true)
 }
@@ -92,15 +91,13 @@ fn to_system<'a>(
     let mut aways = KVVec::with_capacity(begun.len(), GFP_KERNEL)?;
     let mut pairs = KVVec::with_capacity(begun.len(), GFP_KERNEL)?;
     for (one, blocks) in &begun {
-        let taken = match to_be_shared {
-            true => Some(Taken::new(one.placement.client(), one.placement.bytes())?),
-            false => None,
-        };
+        let client = one.placement.client();
+        let paid = gpu.budget.pay_for_away(client, one.placement.bytes())?;
         let pages = Arc::new(
             SystemPages::alloc_dirty(&gpu.hw.dev, one.bo.size())?,
             GFP_KERNEL,
         )?;
-        let away = Away::new(gpu, one.placement.client(), pages, taken)?;
+        let away = Away::new(gpu, client, pages, paid)?;
         let pair = Pair {
             blocks: blocks.clone(),
             pages: away.pages().clone(),
