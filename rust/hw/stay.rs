@@ -7,6 +7,7 @@ pub struct Stay {
     moving: bool,
     pins: usize,
     shared: usize,
+    asked_back: bool,
     orphan: bool,
     detached: bool,
 }
@@ -18,6 +19,7 @@ impl Stay {
             moving: false,
             pins: 0,
             shared: 0,
+            asked_back: false,
             orphan: false,
             detached: false,
         }
@@ -85,11 +87,16 @@ impl Stay {
         true
     }
 
-    /// Takes a [`Stay::share`] back; whether it may come home now.
+    /// Takes a [`Stay::share`] back; whether it may come home now, and nobody is just seeing to that.
     pub fn unshare(&mut self, stays: bool) -> bool {
         let count = self.shared_as(stays);
         *count = count.saturating_sub(1);
-        !self.is_shared() && !self.is_stuck()
+        !self.is_shared() && !self.is_stuck() && !self.asked_back
+    }
+
+    /// Somebody asks for it back, to bring it home, or does not any more.
+    pub fn ask_back(&mut self, on: bool) {
+        self.asked_back = on;
     }
 
     /// Begins to move it away from where it is, until [`Stay::settle`]. False if somebody relies on its place: whoever moves one that is shared

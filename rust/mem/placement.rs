@@ -247,12 +247,17 @@ impl Placement {
         true
     }
 
-    /// Takes a [`Placement::share`] back; whether it may come home now.
+    /// Takes a [`Placement::share`] back; whether it is to be brought home now.
     pub(super) fn unshare(&self, stays: bool) -> bool {
         let mut stay = self.stay.lock();
         let may_come = stay.of.unshare(stays);
         stay.count(&self.charge, self.is_home());
         may_come
+    }
+
+    /// Whoever brings it home asks other devices for it, or does not any more: when they give it back he knows.
+    pub(super) fn ask_back(&self, on: bool) {
+        self.stay.lock().of.ask_back(on);
     }
 
     /// Whether its client is gone.

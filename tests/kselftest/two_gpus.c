@@ -98,7 +98,7 @@ TEST_F_TIMEOUT(two, told_of_moves, 400)
 	const unsigned int rounds = getenv("RKFD_QUICK") ? 2 : 4;
 	char own[32], text[64];
 	struct kfd_bo bo, import, large;
-	unsigned int round, i = 0;
+	unsigned int round, restored, i = 0;
 	int fd, status;
 
 	ASSERT_TRUE(trace_open("two_gpus"));
@@ -130,6 +130,10 @@ TEST_F_TIMEOUT(two, told_of_moves, 400)
 	       trace_count("rkfd_queue_evict", text));
 	EXPECT_LE(rounds, trace_count("rkfd_queue_evict", text));
 	EXPECT_EQ(trace_count("rkfd_queue_evict", text), trace_count("rkfd_queue_restore", text));
+	/* From then on nothing moves: what the importer has again it keeps. */
+	restored = trace_count("rkfd_restore", own);
+	usleep(1500 * 1000);
+	EXPECT_EQ(restored, trace_count("rkfd_restore", own));
 	/* The shared buffer and the large one each time. */
 	EXPECT_LE(2 * rounds, trace_count("rkfd_restore", own));
 	EXPECT_EQ(0, kfd_bo_destroy(&self->other, &import));

@@ -214,11 +214,17 @@ impl Member {
             let mut go = || moved = transfer::home(&gpu, &self.vm, &homes);
             match homes.as_slice() {
                 // When it is not given back it stays where it is.
-                [(bo, _)] if is_others(bo) => bo.reclaim(|| {
-                    if bo.placement().is_some_and(|p| !p.is_shared()) {
-                        go();
+                [(bo, _)] if is_others(bo) => {
+                    if let Some(placement) = bo.placement() {
+                        placement.ask_back(true);
+                        bo.reclaim(|| {
+                            if !placement.is_shared() {
+                                go();
+                            }
+                        });
+                        placement.ask_back(false);
                     }
-                }),
+                }
                 // What other devices have taken since it was found stays, too.
                 _ => go(),
             }

@@ -11,6 +11,7 @@ enum Ask {
     Unpin,
     Share(bool),
     Unshare(bool),
+    Recall(bool),
     Begin(bool),
     Settle,
     Orphan,
@@ -23,6 +24,7 @@ fn asks() -> impl Strategy<Value = Vec<Ask>> {
         3 => Just(Ask::Unpin),
         4 => any::<bool>().prop_map(Ask::Share),
         4 => any::<bool>().prop_map(Ask::Unshare),
+        2 => any::<bool>().prop_map(Ask::Recall),
         6 => any::<bool>().prop_map(Ask::Begin),
         6 => Just(Ask::Settle),
         1 => Just(Ask::Orphan),
@@ -38,6 +40,7 @@ proptest! {
         let mut stay = Stay::new();
         // Where it is, where a move leads, who pinned it, who shares it: told and not.
         let (mut home, mut to, mut pins, mut shared) = (true, None, 0u32, [0u32; 2]);
+        let mut asked_back = false;
         for ask in asks {
             let before = stay.clone();
             match ask {
@@ -59,7 +62,11 @@ proptest! {
                     shared[usize::from(stays)] -= 1;
                     let may_come = stay.unshare(stays);
                     let none = pins == 0 && shared == [0, 0] && !stay.is_orphan();
-                    prop_assert_eq!(may_come, none);
+                    prop_assert_eq!(may_come, none && !asked_back);
+                }
+                Ask::Recall(on) => {
+                    asked_back = on;
+                    stay.ask_back(on);
                 }
                 Ask::Begin(to_be_shared) if home || !to_be_shared => {
                     if stay.begin(to_be_shared) {
