@@ -366,7 +366,12 @@ impl Evictor {
         if state.closed {
             return Err(ENODEV);
         }
-        state.share(bo, placement)?;
+        let shared = state.share(bo, placement);
+        if shared.is_err() {
+            // Its process may not run before all of it is mapped.
+            self.come_in(AGAIN_MS);
+        }
+        shared?;
         placement.share(stays).then_some(()).ok_or(EBUSY)
     }
 

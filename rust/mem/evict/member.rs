@@ -175,6 +175,10 @@ impl Member {
         let moved = transfer::share(self.vm.gpu(), Some(&self.vm), bo);
         // Whatever became of it, it is mapped where it is.
         let shown = self.vm.reveal(bo).and(self.vm.show());
+        if shown.is_err() {
+            // It does not run before all of it is mapped.
+            self.leave();
+        }
         drop(quiesced);
         moved.and(shown)
     }
