@@ -10,22 +10,32 @@
 
 #define ROOM_MS		KFD_HANG_MS
 
+unsigned int kfd_cus(const struct kfd_dev *dev)
+{
+	uint64_t simds, of_cu;
+	char path[128];
+
+	snprintf(path, sizeof(path), KFD_TOPOLOGY "/nodes/%u/properties", dev->node);
+	if (!kfd_property(path, "simd_count", &simds) ||
+	    !kfd_property(path, "simd_per_cu", &of_cu) || of_cu == 0)
+		return 0;
+	return (unsigned int)(simds / of_cu);
+}
+
 int kfd_save_create(const struct kfd_dev *dev, struct kfd_save *save)
 {
-	uint64_t area, stack, simds, of_cu, arrays, waves;
+	uint64_t area, stack, arrays, waves;
 	char path[128];
 
 	snprintf(path, sizeof(path), KFD_TOPOLOGY "/nodes/%u/properties", dev->node);
 	if (!kfd_property(path, "cwsr_size", &area) ||
 	    !kfd_property(path, "ctl_stack_size", &stack) ||
-	    !kfd_property(path, "simd_count", &simds) ||
-	    !kfd_property(path, "simd_per_cu", &of_cu) || of_cu == 0 ||
-	    !kfd_property(path, "array_count", &arrays))
+	    !kfd_property(path, "array_count", &arrays) || kfd_cus(dev) == 0)
 		return ENOENT;
 	save->area = (uint32_t)area;
 	save->control_stack = (uint32_t)stack;
 	/* The debugger gets 32 bytes a wave: 40 waves a CU, and not more than 512 a shader array. */
-	waves = simds / of_cu * 40;
+	waves = kfd_cus(dev) * 40;
 	if (waves > arrays * 512)
 		waves = arrays * 512;
 	return kfd_bo_create(dev, &save->bo,

@@ -16,6 +16,8 @@ struct kfd_save {
 	uint32_t control_stack;
 };
 
+/* Compute units of the GPU, as the topology says; 0 if it does not. */
+unsigned int kfd_cus(const struct kfd_dev *dev);
 int kfd_save_create(const struct kfd_dev *dev, struct kfd_save *save);
 int kfd_save_destroy(const struct kfd_dev *dev, struct kfd_save *save);
 

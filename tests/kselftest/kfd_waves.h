@@ -12,6 +12,7 @@ enum waves_program {
 	WAVES_LARGE,
 	WAVES_HUGE,
 	WAVES_SHARED,
+	WAVES_WHERE,
 	WAVES_PROGRAMS,
 };
 
@@ -39,7 +40,8 @@ struct waves_record {
 	uint32_t result;	/* WAVES_GOOD when all was as it was */
 	uint32_t lanes;		/* that differed, in any vector register or LDS */
 	uint32_t scalars;	/* that differed */
-	uint32_t more[12];
+	uint32_t hw_id;		/* of WAVES_WHERE, which ends at once */
+	uint32_t more[11];
 };
 
 #define WAVES_RECORDS	64u

@@ -9,6 +9,10 @@
 #define OTHERS		0xc0u
 /* Milliseconds between two lines of a test that takes long. */
 #define SAY_MS		20000u
+#define KFD_CU_MASK_DWORDS	4
+/* Of HW_ID: engine, array and number of the compute unit; the engine. */
+#define HW_ID_CU(hw_id)		((hw_id) >> 8 & 0xff)
+#define HW_ID_ENGINE(hw_id)	((hw_id) >> 13 & 7)
 /* Seconds that a test may take whose work RKFD_TIMES says. */
 #define LONG_S		5000
 
@@ -123,6 +127,46 @@ TEST_F(waves, a_launch_in_the_middle)
 	waves_stop(waves);
 	ASSERT_TRUE(waves_ended(waves, TIMEOUT_MS));
 	EXPECT_EQ(0, waves_bad(waves));
+}
+
+/*
+ * Each bit of a CU mask is a compute unit of its own, and the first eight are in different engines, whichever
+ * compute units of the card do not work.
+ */
+TEST_F_TIMEOUT(waves, each_bit_of_a_cu_mask, LONG_S)
+{
+	uint32_t mask[KFD_CU_MASK_DWORDS];
+	struct kfd_ioctl_set_cu_mask_args args = {
+		.queue_id = self->queue.id,
+		.num_cu_mask = sizeof(mask) * 8,
+		.cu_mask_ptr = (uintptr_t)mask,
+	};
+	const unsigned int cus = kfd_cus(&self->dev);
+	unsigned int bit, engines = 0;
+	bool seen[256] = { false };
+
+	ASSERT_LE(8, cus);
+	ASSERT_GE(sizeof(mask) * 8, cus);
+	for (bit = 0; bit < cus; bit++) {
+		uint32_t where;
+
+		memset(mask, 0, sizeof(mask));
+		mask[bit / 32] = 1u << bit % 32;
+		ASSERT_EQ(0, kfd_ioctl(self->dev.fd, AMDKFD_IOC_SET_CU_MASK, &args));
+		ASSERT_TRUE(waves_start(&self->waves, &self->queue, WAVES_WHERE, 2, true));
+		ASSERT_TRUE(waves_ended(&self->waves, TIMEOUT_MS)) {
+			TH_LOG("bit %u of %u", bit, cus);
+		}
+		where = HW_ID_CU(waves_record(&self->waves, 0)->hw_id);
+		EXPECT_EQ(where, HW_ID_CU(waves_record(&self->waves, 1)->hw_id));
+		EXPECT_FALSE(seen[where]) {
+			TH_LOG("bit %u: unit 0x%x once more", bit, where);
+		}
+		seen[where] = true;
+		if (bit < 8)
+			engines |= 1u << HW_ID_ENGINE(waves_record(&self->waves, 0)->hw_id);
+	}
+	EXPECT_EQ(0xff, engines);
 }
 
 /* The words of the control stack, and what of a wave is where. */

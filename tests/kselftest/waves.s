@@ -5,7 +5,7 @@
 // s0:1 is the address of:
 //   +0   stop, dword: not 0 when they are to end
 //   +64  64 bytes a wave: dword 0 counts its rounds, dword 1 is the result, 0x600d0000 plus the number of mismatches;
-//        dwords 2 on say what differed, see RESULT_*
+//        dwords 2 and 3 say how much differed, dword 4 is the HW_ID of a wave that tells it
 // s2 is the number of the group, v0 that of the item in it. The words at the beginning say where the programs are.
 
 .set STOP, 0
@@ -266,8 +266,19 @@
 	tell
 .endm
 
+// Tells HW_ID and ends.
+.macro where_program
+	begin 1
+	s_getreg_b32 s9, hwreg(HW_REG_HW_ID)
+	s_store_dword s9, s[4:5], 16 glc
+	s_waitcnt lgkmcnt(0)
+	s_mov_b64 s[20:21], 0
+	s_mov_b32 s22, 0
+	tell
+.endm
+
 	.text
-	.long small - start, middle - start, large - start, huge - start, shared - start
+	.long small - start, middle - start, large - start, huge - start, shared - start, where - start
 	.p2align 8
 start = . - 256
 small:
@@ -284,4 +295,7 @@ huge:
 	.p2align 8
 shared:
 	lds_program
+	.p2align 8
+where:
+	where_program
 	.p2align 8

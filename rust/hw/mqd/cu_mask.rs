@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! CU masks: which compute units a queue's waves may use. User space numbers the CUs so that neighbours are in
-//! different shader engines; the descriptor has a dword for each engine.
+//! different shader engines; the descriptor has a dword for each engine, with 16 bits for each of its arrays. There the hardware
+//! numbers the CUs that work, from 0 on, and finds out by itself which those are: an array with 13 of 14 has bits 0 to 12, whichever
+//! CU is fused off (amdgpu's mqd_symmetrically_map_cu_mask).
 
 use crate::topology::cus::ComputeUnits;
 
@@ -19,7 +21,7 @@ pub fn spread(cus: &ComputeUnits, mut bit: impl FnMut(u32) -> bool) -> Option<[u
         for array in 0..asic.arrays_per_engine {
             for (engine, mask) in (0..asic.shader_engines).zip(masks.iter_mut()) {
                 let working = cus.mask(engine * asic.arrays_per_engine + array);
-                if working >> cu & 1 == 0 {
+                if cu >= working.count_ones() {
                     continue;
                 }
                 if bit(next) {

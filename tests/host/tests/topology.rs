@@ -249,7 +249,19 @@ proptest! {
             prop_assert_eq!(siblings(&last).len() as u32, working);
             prop_assert_eq!(cus.caches(0).filter(|cache| cache.cache_type == 9 && cache.level == 1).map(|cache| siblings(&cache).len() as u32).sum::<u32>(), 2 * working);
             let masks = cu_mask::spread(&cus, |_| true).unwrap();
-            prop_assert!((0..).zip(masks).all(|(engine, mask)| mask == cus.mask(engine)));
+            // As many as work, from bit 0 on.
+            prop_assert!((0..).zip(masks).all(|(engine, mask)| mask + 1 == 1 << cus.mask(engine).count_ones()));
+            // Each bit is another CU, and those are all that a mask of all has.
+            let mut seen = [0; cu_mask::ENGINES];
+            for n in 0..working {
+                let one = cu_mask::spread(&cus, |bit| bit == n).unwrap();
+                for (seen, one) in seen.iter_mut().zip(one) {
+                    prop_assert_eq!(*seen & one, 0);
+                    *seen |= one;
+                }
+            }
+            prop_assert_eq!(seen, masks);
+            prop_assert_eq!(cu_mask::spread(&cus, |bit| bit >= working), None);
         }
     }
 }

@@ -89,7 +89,7 @@ impl Grbm {
     /// The value in the selected bank, if `reg` is banked.
     pub fn read(&self, regs: &Store, reg: Reg) -> Option<u32> {
         if reg == gc::CC_GC_SHADER_ARRAY_CONFIG {
-            return Some(array::INACTIVE_CUS.of(1 << fused_off(engine(regs))));
+            return Some(array::INACTIVE_CUS.of(fused_off(engine(regs))));
         }
         let bank = bank(regs, reg)?;
         let banks = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -13,7 +13,7 @@ use crate::hub::HubId;
 use crate::regs::gc::{self, spi_gdbg_per_vmid_cntl as debug};
 use crate::regs::{Field, Reg};
 use crate::sq::grid::{Limits, Scratch};
-use crate::sq::{fused_off, CUS, ENGINES};
+use crate::sq::{by_mask_bit, CUS, ENGINES};
 use crate::vm::Vm;
 
 /// Result of looking at something that a user wrote.
@@ -330,11 +330,10 @@ impl ComputeRegisters {
 
     /// The CUs that the masks leave: engine and number, engines first.
     pub fn cus(&self) -> Vec<(u32, u32)> {
-        let all = (0..CUS).flat_map(|cu| (0..ENGINES).map(move |engine| (engine, cu)));
-        let has = |&(engine, cu): &(u32, u32)| {
-            cu != fused_off(engine) && self.values[CU_MASKS[engine as usize]] >> cu & 1 == 1
-        };
-        all.filter(has).collect()
+        let all = (0..CUS).flat_map(|bit| (0..ENGINES).map(move |engine| (engine, bit)));
+        all.filter(|&(engine, bit)| self.values[CU_MASKS[engine as usize]] >> bit & 1 == 1)
+            .filter_map(|(engine, bit)| Some((engine, by_mask_bit(engine, bit)?)))
+            .collect()
     }
 
     /// RESOURCE_LIMITS.

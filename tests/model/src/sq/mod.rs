@@ -6,7 +6,8 @@
 //! - *A dispatch* has all its groups before it is over; one queue has one at a time. Groups of different queues
 //!   take turns on each worker thread, and a group that began goes on to be scheduled.
 //! - *Placement*: groups go round the CUs that the masks in the queue's MQD leave (dwords 23, 24, 26, 27, 39 to 42;
-//!   14 CUs of 8 engines, of which one each is fused off) and RESOURCE_LIMITS (WAVES_PER_SH, TG_PER_CU, SIMD_DISABLE) allows, to the first with room:
+//!   14 CUs of 8 engines, of which 8 are fused off; bit n of an engine's mask is the nth that works, not CU n, and bits beyond
+//!   those that work are nobody's) and RESOURCE_LIMITS (WAVES_PER_SH, TG_PER_CU, SIMD_DISABLE) allows, to the first with room:
 //!   4 SIMDs of 8 waves and 512 VGPRs, 64 KiB of LDS, 16 groups of more than one wave. HW_ID says where a wave is.
 //!   Scratch is at ((WAVES / 8) * engine + scoreboard) * WAVESIZE, and a group has to fit into one engine's slots.
 //! - *Memory faults* are the hub's, with CID 8 (vector and all atomics), 9 (instructions, which need PTE.execute) or
@@ -43,7 +44,19 @@ pub const ENGINES: u32 = 8;
 /// See above.
 pub const CUS: u32 = 14;
 
-/// The CU of an engine that is fused off, as on a card: another one in each engine.
+/// The CUs of an engine that are fused off, a bit each, as on a card: others in each engine, of engine 2 two, and of
+/// engine 6 none.
 pub const fn fused_off(engine: u32) -> u32 {
-    (engine * 5 + 3) % CUS
+    let one = 1 << (engine * 5 + 3) % CUS;
+    match engine {
+        2 => one | 1 << 6,
+        6 => 0,
+        _ => one,
+    }
+}
+
+/// The CU of an engine that a bit of its mask in an MQD means: masks number those that work, from 0 on.
+pub fn by_mask_bit(engine: u32, bit: u32) -> Option<u32> {
+    let mut working = (0..CUS).filter(|cu| fused_off(engine) >> cu & 1 == 0);
+    working.nth(bit as usize)
 }

@@ -5,6 +5,7 @@ use crate::board::Board;
 use crate::error::ModelError;
 use crate::psp::start::Start;
 use crate::regs::{athub, gc, hdp, mmhub, mp0, nbio, sdma, smuio, Reg};
+use crate::sq;
 
 #[test]
 fn reset_values() {
@@ -150,10 +151,14 @@ fn compute_units_of_a_shader_array() {
             rig.get(gc::CC_GC_SHADER_ARRAY_CONFIG) | rig.get(gc::GC_USER_SHADER_ARRAY_CONFIG)
         })
         .collect();
-    assert!(inactive
-        .iter()
-        .all(|one| one & 0xffff == 0 && (one >> 16 & 0x3fff).is_power_of_two()));
+    assert!(inactive.iter().all(|one| one & 0xc000_ffff == 0));
+    let each: Vec<u32> = inactive.iter().map(|one| one.count_ones()).collect();
+    assert_eq!(each, [1, 1, 2, 1, 1, 1, 0, 1]);
     assert_ne!(inactive[0], inactive[1]);
+    // Engine 0 has CU 3 fused off, so that bit 3 of a mask is CU 4, and no CU has bit 13.
+    assert_eq!(inactive[0], 1 << (16 + 3));
+    let by_bit = [2, 3, 12, 13].map(|bit| sq::by_mask_bit(0, bit));
+    assert_eq!(by_bit, [Some(2), Some(4), Some(13), None]);
 }
 
 #[test]
