@@ -202,7 +202,9 @@ impl Gfx {
         for vmid in 0..VMIDS {
             let bank = self.select(Select::of_vmid(vmid));
             r.write(regs::SH_MEM_CONFIG, sh_mem_config());
-            r.write(regs::SH_MEM_BASES, SH_MEM_BASES);
+            // The driver's own VMID has no waves, and no apertures.
+            let bases = if vmid == 0 { 0 } else { SH_MEM_BASES };
+            r.write(regs::SH_MEM_BASES, bases);
             bank.set_trap_handler(TrapHandler::default());
             if vmid != 0 {
                 r.write(
@@ -211,7 +213,11 @@ impl Gfx {
                 );
             }
             drop(bank);
-            // Nobody has any of the global data share.
+            if vmid == 0 {
+                continue;
+            }
+            // No process has any of the global data share. VMID 0 keeps it all, as it comes out of reset: the firmware saves and restores by it
+            // (gfx_v9_0_init_gds_vmid).
             r.write(regs::GDS_VMID0_BASE.nth(vmid, 2), 0);
             r.write(regs::GDS_VMID0_BASE.nth(1, 1).nth(vmid, 2), 0);
             r.write(regs::GDS_GWS_VMID0.nth(vmid, 1), 0);

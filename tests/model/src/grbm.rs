@@ -13,6 +13,8 @@ use crate::regs::{Reg, Store};
 use crate::sq::{fused_off, ENGINES};
 
 const MEC_PIPES: u32 = 4;
+/// GDS_VMID0_BASE, GDS_VMID0_SIZE, GDS_GWS_VMID0, GDS_OA_VMID0.
+const OF_VMID_0: [u32; 4] = [0x3300, 0x3301, 0x3320, 0x3330];
 
 /// Values of the banked registers that were written; all others are zero.
 #[derive(Default)]
@@ -101,6 +103,10 @@ impl Grbm {
         if reg == gc::CC_GC_SHADER_ARRAY_CONFIG {
             return Err(regs.refuse(reg, value, "the register is read-only"));
         }
+        if OF_VMID_0.contains(&reg.0) {
+            let why = "VMID 0 has its GDS, GWS and OA out of reset, and the firmware saves and restores by it";
+            return Err(regs.refuse(reg, value, why));
+        }
         let Some(bank) = bank(regs, reg) else {
             return Ok(false);
         };
@@ -133,5 +139,18 @@ mod tests {
         regs.set(gc::GRBM_GFX_CNTL, 0);
         assert_eq!(grbm.read(&regs, gc::CPC_INT_CNTL), Some(0));
         assert_eq!(grbm.write(&regs, gc::GRBM_CNTL, 1), Ok(false));
+    }
+
+    #[test]
+    fn vmid_0_keeps_the_global_data_share() {
+        let (regs, grbm) = (Store::new(), Grbm::default());
+        for first in OF_VMID_0 {
+            let error = grbm.write(&regs, Reg(first), 0).unwrap_err();
+            assert!(error.to_string().contains("VMID 0"), "{error}");
+        }
+        // VMID 1's.
+        for own in [0x3302, 0x3303, 0x3321, 0x3331] {
+            assert_eq!(grbm.write(&regs, Reg(own), 0), Ok(false));
+        }
     }
 }
