@@ -178,7 +178,6 @@ TRACE_EVENT(rkfd_tlb_flush,
 	TP_printk("vmid=%u kind=%s", __entry->vmid,
 		  __print_symbolic(__entry->kind,
 				   { 0, "legacy" },
-				   { 1, "lightweight" },
 				   { 2, "heavyweight" }))
 );
 

@@ -37,14 +37,13 @@ const NO_RETRY: u64 = 4 * PAGE_SIZE;
 /// Dwords of a page.
 const PAGE_DWORDS: usize = 1024;
 
-/// How thoroughly translations are dropped (FLUSH_TYPE).
+/// How thoroughly translations are dropped (FLUSH_TYPE). There is a third kind, 1, for which amdgpu has no use on any GPU of this
+/// generation; so nobody knows what it leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Flush {
-    /// Translations only: enough after mapping.
+    /// Translations only: enough after mapping, and where no access is under way. amdgpu's rings do so when a VMID gets tables.
     Legacy = 0,
-    /// As above, for engines that keep translations of their own.
-    Lightweight = 1,
     /// Accesses under way are waited for: needed before pages are reused.
     Heavyweight = 2,
 }
@@ -193,9 +192,8 @@ impl Gmc {
         for hub in hubs.each() {
             hub.set_base(vmid, root);
         }
-        // Who had the VMID before has left no translation in it, see `unbind`.
-        self.hdp.flush();
-        Ok(())
+        // Who had the VMID before has left no translation in it, see `unbind`. That there were no tables must not be remembered either.
+        self.invalidate(&hubs, vmid, Flush::Legacy)
     }
 
     /// Takes the tables from `vmid`; when it returns Ok no access through them is under way, and no translation is left.
@@ -249,7 +247,7 @@ impl Gmc {
             return Ok(());
         }
         hubs.mm.set_base(vmid, self.no_retry);
-        let kind = Flush::Lightweight;
+        let kind = Flush::Legacy;
         trace::tlb_flush(vmid.get().into(), kind as u32);
         self.invalidate_in(&hubs.mm, vmid, kind)
     }

@@ -77,7 +77,7 @@ pub(crate) fn unmap(pid: u32, va: u64, size: u64, entries: u64) {
     unsafe { ffi::rkfd_trace_unmap(pid, va, size, entries) };
 }
 
-/// The TLBs were flushed for a VMID. `kind` is FLUSH_TYPE of VM_INVALIDATE_ENG*_REQ: 0 legacy, 1 lightweight,
+/// The TLBs were flushed for a VMID. `kind` is FLUSH_TYPE of VM_INVALIDATE_ENG*_REQ: 0 legacy,
 /// 2 heavyweight.
 pub(crate) fn tlb_flush(vmid: u32, kind: u32) {
     // SAFETY: Values only.

@@ -300,8 +300,7 @@ impl Vm {
         let shown = mapping.bo().is_mappable();
         mapping.set_shown(shown);
         let done = if shown {
-            write(&mut state.tree, &mapping, &mut written)
-                .and_then(|()| self.flush(Flush::Lightweight))
+            write(&mut state.tree, &mapping, &mut written).and_then(|()| self.flush(Flush::Legacy))
         } else {
             Ok(())
         };

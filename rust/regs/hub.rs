@@ -125,7 +125,7 @@ registers! {
     VM_INVALIDATE_ENG0_REQ @ 0, 0x63 as vm_invalidate_eng0_req {
         /// A bit for each VMID.
         PER_VMID_INVALIDATE_REQ[15:0]
-        /// 0 legacy, 1 lightweight, 2 heavyweight.
+        /// 0 legacy, 2 heavyweight; 1, lightweight, is not used.
         FLUSH_TYPE[17:16]
         /// L2's PTEs.
         INVALIDATE_L2_PTES[18:18]

@@ -95,7 +95,7 @@ impl Vm {
             true => mapping.pages.dma_runs().iter().try_for_each(&mut map),
             false => Err(ENODEV),
         };
-        let done = mapped.and_then(|()| self.flush(Flush::Lightweight));
+        let done = mapped.and_then(|()| self.flush(Flush::Legacy));
         // The mapping's end takes the lock.
         drop(state);
         done.map(|()| mapping)

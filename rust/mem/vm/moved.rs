@@ -126,7 +126,7 @@ impl Vm {
             );
             import.lose();
         }
-        let done = done && self.flush(Flush::Lightweight).is_ok();
+        let done = done && self.flush(Flush::Legacy).is_ok();
         let mut moved = self.moved.lock();
         if done && moved.count == count && moved.leaving == 0 && !moved.stale {
             moved.quiesced = None;

@@ -87,7 +87,7 @@ impl Vm {
         let result = mappings
             .values()
             .try_for_each(|mapping| mapping.show(tree, self.group.pid()));
-        result.and(self.flush(Flush::Lightweight))
+        result.and(self.flush(Flush::Legacy))
     }
 
     /// What is mapped and left by all is taken out soon. Any context that may sleep.

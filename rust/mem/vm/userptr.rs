@@ -383,7 +383,7 @@ impl Vm {
             let was = core::mem::replace(&mut own.now, Now::In);
             _bringer = self.evicted.lock().done_with(range.start(), was);
         }
-        self.flush(Flush::Lightweight)?;
+        self.flush(Flush::Legacy)?;
         trace::map(self.group.pid(), range.start(), range.size(), written);
         Ok(true)
     }

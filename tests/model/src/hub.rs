@@ -28,20 +28,21 @@ const WHOLE_RANGE: u64 = 0x1f_ffff_ffff;
 /// SYSTEM_ACCESS_MODE: in the system aperture addresses are physical, elsewhere VMID 0's tables translate them.
 const BY_APERTURE: u32 = 3;
 
-/// How thorough an invalidation is (FLUSH_TYPE of registers and packets).
+/// How thorough an invalidation is (FLUSH_TYPE of registers and packets). Type 1, lightweight, is refused: no driver asks for it on this
+/// hardware, so that nobody knows what it leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flush {
-    /// Legacy or lightweight: whoever has a translation already goes on with it.
+    /// Legacy: whoever has a translation already goes on with it.
     Light,
     /// Heavyweight: nobody does.
     Heavy,
 }
 
 impl Flush {
-    /// From the field; None for a type that there is not.
+    /// From the field; None for a type that means nothing here.
     pub const fn new(raw: u32) -> Option<Flush> {
         match raw {
-            0 | 1 => Some(Flush::Light),
+            0 => Some(Flush::Light),
             2 => Some(Flush::Heavy),
             _ => None,
         }
@@ -438,7 +439,7 @@ impl Hub {
         }
         let Some(flush) = Flush::new(req::FLUSH_TYPE.get(value)) else {
             let reg = self.id.reg(gc::VM_INVALIDATE_ENG0_REQ.nth(engine, 1));
-            return Err(regs.refuse(reg, value, "FLUSH_TYPE 3 means nothing"));
+            return Err(regs.refuse(reg, value, "a FLUSH_TYPE that means nothing here"));
         };
         regs.clear(ack, vmids);
         let scope = Scope {

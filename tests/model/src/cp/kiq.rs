@@ -152,7 +152,7 @@ impl Executor<'_> {
     /// Flushes the address spaces of a PASID.
     fn invalidate(&self, control: u32) -> std::result::Result<(), &'static str> {
         let flush = Flush::new(Field::new(31, 29).get(control));
-        let flush = flush.ok_or("INVALIDATE_TLBS: there is no such FLUSH_TYPE")?;
+        let flush = flush.ok_or("INVALIDATE_TLBS: a FLUSH_TYPE that means nothing here")?;
         let pasid = Field::new(20, 5).get(control);
         let vmids = (0..16u32).filter(|&vmid| {
             let value = self
