@@ -22,6 +22,8 @@ use kernel::time::{Delta, Instant, Monotonic};
 const RING_BYTES: u64 = PAGE_SIZE;
 /// Where the descriptor is, behind the ring.
 const MQD: u64 = RING_BYTES;
+/// Where HIQ's says which queue has not left.
+const ABANDONED: u64 = MQD + hw::mqd::compute::ABANDONED as u64 * 4;
 /// Where the end-of-pipe buffer is.
 const EOP: u64 = MQD + PAGE_SIZE;
 /// Where the CP writes its read pointer.
@@ -91,6 +93,19 @@ impl Pm4Ring {
         Ok(HqdImage::new(dwords))
     }
 
+    /// Forgets what [`Pm4Ring::has_abandoned`] tells, before the next packet that has queues leave.
+    pub(crate) fn forget_abandoned(&self) -> Result {
+        self.memory.write32s(ABANDONED, &[0])
+    }
+
+    /// Whether the firmware has given up waiting for a queue that a packet of this ring had leave: it writes the fence as if the queue had
+    /// left.
+    pub(crate) fn has_abandoned(&self) -> bool {
+        let mut doorbell = [0];
+        // Nobody is named in memory that is gone.
+        self.memory.read32s(ABANDONED, &mut doorbell).is_ok() && doorbell != [0]
+    }
+
     /// How KIQ is told to map it.
     pub(crate) fn map(&self) -> schedule::Queue {
         let base = self.memory.mc_addr();
@@ -146,12 +161,17 @@ impl Pm4Ring {
 
     /// Waits for the last fence. Sleeps. ETIMEDOUT after `ms` milliseconds.
     pub(crate) fn wait(&self, ms: i64) -> Result {
+        self.wait_and(ms, &mut || true)
+    }
+
+    /// The same, and until `more` is true as well.
+    pub(crate) fn wait_and(&self, ms: i64, more: &mut dyn FnMut() -> bool) -> Result {
         let start = Instant::<Monotonic>::now();
         let mut pause = PAUSE_US.0;
         loop {
             // Looked at after the clock: a late waiter still finds what came in time.
             let late = start.elapsed().as_millis() >= ms;
-            if self.is_done() {
+            if self.is_done() && more() {
                 return Ok(());
             }
             if late {

@@ -20,6 +20,9 @@ const HEADER: usize = 0;
 const PIPELINESTAT_ENABLE: usize = 11;
 /// The descriptor's dwords with the CU masks of shader engines 0 to 7.
 pub const CU_MASKS: [usize; ENGINES] = [23, 24, 26, 27, 39, 40, 41, 42];
+/// The dword of HIQ's descriptor in which the firmware names a queue that it has given up waiting for, by its doorbell; it tells
+/// nobody else. The driver sets it to 0 (amdgpu: queue_doorbell_id0, check_preemption_failed).
+pub const ABANDONED: usize = 240;
 const PGM_RSRC2: usize = 20;
 const MQD_BASE_LO: usize = 128;
 const MQD_BASE_HI: usize = 129;

@@ -20,7 +20,8 @@ use kernel::sync::Arc;
 
 /// How long the firmware may take for what needs no queue to leave, milliseconds.
 const ANSWER_MS: i64 = 1000;
-/// How long queues may take to save their waves, milliseconds.
+/// How long queues may take to save their waves, milliseconds: then the firmware gives up waiting for them, and names one, see
+/// [`Pm4Ring::has_abandoned`].
 const SAVE_MS: i64 = 2000;
 /// How long they may take after they were reset, and after their pipes were, milliseconds.
 const RESET_MS: i64 = 500;
@@ -116,14 +117,15 @@ impl Firmware {
     pub(super) fn preempt(&mut self, hangs: &mut dyn FnMut(u32)) -> Result {
         let (address, number) = self.hiq.next_fence();
         let fence = query_status(address, number);
+        self.hiq.forget_abandoned()?;
         self.hiq.submit(&[&unmap_queues(Unmap::All), &fence])?;
-        if self.hiq.wait(SAVE_MS).is_ok() {
+        if self.hiq.wait(SAVE_MS + ANSWER_MS).is_ok() && !self.hiq.has_abandoned() {
             return Ok(());
         }
         if !self.gfx.answers() {
             return Err(ENODEV);
         }
-        // The firmware has asked all of them: who is still there has not answered.
+        // The firmware has asked all of them, and may have given up: who is still there has not answered.
         let stays = |hangs: &mut dyn FnMut(u32), hqd| {
             let doorbell = self.gfx.active_doorbell(hqd);
             doorbell.inspect(|&doorbell| hangs(doorbell)).is_some()
@@ -133,7 +135,7 @@ impl Firmware {
                 self.gfx.reset_queue(hqd);
             }
         }
-        if self.hiq.wait(RESET_MS).is_ok() {
+        if self.wait_empty().is_ok() {
             return Ok(());
         }
         for hqd in hqds() {
@@ -141,7 +143,13 @@ impl Firmware {
                 self.gfx.reset_pipe(hqd.pipe());
             }
         }
-        self.hiq.wait(RESET_MS)
+        self.wait_empty()
+    }
+
+    /// Waits until no queue is on the hardware and the firmware has said that it goes on. ETIMEDOUT after [`RESET_MS`].
+    fn wait_empty(&self) -> Result {
+        let is_empty = || hqds().all(|hqd| self.gfx.active_doorbell(hqd).is_none());
+        self.hiq.wait_and(RESET_MS, &mut || is_empty())
     }
 }
 

@@ -48,8 +48,8 @@ pub(super) struct State {
     pub(super) vmids_used: u16,
     /// What it runs.
     pub(super) list: Option<Runlist>,
-    /// A queue that hangs was reported in the MQD of the HIQ.
-    reported: bool,
+    /// Queues of runlists that did not leave in time, each by the load of its slot.
+    pub(super) abandoned: Vec<(Slot, u64)>,
     /// A queue may want something that comes before all packets.
     pub(super) errands: bool,
 }
@@ -119,7 +119,7 @@ impl Cp {
                 resources: Resources::default(),
                 vmids_used: 0,
                 list: None,
-                reported: false,
+                abandoned: Vec::new(),
                 errands: false,
             }),
             accesses: AtomicUsize::new(0),
@@ -168,7 +168,7 @@ impl Cp {
         state.resources = Resources::default();
         state.vmids_used = 0;
         state.list = None;
-        state.reported = false;
+        state.abandoned.clear();
     }
 
     /// The queues that are loaded: where, and their registers.
@@ -404,9 +404,11 @@ impl Cp {
             reset: false,
             by,
         };
-        let gone = state.drop_entries(gpu, &before)?;
-        if !gone {
-            return Ok(Ok(state.verdict(gpu, by, gone, waited)?));
+        // A queue that was abandoned has been asked.
+        if !state.has_abandoned() && !state.drop_entries(gpu, &before)? {
+            if let Work::Blocked = state.verdict(gpu, by, false, waited)? {
+                return Ok(Ok(Work::Blocked));
+            }
         }
         let begun = state.begin_list(gpu, list, Instant::now())?;
         Ok(begun

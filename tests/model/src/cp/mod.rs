@@ -72,8 +72,9 @@
 //!   buffer; read and write pointer, the place in the buffer and why the queue is halted go to the MQD (dwords 3 to 6,
 //!   11 to 15, 17), and are taken up from there. A list of more SDMA queues than there are RLC queues is refused.
 //! - *UNMAP_QUEUES* takes its queues out of the list too. One that hangs is waited for: after the latency of
-//!   SET_RESOURCES (at least 100 ms) the dword index of its doorbell goes to dword 240 of the MQD of the
-//!   queue with the packet; the scheduler goes on when it is off by registers as above. With action 1 (reset)
+//!   SET_RESOURCES (50 ms at least, and always 50 ms less than it says) the dword index of its doorbell goes to dword 240 of the MQD of the
+//!   queue with the packet, and the scheduler goes on as if it had left: it has not, and is still to leave. Until it has, by itself or by
+//!   registers as above, the next RUN_LIST is an error of the driver. With action 1 (reset)
 //!   it is just taken off. Such a queue gets no turn until the next RUN_LIST.
 //! - *EOP buffer*: each RELEASE_MEM and completion puts eight dwords there and takes them out again; without
 //!   an address (0) nothing is put.

@@ -29,14 +29,14 @@ pub struct Resources {
     pub vmids: u16,
     /// Bit n: slot n.
     pub queues: u64,
-    /// How long a queue may take to leave before it is reported, in units of 100 ms.
+    /// How long a queue may take to leave before it is abandoned, in units of 100 ms.
     pub latency: u32,
 }
 
 impl Resources {
-    /// How long a queue may take to leave.
+    /// How long a queue may take to leave. The units are ticks, and one has begun when a queue is asked: it is half of it less.
     pub fn patience(&self) -> Duration {
-        Duration::from_millis(100) * self.latency.max(1)
+        Duration::from_millis(100) * self.latency.max(1) - Duration::from_millis(50)
     }
 }
 
@@ -108,6 +108,8 @@ pub struct Entry {
     lost: bool,
     /// It has a turn, or gets it as soon as a place is free.
     turn: bool,
+    /// The driver wants it off, and it has not left.
+    unwanted: bool,
     /// Its turn is over since then; it leaves when its waves have ended.
     leaving: Option<Instant>,
     /// Packets done in its turns; at least what the least served had done when it came to want one.
@@ -183,6 +185,7 @@ impl Runlist {
                         wants: Some(now),
                         lost: false,
                         turn: false,
+                        unwanted: false,
                         leaving: None,
                         served: 0,
                     });

@@ -339,7 +339,7 @@ fn turns_are_fair_where_few_wait() {
 }
 
 #[test]
-fn a_hung_queue_is_reported_and_waited_for() {
+fn a_hung_queue_is_named_and_abandoned() {
     let mut it = Schedulers::new(TWO_VMIDS, FOUR_SLOTS);
     let mut queues = [it.queue(8, false), it.queue(9, false)];
     let list = it.list(&[(8, &queues[..1]), (9, &queues[1..])], false);
@@ -355,9 +355,14 @@ fn a_hung_queue_is_reported_and_waited_for() {
         it.rig.settle().unwrap();
         it.rig.mqd_dword(&it.hiq, 240) == queues[1].doorbell
     });
-    assert!(begin.elapsed() >= Duration::from_millis(90));
-    assert_eq!(it.fence(), 0);
-    // The other is off already; the driver looks for this one.
+    // The latency is 100 ms, of which the first tick had begun.
+    assert!(begin.elapsed() >= Duration::from_millis(50));
+    // The firmware says that all is well.
+    eventually("the fence", || {
+        it.rig.settle().unwrap();
+        it.fence() == 1
+    });
+    // The other is off; the driver looks for this one.
     let active: Vec<u32> = (0..4)
         .filter(|&queue| {
             it.rig.select([1, 0, queue]);
@@ -376,12 +381,13 @@ fn a_hung_queue_is_reported_and_waited_for() {
                 gc::SPI_COMPUTE_QUEUE_RESET,
                 spi_compute_queue_reset::RESET.of(1),
             );
+            eventually("the queue is off", || {
+                it.rig.settle().unwrap();
+                it.rig.select([1, 0, queue]);
+                it.rig.get(gc::CP_HQD_ACTIVE) == 0
+            });
         }
     }
-    eventually("the fence", || {
-        it.rig.settle().unwrap();
-        it.fence() == 1
-    });
     // Without it, the other goes on.
     let list = it.list(&[(8, &queues[..1])], false);
     it.on_hiq(&list);
@@ -391,6 +397,30 @@ fn a_hung_queue_is_reported_and_waited_for() {
     it.rig.settle().unwrap();
     assert_eq!(it.rig.peek32(vram(queues[0].memory())), 1);
     assert_eq!(it.rig.peek32(vram(queues[1].memory())), 0);
+}
+
+/// The driver has to look for a queue that was abandoned, and it keeps its VMID.
+#[test]
+fn no_list_beside_an_abandoned_queue() {
+    let mut it = Schedulers::new(TWO_VMIDS, FOUR_SLOTS);
+    let mut queues = [it.queue(8, false), it.queue(9, false)];
+    let list = it.list(&[(8, &queues[..1])], false);
+    it.on_hiq(&list);
+    it.rig.gpu.cp.hang_queues(1, Hang::Whole);
+    let packet = write(queues[0].data(), 1);
+    it.rig.put(&mut queues[0], &packet);
+    it.rig.knock(&queues[0]);
+    it.rig.settle().unwrap();
+    it.unmap(ALL_DYNAMIC, 0, 1);
+    eventually("the fence", || {
+        it.rig.settle().unwrap();
+        it.fence() == 1
+    });
+    assert_eq!(it.rig.mqd_dword(&it.hiq, 240), queues[0].doorbell);
+    let list = it.list(&[(9, &queues[1..])], false);
+    it.send(&list);
+    let error = it.rig.settle().unwrap_err();
+    assert!(error.to_string().contains("has not left"), "{error}");
 }
 
 #[test]

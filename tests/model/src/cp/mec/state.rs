@@ -49,8 +49,8 @@ impl State {
         launch::resume(gpu, slot, hqd)
     }
 
-    /// How a scheduler's packet goes on that wants queues off: it waits for those that hang, and says so in
-    /// the scheduler's MQD when it has waited too long.
+    /// How a scheduler's packet goes on that wants queues off: it waits for those that do not leave. When it has waited too long it
+    /// names one in the scheduler's MQD, leaves them where they are, and goes on as if nothing had been.
     pub(super) fn verdict(
         &mut self,
         gpu: &Gpu,
@@ -59,15 +59,15 @@ impl State {
         waited: Duration,
     ) -> Result<Work> {
         if gone {
-            self.reported = false;
             return Ok(Work::Done);
         }
         let hung = self.hqds.iter().find(|hqd| hqd.stays());
-        if let Some(hung) = hung.filter(|_| !self.reported && waited >= self.resources.patience()) {
-            mqd::report_hang(gpu, &self.hqds[by.index()], hung.regs.doorbell())?;
-            self.reported = true;
-        }
-        Ok(Work::Blocked)
+        let Some(hung) = hung.filter(|_| waited >= self.resources.patience()) else {
+            return Ok(Work::Blocked);
+        };
+        mqd::report_hang(gpu, &self.hqds[by.index()], hung.regs.doorbell())?;
+        self.abandon();
+        Ok(Work::Done)
     }
 
     /// Something was done that others may wait for.

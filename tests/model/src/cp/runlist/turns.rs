@@ -289,7 +289,7 @@ impl State {
         };
         let mut left = Vec::new();
         let mut gone = true;
-        for entry in list.entries {
+        for mut entry in list.entries {
             if !meant(&entry) {
                 left.push(entry);
                 continue;
@@ -303,6 +303,7 @@ impl State {
             }
             if !self.leave(gpu, place, &entry.map)? {
                 gone = false;
+                entry.unwanted = true;
                 left.push(entry);
             }
         }
@@ -312,6 +313,27 @@ impl State {
         Ok(gone)
     }
 
+    /// Gives up on the queues that the driver wants off and that have not left: they get no turn any more, and keep place and VMID.
+    pub(in crate::cp) fn abandon(&mut self) {
+        let entries = self.list.iter_mut().flat_map(|list| &mut list.entries);
+        for entry in entries.filter(|entry| entry.unwanted) {
+            entry.lost = true;
+            entry.turn = false;
+            entry.leaving = None;
+            if let Some(Place::Hqd(slot, load)) = entry.place {
+                self.abandoned.push((slot, load));
+            }
+        }
+    }
+
+    /// Whether a queue that was given up on is still there.
+    pub(in crate::cp) fn has_abandoned(&mut self) -> bool {
+        let hqds = &self.hqds;
+        self.abandoned
+            .retain(|&(slot, load)| hqds[slot.index()].is_loaded(load));
+        !self.abandoned.is_empty()
+    }
+
     /// The list as it is to run from now on. An error if it cannot.
     pub(in crate::cp) fn begin_list(
         &mut self,
@@ -319,6 +341,11 @@ impl State {
         list: Runlist,
         now: Instant,
     ) -> Result<std::result::Result<(), &'static str>> {
+        if self.has_abandoned() {
+            return Ok(Err(
+                "RUN_LIST while a queue of the list before has not left",
+            ));
+        }
         let mut room = self.room(gpu);
         let vmids = self.resources.vmids.count_ones() as usize;
         let of_compute = |entry: &Entry| entry.map.engine == Engine::Compute;
