@@ -80,6 +80,7 @@ impl Slices {
                 kicked: Atomic::new(false),
                 closed: Atomic::new(false),
                 queues <- new_mutex!(KVec::new(), "Slice::queues"),
+                first: Atomic::new(0),
                 cp <- new_spinlock!(CpSlots::new(), "Slice::cp"),
                 pass <- new_delayed_work!("Slice::pass"),
                 refill <- new_delayed_work!("Slice::refill"),
@@ -157,6 +158,8 @@ pub(crate) struct Slice {
     pub(super) closed: Atomic<bool>,
     #[pin]
     pub(super) queues: Mutex<KVec<Arc<Scheduled>>>,
+    /// Which of them the next look begins with. Under `queues`.
+    pub(super) first: Atomic<usize>,
     /// Which of the CP's doorbells are compute queues'.
     #[pin]
     pub(super) cp: SpinLock<CpSlots>,

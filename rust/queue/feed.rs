@@ -31,6 +31,11 @@ const END_DWORDS: u32 = 6;
 const OVERHEAD_DWORDS: u32 = hw::sdma::ring::FETCH_DWORDS as u32 - 1 + END_DWORDS;
 /// Dwords copied at a time.
 const CHUNK: usize = 64;
+/// The most packets of a job.
+pub(super) const JOB_PACKETS: u32 = 1024;
+/// The most bytes of a job, unless it is one packet alone: what copies of usual forms take, so many of them.
+const JOB_BYTES: u64 = 64 << 10;
+const _: () = assert!(JOB_BYTES >= 13 * 4 * JOB_PACKETS as u64);
 
 /// A scheduled queue's rings and the jobs between them. Byte counts never wrap.
 #[pin_data]
@@ -95,6 +100,32 @@ impl Batch {
     /// Dwords of the hardware ring that the job takes at most.
     pub(super) fn credits(&self) -> u32 {
         ((self.to - self.from) / 4) as u32 + OVERHEAD_DWORDS
+    }
+}
+
+/// What a look at queues may still do: somebody else waits for its end.
+pub(super) struct Budget {
+    packets: u32,
+    more: bool,
+}
+
+impl Budget {
+    /// So many packets are looked at.
+    pub(super) const fn new(packets: u32) -> Self {
+        Self {
+            packets,
+            more: false,
+        }
+    }
+
+    /// Whether nothing more is looked at.
+    pub(super) fn is_spent(&self) -> bool {
+        self.packets == 0
+    }
+
+    /// Whether something was left, for another look.
+    pub(super) fn has_left_more(&self) -> bool {
+        self.more
     }
 }
 
@@ -167,9 +198,10 @@ impl Feed {
         self.memory.size.capacity() as u32 / 4
     }
 
-    /// Takes the packets that the process has put into its ring since the last time, `doorbell` being the doorbell's value.
-    /// `None` when there is no new one as a whole, or no more jobs may be made for now. Called by one at a time.
-    pub(super) fn take(&self, doorbell: u64) -> Option<Batch> {
+    /// Takes the packets that the process has put into its ring since the last time, `doorbell` being the doorbell's value, as
+    /// many as may be of one job and within `budget`. `None` when there is no new one as a whole, no more jobs may be made
+    /// for now, or the budget is spent. Called by one at a time.
+    pub(super) fn take(&self, doorbell: u64, budget: &mut Budget) -> Option<Batch> {
         let wptr = self.pointers.write_pointer();
         let (done, from) = {
             let state = self.state.lock();
@@ -179,7 +211,7 @@ impl Feed {
             (state.done, state.taken)
         };
         let to = self.pointers.furthest(done, from, [doorbell, wptr]);
-        let to = self.last_end(from, to);
+        let to = self.last_end(from, to, budget);
         if to == from {
             return None;
         }
@@ -190,28 +222,40 @@ impl Feed {
     }
 
     /// Where the last packet ends of those between the byte counts that are there as a whole: for the rest of one the
-    /// hardware waits, and so does what would come behind it. What is no packet, it is to see and to refuse.
-    fn last_end(&self, from: u64, to: u64) -> u64 {
+    /// hardware waits, and so does what would come behind it. What is no packet, it is to see and to refuse. No further than
+    /// one job and `budget` go.
+    fn last_end(&self, from: u64, to: u64, budget: &mut Budget) -> u64 {
+        let most = to.min(from + JOB_BYTES);
         let mut header = [0; length::HEADER_DWORDS];
         let mut at = from;
-        while at < to {
-            let count = ((to - at) / 4).min(header.len() as u64) as usize;
-            let Some(header) = header.get_mut(..count) else {
-                return to;
-            };
-            if self.pointers.read_ring(at, header).is_err() {
-                return to;
+        for _ in 0..JOB_PACKETS {
+            if at >= to || budget.is_spent() {
+                break;
             }
-            let end = match length::of(header) {
+            budget.packets -= 1;
+            let count = ((to - at) / 4).min(header.len() as u64) as usize;
+            let length = header.get_mut(..count).and_then(|header| {
+                let read = self.pointers.read_ring(at, header);
+                read.is_ok().then(|| length::of(header))
+            });
+            let length = length.unwrap_or(Length::Unknown);
+            let end = match length {
                 Length::Dwords(dwords) => at + u64::from(dwords) * 4,
                 Length::Incomplete(_) => return at,
-                Length::Unknown => return to,
+                Length::Unknown => most.max(at),
             };
             if end > to {
                 return at;
             }
+            if end > most && at != from {
+                break;
+            }
             at = end;
+            if length == Length::Unknown {
+                break;
+            }
         }
+        budget.more |= at < to;
         at
     }
 

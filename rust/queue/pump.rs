@@ -29,8 +29,13 @@
 //! While jobs are under way the page stays mapped, since their ends make the pump look anyway; only when [`GRACE`] goes
 //! by without any progress it is armed beside them, lest a queue that waits in POLL_REGMEM hides the doorbells of the
 //! others.
+//!
+//! A look takes no more packets than a [`Budget`] says, as others wait for its end: calls for the process's queues, and in a fault
+//! all that waits for the process's `mmap_lock`. What it leaves is another pass's, after [`REFILL_DELAY`] at the latest, which begins with
+//! the queue that had nothing of this one.
 
 use super::doorbell::{Slice, PASS, REFILL, SCHEDULED_PAGE};
+use super::feed::{Budget, JOB_PACKETS};
 use super::scheduled::Scheduled;
 use crate::kern::workqueue;
 use kernel::sync::atomic::{Acquire, Full, Relaxed, Release};
@@ -47,6 +52,9 @@ const PATIENCE: u32 = 8;
 const MOMENT: Delta = Delta::from_micros(25);
 /// How long a job of a stream is alone before the pump looks for packets for the next one.
 const REFILL_DELAY: Delta = Delta::from_micros(400);
+/// The most packets that a pass looks at at a time, and the most in the fault.
+const PASS_PACKETS: u32 = 4 * JOB_PACKETS;
+const FAULT_PACKETS: u32 = JOB_PACKETS;
 
 /// What a look at all queues of a slice found.
 #[derive(Clone, Copy, Default)]
@@ -59,17 +67,26 @@ struct Found {
     retry: bool,
     /// A job was made that is its queue's only one: unless another follows, the engine runs dry at its end.
     single: bool,
+    /// There is more to take than one look may.
+    more: bool,
     /// A doorbell is behind what was taken: its store is still to come.
     behind: bool,
 }
 
-/// Looks at every queue once.
-fn look(slice: &Slice, queues: &[Arc<Scheduled>]) -> Found {
+/// Looks at every queue once, and takes of them so many packets at most.
+fn look(slice: &Slice, queues: &[Arc<Scheduled>], packets: u32) -> Found {
     let mut found = Found::default();
-    for queue in queues {
+    let mut budget = Budget::new(packets);
+    let mut left_out = None;
+    let first = slice.first.load(Relaxed);
+    let numbered = || queues.iter().enumerate();
+    for (number, queue) in numbered().skip(first).chain(numbered().take(first)) {
         found.progress |= queue.check();
         let doorbell = slice.value(queue.slot);
-        match queue.take(doorbell) {
+        if budget.is_spent() {
+            left_out = left_out.or(Some(number));
+        }
+        match queue.take(doorbell, &mut budget) {
             Ok(taken) => {
                 found.progress |= taken;
                 found.single |= taken && queue.jobs() == 1;
@@ -79,6 +96,8 @@ fn look(slice: &Slice, queues: &[Arc<Scheduled>]) -> Found {
         found.busy |= queue.is_busy();
         found.behind |= queue.is_ahead_of(doorbell);
     }
+    found.more = budget.has_left_more();
+    slice.first.store(left_out.unwrap_or(first), Relaxed);
     found
 }
 
@@ -90,14 +109,14 @@ pub(super) fn pass(slice: &Arc<Slice>) {
     }
     let faulted = slice.faulted.xchg(false, Full);
     let kicked = slice.kicked.xchg(false, Full);
-    let mut found = look(slice, &queues);
+    let mut found = look(slice, &queues, PASS_PACKETS);
     for _ in 0..PATIENCE {
         let awaited = found.behind || (faulted && !found.progress);
         if found.busy || !awaited {
             break;
         }
         fsleep(MOMENT);
-        let again = look(slice, &queues);
+        let again = look(slice, &queues, PASS_PACKETS);
         found = Found {
             progress: found.progress || again.progress,
             ..again
@@ -107,10 +126,10 @@ pub(super) fn pass(slice: &Arc<Slice>) {
     if slice.writable.load(Acquire) && (!found.busy || stalled) {
         slice.writable.store(false, Relaxed);
         slice.zap(SCHEDULED_PAGE, 1);
-        found = look(slice, &queues);
+        found = look(slice, &queues, PASS_PACKETS);
     }
     // Not a delayed pass: a jiffy is longer than many a job.
-    if found.single {
+    if found.single || found.more {
         let _ = workqueue::allocating().enqueue_delayed::<_, REFILL>(slice.clone(), 0);
     }
     let delay = if found.retry || slice.writable.load(Acquire) {
@@ -136,7 +155,13 @@ pub(super) fn touched(slice: &Arc<Slice>) {
     // change of threads earlier.
     let mut taken = false;
     if let Some(queues) = slice.queues.try_lock() {
-        taken = !slice.closed.load(Relaxed) && look(slice, &queues).progress;
+        if !slice.closed.load(Relaxed) {
+            let found = look(slice, &queues, FAULT_PACKETS);
+            taken = found.progress;
+            if found.more {
+                let _ = workqueue::allocating().enqueue_delayed::<_, REFILL>(slice.clone(), 0);
+            }
+        }
     }
     slice.faulted.store(!taken, Relaxed);
     slice.writable.store(true, Release);

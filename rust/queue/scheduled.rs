@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Scheduled queues: each with a `drm_gpu_scheduler` and an entity of its own, from its first job on.
 
-use super::feed::{Batch, Feed};
+use super::feed::{Batch, Budget, Feed};
 use super::rlc::Rlc;
 use crate::kern::fence::{canceled, Fence, FenceContext, HwFence};
 use crate::kern::sched::{Backend, Entity, Job, Runner, Scheduler};
@@ -124,13 +124,13 @@ impl Scheduled {
             .is_some_and(|feed| feed.progress().1 > doorbell)
     }
 
-    /// Makes a job of what is new in the process's ring, `doorbell` being what its doorbell holds; whether there was
-    /// anything. ENOMEM: nothing was taken. Called with the slice's queues locked.
-    pub(super) fn take(&self, doorbell: u64) -> Result<bool> {
+    /// Makes a job of what is new in the process's ring, as far as `budget` goes, `doorbell` being what its doorbell holds;
+    /// whether there was anything. ENOMEM: nothing was taken. Called with the slice's queues locked.
+    pub(super) fn take(&self, doorbell: u64, budget: &mut Budget) -> Result<bool> {
         let Some(feed) = self.rlc.feed().filter(|_| self.rlc.is_runnable()) else {
             return Ok(false);
         };
-        let Some(batch) = feed.take(doorbell) else {
+        let Some(batch) = feed.take(doorbell, budget) else {
             return Ok(false);
         };
         trace::doorbell(self.rlc.owner.pid as u32, self.rlc.owner.queue, batch.to);
