@@ -119,6 +119,9 @@ pub(crate) fn reset() -> &'static Queue {
 
 /// Has `item` run on `queue` in `delay` jiffies, sooner or later than it was going to, or again if it is running
 /// now. Any context.
+///
+/// Of an item that is disabled the kernel does not say that it was not queued, and its reference would be nobody's: items of
+/// this module never are, see [`cancel`].
 pub(crate) fn run_in<T, const ID: u64>(queue: &Queue, item: Arc<T>, delay: Jiffies)
 where
     T: HasDelayedWork<T, ID> + Send + Sync + 'static,
@@ -129,7 +132,8 @@ where
         .cast_mut();
     // SAFETY: The closure gets a work item that is part of a delayed one, as `RawDelayedWorkItem` says, which
     // stays until it has run if the closure returns true. It returns false only if the item was already
-    // pending, which then has a reference to it of its own.
+    // pending, which then has a reference to it of its own. True says that it was queued: it is not disabled, which
+    // nobody does.
     let _ = unsafe {
         kernel::workqueue::RawWorkItem::__enqueue(item, |work| {
             let delayed = container_of!(work, ffi::delayed_work, work);
@@ -143,19 +147,29 @@ where
     };
 }
 
-/// Has `item` not run if it is pending, and waits for its end if it is running. Sleeps.
+/// Has `item` not run if it is pending, and waits for its end if it is running. One that somebody has run meanwhile is waited for, too.
+/// Sleeps.
 pub(crate) fn cancel<T, const ID: u64>(item: &Arc<T>)
 where
     T: HasDelayedWork<T, ID>,
 {
     let raw = Arc::as_ptr(item);
-    // SAFETY: `raw` points to a live object. The work item is part of a delayed one, as `HasDelayedWork` says.
-    let was_pending = unsafe {
-        let work = Work::raw_get(T::raw_get_work(raw.cast_mut()));
-        ffi::cancel_delayed_work_sync(container_of!(work, ffi::delayed_work, work))
-    };
-    if was_pending {
-        // SAFETY: A pending item owns a reference, which nobody else takes back now.
-        drop(unsafe { Arc::from_raw(raw) });
+    // SAFETY: `raw` points to a live object.
+    let work = unsafe { Work::raw_get(T::raw_get_work(raw.cast_mut())) };
+    loop {
+        // Not the kernel's function that does both: it disables the item meanwhile, see `run_in`.
+        // SAFETY: The work item is part of a delayed one, as `HasDelayedWork` says, and initialized.
+        let was_pending =
+            unsafe { ffi::cancel_delayed_work(container_of!(work, ffi::delayed_work, work)) };
+        if was_pending {
+            // SAFETY: A pending item owns a reference, which nobody else takes back now.
+            drop(unsafe { Arc::from_raw(raw) });
+        }
+        // SAFETY: As above.
+        let was_running = unsafe { ffi::flush_work(work) };
+        // It may have had itself run again.
+        if !was_pending && !was_running {
+            return;
+        }
     }
 }
