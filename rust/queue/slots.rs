@@ -156,8 +156,7 @@ impl Slots {
     /// sure, and looking is cheap.
     pub(super) fn check(&self, engine: u8) {
         if let Some(engine) = self.engine(engine) {
-            let seated = engine.seated();
-            seated.iter().flatten().for_each(|rlc| rlc.check());
+            engine.look_at_seated(Rlc::check);
         }
     }
 
@@ -171,12 +170,12 @@ impl Slots {
             }
             // Ends, since who has failed is not meant any more.
             loop {
-                let meant = one.some_of(pasid, |rlc| !rlc.has_failed());
-                let Some(Some(first)) = meant.first() else {
+                let failed =
+                    one.look_at_some_of(pasid, |rlc| !rlc.has_failed(), |rlc| rlc.fail(error));
+                if failed.is_none() {
                     break;
-                };
-                owner = Some(first.owner);
-                meant.iter().flatten().for_each(|rlc| rlc.fail(error));
+                }
+                owner = failed;
                 one.wake();
             }
         }

@@ -13,6 +13,7 @@ mod seats;
 
 use super::super::group::Patience;
 use super::super::rlc::Rlc;
+use super::super::Owner;
 use super::Seat;
 use crate::ip::sdma::{Sdma, STOP_TIMEOUT};
 use crate::ip::vmid::Vmid;
@@ -59,6 +60,10 @@ pub(super) struct Engine {
     /// or resets the engine. Nothing is allocated under it.
     #[pin]
     hardware: Mutex<()>,
+    /// Held by the interrupt thread while it looks at queues without the lock of `state`. Who has taken a queue out waits for it
+    /// before letting go of that, so that nobody's last reference is dropped there. Innermost but for what looking takes.
+    #[pin]
+    looking: Mutex<()>,
     #[pin]
     turn: DelayedWork<Self, TURN>,
     #[pin]
@@ -127,6 +132,7 @@ impl Engine {
                     "Engine::state"
                 ),
                 hardware <- new_mutex!((), "Engine::hardware"),
+                looking <- new_mutex!((), "Engine::looking"),
                 changed <- new_condvar!("Engine::changed"),
                 turn <- new_delayed_work!("Engine::turn"),
                 pulse <- new_delayed_work!("Engine::pulse"),
@@ -339,6 +345,9 @@ impl Engine {
         let gone = if forget { state.remove(rlc) } else { None };
         let awaited = freed && state.has_line();
         drop(state);
+        if gone.is_some() {
+            self.await_looks();
+        }
         drop(gone);
         if awaited {
             // The slot is free for who waits.
@@ -411,25 +420,38 @@ impl Engine {
         Some((key, view))
     }
 
-    /// Who is in each slot, coming or going.
-    pub(super) fn seated(&self) -> [Option<Arc<Rlc>>; SLOTS] {
-        self.state.lock().seated.clone()
+    /// Looks at who is in a slot, coming or going.
+    pub(super) fn look_at_seated(&self, look: impl Fn(&Rlc)) {
+        let _looking = self.looking.lock();
+        let seated = self.state.lock().seated.clone();
+        seated.iter().flatten().for_each(|rlc| look(rlc));
     }
 
-    /// The first queues of process `pasid` that are meant, at most as many as there are slots.
-    pub(super) fn some_of(
+    /// Looks at the first queues of process `pasid` that are meant, at most as many as there are slots; the owner of one, if
+    /// there are any.
+    pub(super) fn look_at_some_of(
         &self,
         pasid: u16,
         which: impl Fn(&Rlc) -> bool,
-    ) -> [Option<Arc<Rlc>>; SLOTS] {
+        look: impl Fn(&Rlc),
+    ) -> Option<Owner> {
+        let _looking = self.looking.lock();
         let mut found = [const { None }; SLOTS];
-        let state = self.state.lock();
-        let all = state.of_process(pasid);
-        let meant = all.filter(|entry| which(&entry.rlc));
-        for (place, entry) in found.iter_mut().zip(meant) {
-            *place = Some(entry.rlc.clone());
+        {
+            let state = self.state.lock();
+            let all = state.of_process(pasid);
+            let meant = all.filter(|entry| which(&entry.rlc));
+            for (place, entry) in found.iter_mut().zip(meant) {
+                *place = Some(entry.rlc.clone());
+            }
         }
-        found
+        found.iter().flatten().for_each(|rlc| look(rlc));
+        found.iter().flatten().next().map(|rlc| rlc.owner)
+    }
+
+    /// Who looks at queues by now has done so. Sleeps.
+    fn await_looks(&self) {
+        drop(self.looking.lock());
     }
 
     /// Nothing is loaded any more. Gives one of the queues that are left, and how many there are. Sleeps.
@@ -437,6 +459,7 @@ impl Engine {
         let left = self.state.lock().close();
         workqueue::cancel::<_, TURN>(self);
         workqueue::cancel::<_, PULSE>(self);
+        self.await_looks();
         left.any().map(|rlc| (rlc.clone(), left.len()))
     }
 }
