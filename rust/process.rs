@@ -101,6 +101,11 @@ impl Process {
         self.space.id() == id
     }
 
+    /// Its address space.
+    pub(crate) fn space(&self) -> &AddressSpace {
+        &self.space
+    }
+
     /// The process's number in the first PID namespace.
     pub(crate) fn pid(&self) -> i32 {
         self.pid
@@ -172,7 +177,7 @@ impl Process {
         if let Some(context) = contexts.list.iter().find(|context| context.is_on(gpu)) {
             return Ok(context.clone());
         }
-        let context = Context::new(gpu, self.pid, self.pasid.get())?;
+        let context = Context::new(gpu, self.pid, self.pasid.get(), &self.space)?;
         contexts.list.push(context.clone(), GFP_KERNEL)?;
         Ok(context)
     }

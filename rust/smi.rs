@@ -10,6 +10,7 @@ use kernel::sync::poll::PollCondVar;
 use kernel::sync::{Arc, SpinLock};
 
 use crate::kern::host;
+use crate::kern::mm_exit::AddressSpace;
 use crate::kern::task::Who;
 use crate::kern::uapi::smi_event;
 
@@ -20,16 +21,25 @@ const MOST: usize = 64;
 /// Bytes that wait to be read from one file; what does not fit is lost.
 const BACKLOG: usize = 8192;
 
+/// A process that an event concerns.
+#[derive(Clone, Copy)]
+pub(crate) struct Whose {
+    /// Its number in the initial PID namespace: for the text alone, since it is another's after it.
+    pub(crate) pid: i32,
+    /// Its address space, see [`AddressSpace::id`]; 0 while it is not known.
+    pub(crate) space: usize,
+}
+
 /// What watchers are told of.
 #[derive(Clone, Copy)]
 pub(crate) enum SmiEvent<'a> {
     /// An access of a process had no mapping that allows it.
     VmFault(Who),
-    /// The queues of the process with this number are taken off the hardware, for a reason of
+    /// The queues of this process are taken off the hardware, for a reason of
     /// `KFD_QUEUE_EVICTION_TRIGGERS`.
-    Evicted(i32, u32),
+    Evicted(Whose, u32),
     /// They may run again.
-    Restored(i32),
+    Restored(Whose),
     /// Something that hangs, which the text names, is about to be taken off the hardware.
     Resetting(&'a CStr),
     /// It was.
@@ -48,11 +58,11 @@ impl SmiEvent<'_> {
         }
     }
 
-    /// The process that it concerns alone; 0 for what all may see.
-    fn pid(&self) -> i32 {
+    /// The address space of the process that it concerns alone; none for what all may see.
+    fn space(&self) -> Option<usize> {
         match self {
-            Self::Evicted(pid, _) | Self::Restored(pid) => *pid,
-            Self::VmFault(_) | Self::Resetting(_) | Self::Reset(_) => 0,
+            Self::Evicted(whose, _) | Self::Restored(whose) => Some(whose.space),
+            Self::VmFault(_) | Self::Resetting(_) | Self::Reset(_) => None,
         }
     }
 }
@@ -113,7 +123,8 @@ impl Smi {
         let mut room = KVVec::new();
         loop {
             let mut watchers = self.watchers.lock();
-            let its = watchers.iter().filter(|other| other.pid == watcher.pid);
+            let space = watcher.space.id();
+            let its = watchers.iter().filter(|other| other.space.id() == space);
             if its.count() >= MOST {
                 return Err(EMFILE);
             }
@@ -173,10 +184,12 @@ impl Smi {
             SmiEvent::VmFault(who) => {
                 write!(line, "{number:x} {:x}:{}", who.pid, who.name)
             }
-            SmiEvent::Evicted(pid, why) => {
+            SmiEvent::Evicted(Whose { pid, .. }, why) => {
                 write!(line, "{number:x} {now} -{pid} {gpu:x} {why}")
             }
-            SmiEvent::Restored(pid) => write!(line, "{number:x} {now} -{pid} {gpu:x} 0"),
+            SmiEvent::Restored(Whose { pid, .. }) => {
+                write!(line, "{number:x} {now} -{pid} {gpu:x} 0")
+            }
             SmiEvent::Resetting(cause) | SmiEvent::Reset(cause) => {
                 let cause = cause.to_str().unwrap_or("");
                 write!(line, "{number:x} {resets:x} {cause}")
@@ -189,7 +202,8 @@ impl Smi {
 /// Who watches a GPU: an open file.
 #[pin_data]
 pub(crate) struct Watcher {
-    pid: i32,
+    /// That of its process, which is nobody else's while this is here.
+    space: AddressSpace,
     sees_all: bool,
     /// What it wants to hear: bit N - 1 for event N.
     mask: Atomic<u64>,
@@ -200,13 +214,13 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// Of the process `pid`, which sees what concerns it alone, or all with `sees_all`. It hears nothing until it
+    /// Of the process of `space`, which sees what concerns it alone, or all with `sees_all`. It hears nothing until it
     /// says what it wants to. ENOMEM.
-    pub(crate) fn new(pid: i32, sees_all: bool) -> Result<Arc<Self>> {
+    pub(crate) fn new(space: AddressSpace, sees_all: bool) -> Result<Arc<Self>> {
         let backlog = KVec::with_capacity(BACKLOG, GFP_KERNEL_ACCOUNT)?;
         Arc::pin_init(
             pin_init!(Self {
-                pid,
+                space,
                 sees_all,
                 mask: Atomic::new(0),
                 backlog <- kernel::new_spinlock!(backlog, "Watcher::backlog"),
@@ -225,8 +239,8 @@ impl Watcher {
         let wanted = 1u64
             .checked_shl(what.number() - 1)
             .is_some_and(|bit| self.mask.load(Relaxed) & bit != 0);
-        let pid = what.pid();
-        if !wanted || (pid != 0 && pid != self.pid && !self.sees_all) {
+        let may = self.sees_all || what.space().is_none_or(|space| space == self.space.id());
+        if !wanted || !may {
             return;
         }
         let mut backlog = self.backlog.lock();

@@ -24,7 +24,7 @@ pub(super) fn open(caller: &Caller<'_>, args: &mut uapi::SmiEvents) -> Result<Ne
         .kfd
         .with_node(id, |node| Ok(node.gpu.clone()))
         .map_err(|_| EINVAL)?;
-    let watcher = Watcher::new(caller.process.pid(), task::is_admin())?;
+    let watcher = Watcher::new(caller.process.space().clone(), task::is_admin())?;
     gpu.hw.smi.join(&watcher)?;
     let file = SmiFile {
         smi: gpu.hw.smi.clone(),

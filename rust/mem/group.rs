@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The queues that run in one address space, and how all of them are kept off the hardware for a while.
 
+use crate::kern::mm_exit::AddressSpace;
 use crate::kern::trace;
 use crate::mem::stopwatch::Stopwatch;
-use crate::smi::{Smi, SmiEvent};
+use crate::smi::{Smi, SmiEvent, Whose};
 use kernel::{
-    new_mutex,
+    new_mutex, new_spinlock,
     prelude::*,
     sync::{
         atomic::{Atomic, Relaxed},
-        Arc, Mutex,
+        Arc, Mutex, SpinLock,
     },
     time::{Delta, Instant, Monotonic},
 };
@@ -94,6 +95,9 @@ pub(crate) struct Group {
     smi: Arc<Smi>,
     pid: Atomic<i32>,
     pasid: Atomic<u32>,
+    /// The process's address space, once it is somebody's.
+    #[pin]
+    space: SpinLock<Option<AddressSpace>>,
     /// How long they were quiesced.
     #[pin]
     evicted: Stopwatch,
@@ -126,6 +130,7 @@ impl Group {
                 smi: smi.clone(),
                 pid: Atomic::new(0),
                 pasid: Atomic::new(0),
+                space <- new_spinlock!(None, "Group::space"),
                 evicted <- Stopwatch::new(),
                 sdma <- Stopwatch::new(),
                 state <- new_mutex!(
@@ -137,8 +142,10 @@ impl Group {
         )
     }
 
-    /// Says whose queues they are, for whoever watches.
-    pub(crate) fn belongs_to(&self, pid: i32, pasid: u16) {
+    /// Says whose queues they are, for whoever watches: of the process of `space`.
+    pub(crate) fn belongs_to(&self, pid: i32, pasid: u16, space: &AddressSpace) {
+        let before = self.space.lock().replace(space.clone());
+        drop(before);
         self.pid.store(pid, Relaxed);
         self.pasid.store(pasid.into(), Relaxed);
     }
@@ -246,7 +253,10 @@ impl Group {
     /// Counts, and for whoever watches: the group's queues are taken off the hardware, or come back.
     fn tell(&self, why: Trigger, evicted: bool) {
         let (pid, pasid) = (self.pid(), self.pasid.load(Relaxed));
-        let owner = pid as i32;
+        let owner = Whose {
+            pid: pid as i32,
+            space: self.space.lock().as_ref().map_or(0, AddressSpace::id),
+        };
         if evicted {
             self.evicted.start();
             self.smi.tell(&SmiEvent::Evicted(owner, why as u32));

@@ -14,6 +14,7 @@ use super::sysfs::ProcessFolder;
 use crate::gpu::Gpu;
 use crate::kern::drm::file::FileRef;
 use crate::kern::killable::KillableMutex;
+use crate::kern::mm_exit::AddressSpace;
 use crate::mem::account::Client;
 use crate::mem::bo;
 use crate::mem::vm::Vm;
@@ -27,6 +28,7 @@ pub(crate) struct Context {
     gpu: Arc<Gpu>,
     pid: i32,
     pasid: u16,
+    space: AddressSpace,
     /// Nothing may be mapped on the GPU any more: as `memory` says, for who has another context's.
     closed: AtomicFlag,
     /// Held while buffers are made and mapped; outside the mmap lock.
@@ -76,14 +78,20 @@ impl<T: Clone> Need<T> {
 }
 
 impl Context {
-    /// A context of `gpu`, of the process `pid`, `pasid`, with nothing in it. ENOMEM.
-    pub(super) fn new(gpu: &Arc<Gpu>, pid: i32, pasid: u16) -> Result<Arc<Self>> {
+    /// A context of `gpu`, of the process `pid`, `pasid`, of `space`, with nothing in it. ENOMEM.
+    pub(super) fn new(
+        gpu: &Arc<Gpu>,
+        pid: i32,
+        pasid: u16,
+        space: &AddressSpace,
+    ) -> Result<Arc<Self>> {
         let registers = Registers::new(gpu, pasid)?;
         Arc::pin_init(
             pin_init!(Self {
                 gpu: gpu.clone(),
                 pid,
                 pasid,
+                space: space.clone(),
                 closed: AtomicFlag::new(false),
                 memory <- KillableMutex::new(
                     Memory::new(gpu),
@@ -164,7 +172,7 @@ impl Context {
         // The same for each call that gets here.
         let _ = self.client.populate(vm.client().clone());
         vm.client().belongs_to(self.pasid);
-        vm.group().belongs_to(self.pid, self.pasid);
+        vm.group().belongs_to(self.pid, self.pasid, &self.space);
         Ok(())
     }
 

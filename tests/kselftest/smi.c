@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /* SMI_EVENTS: who is told what happens to a GPU. */
+#include <linux/sched.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #include "kfd_event.h"
 #include "kfd_harness.h"
@@ -271,6 +273,75 @@ TEST_F(smi, limit)
 		close(fd[i]);
 	ASSERT_EQ(0, smi_open(&self->dev, &fd[0]));
 	close(fd[0]);
+}
+
+/* A process of number @pid, if it is not 0, with this one's files for CLONE_FILES; 0 in it. */
+static pid_t fork_as(pid_t pid, uint64_t flags)
+{
+	struct clone_args args = {
+		.flags = flags, .exit_signal = SIGCHLD,
+		.set_tid = pid ? (uintptr_t)&pid : 0, .set_tid_size = !!pid,
+	};
+
+	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+}
+
+/* Leaves as many files as it may open to others, which hear of evictions; says which is the last. */
+static int leave_files(int *last)
+{
+	struct kfd_dev dev;
+	unsigned int n;
+	int fd;
+
+	if (kfd_open(&dev) || setuid(NOBODY))
+		return 1;
+	for (n = 0; smi_open(&dev, &fd) == 0; n++) {
+		if (smi_want(fd, MASK(KFD_SMI_EVENT_QUEUE_EVICTION)))
+			return 2;
+		*last = fd;
+	}
+	return n == 64 ? 0 : 3;
+}
+
+static int be_evicted(void)
+{
+	struct kfd_bo user;
+	struct kfd_dev dev;
+	int fd;
+
+	if (kfd_open(&dev) || kfd_bo_create(&dev, &user, KFD_PAGE, KFD_ALLOC_USERPTR))
+		return 1;
+	if (smi_open(&dev, &fd) || smi_want(fd, MASK(KFD_SMI_EVENT_QUEUE_EVICTION)))
+		return 2;
+	evict(&user);
+	return readable(fd, SOON_MS) ? 0 : 3;
+}
+
+/* Files that a process has left are not those of the next one with its number. */
+TEST_F(smi, number_used_again)
+{
+	int *last = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t pid, again;
+	int status;
+
+	SKIP_ON_AMDKFD("told by the process's number");
+	if (geteuid())
+		SKIP(return, "not root");
+	ASSERT_NE(MAP_FAILED, last);
+	pid = fork_as(0, CLONE_FILES);
+	ASSERT_LE(0, pid);
+	if (pid == 0)
+		_exit(leave_files(last));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	read_all(*last, self->text);
+	again = fork_as(pid, 0);
+	if (again == 0)
+		_exit(be_evicted());
+	ASSERT_EQ(pid, again);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_FALSE(readable(*last, NOT_MS));
 }
 
 TEST_F(smi, bad_input)
