@@ -2,9 +2,12 @@
 /* What a process has made does not keep those waiting who have little to do with it. Documentation/limits.md has the table. */
 #include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "kfd_event.h"
 #include "kfd_harness.h"
 
 KFD_FIXTURE(waits)
@@ -127,6 +130,82 @@ TEST_F(waits, full_rings_keep_nobody_waiting)
 	EXPECT_GT(all, FULL_PART * beside.took);
 	EXPECT_EQ(0, queues_remove(&self->dev, &queues));
 	EXPECT_EQ(0, kfd_destroy_queue(self->dev.fd, args.queue_id));
+}
+
+/* Threads that an event has activated, but that wait for another, too. */
+#define HALF_DONE	400u
+#define SETS		300u
+#define ROUNDS		5u
+
+struct half_done {
+	pthread_t thread;
+	const struct kfd_dev *dev;
+	const uint32_t *ids;
+	int err;
+};
+
+static void *wait_for_both(void *arg)
+{
+	struct half_done *one = arg;
+	struct kfd_event_data data[2] = { { .event_id = one->ids[0] }, { .event_id = one->ids[1] } };
+
+	one->err = event_wait_many(one->dev, data, 2, true, KFD_HANG_MS);
+	return NULL;
+}
+
+/* Nanoseconds that @SETS settings of event @id take. */
+static uint64_t time_sets(const struct kfd_dev *dev, uint32_t id)
+{
+	struct timespec from, to;
+	unsigned int i;
+
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	for (i = 0; i < SETS; i++)
+		if (event_set(dev, id))
+			return 0;
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	return (uint64_t)(to.tv_sec - from.tv_sec) * 1000000000 + (uint64_t)to.tv_nsec -
+	       (uint64_t)from.tv_nsec;
+}
+
+/* To set an event costs those who wait for it, not those who have it already. */
+TEST_F(waits, who_has_an_event_costs_nothing)
+{
+	struct half_done *waiters = calloc(HALF_DONE, sizeof(*waiters));
+	uint64_t set = UINT64_MAX, other = UINT64_MAX;
+	unsigned int i, round;
+	pthread_attr_t attr;
+	uint32_t ids[3];
+
+	SKIP_ON_AMDKFD("looks at all of them");
+	ASSERT_NE(NULL, waiters);
+	for (i = 0; i < ARRAY_SIZE(ids); i++)
+		ASSERT_EQ(0, event_create(&self->dev, KFD_IOC_EVENT_SIGNAL, false, &ids[i]));
+	ASSERT_EQ(0, pthread_attr_init(&attr));
+	ASSERT_EQ(0, pthread_attr_setstacksize(&attr, 64u << 10));
+	for (i = 0; i < HALF_DONE; i++) {
+		waiters[i] = (struct half_done){ .dev = &self->dev, .ids = ids };
+		ASSERT_EQ(0, pthread_create(&waiters[i].thread, &attr, wait_for_both, &waiters[i]));
+	}
+	/* Who begins to wait later has the event, too, but is not listed with it. */
+	usleep(2000000);
+	/* The least of each: what else the machine does is in neither. */
+	for (round = 0; round < ROUNDS; round++) {
+		uint64_t one = time_sets(&self->dev, ids[0]), two = time_sets(&self->dev, ids[2]);
+
+		set = one < set ? one : set;
+		other = two < other ? two : other;
+	}
+	TH_LOG("a setting takes %llu ns where %u threads have the event, %llu ns elsewhere",
+	       (unsigned long long)(set / SETS), HALF_DONE, (unsigned long long)(other / SETS));
+	EXPECT_NE(0, other);
+	EXPECT_GT(3 * other, set);
+	EXPECT_EQ(0, event_set(&self->dev, ids[1]));
+	for (i = 0; i < HALF_DONE; i++) {
+		pthread_join(waiters[i].thread, NULL);
+		EXPECT_EQ(0, waiters[i].err);
+	}
+	free(waiters);
 }
 
 KFD_HARNESS_MAIN

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! An event: what happened, and who waits for it. The lock of the process's events guards each.
 
+use core::mem::swap;
+
 use hw::topology::gpu_id::GpuId;
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNodeReservation};
@@ -104,7 +106,6 @@ pub(super) struct Listed {
     index: usize,
     /// How many it is.
     count: usize,
-    activated: bool,
 }
 
 /// Room for one more in an event's list, made without the lock.
@@ -117,8 +118,10 @@ pub(super) struct Event {
     signaled: bool,
     age: u64,
     payload: Told,
-    /// A tree, as there may be many and each leaves by itself.
-    waiters: RBTree<Key, Listed>,
+    /// Who waits for it. A tree, as there may be many and each leaves by itself.
+    waiting: RBTree<Key, Listed>,
+    /// Who has it, and has not left: it may still wait for others.
+    activated: RBTree<Key, Listed>,
 }
 
 impl Event {
@@ -131,7 +134,8 @@ impl Event {
             signaled: false,
             age: FIRST_AGE,
             payload: Told::Nothing,
-            waiters: RBTree::new(),
+            waiting: RBTree::new(),
+            activated: RBTree::new(),
         }
     }
 
@@ -140,13 +144,21 @@ impl Event {
         self.kind
     }
 
-    /// Sets it: activates who waits.
+    /// Sets it: activates who waits. Costs what those are, however many others have it.
     pub(super) fn set(&mut self) {
-        let mut taken = false;
-        for listed in self.waiters.values_mut().filter(|listed| !listed.activated) {
-            listed.activated = true;
+        let taken = !self.waiting.is_empty();
+        for listed in self.waiting.values() {
             listed.waiter.activate(listed.count);
-            taken = true;
+        }
+        if self.activated.is_empty() {
+            swap(&mut self.waiting, &mut self.activated);
+        }
+        let mut cursor = self.waiting.cursor_front_mut();
+        while let Some(at) = cursor {
+            let (next, node) = at.remove_current();
+            // There is no other with this key.
+            let _ = self.activated.insert(node);
+            cursor = next;
         }
         self.signaled = !(self.auto_reset && taken);
         self.age = self.age.checked_add(1).unwrap_or(FIRST_AGE + 1);
@@ -163,11 +175,11 @@ impl Event {
         self.signaled = false;
     }
 
-    /// What it has of `waiter` since that was last listed.
+    /// What it has of `waiter`, which waits for it.
     fn latest(&mut self, waiter: &Arc<Waiter>) -> Option<&mut Listed> {
         let from = Key::new(waiter, usize::MAX);
-        let key = *self.waiters.cursor_lower_bound(&from)?.current().0;
-        let listed = self.waiters.get_mut(&key)?;
+        let key = *self.waiting.cursor_lower_bound(&from)?.current().0;
+        let listed = self.waiting.get_mut(&key)?;
         Arc::ptr_eq(&listed.waiter, waiter).then_some(listed)
     }
 
@@ -193,7 +205,7 @@ impl Event {
             waiter.activate(1);
             return Ok(None);
         }
-        if let Some(latest) = self.latest(waiter).filter(|latest| !latest.activated) {
+        if let Some(latest) = self.latest(waiter) {
             latest.count += 1;
             return Ok(Some(latest.index));
         }
@@ -201,20 +213,19 @@ impl Event {
             waiter: waiter.clone(),
             index,
             count: 1,
-            activated: false,
         };
         let node = room.take().ok_or(ENOMEM)?;
         // There is no other with this key.
         let _ = self
-            .waiters
+            .waiting
             .insert(node.into_node(Key::new(waiter, index), listed));
         Ok(Some(index))
     }
 
     /// Ends the wait of `waiter` for it, listed as its event `index`: whether it was activated as that.
     pub(super) fn finish(&mut self, waiter: &Arc<Waiter>, index: usize) -> bool {
-        let listed = self.waiters.remove(&Key::new(waiter, index));
-        listed.is_some_and(|listed| listed.activated)
+        let key = Key::new(waiter, index);
+        self.waiting.remove(&key).is_none() && self.activated.remove(&key).is_some()
     }
 
     /// A wait that it has ended will be made again: what that consumed is there again.
@@ -235,7 +246,8 @@ impl Event {
 
     /// It is being destroyed: those that wait for it have waited in vain.
     pub(super) fn lose(&self) {
-        for listed in self.waiters.values() {
+        let lists = [&self.waiting, &self.activated];
+        for listed in lists.into_iter().flat_map(RBTree::values) {
             listed.waiter.lose();
         }
     }
