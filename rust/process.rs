@@ -312,6 +312,7 @@ impl Process {
     /// Destroys the queues on `context`, to which none come any more once those that are being made are there.
     fn destroy_on(&self, context: &Arc<Context>) {
         drop(self.creating.lock());
+        context.gpu().queues.compute.dismiss(self.pasid.get());
         loop {
             let taken = self.queues.lock().take_on(context);
             let Some((id, entry)) = taken else { break };

@@ -31,7 +31,7 @@ impl Registration {
 }
 
 /// The files by their names.
-const FILES: [(&CStr, Table); 10] = [
+const FILES: [(&CStr, Table); 11] = [
     (c"objects", tables::objects),
     (c"vram", tables::vram),
     (c"processes", tables::processes),
@@ -41,6 +41,7 @@ const FILES: [(&CStr, Table); 10] = [
     (c"doorbells", tables::doorbells),
     (c"parameters", tables::parameters),
     (c"rings", tables::rings),
+    (c"runlists", tables::runlists),
     (c"ih", tables::ih),
 ];
 

@@ -229,6 +229,15 @@ pub(super) fn rings(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     })
 }
 
+/// The runlists of the hardware's scheduler: how many there were, and for how long none ran as one was put in another's place.
+pub(super) fn runlists(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Some(lists) = gpu.queues.compute.lists() else {
+        return Ok(());
+    };
+    let between = lists.between.as_micros_ceil();
+    writeln!(f, "lists {}\nbetween_us {between}", lists.count)
+}
+
 /// The interrupt ring. What an overflow has lost, the watchdogs of rings and queues find.
 pub(super) fn ih(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "overflows {}", gpu.hw.ih.overflows())

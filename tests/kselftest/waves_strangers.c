@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include "debugfs.h"
 #include "waves.h"
 
 /* Milliseconds that a queue may take to leave before it is taken for one that hangs. */
@@ -376,6 +377,106 @@ TEST_F(waves, all_have_turns)
 	/* In less time, it depends on whose turns it has. */
 	if (!getenv("RKFD_QUICK"))
 		EXPECT_LE(8ull * most, 10ull * least);
+}
+
+/* What the hardware's scheduler has done, as debugfs says; false where it is not used. */
+static bool lists(long long *count, long long *between_us)
+{
+	char text[256];
+
+	if (!debugfs_read("runlists", text, sizeof(text)))
+		return false;
+	*count = debugfs_number(text, "lists");
+	*between_us = debugfs_number(text, "between_us");
+	return true;
+}
+
+static int update(const struct kfd_dev *dev, const struct kfd_compute *queue, uint32_t percentage,
+		  uint32_t priority)
+{
+	struct kfd_ioctl_update_queue_args args = {
+		.ring_base_address = (uintptr_t)queue->ring.cpu,
+		.ring_size = (uint32_t)queue->ring.size,
+		.queue_id = queue->id,
+		.queue_percentage = percentage,
+		.queue_priority = priority,
+	};
+
+	return kfd_ioctl(dev->fd, AMDKFD_IOC_UPDATE_QUEUE, &args);
+}
+
+static int set_mask(const struct kfd_dev *dev, const struct kfd_compute *queue, uint32_t mask)
+{
+	struct kfd_ioctl_set_cu_mask_args args = {
+		.queue_id = queue->id,
+		.num_cu_mask = 32,
+		.cu_mask_ptr = (uintptr_t)&mask,
+	};
+
+	return kfd_ioctl(dev->fd, AMDKFD_IOC_SET_CU_MASK, &args);
+}
+
+/* Changes of a queue, those that change nothing and others, and milliseconds that a list may have to run before it is replaced. */
+#define CHANGES		40u
+#define LIST_MS		10u
+
+static void change(volatile uint32_t *shared)
+{
+	long long count, between, count_then, between_then;
+	struct kfd_compute queue;
+	struct kfd_save save;
+	struct kfd_dev dev;
+	uint64_t began;
+	unsigned int i;
+
+	if (kfd_open(&dev) || kfd_save_create(&dev, &save) ||
+	    kfd_compute_create(&dev, &queue, &save, false, RING) ||
+	    !kfd_compute_works(&queue, TIMEOUT_MS))
+		_exit(1);
+	if (update(&dev, &queue, 100, 7) || set_mask(&dev, &queue, 0xff))
+		_exit(2);
+	if (!lists(&count, &between))
+		_exit(7);
+	for (i = 0; i < CHANGES; i++)
+		if (update(&dev, &queue, 100, 7) || set_mask(&dev, &queue, 0xff))
+			_exit(3);
+	if (!lists(&count_then, &between_then) || count_then != count)
+		_exit(4);
+	began = kfd_now_ms();
+	for (i = 0; i < CHANGES; i++)
+		if (set_mask(&dev, &queue, i % 2 ? 0xff : 0xf))
+			_exit(5);
+	shared[2] = (uint32_t)(kfd_now_ms() - began);
+	if (!lists(&count, &between))
+		_exit(7);
+	shared[3] = (uint32_t)(count - count_then);
+	shared[4] = (uint32_t)((between - between_then) / 1000);
+	if (kfd_compute_destroy(&dev, &queue) || kfd_save_destroy(&dev, &save))
+		_exit(6);
+	kfd_close(&dev);
+}
+
+/* Who changes a queue again and again does not keep the waves of others off the hardware. */
+TEST_F(waves, changes_of_a_stranger)
+{
+	volatile uint32_t *shared = share();
+	long long count, between;
+	uint32_t ran;
+
+	ASSERT_NE(NULL, shared);
+	if (!lists(&count, &between))
+		SKIP(return, "not the hardware's scheduler");
+	ASSERT_TRUE(waves_start(&self->waves, &self->queue, WAVES_SMALL, 4, true));
+	ASSERT_TRUE(waves_go_on(&self->waves, TIMEOUT_MS));
+	EXPECT_EQ(0, exit_status(process(change, shared)));
+	TH_LOG("%u lists in %u ms; for %u ms of that there was none", shared[3], shared[2], shared[4]);
+	EXPECT_LT(0, shared[3]);
+	ran = shared[2] - shared[4];
+	EXPECT_TRUE(ran > shared[4] || ran > LIST_MS * shared[3]);
+	EXPECT_TRUE(waves_go_on(&self->waves, TIMEOUT_MS));
+	waves_stop(&self->waves);
+	EXPECT_TRUE(waves_ended(&self->waves, TIMEOUT_MS));
+	EXPECT_EQ(0, waves_bad(&self->waves));
 }
 
 KFD_HARNESS_MAIN

@@ -23,6 +23,26 @@ pub(crate) enum Change {
 }
 
 impl Change {
+    /// Whether `queue` is already as this makes it. Called by who alone changes it.
+    pub(super) fn is_made(&self, queue: &Queue) -> Result<bool> {
+        match self {
+            Self::Properties {
+                ring,
+                priority,
+                active,
+            } => {
+                let image = queue.descriptor.image()?;
+                let mut changed = image;
+                changed.set_priority(*priority);
+                if let Some((address, ring)) = ring {
+                    changed.set_ring(*address, ring.size, queue.memory.format());
+                }
+                Ok(changed == image && *active == queue.is_active())
+            }
+            Self::CuMasks(masks) => Ok(queue.descriptor.cu_masks()? == *masks),
+        }
+    }
+
     /// Makes the change of `queue`, which is not on the hardware. Allocates nothing, waits for nothing, and gives nothing back:
     /// that is for who drops this. ENODEV when the device is gone.
     pub(super) fn make(&mut self, queue: &Queue) -> Result {

@@ -72,6 +72,17 @@ impl Descriptor {
         Ok(())
     }
 
+    /// The CU masks of the shader engines.
+    pub(super) fn cu_masks(&self) -> Result<[u32; ENGINES]> {
+        let mut masks = [0; ENGINES];
+        for (dword, mask) in CU_MASKS.into_iter().zip(&mut masks) {
+            let mut read = [0];
+            self.memory.read32s(dword as u64 * 4, &mut read)?;
+            [*mask] = read;
+        }
+        Ok(masks)
+    }
+
     /// Dword `index` of the control stack; EINVAL outside.
     pub(super) fn control_stack_dword(&self, index: u32) -> Result<u32> {
         let byte = u64::from(index) * 4;

@@ -4,9 +4,13 @@
 //!
 //! A list cannot be changed while it runs. When a queue comes or goes all queues are taken off, which saves how far they
 //! are, and a new list is run. One work item does that for all changes that there are by then; who wants one says so in
-//! the table, and waits for a change of it.
+//! the table, and waits for a change of it. So that nobody keeps the others off by changes, a list runs for a while first ([`Pace`]),
+//! unless a queue must not be on the hardware any more.
+//!
+//! [`Pace`]: pace::Pace
 
 mod firmware;
+mod pace;
 mod runlist;
 
 use super::super::group::Patience;
@@ -26,12 +30,14 @@ use kernel::device::Device;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::{new_condvar, new_mutex, Arc, CondVar, Mutex, MutexGuard};
-use kernel::time::{delay::fsleep, Delta};
+use kernel::time::{delay::fsleep, Delta, Instant, Monotonic};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 use kernel::{dev_err, dev_warn};
-use runlist::{Entry, Table};
+use runlist::{Due, Entry, Table};
 
-/// Between two looks whether a queue is off that is not waited for at any cost.
+pub(crate) use pace::Lists;
+
+/// Between two looks whether a queue is off that is not waited for at any cost, and whether a list is due at once.
 const OFF_POLL: Delta = Delta::from_micros(200);
 
 /// The scheduler.
@@ -66,26 +72,37 @@ impl WorkItem for Shared {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        let mut firmware = this.firmware.lock();
-        let Some(firmware) = &mut *firmware else {
-            return;
-        };
-        while this.is_due() {
-            this.renew(firmware);
-            this.changed.notify_all();
+        while let Some(wait) = this.turn() {
+            // Meanwhile it may be needed at once.
+            fsleep(wait.min(OFF_POLL));
         }
     }
 }
 
 impl Shared {
-    /// Whether another list is to run.
-    fn is_due(&self) -> bool {
-        self.table.lock().is_due()
+    /// Runs lists as long as another is due; for how long that has time, if it has.
+    fn turn(&self) -> Option<Delta> {
+        let mut firmware = self.firmware.lock();
+        let Some(firmware) = &mut *firmware else {
+            return None;
+        };
+        loop {
+            let due = self.table.lock().due();
+            match due {
+                Due::Never => return None,
+                Due::In(left) => return Some(left),
+                Due::Now => {
+                    self.renew(firmware);
+                    self.changed.notify_all();
+                }
+            }
+        }
     }
 
     /// Runs a list of the queues that may run now, in place of the one before.
     fn renew(&self, firmware: &mut Firmware) {
         let running = self.table.lock().is_running();
+        let began = Instant::<Monotonic>::now();
         let mut suspect = None;
         let left = match running {
             true => firmware.preempt(&mut |doorbell| suspect = self.hangs(doorbell).or(suspect)),
@@ -97,7 +114,9 @@ impl Shared {
                 table.trace_saves();
             }
             let list = table.build(&mut |at, packet| firmware.write(at, packet))?;
-            list.map_or(Ok(()), |list| firmware.run(&list))
+            list.map_or(Ok(()), |list| firmware.run(&list))?;
+            table.pace.has_begun(began.elapsed());
+            Ok(())
         });
         if renewed.is_err() {
             if self.gfx.is_present() {
@@ -248,6 +267,11 @@ impl Scheduler for Hws {
         Ok(())
     }
 
+    fn dismiss(&self, pasid: u16) {
+        self.0.table.lock().dismiss(pasid);
+        self.0.wake();
+    }
+
     /// One that is on the list is changed on the way from that to the next one.
     fn update(&self, queue: &Queue, mut change: Change) -> Result {
         let mut table = self.0.table.lock();
@@ -294,6 +318,10 @@ impl Scheduler for Hws {
 
     fn states(&self, show: &mut dyn FnMut(&State<'_>) -> fmt::Result) -> fmt::Result {
         self.0.table.lock().states(show)
+    }
+
+    fn lists(&self) -> Option<Lists> {
+        Some(self.0.table.lock().pace.lists())
     }
 
     fn close(&self) {

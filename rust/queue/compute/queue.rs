@@ -143,7 +143,12 @@ impl Queue {
 
     /// Whether it may be on the hardware.
     pub(super) fn is_runnable(&self) -> bool {
-        self.is_active() && !self.quiesced.load(Acquire) && !self.has_failed()
+        self.is_active() && self.may_stay()
+    }
+
+    /// Whether it may stay on the hardware for a moment, even if its process does not want it to run.
+    pub(super) fn may_stay(&self) -> bool {
+        !self.quiesced.load(Acquire) && !self.has_failed()
     }
 
     /// What its waves run when they trap.

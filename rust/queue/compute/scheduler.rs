@@ -4,6 +4,7 @@
 use super::super::group::Patience;
 use super::super::Owner;
 use super::change::Change;
+use super::hws::Lists;
 use super::queue::Queue;
 use crate::mem::Memory;
 use core::fmt;
@@ -32,6 +33,10 @@ pub(crate) trait Scheduler: Send + Sync {
     /// the hardware may still reach.
     fn remove(&self, queue: &Queue) -> Result;
 
+    /// All queues of process `pasid` are about to be removed: where it makes a difference, they leave the hardware together.
+    /// Waits for nothing.
+    fn dismiss(&self, _pasid: u16) {}
+
     /// Makes `change` while `queue` is not on the hardware, and has it go on after that if it may run then.
     /// ETIMEDOUT when it cannot be got off; errors of [`Change::make`].
     fn update(&self, queue: &Queue, change: Change) -> Result;
@@ -52,6 +57,11 @@ pub(crate) trait Scheduler: Send + Sync {
 
     /// Shows every queue, for debugfs.
     fn states(&self, show: &mut dyn FnMut(&State<'_>) -> fmt::Result) -> fmt::Result;
+
+    /// What the lists of the hardware's own scheduler have cost, if that is used.
+    fn lists(&self) -> Option<Lists> {
+        None
+    }
 
     /// Forgets what is left, and has nothing run any more. For unbind, after every process has lost its queues and
     /// the hardware was stopped.

@@ -70,6 +70,14 @@ impl ComputeQueue {
     }
 }
 
+/// Makes `change` of `queue`, unless that is so already: others would be off the hardware meanwhile.
+fn change_of(queue: &Queue, change: Change) -> Result {
+    match change.is_made(queue)? {
+        true => Ok(()),
+        false => queue.gpu.compute.update(queue, change),
+    }
+}
+
 impl UserQueue for ComputeQueue {
     fn doorbell(&self) -> Slot {
         self.doorbell
@@ -86,14 +94,14 @@ impl UserQueue for ComputeQueue {
                 priority: update.priority,
                 active: update.is_active(),
             };
-            queue.gpu.compute.update(queue, change)
+            change_of(queue, change)
         })
     }
 
     fn set_cu_mask(&self, bit: &mut dyn FnMut(u32) -> bool) -> Result {
         self.with(|queue| {
             let masks = cu_mask::spread(&queue.gpu.hw.cus, bit).ok_or(EINVAL)?;
-            queue.gpu.compute.update(queue, Change::CuMasks(masks))
+            change_of(queue, Change::CuMasks(masks))
         })
     }
 

@@ -6,6 +6,7 @@ use super::super::super::Owner;
 use super::super::change::Change;
 use super::super::queue::Queue;
 use super::super::scheduler::{Place, State};
+use super::pace::Pace;
 use crate::ip::gfx;
 use crate::ip::vmid::Vmid;
 use crate::kern::trace;
@@ -19,6 +20,7 @@ use hw::va::SH_MEM_BASES;
 use kernel::alloc::kvec::InsertError;
 use kernel::prelude::*;
 use kernel::sync::Arc;
+use kernel::time::Delta;
 
 /// The most processes: a process has a slice of the doorbell BAR, and there are no more.
 const MOST_PROCESSES: usize = 256;
@@ -81,6 +83,16 @@ impl Entry {
         self.off == 0 && self.queue.is_runnable()
     }
 
+    /// Whether another list is to run for it.
+    fn is_due(&self) -> bool {
+        self.change.is_some() || self.listed != self.is_wanted()
+    }
+
+    /// Whether it is to leave the hardware whatever that costs others: it has failed, or memory goes that it uses.
+    fn must_leave(&self) -> bool {
+        self.listed && !self.queue.may_stay()
+    }
+
     /// It is on no list that runs: makes the change that waits for that.
     fn make_change(&mut self) {
         if let Some(mut change) = self.change.take() {
@@ -107,6 +119,16 @@ impl Entry {
     }
 }
 
+/// When another list is to run.
+pub(super) enum Due {
+    /// No queue has changed.
+    Never,
+    /// As soon as the one that runs has run for so much longer.
+    In(Delta),
+    /// At once.
+    Now,
+}
+
 /// The queues of a GPU.
 pub(super) struct Table {
     /// Those of a process side by side. There is room for all from the start.
@@ -117,6 +139,8 @@ pub(super) struct Table {
     open: bool,
     /// It does not any more.
     dead: bool,
+    /// What lists have cost.
+    pub(super) pace: Pace,
 }
 
 impl Table {
@@ -127,6 +151,7 @@ impl Table {
             running: false,
             open: false,
             dead: false,
+            pace: Pace::new(),
         })
     }
 
@@ -162,10 +187,27 @@ impl Table {
         self.running
     }
 
-    /// Whether another list is to run.
-    pub(super) fn is_due(&self) -> bool {
-        let changes = |entry: &Entry| entry.change.is_some() || entry.listed != entry.is_wanted();
-        self.open && !self.dead && self.entries.iter().any(changes)
+    /// When another list is to run.
+    pub(super) fn due(&self) -> Due {
+        if !self.open || self.dead || !self.entries.iter().any(Entry::is_due) {
+            return Due::Never;
+        }
+        let at_once = self.entries.iter().any(Entry::must_leave) || !self.is_others_business();
+        match self.pace.left() {
+            Some(left) if !at_once => Due::In(left),
+            _ => Due::Now,
+        }
+    }
+
+    /// Whether others than the process for which there is to be another list are on the one that runs.
+    fn is_others_business(&self) -> bool {
+        let mut concerned = self
+            .entries
+            .iter()
+            .filter(|entry| entry.listed || entry.is_due())
+            .map(Entry::pasid);
+        let first = concerned.next();
+        self.running && concerned.any(|pasid| Some(pasid) != first)
     }
 
     /// Adds a queue. ENODEV when the device goes, EIO when the hardware has failed, ENOSPC when there are too many; the
@@ -207,6 +249,13 @@ impl Table {
     pub(super) fn remove(&mut self, queue: &Queue) -> Option<Entry> {
         let index = self.position(queue)?;
         self.entries.remove(index).ok()
+    }
+
+    /// The queues of process `pasid` are on no list any more, until they are taken out.
+    pub(super) fn dismiss(&mut self, pasid: u16) {
+        let its = self.entries.iter_mut();
+        its.filter(|entry| entry.pasid() == pasid)
+            .for_each(|entry| entry.off += 1);
     }
 
     /// The queue with this doorbell, a dword of the BAR.
