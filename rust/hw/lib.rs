@@ -28,4 +28,5 @@ pub mod stay;
 pub mod svm;
 pub mod topology;
 pub mod trap;
+pub mod turns;
 pub mod va;

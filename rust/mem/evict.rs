@@ -7,15 +7,17 @@
 //! are not those on VRAM.)
 //!
 //! Who is away and has something to do waits for its turn. It gets it, oldest first, once there is room: free VRAM, the
-//! rest of others that are away, VRAM of processes whose queues have nothing to do, and of those that had a turn of
-//! [`TURN_MS`], and twice the time that it took to bring them home. So each has its turn, and in it runs longer than it was
-//! moved. System memory for all of this is set aside when buffers are made (see [`super::account`]): no turn fails
-//! for want of the right to it.
+//! rest of others that are away, VRAM of processes whose queues have nothing to do, and of those that had their turn
+//! ([`hw::turns`]). So each has its turn, and in it runs longer than it was moved. An allocation that finds no room
+//! takes it from the same: it waits for turns, too, and for those who have been away for so long that they are due before
+//! it. System memory for all of this is set aside when buffers are made (see [`super::account`]): no turn fails for want of
+//! the right to it.
 //!
 //! Buffers move in steps, under the state's lock: one buffer, or small ones together, as many as take some [`STEP_MS`]. In
 //! between others have their chance, and who is killed goes. The lock is outside the locks of VMs and allocators, and
 //! inside that of a context's memory.
 
+mod line;
 mod member;
 mod transfer;
 
@@ -30,7 +32,7 @@ use crate::{
         Memory,
     },
 };
-use hw::va::PAGE_SIZE;
+use hw::{turns::Wait, va::PAGE_SIZE};
 use kernel::{
     fmt,
     prelude::*,
@@ -41,10 +43,9 @@ use kernel::{
     time::{delay::fsleep, msecs_to_jiffies, Instant, Monotonic},
     workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem},
 };
+use line::Line;
 use member::Member;
 
-/// How long a process may run before it yields to one that waits, milliseconds.
-const TURN_MS: i64 = 250;
 /// How often somebody looks whether a process that is away has something to do, milliseconds.
 const LOOK_MS: i64 = 50;
 /// When to go on with what is done in steps, milliseconds: at once, when others had their chance.
@@ -68,6 +69,16 @@ impl Step {
     }
 }
 
+/// What came of looking for room.
+enum Made {
+    /// Some was made; there may be more.
+    Some,
+    /// None yet: others have their turn.
+    Later,
+    /// None: nobody has anything that may move.
+    Nothing,
+}
+
 struct State {
     /// Whoever has asked for VRAM: as many as there are open files.
     members: KVVec<Member>,
@@ -75,24 +86,26 @@ struct State {
 }
 
 impl State {
-    /// Makes some room by moving buffers of others than `client` out: at least one, and until `enough` or the end of the
-    /// step. False when nobody has anything that may move. `patient`: those whose turn lasts keep theirs.
+    /// Makes some room by moving buffers of others than `client` out, of which the turn does not last: at least one, and until `enough` or
+    /// the end of the step.
     fn make_room(
         &mut self,
         client: &Arc<Client>,
-        patient: bool,
         step: &Step,
         enough: impl Fn() -> bool,
-    ) -> Result<bool> {
+    ) -> Result<Made> {
         let mut order = KVVec::new();
+        let mut none = Made::Nothing;
         for (index, member) in self.members.iter().enumerate() {
             let other = member.vm.client();
             if Arc::ptr_eq(other, client) || other.movable_home() == 0 {
                 continue;
             }
             let (class, age, left) = member.rank();
-            if !patient || left <= 0 {
+            if left <= 0 {
                 order.push((class, age, index), GFP_KERNEL)?;
+            } else {
+                none = Made::Later;
             }
         }
         let mut any = false;
@@ -110,7 +123,29 @@ impl State {
                 break;
             }
         }
-        Ok(any)
+        Ok(if any { Made::Some } else { none })
+    }
+
+    /// The bytes that `client` can have, at most: free, or of others when they have had their turn.
+    fn could_have(&self, gpu: &Memory, client: &Arc<Client>) -> u64 {
+        let others = self.members.iter().map(|member| member.vm.client());
+        let others = others.filter(|other| !Arc::ptr_eq(other, client));
+        let movable: u64 = others.map(|other| other.movable_home()).sum();
+        gpu.vram.free() + movable
+    }
+
+    /// Whether somebody is away who comes home before `client` gets room that it has looked for as `wait` says: not one for whom there can
+    /// be no room.
+    fn is_overtaken(&self, gpu: &Memory, client: &Arc<Client>, wait: Wait) -> bool {
+        let others = self
+            .members
+            .iter()
+            .map(|member| (member, member.vm.client()));
+        let mut others = others.filter(|(_, other)| !Arc::ptr_eq(other, client));
+        others.any(|(member, other)| {
+            let first = member.waits().is_some_and(|home| home.goes_before(wait));
+            first && self.could_have(gpu, other) >= other.to_come_home()
+        })
     }
 
     /// Moves `bo` to where other devices reach it. EBUSY when it has to stay where it is; the rest as [`transfer::out`].
@@ -143,32 +178,45 @@ impl State {
         later
     }
 
-    /// Who is away and wants to run, the one that waits for longest first; else who is away at all.
-    fn next(&self) -> Option<(usize, bool)> {
-        let away = || {
-            self.members
-                .iter()
-                .enumerate()
-                .filter(|(_, m)| m.quiesced.is_some())
-        };
-        let age = |(_, member): &(usize, &Member)| member.since.elapsed().as_nanos();
-        let wants = |(_, member): &(usize, &Member)| member.vm.group().wants_to_run();
-        match away().filter(wants).max_by_key(age) {
-            Some((index, _)) => Some((index, true)),
-            None => away().max_by_key(age).map(|(index, _)| (index, false)),
+    /// Who is away and wants to run, the one that is due for longest first; else who is away at all, longest.
+    fn next(&self) -> Option<(usize, Option<Wait>)> {
+        let members = self.members.iter().enumerate();
+        let waits = members
+            .clone()
+            .filter_map(|(index, m)| Some((index, m.waits()?)));
+        if let Some((index, wait)) = waits.max_by_key(|(_, wait)| wait.due()) {
+            return Some((index, Some(wait)));
         }
+        let away = members.filter(|(_, member)| member.quiesced.is_some());
+        let next = away.max_by_key(|(_, member)| member.since.elapsed().as_nanos());
+        next.map(|(index, _)| (index, None))
     }
 
-    /// Gives the next one its turn, if it can be; in how many milliseconds to come again.
-    fn turn(&mut self) -> Option<i64> {
-        let (index, wants) = self.next()?;
+    /// The bytes that are kept for who is due to come home.
+    fn kept(&self) -> u64 {
+        let due = |(index, wait): (usize, Option<Wait>)| {
+            let member = self.members.get(index)?;
+            (wait?.due() > 0).then(|| member.vm.client().to_come_home())
+        };
+        self.next().and_then(due).unwrap_or(0)
+    }
+
+    /// Gives the next one its turn, if it can be; in how many milliseconds to come again. `asking` says how long a client's allocations
+    /// look for room that are not another's: those that go first have it.
+    fn turn(&mut self, asking: impl Fn(&Arc<Client>) -> Option<Wait>) -> Option<i64> {
+        let (index, wait) = self.next()?;
         let step = Step::begin();
         let member = self.members.get(index)?;
         let (gpu, client) = (member.vm.gpu().clone(), member.vm.client().clone());
+        if let Some(room) = asking(&client) {
+            if !wait.is_some_and(|home| home.goes_before(room)) {
+                return Some(LOOK_MS);
+            }
+        }
         let need = client.to_come_home();
         let fits = || gpu.vram.free() >= need;
         if !fits() {
-            if !wants {
+            if wait.is_none() {
                 return Some(LOOK_MS);
             }
             // Nobody yields unless it is enough.
@@ -186,11 +234,15 @@ impl State {
             if room < need {
                 return Some(wait);
             }
-            match self.make_room(&client, true, &step, fits) {
-                // Others first have their chance.
-                Ok(true) if !fits() => return Some(SOON_MS),
+            match self.make_room(&client, &step, fits) {
                 Ok(_) if fits() => (),
-                _ => return Some(AGAIN_MS),
+                // Others first have their chance.
+                Ok(Made::Some) => return Some(SOON_MS),
+                Ok(_) => return Some(AGAIN_MS),
+                Err(_) => {
+                    self.members.get_mut(index)?.since = Instant::now();
+                    return Some(AGAIN_MS);
+                }
             }
         }
         let member = self.members.get_mut(index)?;
@@ -214,8 +266,10 @@ impl State {
 pub(crate) struct Evictor {
     #[pin]
     state: KillableMutex<State>,
-    /// How many look for room. Nobody is brought home meanwhile, into the room that is made for them.
-    asking: Atomic<i32>,
+    #[pin]
+    line: Line,
+    /// Bytes of VRAM that are kept for who is due to come home.
+    kept: Atomic<u64>,
     /// As the state says, for who does not look at that.
     stopped: AtomicFlag,
     #[pin]
@@ -234,31 +288,14 @@ impl WorkItem for Evictor {
         if state.closed {
             return;
         }
-        let again = if this.asking.load(Relaxed) != 0 {
-            Some(LOOK_MS)
-        } else {
-            let later = state.recall().then_some(AGAIN_MS);
-            state.turn().or(later)
-        };
+        // Nobody leaves for what is his while room is made for others.
+        let later = !this.line.is_empty() || state.recall();
+        let later = later.then_some(AGAIN_MS);
+        let again = state.turn(|client| this.line.first(client)).or(later);
+        this.kept.store(state.kept(), Relaxed);
         if let Some(ms) = again {
             this.come_in(ms);
         }
-    }
-}
-
-/// Somebody looks for room as long as this exists.
-struct Asking<'a>(&'a Evictor);
-
-impl<'a> Asking<'a> {
-    fn new(evictor: &'a Evictor) -> Self {
-        evictor.asking.add(1, Relaxed);
-        Self(evictor)
-    }
-}
-
-impl Drop for Asking<'_> {
-    fn drop(&mut self) {
-        self.0.asking.add(-1, Relaxed);
     }
 }
 
@@ -282,7 +319,8 @@ impl Evictor {
                     c"Evictor::state",
                     kernel::static_lock_class!(),
                 ),
-                asking: Atomic::new(0),
+                line <- Line::new(),
+                kept: Atomic::new(0),
                 stopped: AtomicFlag::new(false),
                 turn <- new_delayed_work!("Evictor::turn"),
             }),
@@ -304,8 +342,9 @@ impl Evictor {
         })
     }
 
-    /// `size` bytes of VRAM for `client`, in one run if `contiguous`; others make room if need be. `ENOMEM` when there
-    /// is no such memory for it, `EINTR` when the caller is killed; errors of the engines. Sleeps until there is room.
+    /// `size` bytes of VRAM for `client`, in one run if `contiguous`; others make room if need be, when they have had their turn. `ENOMEM`
+    /// when there is no such memory for it, `EINTR` when the caller is killed, `ENODEV` when the GPU is about to go; errors of the engines.
+    /// Sleeps until there is room.
     pub(crate) fn alloc(
         self: &Arc<Self>,
         gpu: &Memory,
@@ -318,34 +357,43 @@ impl Evictor {
             Err(error) if error == ENOMEM => Ok(None),
             Err(error) => Err(error),
         };
-        if let Some(blocks) = alloc()? {
-            return Ok(blocks);
-        }
-        let mut tries = 0;
-        let mut asking = Asking::new(self);
-        loop {
-            let mut state = self.state.lock_killable()?;
+        // What is being freed for somebody else is not for who comes now.
+        if gpu.vram.free() >= size.saturating_add(self.kept.load(Relaxed)) {
             if let Some(blocks) = alloc()? {
                 return Ok(blocks);
             }
+        }
+        let asking = self.line.join(client)?;
+        let mut tries = 0;
+        loop {
+            let mut state = self.state.lock_killable()?;
+            if state.closed {
+                return Err(ENODEV);
+            }
+            let made = if state.is_overtaken(gpu, client, asking.wait()) {
+                Ok(Made::Later)
+            } else if let Some(blocks) = alloc()? {
+                return Ok(blocks);
+            } else {
+                state.make_room(client, &Step::begin(), || gpu.vram.free() >= size)
+            };
+            // Whoever was quiesced comes back, whatever became of this.
+            self.come_in(LOOK_MS);
+            drop(state);
+            match made? {
+                Made::Some => (),
+                Made::Later => fsleep(PAUSE),
+                Made::Nothing => {
+                    // The client may have it, so it is on its way: somebody is just ending.
+                    tries += 1;
+                    if tries > TRIES || contiguous {
+                        return Err(ENOMEM);
+                    }
+                    fsleep(PAUSE);
+                }
+            }
             if task::is_killed() {
                 return Err(EINTR);
-            }
-            let made = state.make_room(client, false, &Step::begin(), || gpu.vram.free() >= size);
-            // Whoever was quiesced comes back, whatever became of this.
-            if !state.closed {
-                self.come_in(LOOK_MS);
-            }
-            drop(state);
-            if !made? {
-                // The client may have it, so it is on its way: somebody is just ending.
-                tries += 1;
-                if tries > TRIES || contiguous {
-                    return Err(ENOMEM);
-                }
-                drop(asking);
-                fsleep(PAUSE);
-                asking = Asking::new(self);
             }
         }
     }
@@ -405,10 +453,16 @@ impl Evictor {
         })
     }
 
-    /// Has somebody look in `ms` milliseconds, unless the state says by then that it is closed.
+    /// Has somebody look at once, or else in `ms` milliseconds unless somebody is going to anyway: who asks again and again does not put
+    /// that off. Nobody does when the state says by then that it is closed.
     fn come_in(self: &Arc<Self>, ms: i64) {
-        let delay = msecs_to_jiffies(ms.clamp(0, AGAIN_MS) as u32);
-        workqueue::run_in(workqueue::background(), self.clone(), delay);
+        let queue = workqueue::background();
+        if ms == SOON_MS {
+            workqueue::run_in(queue, self.clone(), 0);
+        } else {
+            let delay = msecs_to_jiffies(ms.clamp(0, AGAIN_MS) as u32);
+            let _ = queue.enqueue_delayed(self.clone(), delay);
+        }
     }
 }
 

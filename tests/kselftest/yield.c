@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
@@ -13,6 +14,7 @@
 #include "kfd_share.h"
 #include "objects.h"
 #include "packets.h"
+#include "trace.h"
 
 #define RING		(64u * 1024)
 #define TIMEOUT_MS	KFD_HANG_MS
@@ -166,6 +168,101 @@ TEST_F_TIMEOUT(yield, two_at_once, 300)
 		EXPECT_EQ(0, WEXITSTATUS(status));
 	}
 	EXPECT_EQ(0, wrong(self));
+}
+
+/* In a child: @size bytes, again and again. */
+static int allocate_and_free(uint64_t size, volatile unsigned int *times)
+{
+	struct kfd_dev dev;
+	uint64_t handle;
+	int err = kfd_open(&dev);
+
+	while (!err) {
+		err = alloc(&dev, OTHER_VA, size, &handle);
+		if (!err)
+			err = kfd_free(dev.fd, handle);
+		++*times;
+	}
+	return err;
+}
+
+/* Gives the queue some milliseconds of work on what is at OTHER_VA, with a fence at its end. */
+static void fill_much(struct kfd_queue *queue)
+{
+	const uint32_t size = 2u << 20;
+	struct packets p = { 0 };
+	unsigned int i;
+
+	for (i = 0; i < 16; i++)
+		sdma_fill(&p, OTHER_VA + i * size, i, size / 4);
+	sdma_fence(&p, (uintptr_t)queue->pointers.cpu + KFD_QUEUE_FENCE, ++queue->fence);
+	kfd_queue_submit(queue, p.dwords, p.count);
+}
+
+/*
+ * Somebody allocates what there is no room for and frees it, without end. Who makes room for that has its turns: it is not out for
+ * ever, and not sent out again before its turn is over.
+ */
+TEST_F_TIMEOUT(yield, allocates_and_frees, 300)
+{
+	const uint64_t room = 16u << 20, piece = 4u << 20, length = 4000;
+	volatile unsigned int *times = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE,
+					    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	const volatile uint32_t *fence = (void *)((char *)self->queue.pointers.cpu + KFD_QUEUE_FENCE);
+	const unsigned int pieces = (kfd_available(&self->dev) - room) / piece;
+	uint64_t *handles = calloc(pieces, sizeof(*handles));
+	uint64_t start, since, longest = 0;
+	unsigned int before, evicted, i;
+	char text[64];
+	pid_t pid;
+	int status;
+
+	ASSERT_NE(MAP_FAILED, (void *)times);
+	ASSERT_TRUE(trace_open("yield"));
+	ASSERT_TRUE(trace_enable("rkfd/rkfd_queue_evict"));
+	ASSERT_NE(NULL, handles);
+	for (i = 0; i < pieces; i++) {
+		ASSERT_EQ(0, alloc(&self->dev, OTHER_VA + i * piece, piece, &handles[i]));
+		ASSERT_EQ(0, kfd_map(self->dev.fd, handles[i], self->dev.gpu_id));
+	}
+	snprintf(text, sizeof(text), "pid=%d ", getpid());
+	before = trace_count("rkfd_queue_evict", text);
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (pid == 0)
+		_exit(allocate_and_free(room + (8u << 20), times));
+	start = since = kfd_now_ms();
+	while (since - start < length) {
+		uint64_t now;
+
+		/* It always has something to do. */
+		fill_much(&self->queue);
+		while ((int32_t)(*fence - (self->queue.fence - 3)) < 0) {
+			ASSERT_GT(TIMEOUT_MS, kfd_now_ms() - since);
+			usleep(50);
+		}
+		now = kfd_now_ms();
+		if (now - since > longest)
+			longest = now - since;
+		since = now;
+	}
+	kill(pid, SIGKILL);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_TRUE(WIFSIGNALED(status));
+	evicted = trace_count("rkfd_queue_evict", text) - before;
+	TH_LOG("%u times out in %llu ms, for %llu ms at most, while the other allocated %u times",
+	       evicted, (unsigned long long)(since - start), (unsigned long long)longest, *times);
+	EXPECT_LT(0, evicted);
+	EXPECT_LT(1, *times);
+	/* Each turn is of a quarter of a second at least. */
+	EXPECT_GE((since - start) / 250 + 2, evicted);
+	trace_close();
+	EXPECT_EQ(0, wrong(self));
+	for (i = 0; i < pieces; i++) {
+		EXPECT_EQ(0, kfd_unmap(self->dev.fd, handles[i], self->dev.gpu_id));
+		EXPECT_EQ(0, kfd_free(self->dev.fd, handles[i]));
+	}
+	free(handles);
 }
 
 static void tick(int signal)

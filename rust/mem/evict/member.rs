@@ -3,14 +3,17 @@
 //!
 //! All of it is under the lock of the evictor's state.
 
-use super::{transfer, Step, AGAIN_MS, TURN_MS};
+use super::{transfer, Step, AGAIN_MS};
 use crate::mem::{
     bo::Bo,
     group::{Quiesced, Trigger},
     placement::{Place, Placement},
     vm::Vm,
 };
-use hw::va::PAGE_SIZE;
+use hw::{
+    turns::{turn_ms, Wait},
+    va::PAGE_SIZE,
+};
 use kernel::{
     prelude::*,
     sync::{aref::ARef, Arc},
@@ -31,8 +34,9 @@ pub(super) struct Member {
     pub(super) quiesced: Option<Quiesced>,
     /// Since when it is there, or away.
     pub(super) since: Instant<Monotonic>,
-    /// What it took to bring it home the last time, or takes this time, milliseconds.
+    /// What it took to bring it home the last time, and takes this time so far, milliseconds.
     took: i64,
+    taking: i64,
     /// Where in the GPU's list to look for the next buffer to move out, and to bring home.
     next_out: usize,
     next_home: usize,
@@ -56,6 +60,7 @@ impl Member {
             quiesced: None,
             since: Instant::now(),
             took: 0,
+            taking: 0,
             next_out: 0,
             next_home: 0,
             refused: false,
@@ -68,9 +73,20 @@ impl Member {
         self.refused
     }
 
-    /// Whether it may leave for what can come home: not soon after others did not give something back, each time less soon.
+    /// Whether it may leave for what can come home: not in its turn, nor soon after others did not give something back, each time less
+    /// soon.
     pub(super) fn may_leave(&self) -> bool {
-        self.refusals == 0 || self.since.elapsed().as_millis() >= AGAIN_MS << self.refusals
+        let age = self.since.elapsed().as_millis();
+        age >= turn_ms(self.took) && (self.refusals == 0 || age >= AGAIN_MS << self.refusals)
+    }
+
+    /// How long it waits, if it is away and has something to do.
+    pub(super) fn waits(&self) -> Option<Wait> {
+        let waits = self.quiesced.is_some() && self.vm.group().wants_to_run();
+        waits.then(|| Wait::Home {
+            away: self.since.elapsed().as_millis(),
+            took: self.took,
+        })
     }
 
     /// Whether it may be asked to yield, for how long not yet (milliseconds, not more than 0 if at once), and its rank:
@@ -83,7 +99,7 @@ impl Member {
         } else if !self.vm.group().wants_to_run() {
             (1, -age, 0)
         } else {
-            (2, -age, TURN_MS.max(2 * self.took) - age)
+            (2, -age, turn_ms(self.took) - age)
         }
     }
 
@@ -189,7 +205,7 @@ impl Member {
         let begun = Instant::<Monotonic>::now();
         let gpu = self.vm.gpu().clone();
         if self.next_home == 0 {
-            self.took = 0;
+            self.taking = 0;
             self.refused = false;
         }
         self.vm.client().recall(false);
@@ -202,7 +218,7 @@ impl Member {
                 }
                 self.next_home = next;
                 if step.is_over() {
-                    self.took += begun.elapsed().as_millis();
+                    self.taking += begun.elapsed().as_millis();
                     return Ok(false);
                 }
                 continue;
@@ -235,7 +251,7 @@ impl Member {
             self.refused |= !moved?;
             self.next_home = next;
             if step.is_over() {
-                self.took += begun.elapsed().as_millis();
+                self.taking += begun.elapsed().as_millis();
                 return Ok(false);
             }
         }
@@ -253,7 +269,7 @@ impl Member {
         if self.refused {
             self.vm.client().recall(true);
         }
-        self.took += begun.elapsed().as_millis();
+        self.took = self.taking + begun.elapsed().as_millis();
         (self.next_out, self.next_home) = (0, 0);
         Ok(true)
     }

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Who is away comes home, and who wants room gets it, whatever others do.
+
+use hw::turns::{turn_ms, Wait, TURN_MS};
+use proptest::prelude::*;
+
+fn waits() -> impl Strategy<Value = Wait> {
+    let ms = prop_oneof![0i64..2_000, 0..i64::MAX];
+    prop_oneof![
+        (ms.clone(), ms.clone()).prop_map(|(away, took)| Wait::Home { away, took }),
+        ms.prop_map(|asked| Wait::Room { asked }),
+    ]
+}
+
+/// A process that is served for `serve` ms, comes again after `pause`, and since when it waits, if it does.
+#[derive(Clone, Debug)]
+struct Party {
+    took: Option<i64>,
+    serve: i64,
+    pause: i64,
+    since: i64,
+}
+
+impl Party {
+    fn wait(&self, now: i64) -> Option<Wait> {
+        let ms = now - self.since;
+        (ms >= 0).then_some(match self.took {
+            Some(took) => Wait::Home { away: ms, took },
+            None => Wait::Room { asked: ms },
+        })
+    }
+}
+
+fn parties() -> impl Strategy<Value = Vec<Party>> {
+    let took = prop::option::of(0i64..400);
+    let party = (took, 1i64..600, 0i64..300, 0i64..300);
+    let party = party.prop_map(|(took, serve, pause, since)| Party {
+        took,
+        serve,
+        pause,
+        since,
+    });
+    prop::collection::vec(party, 2..8)
+}
+
+proptest! {
+    /// Of two kinds one goes first, and as time goes on that does not change.
+    #[test]
+    fn one_goes_first(one in waits(), other in waits(), later in 0i64..1_000_000) {
+        let after = |wait| match wait {
+            Wait::Home { away, took } => Wait::Home { away: away.saturating_add(later), took },
+            Wait::Room { asked } => Wait::Room { asked: asked.saturating_add(later) },
+        };
+        prop_assume!(matches!(one, Wait::Home { .. }) != matches!(other, Wait::Home { .. }));
+        prop_assert_ne!(one.goes_before(other), other.goes_before(one));
+        let far = |wait| matches!(wait, Wait::Home { away, took: _ } | Wait::Room { asked: away } if away > i64::MAX / 2);
+        if !far(one) && !far(other) {
+            prop_assert_eq!(one.goes_before(other), after(one).goes_before(after(other)));
+        }
+    }
+
+    /// Parties that are served one at a time, and come again and again: none waits for longer than its own turn and once for each of
+    /// the others.
+    #[test]
+    fn nobody_waits_for_ever(mut parties in parties()) {
+        let once: i64 = parties.iter().map(|party| party.serve).sum();
+        let mut now = 0;
+        for _ in 0..200 {
+            let waiting = parties.iter().enumerate().filter_map(|(n, party)| Some((n, party.wait(now)?)));
+            let key = |(_, wait): &(usize, Wait)| (wait.due(), matches!(wait, Wait::Room { .. }));
+            let Some((first, _)) = waiting.max_by_key(key) else {
+                now += 1;
+                continue;
+            };
+            let party = &mut parties[first];
+            let most = party.took.map_or(0, turn_ms) + once;
+            prop_assert!(now - party.since <= most, "{} of {most}", now - party.since);
+            now += party.serve;
+            party.since = now + party.pause;
+        }
+    }
+
+    #[test]
+    fn a_turn_is_longer_than_the_way(took in 0..i64::MAX - 1) {
+        prop_assert!(turn_ms(took) >= TURN_MS);
+        prop_assert!(turn_ms(took) > took);
+    }
+}
