@@ -109,6 +109,8 @@ int main(void)
 	must(kfd_queue_finish(&queue, timeout_ms()), "SDMA queue at work");
 	must(kfd_save_create(&dev, &save), "save area");
 	must(kfd_compute_create(&dev, &compute, &save, false, RING_SIZE), "compute queue");
+	/* On rkfd it is loaded behind the call: only after that a doorbell leaves its mark there. */
+	usleep(SETTLE_US);
 	if (!kfd_compute_works(&compute, timeout_ms()))
 		die("the compute queue does not work");
 	usleep(SETTLE_US);
