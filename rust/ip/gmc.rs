@@ -229,27 +229,39 @@ impl Gmc {
 
     /// Ends what accesses of process `pasid` are being retried in MMHUB, and has all others fault, until `vmid`, which the driver gave it, is
     /// [`Gmc::bind`]'s or [`Gmc::unbind`]'s again. Its own tables stay as they are. Nothing happens if the VMID is another's, and if it is nobody's, it
-    /// is only remembered that the process has been told. Sleeps; allocates
-    /// nothing. ETIMEDOUT if the hub does not answer within a second.
+    /// is as with [`Gmc::set_told`]. Sleeps; allocates nothing. ETIMEDOUT if the hub does not answer within a second.
     ///
     /// amdgpu writes an entry that is not retried into the process's tables, of the page at hand. A packet may come to millions of such pages, in
     /// tables that have yet to be made; here all are dealt with at once, and nothing has to be taken back.
     pub(crate) fn bar(&self, vmid: Vmid, pasid: u16) -> Result {
         let hubs = self.hubs.lock();
         let owner = hubs.athub.process(vmid);
-        if owner.is_some_and(|owner| owner != pasid) {
-            return Ok(());
+        if owner.is_none_or(|owner| owner == pasid) {
+            self.set_barred(vmid, pasid);
         }
-        if let Some(barred) = self.barred.get(usize::from(vmid.get())) {
-            barred.store(pasid.into(), Relaxed);
-        }
-        if owner.is_none() {
+        if owner != Some(pasid) {
             return Ok(());
         }
         hubs.mm.set_base(vmid, self.no_retry);
         let kind = Flush::Legacy;
         trace::tlb_flush(vmid.get().into(), kind as u32);
         self.invalidate_in(&hubs.mm, vmid, kind)
+    }
+
+    /// Remembers that process `pasid` has lost `vmid` and is told of a fault there: what else comes from there is no news. Nothing happens if
+    /// the VMID is somebody's again. Sleeps; allocates nothing.
+    pub(crate) fn set_told(&self, vmid: Vmid, pasid: u16) {
+        let hubs = self.hubs.lock();
+        if hubs.athub.process(vmid).is_none() {
+            self.set_barred(vmid, pasid);
+        }
+    }
+
+    /// With `hubs` locked.
+    fn set_barred(&self, vmid: Vmid, pasid: u16) {
+        if let Some(barred) = self.barred.get(usize::from(vmid.get())) {
+            barred.store(pasid.into(), Relaxed);
+        }
     }
 
     /// Whether all accesses of process `pasid` by way of `vmid` fault in MMHUB, or did and it has had no VMID since, see [`Gmc::bar`]. Any

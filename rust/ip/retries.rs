@@ -14,7 +14,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use hw::doorbell::{Doorbell, SliceIndex, Slot};
-use hw::ih::{CamPlace, Hub, VmFault};
+use hw::ih::{CamPlace, FaultStatus, Hub, VmFault};
 use hw::ip::{Block, Ip};
 
 use super::gmc::Gmc;
@@ -72,32 +72,46 @@ impl Retries {
     /// Ends the access that `fault` tells of, if it is one that is retried, and tells `sink`. Sleeps.
     pub(super) fn fault(&self, fault: &VmFault, sink: &dyn InterruptSink) {
         let status = self.gmc.take_fault(fault.hub);
-        if self.is_news(fault) {
-            sink.vm_fault(fault, status);
+        match (fault.hub, Vmid::new(fault.vmid)) {
+            (Hub::Mm, Some(vmid)) if vmid != Vmid::KERNEL => {
+                // What follows the first has been caused by that, for then every address of the process faults, also if it is told when
+                // the process has already lost the VMID.
+                if !self.gmc.is_barred(vmid, fault.pasid) {
+                    self.first(vmid, fault, status, sink);
+                }
+            }
+            // Shaders have given up by themselves.
+            _ => sink.vm_fault(fault, status),
         }
         if let Some(place) = fault.retry {
             self.acknowledge(place);
         }
     }
 
-    /// Sees to it that nothing of the process is retried; whether the fault is the first. What follows has been caused by that, for then every
-    /// address of the process faults, also if it is told when the process has already lost the VMID.
-    fn is_news(&self, fault: &VmFault) -> bool {
-        let vmid = match (fault.hub, Vmid::new(fault.vmid)) {
-            (Hub::Mm, Some(vmid)) if vmid != Vmid::KERNEL => vmid,
-            // Shaders have given up by themselves.
-            _ => return true,
-        };
-        if self.gmc.is_barred(vmid, fault.pasid) {
-            return false;
+    /// The first fault of a process in `vmid`: sees to it that nothing of it is retried.
+    fn first(
+        &self,
+        vmid: Vmid,
+        fault: &VmFault,
+        status: Option<FaultStatus>,
+        sink: &dyn InterruptSink,
+    ) {
+        if fault.retry.is_none() {
+            sink.vm_fault(fault, status);
+            return;
         }
-        if fault.retry.is_some() {
-            // Nobody comes in who has not failed: not one of the process's next queues.
-            self.vmids.recall(vmid, fault.pasid);
+        // Nobody comes in who has not failed: not one of the process's next queues.
+        let had_it = self.vmids.recall(vmid, fault.pasid);
+        if !had_it {
+            self.gmc.set_told(vmid, fault.pasid);
+        }
+        // While the access stands the VMID cannot go back. Once it has ended it does, and were the process's queues not stopped by then, they
+        // would be given a VMID again, in which what this fault has caused would be taken for another one.
+        sink.vm_fault(fault, status);
+        if had_it {
             // If the hub does not answer the GPU is down.
             let _ = self.gmc.bar(vmid, fault.pasid);
         }
-        true
     }
 }
 

@@ -273,14 +273,15 @@ impl Vmids {
         lease.is_some_and(|lease| lease.as_ref().is_some_and(|lease| lease.recalled.is_some()))
     }
 
-    /// Process `pasid` is to give `vmid` up now, if it has it: whoever is on it leaves, and nobody comes any more. Any context; allocates nothing.
-    pub(crate) fn recall(&self, vmid: Vmid, pasid: u16) {
+    /// Process `pasid` is to give `vmid` up now, if it has it: whoever is on it leaves, and nobody comes any more. Whether it has it. Any
+    /// context; allocates nothing.
+    pub(crate) fn recall(&self, vmid: Vmid, pasid: u16) -> bool {
         let mut state = self.state.lock();
         let lease = state.leases.get_mut(usize::from(vmid.0));
         let Some(Some(lease)) =
             lease.filter(|lease| lease.as_ref().is_some_and(|lease| lease.pasid == pasid))
         else {
-            return;
+            return false;
         };
         let is_news = lease.recalled.is_none();
         lease.recalled.get_or_insert_with(Instant::now);
@@ -288,6 +289,7 @@ impl Vmids {
         if is_news {
             self.changed();
         }
+        true
     }
 
     /// Leases a VMID to process `pasid`. ENOSPC when all are leased, or what is free is for others who have waited longer.

@@ -193,6 +193,46 @@ TEST_F(retries, writes_to_what_is_for_reading_end)
 	EXPECT_TRUE(all(self->good.cpu, 0x33, BYTES));
 }
 
+/* The host is busy, and nothing is left of one life in the next: neither a second fault, nor one that is taken for the first. */
+#define ROUNDS	100u
+#define SPINNERS	4u
+
+TEST_F(retries, each_is_told_once)
+{
+	pid_t pid[SPINNERS];
+	struct kfd_bo bo;
+	unsigned int i;
+	int status;
+
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &bo, BYTES,
+				   KFD_ALLOC_GTT & ~(uint32_t)KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE));
+	for (i = 0; i < SPINNERS; i++) {
+		pid[i] = fork();
+		ASSERT_LE(0, pid[i]);
+		while (pid[i] == 0)
+			;
+	}
+	for (i = 0; i < ROUNDS; i++) {
+		struct kfd_event_data data = { .event_id = self->event };
+		const struct kfd_memory_exception_failure *why =
+			&data.memory_exception_data.failure;
+
+		submit_copy(&self->queue, (uintptr_t)bo.cpu, (uintptr_t)self->good.cpu, KFD_PAGE);
+		EXPECT_EQ(0, event_wait_many(&self->dev, &data, 1, false, SOON_MS));
+		EXPECT_EQ((uintptr_t)bo.cpu, data.memory_exception_data.va);
+		EXPECT_EQ(0, why->NotPresent);
+		EXPECT_EQ(1, why->ReadOnly);
+		ASSERT_EQ(0, kfd_queue_destroy(&self->dev, &self->queue));
+		ASSERT_EQ(0, kfd_queue_create(&self->dev, &self->queue, RING_SIZE));
+		EXPECT_EQ(ETIMEDOUT, event_wait(&self->dev, self->event, 0))
+			TH_LOG("of round %u", i);
+	}
+	for (i = 0; i < SPINNERS; i++) {
+		EXPECT_EQ(0, kill(pid[i], SIGKILL));
+		EXPECT_EQ(pid[i], waitpid(pid[i], &status, 0));
+	}
+}
+
 /* Every engine of the process stands; one end is the end of all of it. *@stands becomes 1 when that has been asked for. */
 static int flood(volatile uint32_t *stands)
 {
