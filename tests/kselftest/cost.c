@@ -26,6 +26,7 @@
 #include "kfd_harness.h"
 #include "kfd_share.h"
 #include "kfd_svm.h"
+#include "queues.h"
 
 #define KIB		1024ull
 #define MIB		(1ull << 20)
@@ -78,44 +79,6 @@ static unsigned int rescuers(void)
 	if (dir)
 		closedir(dir);
 	return count;
-}
-
-struct queues {
-	struct kfd_bo ring, pointers;
-	uint32_t ids[1024];
-	unsigned int count;
-};
-
-static int queues_prepare(const struct kfd_dev *dev, struct queues *queues, size_t ring,
-			  uint32_t flags)
-{
-	int err;
-
-	queues->count = 0;
-	err = kfd_bo_create(dev, &queues->ring, ring, flags);
-	return err ? err : kfd_bo_create(dev, &queues->pointers, KFD_PAGE, flags);
-}
-
-/* One more, on the same memory as the others. */
-static int queues_add(const struct kfd_dev *dev, struct queues *queues)
-{
-	struct kfd_ioctl_create_queue_args args;
-	int err;
-
-	kfd_queue_args(dev, &queues->ring, &queues->pointers, &args);
-	err = kfd_ioctl(dev->fd, AMDKFD_IOC_CREATE_QUEUE, &args);
-	if (!err)
-		queues->ids[queues->count++] = args.queue_id;
-	return err;
-}
-
-static int queues_remove(const struct kfd_dev *dev, struct queues *queues)
-{
-	int err = 0;
-
-	while (queues->count && !err)
-		err = kfd_destroy_queue(dev->fd, queues->ids[--queues->count]);
-	return err;
 }
 
 /* A queue has no thread of the kernel's for itself. */

@@ -9,46 +9,9 @@
 
 #include "kfd_event.h"
 #include "kfd_harness.h"
+#include "queues.h"
 
 KFD_FIXTURE(waits)
-
-struct queues {
-	struct kfd_bo ring, pointers;
-	uint32_t ids[8];
-	unsigned int count;
-};
-
-static int queues_prepare(const struct kfd_dev *dev, struct queues *queues, size_t ring,
-			  uint32_t flags)
-{
-	int err;
-
-	queues->count = 0;
-	err = kfd_bo_create(dev, &queues->ring, ring, flags);
-	return err ? err : kfd_bo_create(dev, &queues->pointers, KFD_PAGE, flags);
-}
-
-/* One more, on the same memory as the others. */
-static int queues_add(const struct kfd_dev *dev, struct queues *queues)
-{
-	struct kfd_ioctl_create_queue_args args;
-	int err;
-
-	kfd_queue_args(dev, &queues->ring, &queues->pointers, &args);
-	err = kfd_ioctl(dev->fd, AMDKFD_IOC_CREATE_QUEUE, &args);
-	if (!err)
-		queues->ids[queues->count++] = args.queue_id;
-	return err;
-}
-
-static int queues_remove(const struct kfd_dev *dev, struct queues *queues)
-{
-	int err = 0;
-
-	while (queues->count && !err)
-		err = kfd_destroy_queue(dev->fd, queues->ids[--queues->count]);
-	return err;
-}
 
 /* Queues with rings full of packets, and the part of the time until they are read that somebody may have to wait. */
 #define FULL_QUEUES	4u

@@ -391,20 +391,6 @@ static bool lists(long long *count, long long *between_us)
 	return true;
 }
 
-static int update(const struct kfd_dev *dev, const struct kfd_compute *queue, uint32_t percentage,
-		  uint32_t priority)
-{
-	struct kfd_ioctl_update_queue_args args = {
-		.ring_base_address = (uintptr_t)queue->ring.cpu,
-		.ring_size = (uint32_t)queue->ring.size,
-		.queue_id = queue->id,
-		.queue_percentage = percentage,
-		.queue_priority = priority,
-	};
-
-	return kfd_ioctl(dev->fd, AMDKFD_IOC_UPDATE_QUEUE, &args);
-}
-
 static int set_mask(const struct kfd_dev *dev, const struct kfd_compute *queue, uint32_t mask)
 {
 	struct kfd_ioctl_set_cu_mask_args args = {
@@ -433,12 +419,12 @@ static void change(volatile uint32_t *shared)
 	    kfd_compute_create(&dev, &queue, &save, false, RING) ||
 	    !kfd_compute_works(&queue, TIMEOUT_MS))
 		_exit(1);
-	if (update(&dev, &queue, 100, 7) || set_mask(&dev, &queue, 0xff))
+	if (kfd_compute_update(&dev, &queue, 100) || set_mask(&dev, &queue, 0xff))
 		_exit(2);
 	if (!lists(&count, &between))
 		_exit(7);
 	for (i = 0; i < CHANGES; i++)
-		if (update(&dev, &queue, 100, 7) || set_mask(&dev, &queue, 0xff))
+		if (kfd_compute_update(&dev, &queue, 100) || set_mask(&dev, &queue, 0xff))
 			_exit(3);
 	if (!lists(&count_then, &between_then) || count_then != count)
 		_exit(4);
