@@ -4,6 +4,7 @@
 use super::memory::Ring;
 use super::queue::Queue;
 use hw::mqd::cu_mask::ENGINES;
+use hw::mqd::hqd::HqdImage;
 use hw::queue::Priority;
 use kernel::prelude::*;
 
@@ -33,10 +34,7 @@ impl Change {
             } => {
                 let image = queue.descriptor.image()?;
                 let mut changed = image;
-                changed.set_priority(*priority);
-                if let Some((address, ring)) = ring {
-                    changed.set_ring(*address, ring.size, queue.memory.format());
-                }
+                write(&mut changed, queue, ring.as_ref(), *priority);
                 Ok(changed == image && *active == queue.is_active())
             }
             Self::CuMasks(masks) => Ok(queue.descriptor.cu_masks()? == *masks),
@@ -52,12 +50,8 @@ impl Change {
                 priority,
                 active,
             } => {
-                queue.descriptor.change(|image| {
-                    image.set_priority(*priority);
-                    if let Some((address, ring)) = ring {
-                        image.set_ring(*address, ring.size, queue.memory.format());
-                    }
-                })?;
+                let change = |image: &mut _| write(image, queue, ring.as_ref(), *priority);
+                queue.descriptor.change(change)?;
                 if let Some((_, ring)) = ring {
                     queue.memory.swap_ring(ring);
                 }
@@ -66,5 +60,13 @@ impl Change {
             }
             Self::CuMasks(masks) => queue.descriptor.set_cu_masks(*masks),
         }
+    }
+}
+
+/// Writes to the HQD's image of `queue` what [`Change::Properties`] changes there.
+fn write(image: &mut HqdImage, queue: &Queue, ring: Option<&(u64, Ring)>, priority: Priority) {
+    image.set_priority(priority);
+    if let Some((address, ring)) = ring {
+        image.set_ring(*address, ring.size, queue.memory.format());
     }
 }
