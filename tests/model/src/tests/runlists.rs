@@ -118,6 +118,15 @@ impl Schedulers {
         words
     }
 
+    /// Has `queue` hang with a packet to do.
+    fn hang(&mut self, queue: &mut Compute) {
+        self.rig.gpu.cp.hang_queues(1, Hang::Whole);
+        let packet = write(queue.data(), 1);
+        self.rig.put(queue, &packet);
+        self.rig.knock(queue);
+        self.rig.settle().unwrap();
+    }
+
     /// UNMAP_QUEUES and QUERY_STATUS with a fence.
     fn unmap(&mut self, control: u32, what: u32, fence: u64) {
         let at = FB + self.fence + FENCE;
@@ -406,11 +415,7 @@ fn no_list_beside_an_abandoned_queue() {
     let mut queues = [it.queue(8, false), it.queue(9, false)];
     let list = it.list(&[(8, &queues[..1])], false);
     it.on_hiq(&list);
-    it.rig.gpu.cp.hang_queues(1, Hang::Whole);
-    let packet = write(queues[0].data(), 1);
-    it.rig.put(&mut queues[0], &packet);
-    it.rig.knock(&queues[0]);
-    it.rig.settle().unwrap();
+    it.hang(&mut queues[0]);
     it.unmap(ALL_DYNAMIC, 0, 1);
     eventually("the fence", || {
         it.rig.settle().unwrap();
@@ -429,11 +434,7 @@ fn a_hung_queue_can_be_reset_by_packet() {
     let mut queues = [it.queue(8, false)];
     let list = it.list(&[(8, &queues[..])], false);
     it.on_hiq(&list);
-    it.rig.gpu.cp.hang_queues(1, Hang::Whole);
-    let packet = write(queues[0].data(), 1);
-    it.rig.put(&mut queues[0], &packet);
-    it.rig.knock(&queues[0]);
-    it.rig.settle().unwrap();
+    it.hang(&mut queues[0]);
     it.unmap(1, queues[0].doorbell << 2, 5);
     it.rig.settle().unwrap();
     assert_eq!(it.fence(), 5);
