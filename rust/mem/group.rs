@@ -112,6 +112,8 @@ struct State {
     members: KVec<Arc<dyn Member>>,
     /// How many [`Quiesced`] guards there are.
     quiesced: usize,
+    /// Somebody had no patience left before all of them were off the hardware.
+    not_off: bool,
 }
 
 impl State {
@@ -134,7 +136,7 @@ impl Group {
                 evicted <- Stopwatch::new(),
                 sdma <- Stopwatch::new(),
                 state <- new_mutex!(
-                    State { members: KVec::new(), quiesced: 0 },
+                    State { members: KVec::new(), quiesced: 0, not_off: false },
                     "Group::state"
                 ),
             }),
@@ -218,21 +220,25 @@ impl Group {
     }
 
     /// The same, but waits no longer than `patience` for those that do not leave: who calls this sees to it that they can do no
-    /// harm.
+    /// harm. Who comes next waits for them as long as its own patience lasts.
     pub(crate) fn quiesce_within(self: &Arc<Self>, why: Trigger, patience: &Patience) -> Quiesced {
         let mut state = self.state.lock();
         state.quiesced += 1;
-        if state.quiesced == 1 {
+        let is_first = state.quiesced == 1;
+        if is_first {
             self.tell(why, true);
             // Queues that do not end what they are at are waited for together.
             state
                 .members
                 .iter()
                 .for_each(|member| member.begin_quiesce());
+        }
+        if is_first || state.not_off {
             state
                 .members
                 .iter()
                 .for_each(|member| member.quiesce(patience));
+            state.not_off = patience.is_over();
         }
         drop(state);
         Quiesced {

@@ -3,15 +3,18 @@
  * A process with very many small buffers makes room for another one, and who is
  * killed meanwhile goes. Wants a device with little VRAM.
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
 #include "kfd_harness.h"
 #include "kfd_share.h"
+#include "kfd_userptr.h"
 #include "objects.h"
 #include "packets.h"
 #include "trace.h"
@@ -287,6 +290,70 @@ TEST_F_TIMEOUT(yield, signals, 60)
 		/* And is not clear when it is free. */
 		ASSERT_EQ(0, kfd_free(self->dev.fd, handle));
 	}
+}
+
+/*
+ * A queue that does not leave the hardware is waited for a second, no longer, by who takes pages from its process that nothing of
+ * the GPU uses then. Whoever moves the process's other memory a moment later waits until it has left.
+ */
+TEST(after_a_hang)
+{
+	const struct sdma_rect rect = { .x = 1 << 14, .y = 1 << 14, .z = 1 << 11 };
+	struct sdma_window window = { .pitch = 1, .slice = 1 };
+	int file = memfd_create("yield", MFD_CLOEXEC), status;
+	char ring[64], line[256], done[96], moved[64];
+	unsigned long long context, number;
+	volatile uint32_t *begun;
+	struct packets p = { 0 };
+	struct kfd_queue queue;
+	struct kfd_bo window_bo;
+	struct kfd_dev dev;
+	uint64_t handle;
+	uint8_t *mem;
+	pid_t pid;
+
+	ASSERT_LE(0, file);
+	ASSERT_EQ(0, ftruncate(file, KFD_PAGE));
+	mem = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	ASSERT_NE(MAP_FAILED, (void *)mem);
+	ASSERT_EQ(0, kfd_open(&dev));
+	ASSERT_EQ(0, kfd_queue_create_on(&dev, &queue, RING, 0));
+	ASSERT_EQ(0, kfd_bo_create(&dev, &window_bo, 1u << 20, KFD_ALLOC_GTT));
+	ASSERT_EQ(0, kfd_userptr_create(&dev, mem, KFD_PAGE, KFD_ALLOC_USERPTR, &handle));
+	ASSERT_EQ(0, alloc(&dev, GPU_VA, 1u << 20, &handle));
+	ASSERT_EQ(0, kfd_map(dev.fd, handle, dev.gpu_id));
+	ASSERT_TRUE(trace_open("yield"));
+	ASSERT_TRUE(trace_enable("rkfd/rkfd_unmap"));
+	ASSERT_TRUE(trace_enable("gpu_scheduler/drm_sched_job_run"));
+	ASSERT_TRUE(trace_enable("gpu_scheduler/drm_sched_job_done"));
+	snprintf(ring, sizeof(ring), "ring=sdma0.%d.%u,", getpid(), queue.id);
+	snprintf(moved, sizeof(moved), "rkfd_unmap: pid=%d va=0x%llx ", getpid(), GPU_VA);
+	/* A packet that takes hours. */
+	begun = (volatile uint32_t *)((char *)queue.pointers.cpu + KFD_QUEUE_FENCE);
+	window.base = (uintptr_t)window_bo.cpu;
+	sdma_fence(&p, (uintptr_t)begun, 1);
+	sdma_copy_rect(&p, 4, &window, &window, &rect);
+	kfd_queue_submit(&queue, p.dwords, p.count);
+	ASSERT_TRUE(kfd_becomes(begun, 1, TIMEOUT_MS));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (pid == 0) {
+		if (fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, KFD_PAGE))
+			_exit(1);
+		_exit(kfd_take_vram(OTHER_VA, 0));
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_TRUE(WIFEXITED(status));
+	EXPECT_EQ(0, WEXITSTATUS(status));
+	/* What is done to make it leave ends its job. */
+	ASSERT_TRUE(trace_find("drm_sched_job_run", ring, line, sizeof(line)));
+	ASSERT_EQ(2, sscanf(strstr(line, "fence="), "fence=%llu:%llu", &context, &number));
+	snprintf(done, sizeof(done), "drm_sched_job_done: fence=%llu:%llu ", context, number);
+	EXPECT_TRUE(trace_before(done, moved));
+	trace_print("# ", done, 1);
+	trace_print("# ", "rkfd_unmap", 4);
+	trace_close();
+	kfd_close(&dev);
 }
 
 KFD_HARNESS_MAIN
