@@ -409,7 +409,8 @@ impl Vm {
             drop(state);
             drop((gone, mapping));
         }
-        self.settle();
+        self.stop_restoring();
+        self.settle_moved();
         if self.retired.load(Acquire) {
             self.gpu.vms.remove(self);
         }

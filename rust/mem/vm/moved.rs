@@ -148,7 +148,12 @@ impl Vm {
         Some(found.bo().clone())
     }
 
-    /// The queues, if there are any, need not wait for imports.
+    /// Whether the queues, if there are any, wait for imports.
+    pub(super) fn is_moved(&self) -> bool {
+        self.moved.lock().quiesced.is_some()
+    }
+
+    /// They need not wait: nothing is mapped any more.
     pub(super) fn settle_moved(&self) {
         self.moved.lock().quiesced = None;
     }

@@ -38,7 +38,7 @@ use kernel::{
     new_mutex,
     prelude::*,
     sync::{
-        atomic::{AtomicFlag, Relaxed},
+        atomic::{Acquire, AtomicFlag, Relaxed},
         Arc, Mutex,
     },
     time::{delay::fsleep, msecs_to_jiffies, Delta, Instant, Monotonic},
@@ -533,11 +533,18 @@ impl Vm {
         let _ = self.attach(mapping, userptr, bo, stamp, pages);
     }
 
-    /// No range is watched any more, and the queues, if there are any, need not wait. Called after all mappings are taken
-    /// out. Sleeps.
+    /// The process has lost the address space, of which its ranges are taken out. What the file itself has mapped of imports
+    /// is still to be mapped where it is by now, before there are queues here again, and what was left is to be taken out. Sleeps.
     pub(crate) fn settle(self: &Arc<Self>) {
+        self.stop_restoring();
+        if self.is_moved() || self.left.load(Acquire) {
+            self.restore_in(SOON_MS);
+        }
+    }
+
+    /// No range is watched any more, and the queues, if there are any, need not wait for one. Sleeps.
+    pub(super) fn stop_restoring(self: &Arc<Self>) {
         workqueue::cancel(self);
-        self.settle_moved();
         let mut evicted = self.evicted.lock();
         evicted.quiesced = None;
         let bringer = evicted.bringer.take();
