@@ -235,9 +235,10 @@ impl Process {
 
     /// Updates queue `id`. EINVAL, and what [`UserQueue::update`] says.
     pub(crate) fn update_queue(&self, id: u32, update: &UpdateQueue) -> Result {
-        self.with_queue(id, |queue| queue.update(update))?;
+        let (queue, _) = self.queues.lock().get(id)?;
+        queue.update(update)?;
         if let Some((_, size)) = update.ring {
-            self.queues.lock().resized(id, size.bytes());
+            self.queues.lock().resized(id, &queue, size.bytes());
         }
         Ok(())
     }

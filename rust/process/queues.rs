@@ -81,9 +81,10 @@ impl Queues {
         self.runtime = false;
     }
 
-    /// The ring of queue `id` has `size` bytes now. Nothing happens if the queue is gone.
-    pub(super) fn resized(&mut self, id: u32, size: u64) {
+    /// The ring of queue `id`, which is `queue`, has `size` bytes now. Nothing happens if it is not any more.
+    pub(super) fn resized(&mut self, id: u32, queue: &Arc<dyn UserQueue>, size: u64) {
         let entry = self.entries.get_mut(id);
+        let entry = entry.filter(|entry| Arc::ptr_eq(&entry.queue, queue));
         if let Some(folder) = entry.and_then(|entry| entry.folder.as_ref()) {
             folder.resize(size);
         }
