@@ -391,10 +391,16 @@ impl Engine {
             None => Action::Nothing,
         };
         drop(state);
-        if let Action::Load(rlc, slot) = first {
+        let wakes = if let Action::Load(rlc, slot) = first {
             // As a change of queues by the work item would cost more than the load.
             self.load(&rlc, slot);
-        } else if own.is_some() {
+            // It may have failed meanwhile, or its VMID been recalled, when the work item found it neither in nor out.
+            let vmids = &rlc.gpu.hw.vmids;
+            self.state.lock().has_to_leave(&key, vmids)
+        } else {
+            own.is_some()
+        };
+        if wakes {
             self.wake();
         }
         Ok(own)

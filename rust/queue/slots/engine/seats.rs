@@ -340,17 +340,22 @@ impl State {
         }
     }
 
-    /// One who is not to run any more leaves, or has no work while others want its VMID, or has had its turn.
+    /// One who is to leave does.
     fn leave(&mut self, vmids: &Vmids) -> Option<Action> {
         let wanted = vmids.is_wanted();
-        let leaves = |entry: &Entry| {
-            !entry.is_runnable()
-                || entry.cleared
-                || wanted && !entry.has_work()
-                || entry.vmid.as_ref().is_some_and(VmidUse::is_recalled)
-        };
-        let slot = self.inside().find(|entry| leaves(entry))?.seat.slot()?;
+        let slot = self
+            .inside()
+            .find(|entry| is_to_leave(entry, wanted))?
+            .seat
+            .slot()?;
         Some(self.go(slot))
+    }
+
+    /// Whether the queue is in a slot, and is to leave it.
+    pub(super) fn has_to_leave(&self, key: &Key, vmids: &Vmids) -> bool {
+        let wanted = vmids.is_wanted();
+        self.inside()
+            .any(|entry| Key::of(&entry.rlc) == *key && is_to_leave(entry, wanted))
     }
 
     /// Who is in `slot` goes.
@@ -439,4 +444,12 @@ fn sooner(one: Option<i64>, other: i64) -> Option<i64> {
 /// Of two queues, with the turns at which their processes were served and they came out, the one that has waited longer.
 fn first(one: Option<(u64, u64, Key)>, other: (u64, u64, Key)) -> Option<(u64, u64, Key)> {
     Some(one.map_or(other, |one| one.min(other)))
+}
+
+/// Whether who is in a slot leaves it: it is not to run any more, has no work while VMIDs are `wanted`, or has had its turn.
+fn is_to_leave(entry: &Entry, wanted: bool) -> bool {
+    !entry.is_runnable()
+        || entry.cleared
+        || wanted && !entry.has_work()
+        || entry.vmid.as_ref().is_some_and(VmidUse::is_recalled)
 }
