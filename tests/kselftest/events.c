@@ -8,6 +8,7 @@
 
 #include "kfd_event.h"
 #include "kfd_harness.h"
+#include "waiter.h"
 
 #define SHORT_MS	100u
 #define LONG_MS		KFD_HANG_MS
@@ -176,30 +177,6 @@ TEST_F(events, ages)
 	data.signal_event_data.last_event_age = 0;
 	EXPECT_EQ(0, event_wait_many(&self->dev, &data, 1, true, LONG_MS));
 	EXPECT_EQ(0, data.signal_event_data.last_event_age);
-}
-
-/* A thread that waits while the test does something. */
-struct waiter {
-	const struct kfd_dev *dev;
-	struct kfd_event_data *data;
-	unsigned int count;
-	bool all;
-	int result;
-	pthread_t thread;
-};
-
-static void *wait_in_thread(void *p)
-{
-	struct waiter *w = p;
-
-	w->result = event_wait_many(w->dev, w->data, w->count, w->all, EVENT_FOREVER);
-	return NULL;
-}
-
-static void waiter_start(struct __test_metadata *_metadata, struct waiter *w)
-{
-	ASSERT_EQ(0, pthread_create(&w->thread, NULL, wait_in_thread, w));
-	usleep(SHORT_MS * 1000);
 }
 
 TEST_F(events, wakes)
