@@ -123,12 +123,16 @@ TEST_F_TIMEOUT(two, told_of_moves, 400)
 		} while (waitpid(pid, &status, WNOHANG) == 0);
 		EXPECT_TRUE(WIFEXITED(status));
 		EXPECT_EQ(0, WEXITSTATUS(status));
+		/* The one works when all of it is home, and the other when it has been given again what the one took back for that. */
+		ASSERT_EQ(0, gpu_fill(&self->of_one, bo.cpu, ++i));
+		ASSERT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import.cpu, i));
 		/* All is home again but for what is shared. */
 		EXPECT_TRUE(away(SIZE));
 	}
 	TH_LOG("%u copies; the importer was halted %u times", i,
 	       trace_count("rkfd_queue_evict", text));
 	EXPECT_LE(rounds, trace_count("rkfd_queue_evict", text));
+	EXPECT_TRUE(trace_wait("rkfd_queue_restore", text, trace_count("rkfd_queue_evict", text), TIMEOUT_MS));
 	EXPECT_EQ(trace_count("rkfd_queue_evict", text), trace_count("rkfd_queue_restore", text));
 	/* From then on nothing moves: what the importer has again it keeps. */
 	restored = trace_count("rkfd_restore", own);
