@@ -394,7 +394,7 @@ static int watch(bool privileged, const int *ready, const int *go)
 	return strstr(text, own) ? 0 : 7;
 }
 
-static void watch_from_outside(struct __test_metadata *_metadata, struct kfd_bo *user,
+static void watch_from_outside(struct __test_metadata *_metadata, FIXTURE_DATA(smi) *self,
 			       bool privileged)
 {
 	int ready[2], go[2], status;
@@ -403,15 +403,16 @@ static void watch_from_outside(struct __test_metadata *_metadata, struct kfd_bo 
 
 	ASSERT_EQ(0, pipe(ready));
 	ASSERT_EQ(0, pipe(go));
+	ASSERT_EQ(0, smi_want(self->fd, MASK(KFD_SMI_EVENT_QUEUE_RESTORE)));
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (pid == 0)
 		_exit(watch(privileged, ready, go));
 	close(ready[1]);
 	ASSERT_EQ(1, read(ready[0], &c, 1));
-	/* The fork was an eviction, too. */
-	usleep(NOT_MS * 1000);
-	evict(user);
+	/* The fork was an eviction, too: of memory that is not there again nothing can be taken. */
+	ASSERT_NE(NULL, line_with(self->fd, self->text, "a "));
+	evict_settled(&self->user);
 	ASSERT_EQ(1, write(go[1], &c, 1));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_TRUE(WIFEXITED(status));
@@ -420,14 +421,14 @@ static void watch_from_outside(struct __test_metadata *_metadata, struct kfd_bo 
 
 TEST_F(smi, others_are_hidden)
 {
-	watch_from_outside(_metadata, &self->user, false);
+	watch_from_outside(_metadata, self, false);
 }
 
 TEST_F(smi, others_are_shown_to_root)
 {
 	if (geteuid())
 		SKIP(return, "not root");
-	watch_from_outside(_metadata, &self->user, true);
+	watch_from_outside(_metadata, self, true);
 }
 
 /* The file may outlive the process's use of the GPU. */
