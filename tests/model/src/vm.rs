@@ -134,7 +134,7 @@ impl<'a> Vm<'a> {
         };
         self.client?;
         let hub = self.gpu.hub(self.hub);
-        let retries = hub.retries(&self.gpu.regs, self.vmid, miss);
+        let retries = hub.retries(self.gpu, self.vmid, miss);
         retries.then_some(Stall { va, access })
     }
 

@@ -7,8 +7,8 @@ use crate::gpu::Gpu;
 use crate::ih::Iv;
 use crate::memory::Access;
 use crate::regs::gc::{
-    self, vm_context0_cntl as context_cntl, vm_l2_protection_fault_cntl as fault_cntl,
-    vm_l2_protection_fault_status as status,
+    self, sh_mem_config, vm_context0_cntl as context_cntl,
+    vm_l2_protection_fault_cntl as fault_cntl, vm_l2_protection_fault_status as status,
 };
 use crate::regs::{Field, Store};
 use crate::walk::{Miss, PAGE_SHIFT};
@@ -37,13 +37,18 @@ pub struct Fault {
 
 impl Hub {
     /// Whether an access that misses so is tried again, and not given up: it reads zero or writes nothing then, and the client
-    /// goes on. Clients of GFXHUB have SH_MEM_CONFIG.RETRY_DISABLE, and give up whatever the context says.
-    pub fn retries(&self, regs: &Store, vmid: u8, miss: Miss) -> bool {
-        let control = regs.get(self.id.reg(gc::VM_CONTEXT0_CNTL.nth(u32::from(vmid), 1)));
-        self.id == HubId::Mm
-            && vmid != 0
+    /// goes on. Waves give up, whatever the context says, where SH_MEM_CONFIG.RETRY_DISABLE is set for the VMID.
+    pub fn retries(&self, gpu: &Gpu, vmid: u8, miss: Miss) -> bool {
+        let context = gc::VM_CONTEXT0_CNTL.nth(u32::from(vmid), 1);
+        let control = gpu.regs.get(self.id.reg(context));
+        let disabled = || {
+            let config = gpu.grbm.of_vmid(gc::SH_MEM_CONFIG, vmid.into());
+            self.id == HubId::Gfx && sh_mem_config::RETRY_DISABLE.is_set(config)
+        };
+        vmid != 0
             && matches!(miss, Miss::Directory(_) | Miss::Invalid | Miss::Permission)
             && context_cntl::RETRY_PERMISSION_OR_INVALID_PAGE_FAULT.is_set(control)
+            && !disabled()
     }
 
     /// Records a fault and, if the context has it enabled, sends its interrupt.

@@ -14,7 +14,7 @@ use crate::gpu::Gpu;
 use crate::hub::HubId;
 use crate::ih::Iv;
 use crate::regs::{gc, Field, Reg};
-use crate::vm::Vm;
+use crate::vm::{Client, Vm};
 
 /// FAULT_STATUS.CID of the shader engines' clients.
 const CID_TCP: u32 = 8;
@@ -63,7 +63,7 @@ pub struct Device<'a> {
 impl<'a> Device<'a> {
     /// For waves of a dispatch.
     pub fn new(gpu: &'a Gpu, grid: &'a Grid) -> Device<'a> {
-        let space = |cid| Vm::new(gpu, HubId::Gfx, grid.origin.vmid, cid);
+        let space = |cid| Vm::new(gpu, HubId::Gfx, grid.origin.vmid, cid).retrying(grid, 0);
         Device {
             gpu,
             grid,
@@ -91,13 +91,21 @@ impl<'a> Device<'a> {
         done: Result<()>,
     ) -> std::result::Result<(), Fault> {
         match done {
-            Ok(()) if vm.faults() == before => Ok(()),
+            Ok(()) if vm.faults() == before && !vm.is_lost() => Ok(()),
             Ok(()) => Err(Fault { address }),
             Err(error) => {
                 self.error.borrow_mut().get_or_insert(error);
                 Err(Fault { address })
             }
         }
+    }
+}
+
+impl Client for Grid {
+    /// Waves have no resets: what they wait for goes on until they are killed. To be saved they wait for its end, unlike
+    /// silicon's, which execute the instruction anew when they are back.
+    fn goes_on(&self, _gpu: &Gpu, _resets: u64) -> bool {
+        !self.is_killed()
     }
 }
 

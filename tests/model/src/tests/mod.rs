@@ -25,5 +25,6 @@ mod rig;
 mod runlists;
 mod smu;
 mod tables;
+mod wave_retries;
 mod waves;
 mod windows;

@@ -11,7 +11,7 @@ use crate::regs::gc::{
 use crate::sq::pool::Worker;
 use crate::tlb::Scope;
 
-const VMID: u8 = 8;
+pub const VMID: u8 = 8;
 /// Where things are in the queue's address space.
 pub const CODE: u64 = 0x6100_0000_0000;
 pub const OUT: u64 = 0x6200_0000_0000;
@@ -43,7 +43,7 @@ pub struct Waves {
     pub queue: Compute,
     worker: Worker,
     code: u64,
-    out: u64,
+    pub out: u64,
     area: u64,
 }
 
@@ -102,7 +102,7 @@ impl Waves {
         waves
     }
 
-    fn words(&self, at: u64, words: &[u32]) {
+    pub fn words(&self, at: u64, words: &[u32]) {
         for (n, &word) in (0..).zip(words) {
             self.rig.poke(vram(at + 4 * n), &word.to_le_bytes());
         }
