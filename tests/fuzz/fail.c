@@ -136,6 +136,9 @@ static int play_all(const struct scene *scene)
 			return (int)nth - 1;
 		if (status != FAILED)
 			return -1;
+		/* Each takes a while where the host is busy. */
+		if (nth % 50 == 0)
+			tap_note("%s: %u chances so far", scene->name, nth);
 	}
 	tap_note("%s: there is no end to it", scene->name);
 	return -1;
