@@ -10,6 +10,7 @@
 
 #include "kfd_harness.h"
 #include "kfd_share.h"
+#include "tap.h"
 
 KFD_FIXTURE(refused)
 
@@ -70,7 +71,7 @@ TEST_F(refused, system_memory)
 		usleep(1000);
 	before = *refusals;
 	EXPECT_LT(0, before);
-	for (i = 0; i < 5000; i++) {
+	for (i = 0; i < work(5000, 200); i++) {
 		if (kfd_bo_create(&self->dev, &bo, KFD_PAGE, KFD_ALLOC_GTT))
 			refused++;
 		else
