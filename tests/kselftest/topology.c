@@ -359,4 +359,27 @@ TEST_F(topology, firmware)
 	}
 }
 
+/* Each board has its own number, where it tells one: a board whose firmware rkfd has loaded does. Clients tell boards apart by it. */
+TEST_F(topology, numbers_of_boards)
+{
+	uint64_t told[32], number;
+	unsigned int i, k, n = 0;
+
+	for (i = 0; i < self->nodes && n < 32; i++) {
+		if (node_value(i, "simd_count", 0) == 0)
+			continue;
+		number = node_value(i, "unique_id", 0);
+		if (kfd_is_rkfd() && file_version("aldebaran_mec.bin")) {
+			EXPECT_NE(0, number);
+		}
+		if (number)
+			told[n++] = number;
+	}
+	if (!n)
+		SKIP(return, "no board tells its number");
+	for (i = 0; i < n; i++)
+		for (k = 0; k < i; k++)
+			EXPECT_NE(told[k], told[i]);
+}
+
 KFD_HARNESS_MAIN

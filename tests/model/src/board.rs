@@ -10,12 +10,16 @@ use crate::psp::start::Start;
 
 /// ROM_INDEX: byte offset in the flash chip.
 const OFFSET: u32 = 0x1ff_ffff;
+/// The number of a board that is not given one.
+const SERIAL: u64 = 0x0001_0203_90a0_0210;
 /// What a flash chip reads where nothing was written to it.
 const BLANK: u8 = 0xff;
 
 /// A board.
 #[derive(Debug, Clone, Default)]
 pub struct Board {
+    /// The number that its maker gave it.
+    pub serial: u64,
     /// Bytes of VRAM, a power of two.
     pub vram: u64,
     /// How many of them are behind BAR0, a power of two.
@@ -33,9 +37,10 @@ pub struct Board {
 }
 
 impl Board {
-    /// A board with `vram` bytes of VRAM, a blank flash chip, and its firmware up.
+    /// A board with `vram` bytes of VRAM, a blank flash chip, the customary number, and its firmware up.
     pub fn new(vram: u64) -> Board {
         Board {
+            serial: SERIAL,
             vram,
             bar0: vram,
             ..Board::default()

@@ -63,6 +63,8 @@ pub struct Gpu {
     pub bus: Bus,
     /// Bytes of VRAM behind BAR0.
     pub bar0: u64,
+    /// The board's number.
+    pub serial: u64,
     /// Plain registers.
     pub regs: Store,
     /// Configuration space.
@@ -114,6 +116,7 @@ impl Gpu {
         let gpu = Gpu {
             bus,
             bar0: board.bar0.min(board.vram),
+            serial: board.serial,
             regs: Store::new(),
             config: Mutex::new(Config::new(board.bar0.min(board.vram))),
             msi: Msi::default(),

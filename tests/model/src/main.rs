@@ -12,7 +12,7 @@ use rkfd_model::psp::image::Signatures;
 use rkfd_model::{control, server};
 
 const USAGE: &str = "\
-rkfd-model --socket PATH --control PATH [--vram SIZE] [--bar0 SIZE] [--summary FILE] [--rom FILE] [--firmware START] [--any-signature] [--psp-fault FAULT ...] [--switch FOLDER]
+rkfd-model --socket PATH --control PATH [--vram SIZE] [--bar0 SIZE] [--summary FILE] [--rom FILE] [--firmware START] [--any-signature] [--psp-fault FAULT ...] [--switch FOLDER] [--serial NUMBER]
 
 Serves a gfx90a GPU over vfio-user at --socket until the client goes away, then prints a summary.
 --vram takes a power of two of bytes with an optional suffix K, M or G (default 4G); --bar0 how many of them the host sees
@@ -22,6 +22,7 @@ Serves a gfx90a GPU over vfio-user at --socket until the client goes away, then 
 need not be signed as board-files signs them, as the vendor's are not. --psp-fault: what the PSP
 gets wrong: no-flash, no-bootloader, no-secure-os, no-post, bootloader=PART:CODE, ring=CODE, status=N:CODE, no-fence=N.
 --switch: where the devices behind one PCI Express switch find one another, which reach each other's VRAM.
+--serial: the number that the board's maker gave it, hexadecimal.
 Exit status: 0 when the client went away, 2 when the driver did what the hardware does not define.";
 
 /// Exit status of a model error.
@@ -76,6 +77,11 @@ fn parse() -> Result<Command, lexopt::Error> {
                     std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
             }
             Long("switch") => board.switch = Some(PathBuf::from(parser.value()?)),
+            Long("serial") => {
+                let text = parser.value()?.string()?;
+                board.serial = u64::from_str_radix(&text, 16)
+                    .map_err(|_| format!("{text}: no hexadecimal number"))?;
+            }
             Long("firmware") => board.start = parser.value()?.string()?.parse()?,
             Long("any-signature") => board.signatures = Signatures::Any,
             Long("psp-fault") => board.faults.add(&parser.value()?.string()?)?,

@@ -346,6 +346,7 @@ impl Smu {
                     activity: &gpu.activity,
                     table: table.as_ref(),
                     features: state.features,
+                    serial: gpu.serial,
                 };
                 measured.table()
             }

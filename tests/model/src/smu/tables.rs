@@ -25,7 +25,6 @@ const BOOT_CLOCK: u16 = 800;
 const DPM_GFX: u64 = 1 << 1;
 const DPM_MEMORY: u64 = 1 << 2;
 const DPM_SOC: u64 = 1 << 3;
-const SERIAL: [u32; 2] = [0x90a0_0210, 0x0001_0203];
 
 /// The table of limits, as far as it is looked at.
 pub struct PpTable(Vec<u8>);
@@ -76,6 +75,8 @@ pub struct Measured<'a> {
     pub table: Option<&'a PpTable>,
     /// What of it is on.
     pub features: u64,
+    /// The board's number.
+    pub serial: u64,
 }
 
 impl Measured<'_> {
@@ -129,9 +130,7 @@ impl Measured<'_> {
             put(at, &value.to_le_bytes());
         }
         put(0x2c, &sensors.throttle.to_le_bytes());
-        for (n, serial) in SERIAL.iter().enumerate() {
-            put(0x30 + 4 * n, &serial.to_le_bytes());
-        }
+        put(0x30, &self.serial.to_le_bytes());
         for (n, stack) in sensors.stacks().iter().enumerate() {
             put(0x38 + 2 * n, &stack.to_le_bytes());
         }
@@ -169,12 +168,14 @@ mod tests {
             activity: &activity,
             table: Some(&table),
             features: DPM_GFX | DPM_MEMORY | DPM_SOC,
+            serial: 0x2345_6789_abcd_ef01,
         };
         let data = measured.table();
         let word = |data: &[u8], at: usize| u16::from_le_bytes([data[at], data[at + 1]]);
         assert_eq!([0, 6, 8].map(|at| word(&data, at)), [500, 600, 400]);
         let shown = [sensors.power, sensors.edge, sensors.junction, sensors.mem];
         assert_eq!([0x1e, 0x20, 0x22, 0x24].map(|at| word(&data, at)), shown);
+        assert_eq!(data[0x30..0x38], 0x2345_6789_abcd_ef01u64.to_le_bytes());
         assert_eq!(data[0x48..0x50], 0x1_2345_6789u64.to_le_bytes());
         assert_eq!(data[0x50..0x58], 100_000_000u64.to_le_bytes());
         measured.features = 0;
