@@ -38,6 +38,9 @@ void rkfd_device_unlock(struct device *dev);
 /* PCI */
 int rkfd_pci_domain_nr(struct pci_dev *pdev);
 bool rkfd_pci_reaches(struct device *client, struct device *provider);
+bool rkfd_pci_is_switched(struct device *client, struct device *provider);
+u64 rkfd_pci_bus_address(struct device *provider, u64 start);
+u64 rkfd_dma_get_mask(struct device *dev);
 
 /* Core dumps */
 void rkfd_dev_coredumpv(struct device *dev, void *data, size_t size);

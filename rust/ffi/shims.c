@@ -60,6 +60,54 @@ bool rkfd_pci_reaches(struct device *client, struct device *provider)
 	       pci_p2pdma_distance(to_pci_dev(provider), client, false) >= 0;
 }
 
+static bool redirects(struct pci_dev *pdev)
+{
+	u16 control = 0;
+
+	if (pdev->acs_cap)
+		pci_read_config_word(pdev, pdev->acs_cap + PCI_ACS_CTRL, &control);
+	return control & (PCI_ACS_RR | PCI_ACS_CR | PCI_ACS_EC);
+}
+
+/*
+ * As pci_p2pdma_map_type() tells PCI_P2PDMA_MAP_BUS_ADDR, which modules cannot call: a bridge
+ * above both, and nothing on the way there that sends all up to the host bridge.
+ */
+bool rkfd_pci_is_switched(struct device *client, struct device *provider)
+{
+	struct pci_dev *a, *b;
+
+	if (!dev_is_pci(client) || !dev_is_pci(provider))
+		return false;
+	for (a = to_pci_dev(provider); a; a = pci_upstream_bridge(a)) {
+		if (redirects(a))
+			return false;
+		for (b = to_pci_dev(client); b && b != a; b = pci_upstream_bridge(b))
+			;
+		if (b)
+			break;
+	}
+	for (b = to_pci_dev(client); a && b != a; b = pci_upstream_bridge(b))
+		if (redirects(b))
+			return false;
+	return a;
+}
+
+/* Where the bus has what the CPU has at start, in a BAR of the provider, which is a PCI device. */
+u64 rkfd_pci_bus_address(struct device *provider, u64 start)
+{
+	struct resource res = DEFINE_RES_MEM(start, 1);
+	struct pci_bus_region region;
+
+	pcibios_resource_to_bus(to_pci_dev(provider)->bus, &region, &res);
+	return region.start;
+}
+
+u64 rkfd_dma_get_mask(struct device *dev)
+{
+	return dma_get_mask(dev);
+}
+
 /* Core dumps */
 
 void rkfd_dev_coredumpv(struct device *dev, void *data, size_t size)

@@ -7,8 +7,8 @@ use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::atomic::{ordering::Full, AtomicFlag, Relaxed};
 
-use super::device;
 use super::dma_map::DmaRun;
+use super::{device, pci_ext};
 use crate::ffi;
 
 /// A part of a BAR, mapped for a device. Unmapped when dropped, or before that by [`DmaResource::unmap`], which the
@@ -16,6 +16,8 @@ use crate::ffi;
 pub(crate) struct DmaResource {
     start: u64,
     run: DmaRun,
+    /// It is reached by its bus address, for which nothing was mapped.
+    is_switched: bool,
     mapped: AtomicFlag,
     dev: ARef<Device>,
 }
@@ -26,10 +28,24 @@ impl DmaResource {
         Self::mapped((&**dev).into(), start, size)
     }
 
-    /// The same where the BAR is another device's, one that `dev` reaches ([`pci_ext::reaches`]): both must be bound, and the other
-    /// one stay so as long as `dev` uses this.
-    pub(crate) fn of_peer(dev: &ARef<Device>, start: u64, size: u64) -> Result<Self> {
-        Self::mapped(dev.clone(), start, size)
+    /// The same where the BAR is that of `other`, which `dev` reaches ([`pci_ext::reaches`]): both must be bound, and the other
+    /// one stay so as long as `dev` uses this. What a switch passes on by itself has its bus address: an IOMMU never sees it.
+    pub(crate) fn of_peer(
+        dev: &ARef<Device>,
+        other: &Device,
+        start: u64,
+        size: u64,
+    ) -> Result<Self> {
+        match pci_ext::switched(dev, other, start, size)? {
+            None => Self::mapped(dev.clone(), start, size),
+            Some(address) => Ok(Self {
+                start,
+                run: DmaRun { address, size },
+                is_switched: true,
+                mapped: AtomicFlag::new(true),
+                dev: dev.clone(),
+            }),
+        }
     }
 
     fn mapped(dev: ARef<Device>, start: u64, size: u64) -> Result<Self> {
@@ -50,6 +66,7 @@ impl DmaResource {
         Ok(Self {
             start,
             run: DmaRun { address, size },
+            is_switched: false,
             mapped: AtomicFlag::new(true),
             dev,
         })
@@ -85,8 +102,8 @@ impl DmaResource {
     /// Takes it away from the device, once; the caller has seen to it that the device uses it no more, and that it is still
     /// bound.
     pub(crate) fn unmap(&self) {
-        if self.mapped.xchg(false, Full) {
-            // SAFETY: It was mapped by `new` with the same arguments; the exchange lets one caller through.
+        if self.mapped.xchg(false, Full) && !self.is_switched {
+            // SAFETY: It was mapped by `mapped` with the same arguments; the exchange lets one caller through.
             unsafe {
                 ffi::dma_unmap_resource(
                     device::as_raw(&self.dev),

@@ -102,6 +102,29 @@ pub(crate) fn reaches(dev: &Device, other: &Device) -> bool {
     unsafe { ffi::rkfd_pci_reaches(device::as_raw(dev), device::as_raw(other)) }
 }
 
+/// The bus address at which `dev` finds the `size` bytes at CPU address `start`, which are in a BAR of `other`, if a switch leads there and
+/// nothing sends the access up to the host bridge, and so to an IOMMU, first (`Documentation/driver-api/pci/p2pdma.rst` of the kernel:
+/// such an access is not to be mapped). `None` where it goes by the host bridge. ENOMEM for more than `dev` can address.
+pub(super) fn switched(dev: &Device, other: &Device, start: u64, size: u64) -> Result<Option<u64>> {
+    let (dev, other) = (device::as_raw(dev), device::as_raw(other));
+    // SAFETY: Both are valid; what is no PCI device is seen there.
+    if !unsafe { ffi::rkfd_pci_is_switched(dev, other) } {
+        return Ok(None);
+    }
+    // SAFETY: Both are valid, and PCI devices.
+    let (address, mask) = unsafe {
+        (
+            ffi::rkfd_pci_bus_address(other, start),
+            ffi::rkfd_dma_get_mask(dev),
+        )
+    };
+    let end = address.checked_add(size).ok_or(ENOMEM)?;
+    if end.saturating_sub(1) > mask {
+        return Err(ENOMEM);
+    }
+    Ok(Some(address))
+}
+
 /// Lets the device do atomic operations on memory, of 32 and of 64 bits; whether the way there carries them.
 pub(crate) fn enable_atomics(pdev: &pci::Device<Core<'_>>) -> bool {
     let sizes = ffi::PCI_EXP_DEVCAP2_ATOMIC_COMP32 | ffi::PCI_EXP_DEVCAP2_ATOMIC_COMP64;

@@ -78,7 +78,7 @@ impl Way {
         let (mut runs, mut parts) = (KVVec::new(), KVVec::new());
         for run in blocks.runs() {
             let start = hw.vram_map.cpu_address(run.offset)?;
-            let part = DmaResource::of_peer(&gpu.hw.dev, start, run.size)?;
+            let part = DmaResource::of_peer(&gpu.hw.dev, &hw.dev, start, run.size)?;
             runs.push(part.run(), GFP_KERNEL_ACCOUNT)?;
             parts.push(part, GFP_KERNEL_ACCOUNT)?;
         }
@@ -124,10 +124,10 @@ impl PeerVram {
 }
 
 impl Registers {
-    /// The same for another GPU, which reaches them and is bound, as their own one is.
-    fn for_peer(&self, gpu: &Memory) -> Result<Self> {
+    /// Those of GPU `own` for another one, which reaches them; both are bound.
+    fn for_peer(&self, own: &Memory, gpu: &Memory) -> Result<Self> {
         let start = self.bar.cpu_address(self.run.address);
-        let part = DmaResource::of_peer(&gpu.hw.dev, start, self.run.size)?;
+        let part = DmaResource::of_peer(&gpu.hw.dev, &own.hw.dev, start, self.run.size)?;
         Ok(Self {
             run: part.run(),
             bar: Arc::new(part, GFP_KERNEL_ACCOUNT)?,
@@ -164,7 +164,9 @@ impl Bo {
                 return Ok(bo);
             }
             Backing::Vram(placement) => Backing::Peer(PeerVram::new(self, placement, gpu)?),
-            Backing::Registers(registers) => Backing::Registers(registers.for_peer(gpu)?),
+            Backing::Registers(registers) => {
+                Backing::Registers(registers.for_peer(&self.gpu, gpu)?)
+            }
             Backing::Peer(_) => return Err(EINVAL),
         };
         let buffer = Buffer::new(gpu, backing, self.usage);
