@@ -86,6 +86,8 @@ void rkfd_swapbacked_pages_mark_dirty(struct page *page, unsigned long count);
 void rkfd_get_pages(struct page *page, unsigned long count);
 struct page *rkfd_sg_page(struct scatterlist *sg);
 void rkfd_sg_set_page(struct scatterlist *sg, struct page *page, unsigned int length);
+bool rkfd_sg_has_page(struct scatterlist *sg);
+void rkfd_sg_set_dma(struct scatterlist *sg, dma_addr_t address, unsigned int length);
 
 /* Mappings of user space */
 vm_flags_t rkfd_vma_flags(const struct vm_area_struct *vma);

@@ -67,6 +67,8 @@ impl Gpu {
     /// Stops what runs by itself; the device is about to go. Nobody uses it any more.
     pub(crate) fn stop(&self) {
         self.memory.evictor.stop();
+        // What other devices have in VRAM they cannot have any more.
+        self.memory.bos.for_each(|bo| bo.take_back());
         self.memory.vram.scrubber().stop();
         self.rings.stop();
         self.hw.ih.stop();

@@ -324,6 +324,17 @@ void rkfd_sg_set_page(struct scatterlist *sg, struct page *page, unsigned int le
 	sg_set_page(sg, page, length, 0);
 }
 
+bool rkfd_sg_has_page(struct scatterlist *sg)
+{
+	return sg_page(sg);
+}
+
+void rkfd_sg_set_dma(struct scatterlist *sg, dma_addr_t address, unsigned int length)
+{
+	sg_dma_address(sg) = address;
+	sg_dma_len(sg) = length;
+}
+
 /* Mappings of user space */
 
 vm_flags_t rkfd_vma_flags(const struct vm_area_struct *vma)

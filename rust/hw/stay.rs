@@ -7,6 +7,7 @@ pub struct Stay {
     moving: bool,
     pins: usize,
     shared: usize,
+    in_vram: usize,
     asked_back: bool,
     orphan: bool,
     detached: bool,
@@ -19,6 +20,7 @@ impl Stay {
             moving: false,
             pins: 0,
             shared: 0,
+            in_vram: 0,
             asked_back: false,
             orphan: false,
             detached: false,
@@ -32,7 +34,12 @@ impl Stay {
 
     /// Whether it has to stay where it is for now.
     pub const fn is_stuck(&self) -> bool {
-        self.orphan || self.pins != 0
+        self.orphan || self.pins != 0 || self.in_vram != 0
+    }
+
+    /// Whether other devices have it in VRAM that give it back when asked.
+    pub const fn is_shared_in_vram(&self) -> bool {
+        self.in_vram != 0
     }
 
     /// Whether other devices have it in system memory that give it back when asked.
@@ -94,6 +101,18 @@ impl Stay {
         !self.is_shared() && !self.is_stuck() && !self.asked_back
     }
 
+    /// Another device has it in VRAM until [`Stay::unshare_in_vram`], where it stays so long. False unless it is there, and so `home`.
+    pub fn share_in_vram(&mut self, home: bool) -> bool {
+        let there = home && !self.moving && !self.detached;
+        self.in_vram += usize::from(there);
+        there
+    }
+
+    /// Takes a [`Stay::share_in_vram`] back.
+    pub fn unshare_in_vram(&mut self) {
+        self.in_vram = self.in_vram.saturating_sub(1);
+    }
+
     /// Somebody asks for it back, to bring it home, or does not any more.
     pub fn ask_back(&mut self, on: bool) {
         self.asked_back = on;
@@ -103,7 +122,8 @@ impl Stay {
     /// has it given back before. One that is nobody's any more only moves `to_be_shared`.
     pub fn begin(&mut self, to_be_shared: bool) -> bool {
         let stuck = self.pins != 0 || (self.orphan && !to_be_shared);
-        if self.moving || stuck || self.is_shared() || self.detached {
+        let shared = self.is_shared() || self.is_shared_in_vram();
+        if self.moving || stuck || shared || self.detached {
             return false;
         }
         self.moving = true;

@@ -10,6 +10,7 @@ pub(crate) mod exported;
 pub(crate) mod fdinfo;
 pub(crate) mod file;
 pub(crate) mod gem;
+pub(crate) mod in_place;
 pub(crate) mod ioctl;
 pub(crate) mod objects;
 mod share;

@@ -441,6 +441,11 @@ impl Evictor {
         workqueue::cancel(self);
     }
 
+    /// Whether [`Evictor::stop`] has been called.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.load(Relaxed)
+    }
+
     /// Each member, for debugfs.
     pub(crate) fn states(&self, mut show: impl FnMut(MemberState) -> fmt::Result) -> fmt::Result {
         let state = self.state.lock();

@@ -255,6 +255,21 @@ impl Placement {
         may_come
     }
 
+    /// Shares it with another device that reaches it in VRAM, and gives it back when asked. `None` unless it is there.
+    pub(super) fn share_in_vram(self: &Arc<Self>) -> Option<SharedInVram> {
+        let mut stay = self.stay.lock();
+        if !stay.of.share_in_vram(self.is_home()) {
+            return None;
+        }
+        stay.count(&self.charge, true);
+        Some(SharedInVram(self.clone()))
+    }
+
+    /// Whether other devices reach it in VRAM that give it back when asked.
+    pub(super) fn is_shared_in_vram(&self) -> bool {
+        self.stay.lock().of.is_shared_in_vram()
+    }
+
     /// Whoever brings it home asks other devices for it, or does not any more: when they give it back he knows.
     pub(super) fn ask_back(&self, on: bool) {
         self.stay.lock().of.ask_back(on);
@@ -318,6 +333,17 @@ impl Drop for Pinned {
     fn drop(&mut self) {
         let mut stay = self.0.stay.lock();
         stay.of.unpin();
+        stay.count(&self.0.charge, self.0.is_home());
+    }
+}
+
+/// Another device reaches a buffer in VRAM, which stays there as long as this exists. Dropped where sleeping is allowed.
+pub(super) struct SharedInVram(Arc<Placement>);
+
+impl Drop for SharedInVram {
+    fn drop(&mut self) {
+        let mut stay = self.0.stay.lock();
+        stay.of.unshare_in_vram();
         stay.count(&self.0.charge, self.0.is_home());
     }
 }

@@ -238,6 +238,48 @@ TEST_F(attached, ring)
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &ring));
 }
 
+/* A GPU has it in VRAM, by the switch between them, when a device comes that does not reach it there: both have it in system memory then. */
+TEST_F(attached, beside_a_peer)
+{
+	struct kfd_queue of_other;
+	struct kfd_bo bo, import;
+	struct kfd_dev other;
+	unsigned int round;
+	int fd;
+
+	if (!getenv("RKFD_LINKED") || *getenv("RKFD_LINKED") != '1')
+		SKIP(return, "no two GPUs that reach each other");
+	ASSERT_EQ(0, kfd_open_next(&self->dev, &other));
+	ASSERT_EQ(0, kfd_queue_create(&other, &of_other, RING));
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &bo, SIZE, KFD_ALLOC_VRAM));
+	ASSERT_EQ(0, kfd_export(&self->dev, bo.handle, O_CLOEXEC, &fd));
+	for (round = 1; round <= 2; round++) {
+		ASSERT_EQ(0, kfd_bo_import(&other, &import, fd, SIZE));
+		EXPECT_EQ(0, objects_count("evicted_bytes"));
+		EXPECT_EQ(0, gpu_fill(&of_other, import.cpu, 0x5000 + round, SIZE));
+		ASSERT_EQ(0, vivid_take(self->video, fd));
+		EXPECT_EQ(SIZE, objects_count("evicted_bytes"));
+		EXPECT_EQ(0, unequal(bo.cpu, 0x5000 + round, SIZE));
+		EXPECT_EQ(0, gpu_fill(&of_other, import.cpu, 0x6000 + round, SIZE));
+		EXPECT_EQ(0, unequal(bo.cpu, 0x6000 + round, SIZE));
+		/* The GPU comes last: it has it where it is. */
+		EXPECT_EQ(0, kfd_bo_destroy(&other, &import));
+		ASSERT_EQ(0, kfd_bo_import(&other, &import, fd, SIZE));
+		EXPECT_EQ(SIZE, objects_count("evicted_bytes"));
+		EXPECT_EQ(0, gpu_fill(&of_other, import.cpu, 0x7000 + round, SIZE));
+		vivid_give_back(&self->video);
+		EXPECT_EQ(0, gpu_fill(&self->queue, bo.cpu, 0x8000 + round, SIZE));
+		EXPECT_EQ(0, gpu_copy(&of_other, import.cpu, import.cpu, SIZE));
+		EXPECT_EQ(0, kfd_bo_destroy(&other, &import));
+		EXPECT_TRUE(away(0));
+		EXPECT_EQ(0, unequal(bo.cpu, 0x8000 + round, SIZE));
+	}
+	close(fd);
+	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
+	EXPECT_EQ(0, kfd_queue_destroy(&other, &of_other));
+	close(other.drm_fd);
+}
+
 /* Its process has gone before it is attached. Another process has it then, from where it is. */
 TEST_F(attached, nobodys)
 {

@@ -194,14 +194,6 @@ TEST_F(peers, queue_in_a_peers_memory)
 	}
 }
 
-/* Whether the machine has a way between the GPUs, as who made it says: the driver is not asked. */
-static bool linked_by_machine(void)
-{
-	const char *said = getenv("RKFD_LINKED");
-
-	return said && *said == '1';
-}
-
 /* VRAM and doorbells of a GPU on the other one, where the topology says that there is a way, and nowhere else. */
 TEST_F(peers, vram)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Memory of one GPU in another, both of this driver: one exports VRAM, the other
- * imports it without pinning, and is told when it moves. Wants little VRAM.
+ * imports it without pinning, and is told when it moves. Where the machine has a way
+ * from one to the other (RKFD_LINKED=1) it stays in VRAM, else it goes to system memory. Wants little VRAM.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -58,6 +59,12 @@ static bool away(long long bytes)
 	return objects_become("evicted_bytes", bytes, TIMEOUT_MS);
 }
 
+/* Of so many bytes that are imported so many are not in VRAM. */
+static size_t out(size_t bytes)
+{
+	return linked_by_machine() ? 0 : bytes;
+}
+
 TEST_F(two, shared_and_given_back)
 {
 	struct kfd_bo bo, import;
@@ -69,7 +76,7 @@ TEST_F(two, shared_and_given_back)
 	for (round = 1; round <= 3; round++) {
 		EXPECT_EQ(0, gpu_fill(&self->of_one, bo.cpu, 0x1000 + round));
 		ASSERT_EQ(0, kfd_bo_import(&self->other, &import, fd, SIZE));
-		EXPECT_EQ(SIZE, objects_count("evicted_bytes"));
+		EXPECT_EQ(out(SIZE), objects_count("evicted_bytes"));
 		EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import.cpu,
 					 0x1000 + round));
 		EXPECT_EQ(0, gpu_fill(&self->of_other, import.cpu, 0x2000 + round));
@@ -78,7 +85,7 @@ TEST_F(two, shared_and_given_back)
 		EXPECT_EQ(0, kfd_unmap(self->other.fd, import.handle, self->other.gpu_id));
 		EXPECT_TRUE(away(0));
 		EXPECT_EQ(0, kfd_map(self->other.fd, import.handle, self->other.gpu_id));
-		EXPECT_EQ(SIZE, objects_count("evicted_bytes"));
+		EXPECT_EQ(out(SIZE), objects_count("evicted_bytes"));
 		EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import.cpu,
 					 0x2000 + round));
 		EXPECT_EQ(0, kfd_bo_destroy(&self->other, &import));
@@ -127,19 +134,24 @@ TEST_F_TIMEOUT(two, told_of_moves, 400)
 		ASSERT_EQ(0, gpu_fill(&self->of_one, bo.cpu, ++i));
 		ASSERT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import.cpu, i));
 		/* All is home again but for what is shared. */
-		EXPECT_TRUE(away(SIZE));
+		EXPECT_TRUE(away(out(SIZE)));
 	}
 	TH_LOG("%u copies; the importer was halted %u times", i,
 	       trace_count("rkfd_queue_evict", text));
-	EXPECT_LE(rounds, trace_count("rkfd_queue_evict", text));
-	EXPECT_TRUE(trace_wait("rkfd_queue_restore", text, trace_count("rkfd_queue_evict", text), TIMEOUT_MS));
+	if (linked_by_machine()) {
+		EXPECT_EQ(0, trace_count("rkfd_queue_evict", text));
+	} else {
+		EXPECT_LE(rounds, trace_count("rkfd_queue_evict", text));
+		EXPECT_TRUE(trace_wait("rkfd_queue_restore", text,
+				       trace_count("rkfd_queue_evict", text), TIMEOUT_MS));
+	}
 	EXPECT_EQ(trace_count("rkfd_queue_evict", text), trace_count("rkfd_queue_restore", text));
 	/* From then on nothing moves: what the importer has again it keeps. */
 	restored = trace_count("rkfd_restore", own);
 	usleep(1500 * 1000);
 	EXPECT_EQ(restored, trace_count("rkfd_restore", own));
 	/* The shared buffer and the large one each time. */
-	EXPECT_LE(2 * rounds, trace_count("rkfd_restore", own));
+	EXPECT_LE(linked_by_machine() ? rounds : 2 * rounds, trace_count("rkfd_restore", own));
 	EXPECT_EQ(0, kfd_bo_destroy(&self->other, &import));
 	EXPECT_EQ(0, kfd_bo_destroy(&self->one, &large));
 	close(fd);
@@ -154,6 +166,35 @@ static int child_exports(int socket, uint32_t flags)
 	char byte;
 
 	return err ? err : read(socket, &byte, 1) < 0;
+}
+
+/* In VRAM half of it at most stays for others; what is more is had in system memory. */
+TEST_F(two, half_of_vram)
+{
+	const size_t part = kfd_available(&self->one) / 5 & ~((2ull << 20) - 1);
+	struct kfd_bo bo[3], import[3];
+	unsigned int i;
+	int fd;
+
+	if (!linked_by_machine())
+		SKIP(return, "no way between the GPUs");
+	for (i = 0; i < 3; i++) {
+		ASSERT_EQ(0, kfd_bo_create(&self->one, &bo[i], part, KFD_ALLOC_VRAM));
+		EXPECT_EQ(0, gpu_fill(&self->of_one, bo[i].cpu, 0x81 + i));
+		ASSERT_EQ(0, kfd_export(&self->one, bo[i].handle, O_CLOEXEC, &fd));
+		ASSERT_EQ(0, kfd_bo_import(&self->other, &import[i], fd, part));
+		close(fd);
+		EXPECT_EQ(i < 2 ? 0 : part, objects_count("evicted_bytes"));
+	}
+	for (i = 0; i < 3; i++) {
+		EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import[i].cpu, 0x81 + i));
+		EXPECT_EQ(0, kfd_bo_destroy(&self->other, &import[i]));
+	}
+	EXPECT_TRUE(away(0));
+	for (i = 0; i < 3; i++) {
+		EXPECT_EQ(0, gpu_unequal(&self->of_one, &self->host, bo[i].cpu, 0x81 + i));
+		EXPECT_EQ(0, kfd_bo_destroy(&self->one, &bo[i]));
+	}
 }
 
 /* The exporter's process goes while another GPU has its memory. */

@@ -4,6 +4,7 @@
 #define RKFD_TEST_TWO_GPUS_H
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -46,6 +47,14 @@ static inline bool reaches(uint32_t from, uint32_t to)
 			return false;
 	}
 	return true;
+}
+
+/* Whether the machine has a way between the GPUs, as who made it says: the driver is not asked. */
+static inline bool linked_by_machine(void)
+{
+	const char *said = getenv("RKFD_LINKED");
+
+	return said && *said == '1';
 }
 
 #endif /* RKFD_TEST_TWO_GPUS_H */

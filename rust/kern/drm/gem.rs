@@ -9,6 +9,7 @@ use core::{
 };
 
 use kernel::{
+    device,
     error::to_result,
     page::PAGE_SIZE,
     prelude::*,
@@ -26,6 +27,7 @@ use crate::{
         drm::{
             exported::Exported,
             file::{self, FileRef},
+            in_place::InPlace,
             objects::Objects,
             share::Functions,
             Device,
@@ -84,8 +86,16 @@ pub(crate) trait DriverObject: Send + Sync + Sized + 'static {
     /// Whether the object may be exported. The error is what exporting fails with.
     fn check_export(obj: &Object<Self>) -> Result;
 
-    /// Another device wants to use the object. EBUSY when it is where that cannot reach it, and has to stay there.
-    fn attach(obj: &Object<Self>) -> Result;
+    /// Another device wants to use the object; whether that `reaches` this one's memory, and gives it back when asked. EBUSY when it is
+    /// where that cannot reach it, and has to stay there.
+    fn attach(obj: &Object<Self>, reaches: bool) -> Result;
+
+    /// Shares the object with `dev` where it is in the device's own memory, and keeps it there. `None` when it is not to be had so. The
+    /// reservation's lock is held.
+    fn share_in_place(obj: &Object<Self>, dev: &ARef<device::Device>) -> Result<Option<InPlace>>;
+
+    /// Whether anybody has it so.
+    fn is_shared_in_place(obj: &Object<Self>) -> bool;
 
     /// Brings the object to where other devices reach it, if it is not there, and shares it with one. Counted. One that `stays`
     /// is not moved until it is given back; before the others are moved, [`Object::reclaim`] is called. EBUSY when it has to

@@ -14,11 +14,14 @@ use kernel::{
 use crate::{
     ffi,
     kern::{
+        device,
         dma_buf::DmaBuf,
         drm::{
             gem::{DriverObject, Object},
+            in_place::InPlace,
             Device, Driver,
         },
+        pci_ext,
     },
 };
 
@@ -28,7 +31,11 @@ pub(super) struct Functions {
     /// First: it is where an object's `funcs` points.
     pub(super) gem: ffi::drm_gem_object_funcs,
     of: fn() -> TypeId,
-    attach: unsafe fn(*mut ffi::drm_gem_object) -> Result,
+    attach: unsafe fn(*mut ffi::drm_gem_object, bool) -> Result,
+    share_in_place: unsafe fn(
+        *mut ffi::drm_gem_object,
+        &ARef<kernel::device::Device>,
+    ) -> Result<Option<InPlace>>,
     share: unsafe fn(*mut ffi::drm_gem_object, bool) -> Result,
     unshare: unsafe fn(*mut ffi::drm_gem_object, bool),
     cpu_access: unsafe fn(*mut ffi::drm_gem_object),
@@ -80,12 +87,17 @@ fn status(result: Result) -> c_int {
 /// The kernel calls it with a dma-buf that has it, without the reservation's lock.
 unsafe extern "C" fn attach(
     buf: *mut ffi::dma_buf,
-    _attachment: *mut ffi::dma_buf_attachment,
+    attachment: *mut ffi::dma_buf_attachment,
 ) -> c_int {
-    // SAFETY: By this function's contract.
+    // SAFETY: By this function's contract: the attachment is new, and nobody else has it.
     unsafe {
         let (obj, functions) = object(buf);
-        status((functions.attach)(obj))
+        // Only who takes addresses without pages asks for it, and is told before they lead nowhere.
+        (*attachment).peer2peer &= pci_ext::reaches(
+            device::from_raw((*attachment).dev),
+            device::from_raw((*(*obj).dev).dev),
+        );
+        status((functions.attach)(obj, (*attachment).peer2peer))
     }
 }
 
@@ -128,6 +140,16 @@ unsafe extern "C" fn map(
     // SAFETY: By this function's contract.
     unsafe {
         let (obj, functions) = object((*attachment).dmabuf);
+        if (*attachment).peer2peer {
+            let dev = device::from_raw((*attachment).dev).into();
+            match (functions.share_in_place)(obj, &dev)
+                .map(|shared| shared.map(InPlace::into_table))
+            {
+                Ok(None) => (),
+                Ok(Some(Ok(table))) => return table,
+                Ok(Some(Err(error))) | Err(error) => return error.to_ptr(),
+            }
+        }
         if let Err(error) = (functions.share)(obj, false) {
             return error.to_ptr();
         }
@@ -152,6 +174,9 @@ unsafe extern "C" fn unmap(
     // SAFETY: By this function's contract.
     unsafe {
         let (obj, functions) = object((*attachment).dmabuf);
+        if InPlace::is_table(table) {
+            return drop(InPlace::from_table(table));
+        }
         ffi::drm_gem_unmap_dma_buf(attachment, table, direction);
         (functions.unshare)(obj, false);
     }
@@ -216,6 +241,7 @@ impl<T: DriverObject> Object<T> {
             },
             of: TypeId::of::<T>,
             attach: Self::attach_callback,
+            share_in_place: Self::share_in_place_callback,
             share: Self::share_callback,
             unshare: Self::unshare_callback,
             cpu_access: Self::cpu_access_callback,
@@ -300,9 +326,20 @@ impl<T: DriverObject> Object<T> {
     /// # Safety
     ///
     /// As [`Object::export_callback`].
-    unsafe fn attach_callback(obj: *mut ffi::drm_gem_object) -> Result {
+    unsafe fn attach_callback(obj: *mut ffi::drm_gem_object, reaches: bool) -> Result {
         // SAFETY: By this function's contract.
-        T::attach(unsafe { &*Self::container(obj) })
+        T::attach(unsafe { &*Self::container(obj) }, reaches)
+    }
+
+    /// # Safety
+    ///
+    /// As [`Object::share_callback`].
+    unsafe fn share_in_place_callback(
+        obj: *mut ffi::drm_gem_object,
+        dev: &ARef<kernel::device::Device>,
+    ) -> Result<Option<InPlace>> {
+        // SAFETY: By this function's contract.
+        T::share_in_place(unsafe { &*Self::container(obj) }, dev)
     }
 
     /// # Safety
@@ -331,7 +368,12 @@ impl<T: DriverObject> Object<T> {
     /// As [`Object::export_callback`]; the reservation's lock is held.
     unsafe fn share_callback(obj: *mut ffi::drm_gem_object, stays: bool) -> Result {
         // SAFETY: By this function's contract.
-        T::share(unsafe { &*Self::container(obj) }, stays)
+        let this = unsafe { &*Self::container(obj) };
+        // Who has it in place, and can have it elsewhere, asks for it anew.
+        if T::is_shared_in_place(this) {
+            this.exported().lock().invalidate_locked()?;
+        }
+        T::share(this, stays)
     }
 
     /// # Safety
@@ -378,6 +420,23 @@ impl<T: DriverObject> Object<T> {
         }
         // SAFETY: It was just locked.
         unsafe { ffi::rkfd_dma_resv_unlock(resv) };
+    }
+
+    /// The object's device is about to go: all who have the object in place give it back. Sleeps.
+    pub(crate) fn take_back(&self) {
+        if !T::is_shared_in_place(self) {
+            return;
+        }
+        // SAFETY: Valid by the type invariant.
+        let resv = unsafe { (*self.as_gem()).resv };
+        // SAFETY: The object has a reservation as long as it lives.
+        unsafe { ffi::rkfd_dma_resv_lock(resv) };
+        let given_back = self.exported().lock().invalidate_locked();
+        // SAFETY: It was just locked.
+        unsafe { ffi::rkfd_dma_resv_unlock(resv) };
+        if given_back.is_err() || T::is_shared_in_place(self) {
+            pr_err!("a device does not give VRAM back that goes\n");
+        }
     }
 }
 

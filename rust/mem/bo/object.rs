@@ -7,6 +7,7 @@ use crate::{
         dma_buf::DmaBuf,
         drm::{
             gem::{DriverObject, FaultPage},
+            in_place::InPlace,
             objects::Objects,
         },
         pages::PageList,
@@ -19,6 +20,7 @@ use crate::{
 };
 use hw::pte::{Access, Coherence};
 use kernel::{
+    device::Device,
     page::PAGE_SHIFT,
     prelude::*,
     sync::{aref::ARef, Arc, MutexGuard},
@@ -78,10 +80,10 @@ impl DriverObject for Buffer {
         }
     }
 
-    fn attach(bo: &Bo) -> Result {
+    fn attach(bo: &Bo, reaches: bool) -> Result {
         match &bo.backing {
             Backing::Gtt(_) => Ok(()),
-            Backing::Vram(placement) if placement.may_be_shared() => Ok(()),
+            Backing::Vram(placement) if reaches || placement.may_be_shared() => Ok(()),
             _ => Err(EBUSY),
         }
     }
@@ -97,6 +99,18 @@ impl DriverObject for Buffer {
         if let Some(placement) = bo.placement() {
             bo.gpu.evictor.unshare(placement, stays);
         }
+    }
+
+    fn share_in_place(bo: &Bo, dev: &ARef<Device>) -> Result<Option<InPlace>> {
+        match bo.placement() {
+            Some(placement) => bo.in_place(placement, dev),
+            None => Ok(None),
+        }
+    }
+
+    fn is_shared_in_place(bo: &Bo) -> bool {
+        bo.placement()
+            .is_some_and(|placement| placement.is_shared_in_vram())
     }
 
     fn with_pages<R>(bo: &Bo, f: impl FnOnce(&PageList) -> R) -> Option<R> {

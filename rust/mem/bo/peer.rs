@@ -9,6 +9,7 @@ use super::{Backing, Bo, Buffer, DrmDevice, Registers};
 use crate::{
     kern::{
         dma_resource::DmaResource,
+        drm::in_place::InPlace,
         errno,
         pages::{DmaRun, SystemPages},
         pci_ext,
@@ -21,6 +22,7 @@ use crate::{
     },
 };
 use kernel::{
+    device::Device,
     prelude::*,
     sync::{aref::ARef, Arc},
 };
@@ -74,13 +76,10 @@ impl Way {
     }
 
     fn by_bar(bo: &Bo, blocks: &VramBlocks, pinned: Pinned, gpu: &Arc<Memory>) -> Result<Self> {
-        let hw = &bo.gpu.hw;
-        let (mut runs, mut parts) = (KVVec::new(), KVVec::new());
-        for run in blocks.runs() {
-            let start = hw.vram_map.cpu_address(run.offset)?;
-            let part = DmaResource::of_peer(&gpu.hw.dev, &hw.dev, start, run.size)?;
+        let parts = bo.parts_of_bar(blocks, &gpu.hw.dev)?;
+        let mut runs = KVVec::with_capacity(parts.len(), GFP_KERNEL_ACCOUNT)?;
+        for part in &parts {
             runs.push(part.run(), GFP_KERNEL_ACCOUNT)?;
-            parts.push(part, GFP_KERNEL_ACCOUNT)?;
         }
         Ok(Self::Bar {
             runs,
@@ -137,6 +136,39 @@ impl Registers {
 }
 
 impl Bo {
+    /// The VRAM `blocks` as `dev`, which reaches it and is bound, finds it in the BAR. EINVAL for what is not behind it, ENOMEM.
+    fn parts_of_bar(&self, blocks: &VramBlocks, dev: &ARef<Device>) -> Result<KVVec<DmaResource>> {
+        let hw = &self.gpu.hw;
+        let mut parts = KVVec::with_capacity(blocks.runs().len(), GFP_KERNEL_ACCOUNT)?;
+        for run in blocks.runs() {
+            let start = hw.vram_map.cpu_address(run.offset)?;
+            let part = DmaResource::of_peer(dev, &hw.dev, start, run.size)?;
+            parts.push(part, GFP_KERNEL_ACCOUNT)?;
+        }
+        Ok(parts)
+    }
+
+    /// The memory in VRAM, as `dev` reaches it, which is bound. `None` where it is not there, or had to stay beside too much else. ENOMEM.
+    pub(super) fn in_place(
+        &self,
+        placement: &Arc<Placement>,
+        dev: &ARef<Device>,
+    ) -> Result<Option<InPlace>> {
+        // What is shared after the GPU has taken back all that was would stay.
+        if self.gpu.evictor.is_stopped() {
+            return Ok(None);
+        }
+        let shared = placement.share_in_vram();
+        match (shared, placement.place()) {
+            (Some(shared), Place::Vram(blocks)) if placement.leaves_room() => {
+                let parts = self.parts_of_bar(&blocks, dev)?;
+                let shared = Arc::new(shared, GFP_KERNEL_ACCOUNT)?;
+                Ok(Some(InPlace::new(parts, shared)))
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// The memory as the GPU of `drm`, another one than its own and bound, reaches it, for `client`: a buffer for that
     /// one's page tables alone, which nobody else is given. It keeps the memory; user memory, and what is imported, each
     /// GPU watches for itself. VRAM and registers go with their GPU: the caller sees to it that this is gone before.

@@ -120,10 +120,13 @@ impl Vm {
                 break;
             }
             let pid = self.group.pid();
-            dev_warn_ratelimited!(
-                self.gpu.hw.dev,
-                "memory that process {pid} imports cannot be had: {error:?}\n"
-            );
+            // Whose device went is no news.
+            if error != ENODEV {
+                dev_warn_ratelimited!(
+                    self.gpu.hw.dev,
+                    "memory that process {pid} imports cannot be had: {error:?}\n"
+                );
+            }
             import.lose();
         }
         let done = done && self.flush(Flush::Legacy).is_ok();

@@ -11,6 +11,8 @@ enum Ask {
     Unpin,
     Share(bool),
     Unshare(bool),
+    ShareInVram,
+    UnshareInVram,
     Recall(bool),
     Begin(bool),
     Settle,
@@ -24,6 +26,8 @@ fn asks() -> impl Strategy<Value = Vec<Ask>> {
         3 => Just(Ask::Unpin),
         4 => any::<bool>().prop_map(Ask::Share),
         4 => any::<bool>().prop_map(Ask::Unshare),
+        2 => Just(Ask::ShareInVram),
+        2 => Just(Ask::UnshareInVram),
         2 => any::<bool>().prop_map(Ask::Recall),
         6 => any::<bool>().prop_map(Ask::Begin),
         6 => Just(Ask::Settle),
@@ -40,7 +44,7 @@ proptest! {
         let mut stay = Stay::new();
         // Where it is, where a move leads, who pinned it, who shares it: told and not.
         let (mut home, mut to, mut pins, mut shared) = (true, None, 0u32, [0u32; 2]);
-        let mut asked_back = false;
+        let (mut in_vram, mut asked_back) = (0u32, false);
         for ask in asks {
             let before = stay.clone();
             match ask {
@@ -64,13 +68,22 @@ proptest! {
                     let none = pins == 0 && shared == [0, 0] && !stay.is_orphan();
                     prop_assert_eq!(may_come, none && !asked_back);
                 }
+                Ask::ShareInVram => {
+                    let given = stay.share_in_vram(home);
+                    prop_assert_eq!(given, to.is_none() && home && !before.is_detached());
+                    in_vram += u32::from(given);
+                }
+                Ask::UnshareInVram if in_vram != 0 => {
+                    in_vram -= 1;
+                    stay.unshare_in_vram();
+                }
                 Ask::Recall(on) => {
                     asked_back = on;
                     stay.ask_back(on);
                 }
                 Ask::Begin(to_be_shared) if home || !to_be_shared => {
                     if stay.begin(to_be_shared) {
-                        prop_assert_eq!((pins, shared, to), (0, [0, 0], None));
+                        prop_assert_eq!((pins, shared, in_vram, to), (0, [0, 0], 0, None));
                         prop_assert!(!before.is_detached());
                         prop_assert!(to_be_shared || !before.is_orphan());
                         to = Some(!home);
@@ -90,7 +103,8 @@ proptest! {
             }
             prop_assert_eq!(stay.is_moving(), to.is_some());
             prop_assert_eq!(stay.is_shared(), shared[0] != 0);
-            prop_assert_eq!(stay.is_stuck(), pins + shared[1] != 0 || stay.is_orphan());
+            prop_assert_eq!(stay.is_stuck(), pins + shared[1] + in_vram != 0 || stay.is_orphan());
+            prop_assert!(in_vram == 0 || (home && to.is_none()));
             // Nobody is given a place that it is about to leave, and who shares it finds it mapped for its own process too.
             prop_assert!(to.is_none() || !(stay.is_mappable(home, false) || stay.may_move()));
             prop_assert!(to.is_some() || shared == [0, 0] || stay.is_mappable(home, true));

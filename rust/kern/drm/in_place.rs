@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+//! An object as another device reaches it where it is, in a BAR: the scatter list of a dma-buf that has addresses and no pages.
+
+use core::ops::Range;
+
+use kernel::{error::to_result, page::PAGE_SIZE, prelude::*, sync::Arc};
+
+use crate::{
+    ffi,
+    kern::{dma_map::DmaRun, dma_resource::DmaResource},
+};
+
+/// The longest piece of the list, in bytes: whole pages.
+const MAX_SEGMENT: u64 = u32::MAX as u64 / PAGE_SIZE as u64 * PAGE_SIZE as u64;
+
+/// What another device reaches, and what keeps it there; in this order it goes.
+pub(crate) struct InPlace {
+    parts: KVVec<DmaResource>,
+    _kept: Arc<dyn Send + Sync>,
+}
+
+/// The same, with the list of it.
+#[repr(C)]
+struct Listed {
+    /// First: it is what the importer has.
+    table: ffi::sg_table,
+    _in_place: InPlace,
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        // SAFETY: The table was made by `InPlace::into_table`, and is freed only here.
+        unsafe { ffi::sg_free_table(&mut self.table) };
+    }
+}
+
+/// How `run` is cut into pieces that an entry can have: the addresses of each.
+fn pieces(run: DmaRun) -> impl Iterator<Item = Range<u64>> {
+    let end = run.address.saturating_add(run.size);
+    let mut at = run.address;
+    core::iter::from_fn(move || {
+        let first = at;
+        at = end.min(first.saturating_add(MAX_SEGMENT));
+        (first < end).then_some(first..at)
+    })
+}
+
+impl InPlace {
+    /// `parts`, in the order of the object's memory, which stays there as long as there is `kept`.
+    pub(crate) fn new(parts: KVVec<DmaResource>, kept: Arc<dyn Send + Sync>) -> Self {
+        Self { parts, _kept: kept }
+    }
+
+    /// The list of it, for an importer; it goes by [`InPlace::from_table`]. ENOMEM.
+    pub(super) fn into_table(self) -> Result<*mut ffi::sg_table> {
+        let count = self
+            .parts
+            .iter()
+            .map(|part| pieces(part.run()).count())
+            .sum::<usize>();
+        let count = u32::try_from(count).map_err(|_| E2BIG)?;
+        let mut listed = KBox::new(
+            Listed {
+                table: ffi::sg_table::default(),
+                _in_place: self,
+            },
+            GFP_KERNEL_ACCOUNT,
+        )?;
+        // SAFETY: The table is a place to fill, and on failure nothing is left in it.
+        to_result(unsafe {
+            ffi::sg_alloc_table(
+                &mut listed.table,
+                count,
+                ffi::GFP_KERNEL | ffi::__GFP_ACCOUNT,
+            )
+        })?;
+        let mut entry = listed.table.sgl;
+        for part in &listed._in_place.parts {
+            for piece in pieces(part.run()) {
+                if entry.is_null() {
+                    return Err(EINVAL);
+                }
+                let length =
+                    u32::try_from(piece.end.saturating_sub(piece.start)).map_err(|_| EINVAL)?;
+                // SAFETY: `entry` is one of the table's, of which there is one for each piece; the end of the list gives NULL.
+                entry = unsafe {
+                    ffi::rkfd_sg_set_dma(entry, piece.start, length);
+                    ffi::sg_next(entry)
+                };
+            }
+        }
+        Ok(KBox::into_raw(listed).cast())
+    }
+
+    /// Whether a list is one of these: none of the others has an entry without a page.
+    ///
+    /// # Safety
+    ///
+    /// `table` must be a list that is not empty.
+    pub(super) unsafe fn is_table(table: *mut ffi::sg_table) -> bool {
+        // SAFETY: By this function's contract.
+        unsafe { !ffi::rkfd_sg_has_page((*table).sgl) }
+    }
+
+    /// Takes what [`InPlace::into_table`] gave.
+    ///
+    /// # Safety
+    ///
+    /// `table` must be such a list, that nobody uses any more.
+    pub(super) unsafe fn from_table(table: *mut ffi::sg_table) -> impl Sized {
+        // SAFETY: By this function's contract: the list is the first part of what was boxed.
+        unsafe { KBox::from_raw(table.cast::<Listed>()) }
+    }
+}
