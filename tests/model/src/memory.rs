@@ -334,7 +334,8 @@ impl View<'_> {
                     address: phys.addr,
                 };
                 let Some((start, region)) = self.dma.find(phys.addr) else {
-                    return Err(unmapped);
+                    // What a switch leads to another device never comes to an IOMMU.
+                    return self.bus.peer(phys.addr, len).ok_or(unmapped);
                 };
                 if access.reads() && !region.readable || access.writes() && !region.writeable {
                     return Err(unmapped);
@@ -342,7 +343,7 @@ impl View<'_> {
                 let skip = phys.addr - start;
                 let len = len.min(region.len - skip);
                 let Some((memory, offset)) = &region.memory else {
-                    // Not the guest's RAM: another device's, which only a switch is known to lead to.
+                    // Not the guest's RAM: another device's, as far as a switch leads there.
                     return self.bus.peer(phys.addr, len).ok_or(unmapped);
                 };
                 Ok(memory.span((offset + skip) as usize, len as usize))
