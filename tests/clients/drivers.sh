@@ -7,13 +7,14 @@ load_rkfd() {
 }
 
 # Debian's, with firmware by the driver and not by the PSP, of the blocks the first five of the list (common, memory, interrupts,
-# graphics, SDMA), and nothing reset, gated or managed. What is given besides comes last and counts.
+# graphics, SDMA), and nothing reset, gated or managed; the model may take long on a busy host. What is given besides comes last and counts.
 load_amdgpu() {
 	while read -r file; do
 		case $file in
 		*/amdgpu.ko)
 			insmod "$file" fw_load_type=0 ip_block_mask=0x1f ras_enable=0 gpu_recovery=0 dpm=0 ppfeaturemask=0 \
-				cg_mask=0 pg_mask=0 runpm=0 audio=0 lockup_timeout=60000 "$@" || return ;;
+				cg_mask=0 pg_mask=0 runpm=0 audio=0 lockup_timeout=60000 \
+				queue_preemption_timeout_ms=60000 "$@" || return ;;
 		*) [ -e "/sys/module/$(basename "$file" .ko | tr - _)" ] || insmod "$file" || return ;;
 		esac
 	done </rkfd/amdgpu.modules
