@@ -235,9 +235,11 @@ TEST_F_TIMEOUT(yield, allocates_and_frees, 300)
 	if (pid == 0)
 		_exit(allocate_and_free(room + (8u << 20), times));
 	start = since = kfd_now_ms();
-	while (since - start < length) {
+	/* On the debug kernel both may have had no more than one turn by then. */
+	while (since - start < length || *times < 2) {
 		uint64_t now;
 
+		ASSERT_GT(KFD_HANG_MS, since - start);
 		/* It always has something to do. */
 		fill_much(&self->queue);
 		while ((int32_t)(*fence - (self->queue.fence - 3)) < 0) {
@@ -256,7 +258,6 @@ TEST_F_TIMEOUT(yield, allocates_and_frees, 300)
 	TH_LOG("%u times out in %llu ms, for %llu ms at most, while the other allocated %u times",
 	       evicted, (unsigned long long)(since - start), (unsigned long long)longest, *times);
 	EXPECT_LT(0, evicted);
-	EXPECT_LT(1, *times);
 	/* Each turn is of a quarter of a second at least. */
 	EXPECT_GE((since - start) / 250 + 2, evicted);
 	trace_close();
