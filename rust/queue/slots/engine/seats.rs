@@ -353,9 +353,9 @@ impl State {
 
     /// Whether the queue is in a slot, and is to leave it.
     pub(super) fn has_to_leave(&self, key: &Key, vmids: &Vmids) -> bool {
-        let wanted = vmids.is_wanted();
-        self.inside()
-            .any(|entry| Key::of(&entry.rlc) == *key && is_to_leave(entry, wanted))
+        self.queues.get(key).is_some_and(|entry| {
+            matches!(entry.seat, Seat::In(_)) && is_to_leave(entry, vmids.is_wanted())
+        })
     }
 
     /// Who is in `slot` goes.
