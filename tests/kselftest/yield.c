@@ -258,6 +258,7 @@ TEST_F_TIMEOUT(yield, allocates_and_frees, 300)
 	TH_LOG("%u times out in %llu ms, for %llu ms at most, while the other allocated %u times",
 	       evicted, (unsigned long long)(since - start), (unsigned long long)longest, *times);
 	EXPECT_LT(0, evicted);
+	EXPECT_LT(1, *times);
 	/* Each turn is of a quarter of a second at least. */
 	EXPECT_GE((since - start) / 250 + 2, evicted);
 	trace_close();
