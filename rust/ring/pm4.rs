@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A PM4 ring of the driver's own: KIQ's or HIQ's.
 
+use core::hint::spin_loop;
+
 use crate::kern::doorbell_map::DoorbellMap;
 use crate::kern::pages::SystemPages;
 use crate::mem::gart::GartBuffer;
@@ -35,8 +37,10 @@ const FENCE: u64 = RPTR + 128;
 /// Bytes of all.
 const BYTES: u64 = RPTR + PAGE_SIZE;
 
-/// The pauses between looks at a fence, microseconds: the first, and the longest.
-const PAUSE_US: (i64, i64) = (10, 1000);
+/// How long a fence is looked at without a pause, microseconds: the CP answers most packets within this, and a sleep takes longer.
+const POLL_US: i64 = 20;
+/// The pauses between looks after that, microseconds: the first, and the longest.
+const PAUSE_US: (i64, i64) = (20, 1000);
 
 /// The ring with its descriptor, pointers and fence.
 pub(crate) struct Pm4Ring {
@@ -170,12 +174,16 @@ impl Pm4Ring {
         let mut pause = PAUSE_US.0;
         loop {
             // Looked at after the clock: a late waiter still finds what came in time.
-            let late = start.elapsed().as_millis() >= ms;
+            let waited = start.elapsed();
             if self.is_done() && more() {
                 return Ok(());
             }
-            if late {
+            if waited.as_millis() >= ms {
                 return Err(ETIMEDOUT);
+            }
+            if waited.as_micros_ceil() < POLL_US {
+                spin_loop();
+                continue;
             }
             fsleep(Delta::from_micros(pause));
             pause = (pause * 2).min(PAUSE_US.1);
