@@ -134,9 +134,13 @@ impl Parts {
         gpu.hw.ih.listen(dispatch);
         gpu.start()?;
         let watch = Watch::new(gpu)?;
+        let sensors = firmware.sensors();
+        if let Some(sensors) = &sensors {
+            // Until the node is gone.
+            gpu.hw.sensors.populate(sensors.clone());
+        }
         let node = render::driver::register(&gpu.memory)?;
         let atomics = pci_ext::enable_atomics(pdev);
-        let sensors = firmware.sensors();
         let told = Told {
             firmware: firmware.versions()?,
             serial: sensors.as_ref().map_or(0, |sensors| sensors.serial()),

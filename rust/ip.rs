@@ -18,6 +18,7 @@ mod rest;
 mod retries;
 pub(crate) mod rlc;
 pub(crate) mod sdma;
+pub(crate) mod sense;
 mod shader_array;
 pub(crate) mod smu;
 pub(crate) mod state;
@@ -32,7 +33,7 @@ use kernel::device::{self, Bound, Core};
 use kernel::pci;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
-use kernel::sync::Arc;
+use kernel::sync::{Arc, SetOnce};
 
 use crate::health::Health;
 use crate::kern::doorbell_map::DoorbellMap;
@@ -55,6 +56,7 @@ use rest::{AtRest, Engines};
 use retries::Retries;
 use rlc::Rlc;
 use sdma::Sdma;
+use sense::Sense;
 use state::Observer;
 use vmid::Vmids;
 
@@ -65,6 +67,8 @@ const DMA_BITS: u32 = 48;
 /// what is below it.
 #[pin_data]
 pub(crate) struct Hardware {
+    /// Its sensors, where they are to be had. Nobody asks them any more when its firmware has gone.
+    pub(crate) sensors: SetOnce<Arc<dyn Sense>>,
     /// Who has which VMID.
     pub(crate) vmids: Arc<Vmids>,
     /// The SDMA engines.
@@ -202,6 +206,7 @@ impl Hardware {
         let id = GpuId::new(&identity);
         Arc::pin_init(
             try_pin_init!(Self {
+                sensors: SetOnce::new(),
                 vmids,
                 sdma,
                 gfx,

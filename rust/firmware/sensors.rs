@@ -6,18 +6,23 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::{Instant, Monotonic};
 
+use hw::ip::Block;
 use hw::smu::metrics::{Metrics, GPU_METRICS_BYTES, TABLE_BYTES, TABLE_DWORDS};
-use hw::smu::{Features, Message, Table};
+use hw::smu::{graphics_millivolts, Features, Message, Table};
 use hw::va::PAGE_SIZE;
 
 use crate::ip::hdp::Hdp;
+use crate::ip::sense::{Sense, Sensor};
 use crate::ip::smu::Smu;
 use crate::kern::errno;
 use crate::kern::host;
 use crate::kern::killable::KillableMutex;
+use crate::kern::mmio::GONE;
 use crate::kern::vram_map::VramMap;
 use crate::mem::vram::VramBlocks;
 use crate::mem::Memory;
+use crate::regs::smuio::{smusvi0_tel_plane0, SMUSVI0_TEL_PLANE0};
+use crate::regs::Window;
 
 /// For how long a table serves all who ask, milliseconds (amdgpu: 1 for a value, 5 for gpu_metrics).
 const FRESH_MS: i64 = 10;
@@ -41,14 +46,16 @@ pub(crate) struct Sensors {
     page: VramBlocks,
     vram: Arc<VramMap>,
     hdp: Arc<Hdp>,
+    smuio: Window,
 }
 
 impl Sensors {
-    /// Those of `smu`, of the GPU of `memory`. ENOMEM. What the SMU does not do for it the log says: then there are none, and it is only told
+    /// Those of `smu`, of the GPU of `memory`. ENOMEM; ENODEV if the ASIC has no such. What the SMU does not do for it the log says: then there are none, and it is only told
     /// that the driver goes. Sleeps.
     pub(crate) fn new(memory: &Memory, mut smu: Smu) -> Result<Arc<Self>> {
         let page = memory.vram.alloc_own(PAGE_SIZE, PAGE_SIZE)?;
         let hw = &memory.hw;
+        let smuio = Window::new(&hw.mmio, hw.asic.ips, Block::Smuio, 0)?;
         let at = hw.gmc.fb().base + page.start();
         let (vram, hdp) = (hw.vram_map.clone(), hw.hdp.clone());
         let told = smu.features().and_then(|features| {
@@ -64,6 +71,7 @@ impl Sensors {
                 page,
                 vram,
                 hdp,
+                smuio,
             }),
             GFP_KERNEL,
         )
@@ -120,6 +128,16 @@ impl Sensors {
         ])
     }
 
+    /// Voltage of graphics, mV, which the regulator tells by itself. ENODEV when the device is gone.
+    pub(crate) fn millivolts(&self) -> Result<u32> {
+        match self.smuio.read(SMUSVI0_TEL_PLANE0) {
+            GONE => Err(ENODEV),
+            word => Ok(graphics_millivolts(
+                smusvi0_tel_plane0::SVI0_PLANE0_VDDCOR.get(word),
+            )),
+        }
+    }
+
     /// Tells the SMU `message`. What it does not do the log says. Sleeps.
     pub(crate) fn tell(&self, message: Message) {
         // That is all there is to do about it.
@@ -129,6 +147,27 @@ impl Sensors {
     /// The same, and whether it was done: ETIMEDOUT, EIO, ENODEV as for [`Smu::send`].
     pub(super) fn ask(&self, message: Message) -> Result {
         self.state.lock().smu.send(message).map(drop)
+    }
+}
+
+impl Sense for Sensors {
+    fn sense(&self, sensor: Sensor) -> Result<u32> {
+        Ok(match sensor {
+            Sensor::GraphicsClock => {
+                let [graphics, _] = self.clocks()?;
+                graphics.into()
+            }
+            Sensor::MemoryClock => {
+                let [_, memory] = self.clocks()?;
+                memory.into()
+            }
+            Sensor::Edge => {
+                let [edge, ..] = self.read()?.temperatures;
+                u32::from(edge) * 1000
+            }
+            Sensor::Power => self.read()?.power.into(),
+            Sensor::GraphicsVoltage => self.millivolts()?,
+        })
     }
 }
 

@@ -170,6 +170,13 @@ impl fmt::Display for Answer {
     }
 }
 
+/// Voltage of graphics, mV, by what the regulator calls it (amdgpu: smu_v13_0_get_gfx_vdd, which takes the same eight bits). 0 for codes beyond
+/// the last, by which it is off.
+pub const fn graphics_millivolts(code: u32) -> u32 {
+    // 1550 mV, and 6.25 less for each step.
+    6200u32.saturating_sub((code & 0xff) * 25) / 4
+}
+
 /// Version of the firmware, as GetSmuVersion says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version(pub u32);

@@ -42,8 +42,8 @@ impl Sensor {
     }
 }
 
-/// Units of hwmon: millidegrees, microwatts, microjoules, Hz.
-static SENSORS: [Sensor; 7] = [
+/// Units of hwmon: millidegrees, millivolts, microwatts, microjoules, Hz.
+static SENSORS: [Sensor; 8] = [
     Sensor::new(c"temp1_input", c"temp1_label", "edge", |sensors| {
         temperature(sensors, |[edge, _, _]| edge)
     }),
@@ -52,6 +52,9 @@ static SENSORS: [Sensor; 7] = [
     }),
     Sensor::new(c"temp3_input", c"temp3_label", "mem", |sensors| {
         temperature(sensors, |[_, _, memory]| memory)
+    }),
+    Sensor::new(c"in0_input", c"in0_label", "vddgfx", |sensors| {
+        Ok(sensors.millivolts()?.into())
     }),
     Sensor::new(c"power1_average", c"power1_label", "PPT", |sensors| {
         Ok(u64::from(sensors.read()?.power) * 1_000_000)

@@ -4,6 +4,11 @@
 use super::registers;
 
 registers! {
+    /// What the voltage regulator says.
+    SMUSVI0_TEL_PLANE0 @ 0, 0x4 as smusvi0_tel_plane0 {
+        /// Voltage of graphics, as a code.
+        SVI0_PLANE0_VDDCOR[24:16]
+    };
     /// Where in the package the die is.
     SMUIO_MCM_CONFIG @ 0, 0x24 as smuio_mcm_config {
         /// Which die.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! AMDGPU_INFO: questions about the device. What libdrm asks when it is initialized must be answered; of the
-//! others, those about memory are, and how busy it is.
+//! others, those about memory are, and about sensors.
 
 use hw::va::{LARGE_PAGE_SIZE, PAGE_SIZE, USER_VA_END};
 use kernel::{prelude::*, sync::Arc};
 
 use super::file::File;
 use crate::{
+    ip::sense::Sensor,
     kern::drm::{
         file::OpenFile,
         ioctl::{Ioctl, Reply},
@@ -55,10 +56,7 @@ impl<D: Driver<Data = Arc<Memory>, File = File>> Ioctl<D> for Query {
                 gtt_size: account::system_limit(),
             }),
             uapi::MEMORY => info.answer(&memory(gpu)),
-            // The others are the SMU's.
-            uapi::SENSOR if info.sensor() == uapi::SENSOR_GPU_LOAD => {
-                info.answer(&gpu.hw.busy_percent())
-            }
+            uapi::SENSOR => info.answer(&sensor(gpu, info.sensor())?),
             _ => Err(EINVAL),
         }
     }
@@ -74,6 +72,26 @@ fn register(gpu: &Memory, info: &Info) -> Result<u32> {
         return Err(EFAULT);
     }
     gpu.hw.address_config()
+}
+
+/// What the sensor `number` shows. ENOENT where there is no SMU that says so; EINVAL for one that there is not, and, as amdgpu has it, whatever keeps
+/// the SMU from it.
+fn sensor(gpu: &Memory, number: u32) -> Result<u32> {
+    // Copies count, which the SMU does not see.
+    if number == uapi::SENSOR_GPU_LOAD {
+        return Ok(gpu.hw.busy_percent());
+    }
+    let sensors = gpu.hw.sensors.as_ref().ok_or(ENOENT)?;
+    let sensor = match number {
+        uapi::SENSOR_GFX_SCLK => Sensor::GraphicsClock,
+        uapi::SENSOR_GFX_MCLK => Sensor::MemoryClock,
+        uapi::SENSOR_GPU_TEMP => Sensor::Edge,
+        uapi::SENSOR_GPU_AVG_POWER => Sensor::Power,
+        uapi::SENSOR_VDDGFX => Sensor::GraphicsVoltage,
+        // Clocks of states of power are of tables that the SMU is not given.
+        _ => return Err(EINVAL),
+    };
+    sensors.sense(sensor).map_err(|_| EINVAL)
 }
 
 /// The answer to DEV_INFO.

@@ -1,7 +1,7 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: GPL-2.0
-# sensors.sh: whether the driver shows what the board's sensors show (the model is told what that is), by hwmon and in gpu_metrics,
-# byte for byte. With rkfd also: that who reads all the time does not keep the SMU busy, what is read when the SMU refuses or does not
+# sensors.sh: whether the driver shows what the board's sensors show (the model is told what that is), by hwmon, in gpu_metrics,
+# byte for byte, and when AMDGPU_INFO asks. With rkfd also: that who reads all the time does not keep the SMU busy, what is read when the SMU refuses or does not
 # answer, and that nothing is shown where nothing is measured. With amdgpu, which shows the same in the same places, this is about the
 # model and this test.
 . /rkfd/clients/tap.sh
@@ -22,6 +22,13 @@ sensor() {
 	value=$(cat "$device"/hwmon/hwmon*/"$1")
 	[ "$value" = "$2" ]
 	result $? "$1 is $2" || echo "# $value"
+}
+
+# info NAME NUMBER ANSWER: of AMDGPU_INFO, SENSOR
+info() {
+	value=$("$here/info_sensor" "$2")
+	[ "$value" = "$3" ]
+	result $? "AMDGPU_INFO says of $1: $3" || echo "# $value"
 }
 
 # Numbers of two bytes from gpu_metrics, in a line.
@@ -59,6 +66,30 @@ sensor freq1_input 1650000000
 sensor freq1_label sclk
 sensor freq2_input 1600000000
 sensor freq2_label mclk
+# Of the regulator, which the model has at the code 112.
+sensor in0_input 850
+sensor in0_label vddgfx
+
+info GFX_SCLK 1 1650
+info GFX_MCLK 2 1600
+info GPU_TEMP 3 51000
+info GPU_LOAD 4 0
+info GPU_AVG_POWER 5 287
+info VDDNB 6 EINVAL
+info VDDGFX 7 850
+# Only amdgpu gives the SMU the table that has these.
+case $driver in
+rkfd) set -- EINVAL EINVAL EINVAL EINVAL ;;
+amdgpu) set -- 500 400 1700 1600 ;;
+esac
+info STABLE_PSTATE_GFX_SCLK 8 "$1"
+info STABLE_PSTATE_GFX_MCLK 9 "$2"
+info PEAK_PSTATE_GFX_SCLK 10 "$3"
+info PEAK_PSTATE_GFX_MCLK 11 "$4"
+info GPU_INPUT_POWER 12 EINVAL
+info 'no sensor' 0 EINVAL
+info 'no sensor' 13 EINVAL
+info 'no sensor' 4294967295 EINVAL
 
 # The model's board has this number; libhsakmt has it from the topology.
 [ "$(cat "$device/unique_id")" = 0001020390a00210 ]
@@ -159,6 +190,8 @@ tell psp-fault smu=0x13:0xff
 pause
 fails "$file" 'Input/output error'
 result $? "what the SMU refuses is an error"
+info 'what the SMU refuses' 3 EINVAL
+info 'what it is not asked' 7 850
 pause
 fails "$file" 'Input/output error' && pause && fails gpu_metrics 'Input/output error' && lines 'SMU: TransferTableSmu2Dram (0x13): it failed' 1
 result $? "of which there is one line"
@@ -186,6 +219,7 @@ fails "$file" 'timed out'
 result $? "an SMU that does not answer is an error"
 wait $!
 echo "# both readers: $(($(ms) - begin)) ms, and two seconds is what one waits"
+info 'an SMU that does not answer' 5 EINVAL
 begin=$(ms)
 for i in 1 2 3 4 5; do
 	pause
@@ -221,6 +255,9 @@ tell psp-fault smu=0x13:0xfe
 reload "where the SMU gives no table"
 [ ! -e "$device/gpu_metrics" ] && [ ! -e "$device/hwmon" ] && [ ! -e "$device/unique_id" ]
 result $? "nothing is shown then"
+info 'clocks then' 1 ENOENT
+info 'the voltage then' 7 ENOENT
+info 'how busy it is' 4 0
 tell psp-fault none
 reload "again"
 tell sensors default

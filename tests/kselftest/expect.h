@@ -141,6 +141,7 @@ static const struct kfd_expect answer_mmap_foreign_buffer = SAME(EACCES);
 static const struct kfd_expect answer_svm_wraps = SAME(EOVERFLOW);
 
 static const struct kfd_expect answer_drm_unknown_query = SAME(EINVAL);
+static const struct kfd_expect answer_sensor_without_smu = SAME(ENOENT);
 static const struct kfd_expect answer_drm_unknown_command = DIFFERS(EINVAL, EINVAL);
 
 static inline int kfd_expected(struct kfd_expect e)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What the SMU measures, and what tools get of it.
 
+use hw::smu::graphics_millivolts;
 use hw::smu::link::{Link, UNKNOWN};
 use hw::smu::metrics::{Metrics, GPU_METRICS_BYTES, TABLE_BYTES, TABLE_DWORDS};
 use proptest::prelude::*;
@@ -156,4 +157,12 @@ proptest! {
             prop_assert!(shown == exact || shown >= u128::from(u64::MAX) - 15_259 || exact > u128::from(u64::MAX));
         }
     }
+}
+
+#[test]
+fn voltage_of_a_code() {
+    assert_eq!([0, 112, 247].map(graphics_millivolts), [1550, 850, 6]);
+    // Those by which it is off, and a bit that is not the code's.
+    assert_eq!([248, 255].map(graphics_millivolts), [0, 0]);
+    assert_eq!(graphics_millivolts(0x100 | 112), 850);
 }
