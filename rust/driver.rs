@@ -2,6 +2,7 @@
 //! The PCI driver: which devices, and what happens when one comes and goes.
 
 mod again;
+mod deadline;
 mod look;
 pub(crate) mod reset;
 mod sleep;
@@ -30,6 +31,7 @@ use crate::observe::{sensors, sysfs};
 use crate::queue::interrupts::Dispatch;
 use crate::render;
 use again::Again;
+use deadline::Deadline;
 use sleep::Awake;
 use watch::Watch;
 
@@ -103,6 +105,8 @@ struct Parts {
     _translating: Translating,
     _mastering: Mastering,
     _reaching: Reaching,
+    /// What is behind it is not up to processes.
+    deadline: Deadline,
     _irq: Interrupt<Poll>,
     _reset: Reset,
     _enabled: Enabled,
@@ -126,6 +130,7 @@ impl Parts {
         let dispatch = Dispatch::new(&gpu.queues, kfd::process_sink()?)?;
         gpu.queues.interrupts.populate(dispatch.clone());
         let irq = Interrupt::new(pdev, c"rkfd", Poll(gpu.clone()))?;
+        let deadline = Deadline::new(pdev, &gpu)?;
         let reaching = Reaching(gpu.clone());
         let mastering = Mastering::new(pdev);
         let running = Running(gpu);
@@ -174,6 +179,7 @@ impl Parts {
             _translating: translating,
             _mastering: mastering,
             _reaching: reaching,
+            deadline,
             _irq: irq,
             _reset: reset,
             _enabled: enabled,
@@ -258,9 +264,12 @@ impl pci::Driver for Driver {
 }
 
 impl pci_driver::Driver for Driver {
-    /// So that nothing of the GPU writes to memory when another kernel runs. Processes stay, and have lost the GPU.
+    /// So that nothing of the GPU writes to memory when another kernel runs. Processes stay, and have lost the GPU. Bounded, however many they are.
     fn shutdown(_pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) {
-        this.take_down();
+        if let Some(parts) = this.take() {
+            parts.deadline.begin();
+            parts.take_down();
+        }
     }
 
     /// It is not the driver that resets it, but what processes are told is the same.

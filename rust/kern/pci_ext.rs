@@ -60,9 +60,15 @@ impl Mastering {
 
 impl Drop for Mastering {
     fn drop(&mut self) {
-        // SAFETY: The device is a valid one, and enabled.
-        unsafe { ffi::pci_clear_master(raw(&self.0)) };
+        end_mastering(&self.0);
     }
+}
+
+/// Forbids `pdev` to, before its [`Mastering`] is dropped. Any context.
+pub(crate) fn end_mastering(pdev: &pci::Device) {
+    // SAFETY: The device is a valid one. That it is enabled does not matter: that is in the same register, which nobody else writes meanwhile but
+    // to the same end.
+    unsafe { ffi::pci_clear_master(raw(pdev)) };
 }
 
 /// What the configuration space of a device had, to be written back when it has lost that.

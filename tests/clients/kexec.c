@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * kexec KERNEL INITRD [hang]: has SDMA copy and compute queues run without end, with hang on engines that then
- * hang, and behind hubs that do not answer, and has another kernel take over in the middle of it. Returns only when there is none.
+ * kexec KERNEL INITRD [hang | slow]: has SDMA copy and compute queues run without end, with hang on engines that then
+ * hang, and behind hubs that do not answer, with slow on engines that need a second and a half to let go of each of forty queues more, and
+ * has another kernel take over in the middle of it. Returns only when there is none.
  */
 #include <fcntl.h>
 #include <linux/reboot.h>
@@ -12,9 +13,17 @@
 #include <unistd.h>
 
 #include "common/busy.h"
+#include "common/child.h"
 #include "common/copies.h"
 #include "common/model.h"
 #include "common/tap.h"
+#include "kfd.h"
+#include "packets.h"
+
+#define ENGINES		5u
+/* As many as there are places for on the hardware. */
+#define QUEUES		(8 * ENGINES)
+#define RING_SIZE	(4u << 10)
 
 static int must_open(const char *path)
 {
@@ -40,6 +49,30 @@ static void load(const char *kernel, const char *initrd)
 		die("the kernel does not take another one: %m");
 }
 
+/* Queues that wait, for ever, on the hardware. */
+static void wait_on(int ready, unsigned int queues)
+{
+	static struct kfd_queue queue[QUEUES];
+	struct packets p = { 0 };
+	struct kfd_dev dev;
+	struct kfd_bo bo;
+	unsigned int i;
+
+	if (kfd_open(&dev) || kfd_bo_create(&dev, &bo, KFD_PAGE, KFD_ALLOC_GTT))
+		exit(1);
+	*(volatile uint32_t *)bo.cpu = 0;
+	sdma_wait_memory(&p, (uintptr_t)bo.cpu, 1);
+	for (i = 0; i < queues; i++) {
+		if (kfd_queue_create_on(&dev, &queue[i], RING_SIZE, i % ENGINES))
+			exit(2);
+		kfd_queue_submit(&queue[i], p.dwords, p.count);
+	}
+	if (write(ready, "", 1) != 1)
+		exit(3);
+	for (;;)
+		pause();
+}
+
 static void kmsg(const char *text)
 {
 	FILE *f = fopen("/dev/kmsg", "we");
@@ -53,13 +86,17 @@ static void kmsg(const char *text)
 int main(int argc, char **argv)
 {
 	if (argc < 3)
-		die("kexec KERNEL INITRD [hang]");
+		die("kexec KERNEL INITRD [hang | slow]");
 	load(argv[1], argv[2]);
 	copies_start();
 	if (busy_start(BUSY_QUEUES_MAX) <= 0 || !copies_go_on())
 		die("the GPU does not work");
-	if (argc > 3 && (!model_engines("pause") || !model_command("hang-queue 4") ||
-			 !model_command("hubs silent")))
+	if (argc > 3 && !strcmp(argv[3], "slow") &&
+	    (child_start(wait_on, QUEUES) <= 0 || !model_command("linger 1500")))
+		die("there is nothing to wait for");
+	if (argc > 3 && !strcmp(argv[3], "hang") &&
+	    (!model_engines("pause") || !model_command("hang-queue 4") ||
+	     !model_command("hubs silent")))
 		die("the engines do not hang");
 	/* From here on the console's clock tells how long it takes. */
 	kmsg("another kernel takes over");

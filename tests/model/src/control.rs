@@ -12,6 +12,7 @@
 //!   [`crate::smu::sensors`].
 //! - `crash ENGINE`: the firmware of `mec`, or of `sdma0` to `sdma4`, stops for good, see [`crate::psp::Psp::crash`].
 //! - `pause N`, `resume N`: SDMA engine N; with `mec` the user queues of the command processor.
+//! - `linger MS`: queues of SDMA say that they are idle only so long after they were disabled.
 //! - `drop-interrupt [COUNT]`: the next interrupts' MSIs are not sent.
 //! - `omit-pasid on`, `omit-pasid off`: whether interrupt entries lack the PASID, as is known of gfx9 without HWS.
 //! - `retry-cam off`, `retry-cam on`: whether the IH's retry CAM lets through what it should keep out, or not.
@@ -25,6 +26,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::cp::Hang;
 use crate::gpu::Gpu;
@@ -108,6 +110,11 @@ pub fn command(gpu: &Gpu, line: &str) -> Result<String, String> {
         }
         ["pause", n] => engine(n)?.pause(),
         ["resume", n] => engine(n)?.resume(),
+        ["linger", ms] => {
+            let ms = ms.parse().map_err(|_| format!("bad time {ms}"))?;
+            let time = Duration::from_millis(ms);
+            gpu.sdma.iter().for_each(|engine| engine.linger(time));
+        }
         ["drop-interrupt"] => gpu.ih.drop_interrupts(1),
         ["drop-interrupt", count] => {
             let count = count.parse().map_err(|_| format!("bad count {count}"))?;

@@ -28,6 +28,8 @@ pub(super) struct State {
     current: usize,
     slice_end: Option<Instant>,
     paused: bool,
+    /// How long queues take to say that they are idle once they are disabled.
+    leave: Duration,
 }
 
 /// One SDMA engine.
@@ -57,6 +59,7 @@ impl Engine {
                 current: 0,
                 slice_end: None,
                 paused: false,
+                leave: Duration::ZERO,
             }),
             work: Condvar::new(),
             quiet: Condvar::new(),
@@ -142,6 +145,11 @@ impl Engine {
         self.work.notify_all();
     }
 
+    /// Queues that are disabled say that they are idle only after `time`.
+    pub fn linger(&self, time: Duration) {
+        self.state().leave = time;
+    }
+
     /// Back to the state out of reset; the packet at hand is lost.
     pub fn reset(&self) {
         self.lose_packet();
@@ -176,10 +184,12 @@ impl Engine {
     /// Reads a register, `offset` dwords from the engine's base.
     pub fn read(&self, gpu: &Gpu, reg: Reg, offset: u32) -> u32 {
         if let Some((queue, index)) = queue_register(offset) {
-            let value = self.state().queues[queue].read(index);
+            let state = self.state();
+            let value = state.queues[queue].read(index);
+            let leaving = state.queues[queue].is_leaving(state.leave);
             // Nobody is there any more who would say that a queue is idle.
-            let crashed = Queue::is_status(index) && self.has_crashed(gpu);
-            return if crashed { Queue::busy(value) } else { value };
+            let busy = Queue::is_status(index) && (leaving || self.has_crashed(gpu));
+            return if busy { Queue::busy(value) } else { value };
         }
         if reg == self.own(sdma::STATUS_REG) {
             let state = self.state();

@@ -96,6 +96,8 @@ pub struct Queue {
     wait: Option<Wait>,
     /// The write pointer with which the last packet was not complete.
     starved: Option<u64>,
+    /// When it was last disabled.
+    disabled: Option<Instant>,
 }
 
 /// Index of a register of the GFX ring, which is that of all queues.
@@ -120,6 +122,7 @@ impl Queue {
             ib: None,
             wait: None,
             starved: None,
+            disabled: None,
         }
     }
 
@@ -277,6 +280,11 @@ impl Queue {
         status::IDLE.put(value, 0)
     }
 
+    /// Whether it was disabled less than `time` ago.
+    pub fn is_leaving(&self, time: Duration) -> bool {
+        !self.enabled() && self.disabled.is_some_and(|at| at.elapsed() < time)
+    }
+
     /// Reads register `index`.
     pub fn read(&self, index: usize) -> u32 {
         const RPTR: usize = at(sdma::GFX_RB_RPTR);
@@ -315,6 +323,9 @@ impl Queue {
             RB_CNTL if gfx_rb_cntl::RB_ENABLE.is_set(value) && !self.enabled() => {
                 self.exception = None;
                 self.restart();
+            }
+            RB_CNTL if !gfx_rb_cntl::RB_ENABLE.is_set(value) && self.enabled() => {
+                self.disabled = Some(Instant::now());
             }
             RPTR | RPTR_HI => {
                 if self.enabled() {

@@ -472,3 +472,19 @@ fn a_crashed_engine_is_at_something_for_ever() {
     rig.gpu.power_cycle(Start::Warm);
     assert!(idle(&rig, &ring));
 }
+
+#[test]
+fn a_queue_that_lingers_is_idle_late() {
+    let mut rig = Rig::new();
+    let ring = rig.ring(0, 1, 8);
+    assert!(command(&rig.gpu, "linger long").is_err());
+    command(&rig.gpu, "linger 1000000").unwrap();
+    assert!(idle(&rig, &ring));
+    rig.enable(&ring, false);
+    assert!(!idle(&rig, &ring));
+    rig.enable(&ring, true);
+    assert!(idle(&rig, &ring));
+    rig.enable(&ring, false);
+    command(&rig.gpu, "linger 0").unwrap();
+    assert!(idle(&rig, &ring));
+}
