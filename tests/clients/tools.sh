@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# What rocm-smi, amd-smi and nvtop show of the GPUs, with a process that works on the first one and without, as TAP. What only the SMU's
-# firmware knows they are not to show.
+# tools.sh [sensors]: what rocm-smi, amd-smi and nvtop show of the GPUs, with a process that works on the first one and without, as TAP. What
+# only the SMU's firmware knows they are not to show. With sensors: that alone, of a board whose SMU runs, as the model is told.
 out=/tmp/tools.$$
 rocm='python3 /usr/libexec/rocm_smi/rocm_smi.py'
 amd='python3 /usr/libexec/amdsmi_cli/amdsmi_cli.py'
+mode=${1:-}
 # shellcheck disable=SC2046
 set -- $(echo /sys/class/drm/card*/device)
 gpus=$# device=$1
@@ -86,7 +87,42 @@ what() {
 	done
 }
 
+# sensors: what they show of them
+sensors() {
+	. /rkfd/clients/model.sh
+	tell sensors default edge=51 junction=63 mem=70 power=287 sclk=1650 mclk=1600
+	tool 'rocm-smi' "$rocm --showtemp --showpower --showvoltage --showenergycounter --showuniqueid"
+	shows 'edge' '^GPU\[0\] : Temperature \(Sensor edge\) \(C\): 51\.0$'
+	shows 'junction' '^GPU\[0\] : Temperature \(Sensor junction\) \(C\): 63\.0$'
+	shows 'memory' '^GPU\[0\] : Temperature \(Sensor memory\) \(C\): 70\.0$'
+	shows 'stack of memory' '^GPU\[0\] : Temperature \(Sensor HBM 3\) \(C\): 67\.0$'
+	shows 'power' '^GPU\[0\] : Average Graphics Package Power \(W\): 287\.0$'
+	shows 'voltage' '^GPU\[0\] : Voltage \(mV\): 850$'
+	shows 'energy' '^GPU\[0\] : Accumulated Energy \(uJ\): [1-9]'
+	shows 'number' '^GPU\[0\] : Unique ID: 0x1020390a00210$'
+
+	tool 'amd-smi' "$amd metric --temperature --pcie"
+	shows 'edge' ' EDGE: 51 .?.?C$'
+	shows 'junction' ' HOTSPOT: 63 .?.?C$'
+	shows 'memory' ' MEM: 70 .?.?C$'
+	shows 'link' ' SPEED: 16 GT/s$'
+
+	tool 'nvtop' 'nvtop -s'
+	shows 'graphics clock' '"gpu_clock": "1650MHz"'
+	shows 'memory clock' '"mem_clock": "1600MHz"'
+	shows 'temperature' '"temp": "51C"'
+	shows 'power' '"power_draw": "287W"'
+	shows 'no fan' '"fan_speed": null'
+	tell sensors default
+}
+
 . /rkfd/clients/tap.sh
+if [ "$mode" = sensors ]; then
+	sensors
+	rm -f $out
+	finish
+	exit
+fi
 tool 'amd-smi list' "$amd list"
 so_many $gpus 'place' ' BDF: 0000:'
 waits_for 0
