@@ -342,9 +342,9 @@ impl Evictor {
         })
     }
 
-    /// `size` bytes of VRAM for `client`, in one run if `contiguous`; others make room if need be, when they have had their turn. `ENOMEM`
-    /// when there is no such memory for it, `EINTR` when the caller is killed, `ENODEV` when the GPU is about to go; errors of the engines.
-    /// Sleeps until there is room.
+    /// `size` bytes of VRAM for `client`, in one run if there is one and it is to be `contiguous`; others make room if need be, when they
+    /// have had their turn. `ENOMEM` when there is no such memory for it, `EINTR` when the caller is killed, `ENODEV` when the GPU is about
+    /// to go; errors of the engines. Sleeps until there is room.
     pub(crate) fn alloc(
         self: &Arc<Self>,
         gpu: &Memory,
@@ -386,7 +386,7 @@ impl Evictor {
                 Made::Nothing => {
                     // The client may have it, so it is on its way: somebody is just ending.
                     tries += 1;
-                    if tries > TRIES || contiguous {
+                    if tries > TRIES {
                         return Err(ENOMEM);
                     }
                     fsleep(PAUSE);

@@ -160,7 +160,7 @@ impl Placement {
         self.charge.bytes()
     }
 
-    /// Whether its VRAM must be in one run.
+    /// Whether its VRAM is to be in one run, where there is one.
     pub(super) fn is_contiguous(&self) -> bool {
         self.contiguous
     }

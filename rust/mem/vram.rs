@@ -132,7 +132,7 @@ impl Vram {
         self.usable().saturating_sub(buffers)
     }
 
-    /// `size` bytes, rounded up to `align`, a power of two of at least a page; in one run when `contiguous`,
+    /// `size` bytes, rounded up to `align`, a power of two of at least a page; in one run when it is to be `contiguous` and there is one,
     /// else in runs that are multiples of `align`: for a buffer. What they held before is still in them, unless
     /// [`VramBlocks::were_cleared`], which is tried for if it `matters`. `EINVAL`, or `ENOMEM` when there is no such memory free beside
     /// what is kept for tables.
@@ -151,12 +151,17 @@ impl Vram {
         } else {
             Search::Dirty
         };
-        match self.take(search, size, align, contiguous, None) {
+        let take = |contiguous| match self.take(search, size, align, contiguous, None) {
             // It may be about to be cleared, and free again.
             Err(error) if error == ENOMEM && self.scrubber.under_way() != 0 => {
                 self.scrubber.wait();
                 self.take(search, size, align, contiguous, None)
             }
+            taken => taken,
+        };
+        match take(contiguous) {
+            // As with amdgpu: nobody is moved for it, since it may be that no run is long enough whoever is.
+            Err(error) if error == ENOMEM && contiguous => take(false),
             taken => taken,
         }
     }

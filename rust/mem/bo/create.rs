@@ -29,7 +29,7 @@ fn checked(size: u64) -> Result<usize> {
     usize::try_from(size).map_err(|_| EINVAL)
 }
 
-/// A buffer of `size` bytes of VRAM for `client`, cleared; in one run when `contiguous`.
+/// A buffer of `size` bytes of VRAM for `client`, cleared; in one run when it is to be `contiguous` and there is one.
 ///
 /// `EINVAL` when the size is nothing or not whole pages, `ENOMEM` when it is more than the client may have or others
 /// cannot make room for it, `EINTR` when the caller is killed, other errors when memory cannot be moved or cleared. Sleeps until it
