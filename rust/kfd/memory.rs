@@ -96,7 +96,12 @@ pub(super) fn free(caller: &Caller<'_>, args: &mut uapi::FreeMemory) -> Result {
             return Err(EPERM);
         }
         memory.remove(handle.number)
-    })
+    })?;
+    // Who moves it for others may be the last that has it.
+    if let Some(client) = context.client() {
+        client.await_moves();
+    }
+    Ok(())
 }
 
 /// AVAILABLE_MEMORY: the largest buffer of VRAM that the process could get now.

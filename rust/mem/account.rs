@@ -92,7 +92,7 @@ pub(crate) enum Region {
     Metadata,
     /// VRAM for page tables.
     Tables,
-    /// Of its VRAM, what is in system memory now.
+    /// Of its VRAM, what is in system memory now, and is not on its way from there.
     Evicted,
     /// Of its VRAM, what is there and has to stay.
     Stuck,
@@ -116,6 +116,8 @@ pub(crate) struct Client {
     away: AtomicFlag,
     /// Something that other devices had in system memory can come home.
     recalled: AtomicFlag,
+    /// Somebody moves buffers of it, and may be the last that has them.
+    moving: AtomicFlag,
 }
 
 impl Client {
@@ -128,6 +130,7 @@ impl Client {
             pasid: Atomic::new(0),
             away: AtomicFlag::new(false),
             recalled: AtomicFlag::new(false),
+            moving: AtomicFlag::new(false),
         };
         Ok(Arc::new(client, GFP_KERNEL_ACCOUNT)?)
     }
@@ -190,6 +193,22 @@ impl Client {
     /// Whether something of it that is in system memory can come home.
     pub(super) fn is_recalled(&self) -> bool {
         self.recalled.load(Acquire)
+    }
+
+    /// Somebody moves buffers of it from now on, or nobody any more.
+    pub(super) fn set_moving(&self, moving: bool) {
+        self.moving.store(moving, Release);
+    }
+
+    /// Waits until nobody moves buffers of it, so that what it has let go of is free, but not longer than for processes that have
+    /// ended. Sleeps.
+    pub(crate) fn await_moves(&self) {
+        for _ in 0..TRIES {
+            if !self.moving.load(Acquire) || task::is_killed() {
+                break;
+            }
+            fsleep(PAUSE);
+        }
     }
 
     /// Bytes of its VRAM that are in system memory and are to come home.

@@ -13,12 +13,14 @@
 //! it. System memory for all of this is set aside when buffers are made (see [`super::account`]): no turn fails for want of
 //! the right to it.
 //!
-//! Buffers move in steps, under the state's lock: one buffer, or small ones together, as many as take some [`STEP_MS`]. In
-//! between others have their chance, and who is killed goes. The lock is outside the locks of VMs and allocators, and
-//! inside that of a context's memory.
+//! Buffers move in steps: one buffer, or small ones together, as many as take some [`STEP_MS`]. In between others have their
+//! chance, and who is killed goes. The state's lock is not held meanwhile, since queues have to leave the hardware, which has to copy: of
+//! each address space one thread has the [`Mover`], and others do without what is there, or wait for that one alone.
 
 mod line;
 mod member;
+mod mover;
+mod state;
 mod transfer;
 
 use crate::{
@@ -32,19 +34,21 @@ use crate::{
         Memory,
     },
 };
-use hw::{turns::Wait, va::PAGE_SIZE};
+use hw::va::PAGE_SIZE;
 use kernel::{
-    fmt,
+    fmt, new_mutex,
     prelude::*,
     sync::{
         atomic::{Atomic, AtomicFlag, Relaxed},
-        Arc,
+        Arc, Mutex,
     },
     time::{delay::fsleep, msecs_to_jiffies, Instant, Monotonic},
     workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem},
 };
 use line::Line;
 use member::Member;
+use mover::Mover;
+use state::State;
 
 /// How often somebody looks whether a process that is away has something to do, milliseconds.
 const LOOK_MS: i64 = 50;
@@ -55,6 +59,9 @@ const AGAIN_MS: i64 = 500;
 
 /// How long a step goes on with more buffers, milliseconds.
 const STEP_MS: i64 = 20;
+
+/// How long an allocation waits for what others are moving before it has somebody else moved, milliseconds.
+const BESIDE_MS: i64 = 100;
 
 /// The time that a step may take.
 struct Step(Instant<Monotonic>);
@@ -79,193 +86,15 @@ enum Made {
     Nothing,
 }
 
-struct State {
-    /// Whoever has asked for VRAM: as many as there are open files.
-    members: KVVec<Member>,
-    closed: bool,
-}
-
-impl State {
-    /// Makes some room by moving buffers of others than `client` out, of which the turn does not last: at least one, and until `enough` or
-    /// the end of the step.
-    fn make_room(
-        &mut self,
-        client: &Arc<Client>,
-        step: &Step,
-        enough: impl Fn() -> bool,
-    ) -> Result<Made> {
-        let mut order = KVVec::new();
-        let mut none = Made::Nothing;
-        for (index, member) in self.members.iter().enumerate() {
-            let other = member.vm.client();
-            if Arc::ptr_eq(other, client) || other.movable_home() == 0 {
-                continue;
-            }
-            let (class, age, left) = member.rank();
-            if left <= 0 {
-                order.push((class, age, index), GFP_KERNEL)?;
-            } else {
-                none = Made::Later;
-            }
-        }
-        let mut any = false;
-        loop {
-            let least = order.iter().enumerate().min_by_key(|(_, rank)| **rank);
-            let Some((place, &(_, _, index))) = least else {
-                break;
-            };
-            let _ = order.remove(place);
-            let Some(member) = self.members.get_mut(index) else {
-                continue;
-            };
-            any |= member.yield_vram(step, &enough)?;
-            if any && (step.is_over() || enough()) {
-                break;
-            }
-        }
-        Ok(if any { Made::Some } else { none })
-    }
-
-    /// The bytes that `client` can have, at most: free, or of others when they have had their turn.
-    fn could_have(&self, gpu: &Memory, client: &Arc<Client>) -> u64 {
-        let others = self.members.iter().map(|member| member.vm.client());
-        let others = others.filter(|other| !Arc::ptr_eq(other, client));
-        let movable: u64 = others.map(|other| other.movable_home()).sum();
-        gpu.vram.free() + movable
-    }
-
-    /// Whether somebody is away who comes home before `client` gets room that it has looked for as `wait` says: not one for whom there can
-    /// be no room.
-    fn is_overtaken(&self, gpu: &Memory, client: &Arc<Client>, wait: Wait) -> bool {
-        let others = self
-            .members
-            .iter()
-            .map(|member| (member, member.vm.client()));
-        let mut others = others.filter(|(_, other)| !Arc::ptr_eq(other, client));
-        others.any(|(member, other)| {
-            let first = member.waits().is_some_and(|home| home.goes_before(wait));
-            first && self.could_have(gpu, other) >= other.to_come_home()
-        })
-    }
-
-    /// Moves `bo` to where other devices reach it. EBUSY when it has to stay where it is; the rest as [`transfer::out`].
-    fn share(&mut self, bo: &Bo, placement: &Placement) -> Result {
-        let own = |m: &&mut Member| Arc::ptr_eq(m.vm.client(), placement.client());
-        match self.members.iter_mut().find(own) {
-            Some(member) => member.share(bo),
-            // It may be mapped by who does not take part.
-            None if !placement.is_orphan() => Err(EBUSY),
-            None => transfer::share(bo.gpu(), None, bo).map(|_| ()),
-        }
-    }
-
-    /// Lets those leave of which something can come home that other devices had; whether there are any others, for which there is no
-    /// room.
-    fn recall(&mut self) -> bool {
-        let mut later = false;
-        for member in &mut self.members {
-            let client = member.vm.client();
-            if member.quiesced.is_some() || !client.is_recalled() {
-                continue;
-            }
-            let room = member.vm.gpu().vram.free() >= client.to_come_home();
-            if !room || !member.may_leave() {
-                later = true;
-                continue;
-            }
-            member.leave();
-        }
-        later
-    }
-
-    /// Who is away and wants to run, the one that is due for longest first; else who is away at all, longest.
-    fn next(&self) -> Option<(usize, Option<Wait>)> {
-        let members = self.members.iter().enumerate();
-        let waits = members
-            .clone()
-            .filter_map(|(index, m)| Some((index, m.waits()?)));
-        if let Some((index, wait)) = waits.max_by_key(|(_, wait)| wait.due()) {
-            return Some((index, Some(wait)));
-        }
-        let away = members.filter(|(_, member)| member.quiesced.is_some());
-        let next = away.max_by_key(|(_, member)| member.since.elapsed().as_nanos());
-        next.map(|(index, _)| (index, None))
-    }
-
-    /// The bytes that are kept for who is due to come home.
-    fn kept(&self) -> u64 {
-        let due = |(index, wait): (usize, Option<Wait>)| {
-            let member = self.members.get(index)?;
-            (wait?.due() > 0).then(|| member.vm.client().to_come_home())
-        };
-        self.next().and_then(due).unwrap_or(0)
-    }
-
-    /// Gives the next one its turn, if it can be; in how many milliseconds to come again. `asking` says how long a client's allocations
-    /// look for room that are not another's: those that go first have it.
-    fn turn(&mut self, asking: impl Fn(&Arc<Client>) -> Option<Wait>) -> Option<i64> {
-        let (index, wait) = self.next()?;
-        let step = Step::begin();
-        let member = self.members.get(index)?;
-        let (gpu, client) = (member.vm.gpu().clone(), member.vm.client().clone());
-        if let Some(room) = asking(&client) {
-            if !wait.is_some_and(|home| home.goes_before(room)) {
-                return Some(LOOK_MS);
-            }
-        }
-        let need = client.to_come_home();
-        let fits = || gpu.vram.free() >= need;
-        if !fits() {
-            if wait.is_none() {
-                return Some(LOOK_MS);
-            }
-            // Nobody yields unless it is enough.
-            let (mut room, mut wait) = (gpu.vram.free(), AGAIN_MS);
-            for other in &self.members {
-                let (_, _, left) = other.rank();
-                if Arc::ptr_eq(other.vm.client(), &client) {
-                    continue;
-                } else if left <= 0 {
-                    room += other.vm.client().movable_home();
-                } else {
-                    wait = wait.min(left);
-                }
-            }
-            if room < need {
-                return Some(wait);
-            }
-            match self.make_room(&client, &step, fits) {
-                Ok(_) if fits() => (),
-                // Others first have their chance.
-                Ok(Made::Some) => return Some(SOON_MS),
-                Ok(_) => return Some(AGAIN_MS),
-                Err(_) => {
-                    self.members.get_mut(index)?.since = Instant::now();
-                    return Some(AGAIN_MS);
-                }
-            }
-        }
-        let member = self.members.get_mut(index)?;
-        match member.restore(&step) {
-            Err(_) => {
-                // The others first.
-                member.since = Instant::now();
-                Some(AGAIN_MS)
-            }
-            Ok(false) => Some(SOON_MS),
-            Ok(true) => {
-                let refused = member.is_refused().then_some(AGAIN_MS);
-                self.next().map(|_| SOON_MS).or(refused)
-            }
-        }
-    }
-}
-
 /// Takes care that processes share a GPU's VRAM.
 #[pin_data]
 pub(crate) struct Evictor {
     #[pin]
-    state: KillableMutex<State>,
+    state: Mutex<State>,
+    /// Who copies. The window that engines see system memory through takes an eighth of the GART: there is one, and who
+    /// moves buffers has it for a part of them at a time.
+    #[pin]
+    window: KillableMutex<()>,
     #[pin]
     line: Line,
     /// Bytes of VRAM that are kept for who is due to come home.
@@ -284,16 +113,15 @@ impl WorkItem for Evictor {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        let mut state = this.state.lock();
-        if state.closed {
+        if this.state.lock().closed {
             return;
         }
         // Nobody leaves for what is his while room is made for others.
-        let later = !this.line.is_empty() || state.recall();
-        let later = later.then_some(AGAIN_MS);
-        let again = state.turn(|client| this.line.first(client)).or(later);
+        let later = !this.line.is_empty() || this.recall();
+        let again = this.turn().or(later.then_some(AGAIN_MS));
+        let state = this.state.lock();
         this.kept.store(state.kept(), Relaxed);
-        if let Some(ms) = again {
+        if let Some(ms) = again.filter(|_| !state.closed) {
             this.come_in(ms);
         }
     }
@@ -314,9 +142,13 @@ impl Evictor {
     pub(crate) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
-                state <- KillableMutex::new(
-                    State { members: KVVec::new(), closed: false },
-                    c"Evictor::state",
+                state <- new_mutex!(
+                    State { members: KVVec::new(), moving: 0, closed: false },
+                    "Evictor::state"
+                ),
+                window <- KillableMutex::new(
+                    (),
+                    c"Evictor::window",
                     kernel::static_lock_class!(),
                 ),
                 line <- Line::new(),
@@ -328,10 +160,9 @@ impl Evictor {
         )
     }
 
-    /// `vm` takes part until what is returned is dropped. `ENODEV` when the device goes, `ENOMEM`, `EINTR` when the
-    /// caller is killed.
+    /// `vm` takes part until what is returned is dropped. `ENODEV` when the device goes, `ENOMEM`.
     pub(crate) fn join(self: &Arc<Self>, vm: &Arc<Vm>) -> Result<Membership> {
-        let mut state = self.state.lock_killable()?;
+        let mut state = self.state.lock();
         if state.closed {
             return Err(ENODEV);
         }
@@ -340,6 +171,134 @@ impl Evictor {
             evictor: self.clone(),
             vm: vm.clone(),
         })
+    }
+
+    /// Calls `f` with what moves buffers of `vm`, without the lock. `None` while somebody else has that, and when the device goes.
+    fn with_mover<R>(&self, vm: &Arc<Vm>, f: impl FnOnce(&mut Mover) -> R) -> Option<R> {
+        let begun = {
+            let mut state = self.state.lock();
+            if state.closed {
+                None
+            } else {
+                state.begin(vm)
+            }
+        };
+        let mut mover = begun?;
+        let result = f(&mut mover);
+        self.state.lock().settle(mover);
+        Some(result)
+    }
+
+    /// Makes some room by moving buffers of others than `client` out, of which the turn does not last: at least one, and until `enough` or
+    /// the end of the step.
+    fn make_room(
+        &self,
+        client: &Arc<Client>,
+        step: &Step,
+        enough: impl Fn() -> bool,
+    ) -> Result<Made> {
+        let mut order = KVVec::new();
+        let mut none = Made::Nothing;
+        for member in &self.state.lock().members {
+            let other = member.vm.client();
+            if Arc::ptr_eq(other, client) || other.movable_home() == 0 {
+                continue;
+            }
+            match member.rank() {
+                Some((class, age, left)) if left <= 0 => {
+                    order.push(((class, age), member.vm.clone()), GFP_KERNEL)?;
+                }
+                _ => none = Made::Later,
+            }
+        }
+        let mut any = false;
+        loop {
+            let least = order.iter().enumerate().min_by_key(|(_, (rank, _))| *rank);
+            let Some((place, _)) = least else {
+                break;
+            };
+            let (_, vm) = order.remove(place).map_err(|_| EINVAL)?;
+            match self.with_mover(&vm, |mover| mover.yield_vram(step, &enough)) {
+                Some(moved) => any |= moved?,
+                None => none = Made::Later,
+            }
+            if any && (step.is_over() || enough()) {
+                break;
+            }
+        }
+        Ok(if any { Made::Some } else { none })
+    }
+
+    /// Lets those leave of which something can come home that other devices had; whether there are any others, for which there is no
+    /// room.
+    fn recall(&self) -> bool {
+        loop {
+            let mut later = false;
+            let leaves = |member: &&Member| {
+                let leaves = member.leaves();
+                later |= leaves.is_none();
+                leaves == Some(true)
+            };
+            let next = self
+                .state
+                .lock()
+                .members
+                .iter()
+                .find(leaves)
+                .map(|member| member.vm.clone());
+            match next {
+                None => return later,
+                Some(vm) if self.with_mover(&vm, |mover| mover.leave()).is_some() => (),
+                Some(_) => return true,
+            }
+        }
+    }
+
+    /// Gives the next one its turn, if it can be; in how many milliseconds to come again.
+    fn turn(&self) -> Option<i64> {
+        let step = Step::begin();
+        let next = self.state.lock().turn(|client| self.line.first(client));
+        let (vm, fits) = match next {
+            Ok(next) => next,
+            Err(again) => return again,
+        };
+        let (gpu, client) = (vm.gpu(), vm.client());
+        if !fits {
+            let fits = || gpu.vram.free() >= client.to_come_home();
+            match self.make_room(client, &step, fits) {
+                Ok(_) if fits() => (),
+                // Others first have their chance.
+                Ok(Made::Some) => return Some(SOON_MS),
+                Ok(_) => return Some(AGAIN_MS),
+                Err(_) => return self.put_last(&vm),
+            }
+        }
+        // What is taken for it now is not to be kept for it.
+        let taken = |bytes| {
+            let kept = self.kept.load(Relaxed);
+            self.kept.store(kept.saturating_sub(bytes), Relaxed);
+        };
+        match self.with_mover(&vm, |mover| {
+            mover
+                .restore(&step, &taken)
+                .map(|all| (all, mover.turn.refused))
+        }) {
+            None => Some(LOOK_MS),
+            Some(Err(_)) => self.put_last(&vm),
+            Some(Ok((false, _))) => Some(SOON_MS),
+            Some(Ok((true, refused))) => {
+                let more = self.state.lock().next().is_some();
+                more.then_some(SOON_MS).or(refused.then_some(AGAIN_MS))
+            }
+        }
+    }
+
+    /// The others first; in how many milliseconds to come again.
+    fn put_last(&self, vm: &Arc<Vm>) -> Option<i64> {
+        if let Some(member) = self.state.lock().member(vm) {
+            member.wait_anew();
+        }
+        Some(AGAIN_MS)
     }
 
     /// `size` bytes of VRAM for `client`, in one run if there is one and it is to be `contiguous`; others make room if need be, when they
@@ -358,7 +317,8 @@ impl Evictor {
             Err(error) => Err(error),
         };
         // What is being freed for somebody else is not for who comes now.
-        if gpu.vram.free() >= size.saturating_add(self.kept.load(Relaxed)) {
+        let is_free = || gpu.vram.free() >= size.saturating_add(self.kept.load(Relaxed));
+        if is_free() {
             if let Some(blocks) = alloc()? {
                 return Ok(blocks);
             }
@@ -366,20 +326,26 @@ impl Evictor {
         let asking = self.line.join(client)?;
         let mut tries = 0;
         loop {
-            let mut state = self.state.lock_killable()?;
-            if state.closed {
-                return Err(ENODEV);
-            }
-            let made = if state.is_overtaken(gpu, client, asking.wait()) {
+            let (overtaken, moving) = {
+                let state = self.state.lock();
+                if state.closed {
+                    return Err(ENODEV);
+                }
+                let overtaken = !is_free() && state.is_overtaken(gpu, client, asking.wait());
+                (overtaken, state.moving != 0)
+            };
+            let made = if overtaken {
                 Ok(Made::Later)
             } else if let Some(blocks) = alloc()? {
                 return Ok(blocks);
+            } else if moving && asking.ms() < BESIDE_MS {
+                // It may be enough for both.
+                Ok(Made::Later)
             } else {
-                state.make_room(client, &Step::begin(), || gpu.vram.free() >= size)
+                self.make_room(client, &Step::begin(), || gpu.vram.free() >= size)
             };
             // Whoever was quiesced comes back, whatever became of this.
-            self.come_in(LOOK_MS);
-            drop(state);
+            self.look_in(LOOK_MS);
             match made? {
                 Made::Some => (),
                 Made::Later => fsleep(PAUSE),
@@ -400,45 +366,74 @@ impl Evictor {
 
     /// Shares `bo`, a VRAM buffer whose reservation is locked, with another device: it is in system memory then, and `stays` there
     /// until it is given back, or is asked for before. `EBUSY` when it has to be in VRAM, `EINTR` when the caller is killed, `ENODEV`
-    /// when the GPU is gone, `ENOMEM`; errors of the engines. Sleeps.
+    /// when the GPU is gone, `ENOMEM`; errors of the engines. Sleeps, also while other buffers of its process move.
     pub(crate) fn share(self: &Arc<Self>, bo: &Bo, stays: bool) -> Result {
         let placement = bo.placement().ok_or(EINVAL)?;
-        if placement.share(stays) {
-            return Ok(());
-        }
-        let mut state = self.state.lock_killable()?;
-        // It may have gone meanwhile.
-        if placement.share(stays) {
-            return Ok(());
-        }
-        if state.closed {
-            return Err(ENODEV);
-        }
-        let shared = state.share(bo, placement);
-        if shared.is_err() {
+        let moved = loop {
+            // It may have gone meanwhile.
+            if placement.share(stays) {
+                return Ok(());
+            } else if let Some(moved) = self.move_out(bo, placement) {
+                break moved;
+            } else if task::is_killed() {
+                return Err(EINTR);
+            }
+            fsleep(PAUSE);
+        };
+        if moved.is_err() {
             // Its process may not run before all of it is mapped.
-            self.come_in(AGAIN_MS);
+            self.look_in(AGAIN_MS);
         }
-        shared?;
+        moved?;
         placement.share(stays).then_some(()).ok_or(EBUSY)
+    }
+
+    /// Moves `bo` to where other devices reach it. `None` while somebody else moves buffers of its client. EBUSY when it has to stay where
+    /// it is; the rest as [`transfer::out`].
+    fn move_out(&self, bo: &Bo, placement: &Placement) -> Option<Result> {
+        let own = |member: &&Member| Arc::ptr_eq(member.vm.client(), placement.client());
+        let mut state = self.state.lock();
+        if state.closed {
+            return Some(Err(ENODEV));
+        }
+        if let Some(vm) = state
+            .members
+            .iter()
+            .find(own)
+            .map(|member| member.vm.clone())
+        {
+            drop(state);
+            return self.with_mover(&vm, |mover| mover.share(bo));
+        }
+        if !placement.is_orphan() {
+            // It may be mapped by who does not take part.
+            return Some(Err(EBUSY));
+        }
+        state.moving += 1;
+        drop(state);
+        let moved = transfer::share(bo.gpu(), None, bo);
+        self.state.lock().moving -= 1;
+        Some(moved.map(|_| ()))
     }
 
     /// Takes one [`Evictor::share`] back: the buffer goes home when there is room.
     pub(crate) fn unshare(self: &Arc<Self>, placement: &Placement, stays: bool) {
         if placement.unshare(stays) {
             placement.client().recall(true);
-            // Without the lock: who has it may just be asking for the buffer.
             if !self.stopped.load(Relaxed) {
                 self.come_in(LOOK_MS);
             }
         }
     }
 
-    /// Nothing moves any more: the device is about to go. Bounded; sleeps.
+    /// Nothing moves any more: the device is about to go. Bounded by what the engines may take; sleeps.
     pub(crate) fn stop(self: &Arc<Self>) {
         self.stopped.store(true, Relaxed);
         self.state.lock().closed = true;
         workqueue::cancel(self);
+        while self.state.lock().moving != 0 {
+            fsleep(PAUSE);
+        }
     }
 
     /// Whether [`Evictor::stop`] has been called.
@@ -453,7 +448,7 @@ impl Evictor {
             show(MemberState {
                 pid: member.vm.group().pid(),
                 client: member.vm.client().clone(),
-                away: member.quiesced.is_some(),
+                away: member.turn.away,
             })
         })
     }
@@ -469,6 +464,14 @@ impl Evictor {
             let _ = queue.enqueue_delayed(self.clone(), delay);
         }
     }
+
+    /// The same, for somebody who has moved buffers, and whom [`Evictor::stop`] may have waited for.
+    fn look_in(self: &Arc<Self>, ms: i64) {
+        let state = self.state.lock();
+        if !state.closed {
+            self.come_in(ms);
+        }
+    }
 }
 
 /// An address space takes part as long as this exists.
@@ -479,12 +482,20 @@ pub(crate) struct Membership {
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        let mut state = self.evictor.state.lock();
-        let place = state
-            .members
-            .iter()
-            .position(|member| Arc::ptr_eq(&member.vm, &self.vm));
-        let member = place.and_then(|place| state.members.remove(place).ok());
+        // Nobody else moves its buffers from here on.
+        let mover = loop {
+            let begun = {
+                let mut state = self.evictor.state.lock();
+                if state.member(&self.vm).is_none() {
+                    return;
+                }
+                state.begin(&self.vm)
+            };
+            match begun {
+                Some(mover) => break mover,
+                None => fsleep(PAUSE),
+            }
+        };
         // Buffers that others still have stay where they are.
         let (bos, owner) = (&self.vm.gpu().bos, self.vm.client().number());
         let mut next = 0;
@@ -494,8 +505,14 @@ impl Drop for Membership {
             }
             next = at + 1;
         }
+        let mut state = self.evictor.state.lock();
+        let mut members = state.members.iter();
+        let place = members.position(|member| Arc::ptr_eq(&member.vm, &self.vm));
+        let member = place.and_then(|place| state.members.remove(place).ok());
+        state.moving -= 1;
         drop(state);
+        self.vm.client().set_moving(false);
         // Lets queues run again: there are none any more.
-        drop(member);
+        drop((mover, member));
     }
 }

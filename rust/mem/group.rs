@@ -168,10 +168,10 @@ impl Group {
         &self.sdma
     }
 
-    /// Whether any of the queues has something to do.
+    /// Whether any of the queues has something to do; also while they are just taken off the hardware, which is not waited for.
     pub(crate) fn wants_to_run(&self) -> bool {
-        let state = self.state.lock();
-        state.members.iter().any(|member| member.wants_to_run())
+        let state = self.state.try_lock();
+        state.is_none_or(|state| state.members.iter().any(|member| member.wants_to_run()))
     }
 
     /// Adds a queue, which is quiesced at once if the group is. It stays until [`Group::leave`]. `ENOMEM`.

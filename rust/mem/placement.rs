@@ -18,20 +18,25 @@ use hw::stay;
 use kernel::{
     new_condvar, new_mutex, new_spinlock,
     prelude::*,
-    sync::{Arc, CondVar, Mutex, MutexGuard, SpinLock},
+    sync::{
+        atomic::{AtomicFlag, Relaxed},
+        Arc, CondVar, Mutex, MutexGuard, SpinLock,
+    },
 };
 
 /// System memory that a buffer is in while it is not in VRAM.
 pub(crate) struct Away {
     pages: Arc<SystemPages>,
     bytes: u64,
+    /// No VRAM is there for it.
+    counted: AtomicFlag,
     client: Arc<Client>,
     _paid: PaidAway,
     _hold: Hold,
 }
 
 impl Away {
-    /// `pages`, for which is `paid`. `ENOMEM`.
+    /// `pages`, for which is `paid`; not counted yet. `ENOMEM`.
     pub(super) fn new(
         gpu: &Memory,
         client: &Arc<Client>,
@@ -42,11 +47,11 @@ impl Away {
         let away = Self {
             pages,
             bytes,
+            counted: AtomicFlag::new(false),
             client: client.clone(),
             _paid: paid,
             _hold: gpu.hw.ledger.hold(Kind::EvictedBytes, bytes),
         };
-        client.add(Region::Evicted, bytes as i64);
         Ok(Arc::new(away, GFP_KERNEL_ACCOUNT)?)
     }
 
@@ -54,11 +59,20 @@ impl Away {
     pub(crate) fn pages(&self) -> &Arc<SystemPages> {
         &self.pages
     }
+
+    /// Whether there is no VRAM for it: neither what it leaves, nor what it is on its way to.
+    pub(super) fn count(&self, on: bool) {
+        if self.counted.xchg(on, Relaxed) != on {
+            let bytes = self.bytes as i64;
+            self.client
+                .add(Region::Evicted, if on { bytes } else { -bytes });
+        }
+    }
 }
 
 impl Drop for Away {
     fn drop(&mut self) {
-        self.client.add(Region::Evicted, -(self.bytes as i64));
+        self.count(false);
     }
 }
 
@@ -358,6 +372,7 @@ impl Move {
         let home = matches!(place, Place::Vram(_));
         self.0.stay.lock().count(&self.0.charge, home);
         if let Place::System(away) = place {
+            away.count(true);
             if self.0.stay.lock().of.is_detached() {
                 away.pages.unmap_dma();
             }

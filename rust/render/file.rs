@@ -117,8 +117,7 @@ impl File {
         }
     }
 
-    /// What it has in VRAM may be moved for others from now on. ENODEV when the device goes, EINTR when the caller is
-    /// killed, ENOMEM.
+    /// What it has in VRAM may be moved for others from now on. ENODEV when the device goes, ENOMEM.
     pub(crate) fn take_part(&self) -> Result {
         let mut membership = self.membership.lock();
         if membership.is_none() {

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Others are moved for somebody no further than that helps. Wants a device with little VRAM.
+ * Others are moved for somebody no further than that helps, and nobody else waits for it. Wants a device with little VRAM.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
+#include "kfd_compute.h"
 #include "kfd_harness.h"
 #include "kfd_share.h"
+#include "model.h"
+#include "objects.h"
 #include "trace.h"
 
 #define MIB		(1ull << 20)
@@ -19,14 +23,21 @@
 #define OTHER_VA	(2ull << 40)
 /* No run of free VRAM is so long. */
 #define RUN		(64 * MIB)
+/* How often a stranger tries to be faster than a move: its turn on the processor is late now and then. */
+#define ROUNDS		10u
+/* Of buffers that make room one by one. */
+#define PIECE		(8 * MIB)
+/* What they leave: with the area that the waves of a compute queue are saved in, 61 MiB. */
+#define LEFT		(96 * MIB)
 
 /* What processes tell each other. */
-enum { READY, BEGIN, END };
+enum { READY, BEGIN, FREED, HAS, END, WORDS };
 
 FIXTURE(strangers)
 {
 	struct kfd_dev dev;
 	volatile uint32_t *said;
+	uint64_t all;
 };
 
 FIXTURE_SETUP(strangers)
@@ -34,9 +45,13 @@ FIXTURE_SETUP(strangers)
 	ASSERT_EQ(0, kfd_open(&self->dev));
 	self->said = kfd_share();
 	ASSERT_NE(NULL, (void *)self->said);
+	self->all = kfd_available(&self->dev);
 	ASSERT_TRUE(trace_open("strangers"));
 	ASSERT_TRUE(trace_enable("rkfd/rkfd_evict"));
 	ASSERT_TRUE(trace_enable("rkfd/rkfd_restore"));
+	ASSERT_TRUE(trace_enable("rkfd/rkfd_map"));
+	ASSERT_TRUE(trace_enable("rkfd/rkfd_unmap"));
+	ASSERT_TRUE(trace_enable("rkfd/rkfd_queue_evict"));
 }
 
 FIXTURE_TEARDOWN(strangers)
@@ -138,6 +153,213 @@ TEST_F_TIMEOUT(strangers, comes_home_in_pieces, 300)
 	self->said[BEGIN] = 1;
 	EXPECT_EQ(0, exit_status(pid));
 	EXPECT_EQ(1, trace_count("rkfd_restore", text));
+}
+
+/* What somebody does who has nothing to do with it. */
+static int little(const struct kfd_dev *dev, uint64_t size)
+{
+	uint64_t handle;
+	int err = kfd_alloc_at(dev, KFD_ALLOC_VRAM, OTHER_VA, size, &handle);
+
+	if (!err)
+		err = kfd_map(dev->fd, handle, dev->gpu_id);
+	if (!err && kfd_available(dev) == UINT64_MAX)
+		err = EIO;
+	if (!err)
+		err = kfd_unmap(dev->fd, handle, dev->gpu_id);
+	return err ? err : kfd_free(dev->fd, handle);
+}
+
+/* Bytes of VRAM that are given out. */
+static unsigned long long used(const struct kfd_dev *dev)
+{
+	unsigned long long bytes = 0;
+	char path[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/class/drm/renderD%u/device/mem_info_vram_used",
+		 dev->drm_minor);
+	f = fopen(path, "re");
+	if (!f || fscanf(f, "%llu", &bytes) != 1)
+		_exit(3);
+	fclose(f);
+	return bytes;
+}
+
+/* In a child: has @size bytes moved out, and back when there is work for them. */
+static int large(FIXTURE_DATA(strangers) *self, uint64_t size)
+{
+	struct kfd_queue queue;
+	struct kfd_dev dev;
+	uint64_t handle;
+
+	if (kfd_open(&dev) || kfd_queue_create(&dev, &queue, RING) ||
+	    kfd_alloc_at(&dev, KFD_ALLOC_VRAM, GPU_VA, size, &handle) ||
+	    kfd_map(dev.fd, handle, dev.gpu_id))
+		return 1;
+	self->said[HAS] = 1;
+	hear(self, BEGIN);
+	return kfd_queue_fill(&queue, GPU_VA, 1, KFD_PAGE, TIMEOUT_MS);
+}
+
+/* In a child: comes when a buffer is on its way out, or home, of at least @size bytes. */
+static int beside(FIXTURE_DATA(strangers) *self, unsigned int word, uint64_t size)
+{
+	struct kfd_dev dev;
+	int err;
+
+	__sync_fetch_and_add(&self->said[READY], 1);
+	if (word == FREED) {
+		hear(self, FREED);
+		while (used(&self->dev) < size)
+			;
+	} else {
+		while (objects_count("evicted_bytes") <= 0)
+			;
+	}
+	err = kfd_open(&dev);
+	return err ? err : little(&dev, KFD_PAGE);
+}
+
+static bool was_before(const char *first, pid_t of_first, const char *second, pid_t of_second)
+{
+	char a[64], b[64];
+
+	snprintf(a, sizeof(a), "%s: pid=%d ", first, of_first);
+	snprintf(b, sizeof(b), "%s: pid=%d ", second, of_second);
+	return trace_before(a, b);
+}
+
+/* A large buffer moves out, and home again: who has nothing to do with it gets what there is meanwhile. */
+TEST_F_TIMEOUT(strangers, beside_a_large_buffer, 600)
+{
+	const uint64_t size = self->all / 4 * 3 / PIECE * PIECE;
+	unsigned int round, i, out = 0, home = 0;
+	uint64_t handle;
+	pid_t pid[3];
+
+	for (round = 0; round < ROUNDS && !(out && home); round++) {
+		memset((void *)self->said, 0, WORDS * sizeof(*self->said));
+		trace_clear();
+		for (i = 0; i < ARRAY_SIZE(pid); i++) {
+			pid[i] = fork();
+			ASSERT_LE(0, pid[i]);
+			if (pid[i] == 0)
+				_exit(i == 0 ? large(self, size) :
+				      beside(self, i == 1 ? BEGIN : FREED, size));
+		}
+		EXPECT_TRUE(kfd_becomes(&self->said[HAS], 1, TIMEOUT_MS));
+		EXPECT_TRUE(kfd_becomes(&self->said[READY], 2, TIMEOUT_MS));
+		ASSERT_EQ(0, kfd_alloc_at(&self->dev, KFD_ALLOC_VRAM, GPU_VA, self->all / 2, &handle));
+		EXPECT_EQ(0, exit_status(pid[1]));
+		self->said[BEGIN] = 1;
+		self->said[FREED] = 1;
+		EXPECT_EQ(0, kfd_free(self->dev.fd, handle));
+		EXPECT_EQ(0, exit_status(pid[2]));
+		EXPECT_EQ(0, exit_status(pid[0]));
+		EXPECT_TRUE(was_before("rkfd_evict", pid[0], "rkfd_restore", pid[0]));
+		out += was_before("rkfd_unmap", pid[1], "rkfd_evict", pid[0]);
+		home += was_before("rkfd_unmap", pid[2], "rkfd_restore", pid[0]);
+	}
+	TH_LOG("in %u rounds %u were faster than it went, %u than it came", round, out, home);
+	EXPECT_LT(0, out);
+	EXPECT_LT(0, home);
+}
+
+/* In a child: has a compute queue that hangs, and a buffer. */
+static int hangs(FIXTURE_DATA(strangers) *self)
+{
+	const unsigned long long before = model_count("cp", "hangs");
+	struct kfd_compute queue;
+	struct kfd_save save;
+	struct kfd_dev dev;
+	uint64_t handle;
+
+	if (kfd_open(&dev) || kfd_save_create(&dev, &save) ||
+	    kfd_compute_create(&dev, &queue, &save, false, RING) ||
+	    kfd_alloc_at(&dev, KFD_ALLOC_VRAM, GPU_VA, MIB, &handle) ||
+	    kfd_map(dev.fd, handle, dev.gpu_id))
+		return 1;
+	if (!model_command("hang-queue 1") || kfd_compute_works(&queue, 1) ||
+	    !model_exceeds("cp", "hangs", before))
+		return 2;
+	self->said[READY] = 1;
+	hear(self, END);
+	return 0;
+}
+
+/* In a child: has most of what the one that hangs has left, in pieces. */
+static int has_much(FIXTURE_DATA(strangers) *self)
+{
+	struct kfd_dev dev;
+	int err = kfd_open(&dev);
+	uint64_t at;
+
+	for (at = 0; !err && at < self->all - LEFT; at += PIECE)
+		err = alloc(&dev, GPU_VA + at, PIECE);
+	if (!err)
+		err = little(&dev, KFD_PAGE);
+	self->said[HAS] = 1;
+	hear(self, END);
+	return err;
+}
+
+static int wants_more(const FIXTURE_DATA(strangers) *self)
+{
+	struct kfd_dev dev;
+	int err;
+
+	hear(self, HAS);
+	err = kfd_open(&dev);
+	return err ? err : little(&dev, LEFT / 2);
+}
+
+/*
+ * A process is to make room, and its queue does not leave the hardware. Others get what there is, and who then asks for more
+ * than that has it of them.
+ */
+TEST_F_TIMEOUT(strangers, beside_a_hang, 600)
+{
+	unsigned int round, got = 0, made_room = 0;
+	pid_t hung, taker, has, wants;
+	char text[64];
+
+	if (!model_present())
+		SKIP(return, "needs the device model");
+	for (round = 0; round < ROUNDS && !(got && made_room); round++) {
+		memset((void *)self->said, 0, WORDS * sizeof(*self->said));
+		trace_clear();
+		hung = fork();
+		ASSERT_LE(0, hung);
+		if (hung == 0)
+			_exit(hangs(self));
+		EXPECT_TRUE(kfd_becomes(&self->said[READY], 1, TIMEOUT_MS));
+		taker = fork();
+		ASSERT_LE(0, taker);
+		if (taker == 0)
+			_exit(kfd_take_vram(OTHER_VA, 0));
+		snprintf(text, sizeof(text), "pid=%d ", hung);
+		EXPECT_TRUE(trace_wait("rkfd_queue_evict", text, 1, TIMEOUT_MS));
+		has = fork();
+		ASSERT_LE(0, has);
+		if (has == 0)
+			_exit(has_much(self));
+		wants = fork();
+		ASSERT_LE(0, wants);
+		if (wants == 0)
+			_exit(wants_more(self));
+		EXPECT_EQ(0, exit_status(wants));
+		EXPECT_EQ(0, exit_status(taker));
+		self->said[END] = 1;
+		EXPECT_EQ(0, exit_status(has));
+		EXPECT_EQ(0, exit_status(hung));
+		got += was_before("rkfd_unmap", has, "rkfd_unmap", hung);
+		made_room += was_before("rkfd_evict", has, "rkfd_unmap", hung) &&
+			     was_before("rkfd_unmap", wants, "rkfd_unmap", hung);
+	}
+	TH_LOG("in %u rounds %u got what there was, %u what others had", round, got, made_room);
+	EXPECT_LT(0, got);
+	EXPECT_LT(0, made_room);
 }
 
 KFD_HARNESS_MAIN

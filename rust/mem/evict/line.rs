@@ -83,6 +83,11 @@ impl Asking<'_> {
     pub(super) fn wait(&self) -> Wait {
         looks_since(self.since)
     }
+
+    /// The same in milliseconds.
+    pub(super) fn ms(&self) -> i64 {
+        self.since.elapsed().as_millis()
+    }
 }
 
 impl Drop for Asking<'_> {

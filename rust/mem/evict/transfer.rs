@@ -123,6 +123,7 @@ pub(super) fn home(
     bos: &[(ARef<Bo>, Arc<VramBlocks>)],
 ) -> Result<bool> {
     let mut begun = KVVec::with_capacity(bos.len(), GFP_KERNEL)?;
+    let mut aways = KVVec::with_capacity(bos.len(), GFP_KERNEL)?;
     let mut pairs = KVVec::with_capacity(bos.len(), GFP_KERNEL)?;
     for (bo, blocks) in bos {
         let of_system = |place| match place {
@@ -137,6 +138,7 @@ pub(super) fn home(
                 pages: away.pages().clone(),
             };
             pairs.push(pair, GFP_KERNEL)?;
+            aways.push(away, GFP_KERNEL)?;
             begun.push((one, blocks), GFP_KERNEL)?;
         }
     }
@@ -144,9 +146,14 @@ pub(super) fn home(
     if begun.is_empty() {
         return Ok(all);
     }
+    aways.iter().for_each(|away| away.count(false));
     begun.iter().for_each(|(one, _)| one.bo.zap());
-    vm.hide(begun.iter().map(|(one, _)| one.bo.address()))?;
-    copy(gpu, pairs, Direction::Home)?;
+    let hidden = vm.hide(begun.iter().map(|(one, _)| one.bo.address()));
+    let copied = hidden.and_then(|()| copy(gpu, pairs, Direction::Home));
+    if copied.is_err() {
+        aways.iter().for_each(|away| away.count(true));
+    }
+    copied?;
     // What the CPU has read there before is another's.
     gpu.hw.hdp.flush();
     for (one, blocks) in begun {
@@ -157,18 +164,20 @@ pub(super) fn home(
     Ok(all)
 }
 
-/// Copies all of the pairs, one way. Together they are not more than the window, if they are more than one.
+/// Copies all of the pairs, one way. Together they are not more than the window, if they are more than one. `EINTR` when the caller is
+/// killed before it has begun with a part.
 fn copy(gpu: &Arc<Memory>, pairs: KVVec<Pair>, direction: Direction) -> Result {
     if !pairs.iter().all(|pair| pair.pages.is_mapped()) {
         return Err(ENODEV);
     }
     let pairs = Arc::new(pairs, GFP_KERNEL)?;
     let size = pairs.iter().map(|pair| pair.pages.size()).sum();
-    let window = gpu.gart.window(WINDOW.min(size))?;
     let vram = gpu.hw.gmc.fb_base();
     let mut at = 0;
     while at < size {
         let part = WINDOW.min(size - at);
+        let _turn = gpu.evictor.window.lock_killable()?;
+        let window = gpu.gart.window(part)?;
         let system = pairs.iter().flat_map(|pair| pair.pages.dma_runs()).copied();
         window.show(system, at, part)?;
         let mut runs = within(&pairs, at, part);

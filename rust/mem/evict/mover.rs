@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Which buffers of an address space move next, and whether its queues run meanwhile.
+//!
+//! Who has a [`Mover`] has all of this to himself, without the lock of the evictor's state: hardware is waited for.
+
+use super::{member::Turn, transfer, Step};
+use crate::mem::{
+    bo::Bo,
+    group::{Quiesced, Trigger},
+    placement::{Place, Placement},
+    vm::Vm,
+};
+use hw::va::PAGE_SIZE;
+use kernel::{
+    prelude::*,
+    sync::{aref::ARef, Arc},
+    time::{Instant, Monotonic},
+};
+
+/// How many buffers move together, at most.
+const TOGETHER: usize = 256;
+/// Buffers that a step looks at before it asks for the time.
+const LOOKS: usize = 1024;
+
+/// Moves the buffers of one address space.
+pub(super) struct Mover {
+    pub(super) vm: Arc<Vm>,
+    pub(super) turn: Turn,
+    /// Not `None` while something of it is, or may be, away.
+    quiesced: Option<Quiesced>,
+    /// What it takes to bring it home, so far, milliseconds.
+    taking: i64,
+    /// Where in the GPU's list to look for the next buffer to move out, and to bring home.
+    next_out: usize,
+    next_home: usize,
+}
+
+/// Whether others must be asked before the buffer moves home.
+fn is_others(bo: &Bo) -> bool {
+    bo.placement()
+        .is_some_and(|placement| placement.is_shared())
+        || !bo.is_idle()
+}
+
+impl Mover {
+    /// All of it is there.
+    pub(super) fn new(vm: &Arc<Vm>, turn: Turn) -> Self {
+        Self {
+            vm: vm.clone(),
+            turn,
+            quiesced: None,
+            taking: 0,
+            next_out: 0,
+            next_home: 0,
+        }
+    }
+
+    /// The next buffers that may move from where `from` says, from `next` on: as many as move together. Whether there may
+    /// be more after them: so many are looked at in a step.
+    fn some(
+        &self,
+        next: &mut usize,
+        from: impl Fn(&Place) -> bool,
+    ) -> Result<(KVVec<ARef<Bo>>, bool)> {
+        let mut found = KVVec::new();
+        let mut bytes = 0;
+        let (bos, owner) = (&self.vm.gpu().bos, self.vm.client().number());
+        for _ in 0..LOOKS {
+            let Some((key, bo)) = bos.next_of(owner, *next) else {
+                return Ok((found, false));
+            };
+            let is = |placement: &&Arc<Placement>| {
+                Arc::ptr_eq(placement.client(), self.vm.client())
+                    && placement.may_move()
+                    && from(&placement.place())
+            };
+            if let Some(placement) = bo.placement().filter(is) {
+                bytes += placement.bytes();
+                // For one that is shared others must be asked.
+                let apart = is_others(&bo);
+                let many = bytes > transfer::WINDOW || found.len() == TOGETHER || apart;
+                if many && !found.is_empty() {
+                    break;
+                }
+                found.push(bo.clone(), GFP_KERNEL)?;
+                *next = key + 1;
+                if apart {
+                    break;
+                }
+            }
+            *next = key + 1;
+        }
+        Ok((found, true))
+    }
+
+    /// Moves buffers out until `enough` or the end of the step: whether VRAM has become free, or there may be more that can.
+    pub(super) fn yield_vram(&mut self, step: &Step, enough: &impl Fn() -> bool) -> Result<bool> {
+        let mut freed = 0;
+        // What is left may be before the place where it was last looked.
+        let mut again = self.next_out != 0;
+        while freed == 0 || !(step.is_over() || enough()) {
+            if self.vm.client().movable_home() == 0 {
+                break;
+            }
+            let mut next = self.next_out;
+            let (bos, more) = self.some(&mut next, |place| matches!(place, Place::Vram(_)))?;
+            self.next_out = next;
+            if bos.is_empty() {
+                if more && !step.is_over() {
+                    continue;
+                } else if more {
+                    return Ok(true);
+                }
+                self.next_out = 0;
+                if core::mem::replace(&mut again, false) {
+                    continue;
+                }
+                break;
+            }
+            self.leave();
+            freed += transfer::out(self.vm.gpu(), &self.vm, &bos)?;
+        }
+        Ok(freed != 0)
+    }
+
+    /// Its queues are quiesced until all of it is home. What is in system memory is not used there.
+    /// What comes home is looked for from the first buffer on.
+    pub(super) fn leave(&mut self) {
+        if self.quiesced.is_none() {
+            self.quiesced = Some(self.vm.group().quiesce(Trigger::Eviction));
+            self.vm.client().set_away(true);
+            self.turn.leave();
+        }
+        self.next_home = 0;
+    }
+
+    /// Moves a buffer of it to where other devices reach it; it runs on with it there.
+    pub(super) fn share(&mut self, bo: &Bo) -> Result {
+        let quiesced = match self.quiesced {
+            None => Some(self.vm.group().quiesce(Trigger::Eviction)),
+            Some(_) => None,
+        };
+        let moved = transfer::share(self.vm.gpu(), Some(&self.vm), bo);
+        // Whatever became of it, it is mapped where it is.
+        let shown = self.vm.reveal(bo).and(self.vm.show());
+        if shown.is_err() {
+            // It does not run before all of it is mapped.
+            self.leave();
+        }
+        drop(quiesced);
+        moved.and(shown)
+    }
+
+    /// Brings something home, for which there is room; whether that was all, and the queues run. Says how many bytes of VRAM have
+    /// been `taken` for that. `ENOMEM` if there is no room after all.
+    pub(super) fn restore(&mut self, step: &Step, taken: &dyn Fn(u64)) -> Result<bool> {
+        let begun = Instant::<Monotonic>::now();
+        let gpu = self.vm.gpu().clone();
+        if self.next_home == 0 {
+            self.taking = 0;
+            self.turn.refused = false;
+        }
+        self.vm.client().recall(false);
+        loop {
+            let mut next = self.next_home;
+            let (bos, more) = self.some(&mut next, |place| matches!(place, Place::System(_)))?;
+            if bos.is_empty() {
+                if !more {
+                    break;
+                }
+                self.next_home = next;
+                if step.is_over() {
+                    self.taking += begun.elapsed().as_millis();
+                    return Ok(false);
+                }
+                continue;
+            }
+            let mut homes = KVVec::with_capacity(bos.len(), GFP_KERNEL)?;
+            for bo in bos {
+                let contiguous = bo.placement().is_some_and(|p| p.is_contiguous());
+                let size = bo.size() as u64;
+                let blocks = gpu.vram.alloc(size, PAGE_SIZE, contiguous, false)?;
+                taken(size);
+                homes.push((bo, Arc::new(blocks, GFP_KERNEL)?), GFP_KERNEL)?;
+            }
+            let mut moved = Ok(false);
+            let mut go = || moved = transfer::home(&gpu, &self.vm, &homes);
+            match homes.as_slice() {
+                // When it is not given back it stays where it is.
+                [(bo, _)] if is_others(bo) => {
+                    if let Some(placement) = bo.placement() {
+                        placement.ask_back(true);
+                        bo.reclaim(|| {
+                            if !placement.is_shared() {
+                                go();
+                            }
+                        });
+                        placement.ask_back(false);
+                    }
+                }
+                // What other devices have taken since it was found stays, too.
+                _ => go(),
+            }
+            self.turn.refused |= !moved?;
+            self.next_home = next;
+            if step.is_over() {
+                self.taking += begun.elapsed().as_millis();
+                return Ok(false);
+            }
+        }
+        self.vm.client().set_away(false);
+        if let Err(error) = self.vm.show() {
+            self.vm.client().set_away(true);
+            return Err(error);
+        }
+        self.quiesced = None;
+        if self.turn.come(self.taking + begun.elapsed().as_millis()) {
+            self.vm.client().recall(true);
+        }
+        (self.next_out, self.next_home) = (0, 0);
+        Ok(true)
+    }
+}

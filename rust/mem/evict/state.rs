@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Who takes part in sharing VRAM, and whose turn it is.
+
+use super::{member::Member, mover::Mover, AGAIN_MS, LOOK_MS};
+use crate::mem::{account::Client, vm::Vm, Memory};
+use hw::turns::Wait;
+use kernel::{prelude::*, sync::Arc};
+
+/// What the lock of the evictor's state guards. Nothing is waited for under it.
+pub(super) struct State {
+    /// Whoever has asked for VRAM: as many as there are open files.
+    pub(super) members: KVVec<Member>,
+    /// How many threads move buffers.
+    pub(super) moving: usize,
+    pub(super) closed: bool,
+}
+
+impl State {
+    /// The member with address space `vm`.
+    pub(super) fn member(&mut self, vm: &Arc<Vm>) -> Option<&mut Member> {
+        let mut members = self.members.iter_mut();
+        members.find(|member| Arc::ptr_eq(&member.vm, vm))
+    }
+
+    /// The caller moves buffers of `vm`, until [`State::settle`]. `None` while somebody else does.
+    pub(super) fn begin(&mut self, vm: &Arc<Vm>) -> Option<Mover> {
+        let mover = self.member(vm)?.begin()?;
+        vm.client().set_moving(true);
+        self.moving += 1;
+        Some(mover)
+    }
+
+    /// Takes a [`State::begin`] back.
+    pub(super) fn settle(&mut self, mover: Mover) {
+        self.moving -= 1;
+        let vm = mover.vm.clone();
+        vm.client().set_moving(false);
+        // It is there: who has no mover does not take it out.
+        if let Some(member) = self.member(&vm) {
+            member.settle(mover);
+        }
+    }
+
+    /// The bytes that `client` can have, at most: free, or of others when they have had their turn.
+    fn could_have(&self, gpu: &Memory, client: &Arc<Client>) -> u64 {
+        let others = self.members.iter().map(|member| member.vm.client());
+        let others = others.filter(|other| !Arc::ptr_eq(other, client));
+        let movable: u64 = others.map(|other| other.movable_home()).sum();
+        gpu.vram.free() + movable
+    }
+
+    /// Whether somebody is away who comes home before `client` gets room that it has looked for as `wait` says: not one for whom there can
+    /// be no room.
+    pub(super) fn is_overtaken(&self, gpu: &Memory, client: &Arc<Client>, wait: Wait) -> bool {
+        let others = self
+            .members
+            .iter()
+            .map(|member| (member, member.vm.client()));
+        let mut others = others.filter(|(_, other)| !Arc::ptr_eq(other, client));
+        others.any(|(member, other)| {
+            let first = member.waits().is_some_and(|home| home.goes_before(wait));
+            first && self.could_have(gpu, other) >= other.to_come_home()
+        })
+    }
+
+    /// Who is away and wants to run, the one that is due for longest first; else who is away at all, longest.
+    pub(super) fn next(&self) -> Option<(&Member, Option<Wait>)> {
+        let waits = self.members.iter().filter_map(|m| Some((m, m.waits()?)));
+        if let Some((member, wait)) = waits.max_by_key(|(_, wait)| wait.due()) {
+            return Some((member, Some(wait)));
+        }
+        let away = self.members.iter().filter(|member| member.turn.away);
+        let next = away.max_by_key(|member| member.turn.since.elapsed().as_nanos());
+        next.map(|member| (member, None))
+    }
+
+    /// The bytes that are kept for who is due to come home.
+    pub(super) fn kept(&self) -> u64 {
+        let due = |(member, wait): (&Member, Option<Wait>)| {
+            (wait?.due() > 0).then(|| member.vm.client().to_come_home())
+        };
+        self.next().and_then(due).unwrap_or(0)
+    }
+
+    /// Whose turn it is to come home, and whether there is room for that; or in how many milliseconds to come again, if somebody is away.
+    /// `asking` says how long a client's allocations look for room that are not another's: those that go first have it.
+    pub(super) fn turn(
+        &self,
+        asking: impl Fn(&Arc<Client>) -> Option<Wait>,
+    ) -> core::result::Result<(Arc<Vm>, bool), Option<i64>> {
+        let (member, wait) = self.next().ok_or(None)?;
+        let (gpu, client) = (member.vm.gpu(), member.vm.client());
+        if let Some(room) = asking(client) {
+            if !wait.is_some_and(|home| home.goes_before(room)) {
+                return Err(Some(LOOK_MS));
+            }
+        }
+        let need = client.to_come_home();
+        let fits = gpu.vram.free() >= need;
+        if !fits {
+            if wait.is_none() {
+                return Err(Some(LOOK_MS));
+            }
+            // Nobody yields unless it is enough.
+            let (mut room, mut wait) = (gpu.vram.free(), AGAIN_MS);
+            for other in &self.members {
+                if Arc::ptr_eq(other.vm.client(), client) {
+                    continue;
+                }
+                match other.rank() {
+                    Some((_, _, left)) if left <= 0 => room += other.vm.client().movable_home(),
+                    Some((_, _, left)) => wait = wait.min(left),
+                    None => wait = wait.min(LOOK_MS),
+                }
+            }
+            if room < need {
+                return Err(Some(wait));
+            }
+        }
+        Ok((member.vm.clone(), fits))
+    }
+}
