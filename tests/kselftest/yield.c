@@ -275,15 +275,38 @@ static void tick(int signal)
 	(void)signal;
 }
 
-/* An allocation that waits until memory is cleared comes to its end, though signals come faster than that. */
-TEST_F_TIMEOUT(yield, signals, 60)
+/*
+ * Microseconds between signals in which a call that does not wait gets done, twice over: a kernel that checks everything takes more than
+ * a millisecond for one, and with signals faster than that nothing ever gets anywhere.
+ */
+static long signal_us(const struct kfd_dev *dev)
 {
-	const struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = { 0 };
+	const unsigned int times = 32;
+	uint64_t begun = kfd_now_ms(), handle;
+	unsigned int i;
+	long us;
+
+	for (i = 0; i < times; i++)
+		if (alloc(dev, OTHER_VA, KFD_PAGE, &handle) || kfd_free(dev->fd, handle))
+			return 0;
+	us = (kfd_now_ms() - begun) * 1000 / times * 2;
+	return us > 1000 ? us : 1000;
+}
+
+/* An allocation that waits until memory is cleared comes to its end, though signals come faster than that. */
+TEST_F_TIMEOUT(yield, signals, 300)
+{
+	struct itimerval often = { 0 };
+	const struct itimerval never = { 0 };
 	const struct sigaction action = { .sa_handler = tick, .sa_flags = SA_RESTART };
 	const uint64_t size = kfd_available(&self->dev);
 	unsigned int i;
 	uint64_t handle;
 
+	often.it_interval.tv_usec = signal_us(&self->dev);
+	often.it_value = often.it_interval;
+	ASSERT_LT(0, often.it_interval.tv_usec);
+	TH_LOG("a signal each %ld us", (long)often.it_interval.tv_usec);
 	ASSERT_EQ(0, sigaction(SIGALRM, &action, NULL));
 	for (i = 0; i < 4; i++) {
 		ASSERT_EQ(0, setitimer(ITIMER_REAL, &often, NULL));
