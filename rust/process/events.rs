@@ -37,7 +37,7 @@ const FIRST_OTHER: u32 = 0x4000_0000;
 const OTHERS: usize = 1024;
 
 /// The events of a process. `changing` is outside the spinlock, inside the mmap lock, and held over allocations: by
-/// who adds events, destroys them, or begins to wait. Setting an event takes the spinlock alone.
+/// who adds events. All else takes the spinlock alone.
 #[pin_data]
 pub(crate) struct Events {
     #[pin]
@@ -174,7 +174,6 @@ impl Events {
 
     /// Destroys event `id`; who waits for it gets EIO. EINVAL.
     pub(crate) fn destroy(&self, id: u32) -> Result {
-        let _changing = self.changing.lock();
         let event = self.state.lock().take(id).ok_or(EINVAL)?;
         // Freed without the lock.
         drop(event);

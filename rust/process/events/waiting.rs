@@ -167,7 +167,6 @@ impl Events {
 
     /// Lists the waiter with its events. What was done stays on an error.
     fn begin(&self, items: &mut [Item], waiter: &Arc<Waiter>) -> Result {
-        let _changing = self.changing.lock();
         {
             let mut state = self.state.lock();
             if items.iter().any(|item| state.get_mut(item.id).is_none()) {
@@ -182,7 +181,7 @@ impl Events {
             // For each anew: there may be more events than the lock should be held for.
             let mut state = self.state.lock();
             state.look(item);
-            // Events stay while `changing` is held.
+            // One that was destroyed just now was before the wait.
             let event = state.get_mut(item.id).ok_or(EINVAL)?;
             item.listed = event.begin(waiter, index, item.last_age, &mut room)?;
             item.activated = item.listed.is_none();
