@@ -85,6 +85,7 @@ impl Drop for Reaching {
         self.0.memory.bos.for_each(|bo| bo.unmap_dma());
         self.0.hw.doorbells.dma().unmap();
         self.0.hw.hdp.page().unmap();
+        self.0.memory.lost.close();
     }
 }
 

@@ -13,6 +13,7 @@ pub(crate) mod evict;
 pub(crate) mod gart;
 pub(crate) mod group;
 mod import;
+mod lost;
 pub(crate) mod metadata;
 pub(crate) mod placement;
 mod scrub;
@@ -36,6 +37,7 @@ use bo::Buffer;
 use copy_engine::CopyEngine;
 use evict::Evictor;
 use gart::Gart;
+use lost::Lost;
 use vms::Vms;
 use vram::Vram;
 
@@ -50,6 +52,9 @@ const GART_BYTES: u64 = 512 << 20;
 pub(crate) struct Memory {
     /// Who clears and copies VRAM, once somebody does.
     copy_engine: SetOnce<Arc<dyn CopyEngine>>,
+    /// What the GPU may still reach.
+    #[pin]
+    pub(crate) lost: Lost,
     /// The window of system memory that VMID 0 sees.
     pub(crate) gart: Gart,
     /// Who yields VRAM to whom.
@@ -97,6 +102,7 @@ impl Memory {
         Arc::pin_init(
             try_pin_init!(Self {
                 copy_engine: SetOnce::new(),
+                lost <- Lost::new(),
                 gart,
                 evictor: Evictor::new()?,
                 budget: Budget::new()?,

@@ -308,7 +308,7 @@ impl Vm {
             let idle = state.tree.clear(range, &mut written);
             match self.flush(Flush::Heavyweight) {
                 Ok(()) => drop(idle),
-                Err(_) => self.lose(idle, mapping),
+                Err(_) => self.lose((idle, mapping)),
             }
             return Err(error);
         }
@@ -360,7 +360,7 @@ impl Vm {
         trace::unmap(self.group.pid(), range.start(), range.size(), written);
         if let Err(error) = flushed {
             drop(state);
-            self.lose(idle, ());
+            self.lose(idle);
             return Err(error);
         }
         let gone = state.forget(mapping);
@@ -416,14 +416,13 @@ impl Vm {
         }
     }
 
-    /// Keeps for good what the GPU may still reach: it has not answered a flush.
-    fn lose<A, B>(&self, tables: A, memory: B) {
+    /// Keeps what the GPU may still reach, which has not answered a flush, until it is taken down.
+    fn lose<T: Send + Sync + 'static>(&self, what: T) {
         dev_err_ratelimited!(
             self.gpu.hw.dev,
             "memory is lost: the GPU does not answer a flush\n"
         );
-        core::mem::forget(tables);
-        core::mem::forget(memory);
+        self.gpu.lost.keep(what);
     }
 
     /// Keeps the mapping that covers `range` in place until what is returned is dropped. The buffer may move, while the queues

@@ -115,7 +115,7 @@ impl Drop for KernelMapping {
             }
             Err(_) => {
                 drop(state);
-                self.vm.lose(idle, self.pages.clone());
+                self.vm.lose((idle, self.pages.clone()));
             }
         }
     }

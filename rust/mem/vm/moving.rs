@@ -63,7 +63,7 @@ impl Vm {
         let flushed = self.flush(Flush::Heavyweight);
         drop(state);
         if flushed.is_err() {
-            self.lose(idle, ());
+            self.lose(idle);
         }
         flushed
     }

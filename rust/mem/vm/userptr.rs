@@ -352,7 +352,7 @@ impl Vm {
         let idle = state.tree.clear(range, &mut written);
         if !idle.is_empty() {
             if let Err(error) = self.flush(Flush::Heavyweight) {
-                core::mem::forget(idle);
+                self.lose(idle);
                 return Err(error);
             }
         }

@@ -88,7 +88,7 @@ impl Vm {
     fn unbind(&self, lease: VmidLease) {
         match self.gpu.hw.gmc.unbind(lease.vmid()) {
             Ok(()) => drop(lease),
-            Err(_) => self.lose(lease, self.gpu.clone()),
+            Err(_) => self.lose((lease, self.gpu.clone())),
         }
     }
 }

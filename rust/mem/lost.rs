@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What the GPU may still reach because it has not answered a flush. It is kept until nothing of the device reaches memory any more.
+
+use core::mem;
+
+use kernel::{
+    alloc::flags::GFP_NOWAIT,
+    new_mutex,
+    prelude::*,
+    sync::{Arc, Mutex, UniqueArc},
+};
+
+/// Anything.
+trait Kept: Send + Sync {}
+
+impl<T: Send + Sync> Kept for T {}
+
+/// What is kept of a GPU's memory. It may itself hold that memory: [`Lost::close`] ends the circle.
+#[pin_data]
+pub(crate) struct Lost {
+    /// `None` once the device reaches nothing any more. Innermost.
+    #[pin]
+    kept: Mutex<Option<KVec<Arc<dyn Kept>>>>,
+}
+
+impl Lost {
+    /// Nothing yet.
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            kept <- new_mutex!(Some(KVec::new()), "Lost::kept"),
+        })
+    }
+
+    /// Keeps `what`; for good, if there is no memory to remember it by. Waits for no memory, as who waits for the GPU may be waited for
+    /// himself.
+    pub(super) fn keep<T: Send + Sync + 'static>(&self, what: T) {
+        let mut kept = self.kept.lock();
+        let Some(all) = &mut *kept else {
+            drop(kept);
+            drop(what);
+            return;
+        };
+        let room = all
+            .reserve(1, GFP_NOWAIT)
+            .and_then(|()| UniqueArc::new_uninit(GFP_NOWAIT));
+        match room {
+            Ok(room) => {
+                let what: Arc<T> = room.write(what).into();
+                // There is room.
+                let _ = all.push_within_capacity(what);
+            }
+            Err(_) => mem::forget(what),
+        }
+    }
+
+    /// The device reaches nothing any more: what was kept goes. Sleeps.
+    pub(crate) fn close(&self) {
+        let kept = self.kept.lock().take();
+        drop(kept);
+    }
+}
