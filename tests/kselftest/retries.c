@@ -194,7 +194,7 @@ TEST_F(retries, writes_to_what_is_for_reading_end)
 }
 
 /* The host is busy, and nothing is left of one life in the next: neither a second fault, nor one that is taken for the first. */
-#define ROUNDS	100u
+#define ROUNDS	(getenv("RKFD_QUICK") ? 10u : 100u)
 #define SPINNERS	4u
 
 TEST_F(retries, each_is_told_once)
