@@ -220,10 +220,19 @@ impl Events {
             if waiter.sleep(&mut state, msecs_to_jiffies(most) + 1) {
                 drop(state);
                 poll();
-                items.iter().for_each(|item| self.state.lock().look(item));
+                self.look_for(items);
                 state = self.state.lock();
             }
         }
+    }
+
+    /// Sets those of the events whose slots the GPU has written to, and others with them where that is less work.
+    fn look_for(&self, items: &[Item]) {
+        if items.len() > AT_ONCE {
+            return self.look();
+        }
+        let mut state = self.state.lock();
+        items.iter().for_each(|item| state.look(item));
     }
 
     /// Takes the waiter out of its events' lists, and has them told.
