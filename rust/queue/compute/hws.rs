@@ -3,8 +3,8 @@
 //! HQDs, and has them take turns when there is not enough of either.
 //!
 //! A list cannot be changed while it runs. When a queue comes or goes all queues are taken off, which saves how far they
-//! are, and a new list is run. One work item does that for all changes that there are by then; who wants one says so in
-//! the table, and waits for a change of it. So that nobody keeps the others off by changes, a list runs for a while first ([`Pace`]),
+//! are, and a new list is run, for all changes that there are by then. Who wants one says so in the table; a work item does it,
+//! or who waits for it if nobody is at it. So that nobody keeps the others off by changes, a list runs for a while first ([`Pace`]),
 //! unless a queue must not be on the hardware any more.
 //!
 //! [`Pace`]: pace::Pace
@@ -29,7 +29,7 @@ use firmware::Firmware;
 use kernel::device::Device;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
-use kernel::sync::{new_condvar, new_mutex, Arc, CondVar, Mutex, MutexGuard};
+use kernel::sync::{new_condvar, new_mutex, Arc, CondVar, Mutex};
 use kernel::time::{delay::fsleep, Delta, Instant, Monotonic};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 use kernel::{dev_err, dev_warn};
@@ -87,16 +87,36 @@ impl Shared {
             return None;
         };
         loop {
-            let due = self.table.lock().due();
-            match due {
+            match self.step(firmware) {
                 Due::Never => return None,
                 Due::In(left) => return Some(left),
-                Due::Now => {
-                    self.renew(firmware);
-                    self.changed.notify_all();
-                }
+                Due::Now => {}
             }
         }
+    }
+
+    /// Runs a list if one is due at once; when one was.
+    fn step(&self, firmware: &mut Firmware) -> Due {
+        let due = self.table.lock().due();
+        if let Due::Now = due {
+            self.renew(firmware);
+            self.changed.notify_all();
+        }
+        due
+    }
+
+    /// For who waits for a list that it has made due: runs it here if nobody is at it. Another thread would have to be woken, and waited for.
+    /// One list at most: what others want after that is the work item's.
+    fn hasten(self: &Arc<Self>) {
+        if let Some(mut firmware) = self.firmware.try_lock() {
+            if let Some(firmware) = &mut *firmware {
+                self.step(firmware);
+            }
+            if let Due::Never = self.table.lock().due() {
+                return;
+            }
+        }
+        self.wake();
     }
 
     /// Runs a list of the queues that may run now, in place of the one before.
@@ -164,10 +184,11 @@ impl Shared {
     }
 
     /// Waits until `queue`, which may not be on a list any more, is off it.
-    fn wait_off(self: &Arc<Self>, table: &mut MutexGuard<'_, Table>, queue: &Queue) {
-        self.wake();
+    fn wait_off(self: &Arc<Self>, queue: &Queue) {
+        self.hasten();
+        let mut table = self.table.lock();
         while table.find(queue).is_some_and(|entry| entry.is_listed()) {
-            self.changed.wait(table);
+            self.changed.wait(&mut table);
         }
     }
 
@@ -185,11 +206,10 @@ impl Shared {
 
     /// Has `queue` be off the hardware and stay off, until its `off` is counted down.
     fn take_off(self: &Arc<Self>, queue: &Queue) {
-        let mut table = self.table.lock();
-        if let Some(entry) = table.find(queue) {
+        if let Some(entry) = self.table.lock().find(queue) {
             entry.off += 1;
         }
-        self.wait_off(&mut table, queue);
+        self.wait_off(queue);
     }
 }
 
@@ -283,7 +303,9 @@ impl Scheduler for Hws {
             return made;
         };
         entry.change = Some(change);
-        self.0.wake();
+        drop(table);
+        self.0.hasten();
+        let mut table = self.0.table.lock();
         loop {
             // Of a queue that is there: its caller has it.
             let Some(entry) = table.find(queue) else {
@@ -300,7 +322,7 @@ impl Scheduler for Hws {
 
     fn quiesce(&self, queue: &Queue, patience: &Patience) {
         if patience.is_endless() {
-            self.0.wait_off(&mut self.0.table.lock(), queue);
+            self.0.wait_off(queue);
         } else {
             self.0.wait_off_within(queue, patience);
         }
