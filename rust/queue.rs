@@ -22,6 +22,7 @@ mod ring_memory;
 mod rlc;
 mod scheduled;
 pub(crate) mod slots;
+mod spare;
 pub(crate) mod turns;
 mod user;
 

@@ -26,6 +26,7 @@ use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
 
+pub(super) use descriptor::Room;
 pub(crate) use scheduler::{Place, Scheduler, State};
 pub(crate) use trap::TrapPage;
 pub(super) use user::ComputeQueue;

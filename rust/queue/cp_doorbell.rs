@@ -82,6 +82,11 @@ impl CpDoorbell {
         self.slot
     }
 
+    /// The slice that has it.
+    pub(super) fn slice(&self) -> &Arc<Slice> {
+        &self.slice
+    }
+
     /// Its place in the BAR.
     pub(super) fn doorbell(&self) -> Doorbell {
         self.doorbell

@@ -5,11 +5,13 @@
 //! each process has one of its own, once it has a queue whose doorbell the hardware itself gets: the BAR has room for 254, and
 //! processes that only have scheduled queues need none of it.
 
+use super::compute::Room;
 use super::cp_doorbell::CpSlots;
 use super::quota::{Own, Quota};
-use super::ring_memory::Spare;
+use super::ring_memory::RingMemory;
 use super::rlc::SCHEDULED_SLICE;
 use super::scheduled::Scheduled;
+use super::spare::Spare;
 use crate::kern::params;
 use crate::kern::vma::{self, Mappable, Page, SharedPage, Zapper};
 use crate::kern::workqueue;
@@ -86,7 +88,8 @@ impl Slices {
                 refill <- new_delayed_work!("Slice::refill"),
                 counts: Own::new(),
                 served: [const { Atomic::new(0) }; GFX90A_SDMA_ENGINES],
-                spare <- Spare::new(),
+                rings <- Spare::new(),
+                descriptors <- Spare::new(),
                 _hold: gpu.hw.ledger.hold(Kind::DoorbellSlices, 1),
                 leased: SetOnce::new(),
                 pid,
@@ -174,7 +177,10 @@ pub(crate) struct Slice {
     pub(super) served: [Atomic<u64>; GFX90A_SDMA_ENGINES],
     /// What the next scheduled queue can have.
     #[pin]
-    pub(super) spare: Spare,
+    pub(super) rings: Spare<RingMemory>,
+    /// What the next compute queue can have.
+    #[pin]
+    pub(super) descriptors: Spare<Room>,
     _hold: Hold,
     // The slice is another's only when nothing of it is left.
     leased: SetOnce<Leased>,
@@ -282,7 +288,8 @@ impl Slice {
             let _queues = self.queues.lock();
             self.closed.store(true, Relaxed);
         }
-        self.spare.close();
+        self.rings.close();
+        self.descriptors.close();
         self.zap(CP_PAGE, PAGES);
         // The first asks for the second.
         workqueue::cancel::<_, REFILL>(self);

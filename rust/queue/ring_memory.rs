@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The memory of a scheduled queue's hardware ring, in the process's VM. A process keeps that of its last queue for the next: to
-//! get it and to map it is most of what it takes to make a queue.
+//! The memory of a scheduled queue's hardware ring, in the process's VM.
 
 use super::doorbell::Slice;
 use crate::kern::pages::SystemPages;
@@ -10,9 +9,8 @@ use crate::mem::Memory;
 use core::ops::Deref;
 use hw::pte::Access;
 use hw::sdma::ring::RingSize;
-use kernel::new_mutex;
 use kernel::prelude::*;
-use kernel::sync::{Arc, Mutex};
+use kernel::sync::Arc;
 
 /// Bytes of the page that the hardware writes to: the fence's number, and further on the read pointer.
 const STATUS_BYTES: usize = 4096;
@@ -53,49 +51,6 @@ impl RingMemory {
     }
 }
 
-/// Where a process keeps the memory of a ring that no queue has.
-#[pin_data]
-pub(super) struct Spare {
-    /// `Err` when the process keeps none any more.
-    #[pin]
-    memory: Mutex<Result<Option<Arc<RingMemory>>, Closed>>,
-}
-
-/// The process is at its end.
-struct Closed;
-
-impl Spare {
-    /// Nothing.
-    pub(super) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
-            memory <- new_mutex!(Ok(None), "Spare::memory"),
-        })
-    }
-
-    /// Gives back what is kept, and keeps nothing from now on. Sleeps.
-    pub(super) fn close(&self) {
-        let kept = core::mem::replace(&mut *self.memory.lock(), Err(Closed));
-        drop(kept);
-    }
-
-    /// What is kept, if it is of that size.
-    fn take(&self, size: RingSize) -> Option<Arc<RingMemory>> {
-        match &mut *self.memory.lock() {
-            Ok(place) => place.take_if(|memory| memory.size == size),
-            Err(Closed) => None,
-        }
-    }
-
-    /// Keeps `memory`, which no queue has any more, unless that is too much.
-    fn keep(&self, memory: &Arc<RingMemory>) {
-        if let Ok(place @ None) = &mut *self.memory.lock() {
-            if memory.size.bytes() <= MOST_KEPT {
-                *place = Some(memory.clone());
-            }
-        }
-    }
-}
-
 /// The memory of a queue, as long as that exists. Dropped once the hardware has let go of the queue.
 pub(super) struct Lease {
     memory: Arc<RingMemory>,
@@ -110,7 +65,7 @@ impl Lease {
         slice: &Arc<Slice>,
         size: RingSize,
     ) -> Result<Self> {
-        let memory = match slice.spare.take(size) {
+        let memory = match slice.rings.take(|memory| memory.size == size) {
             Some(memory) => {
                 // The numbers begin anew.
                 memory.status.write64(STATUS_FENCE, 0)?;
@@ -136,6 +91,8 @@ impl Deref for Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.slice.spare.keep(&self.memory);
+        if self.memory.size.bytes() <= MOST_KEPT {
+            self.slice.rings.keep(&self.memory);
+        }
     }
 }

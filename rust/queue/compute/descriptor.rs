@@ -5,6 +5,7 @@ use crate::kern::pages::SystemPages;
 use crate::mem::account::{Client, Region, SystemShare};
 use crate::mem::gart::GartBuffer;
 use crate::mem::Memory;
+use crate::queue::doorbell::Slice;
 use hw::mqd::compute::{ComputeMqd, ComputeQueue, CU_MASKS, HQD};
 use hw::mqd::cu_mask::ENGINES;
 use hw::mqd::hqd::{self, HqdImage};
@@ -15,44 +16,67 @@ use kernel::sync::Arc;
 /// Byte of the HQD's image in the descriptor.
 const IMAGE: u64 = HQD.start as u64 * 4;
 
-/// A descriptor. While the queue is on the hardware the CP may write to it.
-pub(super) struct Descriptor {
+/// Memory for a descriptor and a control stack, where the hardware finds it.
+pub(in crate::queue) struct Room {
     memory: GartBuffer,
     _share: SystemShare,
     control_stack: u32,
 }
 
+impl Room {
+    /// With `control_stack` bytes for a control stack. It counts as `client`'s memory. ENOMEM; ENOSPC without room in the GART.
+    fn new(gpu: &Memory, client: &Arc<Client>, control_stack: u32) -> Result<Self> {
+        let bytes = PAGE_SIZE + u64::from(control_stack);
+        let share = SystemShare::take(client, Region::Gtt, bytes)?;
+        let pages = SystemPages::alloc(&gpu.hw.dev, bytes as usize)?;
+        Ok(Self {
+            memory: gpu.gart.bind_descriptor(pages)?,
+            _share: share,
+            control_stack,
+        })
+    }
+}
+
+/// A descriptor. While the queue is on the hardware the CP may write to it. Dropped once the hardware has let go of the queue: the process's next one
+/// has its room then.
+pub(super) struct Descriptor {
+    room: Arc<Room>,
+    slice: Arc<Slice>,
+}
+
 impl Descriptor {
-    /// The descriptor of `queue`, whose own address is filled in, with room for a control stack of `control_stack`
+    /// The descriptor of `queue`, whose own address is filled in, with a doorbell in `slice` and room for a control stack of `control_stack`
     /// bytes. It counts as `client`'s memory. ENOMEM; ENOSPC without room in the GART.
     pub(super) fn new(
         gpu: &Memory,
         client: &Arc<Client>,
+        slice: &Arc<Slice>,
         mut queue: ComputeQueue,
         control_stack: u32,
     ) -> Result<Self> {
-        let bytes = PAGE_SIZE + u64::from(control_stack);
-        let share = SystemShare::take(client, Region::Gtt, bytes)?;
-        let pages = SystemPages::alloc(&gpu.hw.dev, bytes as usize)?;
-        let memory = gpu.gart.bind_descriptor(pages)?;
-        queue.mqd_address = memory.mc_addr();
-        memory.write32s(0, ComputeMqd::new(&queue).dwords())?;
+        let fits = |room: &Room| room.control_stack == control_stack;
+        let room = match slice.descriptors.take(fits) {
+            Some(room) => room,
+            None => Arc::new(Room::new(gpu, client, control_stack)?, GFP_KERNEL_ACCOUNT)?,
+        };
+        queue.mqd_address = room.memory.mc_addr();
+        // All of the descriptor. Of the control stack counts only what this queue will have saved.
+        room.memory.write32s(0, ComputeMqd::new(&queue).dwords())?;
         Ok(Self {
-            memory,
-            _share: share,
-            control_stack,
+            room,
+            slice: slice.clone(),
         })
     }
 
     /// Where it is, in VMID 0.
     pub(super) fn address(&self) -> u64 {
-        self.memory.mc_addr()
+        self.room.memory.mc_addr()
     }
 
     /// The HQD's image.
     pub(super) fn image(&self) -> Result<HqdImage> {
         let mut dwords = [0; hqd::DWORDS];
-        self.memory.read32s(IMAGE, &mut dwords)?;
+        self.room.memory.read32s(IMAGE, &mut dwords)?;
         Ok(HqdImage::new(dwords))
     }
 
@@ -60,14 +84,14 @@ impl Descriptor {
     pub(super) fn change(&self, change: impl FnOnce(&mut HqdImage)) -> Result<HqdImage> {
         let mut image = self.image()?;
         change(&mut image);
-        self.memory.write32s(IMAGE, image.dwords())?;
+        self.room.memory.write32s(IMAGE, image.dwords())?;
         Ok(image)
     }
 
     /// Sets the CU masks of the shader engines, of a queue that is not on the hardware.
     pub(super) fn set_cu_masks(&self, masks: [u32; ENGINES]) -> Result {
         for (dword, mask) in CU_MASKS.into_iter().zip(masks) {
-            self.memory.write32s(dword as u64 * 4, &[mask])?;
+            self.room.memory.write32s(dword as u64 * 4, &[mask])?;
         }
         Ok(())
     }
@@ -77,7 +101,7 @@ impl Descriptor {
         let mut masks = [0; ENGINES];
         for (dword, mask) in CU_MASKS.into_iter().zip(&mut masks) {
             let mut read = [0];
-            self.memory.read32s(dword as u64 * 4, &mut read)?;
+            self.room.memory.read32s(dword as u64 * 4, &mut read)?;
             [*mask] = read;
         }
         Ok(masks)
@@ -86,11 +110,17 @@ impl Descriptor {
     /// Dword `index` of the control stack; EINVAL outside.
     pub(super) fn control_stack_dword(&self, index: u32) -> Result<u32> {
         let byte = u64::from(index) * 4;
-        if byte >= self.control_stack.into() {
+        if byte >= self.room.control_stack.into() {
             return Err(EINVAL);
         }
         let mut dword = [0];
-        self.memory.read32s(PAGE_SIZE + byte, &mut dword)?;
+        self.room.memory.read32s(PAGE_SIZE + byte, &mut dword)?;
         Ok(dword[0])
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        self.slice.descriptors.keep(&self.room);
     }
 }

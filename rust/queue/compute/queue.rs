@@ -83,7 +83,13 @@ impl Queue {
                 trap_handler: true,
             }),
         };
-        let descriptor = Descriptor::new(&gpu.memory, vm.client(), queue, sizes.control_stack)?;
+        let descriptor = Descriptor::new(
+            &gpu.memory,
+            vm.client(),
+            doorbell.slice(),
+            queue,
+            sizes.control_stack,
+        )?;
         Arc::pin_init(
             pin_init!(Self {
                 owner,
