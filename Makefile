@@ -49,8 +49,8 @@ fuzz: ## a million calls at random, and 100,000 on the debug kernel; CALLS=, SEE
 bench: ## measure in the guest
 	@scripts/bench
 
-bench-amdgpu: ## the same calls on rkfd and on Debian's amdgpu, side by side
-	@scripts/bench-amdgpu
+bench-amdgpu: ## the same calls on rkfd and on Debian's amdgpu, side by side (CLOCK=instructions or time: only so)
+	@scripts/bench-amdgpu $(CLOCK)
 
 state: ## what rkfd and Debian's amdgpu set in the same device, compared
 	@scripts/state
