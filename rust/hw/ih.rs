@@ -3,11 +3,13 @@
 
 mod cp;
 mod fault;
+mod ring;
 mod sdma;
 mod shader;
 
 pub use cp::{CpEop, CpError};
 pub use fault::{CamPlace, FaultStatus, VmFault};
+pub use ring::{IhRing, WritePointer};
 pub use sdma::{SdmaError, SdmaErrorKind, SdmaTrap};
 pub use shader::{ShaderCause, ShaderMessage};
 

@@ -15,7 +15,8 @@ use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, Wo
 use hw::bits::{hi, lo};
 use hw::doorbell::{SliceIndex, Slot};
 use hw::ih::{
-    CpEop, CpError, Event, FaultStatus, IvEntry, ShaderMessage, VmFault, ENTRY_BYTES, ENTRY_DWORDS,
+    CpEop, CpError, Event, FaultStatus, IhRing, IvEntry, ShaderMessage, VmFault, WritePointer,
+    ENTRY_BYTES, ENTRY_DWORDS,
 };
 use hw::ip::{Block, Ip};
 
@@ -43,6 +44,8 @@ const BYTES: u32 = 4 << ORDER;
 const BUDGET: u32 = 256;
 /// Entries between two times that the hardware is told the read pointer, and that the sink is.
 const BATCH: u32 = 64;
+/// The ring's arithmetic.
+const RING: IhRing = IhRing::new(BYTES, BATCH);
 /// Entries that the work item handles at a time.
 const SHARE: u32 = 2048;
 /// How long somebody waits for entries none of which is handled meanwhile, and between two looks.
@@ -247,7 +250,7 @@ impl Ih {
 
     /// Has the ring be looked at if there is something in it: the interrupt may be lost. Any context.
     pub(crate) fn poll(self: &Arc<Self>) {
-        if self.last() != self.handled.load(Acquire) {
+        if !self.is_empty() {
             self.kick();
         }
     }
@@ -264,7 +267,7 @@ impl Ih {
             self.kick();
             let done = kernel::io::poll::read_poll_timeout(
                 || Ok(self.handled.load(Acquire)),
-                |&handled| handled >= last || !self.regs.is_present(),
+                |&handled| handled >= last || self.is_empty() || !self.regs.is_present(),
                 SETTLE_POLL,
                 SETTLE_TIMEOUT,
             );
@@ -275,27 +278,42 @@ impl Ih {
         }
     }
 
-    /// What `handled` will be after the entries that are there, as far as memory tells. Once the ring has overflowed, those are a ring full,
-    /// and what is lost counts beside them.
-    fn last(&self) -> u64 {
-        let handled = self.handled.load(Acquire);
-        let (wptr, overflow) = self.wptr();
-        let ahead = wptr.wrapping_sub(rptr(handled)) % BYTES;
-        let lap = if overflow { BYTES } else { 0 };
-        handled + u64::from(ahead) + u64::from(lap)
+    /// Whether all entries are handled that there are, as far as memory tells. While some are being handled it may be said too late.
+    fn is_empty(&self) -> bool {
+        RING.is_empty(self.handled.load(Acquire), self.wptr())
     }
 
-    /// The write pointer, bytes, and whether it has passed the read pointer. Then the copy of it in memory may be old, and the register
-    /// is asked. A device that is gone has no entries any more.
-    fn wptr(&self) -> (u32, bool) {
+    /// The most that `handled` will be after the entries that are there, as far as memory tells.
+    fn last(&self) -> u64 {
+        let mut handled = self.handled.load(Acquire);
+        loop {
+            let end = RING.end(handled, self.wptr());
+            // The one of now, for the other of before, would be a ring full too few.
+            let now = self.handled.load(Acquire);
+            if now == handled {
+                return end;
+            }
+            handled = now;
+        }
+    }
+
+    /// The write pointer. When it has passed the read pointer, the copy of it in memory may be old, and the register is asked. A device that
+    /// is gone has no entries any more.
+    fn wptr(&self) -> WritePointer {
         let mut value = self.ring.read(DWORDS);
         if ih_rb_wptr::RB_OVERFLOW.is_set(value) {
             value = self.regs.read(regs::IH_RB_WPTR);
             if value == GONE {
-                return (rptr(self.handled.load(Acquire)), false);
+                return WritePointer {
+                    offset: RING.offset(self.handled.load(Acquire)),
+                    overflow: false,
+                };
             }
         }
-        (offset(value), ih_rb_wptr::RB_OVERFLOW.is_set(value))
+        WritePointer {
+            offset: offset(value),
+            overflow: ih_rb_wptr::RB_OVERFLOW.is_set(value),
+        }
     }
 
     /// Handles entries, `most` if there are so many: how many. The caller holds `sink`.
@@ -304,14 +322,14 @@ impl Ih {
         while count < most {
             let wptr = self.write_pointer();
             let mut handled = self.handled.load(Relaxed);
-            if rptr(handled) == wptr {
+            if RING.offset(handled) == wptr {
                 break;
             }
             // Entries are read after the pointer that says that they are there.
             barrier::rmb();
             let batch = count + BATCH;
-            while rptr(handled) != wptr && count < most && count < batch {
-                let entry = named(self.entry(rptr(handled)), &self.gmc);
+            while RING.offset(handled) != wptr && count < most && count < batch {
+                let entry = named(self.entry(RING.offset(handled)), &self.gmc);
                 dispatch(&entry, &self.retries, sink);
                 handled += u64::from(ENTRY_BYTES);
                 count += 1;
@@ -324,19 +342,20 @@ impl Ih {
     }
 
     fn tell_rptr(&self) {
-        let rptr = rptr(self.handled.load(Relaxed));
+        let rptr = RING.offset(self.handled.load(Relaxed));
         self.doorbells.ring32(doorbell().byte() as u32, rptr);
     }
 
-    /// The write pointer, bytes. After an overflow the oldest entry that is left is the one after it. The caller holds
-    /// `sink`.
+    /// The write pointer, bytes. What an overflow has lost is passed over. The caller holds `sink`.
     fn write_pointer(&self) -> u32 {
-        let (wptr, overflow) = self.wptr();
-        if overflow && self.regs.is_present() {
+        let wptr = self.wptr();
+        if wptr.overflow && self.regs.is_present() {
             self.overflows.add(1, Relaxed);
             let handled = self.handled.load(Relaxed);
-            let lost = (wptr + ENTRY_BYTES).wrapping_sub(rptr(handled)) % BYTES;
+            let lost = RING.lost(handled, wptr);
             self.handled.store(handled + u64::from(lost), Release);
+            // First, for it says no more that it comes past where it was told last.
+            self.tell_rptr();
             self.set_control(crate::regs::with(
                 self.regs.read(regs::IH_RB_CNTL),
                 cntl::WPTR_OVERFLOW_CLEAR,
@@ -344,7 +363,7 @@ impl Ih {
             ));
             self.retries.forget();
         }
-        wptr
+        wptr.offset
     }
 
     fn entry(&self, at: u32) -> IvEntry {
@@ -377,11 +396,6 @@ const fn doorbell() -> hw::doorbell::Doorbell {
 const fn offset(value: u32) -> u32 {
     let bytes = ih_rb_wptr::OFFSET.get(value) * 4;
     bytes - bytes % ENTRY_BYTES
-}
-
-/// The read pointer when `handled` bytes were handled.
-const fn rptr(handled: u64) -> u32 {
-    (handled % BYTES as u64) as u32
 }
 
 /// The entry with its process. Where the driver gives the VMIDs away, gfx9 is known to leave PAS_ID 0, whatever the IH's
