@@ -278,17 +278,15 @@ impl Evictor {
             let kept = self.kept.load(Relaxed);
             self.kept.store(kept.saturating_sub(bytes), Relaxed);
         };
-        match self.with_mover(&vm, |mover| {
-            mover
-                .restore(&step, &taken)
-                .map(|all| (all, mover.turn.refused))
-        }) {
+        match self.with_mover(&vm, |mover| mover.restore(&step, &taken)) {
             None => Some(LOOK_MS),
             Some(Err(_)) => self.put_last(&vm),
-            Some(Ok((false, _))) => Some(SOON_MS),
-            Some(Ok((true, refused))) => {
+            Some(Ok(false)) => Some(SOON_MS),
+            Some(Ok(true)) => {
                 let more = self.state.lock().next().is_some();
-                more.then_some(SOON_MS).or(refused.then_some(AGAIN_MS))
+                // Also of what was given back when it was passed by.
+                let recalled = client.is_recalled();
+                more.then_some(SOON_MS).or(recalled.then_some(AGAIN_MS))
             }
         }
     }

@@ -320,6 +320,47 @@ TEST_F_TIMEOUT(peers, vram_is_short, 400)
 	}
 }
 
+/* What was mapped while it was away comes home, too, when that ends while the rest of it is on its way. */
+TEST_F_TIMEOUT(peers, unmapped_on_the_way_home, 400)
+{
+	const size_t part = kfd_available(&self->one) / 6 & ~((2ull << 20) - 1);
+	struct kfd_bo shared, rest[2];
+	unsigned int round, i;
+	int status;
+
+	if (!linked_by_machine())
+		SKIP(return, "no way between the GPUs");
+	ASSERT_EQ(0, kfd_bo_create(&self->one, &shared, SIZE, KFD_ALLOC_VRAM));
+	EXPECT_EQ(0, gpu_fill(&self->of_one, shared.cpu, 0x20));
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(0, kfd_bo_create(&self->one, &rest[i], part, KFD_ALLOC_VRAM));
+	}
+	for (round = 0; round < 3; round++) {
+		const uint64_t end = kfd_now_ms() + 2 * TIMEOUT_MS;
+		long long away = SIZE + 2 * (long long)part;
+		pid_t pid = fork();
+
+		ASSERT_LE(0, pid);
+		if (pid == 0)
+			_exit(kfd_take_vram(GPU_VA, 500));
+		while (objects_count("evicted_bytes") < away && kfd_now_ms() < end)
+			usleep(1000);
+		EXPECT_EQ(0, kfd_map(self->one.fd, shared.handle, self->other.gpu_id));
+		EXPECT_EQ(pid, waitpid(pid, &status, 0));
+		EXPECT_EQ(0, status);
+		/* One of the others is there again. */
+		away -= (long long)part;
+		while (objects_count("evicted_bytes") > away && kfd_now_ms() < end)
+			usleep(1000);
+		EXPECT_EQ(0, kfd_unmap(self->one.fd, shared.handle, self->other.gpu_id));
+		EXPECT_TRUE(objects_become("evicted_bytes", 0, TIMEOUT_MS));
+		EXPECT_EQ(0, gpu_unequal(&self->of_one, &self->result, shared.cpu, 0x20));
+	}
+	for (i = 0; i < 2; i++)
+		EXPECT_EQ(0, kfd_bo_destroy(&self->one, &rest[i]));
+	EXPECT_EQ(0, kfd_bo_destroy(&self->one, &shared));
+}
+
 TEST_F(peers, lists)
 {
 	const uint32_t one = self->one.gpu_id, other = self->other.gpu_id;

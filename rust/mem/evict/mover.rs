@@ -159,8 +159,9 @@ impl Mover {
         if self.next_home == 0 {
             self.taking = 0;
             self.turn.refused = false;
+            // What is recalled from here on may be before the place where the next step goes on.
+            self.vm.client().recall(false);
         }
-        self.vm.client().recall(false);
         loop {
             let mut next = self.next_home;
             let (bos, more) = self.some(&mut next, |place| matches!(place, Place::System(_)))?;
