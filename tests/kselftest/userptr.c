@@ -4,6 +4,7 @@
  * changes it. The GPU sees what the process has, or nothing, never what the process had.
  */
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
@@ -398,6 +399,58 @@ TEST_F(userptr, traced)
 	EXPECT_LE(1, trace_count("rkfd_map", NULL));
 	EXPECT_GPU_SEES(0);
 	trace_close();
+}
+
+/* With two others as many as there is room for at first. */
+#define FEW		14u
+
+struct ranges {
+	uint8_t *pages;		/* that the GPU has, each by itself */
+	volatile bool stop;
+};
+
+static void *change_ranges(void *arg)
+{
+	struct ranges *r = arg;
+	unsigned int i;
+
+	while (!r->stop)
+		for (i = 0; i < FEW; i++)
+			madvise(r->pages + i * KFD_PAGE, KFD_PAGE, MADV_DONTNEED);
+	return NULL;
+}
+
+/*
+ * More ranges come to wait than there is room to put them down, so that they have to be looked for: one is changed and taken from the GPU
+ * again and again, of which each time a place is left.
+ */
+TEST_F_TIMEOUT(userptr, more_wait_than_there_are, 200)
+{
+	struct ranges r = { .pages = kfd_reserve(FEW * KFD_PAGE, HUGE) };
+	const uint64_t end = kfd_now_ms() + 5000;
+	uint8_t *one = kfd_reserve(KFD_PAGE, HUGE);
+	unsigned int i, rounds = 0;
+	pthread_t thread;
+	uint64_t handle;
+
+	GIVE(0x71, KFD_ALLOC_USERPTR);
+	ASSERT_EQ(r.pages, anonymous(r.pages, FEW * KFD_PAGE, PROT_READ | PROT_WRITE));
+	ASSERT_EQ(one, anonymous(one, KFD_PAGE, PROT_READ | PROT_WRITE));
+	for (i = 0; i < FEW; i++) {
+		ASSERT_EQ(0, kfd_userptr_create(&self->dev, r.pages + i * KFD_PAGE, KFD_PAGE,
+						KFD_ALLOC_USERPTR, &handle));
+	}
+	ASSERT_EQ(0, kfd_userptr_create(&self->dev, one, KFD_PAGE, KFD_ALLOC_USERPTR, &handle));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, change_ranges, &r));
+	for (; kfd_now_ms() < end; rounds++) {
+		EXPECT_EQ(0, kfd_unmap(self->dev.fd, handle, self->dev.gpu_id));
+		EXPECT_EQ(0, kfd_map(self->dev.fd, handle, self->dev.gpu_id));
+		madvise(one, KFD_PAGE, MADV_DONTNEED);
+	}
+	r.stop = true;
+	pthread_join(thread, NULL);
+	TH_LOG("%u times", rounds);
+	EXPECT_GPU_SEES(0x71);
 }
 
 KFD_HARNESS_MAIN

@@ -407,10 +407,8 @@ impl Vm {
         let state = self.state.lock();
         let mut found = state.mappings.values().filter(|mapping| waits(mapping));
         let first = found.next().cloned();
-        let mut evicted = self.evicted.lock();
-        for other in found {
-            evicted.waiting.push(other.range().start());
-        }
+        // Each range's own lock, by which the next one is found, is outside of this.
+        found.for_each(|other| self.evicted.lock().waiting.push(other.range().start()));
         first
     }
 
