@@ -2,12 +2,15 @@
 /*
  * What `make timeline` records: a process that has so much of VRAM (argument: per
  * cent) and in each of some rounds has HIP copy there, run a kernel (of
- * hip_module.co, the other argument), and copy back. Two of them with more than
- * half each displace each other.
+ * hip_module.co, the next argument), and copy back. Two of them with more than
+ * half each displace each other. With a folder and a number as further arguments it
+ * begins when so many have come there, so that they do so at the same time.
  */
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "memory.h"
@@ -15,6 +18,7 @@
 #define ROUNDS	4u
 #define THREADS	(64u << 10)
 #define BLOCK	256u
+#define MEET_S	120
 
 /* Declared in hip_ext.h, which is C++. */
 hipError_t hipExtModuleLaunchKernel(hipFunction_t f, uint32_t x, uint32_t y, uint32_t z,
@@ -73,6 +77,40 @@ static bool turn(const struct turns *t, uint32_t seed)
 	return ok && is_scaled(t->back, seed, 1) && ms >= 0;
 }
 
+/* How many files there are in @folder. */
+static unsigned int there(const char *folder)
+{
+	unsigned int count = 0;
+	struct dirent *entry;
+	DIR *dir = opendir(folder);
+
+	if (!dir)
+		die("no folder %s", folder);
+	while ((entry = readdir(dir)))
+		count += entry->d_name[0] != '.';
+	closedir(dir);
+	return count;
+}
+
+/* Waits until @count processes have come to @folder. */
+static void meet(const char *folder, unsigned int count)
+{
+	const time_t end = time(NULL) + MEET_S;
+	char name[256];
+	FILE *f;
+
+	snprintf(name, sizeof(name), "%s/%d", folder, getpid());
+	f = fopen(name, "we");
+	if (!f)
+		die("no file %s", name);
+	fclose(f);
+	while (there(folder) < count) {
+		if (time(NULL) > end)
+			die("the others do not come");
+		usleep(1000);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const unsigned int percent = argc > 1 ? (unsigned int)atoi(argv[1]) : 60;
@@ -91,6 +129,8 @@ int main(int argc, char **argv)
 	must(hipStreamCreate(&t.stream), "hipStreamCreate");
 	must(hipEventCreate(&t.begin), "hipEventCreate");
 	must(hipEventCreate(&t.end), "hipEventCreate");
+	if (argc > 4)
+		meet(argv[3], (unsigned int)atoi(argv[4]));
 	must(hipMalloc((void **)&t.memory, total / 100 * percent), "hipMalloc");
 	for (i = 1; i <= ROUNDS; i++) {
 		tap_ok(turn(&t, i), "round %u", i);
