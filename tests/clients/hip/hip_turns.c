@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "memory.h"
@@ -18,7 +17,6 @@
 #define ROUNDS	4u
 #define THREADS	(64u << 10)
 #define BLOCK	256u
-#define MEET_S	120
 
 /* Declared in hip_ext.h, which is C++. */
 hipError_t hipExtModuleLaunchKernel(hipFunction_t f, uint32_t x, uint32_t y, uint32_t z,
@@ -95,7 +93,7 @@ static unsigned int there(const char *folder)
 /* Waits until @count processes have come to @folder. */
 static void meet(const char *folder, unsigned int count)
 {
-	const time_t end = time(NULL) + MEET_S;
+	const unsigned long long end = now_ns() + timeout_ms() * 1000000ull;
 	char name[256];
 	FILE *f;
 
@@ -105,7 +103,7 @@ static void meet(const char *folder, unsigned int count)
 		die("no file %s", name);
 	fclose(f);
 	while (there(folder) < count) {
-		if (time(NULL) > end)
+		if (now_ns() > end)
 			die("the others do not come");
 		usleep(1000);
 	}
