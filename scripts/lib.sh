@@ -178,7 +178,7 @@ stock_make() {
 }
 
 debug_kernel() {
-	echo "debug-$(digest <"$TOP/scripts/debug.config")"
+	echo "debug-$(cat "$TOP"/scripts/debug.{config,Kconfig} | digest)"
 }
 
 # suite_form KERNEL: how ROCm clients get into a guest. The debug kernel is built without disks.
