@@ -4,7 +4,7 @@
  *	bench <name> <size> <value> <unit>
  * where size is in bytes, 0 where it means nothing. `bench copies` measures only
  * what differs between scheduled and direct queues, `bench compute` what differs with
- * who schedules compute queues, `bench calls` what RKFD_INSTRUCTIONS=1 is for: a guest
+ * who schedules compute queues, `bench svm` shared virtual memory, `bench calls` what RKFD_INSTRUCTIONS=1 is for: a guest
  * whose clock counts instructions. bench.sh makes the table. `bench compare` measures what
  * every driver of the ABI has, `bench command NAME COMMAND...` a program as a whole.
  */
@@ -379,6 +379,10 @@ int main(int argc, char **argv)
 	}
 	if (argc > 1 && !strcmp(argv[1], "compute")) {
 		bench_compute();
+		return EXIT_SUCCESS;
+	}
+	if (argc > 1 && !strcmp(argv[1], "svm")) {
+		bench_svm();
 		return EXIT_SUCCESS;
 	}
 	for (i = 0; i < COUNT(sizes); i++)

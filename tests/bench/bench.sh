@@ -30,6 +30,7 @@ for round in 1 2; do
 	if [ "$1" != compute ]; then
 		measure u sdma_sched=0 copies
 		measure s sdma_sched=1 "$([ $round = 1 ] && echo copies)"
+		measure v svm=1 svm
 	fi
 	measure d sched=direct compute
 	measure h sched=hws compute
@@ -72,9 +73,10 @@ END {
 		printf "\n%-17s %9s %12s  %s\n", "operation", "size", "value", "unit"
 		for (i = 1; i <= n; i++) {
 			key = order[i]
-			if (("u " key) in value || !(("s " key) in value)) continue
+			id = ("v " key) in value ? "v " key : "s " key
+			if (("u " key) in value || !(id in value)) continue
 			split(key, part, " ")
-			printf "%-17s %9s %12s  %s\n", part[1], size_name(part[2]), value["s " key], unit[key]
+			printf "%-17s %9s %12s  %s\n", part[1], size_name(part[2]), value[id], unit[key]
 		}
 		print ""
 	}

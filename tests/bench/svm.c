@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Shared virtual memory on its way to VRAM and back, beside a copy of the same size. */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "bench.h"
+#include "kfd_svm.h"
+#include "kfd_userptr.h"
+#include "tap.h"
+
+#define KIB		(1ull << 10)
+#define MIB		(1ull << 20)
+#define RING_SIZE	(64u << 10)
+#define ROUNDS		20u
+
+/* A queue of the process's copies as much, from memory of the process's to VRAM. */
+static void copies(const struct kfd_dev *dev, uint8_t *mem, uint64_t size)
+{
+	struct samples s = { .count = 0 };
+	struct kfd_queue queue;
+	struct kfd_bo vram;
+	unsigned int i;
+
+	must(kfd_queue_create(dev, &queue, RING_SIZE), "queue");
+	must(kfd_bo_create(dev, &vram, size, KFD_ALLOC_VRAM), "VRAM");
+	must(svm_set(dev->fd, mem, size, SVM_ACCESS, dev->gpu_id), "access");
+	for (i = 0; i <= ROUNDS; i++) {
+		const unsigned long long before = now_ns();
+
+		must(kfd_queue_copy(&queue, (uintptr_t)vram.cpu, (uintptr_t)mem, size,
+				    timeout_ms()), "copy");
+		if (i)
+			sample(&s, before);
+	}
+	report("svm_copy", size, &s);
+	must(svm_set(dev->fd, mem, size, SVM_NO_ACCESS, dev->gpu_id), "no access");
+	must(kfd_bo_destroy(dev, &vram), "destroy");
+	must(kfd_queue_destroy(dev, &queue), "destroy");
+}
+
+/* Prefetched both ways; then it is the CPU that fetches it. */
+static void moves(const struct kfd_dev *dev, uint8_t *mem, uint64_t size)
+{
+	struct samples in = { .count = 0 }, out = { .count = 0 }, fault = { .count = 0 };
+	unsigned int i;
+
+	memset(mem, 1, size);
+	for (i = 0; i <= ROUNDS; i++) {
+		unsigned long long before = now_ns();
+
+		must(svm_set(dev->fd, mem, size, SVM_PREFETCH, dev->gpu_id), "prefetch");
+		if (i)
+			sample(&in, before);
+		before = now_ns();
+		must(svm_set(dev->fd, mem, size, SVM_PREFETCH, SVM_SYSTEM), "prefetch");
+		if (i)
+			sample(&out, before);
+		must(svm_set(dev->fd, mem, size, SVM_PREFETCH, dev->gpu_id), "prefetch");
+		before = now_ns();
+		*(volatile uint8_t *)mem = 1;
+		if (i)
+			sample(&fault, before);
+	}
+	report("svm_to_vram", size, &in);
+	report("svm_to_system", size, &out);
+	/* More than a large page does not come at once. */
+	if (size <= 2 * MIB)
+		report("svm_cpu_fault", size, &fault);
+}
+
+void bench_svm(void)
+{
+	static const uint64_t sizes[] = { 4 * KIB, 2 * MIB, 16 * MIB };
+	struct kfd_dev dev;
+	unsigned int i;
+
+	must(kfd_open(&dev), "open");
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		uint8_t *mem = kfd_reserve(sizes[i], 2 * MIB);
+
+		if (anonymous(mem, sizes[i], PROT_READ | PROT_WRITE) != mem)
+			die("no memory");
+		moves(&dev, mem, sizes[i]);
+		copies(&dev, mem, sizes[i]);
+		munmap(mem, sizes[i]);
+	}
+	kfd_close(&dev);
+}
