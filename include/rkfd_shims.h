@@ -84,6 +84,15 @@ long rkfd_fault_in_killable(struct mm_struct *mm, unsigned long start, unsigned 
 			    bool write);
 void rkfd_swapbacked_pages_mark_dirty(struct page *page, unsigned long count);
 void rkfd_get_pages(struct page *page, unsigned long count);
+struct page *rkfd_pfn_to_page(unsigned long pfn);
+struct page *rkfd_page_alloc_locked(gfp_t gfp);
+void rkfd_page_unlock_put(struct page *page);
+void rkfd_page_clear(struct page *page);
+bool rkfd_page_is_ksm(const struct page *page);
+struct dev_pagemap *rkfd_page_pgmap(const struct page *page);
+void rkfd_device_page_init(struct page *page, struct dev_pagemap *pagemap, void *data);
+void *rkfd_device_page_data(const struct page *page);
+void *rkfd_device_folio_data(const struct folio *folio);
 struct page *rkfd_sg_page(struct scatterlist *sg);
 void rkfd_sg_set_page(struct scatterlist *sg, struct page *page, unsigned int length);
 bool rkfd_sg_has_page(struct scatterlist *sg);

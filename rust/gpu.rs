@@ -67,6 +67,8 @@ impl Gpu {
     /// Stops what runs by itself; the device is about to go. Nobody uses it any more.
     pub(crate) fn stop(&self) {
         self.memory.evictor.stop();
+        // As long as there are engines to copy what processes have there, and no process has the GPU.
+        self.memory.shared_vram.close(&self.memory);
         // What other devices have in VRAM they cannot have any more.
         self.memory.bos.for_each(|bo| bo.take_back());
         self.memory.vram.scrubber().stop();

@@ -9,6 +9,7 @@ pub(crate) mod chrdev;
 pub(crate) mod class;
 pub(crate) mod coredump;
 mod device;
+pub(crate) mod device_memory;
 pub(crate) mod dma_buf;
 mod dma_map;
 pub(crate) mod dma_resource;

@@ -26,6 +26,8 @@ pub(crate) enum Kind {
     VramBytes,
     /// Those of them that are the driver's tables.
     VramTables,
+    /// Those of them that are shared virtual memory.
+    SharedVramBytes,
     /// Bytes of VRAM buffers that are in system memory.
     EvictedBytes,
     /// Bytes of system memory for the GPU.
@@ -42,7 +44,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// Every kind, in the order in which debugfs shows them.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Processes,
         Self::Vms,
         Self::Bos,
@@ -51,6 +53,7 @@ impl Kind {
         Self::DoorbellSlices,
         Self::VramBytes,
         Self::VramTables,
+        Self::SharedVramBytes,
         Self::EvictedBytes,
         Self::GttBytes,
         Self::UserptrBytes,
@@ -70,6 +73,7 @@ impl Kind {
             Self::DoorbellSlices => "doorbell_slices",
             Self::VramBytes => "vram_bytes",
             Self::VramTables => "vram_table_bytes",
+            Self::SharedVramBytes => "shared_vram_bytes",
             Self::EvictedBytes => "evicted_bytes",
             Self::GttBytes => "gtt_bytes",
             Self::UserptrBytes => "userptr_bytes",

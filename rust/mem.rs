@@ -17,6 +17,7 @@ mod lost;
 pub(crate) mod metadata;
 pub(crate) mod placement;
 mod scrub;
+pub(crate) mod shared_vram;
 pub(crate) mod stopwatch;
 pub(crate) mod usage;
 mod user;
@@ -38,6 +39,7 @@ use copy_engine::CopyEngine;
 use evict::Evictor;
 use gart::Gart;
 use lost::Lost;
+use shared_vram::SharedVram;
 use vms::Vms;
 use vram::Vram;
 
@@ -61,6 +63,8 @@ pub(crate) struct Memory {
     pub(crate) evictor: Arc<Evictor>,
     /// Who may have how much VRAM.
     pub(crate) budget: Arc<Budget>,
+    /// What processes have of VRAM as memory of their own.
+    pub(crate) shared_vram: Arc<SharedVram>,
     /// Who has which VRAM.
     pub(crate) vram: Vram,
     /// The address spaces.
@@ -97,6 +101,8 @@ impl Memory {
     pub(crate) fn new(hw: &Arc<Hardware>) -> Result<Arc<Self>> {
         let (map, gmc, ledger) = (&hw.vram_map, &hw.gmc, &hw.ledger);
         let vram = Vram::new(seen(hw), VRAM_RESERVED, VRAM_KEPT, ledger.clone())?;
+        let shared_vram = SharedVram::new()?;
+        vram.set_lender(shared_vram.clone());
         let gart = Gart::new(&vram, map, gmc, ledger, GART_START, GART_BYTES)?;
         gmc.enable_gart(gart.table(), GART_START, GART_BYTES)?;
         Arc::pin_init(
@@ -106,6 +112,7 @@ impl Memory {
                 gart,
                 evictor: Evictor::new()?,
                 budget: Budget::new()?,
+                shared_vram,
                 vram,
                 vms <- Vms::new(),
                 bos <- Objects::new(),

@@ -4,6 +4,7 @@
 
 use core::fmt::{self, Write};
 
+use hw::va::{VaRange, PAGE_SIZE};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::poll::PollCondVar;
@@ -12,7 +13,7 @@ use kernel::sync::{Arc, SpinLock};
 use crate::kern::host;
 use crate::kern::mm_exit::AddressSpace;
 use crate::kern::task::Who;
-use crate::kern::uapi::smi_event;
+use crate::kern::uapi::{migrate_trigger::PREFETCH, smi_event};
 
 /// Bytes of the longest line: `KFD_SMI_EVENT_MSG_SIZE`.
 const LINE: usize = 96;
@@ -30,6 +31,31 @@ pub(crate) struct Whose {
     pub(crate) space: usize,
 }
 
+/// Memory of a process on its way between system memory and VRAM, because it is prefetched. Locations are GPU ids, or 0 for system memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Migration {
+    /// Whose.
+    pub(crate) whose: Whose,
+    /// Which, all of what was asked for in one.
+    pub(crate) part: VaRange,
+    /// From where.
+    pub(crate) from: u32,
+    /// And where to.
+    pub(crate) to: u32,
+    /// Where it was to come last, and where it is best: as in the attributes.
+    pub(crate) prefetch: u32,
+    /// As above.
+    pub(crate) preferred: u32,
+}
+
+impl fmt::Display for Migration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (first, pages) = (self.part.start() / PAGE_SIZE, self.part.pages());
+        let (pid, from, to) = (self.whose.pid, self.from, self.to);
+        write!(f, "-{pid} @{first:x}({pages:x}) {from:x}->{to:x}")
+    }
+}
+
 /// What watchers are told of.
 #[derive(Clone, Copy)]
 pub(crate) enum SmiEvent<'a> {
@@ -40,6 +66,10 @@ pub(crate) enum SmiEvent<'a> {
     Evicted(Whose, u32),
     /// They may run again.
     Restored(Whose),
+    /// Memory is about to move.
+    Migrating(Migration),
+    /// It has, with this errno, which is negative, or 0.
+    Migrated(Migration, i32),
     /// Something that hangs, which the text names, is about to be taken off the hardware.
     Resetting(&'a CStr),
     /// It was.
@@ -53,6 +83,8 @@ impl SmiEvent<'_> {
             Self::VmFault(_) => smi_event::VMFAULT,
             Self::Evicted(..) => smi_event::QUEUE_EVICTION,
             Self::Restored(_) => smi_event::QUEUE_RESTORE,
+            Self::Migrating(_) => smi_event::MIGRATE_START,
+            Self::Migrated(..) => smi_event::MIGRATE_END,
             Self::Resetting(_) => smi_event::GPU_PRE_RESET,
             Self::Reset(_) => smi_event::GPU_POST_RESET,
         }
@@ -62,6 +94,7 @@ impl SmiEvent<'_> {
     fn space(&self) -> Option<usize> {
         match self {
             Self::Evicted(whose, _) | Self::Restored(whose) => Some(whose.space),
+            Self::Migrating(what) | Self::Migrated(what, _) => Some(what.whose.space),
             Self::VmFault(_) | Self::Resetting(_) | Self::Reset(_) => None,
         }
     }
@@ -189,6 +222,20 @@ impl Smi {
             }
             SmiEvent::Restored(Whose { pid, .. }) => {
                 write!(line, "{number:x} {now} -{pid} {gpu:x} 0")
+            }
+            SmiEvent::Migrating(what) => {
+                let Migration {
+                    prefetch,
+                    preferred,
+                    ..
+                } = what;
+                write!(
+                    line,
+                    "{number:x} {now} {what} {prefetch:x}:{preferred:x} {PREFETCH}"
+                )
+            }
+            SmiEvent::Migrated(what, error) => {
+                write!(line, "{number:x} {now} {what} {PREFETCH} {error}")
             }
             SmiEvent::Resetting(cause) | SmiEvent::Reset(cause) => {
                 let cause = cause.to_str().unwrap_or("");

@@ -9,6 +9,9 @@
 #include <linux/gfp.h>
 #include <linux/hmm.h>
 #include <linux/io.h>
+#include <linux/ioport.h>
+#include <linux/memremap.h>
+#include <linux/migrate.h>
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
 #include <linux/pci.h>
@@ -29,6 +32,7 @@
 const gfp_t RKFD_CONST___GFP_ACCOUNT = __GFP_ACCOUNT;
 const gfp_t RKFD_CONST___GFP_NORETRY = __GFP_NORETRY;
 const gfp_t RKFD_CONST___GFP_RETRY_MAYFAIL = __GFP_RETRY_MAYFAIL;
+const gfp_t RKFD_CONST_GFP_HIGHUSER_MOVABLE = GFP_HIGHUSER_MOVABLE;
 
 /* Devices that have hung */
 const unsigned long RKFD_CONST_DRM_WEDGE_RECOVERY_NONE = DRM_WEDGE_RECOVERY_NONE;

@@ -108,7 +108,9 @@ impl Location {
         }
     }
 
-    const fn raw(self) -> u32 {
+    /// As in an attribute.
+    #[inline]
+    pub const fn raw(self) -> u32 {
         match self {
             Self::Undefined => UNDEFINED,
             Self::System => SYSTEM,
@@ -304,6 +306,18 @@ impl Attributes {
         } else {
             Reach::None
         }
+    }
+
+    /// Where it was to come last.
+    #[inline]
+    pub const fn prefetch(&self) -> Location {
+        self.prefetch
+    }
+
+    /// Where it is best.
+    #[inline]
+    pub const fn preferred(&self) -> Location {
+        self.preferred
     }
 
     /// What a GPU that may use the range may do with it.

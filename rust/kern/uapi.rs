@@ -129,10 +129,17 @@ pub(crate) mod smi_event {
     pub(crate) use crate::ffi::{
         kfd_smi_event_KFD_SMI_EVENT_GPU_POST_RESET as GPU_POST_RESET,
         kfd_smi_event_KFD_SMI_EVENT_GPU_PRE_RESET as GPU_PRE_RESET,
+        kfd_smi_event_KFD_SMI_EVENT_MIGRATE_END as MIGRATE_END,
+        kfd_smi_event_KFD_SMI_EVENT_MIGRATE_START as MIGRATE_START,
         kfd_smi_event_KFD_SMI_EVENT_QUEUE_EVICTION as QUEUE_EVICTION,
         kfd_smi_event_KFD_SMI_EVENT_QUEUE_RESTORE as QUEUE_RESTORE,
         kfd_smi_event_KFD_SMI_EVENT_VMFAULT as VMFAULT,
     };
+}
+
+/// Why memory migrates: `KFD_MIGRATE_TRIGGERS`.
+pub(crate) mod migrate_trigger {
+    pub(crate) use crate::ffi::KFD_MIGRATE_TRIGGERS_KFD_MIGRATE_TRIGGER_PREFETCH as PREFETCH;
 }
 
 /// `event_type` of CREATE_EVENT.

@@ -4,6 +4,7 @@
 
 mod extent;
 mod fault;
+mod moves;
 mod pages;
 mod slow;
 
@@ -14,6 +15,7 @@ use extent::Extent;
 pub(crate) use extent::{first_hole, is_memory, is_own};
 pub(crate) use fault::{Missing, Request};
 use kernel::{error::to_result, page::PAGE_SIZE, prelude::*, types::Opaque};
+pub(crate) use moves::{bring_in, bring_out};
 pub(crate) use pages::DevicePages;
 use pin_init::PinInit;
 pub(crate) use slow::{await_pages, with_lock_soon, Brought};

@@ -9,7 +9,7 @@ use kernel::prelude::*;
 use super::ioctl::Caller;
 use crate::kern::uapi::{SvmArgs, SvmAttribute};
 use crate::kern::{errno, params, uaccess_ext};
-use crate::process::svm::Opened;
+use crate::process::svm::{Opened, Progress};
 
 /// Bytes before the attributes, and of one.
 const HEAD: usize = core::mem::size_of::<SvmArgs>();
@@ -88,10 +88,11 @@ fn set(caller: &Caller<'_>, args: &SvmArgs, attributes: &[SvmAttribute]) -> Resu
             return Err(ENODEV);
         }
     }
-    let mut done = say(caller, range, attributes);
+    let mut progress = Progress::default();
+    let mut done = say(caller, range, attributes, &mut progress);
     // Of a GPU that has gone nothing can be said.
     while done == Err(errno::in_progress()) {
-        done = say(caller, range, attributes).map_err(|error| match error {
+        done = say(caller, range, attributes, &mut progress).map_err(|error| match error {
             EINVAL => ENODEV,
             other => other,
         });
@@ -100,7 +101,12 @@ fn set(caller: &Caller<'_>, args: &SvmArgs, attributes: &[SvmAttribute]) -> Resu
 }
 
 /// Says what `attributes` say of `range`, once: see [`Opened::set`].
-fn say(caller: &Caller<'_>, range: VaRange, attributes: &[SvmAttribute]) -> Result {
+fn say(
+    caller: &Caller<'_>,
+    range: VaRange,
+    attributes: &[SvmAttribute],
+    progress: &mut Progress,
+) -> Result {
     let mut svm = caller.process.svm().open_for(caller.process, range)?;
     let mut changes = KVVec::with_capacity(attributes.len(), GFP_KERNEL_ACCOUNT)?;
     for attribute in attributes {
@@ -109,7 +115,7 @@ fn say(caller: &Caller<'_>, range: VaRange, attributes: &[SvmAttribute]) -> Resu
         })?;
         changes.push(change, GFP_KERNEL_ACCOUNT)?;
     }
-    svm.set(caller.process, range, &changes)
+    svm.set(caller.process, range, &changes, progress)
 }
 
 fn get(caller: &Caller<'_>, args: &SvmArgs, attributes: &mut [SvmAttribute]) -> Result {

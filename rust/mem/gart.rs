@@ -13,7 +13,7 @@ use crate::{
         vram_map::VramMap,
     },
     ledger::{Hold, Kind, Ledger},
-    mem::vram::{Vram, VramBlocks},
+    mem::vram::{Lent, Vram, VramBlocks},
 };
 use core::ops::Deref;
 use hw::{
@@ -205,6 +205,13 @@ impl Window {
         self.0.table.write(self.0.mc, parts, ALL)?;
         self.0.table.gmc.flush(Vmid::KERNEL, Flush::Legacy)
     }
+
+    /// Nothing is behind the addresses any more. `ENODEV` when the device is gone, and reaches nothing; `ETIMEDOUT` when it may still
+    /// reach what there was. Sleeps.
+    pub(crate) fn hide(&self) -> Result {
+        self.0.table.clear(self.0.mc, self.0.size)?;
+        self.0.table.gmc.flush(Vmid::KERNEL, Flush::Heavyweight)
+    }
 }
 
 /// Memory that jobs of the kernel rings read and write: it stays until the engines are done with it, whoever else has given it up.
@@ -215,6 +222,11 @@ pub(crate) enum JobMemory {
     Pairs {
         _window: Arc<Window>,
         _pairs: Arc<KVVec<Pair>>,
+    },
+    /// Where VMID 0 sees system memory that somebody else keeps, and VRAM that is written.
+    Shown {
+        _window: Arc<Window>,
+        _lent: Option<Arc<Lent>>,
     },
 }
 
@@ -239,6 +251,14 @@ impl JobMemory {
         Self::Pairs {
             _window: window.clone(),
             _pairs: pairs.clone(),
+        }
+    }
+
+    /// What is to be seen in the window, which others keep or hide, and VRAM that is `lent`, if it is written.
+    pub(crate) fn shown(window: &Arc<Window>, lent: Option<Arc<Lent>>) -> Self {
+        Self::Shown {
+            _window: window.clone(),
+            _lent: lent,
         }
     }
 }

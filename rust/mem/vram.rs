@@ -15,7 +15,7 @@ use kernel::{
     prelude::*,
     sync::{
         atomic::{Atomic, AtomicFlag, Relaxed},
-        Arc,
+        Arc, SetOnce,
     },
 };
 
@@ -44,6 +44,13 @@ fn tables_share(total: u64) -> Share {
     Share::new(all, kept, (kept / TABLES_LEAST).min(TABLES_PARTIES))
 }
 
+/// Who has VRAM that is given back when it is wanted.
+pub(crate) trait Lender: Send + Sync {
+    /// Gives back what was lent first, until there is `enough` or nothing is left that can be given back. Sleeps, for a time that is bounded by what
+    /// engines may take for each large page.
+    fn give_back(&self, enough: &dyn Fn() -> bool);
+}
+
 /// The VRAM of a GPU, given out in pages. What is free is cleared in the background, see [`Scrubber`].
 pub(crate) struct Vram {
     _reserved: Option<Blocks>,
@@ -54,6 +61,8 @@ pub(crate) struct Vram {
     /// Bytes of page tables, and how what there is for them is shared.
     tables: Arc<Atomic<i64>>,
     tables_share: Share,
+    /// Who gives back what is lent when it is wanted.
+    lender: SetOnce<Arc<dyn Lender>>,
     ledger: Arc<Ledger>,
 }
 
@@ -74,6 +83,7 @@ impl Vram {
             reserved: first + last,
             tables: Arc::new(Atomic::new(0), GFP_KERNEL)?,
             tables_share: tables_share(size),
+            lender: SetOnce::new(),
             buddy,
             ledger,
         })
@@ -125,11 +135,55 @@ impl Vram {
         }
     }
 
-    /// The bytes that buffers may still take.
+    /// From now on `lender` is asked for what is lent.
+    pub(super) fn set_lender(&self, lender: Arc<dyn Lender>) {
+        self.lender.populate(lender);
+    }
+
+    /// The bytes that buffers may still take; what is lent is given back.
     pub(crate) fn free(&self) -> u64 {
+        self.spare() + self.lent()
+    }
+
+    /// The bytes that are lent.
+    pub(crate) fn lent(&self) -> u64 {
+        u64::try_from(self.ledger.count(Kind::SharedVramBytes)).unwrap_or(0)
+    }
+
+    /// The bytes that buffers may still take, and nobody has.
+    fn spare(&self) -> u64 {
         let driver = u64::try_from(self.ledger.count(Kind::VramTables)).unwrap_or(0);
-        let buffers = self.used().saturating_sub(driver + self.reserved);
-        self.usable().saturating_sub(buffers)
+        let others = self.used().saturating_sub(driver + self.reserved);
+        self.usable().saturating_sub(others)
+    }
+
+    /// `size` bytes, whole pages, until they are wanted for something else; cleared, if it `matters` and there are such. `ENOMEM` when nobody
+    /// leaves so many free. Waits for nobody.
+    pub(super) fn lend(&self, size: u64, matters: bool) -> Result<Lent> {
+        if size > self.spare() {
+            return Err(ENOMEM);
+        }
+        let search = if matters {
+            Search::Cleared
+        } else {
+            Search::Dirty
+        };
+        let blocks = self.take(search, size, PAGE_SIZE as u64, false, None)?;
+        let blocks = Arc::new(blocks, GFP_KERNEL)?;
+        Ok(Lent {
+            blocks,
+            _hold: self.ledger.hold(Kind::SharedVramBytes, size),
+        })
+    }
+
+    /// Has what is lent given back, until `size` bytes are nobody's.
+    fn call_in(&self, size: u64) {
+        let enough = || size <= self.spare();
+        if !enough() && self.lent() != 0 {
+            if let Some(lender) = self.lender.as_ref() {
+                lender.give_back(&enough);
+            }
+        }
     }
 
     /// `size` bytes, rounded up to `align`, a power of two of at least a page; in one run when it is to be `contiguous` and there is one,
@@ -144,6 +198,10 @@ impl Vram {
         matters: bool,
     ) -> Result<VramBlocks> {
         if size > self.free() {
+            return Err(ENOMEM);
+        }
+        self.call_in(size);
+        if size > self.spare() {
             return Err(ENOMEM);
         }
         let search = if matters {
@@ -197,6 +255,19 @@ impl Vram {
         taken._hold = Some(self.ledger.hold(Kind::VramBytes, size));
         taken._also = also.map(|kind| self.ledger.hold(kind, size));
         Ok(taken)
+    }
+}
+
+/// VRAM that somebody has until it is wanted for something else; given back when dropped.
+pub(crate) struct Lent {
+    blocks: Arc<VramBlocks>,
+    _hold: Hold,
+}
+
+impl Lent {
+    /// The VRAM.
+    pub(super) fn blocks(&self) -> &Arc<VramBlocks> {
+        &self.blocks
     }
 }
 

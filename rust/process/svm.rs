@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Shared virtual memory: what a process said of ranges of its memory, and what its GPUs have of them. All of it is in system
-//! memory.
+//! Shared virtual memory: what a process said of ranges of its memory, and what its GPUs have of them.
 
 mod list;
+mod place;
 mod ranges;
 mod unmapped;
 
@@ -26,6 +26,7 @@ use crate::mem::bo::Usage;
 use crate::mem::vm::{Chunk, Retry, Vm};
 use crate::mem::Memory;
 use list::List;
+pub(crate) use place::Progress;
 use ranges::{make_room_to_forget, make_room_to_set, Tree};
 use unmapped::{Listener, Unmapped};
 
@@ -241,14 +242,24 @@ impl Opened<'_> {
 
     /// Says `changes` of `range`, and gives the GPUs what they may use of it then: what is said stays, even if that fails. ENOMEM,
     /// ESRCH, ENOSPC, and what [`Vm::share`] says; [`errno::in_progress`] when a GPU is about to go: then it is to be said once more, from
-    /// [`Svm::open_for`] on, which first gives the others what they may use.
-    pub(crate) fn set(&mut self, process: &Process, range: VaRange, changes: &[Change]) -> Result {
+    /// [`Svm::open_for`] on, which first gives the others what they may use, with the same `progress`.
+    pub(crate) fn set(
+        &mut self,
+        process: &Process,
+        range: VaRange,
+        changes: &[Change],
+        progress: &mut Progress,
+    ) -> Result {
         self.join(process)?;
         let state = &mut *self.state;
         make_room_to_set(&mut state.map, range)?;
         self.svm.used.store(true, Release);
         state.map.set(range, changes);
-        let done = state.bring(self.svm, range);
+        // First: what it does not have yet need not be in system memory before.
+        let done = match state.place(self.svm, range, progress) {
+            Err(error) if error == errno::in_progress() => Err(error),
+            placed => placed.and(state.bring(self.svm, range)),
+        };
         match done {
             Err(error) if error == errno::in_progress() => state.torn.add(range),
             Err(_) if state.torn.last().is_some() => state.later(self.svm),

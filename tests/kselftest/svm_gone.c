@@ -10,6 +10,7 @@
 #include "kfd_harness.h"
 #include "kfd_svm.h"
 #include "kfd_userptr.h"
+#include "objects.h"
 #include "slow_file.h"
 
 #define DRIVER		"/sys/bus/pci/drivers/rkfd"
@@ -131,6 +132,50 @@ TEST_F(svm_gone, in_the_middle)
 	munmap(call.mem, MUCH);
 	ASSERT_EQ(0, kfd_write_file(DRIVER "/bind", self->name));
 	EXPECT_EQ(0, open_again(&self->dev));
+}
+
+/* Memory in the VRAM of a GPU that goes is still the process's, and a child's whose parent is gone. */
+TEST_F(svm_gone, in_vram)
+{
+	const size_t words = 3 * (2u << 20) / 4;
+	uint32_t *mem = kfd_reserve(words * 4, 2u << 20);
+	int go[2], status;
+	char byte = 1;
+	size_t i;
+	pid_t pid;
+
+	ASSERT_NE(NULL, mem);
+	ASSERT_EQ(mem, anonymous(mem, words * 4, PROT_READ | PROT_WRITE));
+	for (i = 0; i < words; i++)
+		mem[i] = (uint32_t)i;
+	ASSERT_EQ(0, svm_set(self->dev.fd, mem, words * 4, SVM_PREFETCH, self->dev.gpu_id));
+	ASSERT_EQ((long long)words * 4, objects_count("shared_vram_bytes"));
+	ASSERT_EQ(0, pipe(go));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		close(go[1]);
+		if (read(go[0], &byte, 1) != 1)
+			_exit(1);
+		for (i = 0; i < words; i++)
+			if (mem[i] != (uint32_t)i)
+				_exit(2);
+		_exit(0);
+	}
+	close(go[0]);
+	ASSERT_EQ(0, kfd_write_file(DRIVER "/unbind", self->name));
+	for (i = 0; i < words; i++)
+		ASSERT_EQ((uint32_t)i, mem[i]);
+	EXPECT_EQ(1, write(go[1], &byte, 1));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	ASSERT_EQ(0, kfd_write_file(DRIVER "/bind", self->name));
+	ASSERT_EQ(0, open_again(&self->dev));
+	ASSERT_EQ(0, share(&self->dev, mem, words * 4));
+	EXPECT_EQ(0, svm_set(self->dev.fd, mem, words * 4, SVM_PREFETCH, self->dev.gpu_id));
+	EXPECT_EQ((long long)words * 4, objects_count("shared_vram_bytes"));
+	for (i = 0; i < words; i++)
+		ASSERT_EQ((uint32_t)i, mem[i]);
 }
 
 /* The PCI device behind a render node. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Processes whose memory is used by queues of theirs at the same addresses, while everything happens to it that can: it is
- * unmapped in parts and comes back, moves, goes to swap, is merged, made of large pages and taken apart, forked and written.
+ * unmapped in parts and comes back, moves, goes to VRAM and back, goes to swap, is merged, made of large pages and taken apart, forked and written.
  * The content is right all the time, and a page is never seen that is somebody else's. RKFD_SECONDS: for how long, 20 by default.
  */
 #include <pthread.h>
@@ -252,7 +252,7 @@ static void *disturb(void *arg)
 		const unsigned int pages = REGION / KFD_PAGE;
 		const unsigned int first = (unsigned int)rand_r(&seed) % pages;
 		const unsigned int count = 1 + (unsigned int)rand_r(&seed) % (pages - first);
-		const unsigned int what = (unsigned int)rand_r(&seed) % (ARRAY_SIZE(advice) + 2);
+		const unsigned int what = (unsigned int)rand_r(&seed) % (ARRAY_SIZE(advice) + 4);
 		uint8_t *at = p->mem + (size_t)first * KFD_PAGE;
 
 		if (what < ARRAY_SIZE(advice))
@@ -261,8 +261,11 @@ static void *disturb(void *arg)
 			svm_set(p->dev.fd, at, count * (size_t)KFD_PAGE,
 				rand_r(&seed) & 1 ? SVM_SET_FLAGS : SVM_CLR_FLAGS,
 				KFD_IOCTL_SVM_FLAG_COHERENT);
-		else
+		else if (what == ARRAY_SIZE(advice) + 1)
 			fork_and_write(p);
+		else
+			svm_set(p->dev.fd, at, count * (size_t)KFD_PAGE, SVM_PREFETCH,
+				rand_r(&seed) % 3 ? p->dev.gpu_id : SVM_SYSTEM);
 		p->disturbed++;
 		usleep(2000);
 	}

@@ -2,17 +2,18 @@
 //! The pages of a range as the process has them: those that are there, and those that HMM faults in.
 
 use super::{
-    pages::{DevicePages, Frames},
+    pages::{page_of, DevicePages, Frames},
     slow::lock_soon,
     Extent, Stamp, Watch, Watcher,
 };
 use crate::{
     ffi,
-    kern::{errno, task},
+    kern::{device_memory::DeviceMemory, errno, task},
 };
 use core::ops::Range;
 use kernel::{
-    device::Device, error::to_result, mm::MmWithUser, page::PAGE_SIZE, prelude::*, sync::aref::ARef,
+    device::Device, error::to_result, mm::MmWithUser, page::PAGE_SIZE, prelude::*,
+    sync::aref::ARef, sync::Arc,
 };
 
 /// Pages that are faulted in in one go, a large page's: who has lost interest is noticed in between.
@@ -35,6 +36,8 @@ pub(crate) struct Request<'a> {
     pub(crate) write: bool,
     /// What becomes of those that cannot be had.
     pub(crate) missing: Missing,
+    /// The device's own memory: pages that are there may stay.
+    pub(crate) memory: Option<&'a Arc<DeviceMemory>>,
     /// Fails when nobody wants them any more: asked once for each 2 MiB or less. Waits for nothing.
     pub(crate) go_on: &'a dyn Fn() -> Result,
 }
@@ -67,7 +70,7 @@ impl<T: Watcher> Watch<T> {
                 self.gather(&mm, request, run, &mut frames)?;
             }
         }
-        frames.map(dev)
+        frames.map(dev, request.memory)
     }
 
     /// Adds what the process has of the pages `run` to `frames`. The mmap lock is held.
@@ -147,7 +150,7 @@ impl<T: Watcher> Watch<T> {
             wanted |= ffi::hmm_pfn_flags_HMM_PFN_WRITE;
         }
         frames.fill(0);
-        self.look(request.stamp, vma.from, frames, 0)?;
+        self.look(request, vma.from, frames, 0)?;
         if frames.iter().all(|frame| frame & wanted == wanted) {
             Ok(Some(write))
         } else {
@@ -171,7 +174,12 @@ impl<T: Watcher> Watch<T> {
             if writable {
                 wanted |= ffi::hmm_pfn_flags_HMM_PFN_REQ_WRITE;
             }
-            match self.look(request.stamp, from, frames, wanted) {
+            let found = self.look(request, from, frames, wanted);
+            let found = match (found, request.memory) {
+                (Ok(()), Some(memory)) if writable => self.unshare(request, memory, from, frames),
+                (found, _) => found,
+            };
+            match found {
                 Ok(()) => return Ok(Some(writable)),
                 Err(error) if error == EPERM => continue,
                 Err(error) if error == EFAULT => return Ok(None),
@@ -181,17 +189,51 @@ impl<T: Watcher> Watch<T> {
         Ok(None)
     }
 
+    /// Has pages from `from` on come to system memory that are in `memory` and were found, but are not the process's alone: HMM finds those
+    /// whatever is asked, and the device would write what a child or a parent sees. EBUSY when one has come: all are to be looked for again.
+    fn unshare(
+        &self,
+        request: &Request<'_>,
+        memory: &DeviceMemory,
+        from: usize,
+        frames: &mut [usize],
+    ) -> Result {
+        for (index, frame) in frames.iter_mut().enumerate() {
+            let shared = *frame & ffi::hmm_pfn_flags_HMM_PFN_WRITE == 0;
+            if !shared || page_of(*frame).is_none_or(|page| memory.place(page).is_none()) {
+                continue;
+            }
+            let wanted =
+                ffi::hmm_pfn_flags_HMM_PFN_REQ_FAULT | ffi::hmm_pfn_flags_HMM_PFN_REQ_WRITE;
+            let elsewhere = Request {
+                memory: None,
+                ..*request
+            };
+            let at = from + index * PAGE_SIZE;
+            self.look(&elsewhere, at, core::slice::from_mut(frame), wanted)?;
+        }
+        Ok(())
+    }
+
     /// Which pages there are from `from` on, and first has those come that are `wanted`, by `HMM_PFN_REQ_*`. The mmap lock is held.
-    fn look(&self, stamp: Stamp, from: usize, frames: &mut [usize], wanted: usize) -> Result {
+    fn look(
+        &self,
+        request: &Request<'_>,
+        from: usize,
+        frames: &mut [usize],
+        wanted: usize,
+    ) -> Result {
         let mut range = ffi::hmm_range {
             notifier: self.inner.notifier.get(),
-            notifier_seq: stamp.0,
+            notifier_seq: request.stamp.0,
             start: from,
             end: from + frames.len() * PAGE_SIZE,
             hmm_pfns: frames.as_mut_ptr(),
             default_flags: wanted,
             pfn_flags_mask: 0,
-            dev_private_owner: core::ptr::null_mut(),
+            dev_private_owner: request
+                .memory
+                .map_or(core::ptr::null_mut(), |memory| memory.owner()),
         };
         // SAFETY: The caller holds the mmap lock; `frames` has room for the range, which is in the notifier's.
         to_result(unsafe { ffi::hmm_range_fault(&mut range) })

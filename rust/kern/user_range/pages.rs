@@ -3,10 +3,22 @@
 
 use crate::{
     ffi,
-    kern::dma_map::{DmaMap, DmaRun, MAX_PIECE},
+    kern::{
+        device_memory::DeviceMemory,
+        dma_map::{DmaMap, DmaRun, MAX_PIECE},
+    },
 };
 use core::ptr::NonNull;
-use kernel::{device::Device, page::PAGE_SIZE, prelude::*, sync::aref::ARef};
+use kernel::{
+    device::Device,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::{
+        aref::ARef,
+        atomic::{ordering::Full, AtomicFlag, Relaxed},
+        Arc,
+    },
+};
 
 /// Pages in a row that the process may use alike.
 struct Run {
@@ -55,32 +67,56 @@ impl Frames {
         Ok(())
     }
 
-    /// Maps those that were found for `dev`. ENOMEM; errors of [`DmaMap::new`].
-    pub(super) fn map(&self, dev: &ARef<Device>) -> Result<DevicePages> {
+    /// Maps those that were found for `dev`, whose own `memory` some of them may be in. ENOMEM; errors of [`DmaMap::new`].
+    pub(super) fn map(
+        &self,
+        dev: &ARef<Device>,
+        memory: Option<&Arc<DeviceMemory>>,
+    ) -> Result<DevicePages> {
         let mut parts = KVVec::with_capacity(self.runs.len(), GFP_KERNEL_ACCOUNT)?;
         for run in &self.runs {
-            let pieces = self.pieces(run)?;
-            let part = Part {
-                offset: (run.first * PAGE_SIZE) as u64,
-                writable: run.writable,
-                dma: DmaMap::new(dev, pieces.iter().copied())?,
-            };
-            parts.push(part, GFP_KERNEL)?;
+            let (mut at, end) = (run.first, run.first + run.count);
+            while at < end {
+                let rest = self.frames.get(at..end).ok_or(EFAULT)?;
+                let is_own = |frame: &usize| {
+                    let place = |memory: &Arc<DeviceMemory>| memory.place(page_of(*frame)?);
+                    memory.is_some_and(|memory| place(memory).is_some())
+                };
+                let count = rest.iter().take_while(|frame| !is_own(frame)).count();
+                let (count, place) = match (count, memory) {
+                    (0, Some(memory)) => {
+                        let own = rest.iter().take_while(|frame| is_own(frame)).count();
+                        let frames = rest.get(..own).unwrap_or(&[]);
+                        (own, Place::Device(InDevice::new(memory, frames)?))
+                    }
+                    _ => {
+                        let pieces = self.pieces(at, count)?;
+                        (
+                            count,
+                            Place::System(DmaMap::new(dev, pieces.iter().copied())?),
+                        )
+                    }
+                };
+                let part = Part {
+                    offset: (at * PAGE_SIZE) as u64,
+                    writable: run.writable,
+                    place,
+                };
+                parts.push(part, GFP_KERNEL_ACCOUNT)?;
+                at += count;
+            }
         }
         Ok(DevicePages { parts })
     }
 
-    /// The pages of `run` in pieces that are in a row: the first of each, and how many there are. A huge page of the process is
-    /// looked at once. ENOMEM.
-    fn pieces(&self, run: &Run) -> Result<KVVec<(NonNull<ffi::page>, usize)>> {
-        let frames = self.frames.get(run.first..run.first + run.count);
-        let frames = frames.ok_or(EFAULT)?;
+    /// `count` pages from page `first` on in pieces that are in a row: the first of each, and how many there are. A huge page of the process
+    /// is looked at once. ENOMEM.
+    fn pieces(&self, first: usize, count: usize) -> Result<KVVec<(NonNull<ffi::page>, usize)>> {
+        let frames = self.frames.get(first..first + count).ok_or(EFAULT)?;
         let mut pieces = KVVec::<(NonNull<ffi::page>, usize)>::new();
         let mut at = 0;
         while let Some(&frame) = frames.get(at) {
-            // SAFETY: HMM has said that the frame has a page.
-            let page = unsafe { ffi::rkfd_hmm_pfn_to_page(frame) };
-            let page = NonNull::new(page).ok_or(EFAULT)?;
+            let page = page_of(frame).ok_or(EFAULT)?;
             // SAFETY: As above. What has changed since shows before any of it is used.
             let rest = unsafe { ffi::rkfd_hmm_pfn_pages(frame) };
             let count = rest.min(frames.len() - at).min(MAX_PIECE);
@@ -98,12 +134,88 @@ impl Frames {
     }
 }
 
-/// Pages in a row, mapped for a device.
+/// The page of a frame that HMM has found.
+pub(super) fn page_of(frame: usize) -> Option<NonNull<ffi::page>> {
+    // SAFETY: HMM has said that the frame has a page.
+    NonNull::new(unsafe { ffi::rkfd_hmm_pfn_to_page(frame) })
+}
+
+/// Pages in the device's own memory.
+struct InDevice {
+    memory: Arc<DeviceMemory>,
+    /// Where, from the first byte of that memory on, adjacent ones merged.
+    runs: KVVec<DmaRun>,
+    /// They are still the process's.
+    there: AtomicFlag,
+}
+
+impl InDevice {
+    /// Those of `frames`, all of which are in `memory`. ENOMEM.
+    fn new(memory: &Arc<DeviceMemory>, frames: &[usize]) -> Result<Self> {
+        let mut runs = KVVec::<DmaRun>::new();
+        let size = PAGE_SIZE as u64;
+        for &frame in frames {
+            let page = page_of(frame).ok_or(EFAULT)?;
+            let address = memory.place(page).ok_or(EFAULT)?;
+            match runs.last_mut() {
+                Some(last) if last.address + last.size == address => last.size += size,
+                _ => runs.push(DmaRun { address, size }, GFP_KERNEL_ACCOUNT)?,
+            }
+        }
+        Ok(Self {
+            memory: memory.clone(),
+            runs,
+            there: AtomicFlag::new(true),
+        })
+    }
+
+    /// Calls `f` with each page.
+    fn for_each(&self, mut f: impl FnMut(NonNull<ffi::page>)) {
+        for run in &self.runs {
+            for at in (run.address..run.address + run.size).step_by(PAGE_SIZE) {
+                if let Ok(page) = self.memory.page(at) {
+                    f(page);
+                }
+            }
+        }
+    }
+}
+
+/// Where pages are.
+enum Place {
+    /// In system memory, mapped for the device.
+    System(DmaMap),
+    /// In its own memory.
+    Device(InDevice),
+}
+
+/// Pages in a row that are in the same place.
 struct Part {
     /// From the start of the range, bytes.
     offset: u64,
     writable: bool,
-    dma: DmaMap,
+    place: Place,
+}
+
+impl Part {
+    fn runs(&self) -> &[DmaRun] {
+        match &self.place {
+            Place::System(dma) => dma.runs(),
+            Place::Device(there) => &there.runs,
+        }
+    }
+}
+
+/// Pages in a row as the device finds them.
+pub(crate) struct Found<'a> {
+    /// From the start of the range, bytes.
+    pub(crate) offset: u64,
+    /// Whether they may be written.
+    pub(crate) writable: bool,
+    /// Whether the addresses are those of the device's own memory, from its first byte on; otherwise DMA addresses.
+    pub(crate) in_device: bool,
+    /// Where, adjacent addresses merged.
+    pub(crate) runs: &'a [DmaRun],
 }
 
 /// Marks pages that a device may have written to: the entries of the process, which were not used for it, do not tell. Those
@@ -125,16 +237,24 @@ impl DevicePages {
     /// Whether they are `size` bytes without a gap, to be written if `write` is asked.
     pub(crate) fn is_whole(&self, size: u64, write: bool) -> bool {
         matches!(&*self.parts, [part]
-            if part.dma.runs().iter().map(|run| run.size).sum::<u64>() == size
+            if part.runs().iter().map(|run| run.size).sum::<u64>() == size
                 && (part.writable || !write))
     }
 
-    /// What there is: offset from the start of the range in bytes, whether it may be written, and where the device
-    /// finds it, adjacent addresses merged.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = (u64, bool, &[DmaRun])> {
-        self.parts
-            .iter()
-            .map(|part| (part.offset, part.writable, part.dma.runs()))
+    /// How many bytes of them are in the device's own memory.
+    pub(crate) fn in_device(&self) -> u64 {
+        let device = self.parts().filter(|part| part.in_device);
+        device.flat_map(|part| part.runs).map(|run| run.size).sum()
+    }
+
+    /// What there is.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Found<'_>> {
+        self.parts.iter().map(|part| Found {
+            offset: part.offset,
+            writable: part.writable,
+            in_device: matches!(part.place, Place::Device(_)),
+            runs: part.runs(),
+        })
     }
 
     /// Takes the pages away from the device, which does not use them any more and is still bound. The process still has
@@ -142,21 +262,36 @@ impl DevicePages {
     /// the second time nothing happens.
     pub(crate) fn give_back(&self) {
         for part in &self.parts {
-            if part.writable && part.dma.is_mapped() {
-                part.dma.for_each_run(mark_dirty);
+            match &part.place {
+                Place::System(dma) => {
+                    if part.writable && dma.is_mapped() {
+                        dma.for_each_run(mark_dirty);
+                    }
+                    dma.unmap();
+                }
+                Place::Device(device) => {
+                    if device.there.xchg(false, Full) && part.writable {
+                        device.for_each(|page| mark_dirty(page, 1));
+                    }
+                }
             }
-            part.dma.unmap();
         }
     }
 
     /// The device may go on using the pages whatever is done: they are never freed. Called before
     /// [`DevicePages::give_back`], as that is.
     pub(crate) fn lose(&self) {
-        for part in self.parts.iter().filter(|part| part.dma.is_mapped()) {
-            part.dma.for_each_run(|first, count| {
-                // SAFETY: The process has the pages at this moment; their structures are in a row.
-                unsafe { ffi::rkfd_get_pages(first.as_ptr(), count) };
-            });
+        for part in &self.parts {
+            match &part.place {
+                Place::System(dma) if dma.is_mapped() => dma.for_each_run(|first, count| {
+                    // SAFETY: The process has the pages at this moment; their structures are in a row.
+                    unsafe { ffi::rkfd_get_pages(first.as_ptr(), count) };
+                }),
+                Place::Device(device) if device.there.load(Relaxed) => {
+                    device.for_each(|page| device.memory.lose(page));
+                }
+                Place::System(_) | Place::Device(_) => {}
+            }
         }
     }
 }

@@ -73,6 +73,27 @@ impl Vm {
         true
     }
 
+    /// How many bytes of `range` are in VRAM, as far as that is known: where chunks are mapped, and none is in both kinds of memory.
+    pub(crate) fn vram_of(&self, range: VaRange) -> Option<u64> {
+        let (mut at, mut bytes) = (range.start(), 0);
+        while let Some(left) = VaRange::between(at, range.end()) {
+            let what = |mapping: &Mapping| Some((mapping.range(), mapping.shared()?.in_vram()));
+            let (chunk, in_vram) = self.first_in(left, what)?;
+            if chunk.start() > at {
+                return None;
+            }
+            let common = chunk.end().min(range.end()) - at;
+            // All of it or nothing is known of a part, too.
+            bytes += match in_vram? {
+                0 => 0,
+                all if all == chunk.size() => common,
+                _ => return None,
+            };
+            at = chunk.end();
+        }
+        Some(bytes)
+    }
+
     /// Whether a buffer is mapped at a part of `range`.
     pub(crate) fn has_buffer(&self, range: VaRange) -> bool {
         let is_buffer = |mapping: &Mapping| mapping.shared().is_none().then_some(());

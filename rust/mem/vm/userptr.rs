@@ -17,6 +17,7 @@ use super::{
 use crate::{
     ip::gmc::Flush,
     kern::{
+        device_memory::DeviceMemory,
         errno,
         ratelimit::{dev_err_ratelimited, dev_warn_ratelimited},
         trace,
@@ -148,6 +149,18 @@ impl Userptr {
     /// Whether the process has unmapped a part of it, which stays lost for this mapping.
     pub(super) fn is_cut(&self) -> bool {
         self.state.lock().gone.any()
+    }
+
+    /// The bytes of it that are in VRAM, if it is mapped.
+    pub(super) fn in_vram(&self) -> Option<u64> {
+        let state = self.state.lock();
+        (state.now == Now::In).then(|| state.pages.in_device())
+    }
+
+    /// VRAM that the process may have as memory of its own, if it is to be used where it is.
+    fn memory(&self) -> Option<Arc<DeviceMemory>> {
+        let shared = self.shared.then(|| self.vm.gpu.shared_vram.get());
+        shared.flatten()
     }
 
     fn trigger(&self) -> Trigger {
@@ -305,12 +318,14 @@ impl Vm {
     fn validate(&self, mapping: &Arc<Mapping>, must: bool, go_on: &dyn Fn() -> Result) -> Result {
         let userptr = mapping.userptr().ok_or(EINVAL)?;
         let (bo, write) = (mapping.bo(), mapping.bo().access().write);
+        let memory = userptr.memory();
         for _ in 0..TRIES {
             let stamp = userptr.begin();
             let request = Request {
                 stamp,
                 write,
                 missing: Missing::Fails,
+                memory: memory.as_ref(),
                 go_on,
             };
             let pages = match userptr.pages(&request) {
@@ -357,18 +372,22 @@ impl Vm {
             }
         }
         _idle = idle;
-        for (offset, writable, runs) in pages.parts() {
+        for found in pages.parts() {
             let access = Access {
-                write: writable,
+                write: found.writable,
                 ..bo.access()
             };
-            let flags = Flags::gfx90a(Residence::Host, access, bo.coherence());
-            let mut at = offset;
-            for run in runs {
+            let (residence, base) = match found.in_device {
+                true => (Residence::LocalVram, self.gpu.hw.gmc.fb_offset()),
+                false => (Residence::Host, 0),
+            };
+            let flags = Flags::gfx90a(residence, access, bo.coherence());
+            let mut at = found.offset;
+            for run in found.runs {
                 let part = range.slice(at, run.size).map_err(|_| EINVAL)?;
                 state
                     .tree
-                    .reserve(part, run.address, flags, &mut reserved, &mut written)?;
+                    .reserve(part, base + run.address, flags, &mut reserved, &mut written)?;
                 at += run.size;
             }
         }
@@ -516,11 +535,13 @@ impl Vm {
             return;
         };
         let (bo, stamp) = (mapping.bo(), userptr.begin());
+        let memory = userptr.memory();
         // What else there is of the range, or nothing.
         let request = Request {
             stamp,
             write: bo.access().write,
             missing: Missing::IsLeftOut,
+            memory: memory.as_ref(),
             go_on: &|| Ok(()),
         };
         let pages = match userptr.pages(&request) {

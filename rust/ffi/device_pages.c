@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The bodies of include/rkfd_shims.h of pages that move between a device's memory and system memory. */
+#include <linux/highmem.h>
+#include <linux/ksm.h>
+#include <linux/memremap.h>
+#include <linux/pagemap.h>
+
+#include "rkfd_shims.h"
+
+struct page *rkfd_pfn_to_page(unsigned long pfn)
+{
+	return pfn_to_page(pfn);
+}
+
+/* A page that nobody else knows, locked; NULL when there is none. */
+struct page *rkfd_page_alloc_locked(gfp_t gfp)
+{
+	struct page *page = alloc_page(gfp);
+
+	if (page)
+		lock_page(page);
+	return page;
+}
+
+void rkfd_page_unlock_put(struct page *page)
+{
+	unlock_page(page);
+	put_page(page);
+}
+
+void rkfd_page_clear(struct page *page)
+{
+	clear_highpage(page);
+}
+
+bool rkfd_page_is_ksm(const struct page *page)
+{
+	return folio_test_ksm(page_folio(page));
+}
+
+struct dev_pagemap *rkfd_page_pgmap(const struct page *page)
+{
+	return page_pgmap(page);
+}
+
+/* Has a free page of the device's begin its life, with one reference and locked. */
+void rkfd_device_page_init(struct page *page, struct dev_pagemap *pagemap, void *data)
+{
+	zone_device_page_init(page, pagemap, 0);
+	folio_set_zone_device_data(page_folio(page), data);
+}
+
+void *rkfd_device_page_data(const struct page *page)
+{
+	return folio_zone_device_data(page_folio(page));
+}
+
+void *rkfd_device_folio_data(const struct folio *folio)
+{
+	return folio_zone_device_data(folio);
+}

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Pages on their way between a device's memory and system memory.
+
+use super::{block::Block, Cause, DeviceMemory, NotCopied, Room, TOGETHER};
+use crate::{
+    ffi,
+    kern::{dma_map::DmaMap, ratelimit::dev_err_ratelimited},
+};
+use core::{mem, ptr, ptr::NonNull};
+use kernel::{error::to_result, page::PAGE_SIZE, prelude::*, sync::Arc};
+
+/// An entry of the kernel's lists of what is to move is that of a page, which moves.
+const PAGE: usize = ffi::MIGRATE_PFN_VALID as usize;
+const MOVES: usize = ffi::MIGRATE_PFN_MIGRATE as usize;
+const SHIFT: u32 = ffi::MIGRATE_PFN_SHIFT;
+
+/// The page of an entry.
+fn page(entry: usize) -> Option<NonNull<ffi::page>> {
+    if entry & PAGE == 0 {
+        return None;
+    }
+    // SAFETY: The kernel has said that there is one.
+    NonNull::new(unsafe { ffi::rkfd_pfn_to_page(entry >> SHIFT) })
+}
+
+/// The entry of a page.
+fn entry(page: NonNull<ffi::page>) -> usize {
+    // SAFETY: The number of a page is found by its address alone.
+    unsafe { ffi::rkfd_page_to_pfn(page.as_ptr()) << SHIFT | PAGE }
+}
+
+/// What moves, and where to: an entry each for each page.
+struct Lists {
+    from: KVVec<usize>,
+    to: KVVec<usize>,
+}
+
+impl Lists {
+    fn new(pages: usize) -> Result<Self> {
+        Ok(Self {
+            from: KVVec::from_elem(0, pages, GFP_KERNEL)?,
+            to: KVVec::from_elem(0, pages, GFP_KERNEL)?,
+        })
+    }
+
+    /// Gives up where pages were to go.
+    fn give_up(&mut self) {
+        for to in &mut self.to {
+            if let Some(page) = page(mem::take(to)) {
+                // SAFETY: It was made for this, and locked; nobody else knows it.
+                unsafe { ffi::rkfd_page_unlock_put(page.as_ptr()) };
+            }
+        }
+    }
+
+    /// How many pages have moved.
+    fn moved(&self) -> usize {
+        let pairs = self.from.iter().zip(&self.to);
+        pairs
+            .filter(|(from, to)| **from & MOVES != 0 && **to != 0)
+            .count()
+    }
+}
+
+/// Pages in a row are one piece.
+fn add_piece(pieces: &mut KVVec<(NonNull<ffi::page>, usize)>, page: NonNull<ffi::page>) -> Result {
+    if let Some((first, count)) = pieces.last_mut() {
+        // SAFETY: Both are pages.
+        if unsafe { ffi::rkfd_page_follows(page.as_ptr(), first.as_ptr(), *count) } {
+            *count += 1;
+            return Ok(());
+        }
+    }
+    Ok(pieces.push((page, 1), GFP_KERNEL)?)
+}
+
+/// Whoever makes a block, until dropped.
+struct Made<'a> {
+    memory: &'a DeviceMemory,
+    block: Arc<Block>,
+}
+
+impl Drop for Made<'_> {
+    fn drop(&mut self) {
+        // SAFETY: It was counted when the block was made.
+        unsafe { self.memory.put(NonNull::from(&*self.block)) };
+    }
+}
+
+impl DeviceMemory {
+    /// What the kernel is to move of `vma`.
+    fn request(
+        &self,
+        lists: &mut Lists,
+        vma: *mut ffi::vm_area_struct,
+        start: usize,
+        end: usize,
+    ) -> ffi::migrate_vma {
+        ffi::migrate_vma {
+            vma,
+            dst: lists.to.as_mut_ptr(),
+            src: lists.from.as_mut_ptr(),
+            cpages: 0,
+            npages: 0,
+            start,
+            end,
+            pgmap_owner: self.owner(),
+            flags: 0,
+            fault_page: ptr::null_mut(),
+        }
+    }
+
+    /// Brings in what is between `start` and `end`; how many pages. `ENOMEM` when there is no memory for it;
+    /// errors of the engines.
+    ///
+    /// # Safety
+    ///
+    /// The addresses are those of `vma`, whose mmap lock is held.
+    pub(in crate::kern) unsafe fn move_in(
+        &self,
+        vma: *mut ffi::vm_area_struct,
+        start: usize,
+        end: usize,
+    ) -> Result<usize> {
+        let mut lists = Lists::new((end - start) / PAGE_SIZE)?;
+        let mut request = self.request(&mut lists, vma, start, end);
+        request.flags = ffi::migrate_vma_direction_MIGRATE_VMA_SELECT_SYSTEM as usize;
+        // SAFETY: By this function's contract; the lists have an entry for each page.
+        to_result(unsafe { ffi::migrate_vma_setup(&mut request) })?;
+        if request.cpages == 0 {
+            return Ok(0);
+        }
+        let filled = self.fill(&mut lists);
+        match &filled {
+            // SAFETY: The pages that move are locked, and so are those that they go to, which have their content.
+            Ok(_) => unsafe { ffi::migrate_vma_pages(&mut request) },
+            Err(_) => lists.give_up(),
+        }
+        let moved = lists.moved();
+        // SAFETY: As above; what is to go nowhere stays.
+        unsafe { ffi::migrate_vma_finalize(&mut request) };
+        match filled {
+            Err(error) if error == ENOENT => Ok(0),
+            filled => filled.map(|_made| moved),
+        }
+    }
+
+    /// Finds memory for what moves, and copies it there. ENOENT when nothing does; after an error some of it may be in the list.
+    ///
+    /// What the kernel has merged (KSM) stays: it would read it where the CPU cannot.
+    fn fill(&self, lists: &mut Lists) -> Result<Made<'_>> {
+        // SAFETY: The pages are locked, and so stay what they are.
+        let is_merged = |page: NonNull<ffi::page>| unsafe { ffi::rkfd_page_is_ksm(page.as_ptr()) };
+        let moving = |from: &&usize| **from & MOVES != 0 && !page(**from).is_some_and(is_merged);
+        let count = lists.from.iter().filter(moving).count();
+        let empty = |from: &usize| *from & PAGE == 0;
+        let holes = lists.from.iter().filter(moving).any(empty);
+        if count == 0 {
+            return Err(ENOENT);
+        }
+        let room = self.store.take(count, holes)?;
+        let made = Made {
+            memory: self,
+            block: self.blocks.add(room.clone(), count)?,
+        };
+        let mut places = KVVec::with_capacity(count, GFP_KERNEL)?;
+        let mut pieces = KVVec::new();
+        let mut next = 0;
+        for (from, to) in lists.from.iter().zip(&mut lists.to) {
+            if !moving(&from) {
+                continue;
+            }
+            let place = room.place(next).ok_or(EINVAL)?;
+            next += 1;
+            let there = self.page(place)?;
+            made.block.count();
+            // SAFETY: The page is nobody's: its memory was just taken. What it has is a block in the list, until it is freed.
+            unsafe {
+                ffi::rkfd_device_page_init(
+                    there.as_ptr(),
+                    self.pagemap.get(),
+                    Arc::as_ptr(&made.block).cast_mut().cast(),
+                )
+            };
+            *to = entry(there);
+            if let Some(here) = page(*from) {
+                places.push(place, GFP_KERNEL)?;
+                add_piece(&mut pieces, here)?;
+            }
+        }
+        if !pieces.is_empty() {
+            let dma = DmaMap::new(&self.dev, pieces.iter().copied())?;
+            room.copy_in(dma.runs(), &places)?;
+        }
+        Ok(made)
+    }
+
+    /// Moves what is between `start` and `end` of this memory to system memory; how many pages. `ENOMEM`, `EINVAL` for a VMA that cannot
+    /// have any; errors of the engines.
+    ///
+    /// # Safety
+    ///
+    /// The addresses are those of `vma`, whose mmap lock is held. The page that the CPU has `touched` is there, and locked.
+    pub(in crate::kern) unsafe fn move_out_of(
+        &self,
+        vma: *mut ffi::vm_area_struct,
+        start: usize,
+        end: usize,
+        touched: Option<NonNull<ffi::page>>,
+    ) -> Result<usize> {
+        let mut lists = Lists::new((end - start) / PAGE_SIZE)?;
+        let mut request = self.request(&mut lists, vma, start, end);
+        request.flags = ffi::migrate_vma_direction_MIGRATE_VMA_SELECT_DEVICE_PRIVATE as usize;
+        request.fault_page = touched.map_or(ptr::null_mut(), NonNull::as_ptr);
+        let why = touched.map_or(Cause::Asked, |_| Cause::Touched);
+        // SAFETY: By this function's contract; the lists have an entry for each page.
+        to_result(unsafe { ffi::migrate_vma_setup(&mut request) })?;
+        if request.cpages == 0 {
+            return Ok(0);
+        }
+        let filled = self.empty(&mut lists, why);
+        match filled {
+            // SAFETY: The pages that move are locked, and so are those that they go to, which have their content.
+            Ok(()) => unsafe { ffi::migrate_vma_pages(&mut request) },
+            Err(_) => lists.give_up(),
+        }
+        let moved = lists.moved();
+        // SAFETY: As above; what is to go nowhere stays.
+        unsafe { ffi::migrate_vma_finalize(&mut request) };
+        filled.map(|()| moved)
+    }
+
+    /// Moves what there is of `block` to system memory, whoever has it. As [`DeviceMemory::move_out_of`].
+    pub(super) fn move_out_block(&self, block: &Block, why: Cause) -> Result {
+        let Some(room) = block.room() else {
+            return Ok(());
+        };
+        let mut at = 0;
+        while at < block.len() {
+            let count = TOGETHER.min(block.len() - at);
+            self.move_out_pages(&*room, at, count, why)?;
+            at += count;
+        }
+        Ok(())
+    }
+
+    fn move_out_pages(&self, room: &dyn Room, at: usize, count: usize, why: Cause) -> Result {
+        let mut lists = Lists::new(count)?;
+        for (index, from) in lists.from.iter_mut().enumerate() {
+            let place = room.place(at + index).ok_or(EINVAL)?;
+            *from = entry(self.page(place)?) >> SHIFT;
+        }
+        // SAFETY: There are structures of all of these pages. Those that are in use become entries, and are locked.
+        to_result(unsafe { ffi::migrate_device_pfns(lists.from.as_mut_ptr(), count) })?;
+        let filled = self.empty(&mut lists, why);
+        let (from, to) = (lists.from.as_mut_ptr(), lists.to.as_mut_ptr());
+        match filled {
+            // SAFETY: The pages that move are locked, and so are those that they go to, which have their content.
+            Ok(()) => unsafe { ffi::migrate_device_pages(from, to, count) },
+            Err(_) => lists.give_up(),
+        }
+        // SAFETY: As above; what is to go nowhere stays.
+        unsafe { ffi::migrate_device_finalize(from, to, count) };
+        filled
+    }
+
+    /// Finds system memory for what moves, and copies it there; when the device goes, what cannot be copied is zeroes. After an error some of
+    /// it may be in the list.
+    fn empty(&self, lists: &mut Lists, why: Cause) -> Result {
+        let mut places = KVVec::new();
+        let mut pieces = KVVec::new();
+        let effort = match why {
+            Cause::Touched => 0,
+            // It is not worth another process's life.
+            Cause::Asked | Cause::Gone => ffi::__GFP_RETRY_MAYFAIL | ffi::__GFP_NOWARN,
+        };
+        for (from, to) in lists.from.iter().zip(&mut lists.to) {
+            let Some(there) = page(*from).filter(|_| *from & MOVES != 0) else {
+                continue;
+            };
+            let place = self.place(there).ok_or(EINVAL)?;
+            places.push(place, GFP_KERNEL)?;
+            // SAFETY: Sleeping is allowed.
+            let here = unsafe { ffi::rkfd_page_alloc_locked(ffi::GFP_HIGHUSER_MOVABLE | effort) };
+            let here = NonNull::new(here).ok_or(ENOMEM)?;
+            *to = entry(here);
+            add_piece(&mut pieces, here)?;
+        }
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        let dma = DmaMap::new(&self.dev, pieces.iter().copied())?;
+        let Err(NotCopied { error, under_way }) = self.store.copy_out(&places, dma.runs()) else {
+            return Ok(());
+        };
+        if under_way {
+            for (first, count) in &pieces {
+                // SAFETY: These pages were made here, and are in a row.
+                unsafe { ffi::rkfd_get_pages(first.as_ptr(), *count) };
+            }
+            mem::forget(dma);
+            return Err(error);
+        }
+        if why != Cause::Gone {
+            return Err(error);
+        }
+        drop(dma);
+        dev_err_ratelimited!(
+            self.dev,
+            "memory that processes had in VRAM cannot be copied, and is lost: it is zeroes now\n"
+        );
+        for to in &lists.to {
+            if let Some(here) = page(*to) {
+                // SAFETY: The page was made here, and nobody else has it yet.
+                unsafe { ffi::rkfd_page_clear(here.as_ptr()) };
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What a process has, on its way to a device's memory and back.
+
+use super::{slow::lock_soon, Extent};
+use crate::{
+    ffi,
+    kern::{
+        device_memory::{DeviceMemory, WINDOW},
+        mm_exit::AddressSpace,
+    },
+};
+use kernel::prelude::*;
+
+/// Brings to `memory` what the process of `space` has between `start` and `end`, of one window, [`WINDOW`] at most; how far it has come
+/// then, and how many pages were brought there. What cannot come stays where it is.
+///
+/// `ENOMEM` when there is no memory for it, ENODEV when the device is about to go, ESRCH when the address space is at its end,
+/// [`in_progress`](crate::kern::errno::in_progress) when somebody keeps the mmap lock; errors of the engines. Sleeps.
+pub(crate) fn bring_in(
+    memory: &DeviceMemory,
+    space: &AddressSpace,
+    start: usize,
+    end: usize,
+) -> Result<(usize, usize)> {
+    let mm = space.user().ok_or(ESRCH)?;
+    let _open = memory.open()?;
+    let _lock = lock_soon(&mm)?;
+    // SAFETY: The mmap lock is held.
+    let Some(vma) = (unsafe { Extent::next(&mm, start, end) }) else {
+        return Ok((end, 0));
+    };
+    if !vma.anonymous || !vma.is_readable() || vma.may_wait {
+        return Ok((vma.to, 0));
+    }
+    let to = vma.to.min((vma.from / WINDOW + 1) * WINDOW);
+    // SAFETY: The mmap lock is held.
+    let raw = unsafe { ffi::find_vma(mm.as_raw(), vma.from) };
+    // SAFETY: It is the VMA of these addresses, as long as the lock is held.
+    let moved = unsafe { memory.move_in(raw, vma.from, to) }?;
+    Ok((to, moved))
+}
+
+/// The other way; ENOMEM when there is no system memory.
+pub(crate) fn bring_out(
+    memory: &DeviceMemory,
+    space: &AddressSpace,
+    start: usize,
+    end: usize,
+) -> Result<(usize, usize)> {
+    let mm = space.user().ok_or(ESRCH)?;
+    let _lock = lock_soon(&mm)?;
+    // SAFETY: The mmap lock is held.
+    let Some(vma) = (unsafe { Extent::next(&mm, start, end) }) else {
+        return Ok((end, 0));
+    };
+    if !vma.anonymous {
+        return Ok((vma.to, 0));
+    }
+    let to = vma.to.min((vma.from / WINDOW + 1) * WINDOW);
+    // SAFETY: The mmap lock is held.
+    let raw = unsafe { ffi::find_vma(mm.as_raw(), vma.from) };
+    // SAFETY: It is the VMA of these addresses, as long as the lock is held.
+    let moved = unsafe { memory.move_out_of(raw, vma.from, to, None) }?;
+    Ok((to, moved))
+}

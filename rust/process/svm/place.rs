@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Where shared memory is to be, and how it gets there: VRAM of the GPU that it is prefetched to, if no other GPU may use it, or
+//! system memory.
+
+use super::{usage, State, Svm};
+use crate::kern::device_memory::DeviceMemory;
+use crate::kern::{errno, task, user_range};
+use crate::mem::group::Quiesced;
+use crate::mem::vm::Vm;
+use crate::smi::{Migration, SmiEvent, Whose};
+use hw::svm::{Attributes, GpuIndex, Location};
+use hw::va::{VaRange, LARGE_PAGE_SIZE};
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+/// How far a call has come that has memory moved.
+#[derive(Default)]
+pub(crate) struct Progress {
+    /// What lies before is where it is to be.
+    at: u64,
+    /// Watchers know of what moves there.
+    told: bool,
+}
+
+/// Which way memory moves.
+#[derive(Clone, Copy)]
+enum Way {
+    In,
+    Out,
+}
+
+/// A part of memory on its way between system memory and the VRAM of a GPU.
+struct Journey<'a> {
+    svm: &'a Svm,
+    vm: &'a Vm,
+    part: VaRange,
+    attributes: &'a Attributes,
+    way: Way,
+}
+
+impl Journey<'_> {
+    /// How the watchers are told of it.
+    fn migration(&self) -> Migration {
+        let gpu = self.vm.gpu().hw.id.get().into();
+        let (from, to) = match self.way {
+            Way::In => (0, gpu),
+            Way::Out => (gpu, 0),
+        };
+        Migration {
+            whose: Whose {
+                pid: self.vm.group().pid() as i32,
+                space: self.svm.space.id(),
+            },
+            part: self.part,
+            from,
+            to,
+            prefetch: self.attributes.prefetch().raw(),
+            preferred: self.attributes.preferred().raw(),
+        }
+    }
+
+    /// Whether all of `window`, as far as that is known, is where it is to be.
+    fn is_there(&self, window: VaRange) -> bool {
+        let wanted = match self.way {
+            Way::In => window.size(),
+            Way::Out => 0,
+        };
+        self.vm.vram_of(window) == Some(wanted)
+    }
+
+    /// Moves it, from where `progress` says. [`errno::in_progress`] when somebody keeps the mmap lock, or waits for the process's: some of it is
+    /// left. EINTR when the caller is killed, ESRCH at the process's end; what [`user_range::bring_in`] fails with.
+    fn go(&self, memory: &DeviceMemory, progress: &mut Progress) -> Result {
+        let mut at = self.part.start().max(progress.at);
+        let mut result = Ok(());
+        while let Some(left) = VaRange::between(at, self.part.end()) {
+            if task::is_killed() {
+                return Err(EINTR);
+            }
+            self.svm.go_on()?;
+            let end = left.end().min((at / LARGE_PAGE_SIZE + 1) * LARGE_PAGE_SIZE);
+            let window = VaRange::between(at, end).ok_or(EINVAL)?;
+            if self.is_there(window) {
+                at = end;
+                continue;
+            }
+            let (from, to) = (at as usize, self.part.end() as usize);
+            let space = &self.svm.space;
+            let moved = match self.way {
+                Way::In => {
+                    self.tell_start(progress);
+                    user_range::bring_in(memory, space, from, to)
+                }
+                Way::Out => user_range::bring_out(memory, space, from, to),
+            };
+            match moved {
+                Ok((next, moved)) => {
+                    at = next as u64;
+                    if moved != 0 {
+                        self.tell_start(progress);
+                    }
+                }
+                Err(error) if error == errno::in_progress() => {
+                    progress.at = at;
+                    return Err(error);
+                }
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+        }
+        if core::mem::take(&mut progress.told) {
+            let error = result.err().map_or(0, Error::to_errno);
+            let end = SmiEvent::Migrated(self.migration(), error);
+            self.vm.gpu().hw.smi.tell(&end);
+        }
+        result
+    }
+
+    fn tell_start(&self, progress: &mut Progress) {
+        if !core::mem::replace(&mut progress.told, true) {
+            let start = SmiEvent::Migrating(self.migration());
+            self.vm.gpu().hw.smi.tell(&start);
+        }
+    }
+}
+
+impl State {
+    /// Has `range` come to where it is to be, as far as somebody has said that, from where `progress` says. What cannot go to VRAM stays, which is
+    /// no error. [`errno::in_progress`]: as [`State::bring`], and when somebody keeps the mmap lock; EINTR when the caller is killed, ESRCH at the process's end,
+    /// ENOMEM, errors of the engines.
+    pub(super) fn place(&self, svm: &Svm, range: VaRange, progress: &mut Progress) -> Result {
+        let Some(left) = VaRange::between(range.start().max(progress.at), range.end()) else {
+            return Ok(());
+        };
+        for (part, attributes) in self.map.parts(left) {
+            let to = match attributes.prefetch() {
+                Location::Undefined => continue,
+                Location::System => None,
+                Location::Gpu(id) => {
+                    let is_it =
+                        |(_, vm): &&(GpuIndex, Arc<Vm>)| u32::from(vm.gpu().hw.id.get()) == id;
+                    let Some((index, vm)) = self.vms.iter().find(is_it) else {
+                        continue;
+                    };
+                    let others = self.vms.iter().filter(|(other, _)| other != index);
+                    let is_shared = others
+                        .clone()
+                        .any(|(other, _)| usage(&attributes, *other).is_some());
+                    (!is_shared).then_some(vm)
+                }
+            };
+            self.place_part(svm, part, &attributes, to, progress)?;
+            progress.at = part.end();
+        }
+        Ok(())
+    }
+
+    /// Has a part of that come to the VRAM of `to`, or to system memory.
+    fn place_part(
+        &self,
+        svm: &Svm,
+        part: VaRange,
+        attributes: &Attributes,
+        to: Option<&Arc<Vm>>,
+        progress: &mut Progress,
+    ) -> Result {
+        let there = match to {
+            Some(vm) => vm.gpu().shared_vram.open(vm.gpu()),
+            None => None,
+        };
+        // They would only run to be quiesced again.
+        let _quiesced = self.quiesce(part)?;
+        let journey = |vm, way| Journey {
+            svm,
+            vm,
+            part,
+            attributes,
+            way,
+        };
+        let others = self.vms.iter().map(|(_, vm)| vm);
+        for vm in others.filter(|vm| to.is_none_or(|to| !Arc::ptr_eq(vm, to))) {
+            match vm.gpu().shared_vram.get() {
+                Some(memory) if !memory.is_empty() => {
+                    journey(vm, Way::Out).go(&memory, progress)?;
+                }
+                _ => {}
+            }
+        }
+        let (Some(vm), Some(memory)) = (to, there) else {
+            return Ok(());
+        };
+        match journey(vm, Way::In).go(&memory, progress) {
+            Err(error) if [errno::in_progress(), EINTR, ESRCH].contains(&error) => Err(error),
+            // It stays in system memory.
+            _ => Ok(()),
+        }
+    }
+
+    /// Keeps all queues off the hardware that have something of `part`. ENOMEM.
+    fn quiesce(&self, part: VaRange) -> Result<KVec<Quiesced>> {
+        let mut quiesced = KVec::new();
+        for (_, vm) in &self.vms {
+            if vm.first_chunk(part).is_some() {
+                quiesced.reserve(1, GFP_KERNEL)?;
+                quiesced.push(vm.quiesce_for_svm(), GFP_KERNEL)?;
+            }
+        }
+        Ok(quiesced)
+    }
+}
