@@ -38,9 +38,9 @@
 //! - *Retries*: an access of an SDMA queue that finds nothing valid, or may not do what it does, is tried again until it can
 //!   be done or finds a PTE that says no retry, if its context has RETRY_PERMISSION_OR_INVALID_PAGE_FAULT; each try raises an
 //!   entry with bit 7 of word 1, and walks the tables (amdgpu changes entries that are valid for this without a flush), of which the IH's retry CAM ([`cam`]) lets one a page and PASID through until it is
-//!   acknowledged. The whole engine waits meanwhile, and holds no translation; a reset of it ends that. Waves do the same,
-//!   until they are killed, if their VMID's SH_MEM_CONFIG.RETRY_DISABLE is clear (XNACK), and with them all waves of a worker's thread. The CP gives up at
-//!   once.
+//!   acknowledged. The whole engine waits meanwhile, and holds no translation; a reset of it ends that. Waves do the same if their
+//!   VMID's SH_MEM_CONFIG.RETRY_DISABLE is clear (XNACK): an instruction begins when all of its memory is there, and until then its wave comes back to it, while others go
+//!   on; it may be saved there, and executes the instruction when it is back. The CP gives up at once.
 //! - *Other faults*: reads give zero, writes are dropped, the engine goes on. Neighbouring pages
 //!   that fault in the same way within one access (of at most 2 MiB) make one interrupt, and a packet
 //!   that keeps at the same page does not repeat it. WALKER_ERROR is 1

@@ -13,7 +13,7 @@ use crate::gpu::Gpu;
 use crate::hub::{Fault, HubId, Run, Target};
 use crate::mapping::Span;
 use crate::memory::{Access, Own, View};
-use crate::walk::PAGE_SHIFT;
+use crate::walk::{Miss, PAGE_SHIFT};
 
 /// Bytes accessed under one hold of the translations.
 const CHUNK: u64 = 2 << 20;
@@ -143,28 +143,9 @@ impl<'a> Vm<'a> {
         let Some((client, resets)) = self.client else {
             return Ok(());
         };
-        let (hub, began) = (self.gpu.hub(self.hub), Instant::now());
+        let began = Instant::now();
         self.gpu.summary.retried.bump();
-        loop {
-            hub.forget(self.vmid, stall.va);
-            let target = {
-                let _held = hub.hold();
-                let view = self.gpu.bus.view();
-                self.translate(&view, stall.va, 1, stall.access)?.target
-            };
-            let Target::Fault(miss) = target else { break };
-            if self.stall(stall.va, target, stall.access).is_none() {
-                break;
-            }
-            let fault = Fault {
-                vmid: self.vmid,
-                va: stall.va,
-                miss,
-                access: stall.access,
-                cid: self.cid,
-                retry: true,
-            };
-            hub.raise(self.gpu, fault)?;
+        while !self.try_again(&stall)? {
             std::thread::sleep(RETRY);
             if !client.goes_on(self.gpu, resets) {
                 self.lost.set(true);
@@ -175,6 +156,52 @@ impl<'a> Vm<'a> {
         let longest = &self.gpu.summary.longest_retry;
         longest.reach(micros.try_into().unwrap_or(u64::MAX));
         Ok(())
+    }
+
+    /// Looks anew; whether the access has to be tried again no more. If it has, the fault is raised. Nothing is held.
+    fn try_again(&self, stall: &Stall) -> Result<bool> {
+        let hub = self.gpu.hub(self.hub);
+        hub.forget(self.vmid, stall.va);
+        let target = {
+            let _held = hub.hold();
+            let view = self.gpu.bus.view();
+            self.translate(&view, stall.va, 1, stall.access)?.target
+        };
+        let Target::Fault(miss) = target else {
+            return Ok(true);
+        };
+        if self.stall(stall.va, target, stall.access).is_none() {
+            return Ok(true);
+        }
+        let fault = Fault {
+            vmid: self.vmid,
+            va: stall.va,
+            miss,
+            access: stall.access,
+            cid: self.cid,
+            retry: true,
+        };
+        hub.raise(self.gpu, fault)?;
+        Ok(false)
+    }
+
+    /// Whether an access of `len` bytes of one page need not be tried again, for a client that comes back later if it has to.
+    pub fn is_ready(&self, va: u64, len: u64, access: Access) -> Result<bool> {
+        let target = {
+            let _held = self.gpu.hub(self.hub).hold();
+            let view = self.gpu.bus.view();
+            self.translate(&view, va, len, access)?.target
+        };
+        match self.stall(va, target, access) {
+            Some(stall) => self.try_again(&stall),
+            None => Ok(true),
+        }
+    }
+
+    /// Whether accesses that find nothing are tried again.
+    pub fn retries(&self) -> bool {
+        let hub = self.gpu.hub(self.hub);
+        self.client.is_some() && hub.retries(self.gpu, self.vmid, Miss::Invalid)
     }
 
     fn raise(&self, pending: Vec<Fault>) -> Result<()> {

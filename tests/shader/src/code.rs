@@ -118,7 +118,7 @@ impl Code {
                 Flow::Next => {}
                 Flow::Saved => return Turn::Saved,
                 Flow::Barrier => return Turn::Barrier,
-                Flow::Yield => return Turn::Slept,
+                Flow::Yield | Flow::Replay => return Turn::Slept,
                 Flow::End => return Turn::Ended,
                 Flow::Refetch => self.invalidate(),
                 Flow::Stop(reason) => {
@@ -174,6 +174,11 @@ fn run_page(
             Flow::Stop(reason) => {
                 wave.pc = pc;
                 return Flow::Stop(reason);
+            }
+            Flow::Replay => {
+                wave.pc = pc;
+                wave.uncount(inst.class);
+                return Flow::Replay;
             }
             other => return other,
         }

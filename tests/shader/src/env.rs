@@ -11,9 +11,33 @@ pub struct Fault {
     pub address: u64,
 }
 
+/// What an instruction is about to do with memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// [`Host::load`].
+    Load,
+    /// [`Host::store`].
+    Store,
+    /// [`Host::atomic32`] or [`Host::atomic64`].
+    Atomic,
+    /// [`Host::load_scalar`].
+    LoadScalar,
+    /// [`Host::store_scalar`].
+    StoreScalar,
+}
+
 /// The device around the shader core, as one queue's address space. Addresses are virtual and in bytes; accesses
 /// need no alignment unless said otherwise, and each aligned dword of one is read or written whole.
 pub trait Host {
+    /// Whether accesses may have to be tried again: then [`Host::is_ready`] is asked before each.
+    fn retries(&self) -> bool {
+        false
+    }
+    /// Whether an access of `len` bytes of one page can be done now, or fails for good. If not, the device has been told, and the wave is
+    /// to come back to the instruction, of which nothing may have been done.
+    fn is_ready(&self, _address: u64, _len: u64, _need: Need) -> bool {
+        true
+    }
     /// Reads memory. On a fault nothing of `out` counts.
     fn load(&self, address: u64, out: &mut [u8]) -> Result<(), Fault>;
     /// Writes memory. What lies before a fault may have been written.

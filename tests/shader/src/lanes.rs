@@ -2,7 +2,7 @@
 //! The lanes' accesses of memory, private memory and LDS: as few of the host's as there are runs of neighbours.
 
 use crate::atomic::{self, Operation};
-use crate::env::Env;
+use crate::env::{Env, Need};
 use crate::wave::{Active, Reason, Row, Wave, LANES};
 
 /// The lanes' addresses.
@@ -116,6 +116,40 @@ fn scatter(wave: &mut Wave, env: &Env<'_>, at: &[u64; LANES], size: usize, data:
             }
         }
     }
+}
+
+/// Pages are looked at once.
+const PAGE: u64 = 4096;
+
+/// Whether what each active lane is about to access, `size` bytes of it, can be accessed now. All are asked for, whatever the first ones
+/// lack.
+pub fn are_ready(
+    wave: &Wave,
+    env: &Env<'_>,
+    addresses: &Addresses,
+    need: Need,
+    size: impl Fn(usize) -> u64,
+) -> bool {
+    let mut seen = None;
+    let mut ready = true;
+    for lane in Active(wave.exec() & !addresses.lds) {
+        let mut done = 0;
+        while done < size(lane) {
+            let at = addresses.memory(lane, done);
+            // Private memory is in one piece up to a dword's end.
+            let piece = if addresses.private >> lane & 1 == 0 {
+                PAGE - at % PAGE
+            } else {
+                4 - at % 4
+            };
+            let len = piece.min(size(lane) - done);
+            if seen.replace(at / PAGE) != Some(at / PAGE) {
+                ready &= env.host.is_ready(at, len, need);
+            }
+            done += len;
+        }
+    }
+    ready
 }
 
 /// The one address that all active lanes have.

@@ -3,7 +3,7 @@
 
 use crate::atomic::{self, Operation};
 use crate::decode::{bits, flag, Decoded, Inst, Kind, Src, Unknown, Words};
-use crate::env::Env;
+use crate::env::{Env, Need};
 use crate::simd::{Body, Handler};
 use crate::wave::{Flow, Wave};
 
@@ -54,12 +54,26 @@ fn address(inst: &Inst, wave: &Wave) -> u64 {
         & !3
 }
 
+/// Whether `bytes` at `at` can be accessed now.
+#[cold]
+fn is_ready(env: &Env<'_>, at: u64, bytes: u64, need: Need) -> bool {
+    const PAGE: u64 = 4096;
+    let here = bytes.min(PAGE - at % PAGE);
+    let ready = env.host.is_ready(at, here, need);
+    // All is asked for, whatever the first page lacks.
+    ready & (here == bytes || env.host.is_ready(at.wrapping_add(here), bytes - here, need))
+}
+
 struct Load;
 
 impl Body for Load {
     #[inline(always)]
     fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         let dwords = 1 << (inst.op & 7);
+        let bytes = 4 * dwords as u64;
+        if env.host.retries() && !is_ready(env, address(inst, wave), bytes, Need::LoadScalar) {
+            return Flow::Replay;
+        }
         let mut bytes = [0; 64];
         let bytes = &mut bytes[..4 * dwords];
         if let Err(fault) = env.host.load_scalar(address(inst, wave), bytes) {
@@ -79,6 +93,10 @@ struct Store;
 impl Body for Store {
     fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         let dwords = 1 << (inst.op & 7);
+        let len = 4 * dwords as u64;
+        if env.host.retries() && !is_ready(env, address(inst, wave), len, Need::StoreScalar) {
+            return Flow::Replay;
+        }
         let mut bytes = Vec::with_capacity(16);
         for n in 0..dwords {
             let at = (usize::from(inst.dst) + n) & 127;
@@ -123,6 +141,10 @@ impl Body for Atomic {
         };
         let dst = usize::from(inst.dst);
         let at = address(inst, wave);
+        let len = 4 << u64::from(wide);
+        if env.host.retries() && !is_ready(env, at, len, Need::Atomic) {
+            return Flow::Replay;
+        }
         let old = if wide {
             let operands = (wave.pair(dst), wave.pair(dst + 2));
             atomic::global64(env.host, at, operation, operands)

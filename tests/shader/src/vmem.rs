@@ -3,7 +3,7 @@
 
 use crate::atomic::Operation;
 use crate::decode::{bits, flag, Decoded, Inst, Kind, Src, Unknown, Words};
-use crate::env::Env;
+use crate::env::{Env, Need};
 use crate::lanes::{self, Addresses};
 use crate::simd::{Body, Handler};
 use crate::wave::{sgpr, Flow, Reason, Row, Wave, LANES, TEMPS};
@@ -175,6 +175,9 @@ impl Body for Flat {
         } else {
             flat_addresses(inst, wave)
         };
+        if env.host.retries() && !is_ready(inst, wave, env, &addresses, None) {
+            return Flow::Replay;
+        }
         finish(inst, wave, env, &addresses)
     }
 }
@@ -297,6 +300,11 @@ impl Body for Buffer {
     #[inline(always)]
     fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         match buffer_addresses(inst, wave) {
+            Ok((addresses, room))
+                if env.host.retries() && !is_ready(inst, wave, env, &addresses, room.as_ref()) =>
+            {
+                Flow::Replay
+            }
             Ok((addresses, room)) if inst.flags & flag::LDS != 0 => {
                 to_lds(inst, wave, env, &addresses, &room)
             }
@@ -501,6 +509,29 @@ fn buffer_addresses(inst: &Inst, wave: &mut Wave) -> Result<(Addresses, Option<R
         ..Addresses::default()
     };
     Ok((addresses, (!fits).then_some(room)))
+}
+
+/// Whether all that the instruction is about to access can be accessed now, of each lane as far as there is `room`.
+#[cold]
+fn is_ready(
+    inst: &Inst,
+    wave: &Wave,
+    env: &Env<'_>,
+    addresses: &Addresses,
+    room: Option<&Room>,
+) -> bool {
+    let Some(shape) = Shape::of(inst.op.into()) else {
+        return true;
+    };
+    let need = match shape {
+        Shape::Load(..) => Need::Load,
+        Shape::Store(..) => Need::Store,
+        Shape::Atomic(..) => Need::Atomic,
+    };
+    let within = |lane: usize| room.map_or(u64::MAX, |room| room[lane]);
+    lanes::are_ready(wave, env, addresses, need, |lane| {
+        shape.bytes().min(within(lane))
+    })
 }
 
 /// Moves the data.

@@ -52,6 +52,8 @@ pub enum Flow {
     Barrier,
     /// It has nothing to do for a while.
     Yield,
+    /// Nothing was done: its memory is not there yet. It is to be executed anew.
+    Replay,
     /// Code may have changed.
     Refetch,
     /// s_endpgm.
@@ -419,6 +421,14 @@ impl Wave {
                 self.active = exec.count_ones();
             }
             self.counts.lanes += u64::from(self.active);
+        }
+    }
+
+    /// Takes back what [`Wave::count`] has counted last, of an instruction that was not executed.
+    pub fn uncount(&mut self, class: Class) {
+        self.counts.classes[class as usize] -= 1;
+        if class.has_lanes() {
+            self.counts.lanes -= u64::from(self.exec().count_ones());
         }
     }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A dispatch under way: which groups were launched, and when it is over or has left.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use rkfd_shader::dispatch::{Launch, Seat};
 use rkfd_shader::group::Absent;
@@ -11,6 +13,7 @@ use rkfd_shader::image::{Shape, Word};
 use super::cu::{number, Cus, Need, Place};
 use super::image::{Area, Image};
 use super::{CUS, ENGINES};
+use crate::gpu::Gpu;
 
 /// Where a dispatch comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -158,6 +161,8 @@ pub struct Grid {
     faulted: AtomicBool,
     saving: AtomicBool,
     failed: AtomicBool,
+    /// The pages that waves wait for, and since when. A few of a kernel's accesses wait at a time.
+    waits: Mutex<HashMap<u64, Instant>>,
     state: Mutex<State>,
 }
 
@@ -214,12 +219,28 @@ impl Grid {
             faulted: AtomicBool::new(false),
             saving: AtomicBool::new(false),
             failed: AtomicBool::new(false),
+            waits: Mutex::default(),
             state: Mutex::new(state),
         })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A wave has looked for a page that it wants to access, which is `ready` or not.
+    pub fn looked(&self, page: u64, ready: bool, gpu: &Gpu) {
+        let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        if !ready {
+            waits.entry(page).or_insert_with(|| {
+                gpu.summary.retried.bump();
+                Instant::now()
+            });
+        } else if let Some(began) = waits.remove(&page) {
+            let micros = began.elapsed().as_micros();
+            let longest = &gpu.summary.longest_retry;
+            longest.reach(micros.try_into().unwrap_or(u64::MAX));
+        }
     }
 
     /// The next group, if there is one that can begin now.

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 
-use rkfd_shader::env::{Fault, Host};
+use rkfd_shader::env::{Fault, Host, Need};
 use rkfd_shader::image::{Shape, Word};
 use rkfd_shader::trap;
 
@@ -13,8 +13,10 @@ use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::hub::HubId;
 use crate::ih::Iv;
+use crate::memory::Access;
 use crate::regs::{gc, Field, Reg};
 use crate::vm::{Client, Vm};
+use crate::walk::PAGE_SHIFT;
 
 /// FAULT_STATUS.CID of the shader engines' clients.
 const CID_TCP: u32 = 8;
@@ -57,6 +59,7 @@ pub struct Device<'a> {
     data: Vm<'a>,
     scalar: Vm<'a>,
     code: Vm<'a>,
+    retries: bool,
     error: RefCell<Option<ModelError>>,
 }
 
@@ -64,10 +67,12 @@ impl<'a> Device<'a> {
     /// For waves of a dispatch.
     pub fn new(gpu: &'a Gpu, grid: &'a Grid) -> Device<'a> {
         let space = |cid| Vm::new(gpu, HubId::Gfx, grid.origin.vmid, cid).retrying(grid, 0);
+        let data = space(CID_TCP);
         Device {
             gpu,
             grid,
-            data: space(CID_TCP),
+            retries: data.retries(),
+            data,
             scalar: space(CID_SQC_DATA),
             code: space(CID_SQC_INST),
             error: RefCell::new(None),
@@ -102,8 +107,8 @@ impl<'a> Device<'a> {
 }
 
 impl Client for Grid {
-    /// Waves have no resets: what they wait for goes on until they are killed. To be saved they wait for its end, unlike
-    /// silicon's, which execute the instruction anew when they are back.
+    /// Waves have no resets. An instruction begins when all of its memory is there ([`Host::is_ready`]), so that this is about what goes at that
+    /// moment, and about code.
     fn goes_on(&self, _gpu: &Gpu, _resets: u64) -> bool {
         !self.is_killed()
     }
@@ -169,6 +174,26 @@ impl Device<'_> {
 }
 
 impl Host for Device<'_> {
+    fn retries(&self) -> bool {
+        self.retries
+    }
+
+    fn is_ready(&self, address: u64, len: u64, need: Need) -> bool {
+        let (vm, access) = match need {
+            Need::Load => (&self.data, Access::Read),
+            Need::Store => (&self.data, Access::Write),
+            Need::Atomic => (&self.data, Access::Atomic),
+            Need::LoadScalar => (&self.scalar, Access::Read),
+            Need::StoreScalar => (&self.scalar, Access::Write),
+        };
+        let ready = vm.is_ready(address, len, access).unwrap_or_else(|error| {
+            self.error.borrow_mut().get_or_insert(error);
+            true
+        });
+        self.grid.looked(address >> PAGE_SHIFT, ready, self.gpu);
+        ready
+    }
+
     fn load(&self, address: u64, out: &mut [u8]) -> std::result::Result<(), Fault> {
         self.read(&self.data, address, out)
     }
