@@ -13,6 +13,7 @@ pub(crate) mod hdp;
 pub(crate) mod hub;
 pub(crate) mod ih;
 pub(crate) mod nbio;
+pub(crate) mod page_faults;
 pub(crate) mod psp;
 mod rest;
 mod retries;
@@ -52,6 +53,7 @@ use gmc::Gmc;
 use hdp::Hdp;
 use ih::Ih;
 use nbio::Nbio;
+use page_faults::PageFaults;
 use rest::{AtRest, Engines};
 use retries::Retries;
 use rlc::Rlc;
@@ -79,6 +81,8 @@ pub(crate) struct Hardware {
     pub(crate) rlc: Rlc,
     /// The interrupt ring.
     pub(crate) ih: Arc<Ih>,
+    /// Page faults that wait for somebody to map the page.
+    pub(crate) page_faults: Arc<PageFaults>,
     /// The reference clock.
     #[pin]
     pub(crate) clock: Clock,
@@ -183,7 +187,8 @@ impl Hardware {
         let gmc = Gmc::new(bound, &rest, &hdp, &health, &vram_map, size)?;
         nbio.setup_interrupts(gmc.dummy_page());
         let vmids = Vmids::new(&ledger, Sched::get())?;
-        let retries = Retries::new(&mmio, asic.ips, &doorbells, &gmc, &vmids)?;
+        let page_faults = PageFaults::new(&doorbells)?;
+        let retries = Retries::new(&mmio, asic.ips, &page_faults, &gmc, &vmids)?;
         let ih = Ih::new(bound, &mmio, asic.ips, &doorbells, &gmc, retries)?;
         let cus = gfx.compute_units(asic).ok_or_else(|| {
             if nbio.vram_size().is_ok() {
@@ -212,6 +217,7 @@ impl Hardware {
                 gfx,
                 rlc,
                 ih,
+                page_faults,
                 clock <- clock,
                 busy <- Busy::new(),
                 gmc,

@@ -31,7 +31,7 @@ use context::Context;
 use events::{Came, Events, Items};
 use pasid::Pasid;
 use queues::{Entry, Queues};
-use svm::Svm;
+use svm::{Closing, Svm};
 use sysfs::ProcessFolder;
 use table::Table;
 
@@ -76,11 +76,12 @@ impl Process {
         subscription: Subscription<Table>,
     ) -> Result<Arc<Self>> {
         let events = Events::new()?;
-        let svm = Svm::new(&space)?;
+        let pid = kernel::current!().group_leader().pid();
+        let svm = Svm::new(&space, pid, pasid.get())?;
         Arc::pin_init(
             pin_init!(Self {
                 space,
-                pid: kernel::current!().group_leader().pid(),
+                pid,
                 pasid,
                 events,
                 svm,
@@ -192,6 +193,7 @@ impl Process {
         // Not under the lock, which who takes everything from the process waits for.
         let create = Prepared::new(&context.vm()?, create)?;
         let _creating = self.creating.lock();
+        self.svm.expect_queue(self)?;
         let (vm, slice) = (context.vm()?, context.slice()?);
         let id = self.queues.lock().reserve()?;
         let owner = Owner {
@@ -262,6 +264,7 @@ impl Process {
         context.gpu().hw.ih.settle();
         let destroyed = queue.destroy();
         context.gpu().hw.ih.settle();
+        self.svm.forget_queue(&context.gpu().memory);
         let entry = self.queues.lock().take(id, &queue)?;
         drop(entry);
         self.queues.lock().gone(id);
@@ -278,9 +281,19 @@ impl Process {
         self.queues.lock().disable_runtime();
     }
 
-    /// Whether it has queues, on any GPU.
-    pub(crate) fn has_queues(&self) -> bool {
-        !self.queues.lock().is_empty()
+    /// Whether page faults of its queues are retried, until what is not there is mapped (XNACK).
+    pub(crate) fn retries(&self) -> bool {
+        self.svm.retries()
+    }
+
+    /// Says whether they are from now on. EBUSY while there are queues, on any GPU; EINTR when the caller is killed, ENODEV at the process's end,
+    /// ENOMEM.
+    pub(crate) fn set_retries(&self, on: bool) -> Result {
+        let _creating = self.creating.lock();
+        if !self.queues.lock().is_empty() {
+            return Err(EBUSY);
+        }
+        self.svm.set_retries(self, on)
     }
 
     /// Whether it has something of `gpu`, or something is being taken from it.
@@ -295,13 +308,16 @@ impl Process {
     /// Takes everything that the process has of `gpu`, which is about to go.
     fn leave(&self, gpu: &Arc<Gpu>) {
         let _life = self.life.lock();
+        self.svm.set_closing(Closing::One(gpu.hw.id));
         self.end_contexts(|context| context.is_on(gpu));
+        self.svm.set_closing(Closing::None);
     }
 
     /// Takes everything from the process. Called once.
     fn end(&self) {
         let mut life = self.life.lock();
         self.contexts.lock().ended = true;
+        self.svm.set_closing(Closing::All);
         self.end_contexts(|_| true);
         self.svm.end();
         let folder = self.folder.lock().take();

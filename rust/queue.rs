@@ -281,14 +281,21 @@ impl Owner {
     }
 }
 
-/// The engines that serve queues of `kind`. EINVAL for an engine that does not exist.
-fn engines(kind: QueueType, wanted: u32) -> Result<core::ops::Range<u8>> {
+/// The engines that serve queues of `kind`, of a process that `retries` page faults. EINVAL for an engine that does not exist.
+///
+/// An engine stands while it waits for a page, and what has to be moved for that must not wait behind it: the first one has no such
+/// queues. Who asks for it gets the other one for traffic with the host.
+fn engines(kind: QueueType, wanted: u32, retries: bool) -> Result<core::ops::Range<u8>> {
     const ALL: u8 = hw::ip::GFX90A_SDMA_ENGINES as u8;
+    let first = u8::from(retries);
     match kind {
-        QueueType::Sdma => Ok(0..HOST_ENGINES),
+        QueueType::Sdma => Ok(first..HOST_ENGINES),
         QueueType::SdmaXgmi => Ok(HOST_ENGINES..ALL),
         QueueType::SdmaByEngine => match u8::try_from(wanted) {
-            Ok(engine) if engine < ALL => Ok(engine..engine + 1),
+            Ok(engine) if engine < ALL => {
+                let engine = engine.max(first);
+                Ok(engine..engine + 1)
+            }
             _ => Err(EINVAL),
         },
         QueueType::Compute | QueueType::ComputeAql => Err(EINVAL),

@@ -70,6 +70,10 @@ pub(crate) enum SmiEvent<'a> {
     Migrating(Migration),
     /// It has, with this errno, which is negative, or 0.
     Migrated(Migration, i32),
+    /// A page to which a queue of this process has come is about to be mapped: its number, and whether it is to be written.
+    PageFault(Whose, u64, bool),
+    /// It is mapped.
+    PageMapped(Whose, u64),
     /// Something that hangs, which the text names, is about to be taken off the hardware.
     Resetting(&'a CStr),
     /// It was.
@@ -85,6 +89,8 @@ impl SmiEvent<'_> {
             Self::Restored(_) => smi_event::QUEUE_RESTORE,
             Self::Migrating(_) => smi_event::MIGRATE_START,
             Self::Migrated(..) => smi_event::MIGRATE_END,
+            Self::PageFault(..) => smi_event::PAGE_FAULT_START,
+            Self::PageMapped(..) => smi_event::PAGE_FAULT_END,
             Self::Resetting(_) => smi_event::GPU_PRE_RESET,
             Self::Reset(_) => smi_event::GPU_POST_RESET,
         }
@@ -93,7 +99,10 @@ impl SmiEvent<'_> {
     /// The address space of the process that it concerns alone; none for what all may see.
     fn space(&self) -> Option<usize> {
         match self {
-            Self::Evicted(whose, _) | Self::Restored(whose) => Some(whose.space),
+            Self::Evicted(whose, _)
+            | Self::Restored(whose)
+            | Self::PageFault(whose, ..)
+            | Self::PageMapped(whose, _) => Some(whose.space),
             Self::Migrating(what) | Self::Migrated(what, _) => Some(what.whose.space),
             Self::VmFault(_) | Self::Resetting(_) | Self::Reset(_) => None,
         }
@@ -236,6 +245,14 @@ impl Smi {
             }
             SmiEvent::Migrated(what, error) => {
                 write!(line, "{number:x} {now} {what} {PREFETCH} {error}")
+            }
+            SmiEvent::PageFault(Whose { pid, .. }, page, write) => {
+                let access = if *write { 'W' } else { 'R' };
+                write!(line, "{number:x} {now} -{pid} @{page:x}({gpu:x}) {access}")
+            }
+            // Not migrated, only mapped.
+            SmiEvent::PageMapped(Whose { pid, .. }, page) => {
+                write!(line, "{number:x} {now} -{pid} @{page:x}({gpu:x}) U")
             }
             SmiEvent::Resetting(cause) | SmiEvent::Reset(cause) => {
                 let cause = cause.to_str().unwrap_or("");

@@ -29,6 +29,7 @@ mod flag {
     pub(super) const COHERENT: u32 = 1 << 1;
     pub(super) const GPU_RO: u32 = 1 << 3;
     pub(super) const GPU_EXEC: u32 = 1 << 4;
+    pub(super) const GPU_ALWAYS_MAPPED: u32 = 1 << 6;
     pub(super) const EXT_COHERENT: u32 = 1 << 7;
 }
 
@@ -263,6 +264,15 @@ impl Default for Attributes {
 }
 
 impl Attributes {
+    /// Of a range of which nothing was said: if page faults are retried (XNACK on), all GPUs may use it.
+    #[inline]
+    pub fn initial(retries: bool) -> Self {
+        Self {
+            access: GpuSet(if retries { !0 } else { 0 }),
+            ..Self::default()
+        }
+    }
+
     /// These after `changes`, one after the other.
     #[inline]
     pub fn after(self, changes: &[Change]) -> Self {
@@ -328,6 +338,18 @@ impl Attributes {
             write: self.flags & flag::GPU_RO == 0,
             execute: self.flags & flag::GPU_EXEC != 0,
         }
+    }
+
+    /// Whether the GPU has it before it comes there, also if it retries page faults.
+    #[inline]
+    pub const fn is_always_mapped(&self) -> bool {
+        self.flags & flag::GPU_ALWAYS_MAPPED != 0
+    }
+
+    /// Log2 of the pages that move together.
+    #[inline]
+    pub const fn granularity(&self) -> u8 {
+        self.granularity
     }
 
     /// What its caches may do.

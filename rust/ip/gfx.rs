@@ -126,10 +126,10 @@ impl Bank<'_> {
     }
 }
 
-/// SH_MEM_CONFIG of every VMID.
-pub(crate) fn sh_mem_config() -> u32 {
+/// SH_MEM_CONFIG of a VMID whose waves wait for pages that are not there (XNACK), or do not.
+pub(crate) fn sh_mem_config(retries: bool) -> u32 {
     sh_mem_config::ALIGNMENT_MODE.put(UNALIGNED)
-        | sh_mem_config::RETRY_DISABLE.flag(true)
+        | sh_mem_config::RETRY_DISABLE.flag(!retries)
         | sh_mem_config::ADDRESS_MODE.put(0)
 }
 
@@ -201,7 +201,7 @@ impl Gfx {
         }
         for vmid in 0..VMIDS {
             let bank = self.select(Select::of_vmid(vmid));
-            r.write(regs::SH_MEM_CONFIG, sh_mem_config());
+            r.write(regs::SH_MEM_CONFIG, sh_mem_config(false));
             // The driver's own VMID has no waves, and no apertures.
             let bases = if vmid == 0 { 0 } else { SH_MEM_BASES };
             r.write(regs::SH_MEM_BASES, bases);
@@ -260,6 +260,12 @@ impl Gfx {
     pub(crate) fn set_trap_handler(&self, vmid: Vmid, handler: TrapHandler) {
         let vmid = vmid.get().into();
         self.select(Select::of_vmid(vmid)).set_trap_handler(handler);
+    }
+
+    /// Whether waves of `vmid`, of which there are none, wait for pages that are not there.
+    pub(crate) fn set_retries(&self, vmid: Vmid, retries: bool) {
+        let bank = self.select(Select::of_vmid(vmid.get().into()));
+        bank.regs.write(regs::SH_MEM_CONFIG, sh_mem_config(retries));
     }
 
     /// Halts the MECs, whatever they are doing, and selects the bank that is selected out of reset. Sleeps.

@@ -21,6 +21,7 @@ use hw::ih::{
 use hw::ip::{Block, Ip};
 
 use super::gmc::Gmc;
+use super::page_faults::PageFault;
 use super::retries::{self, Retries};
 use super::vmid::Vmid;
 use crate::kern::barrier;
@@ -54,6 +55,17 @@ const SETTLE_POLL: Delta = Delta::from_micros(200);
 /// MC_SPACE: bus addresses.
 const SPACE_BUS: u32 = 1;
 
+/// Who cares for page faults of a process that are retried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Care {
+    /// Nobody: they are errors.
+    Nobody,
+    /// Somebody maps what the process has there.
+    Maps,
+    /// Nobody any more: the process is at its end.
+    Ends,
+}
+
 /// Who is told what the entries announce. Called by a thread that may sleep, one entry at a time in the
 /// ring's order; fences depend on it, so nothing in it waits for memory. What an entry costs must not depend on how much
 /// processes have made.
@@ -70,6 +82,10 @@ pub(crate) trait InterruptSink: Send + Sync {
     fn shader_message(&self, message: &ShaderMessage);
     /// An access could not be translated. `status` is what the hub has latched, if it was the first.
     fn vm_fault(&self, fault: &VmFault, status: Option<FaultStatus>);
+    /// Who cares for page faults of process `pasid` that are retried.
+    fn care(&self, pasid: u16) -> Care;
+    /// One more waits for that.
+    fn page_fault(&self, pasid: u16);
     /// So much for now: what many entries may have asked for is done once.
     fn flush(&self);
 }
@@ -215,6 +231,33 @@ impl Ih {
         self.drain(BUDGET, true);
     }
 
+    /// Ends the access of `fault`, which waited for a page that the process has not: its queues stop, and it is told. Sleeps; called without
+    /// locks that interrupts need.
+    pub(crate) fn refuse(self: &Arc<Self>, fault: PageFault) {
+        {
+            let sink = self.sink.lock();
+            if let Some(sink) = &*sink {
+                self.retries.refuse(&fault.fault, None, &**sink);
+                sink.flush();
+            }
+        }
+        // Who has come meanwhile has not got the lock.
+        if self.wanted.xchg(false, Full) {
+            self.kick();
+        }
+    }
+
+    /// Ends the access of `fault`, whose process is at its end. Sleeps.
+    pub(crate) fn end(&self, fault: PageFault) {
+        self.retries.end(&fault.fault);
+    }
+
+    /// How far the interrupt ring is: entries that are at or behind this have come after it was asked, and those before it had come. As far as
+    /// memory tells.
+    pub(crate) fn position(&self) -> u64 {
+        self.last()
+    }
+
     /// Handles what is in the ring, `most` entries if there are so many; the work item does the rest. The hardware is told the
     /// read pointer even if there are none if it `waits` for that.
     fn drain(self: &Arc<Self>, most: u32, waits: bool) {
@@ -330,7 +373,7 @@ impl Ih {
             let batch = count + BATCH;
             while RING.offset(handled) != wptr && count < most && count < batch {
                 let entry = named(self.entry(RING.offset(handled)), &self.gmc);
-                dispatch(&entry, &self.retries, sink);
+                dispatch(&entry, handled, &self.retries, sink);
                 handled += u64::from(ENTRY_BYTES);
                 count += 1;
             }
@@ -409,7 +452,8 @@ fn named(entry: IvEntry, gmc: &Gmc) -> IvEntry {
     IvEntry { pasid, ..entry }
 }
 
-fn dispatch(entry: &IvEntry, retries: &Retries, sink: &dyn InterruptSink) {
+/// Tells `sink` what an entry announces, which is at `position` of the ring.
+fn dispatch(entry: &IvEntry, position: u64, retries: &Retries, sink: &dyn InterruptSink) {
     trace::interrupt(
         entry.client.id().into(),
         entry.source.into(),
@@ -423,7 +467,7 @@ fn dispatch(entry: &IvEntry, retries: &Retries, sink: &dyn InterruptSink) {
         Event::SdmaError(error) => {
             sink.sdma_error(error.engine, entry.source, error.vmid, error.pasid)
         }
-        Event::VmFault(fault) => retries.fault(&fault, sink),
+        Event::VmFault(fault) => retries.fault(&fault, position, sink),
         Event::CpEop(eop) => sink.cp_eop(&eop),
         Event::CpError(error) => sink.cp_error(&error),
         Event::ShaderMessage(message) => sink.shader_message(&message),

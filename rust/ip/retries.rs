@@ -6,21 +6,21 @@
 //! entry. The IH's retry CAM lets one through of those of a page and process, until that is acknowledged (amdgpu: vega20_ih_irq_init,
 //! amdgpu_gmc_handle_retry_fault).
 //!
-//! Nobody maps what a process has not mapped, so the first such fault of a process is its last: its address space is barred
-//! ([`Gmc::bar`]), in which the access ends, its queues stop, and the VMID goes back, so that what is made of the process later has its own
-//! tables again.
+//! Where somebody maps what a process has of it when the GPU comes there (XNACK), the fault waits for that ([`PageFaults`]). Of a process for
+//! which nobody does, and at a bad address, the first such fault is the last: its address space is barred ([`Gmc::bar`]), in which the access
+//! ends, its queues stop, and the VMID goes back, so that what is made of the process later has its own tables again. GFXHUB's tables stay: waves
+//! are saved by way of them, also such as wait for a page, and end where their queues are taken off the hardware.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use hw::doorbell::{Doorbell, SliceIndex, Slot};
 use hw::ih::{CamPlace, FaultStatus, Hub, VmFault};
 use hw::ip::{Block, Ip};
 
 use super::gmc::Gmc;
-use super::ih::InterruptSink;
+use super::ih::{Care, InterruptSink};
+use super::page_faults::{doorbell, PageFaults};
 use super::vmid::{Vmid, Vmids};
-use crate::kern::doorbell_map::DoorbellMap;
 use crate::kern::mmio::Mmio;
 use crate::regs::osssys::{self as regs, ih_doorbell_rptr, ih_retry_int_cam_cntl};
 use crate::regs::Window;
@@ -28,23 +28,23 @@ use crate::regs::Window;
 /// The CAM, and what is done about faults.
 pub(super) struct Retries {
     regs: Window,
-    doorbells: Arc<DoorbellMap>,
+    waiting: Arc<PageFaults>,
     gmc: Arc<Gmc>,
     vmids: Arc<Vmids>,
 }
 
 impl Retries {
-    /// The CAM of the ASIC whose blocks are `ips`, off; ENODEV if it has none.
+    /// The CAM of the ASIC whose blocks are `ips`, off; ENODEV if it has none. What waits for its page is in `waiting`.
     pub(super) fn new(
         mmio: &Arc<Mmio>,
         ips: &'static [Ip],
-        doorbells: &Arc<DoorbellMap>,
+        waiting: &Arc<PageFaults>,
         gmc: &Arc<Gmc>,
         vmids: &Arc<Vmids>,
     ) -> Result<Self> {
         Ok(Self {
             regs: Window::new(mmio, ips, Block::Osssys, 0)?,
-            doorbells: doorbells.clone(),
+            waiting: waiting.clone(),
             gmc: gmc.clone(),
             vmids: vmids.clone(),
         })
@@ -61,17 +61,60 @@ impl Retries {
 
     /// Entries were lost, and nobody knows which places they had: whatever is still retried is raised again.
     pub(super) fn forget(&self) {
-        CamPlace::all().for_each(|place| self.acknowledge(place));
+        CamPlace::all().for_each(|place| self.waiting.acknowledge(place));
     }
 
-    fn acknowledge(&self, place: CamPlace) {
-        self.doorbells
-            .ring32(doorbell().byte() as u32, place.acknowledgement());
-    }
-
-    /// Ends the access that `fault` tells of, if it is one that is retried, and tells `sink`. Sleeps.
-    pub(super) fn fault(&self, fault: &VmFault, sink: &dyn InterruptSink) {
+    /// Has the access that `fault` tells of, which was at `position` of the interrupt ring, wait for its page if it is one that is retried and
+    /// `sink` cares for that. Ends it otherwise, and tells `sink`. Sleeps.
+    pub(super) fn fault(&self, fault: &VmFault, position: u64, sink: &dyn InterruptSink) {
         let status = self.gmc.take_fault(fault.hub);
+        if let Some(place) = fault.retry {
+            match sink.care(fault.pasid) {
+                Care::Nobody => {}
+                Care::Maps if self.is_barred(fault) => {}
+                Care::Maps => {
+                    self.waiting.put(place, *fault, position);
+                    sink.page_fault(fault.pasid);
+                    return;
+                }
+                Care::Ends => {
+                    self.end(fault);
+                    self.waiting.acknowledge(place);
+                    return;
+                }
+            }
+        }
+        self.refuse(fault, status, sink);
+        if let Some(place) = fault.retry {
+            self.waiting.acknowledge(place);
+        }
+    }
+
+    /// Whether the process has had a fault for which it has lost its address space, until it is given another.
+    fn is_barred(&self, fault: &VmFault) -> bool {
+        let vmid = Vmid::new(fault.vmid).filter(|_| fault.hub == Hub::Mm);
+        vmid.is_some_and(|vmid| self.gmc.is_barred(vmid, fault.pasid))
+    }
+
+    /// Ends the access that `fault` tells of without telling anybody: its queue is about to go. Sleeps.
+    pub(super) fn end(&self, fault: &VmFault) {
+        if self.is_barred(fault) {
+            return;
+        }
+        let vmid = Vmid::new(fault.vmid).filter(|_| fault.hub == Hub::Mm);
+        if let Some(vmid) = vmid.filter(|vmid| self.vmids.recall(*vmid, fault.pasid)) {
+            // If the hub does not answer the GPU is down.
+            let _ = self.gmc.bar(vmid, fault.pasid);
+        }
+    }
+
+    /// Ends the access that `fault` tells of, and tells `sink`. Sleeps.
+    pub(super) fn refuse(
+        &self,
+        fault: &VmFault,
+        status: Option<FaultStatus>,
+        sink: &dyn InterruptSink,
+    ) {
         match (fault.hub, Vmid::new(fault.vmid)) {
             (Hub::Mm, Some(vmid)) if vmid != Vmid::KERNEL => {
                 // What follows the first has been caused by that, for then every address of the process faults, also if it is told when
@@ -80,11 +123,8 @@ impl Retries {
                     self.first(vmid, fault, status, sink);
                 }
             }
-            // Shaders have given up by themselves.
+            // Shaders have given up by themselves, or wait, and may be saved meanwhile.
             _ => sink.vm_fault(fault, status),
-        }
-        if let Some(place) = fault.retry {
-            self.acknowledge(place);
         }
     }
 
@@ -126,9 +166,4 @@ fn enable(regs: &Window, on: bool) {
         regs::IH_RETRY_INT_CAM_CNTL,
         &[(ih_retry_int_cam_cntl::ENABLE, on.into())],
     );
-}
-
-/// The CAM's doorbell.
-const fn doorbell() -> Doorbell {
-    SliceIndex::KERNEL.doorbell(Slot::IH_RETRY_CAM)
 }

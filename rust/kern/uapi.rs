@@ -131,6 +131,8 @@ pub(crate) mod smi_event {
         kfd_smi_event_KFD_SMI_EVENT_GPU_PRE_RESET as GPU_PRE_RESET,
         kfd_smi_event_KFD_SMI_EVENT_MIGRATE_END as MIGRATE_END,
         kfd_smi_event_KFD_SMI_EVENT_MIGRATE_START as MIGRATE_START,
+        kfd_smi_event_KFD_SMI_EVENT_PAGE_FAULT_END as PAGE_FAULT_END,
+        kfd_smi_event_KFD_SMI_EVENT_PAGE_FAULT_START as PAGE_FAULT_START,
         kfd_smi_event_KFD_SMI_EVENT_QUEUE_EVICTION as QUEUE_EVICTION,
         kfd_smi_event_KFD_SMI_EVENT_QUEUE_RESTORE as QUEUE_RESTORE,
         kfd_smi_event_KFD_SMI_EVENT_VMFAULT as VMFAULT,

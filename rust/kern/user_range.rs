@@ -12,7 +12,7 @@ use super::{mm_exit::AddressSpace, task};
 use crate::ffi;
 use core::ops::{Deref, Range};
 use extent::Extent;
-pub(crate) use extent::{first_hole, is_memory, is_own};
+pub(crate) use extent::{around, first_hole, is_memory, is_own, Around};
 pub(crate) use fault::{Missing, Request};
 use kernel::{error::to_result, page::PAGE_SIZE, prelude::*, types::Opaque};
 pub(crate) use moves::{bring_in, bring_out};

@@ -5,7 +5,7 @@ use kernel::prelude::*;
 
 use super::args;
 use super::ioctl::Caller;
-use crate::kern::{uaccess_ext, uapi};
+use crate::kern::{params, uaccess_ext, uapi};
 use hw::trap::SecondLevel;
 
 /// Entries that there would be of GB_TILE_MODE, which gfx9 does not have any more.
@@ -54,20 +54,20 @@ fn write_modes(array: u64, count: u32) -> Result {
     (0..count).try_for_each(|index| uaccess_ext::write_element(array, index, &0u32))
 }
 
-/// SET_XNACK_MODE: asks (a negative number) or sets whether page faults of shaders are retried, which they are not:
-/// nobody serves them. EPERM for setting it, EBUSY for setting anything while there are queues.
+/// SET_XNACK_MODE: asks (a negative number) or sets whether page faults are retried until what the process has there is mapped. EBUSY for
+/// setting anything while there are queues, EPERM for setting it where there is no shared virtual memory; EINTR, ENODEV, ENOMEM.
 pub(super) fn set_xnack_mode(caller: &Caller<'_>, args: &mut uapi::SetXnackMode) -> Result {
     if args.xnack_enabled < 0 {
-        args.xnack_enabled = 0;
+        args.xnack_enabled = caller.process.retries().into();
         return Ok(());
     }
-    if caller.process.has_queues() {
-        return Err(EBUSY);
-    }
-    if args.xnack_enabled > 0 {
+    let on = args.xnack_enabled > 0;
+    if on && !params::is_svm_enabled() {
+        // Queues are more to the point.
+        caller.process.set_retries(false)?;
         return Err(EPERM);
     }
-    Ok(())
+    caller.process.set_retries(on)
 }
 
 /// RUNTIME_ENABLE: the ROCm runtime comes or goes. What it tells beside that is for debuggers, which cannot attach.

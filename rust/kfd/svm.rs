@@ -82,7 +82,8 @@ fn set(caller: &Caller<'_>, args: &SvmArgs, attributes: &[SvmAttribute]) -> Resu
         return Err(EINVAL);
     }
     let range = range(args)?;
-    if gives {
+    // Where page faults are retried nobody has to wait for what GPUs have not come to.
+    if gives && !caller.process.retries() {
         caller.process.svm().await_pages(range)?;
         if !caller.process.has_vm() {
             return Err(ENODEV);

@@ -12,6 +12,7 @@ pub(crate) struct UserMemory {
     start: usize,
     size: usize,
     shared: bool,
+    always: bool,
 }
 
 impl UserMemory {
@@ -31,16 +32,19 @@ impl UserMemory {
             start,
             size,
             shared: false,
+            always: true,
         })
     }
 
-    /// What the process of `space` has in `range`, which it shares with the GPU: whatever that is. `EFAULT`.
-    pub(super) fn shared(space: &AddressSpace, range: VaRange) -> Result<Self> {
+    /// What the process of `space` has in `range`, which it shares with the GPU: whatever that is. The GPU is to find it there `always`, also if it
+    /// retries page faults. `EFAULT`.
+    pub(super) fn shared(space: &AddressSpace, range: VaRange, always: bool) -> Result<Self> {
         Ok(Self {
             space: space.clone(),
             start: usize::try_from(range.start()).map_err(|_| EFAULT)?,
             size: usize::try_from(range.size()).map_err(|_| EFAULT)?,
             shared: true,
+            always,
         })
     }
 
@@ -48,6 +52,11 @@ impl UserMemory {
     /// the GPU has what is at these addresses.
     pub(super) fn is_shared(&self) -> bool {
         self.shared
+    }
+
+    /// Whether the GPU is to find it there before it comes to it, also if it retries page faults.
+    pub(super) fn is_always_mapped(&self) -> bool {
+        self.always
     }
 
     /// The process's memory.

@@ -17,7 +17,7 @@ pub(crate) use self::{
     kernel_mapping::KernelMapping,
     mapping::{Held, Part},
     retry::Retry,
-    shared::Chunk,
+    shared::{Chunk, There},
     vmid::{ListedUse, VmidUse},
 };
 
@@ -50,7 +50,7 @@ use kernel::{
     rbtree::{RBTree, RBTreeNode},
     sync::{
         aref::ARef,
-        atomic::{Acquire, AtomicFlag, Release},
+        atomic::{Acquire, AtomicFlag, Relaxed, Release},
         Arc, Mutex, MutexGuard,
     },
     workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork},
@@ -157,6 +157,8 @@ pub(crate) struct Vm {
     left: AtomicFlag,
     /// Nobody has it any more.
     retired: AtomicFlag,
+    /// Page faults are retried (XNACK): what is not there is mapped when the GPU comes to it. Changes while nothing runs.
+    retries: AtomicFlag,
     #[pin]
     restore: DelayedWork<Self>,
     client: Arc<Client>,
@@ -193,6 +195,7 @@ impl Vm {
                 moved <- new_mutex!(Moved::default(), "Vm::moved"),
                 left: AtomicFlag::new(false),
                 retired: AtomicFlag::new(false),
+                retries: AtomicFlag::new(false),
                 restore <- new_delayed_work!("Vm::restore"),
                 client,
                 group: Group::new(gpu.hw.id.get().into(), &gpu.hw.smi)?,
@@ -222,6 +225,16 @@ impl Vm {
     /// The queues that run in it.
     pub(crate) fn group(&self) -> &Arc<Group> {
         &self.group
+    }
+
+    /// Whether page faults are retried, until somebody has mapped what is not there.
+    pub(crate) fn retries(&self) -> bool {
+        self.retries.load(Relaxed)
+    }
+
+    /// Says whether they are, from now on. No queue runs.
+    pub(crate) fn set_retries(&self, on: bool) {
+        self.retries.store(on, Relaxed);
     }
 
     /// Where the page tables begin.

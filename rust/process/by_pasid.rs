@@ -8,6 +8,9 @@ use kernel::sync::Arc;
 use kernel::xarray::{AllocKind, XArray};
 
 use super::events::{Events, Kind, MemoryFault, Told};
+use super::svm::Svm;
+use super::Process;
+use crate::ip::ih::Care;
 use crate::kern::task::Who;
 use crate::queue::interrupts::ProcessSink;
 
@@ -23,6 +26,7 @@ pub(super) struct ByPasid {
 struct Known {
     who: Who,
     events: Arc<Events>,
+    svm: Arc<Svm>,
 }
 
 impl ByPasid {
@@ -37,8 +41,9 @@ impl ByPasid {
     }
 
     /// Lets GPUs name the process `who` by PASID `pasid`, which nobody else has. ENOMEM.
-    pub(super) fn insert(&self, pasid: u16, who: Who, events: Arc<Events>) -> Result {
-        let known = Arc::new(Known { who, events }, GFP_KERNEL)?;
+    pub(super) fn insert(&self, pasid: u16, who: Who, process: &Process) -> Result {
+        let (events, svm) = (process.events.clone(), process.svm.clone());
+        let known = Arc::new(Known { who, events, svm }, GFP_KERNEL)?;
         let stored = self
             .entries
             .lock()
@@ -75,6 +80,17 @@ impl ProcessSink for ByPasid {
         let fault = memory_fault(gpu, fault);
         known.events.raise(Kind::Memory, Told::Memory(fault));
         Some(known.who)
+    }
+
+    fn care(&self, gpu: GpuId, pasid: u16) -> Care {
+        self.get(pasid)
+            .map_or(Care::Nobody, |known| known.svm.care(gpu))
+    }
+
+    fn page_fault(&self, pasid: u16) {
+        if let Some(known) = self.get(pasid) {
+            known.svm.serve_in(0);
+        }
     }
 
     fn stopped(&self, gpu: GpuId, pasid: u16) {

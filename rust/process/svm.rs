@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Shared virtual memory: what a process said of ranges of its memory, and what its GPUs have of them.
 
+mod faults;
 mod list;
+mod mode;
 mod place;
 mod ranges;
 mod unmapped;
@@ -20,12 +22,14 @@ use crate::kern::errno;
 use crate::kern::killable::{KillableGuard, KillableMutex};
 use crate::kern::mm_exit::AddressSpace;
 use crate::kern::ratelimit::dev_warn_ratelimited;
-use crate::kern::user_range::{self, Watch};
+use crate::kern::user_range::{self, Brought, Watch};
 use crate::kern::workqueue;
 use crate::mem::bo::Usage;
 use crate::mem::vm::{Chunk, Retry, Vm};
 use crate::mem::Memory;
+use faults::Known;
 use list::List;
+pub(super) use mode::Closing;
 pub(crate) use place::Progress;
 use ranges::{make_room_to_forget, make_room_to_set, Tree};
 use unmapped::{Listener, Unmapped};
@@ -34,6 +38,14 @@ use unmapped::{Listener, Unmapped};
 #[pin_data]
 pub(crate) struct Svm {
     space: AddressSpace,
+    pid: i32,
+    pasid: u16,
+    /// Page faults are retried (XNACK). Changed with `state`, while there are no queues.
+    retries: AtomicFlag,
+    /// The process loses the GPU of this id, or all of them, and nothing is mapped there any more: see [`Closing`].
+    closing: Atomic<u32>,
+    /// Queues that were made or destroyed: what those did that are gone does not count against others.
+    queues: Atomic<u64>,
     /// Something was said of a range.
     used: AtomicFlag,
     /// Held while something is said, and so while the process's memory is waited for, but for no program: see
@@ -44,13 +56,23 @@ pub(crate) struct Svm {
     awaited: Atomic<i32>,
     #[pin]
     unmapped: Unmapped,
-    /// Does what is left to be done: see [`State::catch_up`].
+    /// Memory was unmapped since somebody last looked who refuses a page fault.
+    changed: AtomicFlag,
+    /// Does what is left to be done.
     #[pin]
-    cleanup: DelayedWork<Self>,
+    cleanup: DelayedWork<Self, CLEANUP>,
+    /// Maps what queues have come to.
+    #[pin]
+    faults: DelayedWork<Self, FAULTS>,
 }
 
+/// The work items.
+const CLEANUP: u64 = 0;
+const FAULTS: u64 = 1;
+
 impl_has_delayed_work! {
-    impl HasDelayedWork<Self> for Svm { self.cleanup }
+    impl HasDelayedWork<Self, CLEANUP> for Svm { self.cleanup }
+    impl HasDelayedWork<Self, FAULTS> for Svm { self.faults }
 }
 
 struct State {
@@ -65,32 +87,45 @@ struct State {
     torn: List,
     /// How often that failed, or to forget what was unmapped.
     retry: Retry,
+    /// Who was last to wait for a program that has to bring a page.
+    bringer: Option<Brought>,
+    /// What is known of the page faults of these GPUs.
+    faults: KVec<Known>,
     listener: Option<Watch<Listener>>,
     ended: bool,
 }
 
 impl Svm {
-    /// Of the process of address space `space`, which has said nothing. ENOMEM.
-    pub(super) fn new(space: &AddressSpace) -> Result<Arc<Self>> {
+    /// Of the process `pid`, `pasid` of address space `space`, which has said nothing. ENOMEM.
+    pub(super) fn new(space: &AddressSpace, pid: i32, pasid: u16) -> Result<Arc<Self>> {
         let unmapped = Unmapped::new()?;
         let state = State {
-            map: AttributeMap::new(Tree::new()),
+            map: AttributeMap::new(Tree::new(), Attributes::initial(false)),
             gpus: Places::new(),
             vms: KVec::new(),
             pending: KVVec::new(),
             torn: List::new()?,
             retry: Retry::default(),
+            bringer: None,
+            faults: KVec::new(),
             listener: None,
             ended: false,
         };
         Arc::pin_init(
             pin_init!(Self {
                 space: space.clone(),
+                pid,
+                pasid,
+                retries: AtomicFlag::new(false),
+                closing: Atomic::new(Closing::NONE),
+                queues: Atomic::new(0),
+                changed: AtomicFlag::new(false),
                 used: AtomicFlag::new(false),
                 awaited: Atomic::new(0),
                 state <- KillableMutex::new(state, c"Svm::state", kernel::static_lock_class!()),
                 unmapped <- unmapped,
                 cleanup <- new_delayed_work!("Svm::cleanup"),
+                faults <- new_delayed_work!("Svm::faults"),
             }),
             GFP_KERNEL_ACCOUNT,
         )
@@ -157,10 +192,18 @@ impl Svm {
         self.awaited.add(1, Relaxed);
         let mut state = self.state.lock();
         let _ = self.awaited.fetch_sub(1, Relaxed);
-        let State { map, vms, gpus, .. } = &mut *state;
+        let State {
+            map,
+            vms,
+            gpus,
+            faults,
+            ..
+        } = &mut *state;
+        gpu.hw.page_faults.forget(self.pasid);
         vms.retain(|(_, vm)| {
             let stays = !Arc::ptr_eq(vm.gpu(), gpu);
             if !stays {
+                vm.set_retries(false);
                 if let Err(error) = vm.unshare_all() {
                     dev_warn_ratelimited!(
                         gpu.hw.dev,
@@ -170,6 +213,7 @@ impl Svm {
             }
             stays
         });
+        faults.retain(|known| vms.iter().any(|(index, _)| *index == known.gpu));
         if let Some(gone) = gpus.leave(gpu.hw.id) {
             map.forget_gpu(gone);
         }
@@ -186,7 +230,7 @@ impl Svm {
     /// Has the work item run in so many milliseconds. Any context.
     fn catch_up_in(self: &Arc<Self>, delay_ms: u32) {
         let delay = msecs_to_jiffies(delay_ms);
-        workqueue::run_in(workqueue::background(), self.clone(), delay);
+        workqueue::run_in::<_, CLEANUP>(workqueue::background(), self.clone(), delay);
     }
 
     /// The process is at its end. Sleeps.
@@ -194,15 +238,17 @@ impl Svm {
         let mut state = self.state.lock();
         state.ended = true;
         let listener = state.listener.take();
+        let bringer = state.bringer.take();
         drop(state);
-        drop(listener);
-        // From now on nobody has it run.
-        workqueue::cancel(self);
+        drop((listener, bringer));
+        // From now on nobody has them run who finds anything to do.
+        workqueue::cancel::<_, CLEANUP>(self);
+        workqueue::cancel::<_, FAULTS>(self);
     }
 }
 
 /// What happens in the background.
-impl WorkItem for Svm {
+impl WorkItem<CLEANUP> for Svm {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
@@ -280,6 +326,10 @@ impl Opened<'_> {
         for (id, vm) in found {
             let index = self.index(id)?;
             if !self.state.vms.iter().any(|(known, _)| *known == index) {
+                vm.set_retries(self.svm.retries());
+                self.state
+                    .faults
+                    .push(Known::new(index), GFP_KERNEL_ACCOUNT)?;
                 self.state.vms.push((index, vm), GFP_KERNEL_ACCOUNT)?;
             }
         }
@@ -369,20 +419,28 @@ impl State {
     }
 }
 
-/// How the GPU at `index` may use what has these attributes, if it may.
-fn usage(attributes: &Attributes, index: GpuIndex) -> Option<Usage> {
-    (attributes.reach(index) != Reach::None).then(|| Usage {
-        access: attributes.access(),
-        coherence: attributes.coherence(),
+/// How the GPU at `index` may use what has these attributes, if it may, and whether it has it always.
+fn usage(attributes: &Attributes, index: GpuIndex) -> Option<(Usage, bool)> {
+    (attributes.reach(index) != Reach::None).then(|| {
+        let usage = Usage {
+            access: attributes.access(),
+            coherence: attributes.coherence(),
+        };
+        (usage, attributes.is_always_mapped())
     })
 }
 
 /// Whether a chunk is as was said of all of it.
 fn is_right(map: &AttributeMap<Tree>, index: GpuIndex, chunk: &Chunk) -> bool {
-    let is_so = |attributes: &Attributes| usage(attributes, index) == Some(chunk.usage);
-    let parts = map.parts(chunk.range);
-    let pages = parts.filter(|(_, attributes)| is_so(attributes));
-    !chunk.cut && pages.map(|(part, _)| part.pages()).sum::<u64>() == chunk.range.pages()
+    let mut at = chunk.range.start();
+    while let Some(left) = VaRange::between(at, chunk.range.end()) {
+        let (part, attributes) = map.at(at, left);
+        if usage(&attributes, index) != Some((chunk.usage, chunk.always)) {
+            return false;
+        }
+        at = part.end();
+    }
+    !chunk.cut
 }
 
 /// Gives one GPU what it may use of `range`, and takes from it what it may not. Chunks that reach beyond are made anew, and added to `torn`
@@ -402,13 +460,13 @@ fn bring(
             break;
         };
         if !is_right(map, *index, &chunk) {
-            wrong.push(chunk.range, GFP_KERNEL_ACCOUNT)?;
+            wrong.push(chunk, GFP_KERNEL_ACCOUNT)?;
         }
         at = chunk.range.end();
     }
     let made = make_anew(svm, map, on, range, &wrong);
     if made.is_err() {
-        wrong.iter().for_each(|chunk| torn.add(*chunk));
+        wrong.iter().for_each(|chunk| torn.add(chunk.range));
     }
     made
 }
@@ -419,21 +477,30 @@ fn make_anew(
     map: &AttributeMap<Tree>,
     on: &(GpuIndex, Arc<Vm>),
     range: VaRange,
-    wrong: &[VaRange],
+    wrong: &[Chunk],
 ) -> Result {
     let (index, vm) = on;
-    let hull = wrong.iter().fold(range, |hull, chunk| hull.hull(*chunk));
+    let ranges = || wrong.iter().map(|chunk| chunk.range);
+    let hull = ranges().fold(range, VaRange::hull);
     // What they may use before and after that is not there in between.
-    let _quiesced = (!wrong.is_empty()).then(|| vm.quiesce_for_svm());
-    for chunk in wrong {
+    let refaults = |chunk: &Chunk| svm.retries() && !chunk.always;
+    let _quiesced = (!wrong.iter().all(refaults)).then(|| vm.quiesce_for_svm());
+    for chunk in ranges() {
         svm.go_on()?;
-        vm.unmap(*chunk)?;
+        vm.unmap(chunk)?;
     }
     let mut result = Ok(());
     for (part, attributes) in map.parts(hull) {
         let Some(usage) = usage(&attributes, *index) else {
             continue;
         };
+        // The GPU comes to the rest.
+        let was_there =
+            || ranges().any(|chunk| chunk.overlaps(part)) || vm.first_chunk(part).is_some();
+        let in_place = attributes.reach(*index) == Reach::InPlace;
+        if svm.retries() && !in_place && !attributes.is_always_mapped() && !was_there() {
+            continue;
+        }
         let mut at = part.start();
         while let Some(left) = VaRange::between(at, part.end()) {
             let next = vm.first_chunk(left).map(|chunk| chunk.range);

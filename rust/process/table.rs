@@ -125,7 +125,7 @@ impl Table {
             pid: process.pid,
             name: Name::of_current(),
         };
-        self.by_pasid.insert(pasid, who, process.events.clone())?;
+        self.by_pasid.insert(pasid, who, &process)?;
         let pushed = entries.push(
             Entry {
                 process: process.clone(),

@@ -4,7 +4,7 @@
 use super::compute::Scheduler;
 use super::slots::Slots;
 use super::Owner;
-use crate::ip::ih::InterruptSink;
+use crate::ip::ih::{Care, InterruptSink};
 use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::task::Who;
 use crate::kern::trace;
@@ -29,6 +29,10 @@ pub(crate) trait ProcessSink: Send + Sync {
     fn look(&self, pasid: u16);
     /// An access of the process, which it gives, could not be translated.
     fn fault(&self, gpu: GpuId, pasid: u16, fault: &VmFault) -> Option<Who>;
+    /// Who cares for page faults of the process that are retried.
+    fn care(&self, gpu: GpuId, pasid: u16) -> Care;
+    /// One more waits for that.
+    fn page_fault(&self, pasid: u16);
     /// A queue of the process was stopped: it hung, or asked for something that is refused.
     fn stopped(&self, gpu: GpuId, pasid: u16);
 }
@@ -185,6 +189,14 @@ impl InterruptSink for Dispatch {
             .for_each(|engine| self.slots.check(engine));
         let pasids = batch.look.0.into_iter().filter(|&pasid| pasid != 0);
         pasids.for_each(|pasid| self.processes.look(pasid));
+    }
+
+    fn care(&self, pasid: u16) -> Care {
+        self.processes.care(self.id, pasid)
+    }
+
+    fn page_fault(&self, pasid: u16) {
+        self.processes.page_fault(pasid);
     }
 
     fn cp_eop(&self, eop: &CpEop) {

@@ -57,9 +57,10 @@ impl SdmaQueue {
         create: &Prepared,
     ) -> Result<Arc<Self>> {
         let counted = Counted::new(slice, Kind::Sdma)?;
-        let engine = gpu
-            .slots
-            .quietest(engines(create.kind, create.engine)?, owner.pasid)?;
+        let engine = gpu.slots.quietest(
+            engines(create.kind, create.engine, vm.retries())?,
+            owner.pasid,
+        )?;
         let pointers = Pointers::new(vm, create)?;
         let source = if slice.page.is_some() {
             Source::Feed(KBox::pin_init(

@@ -48,9 +48,18 @@ pub struct VmFault {
 pub struct CamPlace(u16);
 
 impl CamPlace {
+    /// So many there are.
+    pub const COUNT: usize = CAM_PLACES as usize;
+
     /// All places.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..CAM_PLACES).map(Self)
+    }
+
+    /// Its number, below [`CamPlace::COUNT`].
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
     }
 
     /// What the CAM's doorbell is rung with, to acknowledge what is there.

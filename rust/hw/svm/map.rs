@@ -17,20 +17,46 @@ pub trait Ranges {
 }
 
 /// What was said of which range. What lies beside each other and is alike is one range.
-#[derive(Debug, Default)]
-pub struct AttributeMap<R>(R);
+#[derive(Debug)]
+pub struct AttributeMap<R> {
+    ranges: R,
+    /// Of what nothing was said.
+    initial: Attributes,
+}
 
 impl<R: Ranges> AttributeMap<R> {
-    /// Nothing said, if there is nothing in `ranges`.
+    /// Nothing said, if there is nothing in `ranges`; `initial` is what is the case there.
     #[inline]
-    pub const fn new(ranges: R) -> Self {
-        Self(ranges)
+    pub const fn new(ranges: R, initial: Attributes) -> Self {
+        Self { ranges, initial }
+    }
+
+    /// What is the case from now on where nothing was said, and is to be what changes begin with.
+    #[inline]
+    pub fn set_initial(&mut self, initial: Attributes) {
+        self.initial = initial;
+    }
+
+    /// What is the case at `address`, and the last range around it, in `within`, of which all that is so.
+    #[inline]
+    pub fn at(&self, address: u64, within: VaRange) -> (VaRange, Attributes) {
+        let found = self.ranges.ending_after(address);
+        if let Some((found, attributes)) = found.filter(|(found, _)| found.start() <= address) {
+            return (found.intersection(within).unwrap_or(within), attributes);
+        }
+        // A gap: what is said before it ends at or before the address.
+        let before = self.parts(within);
+        let before = before.take_while(|(part, _)| part.end() <= address);
+        let start = before.last().map_or(within.start(), |(part, _)| part.end());
+        let end = found.map_or(within.end(), |(found, _)| found.start().min(within.end()));
+        let gap = VaRange::between(start, end);
+        (gap.unwrap_or(within), self.initial)
     }
 
     /// The container.
     #[inline]
     pub fn ranges(&mut self) -> &mut R {
-        &mut self.0
+        &mut self.ranges
     }
 
     /// The ranges of which something was said, as far as they are in `within`.
@@ -39,7 +65,7 @@ impl<R: Ranges> AttributeMap<R> {
         let mut at = within.start();
         core::iter::from_fn(move || {
             let left = VaRange::between(at, within.end())?;
-            let (found, attributes) = self.0.ending_after(at)?;
+            let (found, attributes) = self.ranges.ending_after(at)?;
             let part = found.intersection(left)?;
             at = part.end();
             Some((part, attributes))
@@ -55,7 +81,8 @@ impl<R: Ranges> AttributeMap<R> {
     /// What was said of `range`, taken together.
     #[inline]
     pub fn summary(&self, range: VaRange) -> Summary {
-        Summary::of(self.parts(range).map(|(_, attributes)| attributes))
+        let said = self.parts(range).map(|(_, attributes)| attributes);
+        Summary::of(said).unwrap_or_else(|| Summary::of_one(self.initial))
     }
 
     /// How many ranges [`AttributeMap::set`] of `range` may add before it has taken as many out: one for each gap, and for what is
@@ -63,7 +90,7 @@ impl<R: Ranges> AttributeMap<R> {
     #[inline]
     pub fn room(&self, range: VaRange) -> usize {
         let is_cut = |at: &u64| {
-            let found = self.0.ending_after(*at);
+            let found = self.ranges.ending_after(*at);
             found.is_some_and(|(found, _)| found.start() < *at)
         };
         let ends = [range.start(), range.end()];
@@ -81,12 +108,12 @@ impl<R: Ranges> AttributeMap<R> {
     pub fn set(&mut self, range: VaRange, changes: &[Change]) {
         let mut at = range.start();
         while let Some(left) = VaRange::between(at, range.end()) {
-            let found = self.0.ending_after(at);
+            let found = self.ranges.ending_after(at);
             let found = found.filter(|(found, _)| found.overlaps(left));
             let part = match found {
                 Some((found, attributes)) if found.start() <= at => {
                     let part = self.cut(found, attributes, left);
-                    self.0.insert(part, attributes.after(changes));
+                    self.ranges.insert(part, attributes.after(changes));
                     part
                 }
                 beyond => {
@@ -94,7 +121,7 @@ impl<R: Ranges> AttributeMap<R> {
                     let Some(gap) = VaRange::between(at, end) else {
                         break;
                     };
-                    self.0.insert(gap, Attributes::default().after(changes));
+                    self.ranges.insert(gap, self.initial.after(changes));
                     gap
                 }
             };
@@ -106,7 +133,7 @@ impl<R: Ranges> AttributeMap<R> {
     /// Forgets what was said of `range`, which may add one range.
     #[inline]
     pub fn forget(&mut self, range: VaRange) {
-        while let Some((found, attributes)) = self.0.ending_after(range.start()) {
+        while let Some((found, attributes)) = self.ranges.ending_after(range.start()) {
             if !found.overlaps(range) {
                 break;
             }
@@ -118,7 +145,7 @@ impl<R: Ranges> AttributeMap<R> {
     /// it, too.
     #[inline]
     pub fn with_smaller_rest(&self, range: VaRange) -> VaRange {
-        let found = self.0.ending_after(range.start());
+        let found = self.ranges.ending_after(range.start());
         let is_cut = |found: &VaRange| found.start() < range.start() && range.end() < found.end();
         let Some(found) = found.map(|(found, _)| found).filter(is_cut) else {
             return range;
@@ -135,7 +162,7 @@ impl<R: Ranges> AttributeMap<R> {
     /// Forgets what was said of `gpu`, anywhere. Adds no range.
     #[inline]
     pub fn forget_gpu(&mut self, gpu: GpuIndex) {
-        self.0
+        self.ranges
             .change_all(|attributes| attributes.reached(gpu, Reach::None));
         if let Some(all) = VaRange::between(0, USER_VA_END) {
             self.join(all);
@@ -145,7 +172,7 @@ impl<R: Ranges> AttributeMap<R> {
     /// Takes `found` out but for what is not in `within`; what was taken out.
     fn cut(&mut self, found: VaRange, attributes: Attributes, within: VaRange) -> VaRange {
         let part = found.intersection(within).unwrap_or(found);
-        self.0.remove(found);
+        self.ranges.remove(found);
         for rest in [
             VaRange::between(found.start(), part.start()),
             VaRange::between(part.end(), found.end()),
@@ -153,7 +180,7 @@ impl<R: Ranges> AttributeMap<R> {
         .into_iter()
         .flatten()
         {
-            self.0.insert(rest, attributes);
+            self.ranges.insert(rest, attributes);
         }
         part
     }
@@ -161,9 +188,9 @@ impl<R: Ranges> AttributeMap<R> {
     /// Makes one of what is alike, in `range` and at its ends.
     fn join(&mut self, range: VaRange) {
         let before = range.start().saturating_sub(1);
-        let mut last = self.0.ending_after(before);
+        let mut last = self.ranges.ending_after(before);
         while let Some((one, attributes)) = last {
-            last = self.0.ending_after(one.end());
+            last = self.ranges.ending_after(one.end());
             let Some((other, its)) = last else { break };
             if other.start() > range.end() {
                 break;
@@ -174,9 +201,9 @@ impl<R: Ranges> AttributeMap<R> {
             let Some(both) = VaRange::between(one.start(), other.end()) else {
                 break;
             };
-            self.0.remove(one);
-            self.0.remove(other);
-            self.0.insert(both, attributes);
+            self.ranges.remove(one);
+            self.ranges.remove(other);
+            self.ranges.insert(both, attributes);
             last = Some((both, attributes));
         }
     }

@@ -12,16 +12,19 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// That of `ranges`; of none, what is the case where nothing was said.
+    /// That of `ranges`, unless there are none.
     #[inline]
-    pub fn of(ranges: impl Iterator<Item = Attributes>) -> Self {
-        ranges
-            .map(|attributes| Self {
-                common: attributes,
-                any_flags: attributes.flags,
-            })
-            .reduce(Self::and)
-            .unwrap_or_else(|| Self::of(core::iter::once(Attributes::default())))
+    pub fn of(ranges: impl Iterator<Item = Attributes>) -> Option<Self> {
+        ranges.map(Self::of_one).reduce(Self::and)
+    }
+
+    /// That of one range.
+    #[inline]
+    pub const fn of_one(attributes: Attributes) -> Self {
+        Self {
+            common: attributes,
+            any_flags: attributes.flags,
+        }
     }
 
     fn and(self, other: Self) -> Self {

@@ -129,3 +129,42 @@ pub(crate) fn first_hole(
     }
     Ok(None)
 }
+
+/// Memory of a process around an address.
+pub(crate) struct Around {
+    /// Where it is.
+    pub(crate) range: Range<usize>,
+    /// Whether the process may read it, as memory.
+    pub(crate) readable: bool,
+    /// Whether it may write it.
+    pub(crate) writable: bool,
+}
+
+/// What memory the process of `space` has at address `at`, as far as it is one piece in `within`; none at its end. See
+/// [`with_lock_soon`](super::with_lock_soon).
+pub(crate) fn around(
+    space: &AddressSpace,
+    at: usize,
+    within: Range<usize>,
+) -> Result<Option<Around>> {
+    let Some(mm) = space.user() else {
+        return Ok(None);
+    };
+    let _lock = lock_soon(&mm)?;
+    let mut from = within.start;
+    // SAFETY: The mmap lock is held.
+    while let Some(vma) = unsafe { Extent::next(&mm, from, within.end) } {
+        if vma.from > at {
+            break;
+        }
+        if vma.to > at {
+            return Ok(Some(Around {
+                range: vma.from..vma.to,
+                readable: vma.is_readable(),
+                writable: vma.is_readable() && vma.is_writable(),
+            }));
+        }
+        from = vma.to;
+    }
+    Ok(None)
+}

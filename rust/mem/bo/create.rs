@@ -86,15 +86,16 @@ pub(crate) fn user(
     of_process(drm, client, memory, size, usage)
 }
 
-/// What the process of `space` has in `range`, `client`'s, as shared virtual memory. `ENOMEM`, `EFAULT`.
+/// What the process of `space` has in `range`, `client`'s, as shared virtual memory, which the GPU is to have `always`. `ENOMEM`, `EFAULT`.
 pub(in crate::mem) fn shared(
     drm: &ARef<DrmDevice>,
     client: &Arc<Client>,
     space: &AddressSpace,
     range: VaRange,
     usage: Usage,
+    always: bool,
 ) -> Result<ARef<Bo>> {
-    let memory = UserMemory::shared(space, range)?;
+    let memory = UserMemory::shared(space, range, always)?;
     of_process(drm, client, memory, range.size(), usage)
 }
 

@@ -23,8 +23,25 @@ pub(crate) struct Chunk {
     pub(crate) range: VaRange,
     /// How the GPU may use it.
     pub(crate) usage: Usage,
+    /// The GPU has it always, also if it retries page faults.
+    pub(crate) always: bool,
     /// The process has unmapped a part of it.
     pub(crate) cut: bool,
+}
+
+/// What is mapped at a page.
+#[derive(Clone, Copy)]
+pub(crate) enum There {
+    /// Nothing.
+    Nothing,
+    /// A chunk.
+    Chunk(Chunk),
+    /// A buffer that the GPU may use so.
+    Buffer,
+    /// A buffer that is on its way, or whose pages are: the queues wait for it.
+    Awaited,
+    /// A buffer that it may not use so.
+    Refused,
 }
 
 impl Vm {
@@ -45,19 +62,51 @@ impl Vm {
 
     /// The first chunk that has something in `range`.
     pub(crate) fn first_chunk(&self, range: VaRange) -> Option<Chunk> {
-        self.first_in(range, |mapping| {
-            Some(Chunk {
-                range: mapping.range(),
-                usage: Usage {
-                    access: mapping.bo().access(),
-                    coherence: mapping.bo().coherence(),
-                },
-                cut: mapping.shared()?.is_cut(),
-            })
-        })
+        self.first_in(range, chunk)
     }
 
-    /// Whether chunks cover all of `range`, and the GPU may write where the process may.
+    /// What there is at `page`, for an access that `write`s.
+    pub(crate) fn there(&self, page: VaRange, write: bool) -> There {
+        let state = self.state.lock();
+        let Some(mapping) = state.covering(page) else {
+            return There::Nothing;
+        };
+        if let Some(chunk) = chunk(&mapping) {
+            return There::Chunk(chunk);
+        }
+        let (is_awaited, is_there) = match mapping.userptr() {
+            Some(userptr) => {
+                let reaches = userptr.reaches(page, write);
+                (userptr.is_invalid(), reaches == Some(true))
+            }
+            None => (!mapping.is_shown(), true),
+        };
+        match mapping.part().access.write || !write {
+            _ if is_awaited => There::Awaited,
+            true if is_there => There::Buffer,
+            _ => There::Refused,
+        }
+    }
+
+    /// The part of `window` around `page`, in it, at which nothing is mapped. Nothing is at the page.
+    pub(crate) fn gap(&self, page: VaRange, window: VaRange) -> VaRange {
+        let (mut start, mut end) = (window.start(), window.end());
+        let mut at = window.start();
+        while let Some(left) = VaRange::between(at, window.end()) {
+            let Some(other) = self.first_in(left, |mapping| Some(mapping.range())) else {
+                break;
+            };
+            if other.start() > page.start() {
+                end = other.start();
+                break;
+            }
+            start = other.end();
+            at = other.end();
+        }
+        VaRange::between(start, end).unwrap_or(page)
+    }
+
+    /// Whether chunks cover all of `range`, and the GPU may write where the process may, and need not come there first.
     pub(crate) fn is_shared(&self, range: VaRange) -> bool {
         let mut at = range.start();
         while let Some(left) = VaRange::between(at, range.end()) {
@@ -65,7 +114,7 @@ impl Vm {
             let Some(chunk) = chunk.filter(|chunk| chunk.range.start() <= at) else {
                 return false;
             };
-            if !chunk.usage.access.write {
+            if !chunk.usage.access.write || self.retries() && !chunk.always {
                 return false;
             }
             at = chunk.range.end();
@@ -100,13 +149,13 @@ impl Vm {
         self.first_in(range, is_buffer).is_some()
     }
 
-    /// Maps what the process of `space` has in `range`, now and later, in chunks, as long as `go_on` does not fail, which is asked before
+    /// Maps what the process of `space` has in `range`, now and later, in chunks, `always` or until it changes where page faults are retried, as long as `go_on` does not fail, which is asked before
     /// each. `ENOMEM`, `EINTR`, and what `go_on` and [`Vm::map`] say: what was mapped until then stays.
     pub(crate) fn share(
         self: &Arc<Self>,
         space: &AddressSpace,
         range: VaRange,
-        usage: Usage,
+        (usage, always): (Usage, bool),
         go_on: impl Fn() -> Result,
     ) -> Result {
         let mut at = range.start();
@@ -118,7 +167,7 @@ impl Vm {
             // A chunk ends where a large page would, so that one of the process's is one of the GPU's.
             let end = (at / LARGE_PAGE_SIZE + 1) * LARGE_PAGE_SIZE;
             let chunk = VaRange::between(at, end.min(rest.end())).ok_or(EINVAL)?;
-            let bo = bo::create::shared(&self.drm, &self.client, space, chunk, usage)?;
+            let bo = bo::create::shared(&self.drm, &self.client, space, chunk, usage, always)?;
             let part = Part {
                 bo,
                 offset: 0,
@@ -148,4 +197,18 @@ impl Vm {
         self.group
             .quiesce_within(Trigger::Svm, &Patience::of(PATIENCE_MS))
     }
+}
+
+/// The chunk that `mapping` is, if it is one.
+fn chunk(mapping: &Mapping) -> Option<Chunk> {
+    let shared = mapping.shared()?;
+    Some(Chunk {
+        range: mapping.range(),
+        usage: Usage {
+            access: mapping.bo().access(),
+            coherence: mapping.bo().coherence(),
+        },
+        always: shared.is_always_mapped(),
+        cut: shared.is_cut(),
+    })
 }

@@ -6,6 +6,8 @@
 //! Two things write these entries: [`Vm::attach`] with [`Vm`]'s lock, which may change the tables' shape, and the
 //! notifier, which may not take that lock, since memory is allocated under it. Between them is [`Userptr`]'s own lock.
 
+mod refault;
+
 use super::{
     gone::Gone,
     mapping::Mapping,
@@ -72,6 +74,8 @@ enum Now {
 
 struct State {
     now: Now,
+    /// When it was last mapped, where page faults are retried.
+    since: Option<Instant<Monotonic>>,
     /// Of shared virtual memory: what the process has unmapped.
     gone: Gone,
     /// The entries that lead to `pages`.
@@ -83,8 +87,9 @@ struct State {
 #[pin_data]
 pub(super) struct Userptr {
     range: VaRange,
-    /// Whether it is shared virtual memory.
+    /// Whether it is shared virtual memory, and the GPU is to find it there always.
     shared: bool,
+    always: bool,
     /// Its mapping is gone.
     left: AtomicFlag,
     vm: Arc<Vm>,
@@ -125,6 +130,7 @@ impl Userptr {
         let (vm, room) = (vm.clone(), Room::new(vm)?);
         let state = State {
             now: Now::Out,
+            since: None,
             gone: Gone::default(),
             reserved: Reserved::default(),
             pages: DevicePages::default(),
@@ -132,6 +138,7 @@ impl Userptr {
         let userptr = pin_init!(Self {
             range,
             shared: memory.is_shared(),
+            always: memory.is_always_mapped(),
             left: AtomicFlag::new(false),
             vm,
             _room: room,
@@ -144,6 +151,11 @@ impl Userptr {
     /// Whether it is shared virtual memory.
     pub(super) fn is_shared(&self) -> bool {
         self.shared
+    }
+
+    /// Whether the GPU is to find it there always, also if it retries page faults.
+    pub(super) fn is_always_mapped(&self) -> bool {
+        self.always
     }
 
     /// Whether the process has unmapped a part of it, which stays lost for this mapping.
@@ -172,7 +184,7 @@ impl Userptr {
     }
 
     /// Whether the queues wait for it.
-    fn is_invalid(&self) -> bool {
+    pub(super) fn is_invalid(&self) -> bool {
         self.state.lock().now == Now::Invalid
     }
 
@@ -235,8 +247,14 @@ impl Watcher for Userptr {
         if state.now != Now::In {
             return;
         }
-        if ended {
-            // Nothing of it comes back, for which the queues would have to wait.
+        // Nothing of it comes back for which the queues would have to wait, or it does where they come there.
+        let refaults = self.refaults();
+        let stays_out = ended || refaults;
+        if stays_out {
+            if refaults && !ended && change.may_be_delayed() {
+                let run = state.since.map(|since| since.elapsed().as_millis());
+                slow_down(run);
+            }
             state.now = Now::Out;
         } else {
             self.vm
@@ -255,9 +273,17 @@ impl Watcher for Userptr {
         let (start, size) = (self.range.start(), self.range.size());
         trace::unmap(self.vm.group.pid(), start, size, written);
         drop(state);
-        if !ended {
+        if !stays_out {
             self.vm.restore_in(SOON_MS);
         }
+    }
+}
+
+/// Holds up who changes memory that queues have had for `run` milliseconds, so that they get somewhere.
+fn slow_down(run: Option<i64>) {
+    let left = LEAST_RUN_MS - run.unwrap_or(LEAST_RUN_MS);
+    if left > 0 {
+        fsleep(Delta::from_millis(left));
     }
 }
 
@@ -269,10 +295,8 @@ impl Vm {
         evicted.invalid += 1;
         evicted.waiting.push(range.start());
         if evicted.quiesced.is_none() {
-            let run = evicted.since.map(|since| since.elapsed().as_millis());
-            let left = LEAST_RUN_MS - run.unwrap_or(LEAST_RUN_MS);
-            if delay && left > 0 {
-                fsleep(Delta::from_millis(left));
+            if delay {
+                slow_down(evicted.since.map(|since| since.elapsed().as_millis()));
             }
             // Who does not leave finds no entries any more, once they are cleared and flushed, and the pages are safe: it
             // faults, at its own cost.
@@ -297,6 +321,12 @@ impl Vm {
         let userptr = mapping.userptr().ok_or(EINVAL)?;
         // The process may have less of what it shares, and later more.
         match self.validate(mapping, !userptr.shared, go_on) {
+            Err(error)
+                if (error == EAGAIN || error == errno::in_progress()) && userptr.refaults() =>
+            {
+                // The GPU comes to it later, or again.
+                Ok(())
+            }
             Err(error) if error == EAGAIN || error == errno::in_progress() => {
                 // It changes too fast for this call, or a program has to bring it. The queues wait for it then.
                 let mut state = userptr.state.lock();
@@ -400,6 +430,7 @@ impl Vm {
             core::mem::swap(&mut own.reserved, &mut reserved);
             core::mem::swap(&mut own.pages, &mut pages);
             let was = core::mem::replace(&mut own.now, Now::In);
+            own.since = userptr.refaults().then(Instant::now);
             _bringer = self.evicted.lock().done_with(range.start(), was);
         }
         self.flush(Flush::Legacy)?;

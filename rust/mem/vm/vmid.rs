@@ -14,6 +14,8 @@ pub(super) struct Bound {
     pasid: u16,
     /// What its shaders' trap handler was set to.
     trap: TrapHandler,
+    /// Whether its shaders wait for pages that are not there.
+    retries: bool,
     users: usize,
 }
 
@@ -46,6 +48,17 @@ impl VmidUse {
         }
     }
 
+    /// Sees to it that shaders there wait for pages that are not there, if the process wants that. None has begun yet.
+    pub(crate) fn set_retries(&self) {
+        let wanted = self.vm.retries();
+        if let Some(bound) = &mut *self.vm.bound.lock() {
+            if bound.retries != wanted {
+                self.vm.gpu.hw.gfx.set_retries(self.vmid, wanted);
+                bound.retries = wanted;
+            }
+        }
+    }
+
     /// Whether others wait for it, who have a right to it by now: what runs is to be stopped, and this dropped.
     pub(crate) fn is_recalled(&self) -> bool {
         self.vm.gpu.hw.vmids.is_recalled(self.vmid)
@@ -72,6 +85,7 @@ impl Vm {
                     lease,
                     pasid,
                     trap: TrapHandler::default(),
+                    retries: false,
                     users: 0,
                 })
             }
@@ -148,9 +162,12 @@ impl Drop for VmidUse {
         bound.users = bound.users.saturating_sub(1);
         if bound.users == 0 {
             if let Some(bound) = slot.take() {
+                let gfx = &self.vm.gpu.hw.gfx;
                 if bound.trap != TrapHandler::default() {
-                    let gfx = &self.vm.gpu.hw.gfx;
                     gfx.set_trap_handler(bound.vmid(), TrapHandler::default());
+                }
+                if bound.retries {
+                    gfx.set_retries(bound.vmid(), false);
                 }
                 self.vm.unbind(bound.lease);
             }

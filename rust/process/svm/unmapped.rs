@@ -3,6 +3,7 @@
 
 use hw::va::VaRange;
 use kernel::prelude::*;
+use kernel::sync::atomic::Release;
 use kernel::sync::{Arc, Mutex};
 
 use super::list::{List, MOST};
@@ -70,6 +71,7 @@ impl Watcher for Listener {
             return;
         };
         self.0.unmapped.list.lock().add(range);
+        self.0.changed.store(true, Release);
         // If nobody looks before.
         self.0.catch_up_in(0);
     }

@@ -179,6 +179,7 @@ impl Shared {
             let number = vmid.vmid().get();
             let image = queue.descriptor.change(|image| image.prepare(number))?;
             vmid.set_trap_handler(queue.trap_handler());
+            vmid.set_retries();
             queue.trace_restore(&image);
             Ok(Loaded {
                 hqd: self.gfx.load(hqd, &image),

@@ -100,14 +100,18 @@ fn steps() -> impl Strategy<Value = Step> {
 }
 
 /// What is told of pages, from what was said of each.
-fn told(pages: &[Option<Attributes>], question: Question) -> (u32, Option<u32>) {
+fn told(
+    pages: &[Option<Attributes>],
+    initial: Attributes,
+    question: Question,
+) -> (u32, Option<u32>) {
     let all: Vec<_> = pages
         .iter()
         .flatten()
-        .map(|page| Summary::of([*page].into_iter()).answer(question))
+        .map(|page| Summary::of_one(*page).answer(question))
         .collect();
     let Some(&(kind, first)) = all.first() else {
-        return Summary::of([Attributes::default()].into_iter()).answer(question);
+        return Summary::of_one(initial).answer(question);
     };
     let values = || all.iter().map(|(_, value)| value.unwrap_or(0));
     match question {
@@ -130,8 +134,10 @@ proptest! {
         steps in prop::collection::vec(steps(), 1..40),
         asked in prop::collection::vec(ranges(), 8),
         gpu in gpus(),
+        retries: bool,
     ) {
-        let mut map = AttributeMap::new(Tree::default());
+        let initial = Attributes::initial(retries);
+        let mut map = AttributeMap::new(Tree::default(), initial);
         let mut pages = vec![None::<Attributes>; PAGES as usize];
         let index = |range: VaRange| {
             let first = ((range.start() - FIRST) / PAGE_SIZE) as usize;
@@ -144,7 +150,7 @@ proptest! {
                     map.ranges().room = room;
                     map.set(*range, changes);
                     for page in &mut pages[index(*range)] {
-                        *page = Some(page.unwrap_or_default().after(changes));
+                        *page = Some(page.unwrap_or(initial).after(changes));
                     }
                 }
                 Step::Forget(range) => {
@@ -175,6 +181,13 @@ proptest! {
                 count += part.pages() as usize;
             }
             prop_assert_eq!(count, pages.iter().flatten().count());
+            for (n, page) in (0..).zip(&pages) {
+                let (part, attributes) = map.at(FIRST + n * PAGE_SIZE + 5, range(0, PAGES));
+                prop_assert_eq!(attributes, page.unwrap_or(initial));
+                let part = index(part);
+                prop_assert!(part.contains(&(n as usize)));
+                prop_assert!(pages[part].iter().all(|other| other == page));
+            }
             for &range in &asked {
                 let own = &pages[index(range)];
                 prop_assert_eq!(map.overlaps(range), own.iter().any(Option::is_some));
@@ -187,7 +200,7 @@ proptest! {
                     Question::Clear,
                     Question::Granularity,
                 ] {
-                    prop_assert_eq!(summary.answer(question), told(own, question));
+                    prop_assert_eq!(summary.answer(question), told(own, initial, question));
                 }
             }
         }
@@ -196,7 +209,7 @@ proptest! {
     /// What is alike is one range once it was set as one, however it came about.
     #[test]
     fn set_as_one(steps in prop::collection::vec(steps(), 1..20)) {
-        let mut map = AttributeMap::new(Tree::default());
+        let mut map = AttributeMap::new(Tree::default(), Attributes::default());
         for step in &steps {
             if let Step::Set(range, changes) = step {
                 let room = map.room(*range);
@@ -238,8 +251,13 @@ proptest! {
 
 #[test]
 fn defaults() {
-    let summary = Summary::of(core::iter::empty());
     let gpu = GpuIndex::new(0).unwrap();
+    for (retries, reach) in [(false, 4), (true, 2)] {
+        let map = AttributeMap::new(Tree::default(), Attributes::initial(retries));
+        let summary = map.summary(range(0, PAGES));
+        assert_eq!(summary.answer(Question::Reach(gpu)), (reach, None));
+    }
+    let summary = Summary::of_one(Attributes::default());
     assert_eq!(summary.answer(Question::Preferred), (0, Some(u32::MAX)));
     assert_eq!(summary.answer(Question::Prefetch), (1, Some(u32::MAX)));
     assert_eq!(summary.answer(Question::Reach(gpu)), (4, None));

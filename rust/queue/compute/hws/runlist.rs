@@ -308,7 +308,7 @@ impl Table {
                 pasid: first.pasid(),
                 root: first.queue.vm().root(),
                 sh_mem_bases: SH_MEM_BASES,
-                sh_mem_config: gfx::sh_mem_config(),
+                sh_mem_config: gfx::sh_mem_config(first.queue.vm().retries()),
                 trap: first.queue.trap_handler(),
                 quantum: QUANTUM_MS,
                 queues: count,

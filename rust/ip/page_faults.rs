@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Page faults that are retried until somebody has mapped the page: those that wait for that. The IH's retry CAM lets one through for a
+//! page and a process, with a place of its own until that is acknowledged. So there is room for all of them.
+
+use kernel::prelude::*;
+use kernel::sync::{new_spinlock, Arc, SpinLock};
+
+use hw::doorbell::{Doorbell, SliceIndex, Slot};
+use hw::ih::{CamPlace, VmFault};
+
+use crate::kern::doorbell_map::DoorbellMap;
+
+/// A fault whose page somebody is to map. It is acknowledged when this is dropped; if there is no page by then, it comes again.
+pub(crate) struct PageFault {
+    /// What was accessed, and how.
+    pub(crate) fault: VmFault,
+    /// Where it was in the interrupt ring, see [`Ih::position`](super::ih::Ih::position).
+    pub(crate) position: u64,
+    /// None when it waits on.
+    place: Option<CamPlace>,
+    of: Arc<PageFaults>,
+}
+
+impl PageFault {
+    /// It waits on, unless one has come to its place meanwhile: then that is it.
+    pub(crate) fn put_back(mut self) {
+        if let Some(place) = self.place.take() {
+            let mut state = self.of.state.lock();
+            let slot = state.slots.get_mut(place.index());
+            if let Some(slot) = slot.filter(|slot| slot.is_none()) {
+                *slot = Some(Waiting {
+                    fault: self.fault,
+                    position: self.position,
+                });
+            }
+        }
+    }
+}
+
+impl Drop for PageFault {
+    fn drop(&mut self) {
+        if let Some(place) = self.place {
+            self.of.acknowledge(place);
+        }
+    }
+}
+
+struct Waiting {
+    fault: VmFault,
+    position: u64,
+}
+
+struct State {
+    /// By the place in the CAM.
+    slots: KVec<Option<Waiting>>,
+}
+
+/// Those that wait. Its lock is innermost, and nothing is allocated under it.
+#[pin_data]
+pub(crate) struct PageFaults {
+    doorbells: Arc<DoorbellMap>,
+    #[pin]
+    state: SpinLock<State>,
+}
+
+impl PageFaults {
+    /// None. ENOMEM.
+    pub(super) fn new(doorbells: &Arc<DoorbellMap>) -> Result<Arc<Self>> {
+        let mut slots = KVec::with_capacity(CamPlace::COUNT, GFP_KERNEL)?;
+        for _ in 0..CamPlace::COUNT {
+            slots.push(None, GFP_KERNEL)?;
+        }
+        Arc::pin_init(
+            pin_init!(Self {
+                doorbells: doorbells.clone(),
+                state <- new_spinlock!(State { slots }, "PageFaults::state"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// `fault`, which was at `position` of the interrupt ring, waits from now on. One that was at its place is forgotten: the place was
+    /// acknowledged, and who still retries that has come again.
+    pub(super) fn put(&self, place: CamPlace, fault: VmFault, position: u64) {
+        if let Some(slot) = self.state.lock().slots.get_mut(place.index()) {
+            *slot = Some(Waiting { fault, position });
+        }
+    }
+
+    /// The one of process `pasid` that has waited longest, of those that came at position `from` of the interrupt ring or later. It looks at all
+    /// places, of which there are a thousand.
+    pub(crate) fn take(self: &Arc<Self>, pasid: u16, from: u64) -> Option<PageFault> {
+        let mut state = self.state.lock();
+        let its = state.slots.iter_mut().zip(CamPlace::all());
+        let its = its.filter(|(slot, _)| {
+            slot.as_ref()
+                .is_some_and(|waiting| waiting.fault.pasid == pasid && waiting.position >= from)
+        });
+        let (slot, place) =
+            its.min_by_key(|(slot, _)| slot.as_ref().map_or(u64::MAX, |waiting| waiting.position))?;
+        let Waiting { fault, position } = slot.take()?;
+        drop(state);
+        Some(PageFault {
+            fault,
+            position,
+            place: Some(place),
+            of: self.clone(),
+        })
+    }
+
+    /// Those of process `pasid` wait no longer: what of them is still retried comes again.
+    pub(crate) fn forget(self: &Arc<Self>, pasid: u16) {
+        while let Some(fault) = self.take(pasid, 0) {
+            drop(fault);
+        }
+    }
+
+    /// Lets the CAM have another one at `place`. Any context.
+    pub(super) fn acknowledge(&self, place: CamPlace) {
+        self.doorbells
+            .ring32(doorbell().byte() as u32, place.acknowledgement());
+    }
+}
+
+/// The CAM's doorbell.
+pub(super) const fn doorbell() -> Doorbell {
+    SliceIndex::KERNEL.doorbell(Slot::IH_RETRY_CAM)
+}

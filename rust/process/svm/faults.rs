@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Page faults of a process's queues that are retried (XNACK): what the process has there is mapped, by a work item of the process's own, so
+//! that nobody else waits for what it has done to its memory.
+
+use super::{usage, State, Svm, FAULTS};
+use crate::ip::ih::Care;
+use crate::ip::page_faults::PageFault;
+use crate::kern::ratelimit::dev_warn_ratelimited;
+use crate::kern::user_range::{self, Around};
+use crate::kern::{errno, workqueue};
+use crate::mem::vm::{There, Vm};
+use crate::smi::{SmiEvent, Whose};
+use hw::ih::{Hub, VmFault};
+use hw::svm::{Attributes, GpuIndex};
+use hw::topology::gpu_id::GpuId;
+use hw::va::{VaRange, GPUVM_BASE, LARGE_PAGE_SHIFT, PAGE_SHIFT, PAGE_SIZE, USER_VA_END};
+use kernel::prelude::*;
+use kernel::sync::atomic::{Full, Relaxed};
+use kernel::sync::Arc;
+use kernel::time::msecs_to_jiffies;
+use kernel::workqueue::WorkItem;
+
+/// When it is looked again for a page that is on its way, milliseconds.
+const AGAIN_MS: u32 = 2;
+/// Faults that are dealt with until the work item makes room for others.
+const RUN: u32 = 64;
+
+/// Places of the CAM, which all processes share, that those of a process may keep that have to wait.
+const KEPT: u32 = 64;
+
+/// What becomes of a fault.
+enum Verdict {
+    /// The page is there, or the access that wanted it is long over. If not, the fault comes again.
+    Done,
+    /// The page is on its way.
+    Later,
+    /// The process has no such page, or its GPU may not use it so.
+    Bad {
+        /// There is one.
+        present: bool,
+    },
+    /// The process is at its end.
+    Gone,
+}
+
+/// What is known of the page faults of a GPU.
+pub(super) struct Known {
+    /// Which it is.
+    pub(super) gpu: GpuIndex,
+    /// Those in its interrupt ring before this may be of memory that was unmapped since.
+    doubt: u64,
+    /// The process's queues, as [`Svm`] counts them, when waves there came to something bad. Those waves are about to go, and all
+    /// that they come to until then is no news.
+    bad: Option<u64>,
+}
+
+impl Known {
+    /// Nothing.
+    pub(super) const fn new(gpu: GpuIndex) -> Self {
+        Self {
+            gpu,
+            doubt: 0,
+            bad: None,
+        }
+    }
+}
+
+/// Where memory is to be that a GPU has come to.
+enum Location {
+    /// Where it is, in system memory.
+    System,
+}
+
+/// Where memory with these attributes is to be that a GPU has come to.
+fn location(_attributes: &Attributes) -> Location {
+    Location::System
+}
+
+impl Svm {
+    /// Who cares for page faults of the GPU `id` that are retried. Any context.
+    pub(in crate::process) fn care(&self, id: GpuId) -> Care {
+        match (self.retries(), self.is_closing(id)) {
+            (false, _) => Care::Nobody,
+            (true, false) => Care::Maps,
+            (true, true) => Care::Ends,
+        }
+    }
+
+    /// Has the work item look at page faults in so many milliseconds. Any context.
+    pub(in crate::process) fn serve_in(self: &Arc<Self>, delay_ms: u32) {
+        let delay = msecs_to_jiffies(delay_ms);
+        workqueue::run_in::<_, FAULTS>(workqueue::allocating(), self.clone(), delay);
+    }
+}
+
+impl WorkItem<FAULTS> for Svm {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        let mut later = 0;
+        // Each is looked at once: some may have to wait.
+        let mut seen = (0, 0);
+        for _ in 0..RUN {
+            // Others may have it in between.
+            let mut state = this.state.lock();
+            if state.ended {
+                return;
+            }
+            let mut gpus = state.vms.iter().enumerate().skip(seen.0);
+            let taken = gpus.find_map(|(place, (index, vm))| {
+                let from = if place == seen.0 { seen.1 } else { 0 };
+                let fault = vm.gpu().hw.page_faults.take(this.pasid, from)?;
+                seen = (place, fault.position + 1);
+                Some((*index, vm.clone(), fault))
+            });
+            let Some((index, vm, fault)) = taken else {
+                if later > 0 {
+                    let delay = msecs_to_jiffies(AGAIN_MS);
+                    // Sooner if another has come meanwhile.
+                    let _ =
+                        workqueue::allocating().enqueue_delayed::<_, FAULTS>(this.clone(), delay);
+                }
+                return;
+            };
+            let waits = state.deal(&this, (index, &vm), fault, later < KEPT);
+            later += u32::from(waits);
+        }
+        this.serve_in(0);
+    }
+}
+
+impl State {
+    /// Deals with `fault` of the GPU `on`, with the process's address space there; whether it has to wait, which it does at its place if that is
+    /// `keep`, and by coming again otherwise.
+    fn deal(
+        &mut self,
+        svm: &Arc<Svm>,
+        on: (GpuIndex, &Arc<Vm>),
+        mut fault: PageFault,
+        keep: bool,
+    ) -> bool {
+        let ih = &on.1.gpu().hw.ih;
+        let queues = svm.queues.load(Relaxed);
+        match self.serve(svm, on, &fault) {
+            Verdict::Done => {}
+            Verdict::Later => {
+                if keep {
+                    fault.put_back();
+                }
+                return true;
+            }
+            Verdict::Gone => ih.end(fault),
+            // The queue that came there may be gone.
+            Verdict::Bad { .. } if svm.queues.load(Relaxed) != queues => {}
+            Verdict::Bad { .. } if self.is_doubtful(svm, on.0, &fault) => {}
+            // Told already.
+            Verdict::Bad { .. } if self.has_failed(on.0, &fault, queues) => {}
+            Verdict::Bad { present } => {
+                fault.fault.present |= present;
+                fault.fault.unwritable |= present && fault.fault.write;
+                ih.refuse(fault);
+            }
+        }
+        false
+    }
+
+    /// Whether `fault` may be of memory that the process had when the GPU came there, and has unmapped since: then the access may be over. If it
+    /// is not, the fault comes again.
+    fn is_doubtful(&mut self, svm: &Svm, index: GpuIndex, fault: &PageFault) -> bool {
+        if let Some(listener) = &self.listener {
+            // Whoever unmaps something has said so.
+            let _ = listener.begin();
+        }
+        if svm.changed.xchg(false, Full) {
+            for (index, vm) in &self.vms {
+                let its = self.faults.iter_mut().filter(|known| known.gpu == *index);
+                its.for_each(|known| known.doubt = vm.gpu().hw.ih.position());
+            }
+        }
+        let mut its = self.faults.iter();
+        its.any(|known| known.gpu == index && fault.position < known.doubt)
+    }
+
+    /// Whether `fault`, of waves, which is bad, is one more of those that have failed since the process had these `queues`. If not, they have now.
+    fn has_failed(&mut self, index: GpuIndex, fault: &PageFault, queues: u64) -> bool {
+        let its = self.faults.iter_mut().find(|known| known.gpu == index);
+        let Some(known) = its.filter(|_| fault.fault.hub == Hub::Gfx) else {
+            return false;
+        };
+        known.bad.replace(queues) == Some(queues)
+    }
+
+    /// Maps what the process has where the GPU at `index`, with address space `vm`, has come to.
+    fn serve(
+        &mut self,
+        svm: &Arc<Svm>,
+        (index, vm): (GpuIndex, &Arc<Vm>),
+        fault: &PageFault,
+    ) -> Verdict {
+        if svm.is_closing(vm.gpu().hw.id) {
+            return Verdict::Gone;
+        }
+        let VmFault { write, .. } = fault.fault;
+        let address = fault.fault.address();
+        let Ok(page) = VaRange::new(address, PAGE_SIZE) else {
+            return Verdict::Bad { present: false };
+        };
+        if address < GPUVM_BASE || page.end() > USER_VA_END {
+            return Verdict::Bad { present: false };
+        }
+        if self.forget_unmapped(svm).is_err() {
+            return Verdict::Later;
+        }
+        match vm.there(page, write) {
+            There::Nothing | There::Chunk(_) => {}
+            There::Buffer => return Verdict::Done,
+            There::Awaited => return Verdict::Later,
+            There::Refused => return Verdict::Bad { present: true },
+        }
+        match self.map_page(svm, (index, vm), page, write) {
+            Ok(verdict) => verdict,
+            Err(error) if error == ESRCH => Verdict::Gone,
+            Err(error) if error == EAGAIN || error == EBUSY || error == EEXIST => Verdict::Later,
+            Err(error) if error == errno::in_progress() => {
+                self.await_page(vm, page, write);
+                Verdict::Later
+            }
+            Err(error) => {
+                dev_warn_ratelimited!(
+                    vm.gpu().hw.dev,
+                    "memory at {address:#x} of process {} cannot be mapped: {error:?}\n",
+                    svm.pid
+                );
+                Verdict::Bad { present: false }
+            }
+        }
+    }
+
+    /// The same for a page at which there is no buffer. Errors of [`Vm::share`] and [`Vm::fault_in`].
+    fn map_page(
+        &mut self,
+        svm: &Arc<Svm>,
+        (index, vm): (GpuIndex, &Arc<Vm>),
+        page: VaRange,
+        write: bool,
+    ) -> Result<Verdict> {
+        let window = window(&self.map.at(page.start(), page).1, page);
+        let (said, attributes) = self.map.at(page.start(), window);
+        let Some(usage) = usage(&attributes, index) else {
+            return Ok(Verdict::Bad { present: false });
+        };
+        let at = page.start() as usize;
+        let within = window.start() as usize..window.end() as usize;
+        let Some(memory) = user_range::around(&svm.space, at, within)? else {
+            return Ok(Verdict::Bad { present: false });
+        };
+        if let Some(present) = refused(&memory, usage.0.access.write, write) {
+            return Ok(Verdict::Bad { present });
+        }
+        if let There::Chunk(chunk) = vm.there(page, write) {
+            let is_right = !chunk.cut && (chunk.usage, chunk.always) == usage;
+            if is_right && vm.is_reached(page, write) {
+                return Ok(Verdict::Done);
+            }
+            if !is_right {
+                vm.unmap(chunk.range)?;
+            }
+        }
+        let whose = Whose {
+            pid: svm.pid,
+            space: svm.space.id(),
+        };
+        let (smi, number) = (&vm.gpu().hw.smi, page.start() >> PAGE_SHIFT);
+        smi.tell(&SmiEvent::PageFault(whose, number, write));
+        let is_mapped = match location(&attributes) {
+            Location::System => {
+                if let There::Nothing = vm.there(page, write) {
+                    let mine = VaRange::of_process(&memory.range).unwrap_or(page);
+                    let piece = mine.intersection(said).unwrap_or(page);
+                    let piece = vm.gap(page, piece);
+                    vm.share(&svm.space, piece, usage, || svm.go_on())?;
+                }
+                vm.fault_in(page, write, &|| svm.go_on())?
+            }
+        };
+        if !is_mapped {
+            return Ok(Verdict::Bad { present: false });
+        }
+        smi.tell(&SmiEvent::PageMapped(whose, number));
+        Ok(Verdict::Done)
+    }
+
+    /// Sees to it that somebody waits for the program that has to bring `page`.
+    fn await_page(&mut self, vm: &Vm, page: VaRange, write: bool) {
+        let is_waiting = self.bringer.as_ref();
+        if is_waiting.is_some_and(|bringer| !bringer.by().is_done()) {
+            return;
+        }
+        // Without memory the next run does it.
+        let before = match vm.bring(page, write) {
+            Ok(bringer) => self.bringer.replace(bringer),
+            Err(_) => None,
+        };
+        drop(before);
+    }
+}
+
+/// What comes together with `page`, of memory with these attributes: at most what one large page maps.
+fn window(attributes: &Attributes, page: VaRange) -> VaRange {
+    let granularity = u32::from(attributes.granularity());
+    let size = PAGE_SIZE << granularity.min(LARGE_PAGE_SHIFT - PAGE_SHIFT);
+    let start = page.start() / size * size;
+    VaRange::between(start.max(GPUVM_BASE), (start + size).min(USER_VA_END)).unwrap_or(page)
+}
+
+/// Whether the process has `memory` that its GPU may not use so: then whether there is a page all the same.
+fn refused(memory: &Around, may_write: bool, write: bool) -> Option<bool> {
+    match (memory.readable, memory.writable && may_write || !write) {
+        (true, true) => None,
+        (readable, _) => Some(readable),
+    }
+}
