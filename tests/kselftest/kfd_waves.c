@@ -23,6 +23,7 @@ const struct waves_shape waves_shape[WAVES_PROGRAMS] = {
 	[WAVES_HUGE] = { "256 and 256 VGPRs", 256, 256, 1, 0 },
 	[WAVES_SHARED] = { "64 KiB of LDS and barriers", 8, 0, 4, 0x10000 },
 	[WAVES_WHERE] = { "HW_ID", 8, 0, 1, 0 },
+	[WAVES_TOUCH] = { "a page an item", 8, 0, 1, 0 },
 };
 
 #define PM4_SET_SH_REG		0x76

@@ -13,6 +13,7 @@ enum waves_program {
 	WAVES_HUGE,
 	WAVES_SHARED,
 	WAVES_WHERE,
+	WAVES_TOUCH,	/* no records: waves->data is pages, one an item */
 	WAVES_PROGRAMS,
 };
 

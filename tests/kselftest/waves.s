@@ -6,7 +6,7 @@
 //   +0   stop, dword: not 0 when they are to end
 //   +64  64 bytes a wave: dword 0 counts its rounds, dword 1 is the result, 0x600d0000 plus the number of mismatches;
 //        dwords 2 and 3 say how much differed, dword 4 is the HW_ID of a wave that tells it
-// s2 is the number of the group, v0 that of the item in it. The words at the beginning say where the programs are.
+// That of pages instead for the last one, which touches them. s2 is the number of the group, v0 that of the item in it. The words at the beginning say where the programs are.
 
 .set STOP, 0
 .set RECORDS, 64
@@ -277,8 +277,24 @@
 	tell
 .endm
 
+// Each item adds its number to the dword that the page of that number begins with, from s0:1 on, and 1 to the next one. Then it ends.
+.macro touch_program
+	s_lshl_b32 s8, s2, 6
+	v_or_b32 v1, s8, v0
+	v_lshlrev_b32 v2, 12, v1
+	v_mov_b32 v3, 1
+	global_load_dword v4, v2, s[0:1]
+	s_waitcnt vmcnt(0)
+	v_add_u32 v4, v4, v1
+	global_store_dword v2, v4, s[0:1]
+	global_atomic_add v2, v3, s[0:1] offset:4
+	s_waitcnt vmcnt(0)
+	s_endpgm
+.endm
+
 	.text
 	.long small - start, middle - start, large - start, huge - start, shared - start, where - start
+	.long touch - start
 	.p2align 8
 start = . - 256
 small:
@@ -298,4 +314,7 @@ shared:
 	.p2align 8
 where:
 	where_program
+	.p2align 8
+touch:
+	touch_program
 	.p2align 8

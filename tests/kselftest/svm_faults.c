@@ -1,0 +1,586 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Page faults that are retried (XNACK on): queues come to memory of which nobody has said anything, and find what the process has
+ * there. What it has not is an error, with the address of the access.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kfd_event.h"
+#include "kfd_harness.h"
+#include "kfd_svm.h"
+#include "kfd_userptr.h"
+#include "kfd_waves.h"
+#include "model.h"
+#include "packets.h"
+
+#define FD		(self->dev.fd)
+#define GPU		(self->dev.gpu_id)
+#define RING		(64u * 1024)
+#define WAIT_MS		KFD_HANG_MS
+#define MIB		(1ull << 20)
+#define HUGE		(2 * MIB)
+#define SIZE		(256u * 1024)
+#define LANES		64u
+/* Pages of a storm. */
+#define STORM		1280u
+
+FIXTURE(svm_faults)
+{
+	struct kfd_dev dev;
+	struct kfd_queue queue;
+	struct kfd_compute compute;
+	struct kfd_save save;
+	struct waves waves;
+	struct kfd_bo vram;
+	uint8_t *mem;
+	uint32_t fault;
+};
+
+static int set_mode(int fd, int mode)
+{
+	struct kfd_ioctl_set_xnack_mode_args args = { .xnack_enabled = mode };
+
+	return kfd_ioctl(fd, AMDKFD_IOC_SET_XNACK_MODE, &args);
+}
+
+static int get_mode(int fd)
+{
+	struct kfd_ioctl_set_xnack_mode_args args = { .xnack_enabled = -1 };
+
+	return kfd_ioctl(fd, AMDKFD_IOC_SET_XNACK_MODE, &args) ? -1 : args.xnack_enabled;
+}
+
+FIXTURE_SETUP(svm_faults)
+{
+	ASSERT_EQ(0, kfd_open(&self->dev));
+	ASSERT_EQ(0, set_mode(FD, 1));
+	ASSERT_EQ(1, get_mode(FD));
+	ASSERT_EQ(0, event_create(&self->dev, KFD_IOC_EVENT_MEMORY, true, &self->fault));
+	ASSERT_EQ(0, kfd_queue_create(&self->dev, &self->queue, RING));
+	ASSERT_EQ(0, kfd_save_create(&self->dev, &self->save));
+	ASSERT_EQ(0, kfd_compute_create(&self->dev, &self->compute, &self->save, false, RING));
+	ASSERT_EQ(0, waves_create(&self->dev, &self->waves, 1));
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &self->vram, SIZE, KFD_ALLOC_VRAM));
+	self->mem = kfd_reserve(STORM * KFD_PAGE, HUGE);
+	ASSERT_NE(NULL, self->mem);
+}
+
+FIXTURE_TEARDOWN(svm_faults)
+{
+	kfd_close(&self->dev);
+}
+
+static int copy(struct kfd_queue *queue, const void *dst, const void *src, size_t bytes)
+{
+	return kfd_queue_copy(queue, (uintptr_t)dst, (uintptr_t)src, bytes, WAIT_MS);
+}
+
+static void start_copy(struct kfd_queue *queue, const void *dst, const void *src, size_t bytes)
+{
+	struct packets p = { 0 };
+
+	sdma_copy(&p, (uintptr_t)dst, (uintptr_t)src, bytes);
+	kfd_queue_submit(queue, p.dwords, p.count);
+}
+
+/* Memory of the process, at @at or anywhere. */
+static uint8_t *memory(void *at, size_t size)
+{
+	return at ? anonymous(at, size, PROT_READ | PROT_WRITE) :
+		    mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+/* Has waves touch @pages pages at @mem, a multiple of LANES; see touch_program in waves.s. */
+static bool start_touch(struct kfd_compute *queue, const struct waves *waves, void *mem,
+			unsigned int pages)
+{
+	struct waves touch = *waves;
+	struct packets p = { 0 };
+
+	touch.data.cpu = mem;
+	waves_dispatch(&p, &touch, WAVES_TOUCH, pages / LANES, true);
+	return kfd_compute_pm4(queue, &p);
+}
+
+/* Whether each page was touched @times times. */
+static bool touched(const uint8_t *mem, unsigned int pages, uint32_t times)
+{
+	const uint64_t end = kfd_now_ms() + WAIT_MS;
+	unsigned int i;
+
+	for (i = 0; i < pages; i++) {
+		const volatile uint32_t *word = (const volatile uint32_t *)(mem + (size_t)i * KFD_PAGE);
+
+		while (word[1] < times && kfd_now_ms() < end)
+			usleep(200);
+		if (word[0] != i * times || word[1] != times) {
+			printf("# page %u has %u and %u\n", i, word[0], word[1]);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* The fault at @address is told, and nothing more. */
+#define EXPECT_FAULT(address, is_read_only)						\
+	do {										\
+		struct kfd_event_data data = { .event_id = self->fault };		\
+		EXPECT_EQ(0, event_wait_many(&self->dev, &data, 1, false, WAIT_MS));	\
+		EXPECT_EQ(GPU, data.memory_exception_data.gpu_id);			\
+		EXPECT_EQ((uintptr_t)(address), data.memory_exception_data.va);		\
+		if (kfd_is_rkfd()) {							\
+			EXPECT_EQ(is_read_only,						\
+				  data.memory_exception_data.failure.ReadOnly);		\
+			EXPECT_EQ(!(is_read_only),					\
+				  data.memory_exception_data.failure.NotPresent);	\
+		}									\
+	} while (0)
+
+TEST_F(svm_faults, sdma_comes_to_memory)
+{
+	uint8_t *from = memory(NULL, SIZE), *to = memory(NULL, SIZE);
+
+	memset(from, 0x11, SIZE);
+	/* Of what it writes there is nothing yet. */
+	ASSERT_EQ(0, copy(&self->queue, to, from, SIZE));
+	EXPECT_TRUE(all(to, 0x11, SIZE));
+	/* What the process changes, the GPU sees, */
+	memset(from, 0x12, SIZE);
+	ASSERT_EQ(0, copy(&self->queue, self->vram.cpu, from, SIZE));
+	EXPECT_TRUE(all(self->vram.cpu, 0x12, SIZE));
+	/* also when there are other pages. */
+	ASSERT_EQ(0, madvise(from, SIZE, MADV_DONTNEED));
+	ASSERT_EQ(0, copy(&self->queue, self->vram.cpu, from, SIZE));
+	EXPECT_TRUE(all(self->vram.cpu, 0, SIZE));
+	EXPECT_EQ(ETIMEDOUT, event_wait(&self->dev, self->fault, 0));
+}
+
+TEST_F(svm_faults, waves_come_to_memory)
+{
+	uint8_t *mem = memory(NULL, STORM * KFD_PAGE);
+
+	ASSERT_TRUE(start_touch(&self->compute, &self->waves, mem, LANES));
+	EXPECT_TRUE(touched(mem, LANES, 1));
+	/* With other pages, by the kernel's will. */
+	madvise(mem, LANES * KFD_PAGE, MADV_PAGEOUT);
+	ASSERT_TRUE(start_touch(&self->compute, &self->waves, mem, LANES));
+	EXPECT_TRUE(touched(mem, LANES, 2));
+	EXPECT_EQ(ETIMEDOUT, event_wait(&self->dev, self->fault, 0));
+}
+
+/* Each page on its own, all at once. */
+TEST_F(svm_faults, storm_of_waves)
+{
+	uint8_t *mem = memory(self->mem, STORM * KFD_PAGE);
+
+	ASSERT_EQ(0, svm_set(FD, mem, STORM * KFD_PAGE, SVM_GRANULARITY, 0));
+	ASSERT_TRUE(start_touch(&self->compute, &self->waves, mem, STORM));
+	EXPECT_TRUE(touched(mem, STORM, 1));
+	EXPECT_EQ(ETIMEDOUT, event_wait(&self->dev, self->fault, 0));
+	TH_LOG("the longest retry: %llu us", model_count("retries", "longest_us"));
+}
+
+TEST_F(svm_faults, storm_of_sdma)
+{
+	const size_t size = STORM / 2 * KFD_PAGE;
+	uint8_t *mem = memory(self->mem, 2 * size);
+
+	ASSERT_EQ(0, svm_set(FD, mem, 2 * size, SVM_GRANULARITY, 0));
+	memset(mem, 0x21, size);
+	ASSERT_EQ(0, copy(&self->queue, mem + size, mem, size));
+	EXPECT_TRUE(all(mem + size, 0x21, size));
+}
+
+/* Another process, with page faults retried or not, gets on with its work beside a storm, and says so in *@copies. */
+static int work_beside(volatile uint32_t *stop, volatile uint32_t *copies, int mode)
+{
+	struct kfd_bo from, to;
+	struct kfd_queue queue;
+	struct kfd_dev dev;
+	uint8_t *mem;
+
+	if (kfd_open(&dev) || set_mode(dev.fd, mode) || kfd_queue_create(&dev, &queue, RING) ||
+	    kfd_bo_create(&dev, &from, SIZE, KFD_ALLOC_GTT) ||
+	    kfd_bo_create(&dev, &to, SIZE, KFD_ALLOC_VRAM))
+		return 1;
+	while (!*stop) {
+		memset(from.cpu, (int)*copies + 1, SIZE);
+		mem = mode ? memory(NULL, SIZE) : from.cpu;
+		if (mode)
+			memset(mem, (int)*copies + 1, SIZE);
+		if (copy(&queue, to.cpu, mem, SIZE) || memcmp(to.cpu, from.cpu, SIZE))
+			return 2;
+		if (mode)
+			munmap(mem, SIZE);
+		(*copies)++;
+	}
+	return 0;
+}
+
+TEST_F(svm_faults, others_beside_a_storm)
+{
+	volatile uint32_t *shared = kfd_share();
+	uint8_t *mem = memory(self->mem, STORM * KFD_PAGE);
+	unsigned int i, round;
+	pid_t pid[2];
+	int status;
+
+	ASSERT_NE(NULL, shared);
+	for (i = 0; i < 2; i++) {
+		pid[i] = fork();
+		ASSERT_LE(0, pid[i]);
+		if (pid[i] == 0)
+			_exit(work_beside(&shared[0], &shared[1 + i], i));
+	}
+	ASSERT_EQ(0, svm_set(FD, mem, STORM * KFD_PAGE, SVM_GRANULARITY, 0));
+	for (round = 1; round <= 2; round++) {
+		const uint32_t before[2] = { shared[1], shared[2] };
+		uint64_t end = kfd_now_ms() + WAIT_MS;
+
+		ASSERT_TRUE(start_touch(&self->compute, &self->waves, mem, STORM));
+		while ((shared[1] == before[0] || shared[2] == before[1]) && kfd_now_ms() < end)
+			usleep(500);
+		EXPECT_NE(before[0], shared[1]);
+		EXPECT_NE(before[1], shared[2]);
+		ASSERT_TRUE(touched(mem, STORM, round));
+		ASSERT_EQ(0, mprotect(mem, STORM * KFD_PAGE, PROT_READ));
+		ASSERT_EQ(0, mprotect(mem, STORM * KFD_PAGE, PROT_READ | PROT_WRITE));
+	}
+	shared[0] = 1;
+	for (i = 0; i < 2; i++) {
+		EXPECT_EQ(pid[i], waitpid(pid[i], &status, 0));
+		EXPECT_EQ(0, status);
+	}
+}
+
+TEST_F(svm_faults, sdma_at_a_bad_address)
+{
+	uint8_t *mem = memory(NULL, SIZE);
+
+	start_copy(&self->queue, self->mem + 3 * KFD_PAGE, mem, KFD_PAGE);
+	EXPECT_FAULT(self->mem + 3 * KFD_PAGE, 0);
+	ASSERT_EQ(0, kfd_queue_destroy(&self->dev, &self->queue));
+	/* With memory there the next queue finds it. */
+	ASSERT_EQ(self->mem, memory(self->mem, SIZE));
+	ASSERT_EQ(0, kfd_queue_create(&self->dev, &self->queue, RING));
+	memset(mem, 0x31, SIZE);
+	ASSERT_EQ(0, copy(&self->queue, self->mem, mem, SIZE));
+	EXPECT_TRUE(all(self->mem, 0x31, SIZE));
+	EXPECT_EQ(ETIMEDOUT, event_wait(&self->dev, self->fault, 0));
+}
+
+TEST_F(svm_faults, waves_at_a_bad_address)
+{
+	unsigned int i;
+
+	/* One page is missing. */
+	memory(self->mem, LANES * KFD_PAGE);
+	ASSERT_EQ(0, munmap(self->mem + 7 * KFD_PAGE, KFD_PAGE));
+	ASSERT_TRUE(start_touch(&self->compute, &self->waves, self->mem, LANES));
+	EXPECT_FAULT(self->mem + 7 * KFD_PAGE, 0);
+	ASSERT_EQ(0, kfd_compute_destroy(&self->dev, &self->compute));
+	for (i = 0; i < LANES; i++)
+		if (i != 7)
+			EXPECT_GE(1, *(uint32_t *)(self->mem + i * KFD_PAGE + 4));
+	ASSERT_EQ(self->mem, memory(self->mem, LANES * KFD_PAGE));
+	ASSERT_EQ(0, kfd_compute_create(&self->dev, &self->compute, &self->save, false, RING));
+	ASSERT_TRUE(start_touch(&self->compute, &self->waves, self->mem, LANES));
+	EXPECT_TRUE(touched(self->mem, LANES, 1));
+	EXPECT_EQ(ETIMEDOUT, event_wait(&self->dev, self->fault, 0));
+}
+
+TEST_F(svm_faults, writes_to_what_is_for_reading)
+{
+	uint8_t *mem = memory(self->mem, SIZE);
+
+	memset(mem, 0x41, SIZE);
+	ASSERT_EQ(0, mprotect(mem, SIZE, PROT_READ));
+	ASSERT_EQ(0, copy(&self->queue, self->vram.cpu, mem, SIZE));
+	EXPECT_TRUE(all(self->vram.cpu, 0x41, SIZE));
+	start_copy(&self->queue, mem + KFD_PAGE, self->vram.cpu, KFD_PAGE);
+	EXPECT_FAULT(mem + KFD_PAGE, 1);
+	EXPECT_TRUE(all(mem, 0x41, SIZE));
+}
+
+TEST_F(svm_faults, waves_write_to_what_is_for_reading)
+{
+	uint8_t *mem = memory(self->mem, LANES * KFD_PAGE);
+
+	ASSERT_EQ(0, mprotect(mem + 5 * KFD_PAGE, KFD_PAGE, PROT_READ));
+	ASSERT_TRUE(start_touch(&self->compute, &self->waves, mem, LANES));
+	EXPECT_FAULT(mem + 5 * KFD_PAGE, 1);
+	EXPECT_EQ(0, mem[5 * KFD_PAGE]);
+}
+
+TEST_F(svm_faults, what_was_taken_from_the_gpu)
+{
+	uint8_t *mem = memory(self->mem, SIZE);
+
+	ASSERT_EQ(0, copy(&self->queue, self->vram.cpu, mem, SIZE));
+	ASSERT_EQ(0, svm_set(FD, mem + 8 * KFD_PAGE, KFD_PAGE, SVM_NO_ACCESS, GPU));
+	ASSERT_EQ(0, copy(&self->queue, self->vram.cpu, mem, 8 * KFD_PAGE));
+	start_copy(&self->queue, self->vram.cpu, mem + 8 * KFD_PAGE, KFD_PAGE);
+	EXPECT_FAULT(mem + 8 * KFD_PAGE, 0);
+}
+
+TEST_F(svm_faults, nothing_of_what_was_before)
+{
+	uint8_t *mem;
+	unsigned int i;
+
+	for (i = 1; i < 30; i++) {
+		mem = memory(self->mem, SIZE);
+		memset(mem, (int)i, SIZE);
+		ASSERT_EQ(0, copy(&self->queue, self->vram.cpu, mem, SIZE));
+		ASSERT_TRUE(all(self->vram.cpu, (uint8_t)i, SIZE));
+		/* In parts, too. */
+		ASSERT_EQ(0, munmap(mem + (i % 2) * KFD_PAGE, SIZE - (i % 2) * KFD_PAGE));
+	}
+	EXPECT_EQ(ETIMEDOUT, event_wait(&self->dev, self->fault, 0));
+}
+
+/* Who unmaps memory when the GPU is through with it does nothing wrong, however many faults of it are still to be looked at. */
+TEST_F(svm_faults, unmapped_when_done)
+{
+	unsigned int i;
+
+	for (i = 0; i < 20; i++) {
+		uint8_t *mem = memory(self->mem, STORM / 4 * KFD_PAGE);
+
+		ASSERT_TRUE(start_touch(&self->compute, &self->waves, mem, STORM / 4));
+		ASSERT_TRUE(touched(mem, STORM / 4, 1));
+		ASSERT_EQ(0, munmap(mem, STORM / 4 * KFD_PAGE));
+	}
+	EXPECT_EQ(ETIMEDOUT, event_wait(&self->dev, self->fault, 200));
+	EXPECT_TRUE(kfd_compute_works(&self->compute, WAIT_MS));
+}
+
+/* Whoever goes is let go, whatever it waits for. *@stands becomes 1 when it does. */
+static int wait_for_page(volatile uint32_t *stands, bool waves)
+{
+	struct kfd_compute compute;
+	struct kfd_queue queue;
+	struct kfd_save save;
+	struct waves code;
+	struct kfd_dev dev;
+	uint8_t *mem;
+	unsigned int i;
+
+	if (kfd_open(&dev) || set_mode(dev.fd, 1) || kfd_save_create(&dev, &save) ||
+	    waves_create(&dev, &code, 1))
+		return 1;
+	for (i = 0; i < 6; i++) {
+		if (kfd_queue_create(&dev, &queue, RING) ||
+		    kfd_compute_create(&dev, &compute, &save, false, RING))
+			return 2;
+		mem = memory(NULL, STORM * KFD_PAGE);
+		if (svm_set(dev.fd, mem, STORM * KFD_PAGE, SVM_GRANULARITY, 0))
+			return 3;
+		if (waves)
+			start_touch(&compute, &code, mem, STORM);
+		else
+			start_copy(&queue, mem, mem + STORM / 2 * KFD_PAGE, STORM / 2 * KFD_PAGE);
+		*stands = 1;
+		usleep(i * 2000);
+		if (kfd_queue_destroy(&dev, &queue) || kfd_compute_destroy(&dev, &compute))
+			return 4;
+		munmap(mem, STORM * KFD_PAGE);
+	}
+	return 0;
+}
+
+static void let_go(struct __test_metadata *_metadata, FIXTURE_DATA(svm_faults) *self, bool waves)
+{
+	volatile uint32_t *stands = kfd_share();
+	unsigned int i;
+	int status;
+
+	ASSERT_NE(NULL, stands);
+	for (i = 0; i < 7; i++) {
+		pid_t pid;
+
+		*stands = 0;
+		pid = fork();
+		ASSERT_LE(0, pid);
+		if (pid == 0)
+			_exit(wait_for_page(stands, waves));
+		EXPECT_TRUE(kfd_becomes(stands, 1, WAIT_MS));
+		usleep(i * 3000);
+		/* One may come to its end. */
+		if (i < 6)
+			ASSERT_EQ(0, kill(pid, SIGKILL));
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		if (i == 6)
+			EXPECT_EQ(0, status);
+	}
+	TH_LOG("the longest retry: %llu us", model_count("retries", "longest_us"));
+	/* The others have lost nothing. */
+	EXPECT_TRUE(kfd_compute_works(&self->compute, WAIT_MS));
+	EXPECT_EQ(0, copy(&self->queue, self->vram.cpu, memory(NULL, SIZE), SIZE));
+}
+
+TEST_F(svm_faults, sdma_that_waits_can_go)
+{
+	let_go(_metadata, self, false);
+}
+
+TEST_F(svm_faults, waves_that_wait_can_go)
+{
+	let_go(_metadata, self, true);
+}
+
+struct racer {
+	uint8_t *mem;
+	volatile int stop;
+};
+
+static void *unmap_and_map(void *data)
+{
+	struct racer *racer = data;
+
+	while (!racer->stop) {
+		madvise(racer->mem, SIZE, MADV_DONTNEED);
+		mprotect(racer->mem + SIZE / 2, SIZE / 2, PROT_READ);
+		mprotect(racer->mem + SIZE / 2, SIZE / 2, PROT_READ | PROT_WRITE);
+		usleep(300);
+	}
+	return NULL;
+}
+
+/* The process changes all it can while the GPU is there; what it reads is what there is, or was. */
+TEST_F(svm_faults, changes_meanwhile)
+{
+	struct racer racer = { .mem = memory(self->mem, SIZE) };
+	pthread_t thread;
+	unsigned int i;
+
+	ASSERT_EQ(0, pthread_create(&thread, NULL, unmap_and_map, &racer));
+	for (i = 0; i < 40; i++) {
+		ASSERT_EQ(0, copy(&self->queue, self->vram.cpu, racer.mem, SIZE));
+		EXPECT_TRUE(all(self->vram.cpu, 0, SIZE));
+	}
+	racer.stop = 1;
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	EXPECT_EQ(ETIMEDOUT, event_wait(&self->dev, self->fault, 0));
+}
+
+/* A page that the process gets by a file. */
+TEST_F(svm_faults, files)
+{
+	uint8_t *mem;
+	int fd = open("/tmp", O_TMPFILE | O_RDWR, 0600);
+
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, ftruncate(fd, SIZE));
+	mem = mmap(self->mem, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+	ASSERT_EQ(self->mem, mem);
+	memset(self->vram.cpu, 0x51, SIZE);
+	ASSERT_EQ(0, copy(&self->queue, mem, self->vram.cpu, SIZE));
+	ASSERT_EQ(SIZE, pread(fd, self->vram.cpu, SIZE, 0));
+	EXPECT_TRUE(all(mem, 0x51, SIZE));
+}
+
+/* Who watches is told of the page, when it is about to be mapped and when it is. */
+TEST_F(svm_faults, told)
+{
+	struct kfd_ioctl_smi_events_args args = { .gpuid = GPU };
+	const uint64_t mask = 1ull << (KFD_SMI_EVENT_PAGE_FAULT_START - 1) |
+			      1ull << (KFD_SMI_EVENT_PAGE_FAULT_END - 1);
+	uint8_t *mem = memory(self->mem, SIZE);
+	unsigned long page[2] = { 0 };
+	char lines[1024] = "", *end;
+	struct pollfd ready = { .events = POLLIN };
+	size_t length = 0;
+	ssize_t got;
+	unsigned int gpu[2] = { 0 };
+	int pid[2] = { 0 };
+	char how[2] = { 0 };
+
+	ASSERT_EQ(0, kfd_ioctl(FD, AMDKFD_IOC_SMI_EVENTS, &args));
+	ASSERT_EQ(sizeof(mask), write((int)args.anon_fd, &mask, sizeof(mask)));
+	ASSERT_EQ(0, copy(&self->queue, mem + KFD_PAGE, self->vram.cpu, KFD_PAGE));
+	/* The page is there before its second line is. */
+	ready.fd = (int)args.anon_fd;
+	while (!(end = strchr(lines, '\n')) || !strchr(end + 1, '\n')) {
+		ASSERT_EQ(1, poll(&ready, 1, WAIT_MS));
+		got = read(ready.fd, lines + length, sizeof(lines) - 1 - length);
+		ASSERT_LT(0, got);
+		length += (size_t)got;
+	}
+	EXPECT_EQ(4, sscanf(lines, "7 %*d -%d @%lx(%x) %c", &pid[0], &page[0], &gpu[0], &how[0]))
+		TH_LOG("%s", lines);
+	EXPECT_EQ(4, sscanf(end, " 8 %*d -%d @%lx(%x) %c", &pid[1], &page[1], &gpu[1], &how[1]))
+		TH_LOG("%s", lines);
+	EXPECT_EQ('W', how[0]);
+	EXPECT_EQ('U', how[1]);
+	EXPECT_EQ(getpid(), pid[0]);
+	EXPECT_EQ(getpid(), pid[1]);
+	EXPECT_EQ((uintptr_t)mem / KFD_PAGE + 1, page[0]);
+	EXPECT_EQ((uintptr_t)mem / KFD_PAGE + 1, page[1]);
+	EXPECT_EQ(GPU, gpu[0]);
+	EXPECT_EQ(GPU, gpu[1]);
+	close((int)args.anon_fd);
+}
+
+KFD_FIXTURE(mode)
+
+TEST_F(mode, changes)
+{
+	struct kfd_queue queue;
+
+	EXPECT_EQ(0, get_mode(FD));
+	EXPECT_EQ(0, set_mode(FD, 0));
+	EXPECT_EQ(0, set_mode(FD, 1));
+	EXPECT_EQ(1, get_mode(FD));
+	ASSERT_EQ(0, kfd_queue_create(&self->dev, &queue, RING));
+	EXPECT_EQ(EBUSY, set_mode(FD, 0));
+	EXPECT_EQ(EBUSY, set_mode(FD, 1));
+	EXPECT_EQ(1, get_mode(FD));
+	ASSERT_EQ(0, kfd_queue_destroy(&self->dev, &queue));
+	EXPECT_EQ(0, set_mode(FD, 0));
+	EXPECT_EQ(0, get_mode(FD));
+}
+
+/* Who may use memory of which nobody has said anything. */
+TEST_F(mode, access)
+{
+	uint8_t *mem = memory(NULL, SIZE);
+
+	EXPECT_EQ(SVM_NO_ACCESS, svm_access(FD, mem, SIZE, GPU));
+	ASSERT_EQ(0, set_mode(FD, 1));
+	EXPECT_EQ(SVM_ACCESS, svm_access(FD, mem, SIZE, GPU));
+	ASSERT_EQ(0, svm_set(FD, mem, SIZE, SVM_GRANULARITY, 3));
+	EXPECT_EQ(SVM_ACCESS, svm_access(FD, mem, SIZE, GPU));
+	ASSERT_EQ(0, svm_set(FD, mem, KFD_PAGE, SVM_NO_ACCESS, GPU));
+	EXPECT_EQ(SVM_NO_ACCESS, svm_access(FD, mem, SIZE, GPU));
+}
+
+/* What was said holds in either mode. */
+TEST_F(mode, with_memory)
+{
+	struct kfd_queue queue;
+	struct kfd_bo vram;
+	uint8_t *mem = memory(NULL, SIZE);
+	int mode;
+
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &vram, SIZE, KFD_ALLOC_VRAM));
+	memset(mem, 0x61, SIZE);
+	ASSERT_EQ(0, svm_set(FD, mem, SIZE, SVM_IN_PLACE, GPU));
+	for (mode = 1; mode >= 0; mode--) {
+		ASSERT_EQ(0, set_mode(FD, mode));
+		ASSERT_EQ(0, kfd_queue_create(&self->dev, &queue, RING));
+		memset(vram.cpu, 0, SIZE);
+		ASSERT_EQ(0, copy(&queue, vram.cpu, mem, SIZE));
+		EXPECT_TRUE(all(vram.cpu, 0x61, SIZE));
+		ASSERT_EQ(0, kfd_queue_destroy(&self->dev, &queue));
+	}
+}
+
+KFD_HARNESS_MAIN
