@@ -80,6 +80,7 @@ impl Slices {
                 writable: Atomic::new(false),
                 faulted: Atomic::new(false),
                 kicked: Atomic::new(false),
+                unmet: Atomic::new(false),
                 closed: Atomic::new(false),
                 queues <- new_mutex!(KVec::new(), "Slice::queues"),
                 first: Atomic::new(0),
@@ -158,6 +159,8 @@ pub(crate) struct Slice {
     pub(super) faulted: Atomic<bool>,
     /// The pass was asked for, rather than due.
     pub(super) kicked: Atomic<bool>,
+    /// A job could not be made, for which the next pass is due.
+    pub(super) unmet: Atomic<bool>,
     pub(super) closed: Atomic<bool>,
     #[pin]
     pub(super) queues: Mutex<KVec<Arc<Scheduled>>>,

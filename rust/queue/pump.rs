@@ -24,7 +24,8 @@
 //! queues a pass, makes room; in the second a pass is due by the timer.
 //!
 //! The end of a job may go unnoticed too, when its interrupt is lost: while jobs are under way a pass is due at the
-//! latest in [`WATCHDOG`], and looks at the fences.
+//! latest in [`WATCHDOG_MS`], and looks at the fences. While the page is not mapped it looks at nothing else: thousands of
+//! queues may be there beside few that have jobs.
 //!
 //! While jobs are under way the page stays mapped, since their ends make the pump look anyway; only when [`GRACE`] goes
 //! by without any progress it is armed beside them, lest a queue that waits in POLL_REGMEM hides the doorbells of the
@@ -109,6 +110,14 @@ pub(super) fn pass(slice: &Arc<Slice>) {
     }
     let faulted = slice.faulted.xchg(false, Full);
     let kicked = slice.kicked.xchg(false, Full);
+    let unmet = slice.unmet.xchg(false, Full);
+    if !(faulted || kicked || unmet || slice.writable.load(Acquire)) {
+        match watch(&queues) {
+            Watched::Ended => {}
+            Watched::Busy => return slice.watch(),
+            Watched::Idle => return,
+        }
+    }
     let mut found = look(slice, &queues, PASS_PACKETS);
     for _ in 0..PATIENCE {
         let awaited = found.behind || (faulted && !found.progress);
@@ -132,15 +141,38 @@ pub(super) fn pass(slice: &Arc<Slice>) {
     if found.single || found.more {
         let _ = workqueue::allocating().enqueue_delayed::<_, REFILL>(slice.clone(), 0);
     }
-    let delay = if found.retry || slice.writable.load(Acquire) {
-        GRACE
+    if found.retry {
+        slice.unmet.store(true, Relaxed);
+    }
+    if found.retry || slice.writable.load(Acquire) {
+        // Does nothing if a pass is queued already, which is sooner.
+        let _ = workqueue::allocating().enqueue_delayed::<_, PASS>(slice.clone(), GRACE);
     } else if found.busy {
-        msecs_to_jiffies(WATCHDOG_MS)
-    } else {
-        return;
-    };
-    // Does nothing if a pass is queued already, which is sooner.
-    let _ = workqueue::allocating().enqueue_delayed::<_, PASS>(slice.clone(), delay);
+        slice.watch();
+    }
+}
+
+/// What the fences of a slice's queues tell.
+enum Watched {
+    /// Jobs have ended.
+    Ended,
+    /// None has, and some are under way.
+    Busy,
+    /// None is under way.
+    Idle,
+}
+
+/// Looks at the jobs that are under way, and at nothing else.
+fn watch(queues: &[Arc<Scheduled>]) -> Watched {
+    let mut watched = Watched::Idle;
+    for queue in queues.iter().filter(|queue| queue.is_busy()) {
+        watched = match watched {
+            _ if queue.check() => Watched::Ended,
+            Watched::Idle => Watched::Busy,
+            before => before,
+        };
+    }
+    watched
 }
 
 /// Has a pass run in [`REFILL_DELAY`], in a work item of its own: the end of a job may be handled meanwhile. Sleeps.
@@ -174,6 +206,12 @@ pub(super) fn touched(slice: &Arc<Slice>) {
 }
 
 impl Slice {
+    /// Has a pass look at the jobs that are under way, before long. Does nothing if one is queued already, which is sooner.
+    fn watch(self: &Arc<Self>) {
+        let delay = msecs_to_jiffies(WATCHDOG_MS);
+        let _ = workqueue::allocating().enqueue_delayed::<_, PASS>(self.clone(), delay);
+    }
+
     /// Has a pass run at once. Any context.
     pub(super) fn kick(self: &Arc<Self>) {
         self.kicked.store(true, Release);
