@@ -22,8 +22,9 @@ const LAST: u8 = 15;
 /// The first of those that the firmware gives to processes, where it schedules.
 const FIRST_OF_FIRMWARE: u8 = 10;
 
-/// The most processes that wait: each has a slice of the doorbell BAR, and there are no more.
-const MOST_WAITING: usize = 256;
+/// The most processes that wait: as many as there may be queues, of either kind. Who finds no room behind them could be
+/// overtaken for ever by those that come back.
+const MOST_WAITING: usize = 12288;
 /// How often who waits has to ask at least, to keep the place in the line, milliseconds: longer than a work item is kept
 /// from running.
 const PATIENCE_MS: i64 = 500;
@@ -69,6 +70,27 @@ pub(crate) enum Turn {
     In(i64),
 }
 
+/// The processes whose turn it is.
+#[derive(Default)]
+pub(crate) struct Called {
+    pasids: [u16; LAST as usize + 1],
+    count: usize,
+}
+
+impl Called {
+    fn add(&mut self, pasid: u16) {
+        if let Some(place) = self.pasids.get_mut(self.count) {
+            *place = pasid;
+            self.count += 1;
+        }
+    }
+
+    /// Their PASIDs.
+    pub(crate) fn pasids(&self) -> impl Iterator<Item = u16> + '_ {
+        self.pasids.iter().take(self.count).copied()
+    }
+}
+
 /// Who has queues on the hardware, or wants to have some there.
 pub(crate) trait Watch: Send + Sync {
     /// A VMID is free, wanted or recalled: looks anew at its queues. Any context; waits for nothing.
@@ -101,7 +123,7 @@ struct State {
     leases: [Option<Lease>; LAST as usize + 1],
     last: u8,
     /// The line: the first has waited longest.
-    line: KVec<Waiter>,
+    line: KVVec<Waiter>,
     /// When those were last looked for that do not ask any more.
     tidied: Instant<Monotonic>,
 }
@@ -134,9 +156,10 @@ impl State {
         if self.tidied.elapsed().as_millis() < ASK_MS {
             return;
         }
-        self.tidied = Instant::now();
+        let now = Instant::now();
+        self.tidied = now;
         self.line
-            .retain(|waiter| waiter.seen.elapsed().as_millis() < PATIENCE_MS);
+            .retain(|waiter| (now - waiter.seen).as_millis() < PATIENCE_MS);
     }
 
     fn place(&self, pasid: u16) -> Option<usize> {
@@ -175,7 +198,7 @@ impl Vmids {
         let state = State {
             leases: [const { None }; LAST as usize + 1],
             last,
-            line: KVec::with_capacity(MOST_WAITING, GFP_KERNEL)?,
+            line: KVVec::with_capacity(MOST_WAITING, GFP_KERNEL)?,
             tidied: Instant::now(),
         };
         Arc::pin_init(
@@ -199,6 +222,21 @@ impl Vmids {
         if let Some(watch) = watch {
             watch.changed();
         }
+    }
+
+    /// Whose queues can be put on the hardware, as far as VMIDs go: who has one and is not to give it up, and the first of the
+    /// line, for those that are free.
+    pub(crate) fn called(&self) -> Called {
+        let state = self.state.lock();
+        let mut called = Called::default();
+        let held = state.leases().flatten();
+        for lease in held.filter(|lease| lease.recalled.is_none()) {
+            called.add(lease.pasid);
+        }
+        for waiter in state.line.iter().take(state.free()) {
+            called.add(waiter.pasid);
+        }
+        called
     }
 
     /// Whether a queue of process `pasid` that has work can be put on the hardware, as far as VMIDs go. If not, the process

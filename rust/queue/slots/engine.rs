@@ -7,6 +7,7 @@
 //! VMID, and also when two queues have something to do, or the kernel's ring has: then the latter is to get a turn within a second
 //! (`Rings::pulse`), and if it does not, every queue is asked to leave for a moment (`Engine::clear`).
 
+mod choice;
 mod entry;
 mod reset;
 mod seats;

@@ -56,6 +56,14 @@ impl Place {
         turn: 0,
     };
 
+    /// Not behind any of process `pasid`.
+    pub(super) const fn first_of(pasid: u16) -> Self {
+        Self {
+            pasid,
+            ..Self::FIRST
+        }
+    }
+
     /// Behind the last of those with which it stands.
     pub(super) const fn behind(self) -> Self {
         Self {

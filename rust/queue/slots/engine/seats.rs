@@ -12,17 +12,22 @@
 //!
 //! Of those at the head the one comes next whose process was last given a slot longest ago: who has many queues does not make
 //! others wait longer than who has one.
+//!
+//! There may be thousands of processes, of which few can come: those that have a VMID, or are the first that wait for one. A
+//! decision looks at these, and at who is new in the line. The others are seen to some at a time ([`State::survey`]), so that they keep
+//! their places among those that wait for VMIDs.
 
 use super::super::super::rlc::Rlc;
 use super::super::Seat;
+use super::choice::{slot_for, sooner, Choice, New};
 use super::entry::{Entry, Key, Place, Room};
 use super::SLOTS;
-use crate::ip::vmid::{Turn, Vmids};
+use crate::ip::vmid::Vmids;
 use crate::mem::vm::VmidUse;
 use hw::doorbell::SDMA_QUEUES;
 use kernel::rbtree::{RBTree, RBTreeNode};
 use kernel::sync::Arc;
-use kernel::time::{Delta, Instant};
+use kernel::time::{Delta, Instant, Monotonic};
 
 /// How long a working queue keeps its slot at least while another waits, milliseconds.
 const QUANTUM_MS: i64 = 10;
@@ -37,7 +42,12 @@ const MOST_QUANTUM_MS: i64 = 1000;
 const VMID_QUANTUM_MS: i64 = 20;
 /// How often the write pointers of direct queues are looked at that are in no slot, where doorbells find nobody,
 /// milliseconds.
-const WORK_POLL_MS: i64 = 5;
+pub(super) const WORK_POLL_MS: i64 = 5;
+/// How often the line is surveyed, milliseconds: at least [`FEW`] and a [`PARTS`]th of it at a time, so that everybody asks for a VMID
+/// several times before the place is forgotten.
+const SURVEY_MS: i64 = 25;
+const FEW: usize = 16;
+const PARTS: usize = 8;
 
 /// What the hardware is to do next.
 pub(super) enum Action {
@@ -57,8 +67,14 @@ pub(super) struct State {
     /// How many there are, and how many of them are direct ones of each slot.
     count: usize,
     direct: [usize; SLOTS],
-    /// The line.
+    /// The line, and how many stand there.
     waiting: RBTree<Place, Key>,
+    standing: usize,
+    /// Processes of which queues have come to the line since the last decision.
+    new: New,
+    /// When the line was surveyed, and where the next survey begins.
+    surveyed: Instant<Monotonic>,
+    cursor: Place,
     /// The turn of who comes or goes next.
     turn: u64,
     /// How long queues have lately taken to be loaded, microseconds.
@@ -79,6 +95,10 @@ impl State {
             count: 0,
             direct: [0; SLOTS],
             waiting: RBTree::new(),
+            standing: 0,
+            new: New::default(),
+            surveyed: Instant::now(),
+            cursor: Place::FIRST,
             turn: 1,
             load_us: 0,
             seated: [const { None }; SLOTS],
@@ -238,6 +258,8 @@ impl State {
         if let Some(room) = entry.room.take() {
             // There is no other at this place.
             let _ = self.waiting.insert(room.into_node(entry.place(), *key));
+            self.standing += 1;
+            self.new.add(key.pasid);
         }
     }
 
@@ -250,6 +272,7 @@ impl State {
 
     fn vacate(&mut self, place: &Place, key: &Key) {
         let node = self.waiting.remove_node(place);
+        self.standing -= usize::from(node.is_some());
         if let (Some(node), Some(entry)) = (node, self.queues.get_mut(key)) {
             entry.room = Some(node.into_reservation());
         }
@@ -279,48 +302,30 @@ impl State {
         if let Some(action) = self.leave(vmids) {
             return action;
         }
-        let taken = self.slots(|_| true);
-        let lost = self.slots(|seat| matches!(seat, Seat::Stuck(_)));
-        let mut later = None;
-        // Who has work and all that it needs, and who only needs a slot.
-        let (mut best, mut crowded) = (None, None);
-        let vmid_quantum = self.quantum().max(VMID_QUANTUM_MS);
-        // A direct queue without work, whose doorbell is to find it, where that is free.
-        let mut idle = None;
-        let mut from = Place::FIRST;
-        while let Some((place, key)) = self.in_line(&from) {
-            let entry = self
-                .queues
-                .get(&key)
-                .filter(|entry| entry.belongs_in_line());
-            let Some(entry) = entry else {
-                self.vacate(&place, &key);
-                continue;
-            };
-            // One of each kind of each process tells for all.
-            from = place.behind();
-            if entry.rlc.is_direct() {
-                later = sooner(later, WORK_POLL_MS);
-            }
-            let has_slot = slot_for(entry, taken).is_some();
-            if !entry.has_work() {
-                if has_slot && idle.is_none() && vmids.has_room(place.pasid) {
-                    idle = Some((place.pasid, key));
-                }
-                continue;
-            }
-            // Who cannot get a slot at all keeps no VMID from others.
-            if slot_for(entry, lost).is_none() {
-                continue;
-            }
-            match vmids.turn(place.pasid, vmid_quantum) {
-                Turn::In(ms) => later = sooner(later, ms),
-                Turn::Now => {
-                    let line = if has_slot { &mut best } else { &mut crowded };
-                    *line = first(*line, (entry.rlc.served(), place.turn, key));
-                }
-            }
+        let mut choice = Choice {
+            vmids,
+            taken: self.slots(|_| true),
+            lost: self.slots(|seat| matches!(seat, Seat::Stuck(_))),
+            vmid_quantum: self.quantum().max(VMID_QUANTUM_MS),
+            best: None,
+            crowded: None,
+            idle: None,
+            later: None,
+        };
+        let new = core::mem::take(&mut self.new);
+        let called = vmids.called();
+        for pasid in called.pasids().chain(new.pasids()) {
+            self.look(Place::first_of(pasid), Some(pasid), usize::MAX, &mut choice);
         }
+        self.survey(new.is_many(), &mut choice);
+        let Choice {
+            taken,
+            best,
+            crowded,
+            idle,
+            mut later,
+            ..
+        } = choice;
         if let Some((.., key)) = best {
             return self.enter(&key, taken);
         }
@@ -338,6 +343,51 @@ impl State {
             (None, Some(ms)) => Action::Later(ms),
             (None, None) => Action::Nothing,
         }
+    }
+
+    /// Looks at those in line that have waited for that, if it is time, or at `all`.
+    fn survey(&mut self, all: bool, choice: &mut Choice<'_>) {
+        // Direct queues get work without the driver's knowing: each is looked at.
+        let has_direct = self.direct.iter().any(|&count| count != 0);
+        let few = all || has_direct || self.standing <= FEW;
+        if few || self.surveyed.elapsed().as_millis() >= SURVEY_MS {
+            let (from, most) = match few {
+                true => (Place::FIRST, usize::MAX),
+                false => (self.cursor, FEW + self.standing / PARTS),
+            };
+            self.surveyed = Instant::now();
+            self.cursor = self.look(from, None, most, choice);
+        }
+        if !few {
+            choice.later = sooner(choice.later, SURVEY_MS);
+        }
+    }
+
+    /// Looks at one of each kind of each process that stands in line, from `from` on: at `most` of them, or at those of process
+    /// `only`. Where that ended.
+    fn look(
+        &mut self,
+        mut from: Place,
+        only: Option<u16>,
+        most: usize,
+        choice: &mut Choice<'_>,
+    ) -> Place {
+        for _ in 0..most {
+            let next = self.in_line(&from);
+            let meant = next.filter(|(place, _)| only.is_none_or(|pasid| pasid == place.pasid));
+            let Some((place, key)) = meant else {
+                return Place::FIRST;
+            };
+            match self.queues.get(&key) {
+                Some(entry) if entry.belongs_in_line() => {
+                    // One tells for all.
+                    from = place.behind();
+                    choice.look(entry, &place, key);
+                }
+                _ => self.vacate(&place, &key),
+            }
+        }
+        from
     }
 
     /// One who is to leave does.
@@ -425,25 +475,6 @@ impl State {
             None => Action::Nothing,
         }
     }
-}
-
-/// The slot that a queue can be put into now.
-fn slot_for(entry: &Entry, taken: u32) -> Option<u8> {
-    let is_free = |&slot: &u8| taken >> slot & 1 == 0;
-    match entry.own {
-        Some(slot) => Some(slot).filter(is_free),
-        None => (0..SDMA_QUEUES).find(is_free),
-    }
-}
-
-/// The sooner of two times in milliseconds, of which one may be never.
-fn sooner(one: Option<i64>, other: i64) -> Option<i64> {
-    Some(one.map_or(other, |one| one.min(other)))
-}
-
-/// Of two queues, with the turns at which their processes were served and they came out, the one that has waited longer.
-fn first(one: Option<(u64, u64, Key)>, other: (u64, u64, Key)) -> Option<(u64, u64, Key)> {
-    Some(one.map_or(other, |one| one.min(other)))
 }
 
 /// Whether who is in a slot leaves it: it is not to run any more, has no work while VMIDs are `wanted`, or has had its turn.

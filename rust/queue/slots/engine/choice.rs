@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What a decision of an engine finds in its line: who may come, and what hinders the others.
+
+use super::entry::{Entry, Key, Place};
+use super::seats::WORK_POLL_MS;
+use super::SLOTS;
+use crate::ip::vmid::{Turn, Vmids};
+use hw::doorbell::SDMA_QUEUES;
+
+/// Who has come to the line: some processes, or too many to be told apart.
+#[derive(Default)]
+pub(super) struct New {
+    pasids: [u16; SLOTS],
+    count: usize,
+}
+
+impl New {
+    /// One has come of process `pasid`.
+    pub(super) fn add(&mut self, pasid: u16) {
+        if self.pasids().any(|other| other == pasid) {
+            return;
+        }
+        if let Some(place) = self.pasids.get_mut(self.count) {
+            *place = pasid;
+        }
+        self.count += 1;
+    }
+
+    /// Whether there were too many.
+    pub(super) fn is_many(&self) -> bool {
+        self.count > self.pasids.len()
+    }
+
+    /// Some of their PASIDs.
+    pub(super) fn pasids(&self) -> impl Iterator<Item = u16> + '_ {
+        self.pasids.iter().take(self.count).copied()
+    }
+}
+
+/// What a decision finds in the line.
+pub(super) struct Choice<'a> {
+    pub(super) vmids: &'a Vmids,
+    /// The slots that somebody is in, and those that nobody leaves any more, a bit each.
+    pub(super) taken: u32,
+    pub(super) lost: u32,
+    /// How long others keep their VMIDs, milliseconds.
+    pub(super) vmid_quantum: i64,
+    /// Who has work and all that it needs, and who only needs a slot.
+    pub(super) best: Option<(u64, u64, Key)>,
+    pub(super) crowded: Option<(u64, u64, Key)>,
+    /// A direct queue without work, whose doorbell is to find it, where that is free.
+    pub(super) idle: Option<(u16, Key)>,
+    /// In how many milliseconds there may be more.
+    pub(super) later: Option<i64>,
+}
+
+impl Choice<'_> {
+    /// Looks at the queue `key`, which stands in line at `place`.
+    pub(super) fn look(&mut self, entry: &Entry, place: &Place, key: Key) {
+        if entry.rlc.is_direct() {
+            self.later = sooner(self.later, WORK_POLL_MS);
+        }
+        let has_slot = slot_for(entry, self.taken).is_some();
+        if !entry.has_work() {
+            if has_slot && self.idle.is_none() && self.vmids.has_room(place.pasid) {
+                self.idle = Some((place.pasid, key));
+            }
+            return;
+        }
+        // Who cannot get a slot at all keeps no VMID from others.
+        if slot_for(entry, self.lost).is_none() {
+            return;
+        }
+        match self.vmids.turn(place.pasid, self.vmid_quantum) {
+            Turn::In(ms) => self.later = sooner(self.later, ms),
+            Turn::Now => {
+                let line = match has_slot {
+                    true => &mut self.best,
+                    false => &mut self.crowded,
+                };
+                *line = first(*line, (entry.rlc.served(), place.turn, key));
+            }
+        }
+    }
+}
+
+/// The slot that a queue can be put into now.
+pub(super) fn slot_for(entry: &Entry, taken: u32) -> Option<u8> {
+    let is_free = |&slot: &u8| taken >> slot & 1 == 0;
+    match entry.own {
+        Some(slot) => Some(slot).filter(is_free),
+        None => (0..SDMA_QUEUES).find(is_free),
+    }
+}
+
+/// The sooner of two times in milliseconds, of which one may be never.
+pub(super) fn sooner(one: Option<i64>, other: i64) -> Option<i64> {
+    Some(one.map_or(other, |one| one.min(other)))
+}
+
+/// Of two queues, with the turns at which their processes were served and they came out, the one that has waited longer.
+fn first(one: Option<(u64, u64, Key)>, other: (u64, u64, Key)) -> Option<(u64, u64, Key)> {
+    Some(one.map_or(other, |one| one.min(other)))
+}
