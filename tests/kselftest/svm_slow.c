@@ -98,8 +98,10 @@ TEST_F(userptr, file_comes_late)
 	slow_close(&file);
 }
 
-/* Who waits for pages can be killed. */
-TEST_F(userptr, killed_while_file_waits)
+/* Who waits for pages in @call can be killed. */
+static void killed_while_waiting(struct __test_metadata *_metadata,
+				 FIXTURE_DATA(userptr) *self,
+				 int (*call)(const struct kfd_dev *, void *))
 {
 	struct slow_file file;
 	int status, ms;
@@ -115,7 +117,7 @@ TEST_F(userptr, killed_while_file_waits)
 		close(file.fuse);
 		if (kfd_open(&dev))
 			_exit(2);
-		_exit(share(&dev, self->mem) != 0);
+		_exit(call(&dev, self->mem) != 0);
 	}
 	EXPECT_TRUE(slow_await(&file, COMES_MS));
 	kill(pid, SIGKILL);
@@ -127,6 +129,11 @@ TEST_F(userptr, killed_while_file_waits)
 	if (!ms)
 		waitpid(pid, &status, 0);
 	EXPECT_TRUE(WIFSIGNALED(status));
+}
+
+TEST_F(userptr, killed_while_file_waits)
+{
+	killed_while_waiting(_metadata, self, share);
 }
 
 /* The GPU goes while somebody waits. */
@@ -298,9 +305,42 @@ TEST_F(userptr, unbound_while_create_info_waits)
 	unbind_while_answer_waits(_metadata, self, ask_how_made);
 }
 
+TEST_F(userptr, killed_while_info_waits)
+{
+	killed_while_waiting(_metadata, self, ask_info);
+}
+
+TEST_F(userptr, killed_while_create_info_waits)
+{
+	killed_while_waiting(_metadata, self, ask_how_made);
+}
+
 static int make_queue(const struct kfd_dev *dev, void *args)
 {
 	return ioctl(dev->fd, AMDKFD_IOC_CREATE_QUEUE, args) ? errno : 0;
+}
+
+static int make_queue_of_ring(const struct kfd_dev *dev, void *mem)
+{
+	struct kfd_ioctl_create_queue_args args;
+	struct kfd_queue queue;
+	uint64_t handle;
+	int err = kfd_queue_create(dev, &queue, KFD_PAGE);
+
+	if (!err)
+		err = kfd_userptr_create(dev, mem, SIZE, KFD_ALLOC_USERPTR, &handle);
+	if (err)
+		return err;
+	kfd_queue_args(dev, &queue.ring, &queue.pointers, &args);
+	args.ring_base_address = (uintptr_t)mem;
+	args.ring_size = SIZE;
+	return make_queue(dev, &args);
+}
+
+TEST_F(userptr, killed_while_ring_waits)
+{
+	SKIP_ON_AMDKFD("rings are not pinned");
+	killed_while_waiting(_metadata, self, make_queue_of_ring);
 }
 
 /* A queue whose ring has not come yet. */
