@@ -8,11 +8,13 @@
  * for ever, so that all want a VMID and a slot all the time.
  */
 #include <limits.h>
+#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -153,6 +155,22 @@ static uint64_t take(const struct kfd_dev *dev, enum phase phase, unsigned int w
 	}
 }
 
+/* Begins @phase, and wakes those who sleep until then. */
+static void begin(unsigned int phase)
+{
+	__atomic_store_n(&shared->phase, phase, __ATOMIC_SEQ_CST);
+	syscall(SYS_futex, &shared->phase, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Sleeps until @phase begins: a thousand that looked each moment would leave the processors to nobody. */
+static void await(unsigned int phase)
+{
+	unsigned int now;
+
+	while ((now = __atomic_load_n(&shared->phase, __ATOMIC_SEQ_CST)) < phase)
+		syscall(SYS_futex, &shared->phase, FUTEX_WAIT, now, NULL, NULL, 0);
+}
+
 /* One of the crowd. */
 static void greedy(unsigned int who)
 {
@@ -165,8 +183,7 @@ static void greedy(unsigned int who)
 		exit(1);
 	}
 	for (phase = 0; phase < PHASES; phase++) {
-		while (shared->phase < phase)
-			usleep(20000);
+		await(phase);
 		__atomic_add_fetch(&shared->taken[phase], take(&dev, phase, who), __ATOMIC_SEQ_CST);
 		__atomic_add_fetch(&shared->done, 1, __ATOMIC_SEQ_CST);
 	}
@@ -254,11 +271,10 @@ static bool innocent(const char *when)
 
 static bool all_have(enum phase phase, unsigned int count)
 {
-	const unsigned long long begin = now_ns();
-	unsigned long long said = begin;
+	const unsigned long long from = now_ns();
+	unsigned long long said = from;
 
-	shared->done = 0;
-	shared->phase = phase;
+	begin(phase);
 	while (shared->done < count) {
 		usleep(20000);
 		if (now_ns() - said > 20000000000ull) {
@@ -272,7 +288,9 @@ static bool all_have(enum phase phase, unsigned int count)
 	}
 	tap_note("%u processes have %llu of %s after %llu ms", count,
 		 (unsigned long long)shared->taken[phase], phase_name[phase],
-		 (now_ns() - begin) / 1000000);
+		 (now_ns() - from) / 1000000);
+	/* Not when the next one begins: who was forked first is through with the first one before that. */
+	shared->done = 0;
 	return true;
 }
 
