@@ -29,4 +29,5 @@ pub mod svm;
 pub mod topology;
 pub mod trap;
 pub mod turns;
+pub mod usual;
 pub mod va;

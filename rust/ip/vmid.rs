@@ -8,9 +8,10 @@
 
 use core::iter;
 
+use hw::usual::Usual;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
-use kernel::time::{Instant, Monotonic};
+use kernel::time::{Delta, Instant, Monotonic};
 
 use crate::kern::params::Sched;
 use crate::ledger::{Hold, Kind, Ledger};
@@ -30,6 +31,11 @@ const MOST_WAITING: usize = 12288;
 const PATIENCE_MS: i64 = 500;
 /// How often it is told to, milliseconds.
 const ASK_MS: i64 = 25;
+/// A VMID is kept at least for so many times as long as it takes to give all of them to other processes, so that where registers
+/// are slow a third of one processor's time goes into that.
+const KEPT_HANDOVERS: i64 = 3;
+/// And at most so long for that, milliseconds.
+const MOST_KEPT_MS: i64 = 1000;
 /// How long a process is expected to take to give a VMID up, milliseconds.
 const LEAVE_MS: i64 = 100;
 
@@ -126,6 +132,8 @@ struct State {
     line: KVVec<Waiter>,
     /// When those were last looked for that do not ask any more.
     tidied: Instant<Monotonic>,
+    /// How long it usually takes to give a process's page tables to a VMID, or to take them away.
+    change: Usual,
 }
 
 impl State {
@@ -166,6 +174,14 @@ impl State {
         self.line.iter().position(|waiter| waiter.pasid == pasid)
     }
 
+    /// How long a lease is kept at least, milliseconds.
+    fn least_kept(&self) -> i64 {
+        let all = i64::from(self.last - FIRST) + 1;
+        self.change
+            .times_ms(2 * all * KEPT_HANDOVERS)
+            .min(MOST_KEPT_MS)
+    }
+
     /// The lease that is to be recalled next.
     fn oldest(&mut self) -> Option<&mut Lease> {
         self.leases
@@ -200,6 +216,7 @@ impl Vmids {
             last,
             line: KVVec::with_capacity(MOST_WAITING, GFP_KERNEL)?,
             tidied: Instant::now(),
+            change: Usual::new(),
         };
         Arc::pin_init(
             pin_init!(Self {
@@ -270,6 +287,7 @@ impl Vmids {
         if place < state.free() && state.has(pasid).is_none() {
             return Turn::Now;
         }
+        let quantum = quantum.max(state.least_kept());
         let mut wait = ASK_MS;
         let mut short = (place + 1).saturating_sub(state.expected());
         while let (1.., Some(lease)) = (short, state.oldest()) {
@@ -287,6 +305,12 @@ impl Vmids {
             self.changed();
         }
         Turn::In(wait)
+    }
+
+    /// To give page tables to a VMID, or to take them away, has taken so long.
+    pub(crate) fn has_taken(&self, time: Delta) {
+        let mut state = self.state.lock();
+        state.change.has_taken(time.as_micros_ceil());
     }
 
     /// Whether more processes wait than VMIDs are free or coming: queues that have no work are to leave.

@@ -6,7 +6,11 @@ use super::Vm;
 use crate::ip::gmc::Flush;
 use crate::ip::vmid::{Vmid, VmidLease};
 use hw::trap::TrapHandler;
-use kernel::{prelude::*, sync::Arc};
+use kernel::{
+    prelude::*,
+    sync::Arc,
+    time::{Instant, Monotonic},
+};
 
 /// A VMID that is bound to the VM's page tables.
 pub(super) struct Bound {
@@ -76,11 +80,14 @@ impl Vm {
             Some(bound) if self.gpu.hw.vmids.is_recalled(bound.vmid()) => return Err(ENOSPC),
             Some(bound) => bound,
             none => {
-                let lease = self.gpu.hw.vmids.lease(pasid)?;
-                if let Err(error) = self.gpu.hw.gmc.bind(lease.vmid(), pasid, self.root) {
+                let hw = &self.gpu.hw;
+                let lease = hw.vmids.lease(pasid)?;
+                let began = Instant::<Monotonic>::now();
+                if let Err(error) = hw.gmc.bind(lease.vmid(), pasid, self.root) {
                     self.unbind(lease);
                     return Err(error);
                 }
+                hw.vmids.has_taken(began.elapsed());
                 none.insert(Bound {
                     lease,
                     pasid,
@@ -100,8 +107,12 @@ impl Vm {
     /// Takes the page tables from the VMID and gives it back; nobody gets it again when the hardware does not
     /// confirm.
     fn unbind(&self, lease: VmidLease) {
+        let began = Instant::<Monotonic>::now();
         match self.gpu.hw.gmc.unbind(lease.vmid()) {
-            Ok(()) => drop(lease),
+            Ok(()) => {
+                self.gpu.hw.vmids.has_taken(began.elapsed());
+                drop(lease);
+            }
             Err(_) => self.lose((lease, self.gpu.clone())),
         }
     }

@@ -25,6 +25,7 @@ use super::SLOTS;
 use crate::ip::vmid::Vmids;
 use crate::mem::vm::VmidUse;
 use hw::doorbell::SDMA_QUEUES;
+use hw::usual::Usual;
 use kernel::rbtree::{RBTree, RBTreeNode};
 use kernel::sync::Arc;
 use kernel::time::{Delta, Instant, Monotonic};
@@ -77,8 +78,8 @@ pub(super) struct State {
     cursor: Place,
     /// The turn of who comes or goes next.
     turn: u64,
-    /// How long queues have lately taken to be loaded, microseconds.
-    load_us: i64,
+    /// How long queues usually take to be loaded.
+    load: Usual,
     /// Who is in each slot, coming or going.
     pub(super) seated: [Option<Arc<Rlc>>; SLOTS],
     /// No queue is added any more.
@@ -100,7 +101,7 @@ impl State {
             surveyed: Instant::now(),
             cursor: Place::FIRST,
             turn: 1,
-            load_us: 0,
+            load: Usual::new(),
             seated: [const { None }; SLOTS],
             closed: false,
             lost: false,
@@ -227,14 +228,12 @@ impl State {
 
     /// To load a queue has taken so long.
     pub(super) fn has_taken(&mut self, time: Delta) {
-        // Who was kept from it by something else tells little of the registers.
-        let most = (2 * self.load_us).clamp(1000, MOST_QUANTUM_MS * 1000);
-        self.load_us = (3 * self.load_us + time.as_micros_ceil().clamp(0, most)) / 4;
+        self.load.has_taken(time.as_micros_ceil());
     }
 
     /// How long a working queue keeps its slot while another waits, milliseconds.
     fn quantum(&self) -> i64 {
-        let loads = self.load_us * QUANTUM_LOADS / 1000;
+        let loads = self.load.times_ms(QUANTUM_LOADS);
         loads.clamp(QUANTUM_MS, MOST_QUANTUM_MS)
     }
 
