@@ -180,9 +180,15 @@ impl Gpu {
             return;
         }
         let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_awake = config.is_awake();
         if config.write(offset, data) {
             drop(config);
             return self.reset_function();
+        }
+        if was_awake && !config.is_awake() {
+            if let Err(error) = self.fall_asleep() {
+                self.fail(&error);
+            }
         }
         if self.bus.is_master() && !config.is_master() {
             self.summary.without_master.clear();

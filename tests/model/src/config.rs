@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! PCI configuration space: ids, BARs, PCIe and MSI capabilities.
+//! PCI configuration space: ids, BARs, power management, PCIe and MSI capabilities.
 
 /// Bytes of configuration space.
 pub const SIZE: usize = 4096;
@@ -13,12 +13,16 @@ const COMMAND_MEMORY: u8 = 1 << 1;
 const COMMAND_MASTER: u8 = 1 << 2;
 const BAR0: usize = 0x10;
 const BAR_END: usize = BAR0 + 6 * 4;
+const CAP_POWER: usize = 0x50;
 const CAP_PCIE: usize = 0x64;
 const CAP_MSI: usize = 0xa0;
 /// The high byte of the PCI Express capability's device control, and in it Initiate Function Level Reset.
 const DEVICE_CONTROL_HIGH: usize = CAP_PCIE + 9;
 const INITIATE_RESET: u8 = 1 << 7;
 const PREFETCHABLE_64: u8 = 0x0c;
+/// The low byte of the power management capability's control and status, and in it the power state: 0 is D0, 3 D3hot.
+const POWER_CONTROL: usize = CAP_POWER + 4;
+const POWER_STATE: u8 = 0x03;
 
 /// The 4 KiB of configuration space and which of its bits software may write.
 pub struct Config {
@@ -45,8 +49,9 @@ impl Config {
         config.bar(5, REGISTER_SIZE, 0);
         config.put16(0x2c, 0x1002, 0);
         config.put16(0x2e, 0x0c34, 0);
-        config.put32(0x34, CAP_PCIE as u32, 0);
+        config.put32(0x34, CAP_POWER as u32, 0);
         config.put32(0x3c, 0, 0x0000_00ff);
+        config.power();
         config.pcie();
         config.msi();
         config
@@ -78,6 +83,14 @@ impl Config {
         if kind == PREFETCHABLE_64 {
             self.put32(at + 4, 0, (address >> 32) as u32);
         }
+    }
+
+    /// Power management capability, version 3: D0 and D3hot, from which it comes back with all that it has (No_Soft_Reset).
+    fn power(&mut self) {
+        let at = CAP_POWER;
+        self.put16(at, 0x01 | (CAP_PCIE as u16) << 8, 0);
+        self.put16(at + 2, 0x0003, 0);
+        self.put16(at + 4, 0x0008, POWER_STATE.into());
     }
 
     /// PCI Express capability: an endpoint, x16 at 16 GT/s, completer of 32 and 64-bit AtomicOps.
@@ -147,14 +160,19 @@ impl Config {
         (low & !0xf) | high << 32
     }
 
-    /// PCI_COMMAND memory space enable: the device decodes its BARs.
+    /// PCI_COMMAND memory space enable, in D0: the device decodes its BARs.
     pub fn decodes(&self) -> bool {
-        self.bytes[COMMAND] & COMMAND_MEMORY != 0
+        self.bytes[COMMAND] & COMMAND_MEMORY != 0 && self.is_awake()
     }
 
-    /// PCI_COMMAND bus master enable.
+    /// PCI_COMMAND bus master enable, in D0.
     pub fn is_master(&self) -> bool {
-        self.bytes[COMMAND] & COMMAND_MASTER != 0
+        self.bytes[COMMAND] & COMMAND_MASTER != 0 && self.is_awake()
+    }
+
+    /// D0.
+    pub fn is_awake(&self) -> bool {
+        self.bytes[POWER_CONTROL] & POWER_STATE == 0
     }
 }
 
@@ -202,6 +220,18 @@ mod tests {
     }
 
     #[test]
+    fn asleep_it_does_not_answer() {
+        let mut config = Config::new(4 << 30);
+        assert!(!config.write(COMMAND as u64, &[6]));
+        assert!(config.decodes() && config.is_master() && config.is_awake());
+        assert!(!config.write(POWER_CONTROL as u64, &[0xff]));
+        assert_eq!(read32(&config, POWER_CONTROL), 0x000b);
+        assert!(!config.decodes() && !config.is_master() && !config.is_awake());
+        assert!(!config.write(POWER_CONTROL as u64, &[0]));
+        assert!(config.decodes() && config.is_master());
+    }
+
+    #[test]
     fn capabilities_are_a_list() {
         let config = Config::new(4 << 30);
         let mut at = read32(&config, 0x34) as usize & 0xff;
@@ -211,7 +241,7 @@ mod tests {
             ids.push(head & 0xff);
             at = (head >> 8 & 0xff) as usize;
         }
-        assert_eq!(ids, [0x10, 0x05]);
+        assert_eq!(ids, [0x01, 0x10, 0x05]);
         assert_eq!(read32(&config, CAP_PCIE + 0x24) >> 7 & 3, 3);
     }
 }

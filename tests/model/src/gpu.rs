@@ -17,7 +17,7 @@ use crate::memory::Bus;
 use crate::msi::Msi;
 use crate::nbio::Nbio;
 use crate::psp::start::Start;
-use crate::psp::Psp;
+use crate::psp::{self, Psp};
 use crate::regs::gc::{self, cp_mec_cntl};
 use crate::regs::{mmhub, nbio, sdma, smuio, Reg, Store, SDMA_ENGINES};
 use crate::removal::Removal;
@@ -99,6 +99,8 @@ pub struct Gpu {
     gfxhub: Hub,
     mmhub: Hub,
     fail_copy: AtomicBool,
+    /// It was in D3hot, and nobody has used it since.
+    slept: AtomicBool,
     fatal: Box<dyn Fn(&ModelError) + Send + Sync>,
 }
 
@@ -136,6 +138,7 @@ impl Gpu {
             gfxhub: Hub::new(HubId::Gfx),
             mmhub: Hub::new(HubId::Mm),
             fail_copy: AtomicBool::new(false),
+            slept: AtomicBool::new(false),
             fatal: Box::new(fatal),
         };
         gpu.reset_registers();
@@ -197,9 +200,33 @@ impl Gpu {
         }
     }
 
-    /// Reset of the function: everything but the contents of VRAM.
+    /// The power state changes: in D3hot nothing of it may be at work. Whether that is so: what runs.
+    pub(crate) fn fall_asleep(&self) -> Result<(), ModelError> {
+        if let Some(engine) = psp::engines::Engine::all().find(|engine| engine.is_on(self)) {
+            return Err(ModelError::Other(format!(
+                "{} runs in D3hot",
+                engine.name()
+            )));
+        }
+        self.slept.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Somebody uses it: it has not lost its power, if it was asleep.
+    pub(crate) fn is_used(&self) {
+        if self.slept.load(Ordering::Acquire) {
+            self.slept.store(false, Ordering::Release);
+        }
+    }
+
+    /// Reset of the function: everything but the contents of VRAM. If it was asleep, and nobody has used it since, it has lost its power, and
+    /// those, too: so it comes back with the machine from suspend to RAM.
     pub fn reset(&self) {
         self.summary.resets.bump();
+        if self.slept.swap(false, Ordering::AcqRel) {
+            self.summary.power_losses.bump();
+            self.bus.scramble();
+        }
         self.reset_blocks();
         let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
         *config = Config::new(self.bar0);

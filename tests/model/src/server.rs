@@ -140,6 +140,9 @@ impl Backend {
             region,
             VFIO_PCI_BAR2_REGION_INDEX | VFIO_PCI_BAR5_REGION_INDEX
         );
+        if counts {
+            self.gpu.is_used();
+        }
         if counts && !self.gpu.bus.is_master() {
             self.gpu.summary.without_master.bump();
         }

@@ -121,6 +121,8 @@ pub struct Summary {
     pub dma_maps: Count,
     pub dma_unmaps: Count,
     pub resets: Count,
+    /// Times that it lost its power while it was asleep.
+    pub power_losses: Count,
     /// Messages that the SMU was done with, and those of them by which it gave its measurements.
     pub smu_messages: Count,
     pub smu_measurements: Count,
@@ -242,6 +244,9 @@ impl Summary {
                 "unmaps": self.dma_unmaps.get(),
             },
             "resets": self.resets.get(),
+            "power": {
+                "losses": self.power_losses.get(),
+            },
             "smu": {
                 "messages": self.smu_messages.get(),
                 "measurements": self.smu_measurements.get(),

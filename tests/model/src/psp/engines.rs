@@ -50,9 +50,18 @@ fn sdma_with(own: Reg, reg: Reg) -> Option<usize> {
 impl Engine {
     /// By the name that it has in the trace.
     pub fn named(name: &str) -> Option<Engine> {
+        Engine::all().find(|engine| engine.name() == name)
+    }
+
+    /// Each of them.
+    pub fn all() -> impl Iterator<Item = Engine> {
         let sdma = (0..SDMA_ENGINES).map(Engine::Sdma);
-        let mut all = sdma.chain([Engine::Mec, Engine::Rlc]);
-        all.find(|engine| engine.name() == name)
+        sdma.chain([Engine::Mec, Engine::Rlc])
+    }
+
+    /// Whether it is switched on.
+    pub fn is_on(self, gpu: &Gpu) -> bool {
+        self.runs(gpu.regs.get(self.register()))
     }
 
     /// The one that `reg` switches.
@@ -83,7 +92,8 @@ impl Engine {
         }
     }
 
-    fn name(self) -> String {
+    /// For the trace and messages.
+    pub fn name(self) -> String {
         match self {
             Engine::Sdma(n) => format!("sdma{n}"),
             Engine::Mec => "mec".into(),

@@ -15,6 +15,7 @@ mod own;
 mod packets;
 mod pm4;
 mod pm4_dispatches;
+mod power;
 mod psp;
 mod psp_commands;
 mod psp_rig;
