@@ -61,6 +61,7 @@ bool rkfd_gpu_buddy_block_is_clear(struct gpu_buddy_block *block);
 
 /* Pages */
 unsigned long rkfd_totalram_pages(void);
+unsigned long rkfd_mem_available(void);
 void *rkfd_page_address(const struct page *page);
 unsigned long rkfd_page_to_pfn(const struct page *page);
 unsigned long rkfd_virt_to_pfn(const void *address);

@@ -22,7 +22,6 @@ use crate::kern::kobject::MoreFiles;
 use crate::kern::params::Probe;
 use crate::kern::pci_driver;
 use crate::kern::pci_ext::{self, Enabled, Mastering};
-use crate::kern::power::Sleep;
 use crate::kern::series::{pci_table, Handler, IdInfo, Interrupt};
 use crate::kfd::{self, Plugged, Told};
 use crate::mem::Memory;
@@ -32,7 +31,7 @@ use crate::queue::interrupts::Dispatch;
 use crate::render;
 use again::Again;
 use deadline::Deadline;
-use sleep::Awake;
+use sleep::Sleeper;
 use watch::Watch;
 
 /// The driver.
@@ -90,10 +89,12 @@ impl Drop for Reaching {
 }
 
 /// What is there while a device is bound. Dropped in this order: no more users, no more work, nothing that the device
-/// can do by itself, no memory of its, no more interrupts, and the machine may sleep.
+/// can do by itself, no memory of its, no more interrupts.
 struct Parts {
     /// First: from here on it is no news when the GPU does not answer.
     _guard: reset::Guard,
+    /// Before the memory that it has for a sleep loses the device.
+    sleeper: Sleeper,
     _plugged: Plugged,
     _files: GpuFiles,
     _sysfs: MoreFiles,
@@ -102,17 +103,16 @@ struct Parts {
     _node: Registration<Arc<Memory>>,
     _watch: Watch,
     running: Running,
-    _firmware: Loaded,
+    firmware: Loaded,
     _translating: Translating,
-    _mastering: Mastering,
+    /// `None` while it sleeps.
+    mastering: Option<Mastering>,
     _reaching: Reaching,
     /// What is behind it is not up to processes.
     deadline: Deadline,
     _irq: Interrupt<Poll>,
     _reset: Reset,
     _enabled: Enabled,
-    /// From before the first register is written until after the last.
-    _awake: Awake,
 }
 
 impl Parts {
@@ -121,7 +121,6 @@ impl Parts {
         if host::goes_down() {
             return Err(ENODEV);
         }
-        let awake = sleep::keep_awake(pdev.as_ref())?;
         let enabled = Enabled::new(pdev)?;
         let (gpu, loaded) = Gpu::new(pdev)?;
         let reset = Reset::new(pdev, &loaded);
@@ -159,6 +158,7 @@ impl Parts {
             Some(sensors) => Some(sensors::show(&sensors, pdev.as_ref())?),
             None => None,
         };
+        let sleeper = Sleeper::new(gpu, firmware.is_own())?;
         let guard = reset::Guard::new(pdev, gpu, node.device(), firmware.is_own())?;
         dev_info!(
             pdev,
@@ -169,6 +169,7 @@ impl Parts {
         );
         Ok(Self {
             _guard: guard,
+            sleeper,
             _plugged: plugged,
             _files: files,
             _sysfs: sysfs,
@@ -176,15 +177,14 @@ impl Parts {
             _node: node,
             _watch: watch,
             running,
-            _firmware: firmware,
+            firmware,
             _translating: translating,
-            _mastering: mastering,
+            mastering: Some(mastering),
             _reaching: reaching,
             deadline,
             _irq: irq,
             _reset: reset,
             _enabled: enabled,
-            _awake: awake,
         })
     }
 
@@ -210,6 +210,31 @@ impl Bound {
     /// bounded, and sleeps. Nothing the second time.
     fn take(&self) -> Option<Parts> {
         self.parts.lock().take()
+    }
+
+    /// Calls `f` with the parts, if there are any.
+    fn with_parts(&self, f: impl FnOnce(&mut Parts) -> Result) -> Result {
+        let mut parts = self.parts.lock();
+        (*parts).as_mut().map_or(Ok(()), f)
+    }
+
+    /// Wakes it; its queues stay off `until` then. One that does not come back is taken from the driver, and given to it anew, once processes run.
+    fn wake(&self, pdev: &pci::Device<Core<'_>>, until: sleep::Until) -> Result {
+        self.with_parts(|parts| {
+            let mastering = &mut parts.mastering;
+            let master = || *mastering = Some(Mastering::new(pdev));
+            let woken = parts.sleeper.wake(&mut parts.firmware, until, master);
+            woken.inspect_err(|error| {
+                dev_err!(
+                    pdev,
+                    "the GPU does not come back from sleep: {error:?}: it is taken from all who use it\n"
+                );
+                parts.mastering = None;
+                parts.running.0.cut_off();
+                kfd::tell_reset(&parts.running.0);
+                self.again.bind();
+            })
+        })
     }
 
     /// Takes it down. A device that is gone already is waited for nowhere.
@@ -299,11 +324,31 @@ impl pci_driver::Driver for Driver {
         parts.running.0.cut_off();
     }
 
-    /// For a sleep that was not announced, or before the GPU was bound.
-    fn prepare_sleep(pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) -> Result {
-        if this.parts.lock().is_none() {
-            return Ok(());
-        }
-        sleep::refuse(pdev.as_ref(), Sleep::Unannounced)
+    fn prepare_sleep(_pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) -> Result {
+        this.with_parts(|parts| parts.sleeper.prepare())
+    }
+
+    fn suspend(_pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) -> Result {
+        this.with_parts(|parts| {
+            parts.sleeper.suspend(&mut parts.firmware)?;
+            parts.mastering = None;
+            Ok(())
+        })
+    }
+
+    fn resume(pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) -> Result {
+        this.wake(pdev, sleep::Until::Complete)
+    }
+
+    fn thaw(pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) -> Result {
+        this.wake(pdev, sleep::Until::Over)
+    }
+
+    fn complete_sleep(_pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) {
+        // Without its parts there is nothing that could go on.
+        let _ = this.with_parts(|parts| {
+            parts.sleeper.complete();
+            Ok(())
+        });
     }
 }

@@ -18,7 +18,7 @@ use hw::va::PAGE_SIZE;
 use crate::ip::psp::{Places, Psp, Ring, Tmr, IMAGE_BYTES, PAGES_BYTES};
 use crate::ip::smu::Smu;
 use crate::ip::Hardware;
-use crate::mem::vram::{Vram, VramBlocks};
+use crate::mem::vram::{Vram, VramBlocks, VramRun};
 use crate::mem::Memory;
 use files::{Files, Missing};
 use sensors::Sensors;
@@ -38,9 +38,9 @@ struct Own {
     /// Versions of the files of MEC and SDMA.
     versions: (u32, u32),
     smu: Arc<Sensors>,
-    /// Before the memory that the PSP has.
-    _tmr: Tmr,
-    _memory: PspMemory,
+    /// Before the memory that the PSP has. `None` while the GPU sleeps.
+    tmr: Option<Tmr>,
+    memory: PspMemory,
 }
 
 /// VRAM that nobody but the PSP has.
@@ -66,6 +66,12 @@ impl PspMemory {
             pages: self.pages.start(),
         }
     }
+
+    /// All of it.
+    fn runs(&self) -> impl Iterator<Item = VramRun> + '_ {
+        let parts = [&self.image, &self.pages, &self.tmr];
+        parts.into_iter().flat_map(|part| part.runs()).copied()
+    }
 }
 
 /// Loads the firmware of the GPU of `memory`, whose hubs are up and whose engines are about to: none where somebody else has loaded some and
@@ -89,15 +95,31 @@ pub(crate) fn load(memory: &Memory) -> Result<Loaded> {
         Err(missing) => return Err(missing.tell(&hw.dev)),
     };
     files.check(&hw.dev)?;
-    let start = Instant::<Monotonic>::now();
     let blocks = PspMemory::new(&memory.vram, plan.tmr_bytes)?;
+    let (tmr, smu) = hand_over(hw, hw.state, &files, &blocks)?;
+    let version = |part| files.image(part).map_or(0, |image| image.version);
+    Ok(Loaded {
+        own: Some(Own {
+            versions: (version(Part::Mec), version(Part::Sdma)),
+            smu: Sensors::new(memory, smu)?,
+            tmr: Some(tmr),
+            memory: blocks,
+        }),
+        hw: hw.clone(),
+    })
+}
+
+/// Hands all images of `files` over to the PSP of a GPU that was found in `state`. Errors as [`load`].
+fn hand_over(hw: &Hardware, state: State, files: &Files, blocks: &PspMemory) -> Result<(Tmr, Smu)> {
+    let plan = hw.asic.firmware;
+    let start = Instant::<Monotonic>::now();
     let bus = (&hw.vram_map, &hw.hdp, hw.gmc.fb());
     let psp = Psp::new(&hw.dev, &hw.mmio, hw.asic.ips, bus, blocks.places())?;
-    start_secure_os(hw, &psp, &files)?;
-    let mut ring = psp.make_ring(hw.state == State::Dirty)?;
-    each(plan.before_tmr, &files, &mut ring)?;
+    start_secure_os(hw, state, &psp, files)?;
+    let mut ring = psp.make_ring(state == State::Dirty)?;
+    each(plan.before_tmr, files, &mut ring)?;
     let mut tmr = ring.set_up_tmr(blocks.tmr.start(), plan.tmr_bytes)?;
-    each(plan.after_tmr, &files, tmr.ring())?;
+    each(plan.after_tmr, files, tmr.ring())?;
     let smu = Smu::start(&hw.dev, &hw.mmio, hw.asic.ips)?;
     let version = |part| files.image(part).map_or(0, |image| image.version);
     dev_info!(
@@ -109,24 +131,24 @@ pub(crate) fn load(memory: &Memory) -> Result<Loaded> {
         version(Part::Mec),
         version(Part::Rlc)
     );
-    Ok(Loaded {
-        own: Some(Own {
-            versions: (version(Part::Mec), version(Part::Sdma)),
-            smu: Sensors::new(memory, smu)?,
-            _tmr: tmr,
-            _memory: blocks,
-        }),
-        hw: hw.clone(),
-    })
+    Ok((tmr, smu))
+}
+
+/// All files of the firmware of `hw`, which are whole: for [`Loaded::load_again`]. ENOENT, EINVAL and ENOMEM as for [`load`]: the log says which. Sleeps.
+pub(crate) fn files(hw: &Hardware) -> Result<Files> {
+    let dev = &hw.dev;
+    let files = Files::request(dev, hw.asic.firmware).map_err(|missing| missing.tell(dev))?;
+    files.check(dev)?;
+    Ok(files)
 }
 
 /// Has the bootloader start the secure OS, unless one lives: then that is used.
-fn start_secure_os(hw: &Hardware, psp: &Psp, files: &Files) -> Result {
+fn start_secure_os(hw: &Hardware, state: State, psp: &Psp, files: &Files) -> Result {
     let Some((&(last, command), others)) = hw.asic.firmware.bootloader.split_last() else {
         return Ok(());
     };
     let secure_os = files.image(last)?;
-    if hw.state == State::Cold {
+    if state == State::Cold {
         for &(part, command) in others {
             psp.boot(&files.image(part)?, command)?;
         }
@@ -171,6 +193,31 @@ impl Loaded {
         own.smu.are_there().then(|| own.smu.clone())
     }
 
+    /// What the PSP has of VRAM, where nothing is saved.
+    pub(crate) fn memory(&self) -> impl Iterator<Item = VramRun> + '_ {
+        self.own.iter().flat_map(|own| own.memory.runs())
+    }
+
+    /// Takes it from the engines, as when the driver goes. Who uses those has stopped. Sleeps.
+    pub(crate) fn take_back(&mut self) {
+        self.hw.halt_engines();
+        if self.hw.is_present() {
+            self.take_from_smu();
+        }
+        if let Some(own) = &mut self.own {
+            own.tmr = None;
+        }
+    }
+
+    /// Loads it anew from `files`, after [`Loaded::take_back`], with the GPU found in `state`; the hubs are up, and the engines about to be. EBUSY where somebody else
+    /// had loaded it; else errors as [`load`].
+    pub(crate) fn load_again(&mut self, files: &Files, state: State) -> Result {
+        let own = self.own.as_mut().ok_or(EBUSY)?;
+        let (tmr, smu) = hand_over(&self.hw, state, files, &own.memory)?;
+        own.tmr = Some(tmr);
+        own.smu.begin_anew(smu)
+    }
+
     /// The SMU that it has started, if it is this driver's.
     fn smu(&self) -> Option<&Arc<Sensors>> {
         self.own.as_ref().map(|own| &own.smu)
@@ -195,13 +242,10 @@ impl Loaded {
     }
 }
 
-impl Drop for Loaded {
-    fn drop(&mut self) {
-        self.hw.halt_engines();
-        if !self.hw.is_present() {
-            return;
-        }
-        // What is not answered was told. Features end before the RLC, which has a clock that they change.
+impl Loaded {
+    /// The engines stand. What is not answered was told.
+    fn take_from_smu(&self) {
+        // Features end before the RLC, which has a clock that they change.
         if let Some(own) = &self.own {
             own.smu.tell(Message::DisableAllSmuFeatures);
         }
@@ -211,5 +255,11 @@ impl Drop for Loaded {
             Some(own) if !reset::is_due(&self.hw) => own.smu.tell(Message::PrepareMp1ForUnload),
             _ => {}
         }
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        self.take_back();
     }
 }

@@ -9,9 +9,11 @@ use kernel::pci;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+use crate::firmware::files::Files;
 use crate::firmware::{self, Loaded};
 use crate::health::{Part, Wedged};
 use crate::ip::Hardware;
+use crate::mem::image::Image;
 use crate::mem::Memory;
 use crate::queue::Queues;
 use crate::ring::{Engines, Rings};
@@ -89,6 +91,54 @@ impl Gpu {
         self.queues.slots.close();
         self.queues.compute.close();
         self.hw.vmids.watch(None);
+    }
+
+    /// Saves what VRAM holds in `image`, and stops what runs by itself; then takes the `firmware` from it. Registers are not used from then on, and it may lose all that it has. Nobody uses
+    /// it: all queues are quiesced, and no work item changes its memory. Errors of [`Image::save`]; EBUSY, if something runs all the same: all is as before then. Sleeps.
+    pub(crate) fn suspend(&self, firmware: &mut Loaded, image: &mut Image) -> Result {
+        image.save(&self.memory, &mut firmware.memory())?;
+        if let Err(error) = self.queues.compute.pause() {
+            image.forget();
+            return Err(error);
+        }
+        // Nothing of the driver's own is in the GART after it, but for what it is given anew.
+        self.rings.stop();
+        self.hw.ih.stop();
+        // Of a GPU that is gone nothing comes back.
+        let _ = image.save_table(&self.memory);
+        firmware.take_back();
+        self.hw.close();
+        self.hw.mmio.cut_off();
+        Ok(())
+    }
+
+    /// Brings it up as [`Gpu::new`] does, after [`Gpu::suspend`]: with the `firmware` of `files`, and of what `image` has what it needs. Errors as there, and EIO for one that
+    /// is not the same. Sleeps.
+    pub(crate) fn bring_up_again(
+        &self,
+        firmware: &mut Loaded,
+        files: &Files,
+        image: &Image,
+    ) -> Result {
+        self.hw.mmio.rejoin();
+        let state = self.hw.bring_up_again()?;
+        image.restore_table(&self.memory)?;
+        self.memory.enable_gart()?;
+        firmware.load_again(files, state)?;
+        self.hw.bring_up_engines();
+        firmware.check_clock()
+    }
+
+    /// Starts what runs by itself again, and brings back what `image` has; it may be bus master. Errors as [`Gpu::start`], and of [`Image::restore`]. Sleeps.
+    pub(crate) fn start_again(&self, image: &mut Image) -> Result {
+        if let Some(dispatch) = self.queues.interrupts.as_ref() {
+            self.hw.ih.listen(dispatch.clone());
+        }
+        self.hw.ih.start();
+        let slots: Arc<dyn Engines> = self.queues.slots.clone();
+        self.rings.start(&slots)?;
+        image.restore(&self.memory)?;
+        self.queues.compute.start(&self.memory)
     }
 
     /// The way to it has failed: registers are not used any more, the driver's own jobs fail, and so who waits for either comes to an end. Nobody

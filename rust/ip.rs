@@ -130,11 +130,7 @@ pub(crate) struct Hardware {
 }
 
 /// In which state the GPU is, and what runs. ENODEV for one that the driver leaves alone: the log says why. Sleeps.
-fn found(
-    dev: &device::Device<Bound>,
-    mmio: &Arc<Mmio>,
-    asic: &'static Asic,
-) -> Result<(State, Running)> {
+fn found(dev: &device::Device, mmio: &Arc<Mmio>, asic: &'static Asic) -> Result<(State, Running)> {
     let seen = Observer::new(mmio, asic.ips)?.wait();
     let state = seen.state().map_err(|refusal| {
         dev_err!(
@@ -251,6 +247,25 @@ impl Hardware {
         self.gfx.set_up(self.doorbells.size());
         self.rlc.start();
         self.gfx.run();
+    }
+
+    /// Brings the blocks up again as [`Hardware::new`] does, after a sleep in which the GPU may have lost all that it had: in which state it is. ENODEV and EIO as
+    /// there, and EIO for one whose VRAM is another. Sleeps.
+    pub(crate) fn bring_up_again(&self) -> Result<State> {
+        let (state, running) = found(&self.dev, &self.mmio, self.asic)?;
+        if self.nbio.vram_size()? != self.vram_size {
+            return Err(EIO);
+        }
+        let engines = Engines {
+            sdma: &self.sdma,
+            gfx: &self.gfx,
+            rlc: &self.rlc,
+        };
+        let rest = AtRest::bring(&self.dev, &self.mmio, self.asic.ips, &running, &engines)?;
+        self.nbio.bring_up(&rest, self.doorbells.start());
+        self.gmc.bring_up(&rest, &self.vram_map)?;
+        self.nbio.setup_interrupts(self.gmc.dummy_page());
+        Ok(state)
     }
 
     /// Turns translation and doorbells off. Nothing runs any more.

@@ -12,6 +12,7 @@ pub(crate) mod copy_engine;
 pub(crate) mod evict;
 pub(crate) mod gart;
 pub(crate) mod group;
+pub(crate) mod image;
 mod import;
 mod lost;
 pub(crate) mod metadata;
@@ -104,7 +105,8 @@ impl Memory {
         let shared_vram = SharedVram::new()?;
         vram.set_lender(shared_vram.clone());
         let gart = Gart::new(&vram, map, gmc, ledger, GART_START, GART_BYTES)?;
-        gmc.enable_gart(gart.table(), GART_START, GART_BYTES)?;
+        let table = gart.table();
+        gmc.enable_gart(table, GART_START, GART_BYTES)?;
         Arc::pin_init(
             try_pin_init!(Self {
                 copy_engine: SetOnce::new(),
@@ -120,6 +122,12 @@ impl Memory {
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// Turns the GART on again, whose table is there. Errors of the hardware. Sleeps.
+    pub(crate) fn enable_gart(&self) -> Result {
+        let table = self.gart.table();
+        self.hw.gmc.enable_gart(table, GART_START, GART_BYTES)
     }
 
     /// Bytes of system memory that clients of the GPU have.

@@ -173,6 +173,11 @@ unsigned long rkfd_totalram_pages(void)
 	return totalram_pages();
 }
 
+unsigned long rkfd_mem_available(void)
+{
+	return max(si_mem_available(), 0l);
+}
+
 void *rkfd_page_address(const struct page *page)
 {
 	return page_address(page);

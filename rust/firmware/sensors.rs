@@ -44,6 +44,8 @@ pub(crate) struct Sensors {
     /// What it does by itself, and the board's number, 0 for none; None where it does not say, or gives no table.
     told: Option<(Features, u64)>,
     page: VramBlocks,
+    /// MC address of the page.
+    at: u64,
     vram: Arc<VramMap>,
     hdp: Arc<Hdp>,
     smuio: Window,
@@ -69,12 +71,22 @@ impl Sensors {
                 state <- KillableMutex::new(state, c"Sensors::state", kernel::static_lock_class!()),
                 told: told.ok(),
                 page,
+                at,
                 vram,
                 hdp,
                 smuio,
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// Its firmware has been loaded anew: it is `smu` now. ETIMEDOUT, EIO, ENODEV as for [`Smu::send`]. Sleeps.
+    pub(super) fn begin_anew(&self, mut smu: Smu) -> Result {
+        if self.are_there() {
+            smu.set_table_page(self.at)?;
+        }
+        *self.state.lock() = State { smu, last: None };
+        Ok(())
     }
 
     /// Whether it measures.

@@ -193,6 +193,7 @@ impl Gfx {
     pub(crate) fn set_up(&self, doorbells: u64) {
         let r = &self.regs;
         self.halt(true);
+        self.banks.lock().held.fill(None);
         golden::apply(r, self.die);
         golden::set_channels(r, &self.df);
         r.update(regs::GRBM_CNTL, &[(grbm_cntl::READ_TIMEOUT, READ_TIMEOUT)]);

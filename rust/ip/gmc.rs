@@ -78,6 +78,27 @@ impl Hubs {
     }
 }
 
+/// Sets the ways to VRAM, which is at `fb`, up, and what the memory controller has of it; `dummy` is the bus address of the page that accesses to
+/// nothing go to. The tables without retry.
+fn set_up(
+    hubs: &Hubs,
+    hdp: &Hdp,
+    vram_map: &VramMap,
+    fb: FbLocation,
+    dummy: u64,
+) -> Result<ContextBase> {
+    let vram = SCRATCH;
+    hdp.bring_up(fb.base);
+    let no_retry = NoRetry::at(NO_RETRY + fb.offset);
+    for (offset, entry) in no_retry.tables() {
+        vram_map.fill64(NO_RETRY + offset, entry, TABLE_ENTRIES)?;
+    }
+    for hub in hubs.each() {
+        hub.bring_up(fb, ScratchPages { dummy, vram });
+    }
+    Ok(no_retry.base())
+}
+
 impl Gmc {
     /// Brings both hubs up, for `vram` bytes of VRAM, while nobody uses them. One that does not answer a flush later is reported to `health`. EIO if the hubs' idea of
     /// VRAM makes no sense; ENOMEM.
@@ -108,18 +129,7 @@ impl Gmc {
             return Err(EIO);
         }
         let dummy = DmaWords::new(dev, PAGE_DWORDS)?;
-        let scratch = ScratchPages {
-            dummy: dummy.address(),
-            vram: SCRATCH,
-        };
-        hdp.bring_up(fb.base);
-        let no_retry = NoRetry::at(NO_RETRY + fb.offset);
-        for (offset, entry) in no_retry.tables() {
-            vram_map.fill64(NO_RETRY + offset, entry, TABLE_ENTRIES)?;
-        }
-        for hub in hubs.each() {
-            hub.bring_up(fb, scratch);
-        }
+        let no_retry = set_up(&hubs, hdp, vram_map, fb, dummy.address())?;
         let hdp = hdp.clone();
         let osssys = Window::new(mmio, ips, Block::Osssys, 0)?;
         Arc::pin_init(
@@ -130,12 +140,22 @@ impl Gmc {
                 fb,
                 dummy,
                 osssys,
-                no_retry: no_retry.base(),
+                no_retry,
                 barred: [const { Atomic::new(0) }; VMIDS as usize],
                 hubs <- new_mutex!(hubs),
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// Brings both hubs up again, which have lost all: as in [`Gmc::new`], and the GART is off. EIO if VRAM is not where it was.
+    pub(super) fn bring_up(&self, _: &AtRest<'_>, vram_map: &VramMap) -> Result {
+        let hubs = self.hubs.lock();
+        if hubs.mm.fb_location() != self.fb {
+            dev_err!(self.dev, "VRAM is not where it was\n");
+            return Err(EIO);
+        }
+        set_up(&hubs, &self.hdp, vram_map, self.fb, self.dummy.address()).map(drop)
     }
 
     /// Whose it is, for messages.

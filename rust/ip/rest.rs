@@ -6,7 +6,7 @@
 //! starts them anew, which is after its hubs and its GART; it resets such a GPU first in virtual machines only (soc15_need_reset_on_init). On gfx90a it
 //! leaves the RLC running when it goes.
 
-use kernel::device::{Bound, Device};
+use kernel::device::Device;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -40,7 +40,7 @@ impl<'a> AtRest<'a> {
     /// Halts the `engines` and turns the interrupt ring off, if any of that is `running`; nothing is written otherwise. ENODEV if the ASIC whose
     /// blocks are `ips` has no interrupt ring; EIO for an engine that does not stop: the log says so. Sleeps.
     pub(super) fn bring(
-        dev: &Device<Bound>,
+        dev: &Device,
         mmio: &'a Arc<Mmio>,
         ips: &'static [Ip],
         running: &Running,

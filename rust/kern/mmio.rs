@@ -75,9 +75,14 @@ impl Mmio {
         Ok(self.start + byte)
     }
 
-    /// From now on it is as if the device had been pulled out.
+    /// From now on it is as if the device had been pulled out, until [`Mmio::rejoin`].
     pub(crate) fn cut_off(&self) {
         self.is_cut_off.store(true, Release);
+    }
+
+    /// The device answers again.
+    pub(crate) fn rejoin(&self) {
+        self.is_cut_off.store(false, Release);
     }
 
     /// Whether the device is still bound, and there.

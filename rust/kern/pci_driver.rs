@@ -20,8 +20,24 @@ pub(crate) trait Driver: pci::Driver {
     /// still there. What remains of the driver's data stays, and unbind may follow or not.
     fn shutdown(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>);
 
-    /// The machine is about to sleep, processes are frozen, but no device is touched yet: an error keeps it awake.
+    /// The machine is about to sleep, or to be written to disk, or what was is about to take the place of what runs: processes and freezable
+    /// workqueues are frozen, but no device is touched yet. An error keeps it awake.
     fn prepare_sleep(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>) -> Result;
+
+    /// After that: the device does nothing by itself any more when this returns, and may lose all that it has. It is as if this had not been called
+    /// after an error, which keeps the machine awake.
+    fn suspend(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>) -> Result;
+
+    /// After a [`Driver::suspend`] that went well: the device answers, and its configuration space is as it was then. Whatever else there was
+    /// of it may be lost.
+    fn resume(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>) -> Result;
+
+    /// The same, where only an image of the machine has been made, or could not be: it is about to be written to disk, with processes frozen, and nothing that
+    /// changes from now on is in it.
+    fn thaw(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>) -> Result;
+
+    /// The end of what [`Driver::prepare_sleep`] began, whatever came of it; processes are still frozen.
+    fn complete_sleep(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>);
 
     /// Somebody is about to reset the device (`reset` in sysfs): it forgets what it was told. It answers now, and not any more when this has
     /// returned.
@@ -75,6 +91,15 @@ impl<T: Driver> Tables<T> {
     const SLEEP: ffi::dev_pm_ops = {
         let mut table: ffi::dev_pm_ops = pin_init::zeroed();
         table.prepare = Some(prepare::<T>);
+        // To disk: frozen and thawed while the image is made, and off when it is written. From disk: frozen before the image comes, and restored
+        // by what is in it.
+        table.suspend = Some(suspend::<T>);
+        table.freeze = Some(suspend::<T>);
+        table.poweroff = Some(suspend::<T>);
+        table.resume = Some(resume::<T>);
+        table.restore = Some(resume::<T>);
+        table.thaw = Some(thaw::<T>);
+        table.complete = Some(complete::<T>);
         table
     };
 
@@ -101,19 +126,76 @@ unsafe extern "C" fn shutdown<T: Driver>(pdev: *mut ffi::pci_dev) {
     T::shutdown(pdev, data);
 }
 
-/// `dev_pm_ops::prepare`.
+/// Calls `hook` with the device of `dev`, and with the driver's data of it.
 ///
 /// # Safety
 ///
-/// The kernel calls it with the `dev` of a device as for [`shutdown`].
-unsafe extern "C" fn prepare<T: Driver>(dev: *mut ffi::device) -> kernel::ffi::c_int {
+/// `dev` is part of a device as for [`shutdown`], whose lock is held.
+unsafe fn with_device<T: Driver, R>(
+    dev: *mut ffi::device,
+    hook: impl FnOnce(&pci::Device<Core<'_>>, Pin<&T::Data<'_>>) -> R,
+) -> R {
     // SAFETY: It is part of a PCI device, as the driver is one of the PCI bus.
     let pdev = unsafe { container_of!(dev, ffi::pci_dev, dev) };
     // SAFETY: As for `shutdown`.
     let pdev = unsafe { &*pdev.cast::<pci::Device<CoreInternal<'_>>>() };
     // SAFETY: As for `shutdown`.
     let data = unsafe { pdev.as_ref().drvdata_borrow::<T::Data<'_>>() };
-    T::prepare_sleep(pdev, data).map_or_else(|error| error.to_errno(), |()| 0)
+    hook(pdev, data)
+}
+
+fn errno(result: Result) -> kernel::ffi::c_int {
+    result.map_or_else(|error| error.to_errno(), |()| 0)
+}
+
+/// `dev_pm_ops::prepare`.
+///
+/// # Safety
+///
+/// The kernel calls it with the `dev` of a device as for [`shutdown`].
+unsafe extern "C" fn prepare<T: Driver>(dev: *mut ffi::device) -> kernel::ffi::c_int {
+    // SAFETY: The caller's.
+    errno(unsafe { with_device::<T, _>(dev, T::prepare_sleep) })
+}
+
+/// `dev_pm_ops::suspend`, and others that come to the same.
+///
+/// # Safety
+///
+/// As [`prepare`].
+unsafe extern "C" fn suspend<T: Driver>(dev: *mut ffi::device) -> kernel::ffi::c_int {
+    // SAFETY: The caller's.
+    errno(unsafe { with_device::<T, _>(dev, T::suspend) })
+}
+
+/// `dev_pm_ops::resume`, and others that come to the same.
+///
+/// # Safety
+///
+/// As [`prepare`].
+unsafe extern "C" fn resume<T: Driver>(dev: *mut ffi::device) -> kernel::ffi::c_int {
+    // SAFETY: The caller's.
+    errno(unsafe { with_device::<T, _>(dev, T::resume) })
+}
+
+/// `dev_pm_ops::thaw`.
+///
+/// # Safety
+///
+/// As [`prepare`].
+unsafe extern "C" fn thaw<T: Driver>(dev: *mut ffi::device) -> kernel::ffi::c_int {
+    // SAFETY: The caller's.
+    errno(unsafe { with_device::<T, _>(dev, T::thaw) })
+}
+
+/// `dev_pm_ops::complete`.
+///
+/// # Safety
+///
+/// As [`prepare`].
+unsafe extern "C" fn complete<T: Driver>(dev: *mut ffi::device) {
+    // SAFETY: The caller's.
+    unsafe { with_device::<T, _>(dev, T::complete_sleep) }
 }
 
 /// `pci_error_handlers::error_detected`.

@@ -51,6 +51,9 @@ pub(crate) trait Listener: Send + Sync + 'static {
     /// The machine is about to `sleep`, and no process is frozen yet. An error keeps it from that, and is what who asked for it is
     /// told. May sleep; runs with the kernel's lock of the list of listeners held, so no subscription is made or dropped here.
     fn announced(&self, sleep: Sleep) -> Result;
+
+    /// What was announced, to this listener or to others, is over, or does not come. As there; processes run.
+    fn over(&self);
 }
 
 /// Memory of a subscription.
@@ -112,7 +115,14 @@ unsafe extern "C" fn call<T: Listener>(
 ) -> kernel::ffi::c_int {
     // SAFETY: The block is the first member of an `Inner<T>`, which stays as long as the block is in the list.
     let inner = unsafe { &*block.cast::<Inner<T>>() };
-    let answer = Sleep::announced_by(event).map_or(Ok(()), |sleep| inner.listener.announced(sleep));
+    let answer = match Sleep::announced_by(event) {
+        Some(sleep) => inner.listener.announced(sleep),
+        // There is one of these for each of the others.
+        None => {
+            inner.listener.over();
+            Ok(())
+        }
+    };
     let errno = answer.err().map_or(0, |error| error.to_errno());
     // SAFETY: It only computes.
     unsafe { ffi::rkfd_notifier_from_errno(errno) }

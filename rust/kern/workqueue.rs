@@ -21,6 +21,9 @@ static RESET: Place = AtomicPtr::new(core::ptr::null_mut());
 
 /// The module's workqueues, of its own so that none of its items is left when it goes. Destroyed when dropped, after all
 /// their items have run; no item may be pending with a delay then.
+///
+/// Those are *freezable* whose items change what GPUs have of memory, or take GPUs from the driver: while the machine sleeps, from before the first
+/// device does until after the last one is back, none of them runs. Nobody may wait for one then.
 pub(crate) struct WorkQueues {
     // Its items bind devices and unbind them, for which all others are there.
     _reset: WorkQueue,
@@ -35,11 +38,13 @@ impl WorkQueues {
     /// Makes the workqueues that [`highpri`], [`allocating`], [`background`], [`patient`] and [`reset`] give. Once per load of the module. ENOMEM.
     pub(crate) fn new() -> Result<Self> {
         let urgent = ffi::wq_flags_WQ_HIGHPRI | ffi::wq_flags_WQ_MEM_RECLAIM;
+        let freezable = ffi::wq_flags_WQ_FREEZABLE;
+        let pump = ffi::wq_flags_WQ_HIGHPRI | freezable;
         Ok(Self {
-            _reset: WorkQueue::new(&RESET, c"rkfd_reset", 0)?,
-            _allocating: WorkQueue::new(&ALLOCATING, c"rkfd_pump", ffi::wq_flags_WQ_HIGHPRI)?,
+            _reset: WorkQueue::new(&RESET, c"rkfd_reset", freezable)?,
+            _allocating: WorkQueue::new(&ALLOCATING, c"rkfd_pump", pump)?,
             _highpri: WorkQueue::new(&HIGHPRI, c"rkfd", urgent)?,
-            _background: WorkQueue::new(&BACKGROUND, c"rkfd_background", 0)?,
+            _background: WorkQueue::new(&BACKGROUND, c"rkfd_background", freezable)?,
             _patient: WorkQueue::new(&PATIENT, c"rkfd_patient", 0)?,
         })
     }
@@ -91,7 +96,7 @@ pub(crate) fn highpri() -> &'static Queue {
     queue(&HIGHPRI, workqueue::system_highpri())
 }
 
-/// For what is as urgent, but allocates memory.
+/// For what is as urgent, but allocates memory. Freezable.
 pub(crate) fn allocating() -> &'static Queue {
     queue(&ALLOCATING, workqueue::system_highpri())
 }
@@ -102,7 +107,7 @@ fn system() -> &'static Queue {
     unsafe { Queue::from_raw(ffi::system_dfl_wq) }
 }
 
-/// For what may take its time and wait for memory.
+/// For what may take its time and wait for memory. Freezable.
 pub(crate) fn background() -> &'static Queue {
     queue(&BACKGROUND, system())
 }
@@ -112,7 +117,7 @@ pub(crate) fn patient() -> &'static Queue {
     queue(&PATIENT, system())
 }
 
-/// For what takes a device from its driver: no item of another workqueue waits for it.
+/// For what takes a device from its driver: no item of another workqueue waits for it. Freezable.
 pub(crate) fn reset() -> &'static Queue {
     queue(&RESET, system())
 }

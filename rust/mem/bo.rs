@@ -302,6 +302,12 @@ impl Buffer {
         }
     }
 
+    /// Whether other devices reach it in VRAM.
+    pub(crate) fn is_shared_in_vram(&self) -> bool {
+        self.placement()
+            .is_some_and(|placement| placement.is_shared_in_vram())
+    }
+
     /// Takes system memory away from the device, which is about to go. No VM maps the buffer any more.
     pub(crate) fn unmap_dma(&self) {
         match &self.backing {

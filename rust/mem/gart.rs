@@ -13,7 +13,7 @@ use crate::{
         vram_map::VramMap,
     },
     ledger::{Hold, Kind, Ledger},
-    mem::vram::{Lent, Vram, VramBlocks},
+    mem::vram::{Lent, Vram, VramBlocks, VramRun},
 };
 use core::ops::Deref;
 use hw::{
@@ -122,6 +122,11 @@ impl Gart {
         self.0.memory.start()
     }
 
+    /// Where in VRAM the table is.
+    pub(super) fn runs(&self) -> &[VramRun] {
+        self.0.memory.runs()
+    }
+
     /// Gives `pages` addresses in the GART. `ENOSPC` when there is no room, `ENOMEM`, `ENODEV` when the pages
     /// or the device are gone, `ETIMEDOUT` when the hardware does not answer. Sleeps.
     pub(crate) fn bind(&self, pages: SystemPages) -> Result<GartBuffer> {
@@ -228,6 +233,11 @@ pub(crate) enum JobMemory {
         _window: Arc<Window>,
         _lent: Option<Arc<Lent>>,
     },
+    /// System memory for what is in VRAM, with where VMID 0 sees it; the VRAM is kept by whoever has it.
+    Image {
+        _window: Arc<Window>,
+        _pages: Arc<SystemPages>,
+    },
 }
 
 /// The VRAM and the system memory of a buffer, of the same size.
@@ -243,6 +253,14 @@ impl JobMemory {
     pub(crate) fn vram(blocks: &Arc<VramBlocks>) -> Self {
         Self::Vram {
             _blocks: blocks.clone(),
+        }
+    }
+
+    /// System memory that is to be seen in the window.
+    pub(super) fn image(pages: &Arc<SystemPages>, window: &Arc<Window>) -> Self {
+        Self::Image {
+            _window: window.clone(),
+            _pages: pages.clone(),
         }
     }
 

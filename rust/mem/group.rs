@@ -25,6 +25,8 @@ pub(crate) enum Trigger {
     Userptr = 1,
     /// A buffer moves.
     Eviction = 2,
+    /// The machine sleeps.
+    Suspend = 3,
 }
 
 /// A queue as its group sees it.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The address spaces of a GPU.
 
+use super::group::{Quiesced, Trigger};
 use super::vm::Vm;
 use kernel::{
     new_mutex,
@@ -43,9 +44,8 @@ impl Vms {
         drop(node);
     }
 
-    /// Nothing is mapped in any of them any more: the hardware is stopped, and about to go. Nobody maps anything meanwhile.
-    /// Sleeps.
-    pub(crate) fn close(&self) {
+    /// Calls `f` with each, without the lock. Those that come meanwhile may be missed. It may be the last that has an address space.
+    pub(crate) fn for_each(&self, mut f: impl FnMut(&Arc<Vm>)) {
         let mut from = 0;
         loop {
             let next = {
@@ -54,8 +54,31 @@ impl Vms {
                 found.map(|at| (*at.current().0, at.current().1.clone()))
             };
             let Some((at, vm)) = next else { return };
-            vm.close();
+            f(&vm);
             from = at + 1;
         }
+    }
+
+    /// Keeps the queues of all of them off the hardware until what is returned is dropped. ENOMEM. Bounded by what the hardware may take; sleeps.
+    pub(crate) fn quiesce(&self, why: Trigger) -> Result<KVVec<Quiesced>> {
+        let mut quiesced = KVVec::new();
+        let mut done = Ok(());
+        self.for_each(|vm| {
+            done = done.and_then(|()| Ok(quiesced.push(vm.group().quiesce(why), GFP_KERNEL)?));
+        });
+        done.map(|()| quiesced)
+    }
+
+    /// The GPU loses all memory that others may move: see [`Vm::let_go`].
+    pub(crate) fn let_go(&self) -> Result {
+        let mut done = Ok(());
+        self.for_each(|vm| done = done.and_then(|()| vm.let_go()));
+        done
+    }
+
+    /// Nothing is mapped in any of them any more: the hardware is stopped, and about to go. Nobody maps anything meanwhile.
+    /// Sleeps.
+    pub(crate) fn close(&self) {
+        self.for_each(|vm| vm.close());
     }
 }

@@ -58,6 +58,7 @@ pub(crate) struct Vram {
     scrubber: Arc<Scrubber>,
     total: u64,
     reserved: u64,
+    kept: u64,
     /// Bytes of page tables, and how what there is for them is shared.
     tables: Arc<Atomic<i64>>,
     tables_share: Share,
@@ -81,6 +82,7 @@ impl Vram {
             scrubber: Scrubber::new(&buddy)?,
             total: size,
             reserved: first + last,
+            kept: last,
             tables: Arc::new(Atomic::new(0), GFP_KERNEL)?,
             tables_share: tables_share(size),
             lender: SetOnce::new(),
@@ -233,6 +235,24 @@ impl Vram {
     pub(crate) fn alloc_own(&self, size: u64, align: u64) -> Result<VramBlocks> {
         // Searched from the start, while buffers come from the end: neither cuts up the other's part.
         self.take(Search::FromStart, size, align, true, Some(Kind::VramTables))
+    }
+
+    /// All that is free, so that nobody gets any of it; `None` if there is none. Nobody takes anything for cleared of what was, when it is free again. ENOMEM, also when
+    /// some was taken meanwhile.
+    pub(super) fn take_free(&self) -> Result<Option<VramBlocks>> {
+        let (free, _) = self.buddy.free();
+        if free == 0 {
+            return Ok(None);
+        }
+        let blocks = self
+            .buddy
+            .alloc(Search::Dirty, free, PAGE_SIZE as u64, false)?;
+        Ok(Some(VramBlocks::new(blocks, &self.scrubber)?))
+    }
+
+    /// Bytes at the end that nobody is given.
+    pub(super) fn kept(&self) -> u64 {
+        self.kept
     }
 
     fn take(

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The machine is asked to sleep, in all ways that it knows, while a GPU is bound:
- * each time the answer is EBUSY and the log has one line of the driver's, and
- * what the GPU is at goes on. RKFD_TIMES says how often.
+ * The machine is asked to sleep, in all ways that it knows, while a GPU is bound
+ * that cannot, as somebody else has loaded its firmware: each time the answer is
+ * EBUSY and the log has one line of the driver's, and what the GPU is at goes
+ * on. RKFD_TIMES says how often.
  */
 #include <errno.h>
 #include <fcntl.h>

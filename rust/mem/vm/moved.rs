@@ -58,8 +58,8 @@ impl Vm {
         }
     }
 
-    /// Clears the entries of all imports: some of them are stale. They are written again as after a move.
-    fn hide_imports(&self) -> Result {
+    /// Clears the entries of all imports, as some of them are stale, or may be soon. They are written again as after a move.
+    pub(super) fn hide_imports(&self) -> Result {
         let mut buffers = KVVec::new();
         {
             let state = self.state.lock();

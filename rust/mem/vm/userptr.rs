@@ -198,6 +198,34 @@ impl Userptr {
         self.left.load(Relaxed)
     }
 
+    /// The GPU loses the pages: their entries, what it has cached of those, and the DMA mapping. `state` is the range's own, and no more `In`.
+    fn take_pages(&self, state: &mut State) {
+        let written = state.reserved.clear(&self.vm.gpu);
+        if self.vm.flush(Flush::Heavyweight).is_err() {
+            dev_err_ratelimited!(
+                self.vm.gpu.hw.dev,
+                "the GPU does not answer a flush: memory that a process gives back is lost\n"
+            );
+            state.pages.lose();
+        }
+        state.pages.give_back();
+        let (start, size) = (self.range.start(), self.range.size());
+        trace::unmap(self.vm.group.pid(), start, size, written);
+    }
+
+    /// The GPU loses the pages as if they had changed: the queues wait until the work item has mapped what there is then.
+    fn let_go(&self) {
+        let mut state = self.state.lock();
+        if state.now != Now::In {
+            return;
+        }
+        self.vm.evict(self.range, self.trigger(), false);
+        state.now = Now::Invalid;
+        self.take_pages(&mut state);
+        drop(state);
+        self.vm.restore_in(SOON_MS);
+    }
+
     /// The GPU has lost the entries: from the return on the notifier leaves them alone, and nothing of the range is the
     /// GPU's. The VM's lock is held. What is returned is dropped without it.
     pub(super) fn detach(&self) -> impl Sized {
@@ -261,17 +289,7 @@ impl Watcher for Userptr {
                 .evict(self.range, self.trigger(), change.may_be_delayed());
             state.now = Now::Invalid;
         }
-        let written = state.reserved.clear(&self.vm.gpu);
-        if self.vm.flush(Flush::Heavyweight).is_err() {
-            dev_err_ratelimited!(
-                self.vm.gpu.hw.dev,
-                "the GPU does not answer a flush: memory that a process gives back is lost\n"
-            );
-            state.pages.lose();
-        }
-        state.pages.give_back();
-        let (start, size) = (self.range.start(), self.range.size());
-        trace::unmap(self.vm.group.pid(), start, size, written);
+        self.take_pages(&mut state);
         drop(state);
         if !stays_out {
             self.vm.restore_in(SOON_MS);
@@ -303,6 +321,27 @@ impl Vm {
             let patience = Patience::of(if delay { OWN_MS } else { OTHERS_MS });
             evicted.quiesced = Some(self.group.quiesce_within(trigger, &patience));
         }
+    }
+
+    /// The GPU loses all memory that others may move: no notifier finds anything of it from the return on, until the work item has mapped it again, which does not run
+    /// meanwhile. The queues wait for that. ENOMEM, with some of it let go. Sleeps.
+    pub(crate) fn let_go(self: &Arc<Self>) -> Result {
+        let mut from = 0;
+        let mut imports = false;
+        loop {
+            let next = self.state.lock().at_or_above(from);
+            let Some(mapping) = next else { break };
+            if let Some(userptr) = mapping.userptr() {
+                userptr.let_go();
+            }
+            imports |= mapping.bo().import().is_some();
+            from = mapping.range().end();
+        }
+        if imports {
+            self.await_moved();
+            self.hide_imports()?;
+        }
+        Ok(())
     }
 
     /// Has the work item run after `delay`, if it is not due already. Any context.

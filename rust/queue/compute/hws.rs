@@ -246,6 +246,21 @@ impl Scheduler for Hws {
         Ok(())
     }
 
+    fn pause(&self) -> Result {
+        let mut slot = self.0.firmware.lock();
+        {
+            let mut table = self.0.table.lock();
+            if table.is_running() {
+                return Err(EBUSY);
+            }
+            table.close();
+        }
+        let firmware = slot.take();
+        drop(slot);
+        drop(firmware);
+        Ok(())
+    }
+
     fn stop(&self) {
         let mut slot = self.0.firmware.lock();
         let mut firmware = slot.take();

@@ -21,6 +21,12 @@ pub(crate) trait Scheduler: Send + Sync {
         Ok(())
     }
 
+    /// The hardware is about to be stopped, until [`Scheduler::start`]: no queue may run meanwhile. EBUSY, and nothing has happened, while one is on the hardware.
+    /// Sleeps.
+    fn pause(&self) -> Result {
+        Ok(())
+    }
+
     /// Nothing is on the hardware any more, and nothing gets there. Bounded; sleeps. For unbind, before the hardware is
     /// stopped.
     fn stop(&self) {}
