@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# run.sh MODEL [OPERATION...]: has llama.cpp go on with a text, word by word the likeliest, by its HIP backend and by that of the
-# processor, which are to agree; then compares the results of OPERATIONs in both with its own test. Prints TAP.
+# run.sh MODEL [OPERATION[:PARAMETERS]...]: has llama.cpp go on with a text, word by word the likeliest, by its HIP backend and by that
+# of the processor, which are to agree; then compares the results of OPERATIONs in both with its own test: of all that there are, or
+# of those whose parameters have that regular expression in them. Prints TAP.
 model=$1
 shift
 backend_ops=$(ls /usr/libexec/*/*/test-backend-ops | head -n 1)
@@ -25,9 +26,14 @@ result $? "all layers are on the GPU"
 result $? "both say the same"
 od -An -tx1 /tmp/cpu | sed 's/^/# /'
 for o; do
-	"$backend_ops" test -b ROCm0 -o "$o" >/tmp/ops 2>&1
+	name=${o%%:*}
+	parameters=${o#"$name"}
+	"$backend_ops" test -b ROCm0 -o "$name" ${parameters:+-p "${parameters#:}"} >/tmp/ops 2>&1
 	rc=$?
-	result $rc "$o: $(grep -oE '[0-9]+/[0-9]+ tests passed' /tmp/ops | tail -n 1)"
+	passed=$(grep -oE '[0-9]+/[0-9]+ tests passed' /tmp/ops | tail -n 1)
+	# None that was tried is no result.
+	[ "${passed%% *}" != 0/0 ] || rc=1
+	result $rc "$o: $passed"
 	[ $rc = 0 ] || tail -n 5 /tmp/ops | sed 's/^/# /'
 done
 finish
