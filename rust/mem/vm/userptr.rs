@@ -7,11 +7,12 @@
 //! notifier, which may not take that lock, since memory is allocated under it. Between them is [`Userptr`]'s own lock.
 
 mod refault;
+mod restore;
 
 use super::{
     gone::Gone,
     mapping::Mapping,
-    retry::{Retry, RUN, SOON_MS},
+    retry::{Retry, SOON_MS},
     table::Reserved,
     waiting::{Room, Waiting},
     Vm,
@@ -21,7 +22,7 @@ use crate::{
     kern::{
         device_memory::DeviceMemory,
         errno,
-        ratelimit::{dev_err_ratelimited, dev_warn_ratelimited},
+        ratelimit::dev_err_ratelimited,
         trace,
         user_range::{Brought, Change, DevicePages, Missing, Request, Stamp, Watch, Watcher},
         workqueue,
@@ -41,17 +42,14 @@ use kernel::{
     new_mutex,
     prelude::*,
     sync::{
-        atomic::{Acquire, AtomicFlag, Relaxed},
+        atomic::{AtomicFlag, Relaxed},
         Arc, Mutex,
     },
     time::{delay::fsleep, msecs_to_jiffies, Delta, Instant, Monotonic},
-    workqueue::WorkItem,
 };
 
 /// How often a range that changes under the hand is tried at once.
 const TRIES: u32 = 8;
-/// How long after a try during which there were changes it is looked what there is now, milliseconds.
-const CHANGED_MS: u32 = 4;
 /// How long the queues may run at least before they are quiesced again, so that they get somewhere however fast the
 /// process changes its memory. When it is others who change it (reclaim, compaction) they are not held up.
 const LEAST_RUN_MS: i64 = 10;
@@ -475,179 +473,5 @@ impl Vm {
         self.flush(Flush::Legacy)?;
         trace::map(self.group.pid(), range.start(), range.size(), written);
         Ok(true)
-    }
-
-    /// A range that waits for its pages; it is not found again before it is put down again.
-    fn next_invalid(&self) -> Option<Arc<Mapping>> {
-        let waits = |mapping: &Mapping| mapping.userptr().is_some_and(|own| own.is_invalid());
-        loop {
-            let start = self.evicted.lock().waiting.pop();
-            let Some(start) = start else { break };
-            let found = self.state.lock().at_or_above(start);
-            let found = found.filter(|mapping| mapping.range().start() == start);
-            // Who is just putting it down has its lock until it does wait.
-            if let Some(mapping) = found.filter(|mapping| waits(mapping)) {
-                return Some(mapping);
-            }
-        }
-        if !self.evicted.lock().waiting.take_missed() {
-            return None;
-        }
-        let state = self.state.lock();
-        let mut found = state.mappings.values().filter(|mapping| waits(mapping));
-        let first = found.next().cloned();
-        // Each range's own lock, by which the next one is found, is outside of this.
-        found.for_each(|other| self.evicted.lock().waiting.push(other.range().start()));
-        first
-    }
-
-    /// Restores what is invalid, and lets the queues go on when nothing is left. Otherwise it is tried again: soon when
-    /// the process has changed something meanwhile, later and later when pages cannot be had.
-    fn restore(self: &Arc<Self>) {
-        let mut failed = false;
-        for _ in 0..RUN {
-            let Some(mapping) = self.next_invalid() else {
-                break;
-            };
-            let validated = self.validate(&mapping, false, &|| Ok(()));
-            if validated.is_err() {
-                let start = mapping.range().start();
-                self.evicted.lock().waiting.push(start);
-            }
-            match validated {
-                Ok(()) => {}
-                // The process is being ended, which destroys its queues: they stay off until then.
-                Err(error) if error == ESRCH => return,
-                Err(error) if error == errno::in_progress() && self.is_brought(&mapping) => {
-                    self.leave_out(&mapping);
-                }
-                Err(error) if error != EAGAIN && self.evicted.lock().retry.is_enough() => {
-                    self.give_up(&mapping, error);
-                }
-                Err(error) => {
-                    failed = error != EAGAIN;
-                    break;
-                }
-            }
-        }
-        let mut evicted = self.evicted.lock();
-        if evicted.invalid == 0 {
-            evicted.retry = Retry::default();
-            evicted.quiesced = None;
-            evicted.since = Some(Instant::now());
-            return;
-        }
-        let delay = if failed {
-            evicted.retry.fail()
-        } else {
-            CHANGED_MS
-        };
-        drop(evicted);
-        self.restore_in(delay);
-    }
-
-    /// Lets the queues go on without pages that cannot be had: they fault where they come to them.
-    fn give_up(&self, mapping: &Arc<Mapping>, error: Error) {
-        let Some(userptr) = mapping.userptr() else {
-            return;
-        };
-        let start = userptr.range.start();
-        dev_warn_ratelimited!(
-            self.gpu.hw.dev,
-            "memory at {start:#x} of process {} cannot be had: {error:?}\n",
-            self.group.pid()
-        );
-        if error == errno::in_progress() {
-            // The next range's programs are asked from now on.
-            self.evicted.lock().retry = Retry::default();
-        }
-        self.leave_out(mapping);
-    }
-
-    /// Whether programs have brought what they have of a range. If not, somebody waits for them.
-    fn is_brought(&self, mapping: &Mapping) -> bool {
-        let Some(userptr) = mapping.userptr() else {
-            return false;
-        };
-        let last = self
-            .evicted
-            .lock()
-            .bringer
-            .as_ref()
-            .map(|(_, last)| last.by().clone());
-        if let Some(last) = last {
-            let own = userptr.state.lock();
-            let brought = userptr.is_brought(&last);
-            drop(own);
-            if brought || !last.is_done() {
-                return brought;
-            }
-        }
-        // Without memory the next run does it.
-        if let Ok(bringer) = userptr.bring(mapping.bo().access().write) {
-            let start = userptr.range.start();
-            let own = userptr.state.lock();
-            let unneeded = if own.now == Now::Invalid {
-                let last = self.evicted.lock().bringer.replace((start, bringer));
-                last.map(|(_, last)| last)
-            } else {
-                Some(bringer)
-            };
-            drop(own);
-            drop(unneeded);
-        }
-        false
-    }
-
-    /// Maps what there is of a range without what cannot be had.
-    fn leave_out(&self, mapping: &Arc<Mapping>) {
-        let Some(userptr) = mapping.userptr() else {
-            return;
-        };
-        let (bo, stamp) = (mapping.bo(), userptr.begin());
-        let memory = userptr.memory();
-        // What else there is of the range, or nothing.
-        let request = Request {
-            stamp,
-            write: bo.access().write,
-            missing: Missing::IsLeftOut,
-            memory: memory.as_ref(),
-            go_on: &|| Ok(()),
-        };
-        let pages = match userptr.pages(&request) {
-            Err(error) if error == EAGAIN => return,
-            pages => pages.unwrap_or_default(),
-        };
-        // When it has just changed, or this fails, the next run comes here again.
-        let _ = self.attach(mapping, userptr, bo, stamp, pages);
-    }
-
-    /// The process has lost the address space, of which its ranges are taken out. What the file itself has mapped of imports
-    /// is still to be mapped where it is by now, before there are queues here again, and what was left is to be taken out. Sleeps.
-    pub(crate) fn settle(self: &Arc<Self>) {
-        self.stop_restoring();
-        if self.is_moved() || self.left.load(Acquire) {
-            self.restore_in(SOON_MS);
-        }
-    }
-
-    /// No range is watched any more, and the queues, if there are any, need not wait for one. Sleeps.
-    pub(super) fn stop_restoring(self: &Arc<Self>) {
-        workqueue::cancel(self);
-        let mut evicted = self.evicted.lock();
-        evicted.quiesced = None;
-        let bringer = evicted.bringer.take();
-        drop(evicted);
-        drop(bringer);
-    }
-}
-
-impl WorkItem for Vm {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        this.take_out_left();
-        this.restore_moved();
-        this.restore();
     }
 }
