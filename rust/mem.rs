@@ -103,7 +103,7 @@ impl Memory {
         let (map, gmc, ledger) = (&hw.vram_map, &hw.gmc, &hw.ledger);
         let vram = Vram::new(seen(hw), VRAM_RESERVED, VRAM_KEPT, ledger.clone())?;
         let shared_vram = SharedVram::new()?;
-        vram.set_lender(shared_vram.clone());
+        vram.set_reclaimer(shared_vram.clone());
         let gart = Gart::new(&vram, map, gmc, ledger, GART_START, GART_BYTES)?;
         let table = gart.table();
         gmc.enable_gart(table, GART_START, GART_BYTES)?;

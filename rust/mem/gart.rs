@@ -13,7 +13,7 @@ use crate::{
         vram_map::VramMap,
     },
     ledger::{Hold, Kind, Ledger},
-    mem::vram::{Lent, Vram, VramBlocks, VramRun},
+    mem::vram::{Reclaimable, Vram, VramBlocks, VramRun},
 };
 use core::ops::Deref;
 use hw::{
@@ -231,7 +231,7 @@ pub(crate) enum JobMemory {
     /// Where VMID 0 sees system memory that somebody else keeps, and VRAM that is written.
     Shown {
         _window: Arc<Window>,
-        _lent: Option<Arc<Lent>>,
+        _vram: Option<Arc<Reclaimable>>,
     },
     /// System memory for what is in VRAM, with where VMID 0 sees it; the VRAM is kept by whoever has it.
     Image {
@@ -272,11 +272,11 @@ impl JobMemory {
         }
     }
 
-    /// What is to be seen in the window, which others keep or hide, and VRAM that is `lent`, if it is written.
-    pub(crate) fn shown(window: &Arc<Window>, lent: Option<Arc<Lent>>) -> Self {
+    /// What is to be seen in the window, which others keep or hide, and the VRAM that is written, if any is.
+    pub(crate) fn shown(window: &Arc<Window>, vram: Option<Arc<Reclaimable>>) -> Self {
         Self::Shown {
             _window: window.clone(),
-            _lent: lent,
+            _vram: vram,
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use super::{
     gart::{JobMemory, Window},
-    vram::{Lender, Lent},
+    vram::{Reclaimable, Reclaimer},
     Memory,
 };
 use crate::kern::device_memory::{DeviceMemory, NotCopied, Room, Store};
@@ -94,8 +94,8 @@ impl SharedVram {
     }
 }
 
-impl Lender for SharedVram {
-    fn give_back(&self, enough: &dyn Fn() -> bool) {
+impl Reclaimer for SharedVram {
+    fn reclaim(&self, enough: &dyn Fn() -> bool) {
         if let Some(memory) = self.get() {
             memory.evict(enough);
         }
@@ -135,7 +135,7 @@ impl Copier {
         way: Way,
         places: &[u64],
         runs: &[DmaRun],
-        blocks: Option<Arc<Lent>>,
+        blocks: Option<Arc<Reclaimable>>,
     ) -> Result<(), NotCopied> {
         let mut slot = self.window.lock();
         let window = match slot.take() {
@@ -168,7 +168,7 @@ impl Copier {
         way: Way,
         places: &[u64],
         window: &Arc<Window>,
-        blocks: Option<Arc<Lent>>,
+        blocks: Option<Arc<Reclaimable>>,
     ) -> Result {
         let vram = self.gpu.hw.gmc.fb_base();
         let mut next = 0;
@@ -194,19 +194,22 @@ impl Copier {
 /// VRAM for pages of a process.
 struct Taken {
     copier: Arc<Copier>,
-    lent: Arc<Lent>,
+    vram: Arc<Reclaimable>,
 }
 
 impl Store for Arc<Copier> {
     fn take(&self, pages: usize, zeroed: bool) -> Result<Arc<dyn Room>> {
         let gpu = &self.gpu;
-        let lent = Arc::new(gpu.vram.lend(pages as u64 * PAGE_SIZE, zeroed)?, GFP_KERNEL)?;
-        if zeroed && !lent.blocks().were_cleared() {
-            gpu.copy_engine()?.fill(lent.blocks(), 0)?;
+        let vram = gpu
+            .vram
+            .alloc_reclaimable(pages as u64 * PAGE_SIZE, zeroed)?;
+        let vram = Arc::new(vram, GFP_KERNEL)?;
+        if zeroed && !vram.blocks().were_cleared() {
+            gpu.copy_engine()?.fill(vram.blocks(), 0)?;
         }
         let taken = Taken {
             copier: self.clone(),
-            lent,
+            vram,
         };
         let taken = Arc::new(taken, GFP_KERNEL)?;
         Ok(taken)
@@ -219,14 +222,14 @@ impl Store for Arc<Copier> {
 
 impl Room for Taken {
     fn place(&self, page: usize) -> Option<u64> {
-        let (offset, _) = self.lent.blocks().locate(page as u64 * PAGE_SIZE)?;
+        let (offset, _) = self.vram.blocks().locate(page as u64 * PAGE_SIZE)?;
         Some(offset)
     }
 
     fn copy_in(&self, runs: &[DmaRun], places: &[u64]) -> Result {
         let copied = self
             .copier
-            .copy(Way::In, places, runs, Some(self.lent.clone()));
+            .copy(Way::In, places, runs, Some(self.vram.clone()));
         copied.map_err(|failed| failed.error)
     }
 }

@@ -44,11 +44,11 @@ fn tables_share(total: u64) -> Share {
     Share::new(all, kept, (kept / TABLES_LEAST).min(TABLES_PARTIES))
 }
 
-/// Who has VRAM that is given back when it is wanted.
-pub(crate) trait Lender: Send + Sync {
-    /// Gives back what was lent first, until there is `enough` or nothing is left that can be given back. Sleeps, for a time that is bounded by what
+/// Who has VRAM that can be reclaimed.
+pub(crate) trait Reclaimer: Send + Sync {
+    /// Gives back what has been had for longest, until there is `enough` or nothing is left that can be given back. Sleeps, for a time that is bounded by what
     /// engines may take for each large page.
-    fn give_back(&self, enough: &dyn Fn() -> bool);
+    fn reclaim(&self, enough: &dyn Fn() -> bool);
 }
 
 /// The VRAM of a GPU, given out in pages. What is free is cleared in the background, see [`Scrubber`].
@@ -62,8 +62,8 @@ pub(crate) struct Vram {
     /// Bytes of page tables, and how what there is for them is shared.
     tables: Arc<Atomic<i64>>,
     tables_share: Share,
-    /// Who gives back what is lent when it is wanted.
-    lender: SetOnce<Arc<dyn Lender>>,
+    /// Who has what can be reclaimed.
+    reclaimer: SetOnce<Arc<dyn Reclaimer>>,
     ledger: Arc<Ledger>,
 }
 
@@ -85,7 +85,7 @@ impl Vram {
             kept: last,
             tables: Arc::new(Atomic::new(0), GFP_KERNEL)?,
             tables_share: tables_share(size),
-            lender: SetOnce::new(),
+            reclaimer: SetOnce::new(),
             buddy,
             ledger,
         })
@@ -137,18 +137,18 @@ impl Vram {
         }
     }
 
-    /// From now on `lender` is asked for what is lent.
-    pub(super) fn set_lender(&self, lender: Arc<dyn Lender>) {
-        self.lender.populate(lender);
+    /// From now on `reclaimer` is asked for what can be reclaimed.
+    pub(super) fn set_reclaimer(&self, reclaimer: Arc<dyn Reclaimer>) {
+        self.reclaimer.populate(reclaimer);
     }
 
-    /// The bytes that buffers may still take; what is lent is given back.
+    /// The bytes that buffers may still take; what can be reclaimed is.
     pub(crate) fn free(&self) -> u64 {
-        self.spare() + self.lent()
+        self.spare() + self.reclaimable()
     }
 
-    /// The bytes that are lent.
-    pub(crate) fn lent(&self) -> u64 {
+    /// The bytes that can be reclaimed.
+    pub(crate) fn reclaimable(&self) -> u64 {
         u64::try_from(self.ledger.count(Kind::SharedVramBytes)).unwrap_or(0)
     }
 
@@ -161,7 +161,7 @@ impl Vram {
 
     /// `size` bytes, whole pages, until they are wanted for something else; cleared, if it `matters` and there are such. `ENOMEM` when nobody
     /// leaves so many free. Waits for nobody.
-    pub(super) fn lend(&self, size: u64, matters: bool) -> Result<Lent> {
+    pub(super) fn alloc_reclaimable(&self, size: u64, matters: bool) -> Result<Reclaimable> {
         if size > self.spare() {
             return Err(ENOMEM);
         }
@@ -172,18 +172,18 @@ impl Vram {
         };
         let blocks = self.take(search, size, PAGE_SIZE as u64, false, None)?;
         let blocks = Arc::new(blocks, GFP_KERNEL)?;
-        Ok(Lent {
+        Ok(Reclaimable {
             blocks,
             _hold: self.ledger.hold(Kind::SharedVramBytes, size),
         })
     }
 
-    /// Has what is lent given back, until `size` bytes are nobody's.
-    fn call_in(&self, size: u64) {
+    /// Reclaims what can be, until `size` bytes are nobody's.
+    fn reclaim(&self, size: u64) {
         let enough = || size <= self.spare();
-        if !enough() && self.lent() != 0 {
-            if let Some(lender) = self.lender.as_ref() {
-                lender.give_back(&enough);
+        if !enough() && self.reclaimable() != 0 {
+            if let Some(reclaimer) = self.reclaimer.as_ref() {
+                reclaimer.reclaim(&enough);
             }
         }
     }
@@ -202,7 +202,7 @@ impl Vram {
         if size > self.free() {
             return Err(ENOMEM);
         }
-        self.call_in(size);
+        self.reclaim(size);
         if size > self.spare() {
             return Err(ENOMEM);
         }
@@ -279,12 +279,12 @@ impl Vram {
 }
 
 /// VRAM that somebody has until it is wanted for something else; given back when dropped.
-pub(crate) struct Lent {
+pub(crate) struct Reclaimable {
     blocks: Arc<VramBlocks>,
     _hold: Hold,
 }
 
-impl Lent {
+impl Reclaimable {
     /// The VRAM.
     pub(super) fn blocks(&self) -> &Arc<VramBlocks> {
         &self.blocks
