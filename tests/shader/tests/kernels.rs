@@ -432,7 +432,7 @@ fn buffers(object: &CodeObject) {
 }
 
 fn all(version: u32, level: u32) {
-    let object = compile(version, level);
+    let object = compile("kernels", version, level);
     integers(&object);
     floats(&object);
     groups(&object);
@@ -461,36 +461,4 @@ fn version_6() {
     for level in [0, 2, 3] {
         all(6, level);
     }
-}
-
-/// Nanoseconds for a wave instruction; run with --ignored --nocapture, and --release.
-#[test]
-#[ignore = "a measurement"]
-fn speed() {
-    let object = compile(5, 3);
-    let a = vec![1f32; 256 * 256];
-    let ran = object
-        .kernel("multiply")
-        .buffer(&bytes(&a))
-        .buffer(&bytes(&a))
-        .buffer(&bytes(&a))
-        .word(256)
-        .run([256, 256, 1], [16, 16, 1]);
-    let each = ran.time.as_nanos() as f64 / ran.executed as f64;
-    println!(
-        "multiply: {} wave instructions, {each:.1} ns each",
-        ran.executed
-    );
-    let a: Vec<u32> = (1..65536).collect();
-    let ran = object
-        .kernel("collatz")
-        .buffer(&bytes(&a))
-        .buffer(&bytes(&a))
-        .word(65535)
-        .run([65536, 1, 1], GROUP);
-    let each = ran.time.as_nanos() as f64 / ran.executed as f64;
-    println!(
-        "collatz: {} wave instructions, {each:.1} ns each",
-        ran.executed
-    );
 }

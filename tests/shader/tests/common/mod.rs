@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Compiles kernels and runs them.
+#![allow(dead_code)]
 
 mod memory;
 
@@ -8,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use memory::{Memory, CODE, DATA, SCRATCH};
-use object::{Object, ObjectSegment, ObjectSymbol};
+use object::{Object, ObjectSegment, ObjectSymbol, RelocationFlags};
 use rkfd_shader::code::Code;
 use rkfd_shader::dispatch::{Launch, Seat};
 use rkfd_shader::env::Host;
@@ -24,11 +25,11 @@ pub struct CodeObject {
     version: u32,
 }
 
-/// Compiles tests/kernels.hip for a code object version and an optimisation level.
-pub fn compile(version: u32, level: u32) -> CodeObject {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels.hip");
-    let out =
-        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("kernels.v{version}.O{level}.co"));
+/// Compiles tests/NAME.hip for a code object version and an optimisation level.
+pub fn compile(name: &str, version: u32, level: u32) -> CodeObject {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/{name}.hip"));
+    let out = PathBuf::from(option_env!("CARGO_TARGET_TMPDIR").expect("a test"))
+        .join(format!("{name}.v{version}.O{level}.co"));
     let status = Command::new("clang-19")
         .args(["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output"])
         .args([
@@ -48,7 +49,8 @@ pub fn compile(version: u32, level: u32) -> CodeObject {
     load(&std::fs::read(&out).unwrap(), version)
 }
 
-fn load(bytes: &[u8], version: u32) -> CodeObject {
+/// Loads a code object.
+pub fn load(bytes: &[u8], version: u32) -> CodeObject {
     let file = object::File::parse(bytes).unwrap();
     let end = file
         .segments()
@@ -59,6 +61,14 @@ fn load(bytes: &[u8], version: u32) -> CodeObject {
     for segment in file.segments() {
         let (at, data) = (segment.address() as usize, segment.data().unwrap());
         image[at..at + data.len()].copy_from_slice(data);
+    }
+    // Addresses of its own.
+    for (at, relocation) in file.dynamic_relocations().into_iter().flatten() {
+        const RELATIVE64: u32 = 13;
+        let kind = RelocationFlags::Elf { r_type: RELATIVE64 };
+        assert_eq!(relocation.flags(), kind);
+        let address = CODE.wrapping_add_signed(relocation.addend());
+        image[at as usize..][..8].copy_from_slice(&address.to_le_bytes());
     }
     let symbols = file
         .dynamic_symbols()
@@ -98,14 +108,36 @@ pub struct Run<'a> {
 
 /// What a kernel left behind.
 pub struct Ran {
-    data: Vec<u8>,
+    /// Its memory from DATA on.
+    pub data: Vec<u8>,
     /// Wave instructions.
     pub executed: u64,
     /// How much time of the processor that took.
     pub time: Duration,
 }
 
+/// How a kernel begins.
+pub struct Start {
+    /// Items of all.
+    pub grid: [u32; 3],
+    /// Items of a group.
+    pub size: [u32; 3],
+    /// Bytes of LDS beside the kernel's own.
+    pub lds: u32,
+    /// Addresses of the arguments and of the packet.
+    pub kernarg: u64,
+    pub packet: u64,
+    /// A dword that is stored there when it has run for a while, as a CPU would.
+    pub poke: Option<(u64, u64)>,
+}
+
 impl CodeObject {
+    /// The names of its kernels.
+    pub fn kernels(&self) -> impl Iterator<Item = &str> {
+        let names = self.symbols.iter().map(|(name, _)| name.as_str());
+        names.filter_map(|name| name.strip_suffix(".kd"))
+    }
+
     pub fn kernel<'a>(&'a self, name: &'a str) -> Run<'a> {
         Run {
             object: self,
@@ -113,6 +145,90 @@ impl CodeObject {
             data: Vec::new(),
             args: Args::default(),
         }
+    }
+
+    /// Runs a kernel on memory that has `data` from DATA on.
+    pub fn start(&self, kernel: &str, data: &[u8], start: &Start) -> Result<Ran, String> {
+        let &Start { grid, size, .. } = start;
+        let symbol = format!("{kernel}.kd");
+        let found = self.symbols.iter().find(|(name, _)| *name == symbol);
+        let at = found.ok_or_else(|| format!("there is no {kernel}"))?.1;
+        let bytes: &[u8; DESCRIPTOR] = self.image[at as usize..][..DESCRIPTOR].try_into().unwrap();
+        let descriptor = Descriptor::of(bytes);
+        // A stack for recursion, where the descriptor cannot say how much.
+        let private = descriptor.private.max(4096);
+        let stride = (private * 64).next_multiple_of(1024);
+        let waves = size.iter().product::<u32>().div_ceil(64);
+        let memory = Memory::new(self.image.clone(), data.len(), (stride * waves) as usize);
+        memory.store(DATA, data).unwrap();
+        let (user, count) = descriptor.user(&UserData {
+            private_segment_buffer: [
+                SCRATCH as u32,
+                (SCRATCH >> 32) as u32 | 1 << 31,
+                stride * waves,
+                0x00e0_0000 | 1 << 23,
+            ],
+            dispatch: start.packet,
+            queue: 0,
+            kernarg: start.kernarg,
+            dispatch_id: 0,
+            flat_scratch: SCRATCH,
+            private,
+        });
+        assert_eq!(count as u32, descriptor.rsrc2 >> 1 & 31);
+        let launch = Launch {
+            pc: (CODE + at).wrapping_add_signed(descriptor.entry),
+            rsrc1: descriptor.rsrc1,
+            rsrc2: descriptor.rsrc2,
+            rsrc3: descriptor.rsrc3,
+            user,
+            size,
+            groups: [0, 1, 2].map(|n| grid[n].div_ceil(size[n])),
+            last: [0, 1, 2].map(|n| (grid[n] - 1) % size[n] + 1),
+            start: [0; 3],
+            lds: descriptor.group + start.lds,
+            apertures: Apertures {
+                shared: 1,
+                private: 2,
+            },
+            ttmps: None,
+        };
+        launch.check().map_err(|reason| reason.to_string())?;
+        let mut code = Code::new();
+        let mut executed = 0;
+        let begin = cpu_time();
+        for index in 0..launch.count() {
+            let seats: Vec<Seat> = (0..waves)
+                .map(|n| Seat {
+                    scratch: n * stride,
+                    ..Seat::default()
+                })
+                .collect();
+            let mut group = launch.group(index, &seats);
+            loop {
+                match group.run(&mut code, &memory, 1 << 20) {
+                    Ok(Progress::Done) => break,
+                    Ok(_) if group.counts().all() < 1 << 28 => {}
+                    Ok(_) => return Err("it does not end".into()),
+                    Err(stop) => return Err(stop.to_string()),
+                }
+                if let Some((at, value)) = start.poke {
+                    memory.store(at, &(value as u32).to_le_bytes()).unwrap();
+                }
+            }
+            if let Some(fault) = group.fault() {
+                return Err(format!("a fault at {:#x}", fault.address));
+            }
+            executed += group.counts().all();
+        }
+        let time = cpu_time() - begin;
+        let mut data = vec![0; data.len()];
+        memory.load(DATA, &mut data).unwrap();
+        Ok(Ran {
+            data,
+            executed,
+            time,
+        })
     }
 }
 
@@ -140,17 +256,6 @@ impl Run<'_> {
             mut data,
             mut args,
         } = self;
-        let symbol = format!("{kernel}.kd");
-        let at = object
-            .symbols
-            .iter()
-            .find(|(name, _)| *name == symbol)
-            .unwrap()
-            .1;
-        let bytes: &[u8; DESCRIPTOR] = object.image[at as usize..][..DESCRIPTOR]
-            .try_into()
-            .unwrap();
-        let descriptor = Descriptor::of(bytes);
         // Implicit arguments of version 5; those of 4 are all zero here.
         args.0.resize(args.0.len().next_multiple_of(8), 0);
         let mut hidden = vec![0; 256];
@@ -178,74 +283,17 @@ impl Run<'_> {
             packet[12 + 4 * n..][..4].copy_from_slice(&grid[n].to_le_bytes());
         }
         data.extend(packet);
-        // A stack for recursion, where the descriptor cannot say how much.
-        let private = descriptor.private.max(4096);
-        let stride = (private * 64).next_multiple_of(1024);
-        let waves = size.iter().product::<u32>().div_ceil(64);
-        let memory = Memory::new(object.image.clone(), data.len(), (stride * waves) as usize);
-        memory.store(DATA, &data).unwrap();
-        let (user, count) = descriptor.user(&UserData {
-            private_segment_buffer: [
-                SCRATCH as u32,
-                (SCRATCH >> 32) as u32 | 1 << 31,
-                stride * waves,
-                0x00e0_0000 | 1 << 23,
-            ],
-            dispatch,
-            queue: 0,
-            kernarg,
-            dispatch_id: 0,
-            flat_scratch: SCRATCH,
-            private,
-        });
-        assert_eq!(count as u32, descriptor.rsrc2 >> 1 & 31);
-        let launch = Launch {
-            pc: (CODE + at).wrapping_add_signed(descriptor.entry),
-            rsrc1: descriptor.rsrc1,
-            rsrc2: descriptor.rsrc2,
-            rsrc3: descriptor.rsrc3,
-            user,
+        let start = Start {
+            grid,
             size,
-            groups: [0, 1, 2].map(|n| grid[n].div_ceil(size[n])),
-            last: [0, 1, 2].map(|n| (grid[n] - 1) % size[n] + 1),
-            start: [0; 3],
-            lds: descriptor.group,
-            apertures: Apertures {
-                shared: 1,
-                private: 2,
-            },
-            ttmps: None,
+            lds: 0,
+            kernarg,
+            packet: dispatch,
+            poke: None,
         };
-        launch.check().unwrap();
-        let mut code = Code::new();
-        let mut executed = 0;
-        let start = cpu_time();
-        for index in 0..launch.count() {
-            let seats: Vec<Seat> = (0..waves)
-                .map(|n| Seat {
-                    scratch: n * stride,
-                    ..Seat::default()
-                })
-                .collect();
-            let mut group = launch.group(index, &seats);
-            loop {
-                match group.run(&mut code, &memory, 1 << 24) {
-                    Ok(Progress::Done) => break,
-                    Ok(_) => assert!(group.counts().all() < 1 << 28, "{kernel} does not end"),
-                    Err(stop) => panic!("{kernel}: {stop}"),
-                }
-            }
-            assert_eq!(group.fault(), None, "{kernel}");
-            executed += group.counts().all();
-        }
-        let time = cpu_time() - start;
-        let mut data = vec![0; buffers];
-        memory.load(DATA, &mut data).unwrap();
-        Ran {
-            data,
-            executed,
-            time,
-        }
+        let mut ran = object.start(kernel, &data, &start).unwrap();
+        ran.data.truncate(buffers);
+        ran
     }
 }
 

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0
+// One instruction over and over, for the shader core's benchmark.
+typedef unsigned u32;
+typedef unsigned u2 __attribute__((ext_vector_type(2)));
+typedef unsigned u4 __attribute__((ext_vector_type(4)));
+#define GLOBAL extern "C" __attribute__((global))
+#define SHARED __attribute__((shared))
+#define TIMES "64"
+
+/* d is a result, and a and b are two sources of one, two and four registers each. */
+#define MEASURE(name, instruction)									\
+	GLOBAL void name(u32 *data, u32 rounds)								\
+	{												\
+		SHARED static u4 shared[256];								\
+		u32 item = __builtin_amdgcn_workitem_id_x(), one = 0x3f800000 | item << 10, d = one;	\
+		u32 same = item / 16 * 68, apart = item * 68 % 4096;					\
+		u2 a = {one, one}, d2 = a, address;							\
+		u4 d4 = {one, 1, 2, 3};									\
+		u32 offset = item * 4, offset4 = item * 16, far = item * 37 % 64 * 260;			\
+		shared[item] = d4;									\
+		__builtin_memcpy(&address, &data, 8);							\
+		address.x += offset;									\
+		for (u32 n = 0; n < rounds; n++)							\
+			asm volatile(".rept " TIMES "\n\t" instruction "\n\t.endr\n\t"			\
+				     "s_waitcnt vmcnt(0) lgkmcnt(0)"					\
+				     : [d] "+v"(d), [d2] "+v"(d2), [d4] "+v"(d4)			\
+				     : [a] "v"(one), [a2] "v"(a), [at] "v"(offset), [at4] "v"(offset4),	\
+				       [same] "v"(same), [apart] "v"(apart), [far] "v"(far),		\
+				       [address] "v"(address), [item] "v"(item), [data] "s"(data), [n] "s"(n)		\
+				     : "vcc", "s40", "s41", "memory");					\
+		data[8192 + item] = d + d2.x + d4.x + (u32)shared[item].x;				\
+	}
+
+MEASURE(s_add_u32, "s_add_u32 s40, s40, %[n]")
+MEASURE(v_mov_b32, "v_mov_b32 %[d], %[a]")
+MEASURE(v_add_f32, "v_add_f32 %[d], %[d], %[a]")
+MEASURE(v_fma_f32, "v_fma_f32 %[d], %[d], %[a], %[a]")
+MEASURE(v_fma_f64, "v_fma_f64 %[d2], %[d2], %[a2], %[a2]")
+MEASURE(v_mul_lo_u32, "v_mul_lo_u32 %[d], %[d], %[a]")
+MEASURE(v_mad_u64_u32, "v_mad_u64_u32 %[d2], vcc, %[d], %[a], %[d2]")
+MEASURE(v_add_co_u32, "v_add_co_u32 %[d], vcc, %[d], %[a]")
+MEASURE(v_addc_co_u32, "v_addc_co_u32 %[d], vcc, %[d], %[a], vcc")
+MEASURE(v_lshlrev_b64, "v_lshlrev_b64 %[d2], 2, %[d2]")
+MEASURE(v_cmp_lt_u32, "v_cmp_lt_u32 vcc, %[d], %[a]")
+MEASURE(v_cndmask_b32, "v_cndmask_b32 %[d], %[d], %[a], vcc")
+MEASURE(v_pk_fma_f32, "v_pk_fma_f32 %[d2], %[d2], %[a2], %[a2]")
+MEASURE(v_pk_fma_f16, "v_pk_fma_f16 %[d], %[d], %[a], %[a]")
+MEASURE(v_cvt_f32_u32, "v_cvt_f32_u32 %[d], %[a]")
+MEASURE(v_rcp_f32, "v_rcp_f32 %[d], %[a]")
+MEASURE(ds_read_b32, "ds_read_b32 %[d], %[at]")
+MEASURE(ds_read_b32_same, "ds_read_b32 %[d], %[same]")
+MEASURE(ds_read_b32_apart, "ds_read_b32 %[d], %[apart]")
+MEASURE(ds_read2_b32, "ds_read2_b32 %[d2], %[at] offset1:17")
+MEASURE(ds_read_b128, "ds_read_b128 %[d4], %[at4]")
+MEASURE(ds_write_b32, "ds_write_b32 %[at], %[a]")
+MEASURE(ds_write_b128, "ds_write_b128 %[at4], %[d4]")
+MEASURE(global_load_dword, "global_load_dword %[d], %[address], off")
+MEASURE(global_load_dword_scalar, "global_load_dword %[d], %[at], %[data]")
+MEASURE(global_load_dword_same, "global_load_dword %[d], %[same], %[data]")
+MEASURE(global_load_dword_apart, "global_load_dword %[d], %[far], %[data]")
+MEASURE(global_load_dwordx2, "global_load_dwordx2 %[d2], %[at4], %[data]")
+MEASURE(global_load_dwordx4, "global_load_dwordx4 %[d4], %[at4], %[data]")
+MEASURE(global_load_ubyte, "global_load_ubyte %[d], %[item], %[data]")
+MEASURE(global_store_dword, "global_store_dword %[at], %[a], %[data]")
+MEASURE(global_store_dwordx4, "global_store_dwordx4 %[at4], %[d4], %[data]")
