@@ -43,6 +43,9 @@ test-long: ## guest tests that make test has no time for; SUITE_KERNEL=forky som
 llama: ## llama.cpp generates in the guest, by HIP as by the processor; OPERATIONS='ADD MUL_MAT' are compared, too
 	@scripts/llama
 
+corpus: ## the kernels of the ISA corpus (CORPUS=FOLDER) in the model's shader core, against numpy and the corpus' interpreter; LEVELS='0 3' ONLY=KERNEL
+	@scripts/corpus $(LEVELS)
+
 fuzz: ## a million calls at random, and 100,000 on the debug kernel; CALLS=, SEED= and KERNEL= choose
 	@scripts/fuzz
 
@@ -70,4 +73,4 @@ debug-kernel: ## the kernel of test-debug (about 15 minutes, once)
 clean: ## remove what this checkout built; ALL=1 removes the cache, sysroots and kernels too
 	@scripts/clean
 
-.PHONY: help modules deb model demo guest kfdtest vm test test-debug test-long llama fuzz bench bench-amdgpu state timeline check sysroot debug-kernel clean
+.PHONY: help modules deb model demo guest kfdtest vm test test-debug test-long llama corpus fuzz bench bench-amdgpu state timeline check sysroot debug-kernel clean

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""run.py CORPUS OBJECTS RUNNER [LEVEL...]: all kernels of the corpus, which were compiled for code object versions 4, 5 and 6 at
+these levels of optimisation, in the shader core, against numpy and against the corpus' own interpreter. Prints TAP.
+
+The interpreter knows but some instructions, and takes its time: it runs what is of version 5, unless the environment has INTERPRETER=no.
+"""
+import os
+import subprocess
+import sys
+
+import numpy as np
+
+import cases
+from case import BASE, CASES
+
+corpus, objects, runner = sys.argv[1:4]
+levels = sys.argv[4:] or ["0", "2", "3"]
+sys.path.insert(0, corpus)
+import refemu  # noqa: E402
+
+VERSIONS = (4, 5, 6)
+# Private memory of the interpreter's.
+ROOM = 32 << 20
+
+
+def place(case, version):
+    """The memory as it is before, and where arguments and packet are."""
+    image = bytearray(case.image)
+    kernarg = BASE + len(image)
+    image += case.kernarg(version)
+    image += bytes(-len(image) % 64)
+    packet = BASE + len(image)
+    image += case.packet()
+    return image, kernarg, packet
+
+
+def core(jobs):
+    """Has the shader core run (case, version, level, file); gives the memory after each, or what went wrong."""
+    lines = []
+    for n, (case, version, level, path) in enumerate(jobs):
+        image, kernarg, packet = place(case, version)
+        with open(f"{objects}/{n}.memory", "wb") as file:
+            file.write(image)
+        poke = (case.poke[0].address, case.poke[1]) if case.poke else (0, 0)
+        words = [path, case.kernel, *case.grid, *case.group, case.lds, kernarg, packet, *poke]
+        lines.append(" ".join(map(str, [f"{objects}/{n}.memory", *words])))
+    ran = subprocess.run([runner], input="\n".join(lines), capture_output=True, text=True, check=True)
+    results = []
+    for n, line in enumerate(ran.stdout.splitlines()):
+        with open(f"{objects}/{n}.memory", "rb") as file:
+            results.append((file.read(), None) if line == "ok" else (None, line))
+        os.remove(f"{objects}/{n}.memory")
+    assert len(results) == len(jobs), ran.stderr
+    return results
+
+
+def reference(case, path):
+    """The memory after the interpreter's run; None where it lacks an instruction."""
+    if case.poke:
+        return None
+    image, kernarg, packet = place(case, 5)
+    memory = refemu.Mem(base=BASE, size=len(image) + ROOM)
+    memory.m[: len(image)] = np.frombuffer(bytes(image), np.uint8)
+    memory.top = len(image)
+    code, symbols = refemu.load_elf(path)
+    refemu.DP = packet
+    try:
+        refemu.dispatch(memory, code, symbols[case.kernel + ".kd"], kernarg, case.grid, case.group, lds_dyn=case.lds)
+    except NotImplementedError:
+        return None
+    except KeyError:
+        # An instruction that is not in its table.
+        return None
+    return memory.m[: len(image)].tobytes()
+
+
+def apart(case, core, reference):
+    """What the two results have different, within what single instructions may."""
+    for buffer, values, *_ in case.checks:
+        start = buffer.address - BASE
+        ours, theirs = (np.frombuffer(m[start : start + values.nbytes], values.dtype) for m in (core, reference))
+        same = ours == theirs
+        if values.dtype.kind == "f":
+            same = np.isclose(ours, theirs, *cases.CLOSE[values.dtype.type], equal_nan=True)
+        if not same.all():
+            n = int(np.argmin(same))
+            return f"{(~same).sum()} numbers, the first at {n}: {ours[n]}, not {theirs[n]}"
+    return None
+
+
+jobs = [
+    (case, version, level, f"{objects}/{case.file}.v{version}.O{level}.co")
+    for level in levels
+    for version in VERSIONS
+    for case in CASES
+    if os.environ.get("ONLY", case.kernel) == case.kernel
+]
+number = failed = interpreted = 0
+for (case, version, level, path), (memory, error) in zip(jobs, core(jobs)):
+    number += 1
+    name = f"{case.kernel}{'' if case.label is None else f'({case.label})'}, version {version}, -O{level}"
+    # What compilers make of it tells the interpreter only.
+    compared = (case.kernel, level) not in cases.COMPILERS
+    if compared:
+        error = error or case.verdict(memory)
+    if not error and version == 5 and os.environ.get("INTERPRETER", "yes") == "yes":
+        theirs = reference(case, path)
+        if theirs is not None:
+            compared = True
+            interpreted += 1
+            other = apart(case, memory, theirs)
+            error = other and f"the interpreter's is another result: {other}"
+    if error:
+        failed += 1
+        print(f"# {error}")
+    skipped = "" if error or compared else " # SKIP nothing to compare it with"
+    print(f"{'not ok' if error else 'ok'} {number} {name}{skipped}", flush=True)
+print(f"1..{number}")
+kernels = {(case.file, case.kernel) for case in CASES}
+print(f"# {len(kernels)} kernels, {number} runs, {interpreted} of them compared with the interpreter, {failed} failed")
+sys.exit(failed > 0)
