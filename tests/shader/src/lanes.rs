@@ -41,9 +41,14 @@ impl Addresses {
             .wrapping_add(offset / 4 * 256 + 4 * lane as u64 + offset % 4)
     }
 
-    /// Whether the access of `size` bytes is in one piece.
-    fn is_whole(&self, lane: usize, size: usize) -> bool {
-        self.private >> lane & 1 == 0 || (self.at[lane] % 4) as usize + size <= 4
+    /// Whether the access of `size` bytes of a lane of `lanes` is in two dwords of private memory, which are apart.
+    #[inline(always)]
+    fn is_split(&self, lanes: u64, size: usize) -> bool {
+        let lanes = lanes & self.private;
+        lanes != 0
+            && (0..LANES).fold(false, |split, lane| {
+                split | (lanes >> lane & 1 == 1 && self.at[lane] % 4 + size as u64 > 4)
+            })
     }
 
     fn shared(&self, lane: usize, more: u64) -> u32 {
@@ -51,17 +56,37 @@ impl Addresses {
     }
 }
 
-/// The lanes from `first` on that are active and whose accesses of `size` bytes follow each other.
+/// Lanes whose addresses are looked at together.
+pub const CHUNK: usize = 16;
+
+/// The end of the lanes from `first` on that are active and whose accesses of `size` bytes follow each other.
 #[inline(always)]
-fn run(exec: u64, addresses: &[u64; LANES], first: usize, size: u64) -> usize {
-    let mut end = first + 1;
-    while end < LANES
-        && exec >> end & 1 == 1
-        && addresses[end] == addresses[end - 1].wrapping_add(size)
-    {
+fn run(exec: u64, at: &[u64; LANES], first: usize, size: u64) -> usize {
+    let mut end = first;
+    let mut next = at[first];
+    loop {
+        while end < LANES && end % CHUNK == 0 && (exec >> end) as u16 == !0 {
+            let differs = (0..CHUNK).fold(0, |differs, n| {
+                differs | at[end + n] ^ next.wrapping_add(n as u64 * size)
+            });
+            if differs != 0 {
+                break;
+            }
+            end += CHUNK;
+            next = next.wrapping_add(CHUNK as u64 * size);
+        }
+        if end == LANES || exec >> end & 1 == 0 || at[end] != next {
+            return end;
+        }
         end += 1;
+        next = next.wrapping_add(size);
     }
-    end
+}
+
+/// The lanes of `mask` from `end` on.
+#[inline(always)]
+fn from(mask: u64, end: usize) -> u64 {
+    mask & (!0u64).checked_shl(end as u32).unwrap_or(0)
 }
 
 fn load_one(wave: &mut Wave, env: &Env<'_>, at: u64, out: &mut [u8]) {
@@ -76,10 +101,18 @@ fn load_one(wave: &mut Wave, env: &Env<'_>, at: u64, out: &mut [u8]) {
 fn gather(wave: &mut Wave, env: &Env<'_>, at: &[u64; LANES], size: usize, out: &mut [u8]) {
     let exec = wave.exec();
     let mut left = exec;
+    // The first lane of what was read last, which others may have in common.
+    let mut before = 0;
     while left != 0 {
         let first = left.trailing_zeros() as usize;
-        let end = run(exec, at, first, size as u64);
-        left &= (!0u64).checked_shl(end as u32).unwrap_or(0);
+        if at[first] == at[before] && exec >> before & 1 == 1 && before < first {
+            out.copy_within(before * size..(before + 1) * size, first * size);
+            left = from(left, first + 1);
+            continue;
+        }
+        before = first;
+        let end = run(left, at, first, size as u64);
+        left = from(left, end);
         let bytes = &mut out[first * size..end * size];
         if env.host.load(at[first], bytes).is_err() {
             for lane in first..end {
@@ -101,8 +134,8 @@ fn scatter(wave: &mut Wave, env: &Env<'_>, at: &[u64; LANES], size: usize, data:
     let mut left = exec;
     while left != 0 {
         let first = left.trailing_zeros() as usize;
-        let end = run(exec, at, first, size as u64);
-        left &= (!0u64).checked_shl(end as u32).unwrap_or(0);
+        let end = run(left, at, first, size as u64);
+        left = from(left, end);
         if env
             .host
             .store(at[first], &data[first * size..end * size])
@@ -152,13 +185,19 @@ pub fn are_ready(
     ready
 }
 
-/// The one address that all active lanes have.
+/// The one address that all active lanes have, if there are several.
+#[inline(always)]
 fn uniform(exec: u64, at: &[u64; LANES]) -> Option<u64> {
-    let first = at[exec.trailing_zeros() as usize & 63];
-    let differs = (0..LANES).fold(false, |differs, lane| {
-        differs | (exec >> lane & 1 == 1 && at[lane] != first)
-    });
-    (!differs && exec & exec.wrapping_sub(1) != 0).then_some(first)
+    let (first, last) = (exec.trailing_zeros(), 63 - exec.leading_zeros());
+    let address = at[first as usize];
+    if first == last || at[last as usize] != address {
+        return None;
+    }
+    let mut differs = 0;
+    for lane in 0..LANES {
+        differs |= (at[lane] ^ address) & 0u64.wrapping_sub(exec >> lane & 1);
+    }
+    (differs == 0).then_some(address)
 }
 
 /// Reads up to four bytes for each active lane, zero-extended.
@@ -182,8 +221,7 @@ fn load_part(
 ) -> Result<Row, Reason> {
     let mut row = Row::ZERO;
     let exec = wave.exec();
-    let odd = Active(exec & addresses.private).any(|lane| !addresses.is_whole(lane, size));
-    if exec & addresses.lds != 0 || odd {
+    if exec & addresses.lds != 0 || addresses.is_split(exec, size) {
         for lane in Active(exec) {
             let mut bytes = [0; 4];
             if addresses.lds >> lane & 1 == 1 {
@@ -199,6 +237,9 @@ fn load_part(
         }
         return Ok(row);
     }
+    if exec == 0 {
+        return Ok(row);
+    }
     let at = memory_addresses(addresses, exec, more);
     if let Some(at) = uniform(exec, &at) {
         let mut bytes = [0; 4];
@@ -207,12 +248,22 @@ fn load_part(
     }
     let mut bytes = [0; 4 * LANES];
     gather(wave, env, &at, size, &mut bytes);
-    for lane in 0..LANES {
-        row.0[lane] = match size {
-            1 => bytes[lane].into(),
-            2 => u16::from_le_bytes([bytes[2 * lane], bytes[2 * lane + 1]]).into(),
-            _ => word(&bytes, lane),
-        };
+    match size {
+        1 => {
+            for lane in 0..LANES {
+                row.0[lane] = bytes[lane].into();
+            }
+        }
+        2 => {
+            for lane in 0..LANES {
+                row.0[lane] = u16::from_le_bytes([bytes[2 * lane], bytes[2 * lane + 1]]).into();
+            }
+        }
+        _ => {
+            for lane in 0..LANES {
+                row.0[lane] = word(&bytes, lane);
+            }
+        }
     }
     Ok(row)
 }
@@ -221,8 +272,8 @@ fn load_part(
 fn memory_addresses(addresses: &Addresses, exec: u64, more: u64) -> [u64; LANES] {
     let mut at = addresses.at;
     if exec & addresses.private != 0 {
-        for lane in Active(exec) {
-            at[lane] = addresses.memory(lane, more);
+        for (lane, at) in at.iter_mut().enumerate() {
+            *at = addresses.memory(lane, more);
         }
     } else if more != 0 {
         at.iter_mut().for_each(|at| *at = at.wrapping_add(more));
@@ -240,7 +291,17 @@ fn word(bytes: &[u8], n: usize) -> u32 {
     ])
 }
 
-/// Reads `count` dwords for each active lane to the rows from `dst` on.
+/// The rows of lanes' `N` dwords each.
+#[inline(always)]
+fn part<const N: usize>(bytes: &[u8; 16 * LANES], rows: &mut [Row; 4]) {
+    for n in 0..N {
+        for lane in 0..LANES {
+            rows[n].0[lane] = word(bytes, lane * N + n);
+        }
+    }
+}
+
+/// Reads `count` dwords (two to four) for each active lane to the rows from `dst` on.
 #[inline(always)]
 pub fn load_rows(
     wave: &mut Wave,
@@ -258,10 +319,10 @@ pub fn load_rows(
     } else {
         let mut bytes = [0; 16 * LANES];
         gather(wave, env, &addresses.at, 4 * count, &mut bytes);
-        for (n, row) in rows[..count].iter_mut().enumerate() {
-            for lane in 0..LANES {
-                row.0[lane] = word(&bytes, lane * count + n);
-            }
+        match count {
+            2 => part::<2>(&bytes, &mut rows),
+            3 => part::<3>(&bytes, &mut rows),
+            _ => part::<4>(&bytes, &mut rows),
         }
     }
     for (n, row) in rows[..count].iter().enumerate() {
@@ -292,8 +353,7 @@ fn store_part(
     more: u64,
 ) -> Result<(), Reason> {
     let exec = wave.exec();
-    let odd = Active(exec & addresses.private).any(|lane| !addresses.is_whole(lane, size));
-    if exec & addresses.lds != 0 || odd {
+    if exec & addresses.lds != 0 || addresses.is_split(exec, size) {
         for lane in Active(exec) {
             let bytes = row.0[lane].to_le_bytes();
             if addresses.lds >> lane & 1 == 1 {
@@ -312,12 +372,21 @@ fn store_part(
     }
     let at = memory_addresses(addresses, exec, more);
     let mut bytes = [0; 4 * LANES];
-    for lane in 0..LANES {
-        let value = row.0[lane].to_le_bytes();
-        match size {
-            1 => bytes[lane] = value[0],
-            2 => bytes[2 * lane..2 * lane + 2].copy_from_slice(&value[..2]),
-            _ => bytes[4 * lane..4 * lane + 4].copy_from_slice(&value),
+    match size {
+        1 => {
+            for lane in 0..LANES {
+                bytes[lane] = row.0[lane] as u8;
+            }
+        }
+        2 => {
+            for lane in 0..LANES {
+                bytes[2 * lane..2 * lane + 2].copy_from_slice(&(row.0[lane] as u16).to_le_bytes());
+            }
+        }
+        _ => {
+            for lane in 0..LANES {
+                bytes[4 * lane..4 * lane + 4].copy_from_slice(&row.0[lane].to_le_bytes());
+            }
         }
     }
     scatter(wave, env, &at, size, &bytes);

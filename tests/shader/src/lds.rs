@@ -66,6 +66,17 @@ impl Lds {
         Ok(words)
     }
 
+    /// Writes `N` dwords.
+    #[inline(always)]
+    pub fn put_words<const N: usize>(&mut self, at: u32, words: &[u32; N]) -> Result<(), Outside> {
+        let range = self.range(at, 4 * N)?;
+        let bytes = &mut self.bytes[range];
+        for (n, word) in words.iter().enumerate() {
+            bytes[4 * n..4 * n + 4].copy_from_slice(&word.to_le_bytes());
+        }
+        Ok(())
+    }
+
     /// Reads a dword.
     pub fn read32(&self, at: u32) -> Result<u32, Outside> {
         let mut out = [0; 4];

@@ -4,10 +4,10 @@
 use crate::atomic::Operation;
 use crate::decode::{bits, flag, Decoded, Inst, Src, Unknown, Words};
 use crate::env::Env;
-use crate::lanes;
+use crate::lanes::{self, CHUNK};
 use crate::simd::{Body, Handler};
 use crate::vmem::{self, Half};
-use crate::wave::{Flow, Reason, Row, Wave, LANES};
+use crate::wave::{Active, Flow, Reason, Row, Wave, LANES};
 
 /// What a DS instruction does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,13 +180,13 @@ fn access(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Result<(), Reason>
             }
             vmem::store_half(wave, dst, vmem::extend(row, bytes, signed), half);
         }
-        Shape::Read(bytes, ..) => read_words(wave, env, &at, offset, dst, bytes / 4)?,
+        Shape::Read(bytes, ..) => read_words(wave, env, &at, &[offset], dst, bytes / 4)?,
         Shape::Read2(bytes, far_apart) => {
             let scale = bytes as u32 * if far_apart { 64 } else { 1 };
-            read_words(wave, env, &at, near * scale, dst, bytes / 4)?;
-            read_words(wave, env, &at, far * scale, dst + bytes / 4, bytes / 4)?;
+            let offsets = [near * scale, far * scale];
+            read_words(wave, env, &at, &offsets, dst, bytes / 4)?;
         }
-        Shape::Write(bytes, high) if bytes <= 4 => {
+        Shape::Write(bytes, high) if bytes < 4 => {
             for lane in wave.active() {
                 let value = wave.rows[first].0[lane] >> if high { 16 } else { 0 };
                 let at = at.0[lane].wrapping_add(offset);
@@ -274,21 +274,61 @@ fn swizzled(lane: usize, pattern: u32) -> usize {
     lane & 32 | ((lane & 31 & mask(0)) | mask(5)) ^ mask(10)
 }
 
-/// Reads `count` (1 to 4) dwords for each active lane to the rows from `dst` on.
+/// How the addresses of [`CHUNK`] lanes, all active, lie.
+#[derive(Clone, Copy)]
+enum Lie {
+    /// Each a dword behind the one before.
+    InOrder,
+    /// All the same.
+    Same,
+    /// Otherwise, or lanes are not active.
+    Apart,
+}
+
+/// For each chunk of lanes how `count` dwords of each lie.
+#[inline(always)]
+fn lies(exec: u64, at: &[u32; LANES], count: usize) -> [Lie; LANES / CHUNK] {
+    let mut lies = [Lie::Apart; LANES / CHUNK];
+    for (chunk, lie) in lies.iter_mut().enumerate() {
+        let first = chunk * CHUNK;
+        if (exec >> first) as u16 != !0 {
+            continue;
+        }
+        let (mut order, mut same) = (0, 0);
+        for n in 0..CHUNK {
+            order |= at[first + n] ^ at[first].wrapping_add(4 * n as u32);
+            same |= at[first + n] ^ at[first];
+        }
+        if order == 0 && count == 1 {
+            *lie = Lie::InOrder;
+        } else if same == 0 {
+            *lie = Lie::Same;
+        }
+    }
+    lies
+}
+
+/// The active ones of a chunk's lanes.
+#[inline(always)]
+fn chunk_of(exec: u64, chunk: usize) -> Active {
+    Active(exec & 0xffff << (chunk * CHUNK))
+}
+
+/// Reads `count` (1 to 4) dwords from each of `offsets` on for each active lane, to the rows from `dst` on.
 #[inline(always)]
 fn read_words(
     wave: &mut Wave,
     env: &mut Env<'_>,
     at: &Row,
-    offset: u32,
+    offsets: &[u32],
     dst: usize,
     count: usize,
 ) -> Result<(), Reason> {
     match count {
-        1 => read_rows::<1>(wave, env, at, offset, dst),
-        2 => read_rows::<2>(wave, env, at, offset, dst),
-        3 => read_rows::<3>(wave, env, at, offset, dst),
-        _ => read_rows::<4>(wave, env, at, offset, dst),
+        1 => read_rows::<1>(wave, env, at, offsets, dst),
+        2 => read_rows::<2>(wave, env, at, offsets, dst),
+        3 => read_rows::<3>(wave, env, at, offsets, dst),
+        _ => read_rows::<4>(wave, env, at, offsets, dst),
     }
 }
 
@@ -297,36 +337,48 @@ fn read_rows<const N: usize>(
     wave: &mut Wave,
     env: &mut Env<'_>,
     at: &Row,
-    offset: u32,
+    offsets: &[u32],
     dst: usize,
 ) -> Result<(), Reason> {
     let exec = wave.exec();
-    if exec == 0 {
-        return Ok(());
-    }
-    let mut rows = [Row::ZERO; N];
-    let first = at.0[exec.trailing_zeros() as usize];
-    let mut differs = 0;
-    for lane in 0..LANES {
-        differs |= (at.0[lane] ^ first) & 0u32.wrapping_sub((exec >> lane) as u32 & 1);
-    }
-    if differs == 0 {
-        let words = env.lds.words::<N>(first.wrapping_add(offset))?;
-        rows = words.map(|word| Row([word; LANES]));
-    } else {
-        for lane in wave.active() {
-            let words = env.lds.words::<N>(at.0[lane].wrapping_add(offset))?;
-            for n in 0..N {
-                rows[n].0[lane] = words[n];
+    let lies = lies(exec, &at.0, N);
+    for (k, offset) in offsets.iter().enumerate() {
+        let mut rows = [Row::ZERO; N];
+        for (chunk, lie) in lies.iter().enumerate() {
+            let first = chunk * CHUNK;
+            let start = at.0[first].wrapping_add(*offset);
+            match lie {
+                // Where some are outside it is said of the first one that is, below.
+                Lie::InOrder => {
+                    if let Ok(words) = env.lds.words::<CHUNK>(start) {
+                        rows[0].0[first..first + CHUNK].copy_from_slice(&words);
+                        continue;
+                    }
+                }
+                Lie::Same => {
+                    let words = env.lds.words::<N>(start)?;
+                    for n in 0..N {
+                        rows[n].0[first..first + CHUNK].fill(words[n]);
+                    }
+                    continue;
+                }
+                Lie::Apart => {}
+            }
+            for lane in chunk_of(exec, chunk) {
+                let words = env.lds.words::<N>(at.0[lane].wrapping_add(*offset))?;
+                for n in 0..N {
+                    rows[n].0[lane] = words[n];
+                }
             }
         }
-    }
-    for (n, row) in rows.iter().enumerate() {
-        wave.put(dst + n, row);
+        for (n, row) in rows.iter().enumerate() {
+            wave.put(dst + k * N + n, row);
+        }
     }
     Ok(())
 }
 
+/// Writes `count` (1 to 4) dwords of each active lane.
 #[inline(always)]
 fn write_words(
     wave: &mut Wave,
@@ -336,13 +388,41 @@ fn write_words(
     src: usize,
     count: usize,
 ) -> Result<(), Reason> {
-    for lane in wave.active() {
-        let mut bytes = [0; 16];
-        for n in 0..count {
-            bytes[4 * n..4 * n + 4].copy_from_slice(&wave.rows[src + n].0[lane].to_le_bytes());
+    match count {
+        1 => write_rows::<1>(wave, env, at, offset, src),
+        2 => write_rows::<2>(wave, env, at, offset, src),
+        3 => write_rows::<3>(wave, env, at, offset, src),
+        _ => write_rows::<4>(wave, env, at, offset, src),
+    }
+}
+
+#[inline(always)]
+fn write_rows<const N: usize>(
+    wave: &mut Wave,
+    env: &mut Env<'_>,
+    at: &Row,
+    offset: u32,
+    src: usize,
+) -> Result<(), Reason> {
+    let exec = wave.exec();
+    let rows = &wave.rows[src..src + N];
+    for (chunk, lie) in lies(exec, &at.0, N).iter().enumerate() {
+        let first = chunk * CHUNK;
+        if matches!(lie, Lie::InOrder) {
+            let start = at.0[first].wrapping_add(offset);
+            let mut words = [0; CHUNK];
+            words.copy_from_slice(&rows[0].0[first..first + CHUNK]);
+            if env.lds.put_words(start, &words).is_ok() {
+                continue;
+            }
         }
-        env.lds
-            .write(at.0[lane].wrapping_add(offset), &bytes[..4 * count])?;
+        for lane in chunk_of(exec, chunk) {
+            let mut words = [0; N];
+            for n in 0..N {
+                words[n] = rows[n].0[lane];
+            }
+            env.lds.put_words(at.0[lane].wrapping_add(offset), &words)?;
+        }
     }
     Ok(())
 }

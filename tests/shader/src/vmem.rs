@@ -213,6 +213,7 @@ fn flat_addresses(inst: &Inst, wave: &mut Wave) -> Addresses {
 }
 
 /// Looks at each lane's address for apertures.
+#[inline(always)]
 fn generic(at: [u64; LANES], wave: &Wave) -> Addresses {
     let shared = u64::from(wave.apertures.shared);
     let private = u64::from(wave.apertures.private);
@@ -221,6 +222,14 @@ fn generic(at: [u64; LANES], wave: &Wave) -> Addresses {
         private_base: wave.pair(sgpr::FLAT_SCRATCH),
         ..Addresses::default()
     };
+    let mut some = false;
+    for lane in 0..LANES {
+        let top = at[lane] >> 48;
+        some |= (top == shared) | (top == private);
+    }
+    if !some {
+        return addresses;
+    }
     for lane in wave.active() {
         let top = at[lane] >> 48;
         if top == shared {

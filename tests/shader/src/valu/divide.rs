@@ -116,7 +116,6 @@ macro_rules! with_mask {
 }
 with_mask!(Scale32, (s: f32, den: f32, num: f32) => scaled32(s, den, num));
 with_mask!(Scale64, (s: f64, den: f64, num: f64) => scaled64(s, den, num));
-with_mask!(MadU, (a: u32, b: u32, c: u64) => (u64::from(a) * u64::from(b)).overflowing_add(c));
 with_mask!(MadI, (a: i32, b: i32, c: i64) => (i64::from(a) * i64::from(b)).overflowing_add(c));
 
 /// v_div_scale_f32.
@@ -129,11 +128,50 @@ pub fn scale64() -> Spec {
     Spec::of::<Lanes<Scale64>>("v_div_scale_f64", Form::CarryOut, 3, [Kind::F64; 4])
 }
 
+/// As [`Lanes`], but several lanes at once: compilers multiply addresses with it.
+struct MadU;
+
+impl Body for MadU {
+    #[inline(always)]
+    fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
+        let a = wave.narrow(inst.src[0], 0);
+        let b = wave.narrow(inst.src[1], 1);
+        let c = wave.wide(inst.src[2], 2);
+        let (a, b) = (&wave.rows[a].0, &wave.rows[b].0);
+        let (c_lo, c_hi) = (&wave.rows[c].0, &wave.rows[c + 1].0);
+        let (mut sums, mut carries) = ([0u64; LANES], [0u64; LANES]);
+        for n in 0..LANES {
+            let product = u64::from(a[n]) * u64::from(b[n]);
+            let addend = u64::from(c_lo[n]) | u64::from(c_hi[n]) << 32;
+            sums[n] = product.wrapping_add(addend);
+            // The carry out of the highest bit, without a comparison.
+            carries[n] = (product & addend | (product | addend) & !sums[n]) >> 63;
+        }
+        let (mut lo, mut hi) = (Row::ZERO, Row::ZERO);
+        let mut bits = [0; LANES];
+        for n in 0..LANES {
+            lo.0[n] = sums[n] as u32;
+        }
+        for n in 0..LANES {
+            hi.0[n] = (sums[n] >> 32) as u32;
+        }
+        for n in 0..LANES {
+            bits[n] = carries[n] as u8;
+        }
+        let mask = mask_of(&bits) & wave.exec();
+        let dst = usize::from(inst.dst);
+        wave.put(dst, &lo);
+        wave.put(dst + 1, &hi);
+        wave.set_pair(inst.sdst.into(), mask);
+        Flow::Next
+    }
+}
+
 const MAD: [Kind; 4] = [Kind::Int32, Kind::Int32, Kind::Int64, Kind::Int64];
 
 /// v_mad_u64_u32.
 pub fn mad_u64_u32() -> Spec {
-    Spec::of::<Lanes<MadU>>("v_mad_u64_u32", Form::CarryOut, 3, MAD)
+    Spec::of::<MadU>("v_mad_u64_u32", Form::CarryOut, 3, MAD)
 }
 
 /// v_mad_i64_i32.
