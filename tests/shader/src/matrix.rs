@@ -7,6 +7,7 @@ use crate::decode::{bits, Decoded, Inst, Kind, Src, Unknown, Words};
 use crate::env::Env;
 use crate::hwreg::{index, INDEX_DST, INDEX_SRC0};
 use crate::simd::{Body, Handler};
+use crate::valu::halves::Widen;
 use crate::wave::{Flow, Reason, Row, Wave, LANES, TEMPS};
 
 const ACC_READ: u32 = 88;
@@ -323,7 +324,7 @@ fn byte(rows: &[Row], (lane, n): (usize, usize)) -> i32 {
 #[inline(always)]
 fn value(element: Element, rows: &[Row], (lane, n): (usize, usize)) -> f32 {
     match element {
-        Element::F16 => f16::from_bits(half(rows, lane, n)).to_f32(),
+        Element::F16 => f16::from_bits(half(rows, lane, n)).widen(),
         Element::Bf16 => bf16::from_bits(half(rows, lane, n)).to_f32(),
         _ => f32::from_bits(rows[n].0[lane]),
     }

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use half::f16;
 
 use super::float::class;
+use super::halves::Widen;
 use super::types::{self, Ty};
 use super::{fetch, lane, Form, Spec};
 use crate::decode::{Inst, Kind};
@@ -85,7 +86,7 @@ compared!(u16, i16, u32, i32, u64, i64, f32, f64);
 impl Compared for f16 {
     #[inline(always)]
     fn order(self, other: f16) -> Option<Ordering> {
-        self.to_f32().partial_cmp(&other.to_f32())
+        self.widen().partial_cmp(&other.widen())
     }
 }
 

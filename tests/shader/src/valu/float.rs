@@ -6,6 +6,8 @@
 
 use half::f16;
 
+use super::halves::{narrow, Widen};
+
 /// Bits of 2 / pi behind the binary point, most significant first.
 const TWO_OVER_PI: [u64; 20] = [
     0xa2f9_836e_4e44_1529,
@@ -99,13 +101,15 @@ pub fn quiet64(a: f64) -> f64 {
 }
 
 /// See [`min32`].
+#[inline(always)]
 pub fn min16(a: f16, b: f16) -> f16 {
-    f16::from_f32(min32(a.to_f32(), b.to_f32()))
+    narrow(min32(a.widen(), b.widen()))
 }
 
 /// See [`max32`].
+#[inline(always)]
 pub fn max16(a: f16, b: f16) -> f16 {
-    f16::from_f32(max32(a.to_f32(), b.to_f32()))
+    narrow(max32(a.widen(), b.widen()))
 }
 
 /// The middle one of three.
@@ -114,11 +118,6 @@ pub fn med32(a: f32, b: f32, c: f32) -> f32 {
         return min32(min32(a, b), c);
     }
     max32(min32(a, b), min32(max32(a, b), c))
-}
-
-/// a * b + c, rounded once. Sums of f16 products are exact in f64 as far as they matter to f16.
-pub fn fma16(a: f16, b: f16, c: f16) -> f16 {
-    f16::from_f64(a.to_f64().mul_add(b.to_f64(), c.to_f64()))
 }
 
 /// Zero for a denormal.

@@ -7,6 +7,7 @@ pub mod cross;
 pub mod divide;
 pub mod encode;
 pub mod float;
+pub mod halves;
 pub mod modify;
 pub mod packed;
 pub mod types;

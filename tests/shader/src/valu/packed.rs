@@ -4,6 +4,7 @@
 use half::f16;
 
 use super::float as fp;
+use super::halves::{self, narrow, Widen};
 use super::vop2::dot_i8;
 use crate::decode::{bits, Decoded, Inst, Kind, Unknown, Words};
 use crate::env::Env;
@@ -179,32 +180,74 @@ impl Body for Move {
 struct Halves;
 
 impl Body for Halves {
+    #[inline(always)]
     fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
         let selection = Selection::of(inst.imm);
-        let rows = [0, 1, 2].map(|n| wave.narrow(inst.src[n], n));
+        let mut rows = [0; 3];
+        for n in 0..3 {
+            rows[n] = wave.narrow(inst.src[n], n);
+        }
+        let low = halves_row(inst.op, wave, rows, selection.low, selection.neg_low);
+        let high = halves_row(inst.op, wave, rows, selection.high, selection.neg_high);
         let mut out = Row::ZERO;
         for lane in 0..LANES {
-            let half = |high: u32, neg: u32| {
-                let [a, b, c] = [0, 1, 2].map(|n| {
-                    let word = wave.rows[rows[n]].0[lane];
-                    let half = (word >> (16 * (high >> n & 1))) as u16;
-                    half ^ ((neg >> n & 1) as u16) << 15
-                });
-                u32::from(halves_lane(inst.op, a, b, c))
-            };
-            out.0[lane] = half(selection.low, selection.neg_low)
-                | half(selection.high, selection.neg_high) << 16;
+            out.0[lane] = low.0[lane] | high.0[lane] << 16;
         }
         wave.put(inst.dst.into(), &out);
         Flow::Next
     }
 }
 
-fn halves_lane(op: u16, a: u16, b: u16, c: u16) -> u16 {
+/// One of the two results, of the halves of sources that `high` has a bit for the upper ones.
+#[inline(always)]
+fn halves_row(op: u16, wave: &Wave, rows: [usize; 3], high: u32, neg: u32) -> Row {
+    let mut parts = [Row::ZERO; 3];
+    for n in 0..3 {
+        let (shift, sign) = (16 * (high >> n & 1), (neg >> n & 1) << 15);
+        for lane in 0..LANES {
+            parts[n].0[lane] = (wave.rows[rows[n]].0[lane] >> shift & 0xffff) ^ sign;
+        }
+    }
+    let [a, b, c] = &parts;
+    match op {
+        14 => halves_lanes::<14>(a, b, c),
+        15 => halves_lanes::<15>(a, b, c),
+        16 => halves_lanes::<16>(a, b, c),
+        17 => halves_lanes::<17>(a, b, c),
+        18 => halves_lanes::<18>(a, b, c),
+        _ => {
+            let mut out = Row::ZERO;
+            for lane in 0..LANES {
+                let [a, b, c] = [a.0[lane] as u16, b.0[lane] as u16, c.0[lane] as u16];
+                out.0[lane] = integer_lane(op, a, b, c).into();
+            }
+            out
+        }
+    }
+}
+
+#[inline(always)]
+fn halves_lanes<const OP: u16>(a: &Row, b: &Row, c: &Row) -> Row {
+    let mut out = Row::ZERO;
+    for lane in 0..LANES {
+        let a = f16::from_bits(a.0[lane] as u16);
+        let b = f16::from_bits(b.0[lane] as u16);
+        let c = f16::from_bits(c.0[lane] as u16);
+        let value = match OP {
+            14 => halves::fma(a, b, c),
+            15 => narrow(a.widen() + b.widen()),
+            16 => narrow(a.widen() * b.widen()),
+            17 => fp::min16(a, b),
+            _ => fp::max16(a, b),
+        };
+        out.0[lane] = value.to_bits().into();
+    }
+    out
+}
+
+#[inline(always)]
+fn integer_lane(op: u16, a: u16, b: u16, c: u16) -> u16 {
     let (sa, sb) = (a as i16, b as i16);
-    let float = |f: fn(f32, f32) -> f32| {
-        f16::from_f32(f(f16::from_bits(a).to_f32(), f16::from_bits(b).to_f32())).to_bits()
-    };
     match op {
         0 | 9 => a.wrapping_mul(b).wrapping_add(c),
         1 => a.wrapping_mul(b),
@@ -216,12 +259,7 @@ fn halves_lane(op: u16, a: u16, b: u16, c: u16) -> u16 {
         7 => sa.max(sb) as u16,
         8 => sa.min(sb) as u16,
         12 => a.max(b),
-        13 => a.min(b),
-        14 => fp::fma16(f16::from_bits(a), f16::from_bits(b), f16::from_bits(c)).to_bits(),
-        15 => float(|a, b| a + b),
-        16 => float(|a, b| a * b),
-        17 => float(fp::min32),
-        _ => float(fp::max32),
+        _ => a.min(b),
     }
 }
 
@@ -232,36 +270,38 @@ impl Body for Mix {
     #[inline(always)]
     fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
         let selection = Selection::of(inst.imm);
-        let rows = [0, 1, 2].map(|n| wave.narrow(inst.src[n], n));
+        let mut sources = [[0f32; LANES]; 3];
+        for n in 0..3 {
+            let row = wave.narrow(inst.src[n], n);
+            let (row, shift) = (&wave.rows[row].0, 16 * (selection.low >> n & 1));
+            // neg_hi is the absolute value here.
+            let kept = if selection.neg_high >> n & 1 == 1 {
+                !(1 << 31)
+            } else {
+                !0
+            };
+            let sign = (selection.neg_low >> n & 1) << 31;
+            let half = selection.high >> n & 1 == 1;
+            for lane in 0..LANES {
+                let value = if half {
+                    f16::from_bits((row[lane] >> shift) as u16).widen()
+                } else {
+                    f32::from_bits(row[lane])
+                };
+                sources[n][lane] = f32::from_bits(value.to_bits() & kept ^ sign);
+            }
+        }
+        let [a, b, c] = &sources;
         let dst = usize::from(inst.dst);
+        let old = &wave.rows[dst].0;
         let mut out = Row::ZERO;
         for lane in 0..LANES {
-            let [a, b, c] = [0, 1, 2].map(|n| {
-                let word = wave.rows[rows[n]].0[lane];
-                let value = if selection.high >> n & 1 == 1 {
-                    f16::from_bits((word >> (16 * (selection.low >> n & 1))) as u16).to_f32()
-                } else {
-                    f32::from_bits(word)
-                };
-                // neg_hi is the absolute value here.
-                let value = if selection.neg_high >> n & 1 == 1 {
-                    value.abs()
-                } else {
-                    value
-                };
-                if selection.neg_low >> n & 1 == 1 {
-                    -value
-                } else {
-                    value
-                }
-            });
-            let sum = a.mul_add(b, c);
-            let half = u32::from(f16::from_f32(sum).to_bits());
-            let old = wave.rows[dst].0[lane];
+            let sum = a[lane].mul_add(b[lane], c[lane]);
+            let half = u32::from(narrow(sum).to_bits());
             out.0[lane] = match inst.op {
                 32 => sum.to_bits(),
-                33 => old & 0xffff_0000 | half,
-                _ => old & 0xffff | half << 16,
+                33 => old[lane] & 0xffff_0000 | half,
+                _ => old[lane] & 0xffff | half << 16,
             };
         }
         wave.put(dst, &out);
@@ -273,16 +313,42 @@ impl Body for Mix {
 struct Dot;
 
 impl Body for Dot {
+    #[inline(always)]
     fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
-        let rows = [0, 1, 2].map(|n| wave.narrow(inst.src[n], n));
+        let mut rows = [0; 3];
+        for n in 0..3 {
+            rows[n] = wave.narrow(inst.src[n], n);
+        }
+        let [a, b, c] = rows.map(|row| &wave.rows[row].0);
         let mut out = Row::ZERO;
-        for lane in 0..LANES {
-            let [a, b, c] = rows.map(|row| wave.rows[row].0[lane]);
-            out.0[lane] = dot_lane(inst.op, a, b, c);
+        match inst.op {
+            35 => {
+                for lane in 0..LANES {
+                    out.0[lane] = dot_halves(a[lane], b[lane], c[lane]);
+                }
+            }
+            40 => {
+                for lane in 0..LANES {
+                    out.0[lane] = c[lane].wrapping_add(dot_i8(a[lane], b[lane]) as u32);
+                }
+            }
+            op => {
+                for lane in 0..LANES {
+                    out.0[lane] = dot_lane(op, a[lane], b[lane], c[lane]);
+                }
+            }
         }
         wave.put(inst.dst.into(), &out);
         Flow::Next
     }
+}
+
+#[inline(always)]
+fn dot_halves(a: u32, b: u32, c: u32) -> u32 {
+    let low = |word: u32| f16::from_bits(word as u16).widen();
+    let high = |word: u32| f16::from_bits((word >> 16) as u16).widen();
+    let sum = low(a).mul_add(low(b), f32::from_bits(c));
+    high(a).mul_add(high(b), sum).to_bits()
 }
 
 fn dot_lane(op: u16, a: u32, b: u32, c: u32) -> u32 {
@@ -290,11 +356,6 @@ fn dot_lane(op: u16, a: u32, b: u32, c: u32) -> u32 {
         (0..parts).fold(c, |sum, n| sum.wrapping_add(product(n) as u32))
     };
     match op {
-        35 => {
-            let half = |word: u32, n: u32| f16::from_bits((word >> (16 * n)) as u16).to_f32();
-            let low = half(a, 0).mul_add(half(b, 0), f32::from_bits(c));
-            half(a, 1).mul_add(half(b, 1), low).to_bits()
-        }
         38 => sum(2, &|n| {
             let half = |word: u32| i32::from((word >> (16 * n)) as i16);
             half(a).wrapping_mul(half(b))
@@ -303,7 +364,6 @@ fn dot_lane(op: u16, a: u32, b: u32, c: u32) -> u32 {
             let half = |word: u32| word >> (16 * n) & 0xffff;
             half(a).wrapping_mul(half(b)) as i32
         }),
-        40 => c.wrapping_add(dot_i8(a, b) as u32),
         41 => sum(4, &|n| {
             let byte = |word: u32| word >> (8 * n) & 0xff;
             (byte(a) * byte(b)) as i32

@@ -4,6 +4,7 @@
 use half::f16;
 
 use super::float as fp;
+use super::halves::{narrow, Widen};
 use super::{alu, cross, Spec};
 
 /// The instruction with that opcode.
@@ -18,8 +19,8 @@ pub fn vop1(op: u32) -> Option<Spec> {
         6 => alu!("v_cvt_f32_u32" (a: u32) -> f32 { a as f32 }),
         7 => alu!("v_cvt_u32_f32" (a: f32) -> u32 { a as u32 }),
         8 => alu!("v_cvt_i32_f32" (a: f32) -> i32 { a as i32 }),
-        10 => alu!("v_cvt_f16_f32" (a: f32) -> f16 { f16::from_f32(a) }),
-        11 => alu!("v_cvt_f32_f16" (a: f16) -> f32 { a.to_f32() }),
+        10 => alu!("v_cvt_f16_f32" (a: f32) -> f16 { narrow(a) }),
+        11 => alu!("v_cvt_f32_f16" (a: f16) -> f32 { a.widen() }),
         12 => alu!("v_cvt_rpi_i32_f32" (a: f32) -> i32 { (f64::from(a) + 0.5).floor() as i32 }),
         13 => alu!("v_cvt_flr_i32_f32" (a: f32) -> i32 { a.floor() as i32 }),
         14 => alu!("v_cvt_off_f32_i4" (a: u32) -> f32 { ((a << 28) as i32 >> 28) as f32 / 16.0 }),
@@ -64,10 +65,10 @@ pub fn vop1(op: u32) -> Option<Spec> {
         50 => alu!("v_fract_f64" (a: f64) -> f64 { fp::fract64(a) }),
         51 => alu!("v_frexp_exp_i32_f32" (a: f32) -> i32 { fp::frexp_exponent(a.into()) }),
         52 => alu!("v_frexp_mant_f32" (a: f32) -> f32 { fp::frexp_mantissa(a.into()) as f32 }),
-        57 => alu!("v_cvt_f16_u16" (a: u16) -> f16 { f16::from_f32(a.into()) }),
-        58 => alu!("v_cvt_f16_i16" (a: i16) -> f16 { f16::from_f32(a.into()) }),
-        59 => alu!("v_cvt_u16_f16" (a: f16) -> u16 { a.to_f32() as u16 }),
-        60 => alu!("v_cvt_i16_f16" (a: f16) -> i16 { a.to_f32() as i16 }),
+        57 => alu!("v_cvt_f16_u16" (a: u16) -> f16 { narrow(a.into()) }),
+        58 => alu!("v_cvt_f16_i16" (a: i16) -> f16 { narrow(a.into()) }),
+        59 => alu!("v_cvt_u16_f16" (a: f16) -> u16 { a.widen() as u16 }),
+        60 => alu!("v_cvt_i16_f16" (a: f16) -> i16 { a.widen() as i16 }),
         61 => alu!("v_rcp_f16" (a: f16) -> f16 { f16::from_f64(1.0 / a.to_f64()) }),
         62 => alu!("v_sqrt_f16" (a: f16) -> f16 { f16::from_f64(a.to_f64().sqrt()) }),
         63 => alu!("v_rsq_f16" (a: f16) -> f16 { f16::from_f64(1.0 / a.to_f64().sqrt()) }),
@@ -77,13 +78,13 @@ pub fn vop1(op: u32) -> Option<Spec> {
             alu!("v_frexp_mant_f16" (a: f16) -> f16 { f16::from_f64(fp::frexp_mantissa(a.to_f64())) })
         }
         67 => alu!("v_frexp_exp_i16_f16" (a: f16) -> i16 { fp::frexp_exponent(a.to_f64()) as i16 }),
-        68 => alu!("v_floor_f16" (a: f16) -> f16 { f16::from_f32(a.to_f32().floor()) }),
-        69 => alu!("v_ceil_f16" (a: f16) -> f16 { f16::from_f32(a.to_f32().ceil()) }),
-        70 => alu!("v_trunc_f16" (a: f16) -> f16 { f16::from_f32(a.to_f32().trunc()) }),
-        71 => alu!("v_rndne_f16" (a: f16) -> f16 { f16::from_f32(a.to_f32().round_ties_even()) }),
+        68 => alu!("v_floor_f16" (a: f16) -> f16 { narrow(a.widen().floor()) }),
+        69 => alu!("v_ceil_f16" (a: f16) -> f16 { narrow(a.widen().ceil()) }),
+        70 => alu!("v_trunc_f16" (a: f16) -> f16 { narrow(a.widen().trunc()) }),
+        71 => alu!("v_rndne_f16" (a: f16) -> f16 { narrow(a.widen().round_ties_even()) }),
         72 => alu!("v_fract_f16" (a: f16) -> f16 {
-            let a = a.to_f32();
-            f16::from_f32((a - a.floor()).min(f16::from_bits(0x3bff).to_f32()))
+            let a = a.widen();
+            narrow((a - a.floor()).min(f16::from_bits(0x3bff).widen()))
         }),
         73 => alu!("v_sin_f16" (a: f16) -> f16 { f16::from_f64(fp::sin_turns(a.to_f64())) }),
         74 => alu!("v_cos_f16" (a: f16) -> f16 { f16::from_f64(fp::cos_turns(a.to_f64())) }),

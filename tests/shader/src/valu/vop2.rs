@@ -4,6 +4,7 @@
 use half::f16;
 
 use super::float as fp;
+use super::halves::{narrow, Widen};
 use super::{alu, carry, Spec};
 
 /// The low 24 bits.
@@ -70,12 +71,12 @@ pub fn vop2(op: u32) -> Option<Spec> {
         28 => carry::addc(),
         29 => carry::subb(),
         30 => carry::subbrev(),
-        31 => alu!("v_add_f16" (a: f16, b: f16) -> f16 { f16::from_f32(a.to_f32() + b.to_f32()) }),
-        32 => alu!("v_sub_f16" (a: f16, b: f16) -> f16 { f16::from_f32(a.to_f32() - b.to_f32()) }),
+        31 => alu!("v_add_f16" (a: f16, b: f16) -> f16 { narrow(a.widen() + b.widen()) }),
+        32 => alu!("v_sub_f16" (a: f16, b: f16) -> f16 { narrow(a.widen() - b.widen()) }),
         33 => {
-            alu!("v_subrev_f16" (a: f16, b: f16) -> f16 { f16::from_f32(b.to_f32() - a.to_f32()) })
+            alu!("v_subrev_f16" (a: f16, b: f16) -> f16 { narrow(b.widen() - a.widen()) })
         }
-        34 => alu!("v_mul_f16" (a: f16, b: f16) -> f16 { f16::from_f32(a.to_f32() * b.to_f32()) }),
+        34 => alu!("v_mul_f16" (a: f16, b: f16) -> f16 { narrow(a.widen() * b.widen()) }),
         38 => alu!("v_add_u16" (a: u16, b: u16) -> u16 { a.wrapping_add(b) }),
         39 => alu!("v_sub_u16" (a: u16, b: u16) -> u16 { a.wrapping_sub(b) }),
         40 => alu!("v_subrev_u16" (a: u16, b: u16) -> u16 { b.wrapping_sub(a) }),

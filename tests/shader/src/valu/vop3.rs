@@ -4,6 +4,7 @@
 use half::f16;
 
 use super::float as fp;
+use super::halves::{self, narrow, Widen};
 use super::vop2::{low24, signed24};
 use super::{alu, cross, divide, Spec};
 
@@ -138,7 +139,7 @@ pub fn vop3(op: u32) -> Option<Spec> {
         504 => alu!("v_max3_i16" (a: i16, b: i16, c: i16) -> i16 { a.max(b).max(c) }),
         505 => alu!("v_max3_u16" (a: u16, b: u16, c: u16) -> u16 { a.max(b).max(c) }),
         506 => alu!("v_med3_f16" (a: f16, b: f16, c: f16) -> f16 {
-            f16::from_f32(fp::med32(a.to_f32(), b.to_f32(), c.to_f32()))
+            narrow(fp::med32(a.widen(), b.widen(), c.widen()))
         }),
         507 => alu!("v_med3_i16" (a: i16, b: i16, c: i16) -> i16 { med(a, b, c) }),
         508 => alu!("v_med3_u16" (a: u16, b: u16, c: u16) -> u16 { med(a, b, c) }),
@@ -160,9 +161,9 @@ pub fn vop3(op: u32) -> Option<Spec> {
         517 => {
             alu!("v_mad_i16" (a: i16, b: i16, c: i16) -> i16 { a.wrapping_mul(b).wrapping_add(c) })
         }
-        518 => alu!("v_fma_f16" (a: f16, b: f16, c: f16) -> f16 { fp::fma16(a, b, c) }),
+        518 => alu!("v_fma_f16" (a: f16, b: f16, c: f16) -> f16 { halves::fma(a, b, c) }),
         519 => alu!("v_div_fixup_f16" (a: f16, b: f16, c: f16) -> f16 {
-            f16::from_f32(divide::fixup32(a.to_f32(), b.to_f32(), c.to_f32()))
+            narrow(divide::fixup32(a.widen(), b.widen(), c.widen()))
         }),
         640 => alu!("v_add_f64" (a: f64, b: f64) -> f64 { a + b }),
         641 => alu!("v_mul_f64" (a: f64, b: f64) -> f64 { a * b }),
