@@ -140,16 +140,14 @@ pub(crate) struct Around {
     pub(crate) writable: bool,
 }
 
-/// What memory the process of `space` has at address `at`, as far as it is one piece in `within`; none at its end. See
+/// What memory the process of `space` has at address `at`, as far as it is one piece in `within`, if it has any. ESRCH at its end; see
 /// [`with_lock_soon`](super::with_lock_soon).
 pub(crate) fn around(
     space: &AddressSpace,
     at: usize,
     within: Range<usize>,
 ) -> Result<Option<Around>> {
-    let Some(mm) = space.user() else {
-        return Ok(None);
-    };
+    let mm = space.user().ok_or(ESRCH)?;
     let _lock = lock_soon(&mm)?;
     let mut from = within.start;
     // SAFETY: The mmap lock is held.
