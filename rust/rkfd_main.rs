@@ -55,7 +55,7 @@ module! {
         },
         svm: u8 {
             default: 0,
-            description: "1: shared virtual memory, as far as it goes: in system memory, without page faults; 0: none",
+            description: "1: shared virtual memory, as far as it goes: no capability bit, no migration at page faults; 0: none",
         },
     },
 }
