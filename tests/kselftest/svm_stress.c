@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Processes whose memory is used by queues of theirs at the same addresses, while everything happens to it that can: it is
- * unmapped in parts and comes back, moves, goes to VRAM and back, goes to swap, is merged, made of large pages and taken apart, forked and written.
- * The content is right all the time, and a page is never seen that is somebody else's. RKFD_SECONDS: for how long, 20 by default.
+ * unmapped in parts and comes back, moves, goes to swap, is merged, made of large pages and taken apart, forked and written.
+ * The content is right all the time, and a page is never seen that is somebody else's. RKFD_SECONDS: for how long, 20 by default. RKFD_PREFETCH:
+ * it also goes to VRAM and back.
  */
 #include <pthread.h>
 #include <sys/wait.h>
@@ -245,6 +246,7 @@ static void *disturb(void *arg)
 		MADV_COLD, MADV_PAGEOUT, MADV_MERGEABLE, MADV_UNMERGEABLE, MADV_HUGEPAGE,
 		MADV_NOHUGEPAGE, MADV_COLLAPSE, MADV_PAGEOUT,
 	};
+	const unsigned int kinds = ARRAY_SIZE(advice) + (getenv("RKFD_PREFETCH") ? 4 : 2);
 	struct process *p = arg;
 	unsigned int seed = p->tag;
 
@@ -252,7 +254,7 @@ static void *disturb(void *arg)
 		const unsigned int pages = REGION / KFD_PAGE;
 		const unsigned int first = (unsigned int)rand_r(&seed) % pages;
 		const unsigned int count = 1 + (unsigned int)rand_r(&seed) % (pages - first);
-		const unsigned int what = (unsigned int)rand_r(&seed) % (ARRAY_SIZE(advice) + 4);
+		const unsigned int what = (unsigned int)rand_r(&seed) % kinds;
 		uint8_t *at = p->mem + (size_t)first * KFD_PAGE;
 
 		if (what < ARRAY_SIZE(advice))
