@@ -3,8 +3,11 @@
 //! and -O3.
 
 mod common;
+#[path = "common/compile.rs"]
+mod compile;
 
-use common::{bytes, compile, CodeObject};
+use common::{bytes, CodeObject};
+use compile::compile;
 
 const N: usize = 1000;
 const GRID: [u32; 3] = [1000, 1, 1];

@@ -3,8 +3,11 @@
 //! scripts/cargo test --release -p rkfd-shader --test speed -- --ignored --nocapture
 
 mod common;
+#[path = "common/compile.rs"]
+mod compile;
 
-use common::{bytes, compile, Ran};
+use common::{bytes, Ran};
+use compile::compile;
 
 /// Tells of the fastest of some runs: others on the machine only make them slower.
 fn tell(name: &str, run: impl Fn() -> Ran) {

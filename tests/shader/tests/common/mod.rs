@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Compiles kernels and runs them.
+//! Loads kernels and runs them.
 #![allow(dead_code)]
 
 mod memory;
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use memory::{Memory, CODE, DATA, SCRATCH};
@@ -23,30 +21,6 @@ pub struct CodeObject {
     image: Vec<u8>,
     symbols: Vec<(String, u64)>,
     version: u32,
-}
-
-/// Compiles tests/NAME.hip for a code object version and an optimisation level.
-pub fn compile(name: &str, version: u32, level: u32) -> CodeObject {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/{name}.hip"));
-    let out = PathBuf::from(option_env!("CARGO_TARGET_TMPDIR").expect("a test"))
-        .join(format!("{name}.v{version}.O{level}.co"));
-    let status = Command::new("clang-19")
-        .args(["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output"])
-        .args([
-            "--offload-arch=gfx90a:sramecc+:xnack-",
-            "-nogpuinc",
-            "-nogpulib",
-        ])
-        .args(["-std=c++17", "-munsafe-fp-atomics", "-ffp-contract=off"])
-        .arg(format!("-mcode-object-version={version}"))
-        .arg(format!("-O{level}"))
-        .arg(&source)
-        .arg("-o")
-        .arg(&out)
-        .status()
-        .expect("clang-19 is there");
-    assert!(status.success());
-    load(&std::fs::read(&out).unwrap(), version)
 }
 
 /// Loads a code object.

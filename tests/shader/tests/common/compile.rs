@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Compiles kernels. For tests alone: cargo gives an example no place for what it makes.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::{load, CodeObject};
+
+/// Compiles tests/NAME.hip for a code object version and an optimisation level.
+pub fn compile(name: &str, version: u32, level: u32) -> CodeObject {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/{name}.hip"));
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.v{version}.O{level}.co"));
+    let status = Command::new("clang-19")
+        .args(["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output"])
+        .args([
+            "--offload-arch=gfx90a:sramecc+:xnack-",
+            "-nogpuinc",
+            "-nogpulib",
+        ])
+        .args(["-std=c++17", "-munsafe-fp-atomics", "-ffp-contract=off"])
+        .arg(format!("-mcode-object-version={version}"))
+        .arg(format!("-O{level}"))
+        .arg(&source)
+        .arg("-o")
+        .arg(&out)
+        .status()
+        .expect("clang-19 is there");
+    assert!(status.success());
+    load(&std::fs::read(&out).unwrap(), version)
+}
