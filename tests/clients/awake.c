@@ -18,6 +18,7 @@
 #include "common/check.h"
 #include "common/child.h"
 #include "common/copies.h"
+#include "common/kernel_log.h"
 #include "common/tap.h"
 #include "kfd.h"
 
@@ -28,23 +29,14 @@
 #define DRIVER		"/sys/bus/pci/drivers/rkfd"
 #define LINE		"while the GPU is bound"
 
-static int log_fd;
-
 /* Of what the log has got since the last call: lines of the driver, and those of them that refuse. */
 static void read_log(unsigned int *driver, unsigned int *refusals)
 {
 	char record[4096];
-	ssize_t n;
 
 	*driver = 0;
 	*refusals = 0;
-	for (;;) {
-		n = read(log_fd, record, sizeof(record) - 1);
-		if (n < 0 && errno == EPIPE)
-			continue;
-		if (n <= 0)
-			return;
-		record[n] = '\0';
+	while (kernel_log_next(record, sizeof(record))) {
 		*driver += strstr(record, "rkfd ") != NULL;
 		*refusals += strstr(record, LINE) != NULL;
 	}
@@ -155,9 +147,7 @@ int main(void)
 		tap_skip("sleep", "the kernel does not know how to");
 		return tap_end();
 	}
-	log_fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (log_fd < 0 || lseek(log_fd, 0, SEEK_END) < 0)
-		die("no log");
+	kernel_log_start();
 	read_log(&driver, &refusals);
 	for (i = 0; i < 3; i++) {
 		if (knows(states[i]))

@@ -22,6 +22,7 @@
 #include "common/check.h"
 #include "common/child.h"
 #include "common/copies.h"
+#include "common/kernel_log.h"
 #include "common/model.h"
 #include "common/pattern.h"
 #include "common/tap.h"
@@ -40,24 +41,15 @@
 /* What no machine with less RAM than the GPU has VRAM has room for. */
 #define HUGE		(256u << 20)
 
-static int log_fd;
-
 /* How many lines of the log since the last call have @text. */
 static unsigned int log_lines(const char *text)
 {
 	unsigned int count = 0;
 	char record[4096];
-	ssize_t n;
 
-	for (;;) {
-		n = read(log_fd, record, sizeof(record) - 1);
-		if (n < 0 && errno == EPIPE)
-			continue;
-		if (n <= 0)
-			return count;
-		record[n] = '\0';
+	while (kernel_log_next(record, sizeof(record)))
 		count += strstr(record, text) != NULL;
-	}
+	return count;
 }
 
 /*
@@ -349,9 +341,7 @@ int main(int argc, char **argv)
 		tap_skip("sleep", "the kernel does not know how to");
 		return tap_end();
 	}
-	log_fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (log_fd < 0 || lseek(log_fd, 0, SEEK_END) < 0)
-		die("no log");
+	kernel_log_start();
 	if (kfd_write_file(TEST_SECONDS, "0"))
 		die("no tries");
 	lpc_save();
