@@ -89,7 +89,6 @@ struct page *rkfd_pfn_to_page(unsigned long pfn);
 struct page *rkfd_page_alloc_locked(gfp_t gfp);
 void rkfd_page_unlock_put(struct page *page);
 void rkfd_page_clear(struct page *page);
-bool rkfd_page_is_ksm(const struct page *page);
 struct dev_pagemap *rkfd_page_pgmap(const struct page *page);
 void rkfd_device_page_init(struct page *page, struct dev_pagemap *pagemap, void *data);
 void *rkfd_device_page_data(const struct page *page);

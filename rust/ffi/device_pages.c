@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The bodies of include/rkfd_shims.h of pages that move between a device's memory and system memory. */
 #include <linux/highmem.h>
-#include <linux/ksm.h>
 #include <linux/memremap.h>
 #include <linux/pagemap.h>
 
@@ -31,11 +30,6 @@ void rkfd_page_unlock_put(struct page *page)
 void rkfd_page_clear(struct page *page)
 {
 	clear_highpage(page);
-}
-
-bool rkfd_page_is_ksm(const struct page *page)
-{
-	return folio_test_ksm(page_folio(page));
 }
 
 struct dev_pagemap *rkfd_page_pgmap(const struct page *page)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Processes whose memory is used by queues of theirs at the same addresses, while everything happens to it that can: it is
- * unmapped in parts and comes back, moves, goes to swap, is merged, made of large pages and taken apart, forked and written.
- * The content is right all the time, and a page is never seen that is somebody else's. RKFD_SECONDS: for how long, 20 by default. RKFD_PREFETCH:
- * it also goes to VRAM and back.
+ * unmapped in parts and comes back, moves, goes to swap, to VRAM and back, is merged, made of large pages and taken apart, forked and written.
+ * The content is right all the time, and a page is never seen that is somebody else's. RKFD_SECONDS: for how long, 20 by default.
  */
 #include <pthread.h>
 #include <sys/wait.h>
@@ -246,7 +245,7 @@ static void *disturb(void *arg)
 		MADV_COLD, MADV_PAGEOUT, MADV_MERGEABLE, MADV_UNMERGEABLE, MADV_HUGEPAGE,
 		MADV_NOHUGEPAGE, MADV_COLLAPSE, MADV_PAGEOUT,
 	};
-	const unsigned int kinds = ARRAY_SIZE(advice) + (getenv("RKFD_PREFETCH") ? 4 : 2);
+	const unsigned int kinds = ARRAY_SIZE(advice) + 4;
 	struct process *p = arg;
 	unsigned int seed = p->tag;
 

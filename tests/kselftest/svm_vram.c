@@ -3,41 +3,18 @@
  * Shared virtual memory that is prefetched to VRAM: it is there as long as nobody touches it, is what it was wherever it goes, and
  * nobody ever sees what somebody else had in that VRAM.
  */
-#include <fcntl.h>
 #include <pthread.h>
 #include <sys/wait.h>
 
 #include "kfd_svm.h"
 #include "objects.h"
+#include "pagemap.h"
 #include "userptr.h"
 
 #define FD		(self->dev.fd)
 #define GPU		(self->dev.gpu_id)
 #define PAGE(n)		(self->mem + (size_t)(n) * KFD_PAGE)
 #define PAGES		(SIZE / KFD_PAGE)
-
-/* What /proc/self/pagemap says of a page that the CPU does not reach. */
-#define PAGEMAP_PRESENT	(1ull << 63)
-#define PAGEMAP_SWAP	(1ull << 62)
-
-/* How many pages the CPU does not reach though the process has them, of which none are in swap: there is none here. */
-static size_t in_vram(const void *mem, size_t size)
-{
-	const size_t pages = size / KFD_PAGE;
-	int file = open("/proc/self/pagemap", O_RDONLY);
-	size_t found = 0, i;
-	uint64_t entry;
-
-	for (i = 0; i < pages; i++) {
-		const off_t at = (off_t)(((uintptr_t)mem / KFD_PAGE + i) * sizeof(entry));
-
-		if (pread(file, &entry, sizeof(entry), at) != sizeof(entry))
-			break;
-		found += (entry & (PAGEMAP_PRESENT | PAGEMAP_SWAP)) == PAGEMAP_SWAP;
-	}
-	close(file);
-	return found;
-}
 
 /* The fixture is userptr's: a queue, VRAM as the other end of copies, an event of faults, and SIZE bytes at mem. */
 

@@ -110,7 +110,7 @@ impl DeviceMemory {
         }
     }
 
-    /// Brings in what is between `start` and `end`; how many pages. `ENOMEM` when there is no memory for it;
+    /// Brings in what is between `start` and `end`, nothing of which the kernel may merge (KSM); how many pages. `ENOMEM` when there is no memory for it;
     /// errors of the engines.
     ///
     /// # Safety
@@ -139,25 +139,15 @@ impl DeviceMemory {
         let moved = lists.moved();
         // SAFETY: As above; what is to go nowhere stays.
         unsafe { ffi::migrate_vma_finalize(&mut request) };
-        match filled {
-            Err(error) if error == ENOENT => Ok(0),
-            filled => filled.map(|_made| moved),
-        }
+        filled.map(|_made| moved)
     }
 
-    /// Finds memory for what moves, and copies it there. ENOENT when nothing does; after an error some of it may be in the list.
-    ///
-    /// What the kernel has merged (KSM) stays: it would read it where the CPU cannot.
+    /// Finds memory for what moves, and copies it there. After an error some of it may be in the list.
     fn fill(&self, lists: &mut Lists) -> Result<Made<'_>> {
-        // SAFETY: The pages are locked, and so stay what they are.
-        let is_merged = |page: NonNull<ffi::page>| unsafe { ffi::rkfd_page_is_ksm(page.as_ptr()) };
-        let moving = |from: &&usize| **from & MOVES != 0 && !page(**from).is_some_and(is_merged);
+        let moving = |from: &&usize| **from & MOVES != 0;
         let count = lists.from.iter().filter(moving).count();
         let empty = |from: &usize| *from & PAGE == 0;
         let holes = lists.from.iter().filter(moving).any(empty);
-        if count == 0 {
-            return Err(ENOENT);
-        }
         let room = self.store.take(count, holes)?;
         let made = Made {
             memory: self,

@@ -53,6 +53,14 @@ impl Extent {
         self.flags & ALLOWED == flags::READ
     }
 
+    /// Whether its pages may go to the memory of a device and be the process's own all the same.
+    ///
+    /// Those that the kernel may merge (KSM) may not: while one is being merged no reverse mapping finds it, and
+    /// `migrate_vma_setup`, which does not need one, takes it from the page table so that nobody ever puts it back.
+    pub(super) fn can_move(&self) -> bool {
+        self.anonymous && self.is_readable() && !self.may_wait && self.flags & flags::MERGEABLE == 0
+    }
+
     /// Whether the process may write it.
     pub(super) fn is_writable(&self) -> bool {
         self.flags & flags::WRITE != 0

@@ -29,7 +29,7 @@ pub(crate) fn bring_in(
     let Some(vma) = (unsafe { Extent::next(&mm, start, end) }) else {
         return Ok((end, 0));
     };
-    if !vma.anonymous || !vma.is_readable() || vma.may_wait {
+    if !vma.can_move() {
         return Ok((vma.to, 0));
     }
     let to = vma.to.min((vma.from / WINDOW + 1) * WINDOW);

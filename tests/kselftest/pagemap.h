@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Where the kernel has the process's pages. */
+#ifndef RKFD_TEST_PAGEMAP_H
+#define RKFD_TEST_PAGEMAP_H
+
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#include "kfd.h"
+
+/* What /proc/self/pagemap says of a page that the CPU does not reach. */
+#define PAGEMAP_PRESENT	(1ull << 63)
+#define PAGEMAP_SWAP	(1ull << 62)
+
+/* How many pages the CPU does not reach though the process has them, of which none are in swap: there is none here. */
+static inline size_t in_vram(const void *mem, size_t size)
+{
+	const size_t pages = size / KFD_PAGE;
+	int file = open("/proc/self/pagemap", O_RDONLY);
+	size_t found = 0, i;
+	uint64_t entry;
+
+	for (i = 0; i < pages; i++) {
+		const off_t at = (off_t)(((uintptr_t)mem / KFD_PAGE + i) * sizeof(entry));
+
+		if (pread(file, &entry, sizeof(entry), at) != sizeof(entry))
+			break;
+		found += (entry & (PAGEMAP_PRESENT | PAGEMAP_SWAP)) == PAGEMAP_SWAP;
+	}
+	close(file);
+	return found;
+}
+
+#endif /* RKFD_TEST_PAGEMAP_H */
