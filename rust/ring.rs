@@ -9,7 +9,7 @@ mod sdma;
 
 use crate::ip::Hardware;
 use crate::kern::fence::Fence;
-use crate::mem::copy_engine::CopyEngine;
+use crate::mem::copy_engine::{CopyEngine, Lane};
 use crate::mem::gart::JobMemory;
 use crate::mem::vram::VramBlocks;
 use crate::mem::Memory;
@@ -57,6 +57,15 @@ struct Set {
     rings: KVec<Ring>,
     /// MC address of the first byte of VRAM.
     vram: u64,
+}
+
+/// Whose turn it is.
+#[derive(Clone, Copy)]
+enum Turns<'a> {
+    /// Each engine's, one after the other: the number of the next one.
+    All(&'a Atomic<u32>),
+    /// Always the first one's.
+    First,
 }
 
 /// A ring as debugfs shows it; the pointers are byte counts that never wrap.
@@ -181,6 +190,15 @@ impl Rings {
 }
 
 impl Running {
+    /// Who does what belongs to `lane`.
+    fn turns(&self, lane: Lane) -> Turns<'_> {
+        match lane {
+            Lane::All => Turns::All(&self.next),
+            // Nobody's queue is put there who waits for pages: `queue::user::engines`.
+            Lane::Pages => Turns::First,
+        }
+    }
+
     /// The rings; ENODEV when they are stopped.
     fn set(&self) -> Result<Arc<Set>> {
         self.set.lock().clone().ok_or(ENODEV)
@@ -188,29 +206,37 @@ impl Running {
 }
 
 impl CopyEngine for Running {
-    fn fill(&self, blocks: &Arc<VramBlocks>, value: u32) -> Result {
-        batch::fill(&*self.set()?, &self.next, blocks, value, true)
+    fn fill(&self, blocks: &Arc<VramBlocks>, value: u32, lane: Lane) -> Result {
+        batch::fill(&*self.set()?, self.turns(lane), blocks, value, true)
     }
 
     fn scrub(&self, blocks: &Arc<VramBlocks>) -> Result {
-        batch::fill(&*self.set()?, &self.next, blocks, 0, false)
+        batch::fill(&*self.set()?, self.turns(Lane::All), blocks, 0, false)
     }
 
-    fn copy(&self, pieces: &mut dyn Iterator<Item = (u64, u64, u64)>, memory: JobMemory) -> Result {
-        batch::copy(&*self.set()?, &self.next, pieces, memory)
+    fn copy(
+        &self,
+        pieces: &mut dyn Iterator<Item = (u64, u64, u64)>,
+        memory: JobMemory,
+        lane: Lane,
+    ) -> Result {
+        batch::copy(&*self.set()?, self.turns(lane), pieces, memory)
     }
 }
 
 impl Set {
-    /// Gives `packets`, which use the memory of `keep`, to one of the engines whose ring works, in turn. EIO when none does.
+    /// Gives `packets`, which use the memory of `keep`, to the engine whose turn it is, or the next one whose ring works. EIO when none does.
     fn submit(
         &self,
-        next: &Atomic<u32>,
+        turns: Turns<'_>,
         packets: KVec<u32>,
         keep: &Arc<Keep>,
         counted: bool,
     ) -> Result<ARef<Fence>> {
-        let first = next.fetch_add(1, Relaxed) as usize;
+        let first = match turns {
+            Turns::All(next) => next.fetch_add(1, Relaxed) as usize,
+            Turns::First => 0,
+        };
         let count = self.rings.len();
         let mut rings = (0..count).filter_map(|n| self.rings.get((first.wrapping_add(n)) % count));
         let ring = rings.find(|ring| ring.sdma().is_alive()).ok_or(EIO)?;

@@ -13,7 +13,7 @@ use kernel::sync::{Arc, SpinLock};
 use crate::kern::host;
 use crate::kern::mm_exit::AddressSpace;
 use crate::kern::task::Who;
-use crate::kern::uapi::{migrate_trigger::PREFETCH, smi_event};
+use crate::kern::uapi::{migrate_trigger, smi_event};
 
 /// Bytes of the longest line: `KFD_SMI_EVENT_MSG_SIZE`.
 const LINE: usize = 96;
@@ -31,7 +31,26 @@ pub(crate) struct Whose {
     pub(crate) space: usize,
 }
 
-/// Memory of a process on its way between system memory and VRAM, because it is prefetched. Locations are GPU ids, or 0 for system memory.
+/// Why memory of a process moves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MigrateTrigger {
+    /// Somebody has said where it is to be.
+    Prefetch,
+    /// A GPU has come to it.
+    GpuFault,
+}
+
+impl MigrateTrigger {
+    /// Its number: `KFD_MIGRATE_TRIGGER_*`.
+    const fn number(self) -> u32 {
+        match self {
+            Self::Prefetch => migrate_trigger::PREFETCH,
+            Self::GpuFault => migrate_trigger::PAGEFAULT_GPU,
+        }
+    }
+}
+
+/// Memory of a process on its way between system memory and VRAM. Locations are GPU ids, or 0 for system memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Migration {
     /// Whose.
@@ -46,6 +65,8 @@ pub(crate) struct Migration {
     pub(crate) prefetch: u32,
     /// As above.
     pub(crate) preferred: u32,
+    /// Why it moves.
+    pub(crate) trigger: MigrateTrigger,
 }
 
 impl fmt::Display for Migration {
@@ -72,8 +93,8 @@ pub(crate) enum SmiEvent<'a> {
     Migrated(Migration, i32),
     /// A page to which a queue of this process has come is about to be mapped: its number, and whether it is to be written.
     PageFault(Whose, u64, bool),
-    /// It is mapped.
-    PageMapped(Whose, u64),
+    /// It is mapped, after it or others around it have moved if that is true.
+    PageMapped(Whose, u64, bool),
     /// Something that hangs, which the text names, is about to be taken off the hardware.
     Resetting(&'a CStr),
     /// It was.
@@ -102,7 +123,7 @@ impl SmiEvent<'_> {
             Self::Evicted(whose, _)
             | Self::Restored(whose)
             | Self::PageFault(whose, ..)
-            | Self::PageMapped(whose, _) => Some(whose.space),
+            | Self::PageMapped(whose, ..) => Some(whose.space),
             Self::Migrating(what) | Self::Migrated(what, _) => Some(what.whose.space),
             Self::VmFault(_) | Self::Resetting(_) | Self::Reset(_) => None,
         }
@@ -236,23 +257,26 @@ impl Smi {
                 let Migration {
                     prefetch,
                     preferred,
+                    trigger,
                     ..
                 } = what;
+                let trigger = trigger.number();
                 write!(
                     line,
-                    "{number:x} {now} {what} {prefetch:x}:{preferred:x} {PREFETCH}"
+                    "{number:x} {now} {what} {prefetch:x}:{preferred:x} {trigger}"
                 )
             }
             SmiEvent::Migrated(what, error) => {
-                write!(line, "{number:x} {now} {what} {PREFETCH} {error}")
+                let trigger = what.trigger.number();
+                write!(line, "{number:x} {now} {what} {trigger} {error}")
             }
             SmiEvent::PageFault(Whose { pid, .. }, page, write) => {
                 let access = if *write { 'W' } else { 'R' };
                 write!(line, "{number:x} {now} -{pid} @{page:x}({gpu:x}) {access}")
             }
-            // Not migrated, only mapped.
-            SmiEvent::PageMapped(Whose { pid, .. }, page) => {
-                write!(line, "{number:x} {now} -{pid} @{page:x}({gpu:x}) U")
+            SmiEvent::PageMapped(Whose { pid, .. }, page, migrated) => {
+                let how = if *migrated { 'M' } else { 'U' };
+                write!(line, "{number:x} {now} -{pid} @{page:x}({gpu:x}) {how}")
             }
             SmiEvent::Resetting(cause) | SmiEvent::Reset(cause) => {
                 let cause = cause.to_str().unwrap_or("");

@@ -271,6 +271,12 @@ bool rkfd_vma_may_wait(struct vm_area_struct *vma)
 	       (!sb->s_bdev && sb->s_bdi->capabilities & BDI_CAP_WRITEBACK);
 }
 
+/* Whether it has anything of the heap or the stack that a process begins with. */
+bool rkfd_vma_is_heap_or_stack(const struct vm_area_struct *vma)
+{
+	return vma_is_initial_heap(vma) || vma_is_initial_stack(vma);
+}
+
 int rkfd_mmap_await_killable(struct mm_struct *mm)
 {
 	int err = mmap_read_lock_killable(mm);

@@ -2,10 +2,12 @@
 //! Shared virtual memory: what a process may say of ranges of its memory, and ask (`AMDKFD_IOC_SVM`).
 
 mod map;
+mod ping_pong;
 mod places;
 mod summary;
 
 pub use map::{AttributeMap, Ranges};
+pub use ping_pong::PingPong;
 pub use places::Places;
 pub use summary::Summary;
 
@@ -263,6 +265,17 @@ impl Default for Attributes {
     }
 }
 
+/// Where memory is to be that a GPU has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// System memory.
+    System,
+    /// The VRAM of that GPU.
+    Vram,
+    /// Where it is.
+    Stays,
+}
+
 impl Attributes {
     /// Of a range of which nothing was said: if page faults are retried (XNACK on), all GPUs may use it.
     #[inline]
@@ -328,6 +341,20 @@ impl Attributes {
     #[inline]
     pub const fn preferred(&self) -> Location {
         self.preferred
+    }
+
+    /// Where memory is to be that the GPU `id`, at `gpu`, has come to: where it is preferred, if that is there or in system memory; otherwise there, unless the GPU uses
+    /// it in place (`svm_range_best_restore_location`).
+    #[inline]
+    pub const fn destination(&self, gpu: GpuIndex, id: u32) -> Destination {
+        match self.preferred {
+            Location::System => Destination::System,
+            Location::Gpu(preferred) if preferred == id => Destination::Vram,
+            Location::Gpu(_) | Location::Undefined => match self.reach(gpu) {
+                Reach::Access => Destination::Vram,
+                Reach::InPlace | Reach::None => Destination::Stays,
+            },
+        }
     }
 
     /// What a GPU that may use the range may do with it.

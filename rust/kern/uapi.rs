@@ -141,7 +141,10 @@ pub(crate) mod smi_event {
 
 /// Why memory migrates: `KFD_MIGRATE_TRIGGERS`.
 pub(crate) mod migrate_trigger {
-    pub(crate) use crate::ffi::KFD_MIGRATE_TRIGGERS_KFD_MIGRATE_TRIGGER_PREFETCH as PREFETCH;
+    pub(crate) use crate::ffi::{
+        KFD_MIGRATE_TRIGGERS_KFD_MIGRATE_TRIGGER_PAGEFAULT_GPU as PAGEFAULT_GPU,
+        KFD_MIGRATE_TRIGGERS_KFD_MIGRATE_TRIGGER_PREFETCH as PREFETCH,
+    };
 }
 
 /// `event_type` of CREATE_EVENT.

@@ -11,6 +11,7 @@ use kernel::prelude::*;
 use kernel::rbtree::RBTree;
 use kernel::sync::Arc;
 
+use super::copy_engine::Lane;
 use super::gart::JobMemory;
 use super::vram::{VramBlocks, VramRun};
 use super::Memory;
@@ -172,7 +173,7 @@ impl Image {
                 })
             });
             let memory = JobMemory::image(pages, &window);
-            gpu.copy_engine()?.copy(&mut pieces, memory)?;
+            gpu.copy_engine()?.copy(&mut pieces, memory, Lane::All)?;
         }
         Ok(())
     }

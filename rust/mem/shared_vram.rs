@@ -3,6 +3,7 @@
 //! want it, and what was there comes to system memory.
 
 use super::{
+    copy_engine::Lane,
     gart::{JobMemory, Window},
     vram::{Reclaimable, Reclaimer},
     Memory,
@@ -187,7 +188,8 @@ impl Copier {
             })
         });
         let memory = JobMemory::shown(window, blocks);
-        self.gpu.copy_engine()?.copy(&mut pieces, memory)
+        let engine = self.gpu.copy_engine()?;
+        engine.copy(&mut pieces, memory, Lane::Pages)
     }
 }
 
@@ -205,7 +207,7 @@ impl Store for Arc<Copier> {
             .alloc_reclaimable(pages as u64 * PAGE_SIZE, zeroed)?;
         let vram = Arc::new(vram, GFP_KERNEL)?;
         if zeroed && !vram.blocks().were_cleared() {
-            gpu.copy_engine()?.fill(vram.blocks(), 0)?;
+            gpu.copy_engine()?.fill(vram.blocks(), 0, Lane::Pages)?;
         }
         let taken = Taken {
             copier: self.clone(),

@@ -8,7 +8,7 @@ mod place;
 mod ranges;
 mod unmapped;
 
-use hw::svm::{AttributeMap, Attributes, Change, GpuIndex, Places, Reach, Summary};
+use hw::svm::{AttributeMap, Attributes, Change, GpuIndex, PingPong, Places, Reach, Summary};
 use hw::topology::gpu_id::GpuId;
 use hw::va::{VaRange, GPUVM_BASE, USER_VA_END};
 use kernel::prelude::*;
@@ -91,6 +91,8 @@ struct State {
     bringer: Option<Brought>,
     /// What is known of the page faults of these GPUs.
     faults: KVec<Known>,
+    /// What has lately moved because of them.
+    ping_pong: KBox<PingPong>,
     listener: Option<Watch<Listener>>,
     ended: bool,
 }
@@ -108,6 +110,7 @@ impl Svm {
             retry: Retry::default(),
             bringer: None,
             faults: KVec::new(),
+            ping_pong: KBox::new(PingPong::new(), GFP_KERNEL_ACCOUNT)?,
             listener: None,
             ended: false,
         };

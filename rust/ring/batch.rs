@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Fills and copies by the engines, all of them at once.
 
-use super::{Keep, Set};
+use super::{Keep, Set, Turns};
 use crate::kern::fence::Fence;
 use crate::kern::task;
 use crate::mem::gart::JobMemory;
@@ -9,7 +9,6 @@ use crate::mem::vram::VramBlocks;
 use hw::sdma::copy::{Copies, Fills};
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
-use kernel::sync::atomic::Atomic;
 use kernel::sync::Arc;
 use kernel::time::msecs_to_jiffies;
 
@@ -39,7 +38,7 @@ enum Patience {
 /// Jobs under way, of one call: [`MOST`] at a time.
 struct Jobs<'a> {
     set: &'a Set,
-    next: &'a Atomic<u32>,
+    turns: Turns<'a>,
     keep: Arc<Keep>,
     counted: bool,
     patience: Patience,
@@ -53,7 +52,7 @@ struct Jobs<'a> {
 impl<'a> Jobs<'a> {
     fn new(
         set: &'a Set,
-        next: &'a Atomic<u32>,
+        turns: Turns<'a>,
         memory: JobMemory,
         limit: u64,
         counted: bool,
@@ -61,7 +60,7 @@ impl<'a> Jobs<'a> {
     ) -> Result<Self> {
         Ok(Self {
             set,
-            next,
+            turns,
             keep: Keep::new(memory)?,
             counted,
             patience,
@@ -94,7 +93,7 @@ impl<'a> Jobs<'a> {
         let packets = core::mem::replace(&mut self.packets, KVec::new());
         let fence = self
             .set
-            .submit(self.next, packets, &self.keep, self.counted)?;
+            .submit(self.turns, packets, &self.keep, self.counted)?;
         Ok(self.fences.push(fence, GFP_KERNEL)?)
     }
 
@@ -156,14 +155,14 @@ fn wait_killable(fence: &Fence) -> Result {
 /// See [`crate::mem::copy_engine::CopyEngine::fill`]; `counted` says whether the jobs are among those that there are.
 pub(super) fn fill(
     set: &Set,
-    next: &Atomic<u32>,
+    turns: Turns<'_>,
     blocks: &Arc<VramBlocks>,
     value: u32,
     counted: bool,
 ) -> Result {
     let mut jobs = Jobs::new(
         set,
-        next,
+        turns,
         JobMemory::vram(blocks),
         FILL_BYTES,
         counted,
@@ -184,11 +183,11 @@ pub(super) fn fill(
 /// See [`crate::mem::copy_engine::CopyEngine::copy`].
 pub(super) fn copy(
     set: &Set,
-    next: &Atomic<u32>,
+    turns: Turns<'_>,
     pieces: impl Iterator<Item = (u64, u64, u64)>,
     memory: JobMemory,
 ) -> Result {
-    let mut jobs = Jobs::new(set, next, memory, COPY_BYTES, true, Patience::All)?;
+    let mut jobs = Jobs::new(set, turns, memory, COPY_BYTES, true, Patience::All)?;
     let given = jobs.copies(pieces);
     // What was given away is waited for in any case: the memory is used until then.
     jobs.wait(given)

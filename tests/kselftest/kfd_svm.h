@@ -90,4 +90,20 @@ static inline uint32_t svm_access(int fd, const void *start, size_t size, uint32
 	return svm(fd, SVM_GET, start, size, &one, 1) ? 0 : one.type;
 }
 
+/* Has page faults retried (1) or not (0). */
+static inline int xnack_set(int fd, int mode)
+{
+	struct kfd_ioctl_set_xnack_mode_args args = { .xnack_enabled = mode };
+
+	return kfd_ioctl(fd, AMDKFD_IOC_SET_XNACK_MODE, &args);
+}
+
+/* Whether they are; -1 after an error. */
+static inline int xnack_get(int fd)
+{
+	struct kfd_ioctl_set_xnack_mode_args args = { .xnack_enabled = -1 };
+
+	return kfd_ioctl(fd, AMDKFD_IOC_SET_XNACK_MODE, &args) ? -1 : args.xnack_enabled;
+}
+
 #endif /* RKFD_TEST_KFD_SVM_H */

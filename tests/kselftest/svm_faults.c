@@ -4,7 +4,6 @@
  * there. What it has not is an error, with the address of the access.
  */
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +18,7 @@
 #include "kfd_waves.h"
 #include "model.h"
 #include "packets.h"
+#include "smi_lines.h"
 
 #define FD		(self->dev.fd)
 #define GPU		(self->dev.gpu_id)
@@ -43,25 +43,11 @@ FIXTURE(svm_faults)
 	uint32_t fault;
 };
 
-static int set_mode(int fd, int mode)
-{
-	struct kfd_ioctl_set_xnack_mode_args args = { .xnack_enabled = mode };
-
-	return kfd_ioctl(fd, AMDKFD_IOC_SET_XNACK_MODE, &args);
-}
-
-static int get_mode(int fd)
-{
-	struct kfd_ioctl_set_xnack_mode_args args = { .xnack_enabled = -1 };
-
-	return kfd_ioctl(fd, AMDKFD_IOC_SET_XNACK_MODE, &args) ? -1 : args.xnack_enabled;
-}
-
 FIXTURE_SETUP(svm_faults)
 {
 	ASSERT_EQ(0, kfd_open(&self->dev));
-	ASSERT_EQ(0, set_mode(FD, 1));
-	ASSERT_EQ(1, get_mode(FD));
+	ASSERT_EQ(0, xnack_set(FD, 1));
+	ASSERT_EQ(1, xnack_get(FD));
 	ASSERT_EQ(0, event_create(&self->dev, KFD_IOC_EVENT_MEMORY, true, &self->fault));
 	ASSERT_EQ(0, kfd_queue_create(&self->dev, &self->queue, RING));
 	ASSERT_EQ(0, kfd_save_create(&self->dev, &self->save));
@@ -193,6 +179,8 @@ TEST_F(svm_faults, storm_of_sdma)
 	uint8_t *mem = memory(self->mem, 2 * size);
 
 	ASSERT_EQ(0, svm_set(FD, mem, 2 * size, SVM_GRANULARITY, 0));
+	/* Were each page to go to VRAM by itself, the engine would stand too long. */
+	ASSERT_EQ(0, svm_set(FD, mem, 2 * size, SVM_PREFERRED, SVM_SYSTEM));
 	memset(mem, 0x21, size);
 	ASSERT_EQ(0, copy(&self->queue, mem + size, mem, size));
 	EXPECT_TRUE(all(mem + size, 0x21, size));
@@ -206,7 +194,7 @@ static int work_beside(volatile uint32_t *stop, volatile uint32_t *copies, int m
 	struct kfd_dev dev;
 	uint8_t *mem;
 
-	if (kfd_open(&dev) || set_mode(dev.fd, mode) || kfd_queue_create(&dev, &queue, RING) ||
+	if (kfd_open(&dev) || xnack_set(dev.fd, mode) || kfd_queue_create(&dev, &queue, RING) ||
 	    kfd_bo_create(&dev, &from, SIZE, KFD_ALLOC_GTT) ||
 	    kfd_bo_create(&dev, &to, SIZE, KFD_ALLOC_VRAM))
 		return 1;
@@ -373,7 +361,7 @@ static int wait_for_page(volatile uint32_t *stands, bool waves)
 	uint8_t *mem;
 	unsigned int i;
 
-	if (kfd_open(&dev) || set_mode(dev.fd, 1) || kfd_save_create(&dev, &save) ||
+	if (kfd_open(&dev) || xnack_set(dev.fd, 1) || kfd_save_create(&dev, &save) ||
 	    waves_create(&dev, &code, 1))
 		return 1;
 	for (i = 0; i < 6; i++) {
@@ -490,43 +478,19 @@ TEST_F(svm_faults, files)
 /* Who watches is told of the page, when it is about to be mapped and when it is. */
 TEST_F(svm_faults, told)
 {
-	struct kfd_ioctl_smi_events_args args = { .gpuid = GPU };
-	const uint64_t mask = 1ull << (KFD_SMI_EVENT_PAGE_FAULT_START - 1) |
-			      1ull << (KFD_SMI_EVENT_PAGE_FAULT_END - 1);
 	uint8_t *mem = memory(self->mem, SIZE);
-	unsigned long page[2] = { 0 };
-	char lines[1024] = "", *end;
-	struct pollfd ready = { .events = POLLIN };
-	size_t length = 0;
-	ssize_t got;
-	unsigned int gpu[2] = { 0 };
-	int pid[2] = { 0 };
-	char how[2] = { 0 };
+	const unsigned long page = (uintptr_t)mem / KFD_PAGE + 1;
+	int file = smi_watch(&self->dev, SMI_MASK(PAGE_FAULT_START) | SMI_MASK(PAGE_FAULT_END));
+	char text[1024], wanted[128];
 
-	ASSERT_EQ(0, kfd_ioctl(FD, AMDKFD_IOC_SMI_EVENTS, &args));
-	ASSERT_EQ(sizeof(mask), write((int)args.anon_fd, &mask, sizeof(mask)));
+	ASSERT_LE(0, file);
 	ASSERT_EQ(0, copy(&self->queue, mem + KFD_PAGE, self->vram.cpu, KFD_PAGE));
 	/* The page is there before its second line is. */
-	ready.fd = (int)args.anon_fd;
-	while (!(end = strchr(lines, '\n')) || !strchr(end + 1, '\n')) {
-		ASSERT_EQ(1, poll(&ready, 1, WAIT_MS));
-		got = read(ready.fd, lines + length, sizeof(lines) - 1 - length);
-		ASSERT_LT(0, got);
-		length += (size_t)got;
-	}
-	EXPECT_EQ(4, sscanf(lines, "7 %*d -%d @%lx(%x) %c", &pid[0], &page[0], &gpu[0], &how[0]))
-		TH_LOG("%s", lines);
-	EXPECT_EQ(4, sscanf(end, " 8 %*d -%d @%lx(%x) %c", &pid[1], &page[1], &gpu[1], &how[1]))
-		TH_LOG("%s", lines);
-	EXPECT_EQ('W', how[0]);
-	EXPECT_EQ('U', how[1]);
-	EXPECT_EQ(getpid(), pid[0]);
-	EXPECT_EQ(getpid(), pid[1]);
-	EXPECT_EQ((uintptr_t)mem / KFD_PAGE + 1, page[0]);
-	EXPECT_EQ((uintptr_t)mem / KFD_PAGE + 1, page[1]);
-	EXPECT_EQ(GPU, gpu[0]);
-	EXPECT_EQ(GPU, gpu[1]);
-	close((int)args.anon_fd);
+	ASSERT_TRUE(smi_lines(file, 2, text, sizeof(text)));
+	snprintf(wanted, sizeof(wanted), "7 -%d @%lx(%x) W\n8 -%d @%lx(%x) M\n", getpid(), page,
+		 GPU, getpid(), page, GPU);
+	EXPECT_STREQ(wanted, text);
+	close(file);
 }
 
 KFD_FIXTURE(mode)
@@ -535,17 +499,17 @@ TEST_F(mode, changes)
 {
 	struct kfd_queue queue;
 
-	EXPECT_EQ(0, get_mode(FD));
-	EXPECT_EQ(0, set_mode(FD, 0));
-	EXPECT_EQ(0, set_mode(FD, 1));
-	EXPECT_EQ(1, get_mode(FD));
+	EXPECT_EQ(0, xnack_get(FD));
+	EXPECT_EQ(0, xnack_set(FD, 0));
+	EXPECT_EQ(0, xnack_set(FD, 1));
+	EXPECT_EQ(1, xnack_get(FD));
 	ASSERT_EQ(0, kfd_queue_create(&self->dev, &queue, RING));
-	EXPECT_EQ(EBUSY, set_mode(FD, 0));
-	EXPECT_EQ(EBUSY, set_mode(FD, 1));
-	EXPECT_EQ(1, get_mode(FD));
+	EXPECT_EQ(EBUSY, xnack_set(FD, 0));
+	EXPECT_EQ(EBUSY, xnack_set(FD, 1));
+	EXPECT_EQ(1, xnack_get(FD));
 	ASSERT_EQ(0, kfd_queue_destroy(&self->dev, &queue));
-	EXPECT_EQ(0, set_mode(FD, 0));
-	EXPECT_EQ(0, get_mode(FD));
+	EXPECT_EQ(0, xnack_set(FD, 0));
+	EXPECT_EQ(0, xnack_get(FD));
 }
 
 /* Who may use memory of which nobody has said anything. */
@@ -554,7 +518,7 @@ TEST_F(mode, access)
 	uint8_t *mem = memory(NULL, SIZE);
 
 	EXPECT_EQ(SVM_NO_ACCESS, svm_access(FD, mem, SIZE, GPU));
-	ASSERT_EQ(0, set_mode(FD, 1));
+	ASSERT_EQ(0, xnack_set(FD, 1));
 	EXPECT_EQ(SVM_ACCESS, svm_access(FD, mem, SIZE, GPU));
 	ASSERT_EQ(0, svm_set(FD, mem, SIZE, SVM_GRANULARITY, 3));
 	EXPECT_EQ(SVM_ACCESS, svm_access(FD, mem, SIZE, GPU));
@@ -574,7 +538,7 @@ TEST_F(mode, with_memory)
 	memset(mem, 0x61, SIZE);
 	ASSERT_EQ(0, svm_set(FD, mem, SIZE, SVM_IN_PLACE, GPU));
 	for (mode = 1; mode >= 0; mode--) {
-		ASSERT_EQ(0, set_mode(FD, mode));
+		ASSERT_EQ(0, xnack_set(FD, mode));
 		ASSERT_EQ(0, kfd_queue_create(&self->dev, &queue, RING));
 		memset(vram.cpu, 0, SIZE);
 		ASSERT_EQ(0, copy(&queue, vram.cpu, mem, SIZE));

@@ -2,7 +2,8 @@
 /*
  * Processes whose memory is used by queues of theirs at the same addresses, while everything happens to it that can: it is
  * unmapped in parts and comes back, moves, goes to swap, to VRAM and back, is merged, made of large pages and taken apart, forked and written.
- * The content is right all the time, and a page is never seen that is somebody else's. RKFD_SECONDS: for how long, 20 by default.
+ * The content is right all the time, and a page is never seen that is somebody else's. RKFD_SECONDS: for how long, 20 by default. RKFD_XNACK:
+ * page faults are retried.
  */
 #include <pthread.h>
 #include <sys/wait.h>
@@ -281,7 +282,7 @@ static unsigned int run_process(uint32_t tag, uint64_t end)
 	pthread_t threads[WORKERS + 1];
 	unsigned int i;
 
-	if (kfd_open(&p.dev))
+	if (kfd_open(&p.dev) || (getenv("RKFD_XNACK") && xnack_set(p.dev.fd, 1)))
 		return 1;
 	p.mem = kfd_reserve(REGION, HUGE);
 	if (!p.mem || anonymous(p.mem, REGION, PROT_READ | PROT_WRITE) != p.mem ||

@@ -9,6 +9,7 @@
 #include "kfd_svm.h"
 #include "objects.h"
 #include "pagemap.h"
+#include "smi_lines.h"
 #include "userptr.h"
 
 #define FD		(self->dev.fd)
@@ -428,34 +429,20 @@ TEST_F(userptr, another_gpu)
 /* Who watches hears of each way once, however large it is. */
 TEST_F(userptr, told)
 {
-	struct kfd_ioctl_smi_events_args args = { .gpuid = GPU };
-	const uint64_t mask = KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_MIGRATE_START) |
-			      KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_MIGRATE_END);
 	const size_t size = 3 * HUGE + KFD_PAGE;
 	uint8_t *mem = kfd_reserve(size, HUGE);
 	const uintptr_t first = (uintptr_t)mem / KFD_PAGE;
-	char text[4096], wanted[512], *line, *blank;
-	size_t length = 0;
-	ssize_t n;
+	int file = smi_watch(&self->dev, SMI_MASK(MIGRATE_START) | SMI_MASK(MIGRATE_END));
+	char text[4096], wanted[512];
 
+	ASSERT_LE(0, file);
 	SHARE_FRESH(mem, size);
 	memset(mem, 0x61, size);
-	ASSERT_EQ(0, kfd_ioctl(FD, AMDKFD_IOC_SMI_EVENTS, &args));
-	ASSERT_EQ((ssize_t)sizeof(mask), write((int)args.anon_fd, &mask, sizeof(mask)));
 	EXPECT_PREFETCH(mem, size);
 	EXPECT_EQ(0, svm_set(FD, mem, size, SVM_PREFETCH, SVM_SYSTEM));
 	/* It is there, and nobody is told of what is not done. */
 	EXPECT_EQ(0, svm_set(FD, mem, size, SVM_PREFETCH, SVM_SYSTEM));
-	while ((n = read((int)args.anon_fd, text + length, sizeof(text) - 1 - length)) > 0)
-		length += (size_t)n;
-	text[length] = '\0';
-	/* Without the times. */
-	for (line = text; (blank = strchr(line, ' ')); line = strchr(line, '\n') + 1) {
-		const char *rest = strchr(blank + 1, ' ');
-
-		ASSERT_NE(NULL, rest);
-		memmove(blank, rest, strlen(rest) + 1);
-	}
+	ASSERT_TRUE(smi_lines(file, 4, text, sizeof(text)));
 	snprintf(wanted, sizeof(wanted),
 		 "5 -%d @%lx(%zx) 0->%x %x:ffffffff 0\n6 -%d @%lx(%zx) 0->%x 0 0\n"
 		 "5 -%d @%lx(%zx) %x->0 0:ffffffff 0\n6 -%d @%lx(%zx) %x->0 0 0\n",
@@ -464,7 +451,7 @@ TEST_F(userptr, told)
 		 getpid(), first, size / KFD_PAGE, GPU,
 		 getpid(), first, size / KFD_PAGE, GPU);
 	EXPECT_STREQ(wanted, text);
-	close((int)args.anon_fd);
+	close(file);
 }
 
 /* Threads that touch what is prefetched, all the time. */

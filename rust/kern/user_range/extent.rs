@@ -20,6 +20,7 @@ pub(super) struct Extent {
     pub(super) anonymous: bool,
     /// A fault on it may wait for a program.
     pub(super) may_wait: bool,
+    heap_or_stack: bool,
 }
 
 impl Extent {
@@ -37,13 +38,19 @@ impl Extent {
         // SAFETY: The mmap lock keeps it as it is.
         let (vma, anonymous) = unsafe { (VmaRef::from_raw(raw), (*raw).vm_ops.is_null()) };
         // SAFETY: As above.
-        let may_wait = unsafe { ffi::rkfd_vma_may_wait(raw) };
+        let (may_wait, heap_or_stack) = unsafe {
+            (
+                ffi::rkfd_vma_may_wait(raw),
+                ffi::rkfd_vma_is_heap_or_stack(raw),
+            )
+        };
         let extent = Self {
             from: vma.start().max(at),
             to: vma.end().min(end),
             flags: vma.flags(),
             anonymous,
             may_wait,
+            heap_or_stack,
         };
         (extent.from < end).then_some(extent)
     }
@@ -146,6 +153,8 @@ pub(crate) struct Around {
     pub(crate) readable: bool,
     /// Whether it may write it.
     pub(crate) writable: bool,
+    /// It is the heap or the stack that the process has begun with, which it uses itself all the time.
+    pub(crate) heap_or_stack: bool,
 }
 
 /// What memory the process of `space` has at address `at`, as far as it is one piece in `within`, if it has any. ESRCH at its end; see
@@ -168,6 +177,7 @@ pub(crate) fn around(
                 range: vma.from..vma.to,
                 readable: vma.is_readable(),
                 writable: vma.is_readable() && vma.is_writable(),
+                heap_or_stack: vma.heap_or_stack,
             }));
         }
         from = vma.to;

@@ -7,6 +7,7 @@ use crate::{
     ledger::Kind,
     mem::{
         account::{Client, Region, SystemShare},
+        copy_engine::Lane,
         placement::Placement,
         user::UserMemory,
         Memory,
@@ -48,7 +49,7 @@ pub(crate) fn vram(
     let blocks = Arc::new(blocks, GFP_KERNEL_ACCOUNT)?;
     // What somebody else has left there is nobody's business.
     if !blocks.were_cleared() {
-        gpu.copy_engine()?.fill(&blocks, 0)?;
+        gpu.copy_engine()?.fill(&blocks, 0, Lane::All)?;
     }
     let placement = Placement::new(blocks, charge, contiguous)?;
     let buffer = Buffer::new(gpu, Backing::Vram(placement), usage);

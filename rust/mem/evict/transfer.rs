@@ -6,6 +6,7 @@ use crate::{
     kern::{pages::SystemPages, trace},
     mem::{
         bo::Bo,
+        copy_engine::Lane,
         gart::{JobMemory, Pair},
         placement::{Away, Move, Place, Placement},
         vm::Vm,
@@ -192,7 +193,7 @@ fn copy(gpu: &Arc<Memory>, pairs: KVVec<Pair>, direction: Direction) -> Result {
             })
         });
         gpu.copy_engine()?
-            .copy(&mut pieces, JobMemory::pairs(&pairs, &window))?;
+            .copy(&mut pieces, JobMemory::pairs(&pairs, &window), Lane::All)?;
         at += part;
     }
     Ok(())

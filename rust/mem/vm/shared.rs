@@ -143,6 +143,12 @@ impl Vm {
         Some(bytes)
     }
 
+    /// Whether there are chunks in `range` without which queues do not run.
+    pub(crate) fn is_needed(&self, range: VaRange) -> bool {
+        let is_needed = |mapping: &Mapping| (!mapping.shared()?.refaults()).then_some(());
+        self.first_in(range, is_needed).is_some()
+    }
+
     /// Whether a buffer is mapped at a part of `range`.
     pub(crate) fn has_buffer(&self, range: VaRange) -> bool {
         let is_buffer = |mapping: &Mapping| mapping.shared().is_none().then_some(());

@@ -2,22 +2,22 @@
 //! Page faults of a process's queues that are retried (XNACK): what the process has there is mapped, by a work item of the process's own, so
 //! that nobody else waits for what it has done to its memory.
 
-use super::{usage, State, Svm, FAULTS};
+use super::{usage, Progress, State, Svm, FAULTS};
 use crate::ip::ih::Care;
 use crate::ip::page_faults::PageFault;
 use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::user_range::{self, Around};
-use crate::kern::{errno, workqueue};
+use crate::kern::{errno, host, workqueue};
 use crate::mem::vm::{There, Vm};
-use crate::smi::{SmiEvent, Whose};
+use crate::smi::{MigrateTrigger, SmiEvent, Whose};
 use hw::ih::{Hub, VmFault};
-use hw::svm::{Attributes, GpuIndex};
+use hw::svm::{Attributes, Destination, GpuIndex};
 use hw::topology::gpu_id::GpuId;
 use hw::va::{VaRange, GPUVM_BASE, LARGE_PAGE_SHIFT, PAGE_SHIFT, PAGE_SIZE, USER_VA_END};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Full, Relaxed};
 use kernel::sync::Arc;
-use kernel::time::msecs_to_jiffies;
+use kernel::time::{msecs_to_jiffies, NSEC_PER_MSEC};
 use kernel::workqueue::WorkItem;
 
 /// When it is looked again for a page that is on its way, milliseconds.
@@ -63,17 +63,6 @@ impl Known {
             bad: None,
         }
     }
-}
-
-/// Where memory is to be that a GPU has come to.
-enum Location {
-    /// Where it is, in system memory.
-    System,
-}
-
-/// Where memory with these attributes is to be that a GPU has come to.
-fn location(_attributes: &Attributes) -> Location {
-    Location::System
 }
 
 impl Svm {
@@ -236,7 +225,7 @@ impl State {
         }
     }
 
-    /// The same for a page at which there is no buffer. Errors of [`Vm::share`] and [`Vm::fault_in`].
+    /// The same for a page at which there is no buffer: what is around it comes to where it is to be. Errors of [`State::place_part`], [`Vm::share`] and [`Vm::fault_in`].
     fn map_page(
         &mut self,
         svm: &Arc<Svm>,
@@ -272,22 +261,46 @@ impl State {
         };
         let (smi, number) = (&vm.gpu().hw.smi, page.start() >> PAGE_SHIFT);
         smi.tell(&SmiEvent::PageFault(whose, number, write));
-        let is_mapped = match location(&attributes) {
-            Location::System => {
-                if let There::Nothing = vm.there(page, write) {
-                    let mine = VaRange::of_process(&memory.range).unwrap_or(page);
-                    let piece = mine.intersection(said).unwrap_or(page);
-                    let piece = vm.gap(page, piece);
-                    vm.share(&svm.space, piece, usage, || svm.go_on())?;
-                }
-                vm.fault_in(page, write, &|| svm.go_on())?
-            }
+        let mine = VaRange::of_process(&memory.range).unwrap_or(page);
+        let piece = mine.intersection(said).unwrap_or(page);
+        let destination = match self.map.overlaps(page) {
+            false if memory.heap_or_stack => Destination::System,
+            _ => attributes.destination(index, vm.gpu().hw.id.get().into()),
         };
-        if !is_mapped {
+        let has_moved = self.bring_there(svm, vm, piece, &attributes, destination)?;
+        if let There::Nothing = vm.there(page, write) {
+            let piece = vm.gap(page, piece);
+            vm.share(&svm.space, piece, usage, || svm.go_on())?;
+        }
+        if !vm.fault_in(page, write, &|| svm.go_on())? {
             return Ok(Verdict::Bad { present: false });
         }
-        smi.tell(&SmiEvent::PageMapped(whose, number));
+        smi.tell(&SmiEvent::PageMapped(whose, number, has_moved));
         Ok(Verdict::Done)
+    }
+
+    /// Has `piece`, of these attributes, come to where it is to be for the GPU of `vm`, as far as it can; whether something has moved. Errors of [`State::place_part`].
+    fn bring_there(
+        &mut self,
+        svm: &Arc<Svm>,
+        vm: &Arc<Vm>,
+        piece: VaRange,
+        attributes: &Attributes,
+        destination: Destination,
+    ) -> Result<bool> {
+        let now_ms = host::boot_ns() / NSEC_PER_MSEC as u64;
+        let to = match destination {
+            Destination::Stays => return Ok(false),
+            Destination::Vram if self.ping_pong.is_on(piece.start(), now_ms) => return Ok(false),
+            Destination::Vram => Some(vm),
+            Destination::System => None,
+        };
+        let (trigger, mut progress) = (MigrateTrigger::GpuFault, Progress::default());
+        let moved = self.place_part(svm, piece, attributes, to, trigger, &mut progress)?;
+        if moved != 0 && to.is_some() {
+            self.ping_pong.moved(piece.start(), now_ms);
+        }
+        Ok(moved != 0)
     }
 
     /// Sees to it that somebody waits for the program that has to bring `page`.

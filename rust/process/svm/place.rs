@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Where shared memory is to be, and how it gets there: VRAM of the GPU that it is prefetched to, if no other GPU may use it, or
+//! Where shared memory is to be, and how it gets there: VRAM of the GPU that it is prefetched to, if no other GPU may use it, or that comes to it, or
 //! system memory.
 
 use super::{usage, State, Svm};
@@ -7,7 +7,7 @@ use crate::kern::device_memory::DeviceMemory;
 use crate::kern::{errno, task, user_range};
 use crate::mem::group::Quiesced;
 use crate::mem::vm::Vm;
-use crate::smi::{Migration, SmiEvent, Whose};
+use crate::smi::{MigrateTrigger, Migration, SmiEvent, Whose};
 use hw::svm::{Attributes, GpuIndex, Location};
 use hw::va::{VaRange, LARGE_PAGE_SIZE};
 use kernel::prelude::*;
@@ -36,6 +36,7 @@ struct Journey<'a> {
     part: VaRange,
     attributes: &'a Attributes,
     way: Way,
+    trigger: MigrateTrigger,
 }
 
 impl Journey<'_> {
@@ -56,6 +57,7 @@ impl Journey<'_> {
             to,
             prefetch: self.attributes.prefetch().raw(),
             preferred: self.attributes.preferred().raw(),
+            trigger: self.trigger,
         }
     }
 
@@ -68,23 +70,44 @@ impl Journey<'_> {
         self.vm.vram_of(window) == Some(wanted)
     }
 
-    /// Moves it, from where `progress` says. [`errno::in_progress`] when somebody keeps the mmap lock, or waits for the process's: some of it is
+    /// Moves it, from where `progress` says; how many pages have moved. [`errno::in_progress`] when somebody keeps the mmap lock, or waits for the process's: some of it is
     /// left. EINTR when the caller is killed, ESRCH at the process's end; what [`user_range::bring_in`] fails with.
-    fn go(&self, memory: &DeviceMemory, progress: &mut Progress) -> Result {
+    fn go(&self, memory: &DeviceMemory, progress: &mut Progress) -> Result<usize> {
         let mut at = self.part.start().max(progress.at);
-        let mut result = Ok(());
-        while let Some(left) = VaRange::between(at, self.part.end()) {
+        let result = self.go_from(&mut at, memory, progress);
+        if result == Err(errno::in_progress()) && self.trigger == MigrateTrigger::Prefetch {
+            // It comes again, with the same progress.
+            progress.at = at;
+        } else if core::mem::take(&mut progress.told) {
+            let error = result.err().map_or(0, Error::to_errno);
+            let end = SmiEvent::Migrated(self.migration(), error);
+            self.vm.gpu().hw.smi.tell(&end);
+        }
+        result
+    }
+
+    /// The same from `at` on, which is how far it has come then. Nobody is told of the end.
+    fn go_from(
+        &self,
+        at: &mut u64,
+        memory: &DeviceMemory,
+        progress: &mut Progress,
+    ) -> Result<usize> {
+        let mut all = 0;
+        while let Some(left) = VaRange::between(*at, self.part.end()) {
             if task::is_killed() {
                 return Err(EINTR);
             }
             self.svm.go_on()?;
-            let end = left.end().min((at / LARGE_PAGE_SIZE + 1) * LARGE_PAGE_SIZE);
-            let window = VaRange::between(at, end).ok_or(EINVAL)?;
+            let end = left
+                .end()
+                .min((*at / LARGE_PAGE_SIZE + 1) * LARGE_PAGE_SIZE);
+            let window = VaRange::between(*at, end).ok_or(EINVAL)?;
             if self.is_there(window) {
-                at = end;
+                *at = end;
                 continue;
             }
-            let (from, to) = (at as usize, self.part.end() as usize);
+            let (from, to) = (*at as usize, self.part.end() as usize);
             let space = &self.svm.space;
             let moved = match self.way {
                 Way::In => {
@@ -93,29 +116,14 @@ impl Journey<'_> {
                 }
                 Way::Out => user_range::bring_out(memory, space, from, to),
             };
-            match moved {
-                Ok((next, moved)) => {
-                    at = next as u64;
-                    if moved != 0 {
-                        self.tell_start(progress);
-                    }
-                }
-                Err(error) if error == errno::in_progress() => {
-                    progress.at = at;
-                    return Err(error);
-                }
-                Err(error) => {
-                    result = Err(error);
-                    break;
-                }
+            let (next, moved) = moved?;
+            *at = next as u64;
+            all += moved;
+            if moved != 0 {
+                self.tell_start(progress);
             }
         }
-        if core::mem::take(&mut progress.told) {
-            let error = result.err().map_or(0, Error::to_errno);
-            let end = SmiEvent::Migrated(self.migration(), error);
-            self.vm.gpu().hw.smi.tell(&end);
-        }
-        result
+        Ok(all)
     }
 
     fn tell_start(&self, progress: &mut Progress) {
@@ -151,21 +159,23 @@ impl State {
                     (!is_shared).then_some(vm)
                 }
             };
-            self.place_part(svm, part, &attributes, to, progress)?;
+            let trigger = MigrateTrigger::Prefetch;
+            self.place_part(svm, part, &attributes, to, trigger, progress)?;
             progress.at = part.end();
         }
         Ok(())
     }
 
-    /// Has a part of that come to the VRAM of `to`, or to system memory.
-    fn place_part(
+    /// Has `part`, of these attributes, come to the VRAM of `to`, or to system memory; how many pages have moved. As [`State::place`].
+    pub(super) fn place_part(
         &self,
         svm: &Svm,
         part: VaRange,
         attributes: &Attributes,
         to: Option<&Arc<Vm>>,
+        trigger: MigrateTrigger,
         progress: &mut Progress,
-    ) -> Result {
+    ) -> Result<usize> {
         let there = match to {
             Some(vm) => vm.gpu().shared_vram.open(vm.gpu()),
             None => None,
@@ -178,31 +188,34 @@ impl State {
             part,
             attributes,
             way,
+            trigger,
         };
+        let mut moved = 0;
         let others = self.vms.iter().map(|(_, vm)| vm);
         for vm in others.filter(|vm| to.is_none_or(|to| !Arc::ptr_eq(vm, to))) {
             match vm.gpu().shared_vram.get() {
                 Some(memory) if !memory.is_empty() => {
-                    journey(vm, Way::Out).go(&memory, progress)?;
+                    moved += journey(vm, Way::Out).go(&memory, progress)?;
                 }
                 _ => {}
             }
         }
         let (Some(vm), Some(memory)) = (to, there) else {
-            return Ok(());
+            return Ok(moved);
         };
         match journey(vm, Way::In).go(&memory, progress) {
+            Ok(more) => Ok(moved + more),
             Err(error) if [errno::in_progress(), EINTR, ESRCH].contains(&error) => Err(error),
             // It stays in system memory.
-            _ => Ok(()),
+            Err(_) => Ok(moved),
         }
     }
 
-    /// Keeps all queues off the hardware that have something of `part`. ENOMEM.
+    /// Keeps all queues off the hardware that have something of `part` and would not find it again when they come there. ENOMEM.
     fn quiesce(&self, part: VaRange) -> Result<KVec<Quiesced>> {
         let mut quiesced = KVec::new();
         for (_, vm) in &self.vms {
-            if vm.first_chunk(part).is_some() {
+            if vm.is_needed(part) {
                 quiesced.reserve(1, GFP_KERNEL)?;
                 quiesced.push(vm.quiesce_for_svm(), GFP_KERNEL)?;
             }

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use hw::svm::{
-    AttributeMap, Attributes, BadAttribute, Change, GpuIndex, Location, Places, Question, Ranges,
-    Reach, Summary,
+    AttributeMap, Attributes, BadAttribute, Change, Destination, GpuIndex, Location, PingPong,
+    Places, Question, Ranges, Reach, Summary,
 };
 use hw::va::{VaRange, PAGE_SIZE};
 use proptest::prelude::*;
@@ -298,6 +298,68 @@ fn use_by_a_gpu() {
     let is = is.after(&[Change::Set(0x18), Change::Clear(2)]);
     assert!(is.access().read && !is.access().write && is.access().execute);
     assert!(!is.coherence().coherent);
+}
+
+#[test]
+fn destination_of_a_fault() {
+    let (gpu, other) = (GpuIndex::new(1).unwrap(), GpuIndex::new(2).unwrap());
+    let all = Attributes::initial(true);
+    let at = |attributes: Attributes| attributes.destination(gpu, 77);
+    let preferred = |raw| Change::new(0, raw, |_| Some(gpu)).unwrap();
+    assert_eq!(at(all), Destination::Vram);
+    assert_eq!(at(all.after(&[preferred(0)])), Destination::System);
+    assert_eq!(at(all.after(&[preferred(78)])), Destination::Vram);
+    let in_place = all.after(&[Change::Reach(gpu, Reach::InPlace)]);
+    assert_eq!(at(in_place), Destination::Stays);
+    assert_eq!(at(in_place.after(&[preferred(77)])), Destination::Vram);
+    assert_eq!(at(in_place.after(&[preferred(78)])), Destination::Stays);
+    assert_eq!(at(in_place.after(&[preferred(0)])), Destination::System);
+    let other_in_place = all.after(&[Change::Reach(other, Reach::InPlace)]);
+    assert_eq!(at(other_in_place), Destination::Vram);
+}
+
+#[test]
+fn ping_pong_ends_and_begins_again() {
+    let mut known = PingPong::new();
+    for round in 0..3 {
+        for n in 0..3 {
+            let now = round * 5000 + n * 900;
+            assert!(!known.is_on(FIRST, now));
+            known.moved(FIRST, now);
+        }
+        let now = round * 5000 + 1800;
+        assert!(known.is_on(FIRST, now));
+        assert!(known.is_on(FIRST, now + 999));
+        assert!(!known.is_on(FIRST, now + 1000));
+        assert!(!known.is_on(FIRST + PAGE_SIZE, now));
+    }
+    // One that goes there now and then is no matter.
+    for n in 0..10 {
+        known.moved(0, 100_000 + n * 1000);
+        assert!(!known.is_on(0, 100_000 + n * 1000));
+    }
+}
+
+proptest! {
+    /// Whatever goes there in between, of two that are wanted all the time neither goes there more than three times a second.
+    #[test]
+    fn ping_pong_is_bounded(steps in prop::collection::vec((0u64..40, 0u64..50), 1..400)) {
+        let mut known = PingPong::new();
+        let mut now = 1;
+        let mut times = BTreeMap::<u64, Vec<u64>>::new();
+        for (window, later) in steps {
+            now += later;
+            let start = FIRST + window * PAGE_SIZE;
+            if !known.is_on(start, now) {
+                known.moved(start, now);
+                let times = times.entry(start).or_default();
+                times.push(now);
+                if let [.., first, _, _, last] = times[..] {
+                    prop_assert!(last - first >= 1000);
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What watchers of a GPU (SMI_EVENTS) are told, as text without the times. */
+#ifndef RKFD_TEST_SMI_LINES_H
+#define RKFD_TEST_SMI_LINES_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kfd.h"
+
+#define SMI_MASK(event)	KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_##event)
+
+/* A file that tells of the events of @mask; -1 without one. */
+static inline int smi_watch(const struct kfd_dev *dev, uint64_t mask)
+{
+	struct kfd_ioctl_smi_events_args args = { .gpuid = dev->gpu_id };
+
+	if (kfd_ioctl(dev->fd, AMDKFD_IOC_SMI_EVENTS, &args))
+		return -1;
+	if (write((int)args.anon_fd, &mask, sizeof(mask)) == sizeof(mask))
+		return (int)args.anon_fd;
+	close((int)args.anon_fd);
+	return -1;
+}
+
+/* The next @count lines of @file, or more if they are there, as one text; false when they do not come in time, or are too long. */
+static inline bool smi_lines(int file, unsigned int count, char *text, size_t size)
+{
+	struct pollfd ready = { .fd = file, .events = POLLIN };
+	unsigned int lines = 0;
+	size_t length = 0;
+	char *line, *time, *rest;
+	ssize_t got;
+
+	while (lines < count) {
+		if (poll(&ready, 1, KFD_HANG_MS) != 1)
+			return false;
+		got = read(file, text + length, size - 1 - length);
+		if (got <= 0)
+			return false;
+		for (; got; got--)
+			lines += text[length++] == '\n';
+	}
+	text[length] = '\0';
+	for (line = text; *line; line = strchr(line, '\n') + 1) {
+		time = strchr(line, ' ');
+		rest = time ? strchr(time + 1, ' ') : NULL;
+		if (!rest)
+			return false;
+		memmove(time, rest, strlen(rest) + 1);
+	}
+	return true;
+}
+
+#endif /* RKFD_TEST_SMI_LINES_H */
