@@ -161,7 +161,21 @@ TEST_F(svm_faults, waves_come_to_memory)
 	EXPECT_EQ(ETIMEDOUT, event_wait(&self->dev, self->fault, 0));
 }
 
-/* Each page on its own, all at once. */
+/*
+ * Each page is to fault on its own, and stays in system memory: the storm is what counts, not the way of single pages to VRAM, for which an SDMA engine would
+ * stand too long.
+ */
+static int one_by_one(int fd, const void *mem, size_t size)
+{
+	struct svm_attribute how[] = {
+		{ SVM_GRANULARITY, 0 },
+		{ SVM_PREFERRED, SVM_SYSTEM },
+	};
+
+	return svm(fd, SVM_SET, mem, size, how, ARRAY_SIZE(how));
+}
+
+/* Each page on its own, all at once, and to VRAM. */
 TEST_F(svm_faults, storm_of_waves)
 {
 	uint8_t *mem = memory(self->mem, STORM * KFD_PAGE);
@@ -178,9 +192,7 @@ TEST_F(svm_faults, storm_of_sdma)
 	const size_t size = STORM / 2 * KFD_PAGE;
 	uint8_t *mem = memory(self->mem, 2 * size);
 
-	ASSERT_EQ(0, svm_set(FD, mem, 2 * size, SVM_GRANULARITY, 0));
-	/* Were each page to go to VRAM by itself, the engine would stand too long. */
-	ASSERT_EQ(0, svm_set(FD, mem, 2 * size, SVM_PREFERRED, SVM_SYSTEM));
+	ASSERT_EQ(0, one_by_one(FD, mem, 2 * size));
 	memset(mem, 0x21, size);
 	ASSERT_EQ(0, copy(&self->queue, mem + size, mem, size));
 	EXPECT_TRUE(all(mem + size, 0x21, size));
@@ -227,7 +239,7 @@ TEST_F(svm_faults, others_beside_a_storm)
 		if (pid[i] == 0)
 			_exit(work_beside(&shared[0], &shared[1 + i], i));
 	}
-	ASSERT_EQ(0, svm_set(FD, mem, STORM * KFD_PAGE, SVM_GRANULARITY, 0));
+	ASSERT_EQ(0, one_by_one(FD, mem, STORM * KFD_PAGE));
 	for (round = 1; round <= 2; round++) {
 		const uint32_t before[2] = { shared[1], shared[2] };
 		uint64_t end = kfd_now_ms() + WAIT_MS;
@@ -369,7 +381,7 @@ static int wait_for_page(volatile uint32_t *stands, bool waves)
 		    kfd_compute_create(&dev, &compute, &save, false, RING))
 			return 2;
 		mem = memory(NULL, STORM * KFD_PAGE);
-		if (svm_set(dev.fd, mem, STORM * KFD_PAGE, SVM_GRANULARITY, 0))
+		if (one_by_one(dev.fd, mem, STORM * KFD_PAGE))
 			return 3;
 		if (waves)
 			start_touch(&compute, &code, mem, STORM);
