@@ -9,6 +9,7 @@
 #include "kfd_event.h"
 #include "kfd_harness.h"
 #include "packets.h"
+#include "smi_lines.h"
 
 #define SOON_MS		KFD_HANG_MS
 #define NOT_MS		300
@@ -28,20 +29,6 @@ FIXTURE(smi)
 	int fd;
 	char text[TEXT_SIZE];
 };
-
-static int smi_open(const struct kfd_dev *dev, int *fd)
-{
-	struct kfd_ioctl_smi_events_args args = { .gpuid = dev->gpu_id };
-	int err = kfd_ioctl(dev->fd, AMDKFD_IOC_SMI_EVENTS, &args);
-
-	*fd = (int)args.anon_fd;
-	return err;
-}
-
-static int smi_want(int fd, uint64_t mask)
-{
-	return write(fd, &mask, sizeof(mask)) == sizeof(mask) ? 0 : errno;
-}
 
 FIXTURE_SETUP(smi)
 {

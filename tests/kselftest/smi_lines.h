@@ -3,6 +3,7 @@
 #ifndef RKFD_TEST_SMI_LINES_H
 #define RKFD_TEST_SMI_LINES_H
 
+#include <errno.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,20 +14,36 @@
 
 #define SMI_MASK(event)	KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_##event)
 
+/* A file that tells of nothing yet; 0 or the errno. */
+static inline int smi_open(const struct kfd_dev *dev, int *fd)
+{
+	struct kfd_ioctl_smi_events_args args = { .gpuid = dev->gpu_id };
+	int err = kfd_ioctl(dev->fd, AMDKFD_IOC_SMI_EVENTS, &args);
+
+	*fd = (int)args.anon_fd;
+	return err;
+}
+
+/* Has it tell of the events of @mask; 0 or the errno. */
+static inline int smi_want(int fd, uint64_t mask)
+{
+	return write(fd, &mask, sizeof(mask)) == sizeof(mask) ? 0 : errno;
+}
+
 /* A file that tells of the events of @mask; -1 without one. */
 static inline int smi_watch(const struct kfd_dev *dev, uint64_t mask)
 {
-	struct kfd_ioctl_smi_events_args args = { .gpuid = dev->gpu_id };
+	int file;
 
-	if (kfd_ioctl(dev->fd, AMDKFD_IOC_SMI_EVENTS, &args))
+	if (smi_open(dev, &file))
 		return -1;
-	if (write((int)args.anon_fd, &mask, sizeof(mask)) == sizeof(mask))
-		return (int)args.anon_fd;
-	close((int)args.anon_fd);
+	if (!smi_want(file, mask))
+		return file;
+	close(file);
 	return -1;
 }
 
-/* The next @count lines of @file, or more if they are there, as one text; false when they do not come in time, or are too long. */
+/* The next @count lines of @file, and all others that are there then, as one text; false when they do not come in time, or are too long. */
 static inline bool smi_lines(int file, unsigned int count, char *text, size_t size)
 {
 	struct pollfd ready = { .fd = file, .events = POLLIN };
@@ -35,15 +52,15 @@ static inline bool smi_lines(int file, unsigned int count, char *text, size_t si
 	char *line, *time, *rest;
 	ssize_t got;
 
-	while (lines < count) {
-		if (poll(&ready, 1, KFD_HANG_MS) != 1)
-			return false;
+	while (poll(&ready, 1, lines < count ? (int)KFD_HANG_MS : 0) == 1) {
 		got = read(file, text + length, size - 1 - length);
 		if (got <= 0)
 			return false;
 		for (; got; got--)
 			lines += text[length++] == '\n';
 	}
+	if (lines < count)
+		return false;
 	text[length] = '\0';
 	for (line = text; *line; line = strchr(line, '\n') + 1) {
 		time = strchr(line, ' ');

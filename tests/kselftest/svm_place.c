@@ -13,6 +13,7 @@
 #include "kfd_userptr.h"
 #include "pagemap.h"
 #include "smi_lines.h"
+#include "toucher.h"
 
 #define FD		(self->dev.fd)
 #define GPU		(self->dev.gpu_id)
@@ -170,33 +171,14 @@ TEST_F(svm_place, told)
 	close(file);
 }
 
-struct toucher {
-	volatile uint32_t *words;	/* one of each page is its own */
-	volatile bool stop;
-	unsigned int rounds, wrong;
-};
-
-static void *touch(void *arg)
-{
-	struct toucher *me = arg;
-	size_t i;
-
-	while (!me->stop) {
-		for (i = 0; i < HUGE_PAGES; i++) {
-			volatile uint32_t *word = &me->words[i * (KFD_PAGE / 4) + 1];
-
-			me->wrong += *word != me->rounds;
-			*word = me->rounds + 1;
-		}
-		me->rounds++;
-	}
-	return NULL;
-}
-
 /* The CPU and the GPU want the same pages all the time: both get on, and nothing of what either wrote is lost. */
 TEST_F(svm_place, both_at_once)
 {
-	struct toucher it = { .words = (volatile uint32_t *)self->mem };
+	struct toucher it = {
+		.mem = (volatile uint32_t *)self->mem,
+		.pages = HUGE_PAGES,
+		.number = 1,
+	};
 	const uint64_t end = kfd_now_ms() + 3000;
 	volatile uint32_t *own = self->vram.cpu;
 	uint32_t copies = 0;

@@ -10,6 +10,7 @@
 #include "objects.h"
 #include "pagemap.h"
 #include "smi_lines.h"
+#include "toucher.h"
 #include "userptr.h"
 
 #define FD		(self->dev.fd)
@@ -452,32 +453,6 @@ TEST_F(userptr, told)
 		 getpid(), first, size / KFD_PAGE, GPU);
 	EXPECT_STREQ(wanted, text);
 	close(file);
-}
-
-/* Threads that touch what is prefetched, all the time. */
-struct toucher {
-	volatile uint32_t *mem;		/* a word of each page is this thread's */
-	size_t pages;
-	volatile bool stop;
-	unsigned int number, wrong;
-	uint32_t rounds;
-};
-
-static void *touch(void *arg)
-{
-	struct toucher *me = arg;
-	size_t i;
-
-	while (!me->stop) {
-		for (i = 0; i < me->pages; i++) {
-			volatile uint32_t *word = me->mem + i * KFD_PAGE / 4 + me->number;
-
-			me->wrong += *word != me->rounds;
-			*word = me->rounds + 1;
-		}
-		me->rounds++;
-	}
-	return NULL;
 }
 
 TEST_F(userptr, touched_meanwhile)
