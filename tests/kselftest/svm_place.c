@@ -134,6 +134,30 @@ TEST_F(svm_place, in_place)
 	EXPECT_EQ(HUGE_PAGES, in_vram(self->mem, HUGE));
 }
 
+/* What a queue comes to need never be there all at once, so that nobody's share bounds it. */
+TEST_F(svm_place, beyond_the_share)
+{
+	const uint64_t left = HUGE / 2;
+	uint64_t size = (uint64_t)1 << 36, handle;
+	uint8_t *all_of_it = kfd_reserve(size, HUGE);
+	uint8_t *at = all_of_it;
+
+	SKIP_ON_AMDKFD("nothing of it is counted");
+	memset(self->mem, 0x39, 2 * HUGE);
+	ASSERT_NE(NULL, all_of_it);
+	ASSERT_EQ(at, mmap(at, size, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0));
+	while (size >= left) {
+		if (kfd_alloc_at(&self->dev, KFD_ALLOC_USERPTR, (uintptr_t)at, size, &handle))
+			size /= 2;
+		else
+			at += size;
+	}
+	ASSERT_NE(all_of_it, at);
+	EXPECT_GPU_READS(0x39, self->mem);
+	EXPECT_GPU_READS(0x39, self->mem + HUGE);
+}
+
 /* The process uses them itself all the time. */
 TEST_F(svm_place, heap_and_stack)
 {

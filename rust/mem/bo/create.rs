@@ -84,31 +84,33 @@ pub(crate) fn user(
     usage: Usage,
 ) -> Result<ARef<Bo>> {
     let memory = UserMemory::new(start, checked(size)?, usage.access.write)?;
-    of_process(drm, client, memory, size, usage)
+    of_process(drm, client, (memory, size), size, usage)
 }
 
-/// What the process of `space` has in `range`, `client`'s, as shared virtual memory, which the GPU is to have `always`. `ENOMEM`, `EFAULT`.
+/// What the process of `space` has in `range`, `client`'s, as shared virtual memory, which the GPU is to have `always`. What it finds when it comes there
+/// (`refaults`) is never needed all at once, so that it is not counted. `ENOMEM`, `EFAULT`.
 pub(in crate::mem) fn shared(
     drm: &ARef<DrmDevice>,
     client: &Arc<Client>,
     space: &AddressSpace,
     range: VaRange,
     usage: Usage,
-    always: bool,
+    (always, refaults): (bool, bool),
 ) -> Result<ARef<Bo>> {
     let memory = UserMemory::shared(space, range, always)?;
-    of_process(drm, client, memory, range.size(), usage)
+    let counted = if refaults { 0 } else { range.size() };
+    of_process(drm, client, (memory, range.size()), counted, usage)
 }
 
-/// A buffer of `size` bytes of a process's `memory`.
+/// A buffer of a process's `memory` and its size, of which so many bytes are `counted`.
 fn of_process(
     drm: &ARef<DrmDevice>,
     client: &Arc<Client>,
-    memory: UserMemory,
-    size: u64,
+    (memory, size): (UserMemory, u64),
+    counted: u64,
     usage: Usage,
 ) -> Result<ARef<Bo>> {
-    let share = SystemShare::take(client, Region::User, size)?;
+    let share = SystemShare::take(client, Region::User, counted)?;
     let buffer = Buffer::new(drm, Backing::User(memory), usage);
     let buffer = buffer.sharing(share, Kind::UserptrBytes, size);
     Bo::new(drm, checked(size)?, buffer.paid_by(client))

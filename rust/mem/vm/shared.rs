@@ -173,7 +173,8 @@ impl Vm {
             // A chunk ends where a large page would, so that one of the process's is one of the GPU's.
             let end = (at / LARGE_PAGE_SIZE + 1) * LARGE_PAGE_SIZE;
             let chunk = VaRange::between(at, end.min(rest.end())).ok_or(EINVAL)?;
-            let bo = bo::create::shared(&self.drm, &self.client, space, chunk, usage, always)?;
+            let when = (always, self.retries() && !always);
+            let bo = bo::create::shared(&self.drm, &self.client, space, chunk, usage, when)?;
             let part = Part {
                 bo,
                 offset: 0,
