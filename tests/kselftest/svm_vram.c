@@ -455,6 +455,24 @@ TEST_F(userptr, told)
 	close(file);
 }
 
+/* That memory moves is what they hear first, before what it means for the queues. */
+TEST_F(userptr, told_in_order)
+{
+	int file;
+	char text[1024];
+
+	SHARE_FRESH(self->mem, SIZE);
+	memset(self->mem, 0x62, SIZE);
+	EXPECT_EQ(0, copy(&self->queue, self->vram.cpu, self->mem, WAIT_MS));
+	file = smi_watch(&self->dev, SMI_MASK(MIGRATE_START) | SMI_MASK(QUEUE_EVICTION));
+	ASSERT_LE(0, file);
+	EXPECT_PREFETCH(self->mem, SIZE);
+	ASSERT_TRUE(smi_lines(file, 2, text, sizeof(text)));
+	EXPECT_EQ(0, strncmp(text, "5 ", 2));
+	EXPECT_NE(NULL, strstr(text, "\n9 "));
+	close(file);
+}
+
 TEST_F(userptr, touched_meanwhile)
 {
 	struct toucher touchers[2] = { { 0 } };

@@ -29,6 +29,23 @@ enum Way {
     Out,
 }
 
+/// Keeps queues off the hardware while a part of memory moves, from when it begins to.
+struct Quiescing<'a> {
+    state: &'a State,
+    part: VaRange,
+    quiesced: Option<KVec<Quiesced>>,
+}
+
+impl Quiescing<'_> {
+    /// All that have something of the part and would not find it again when they come there. ENOMEM.
+    fn begin(&mut self) -> Result {
+        if self.quiesced.is_none() {
+            self.quiesced = Some(self.state.quiesce(self.part)?);
+        }
+        Ok(())
+    }
+}
+
 /// A part of memory on its way between system memory and the VRAM of a GPU.
 struct Journey<'a> {
     svm: &'a Svm,
@@ -70,11 +87,16 @@ impl Journey<'_> {
         self.vm.vram_of(window) == Some(wanted)
     }
 
-    /// Moves it, from where `progress` says; how many pages have moved. [`errno::in_progress`] when somebody keeps the mmap lock, or waits for the process's: some of it is
+    /// Moves it, from where `progress` says, with queues `quiescing`; how many pages have moved. [`errno::in_progress`] when somebody keeps the mmap lock, or waits for the process's: some of it is
     /// left. EINTR when the caller is killed, ESRCH at the process's end; what [`user_range::bring_in`] fails with.
-    fn go(&self, memory: &DeviceMemory, progress: &mut Progress) -> Result<usize> {
+    fn go(
+        &self,
+        memory: &DeviceMemory,
+        quiescing: &mut Quiescing<'_>,
+        progress: &mut Progress,
+    ) -> Result<usize> {
         let mut at = self.part.start().max(progress.at);
-        let result = self.go_from(&mut at, memory, progress);
+        let result = self.go_from(&mut at, memory, quiescing, progress);
         if result == Err(errno::in_progress()) && self.trigger == MigrateTrigger::Prefetch {
             // It comes again, with the same progress.
             progress.at = at;
@@ -91,6 +113,7 @@ impl Journey<'_> {
         &self,
         at: &mut u64,
         memory: &DeviceMemory,
+        quiescing: &mut Quiescing<'_>,
         progress: &mut Progress,
     ) -> Result<usize> {
         let mut all = 0;
@@ -109,11 +132,13 @@ impl Journey<'_> {
             }
             let (from, to) = (*at as usize, self.part.end() as usize);
             let space = &self.svm.space;
+            // Watchers hear of it before they hear that queues wait for it.
+            if let Way::In = self.way {
+                self.tell_start(progress);
+            }
+            quiescing.begin()?;
             let moved = match self.way {
-                Way::In => {
-                    self.tell_start(progress);
-                    user_range::bring_in(memory, space, from, to)
-                }
+                Way::In => user_range::bring_in(memory, space, from, to),
                 Way::Out => user_range::bring_out(memory, space, from, to),
             };
             let (next, moved) = moved?;
@@ -180,8 +205,12 @@ impl State {
             Some(vm) => vm.gpu().shared_vram.open(vm.gpu()),
             None => None,
         };
-        // They would only run to be quiesced again.
-        let _quiesced = self.quiesce(part)?;
+        // For all of it: between two pieces they would only run to be quiesced again.
+        let mut quiescing = Quiescing {
+            state: self,
+            part,
+            quiesced: None,
+        };
         let journey = |vm, way| Journey {
             svm,
             vm,
@@ -195,7 +224,7 @@ impl State {
         for vm in others.filter(|vm| to.is_none_or(|to| !Arc::ptr_eq(vm, to))) {
             match vm.gpu().shared_vram.get() {
                 Some(memory) if !memory.is_empty() => {
-                    moved += journey(vm, Way::Out).go(&memory, progress)?;
+                    moved += journey(vm, Way::Out).go(&memory, &mut quiescing, progress)?;
                 }
                 _ => {}
             }
@@ -203,7 +232,7 @@ impl State {
         let (Some(vm), Some(memory)) = (to, there) else {
             return Ok(moved);
         };
-        match journey(vm, Way::In).go(&memory, progress) {
+        match journey(vm, Way::In).go(&memory, &mut quiescing, progress) {
             Ok(more) => Ok(moved + more),
             Err(error) if [errno::in_progress(), EINTR, ESRCH].contains(&error) => Err(error),
             // It stays in system memory.
