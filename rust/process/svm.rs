@@ -177,14 +177,19 @@ impl Svm {
         user_range::await_pages(&self.space, start, end, false)
     }
 
-    /// EADDRINUSE when something was said of a part of `range`; the rest as [`Svm::open`].
+    /// Sees to it that a buffer can have `range`. EADDRINUSE when something was said of a part of it; the rest as [`Svm::open`].
     pub(crate) fn check_free(self: &Arc<Self>, range: VaRange) -> Result {
         if !self.used.load(Acquire) {
             return Ok(());
         }
-        let opened = self.open(|| Ok(()))?;
+        let mut opened = self.open(|| Ok(()))?;
         if opened.state.map.overlaps(range) {
             return Err(errno::address_in_use());
+        }
+        if opened.state.give_up_holes(range) {
+            drop(opened);
+            // This makes anew what is left around them.
+            self.open(|| Ok(()))?;
         }
         Ok(())
     }
@@ -419,6 +424,25 @@ impl State {
             let _ = self.pending.pop();
         }
         Ok(())
+    }
+
+    /// Has chunks with a hole in `range` made anew, which still take its place; whether there are any.
+    fn give_up_holes(&mut self, range: VaRange) -> bool {
+        let mut found = false;
+        for (_, vm) in &self.vms {
+            let mut at = range.start();
+            while let Some(left) = VaRange::between(at, range.end()) {
+                let Some(chunk) = vm.first_chunk(left) else {
+                    break;
+                };
+                if chunk.cut {
+                    self.torn.add(chunk.range);
+                    found = true;
+                }
+                at = chunk.range.end();
+            }
+        }
+        found
     }
 }
 

@@ -123,6 +123,26 @@ TEST_F(userptr, unmapped_as_a_whole)
 	EXPECT_NO_READ(0, PAGES);
 }
 
+/* A buffer of the driver's comes where the process has unmapped something. */
+TEST_F(userptr, buffer_in_a_hole)
+{
+	const size_t hole = 4 * KFD_PAGE;
+	uint64_t handle;
+
+	SKIP_ON_AMDKFD("pages that stay keep the fragment of those that are gone");
+	SHARE(0x45);
+	EXPECT_GPU_SEES(0x45);
+	ASSERT_EQ(0, munmap(PAGE(4), hole));
+	ASSERT_EQ(0, kfd_alloc_at(&self->dev, KFD_ALLOC_GTT, (uintptr_t)PAGE(4), hole, &handle));
+	ASSERT_EQ(0, kfd_map(FD, handle, GPU));
+	EXPECT_EQ(0, kfd_queue_fill(&self->queue, (uintptr_t)PAGE(4), 0x46464646, hole, WAIT_MS));
+	EXPECT_PART(0x46, 4, 4);
+	EXPECT_PART(0x45, 0, 4);
+	EXPECT_PART(0x45, 8, PAGES - 8);
+	EXPECT_EQ(0, kfd_unmap(FD, handle, GPU));
+	EXPECT_EQ(0, kfd_free(FD, handle));
+}
+
 /* What comes in its place is not the GPU's before somebody says so. */
 TEST_F(userptr, other_memory_in_its_place)
 {
