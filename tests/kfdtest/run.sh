@@ -36,7 +36,11 @@ verdict() { # CASE SECONDS
 	case $? in
 	0) ;;
 	1) echo fails; return ;;
-	124 | 137) echo hangs; return ;;
+	124 | 137)
+		# Its children would go on, beside those that come after it.
+		killall -KILL kfdtest 2>/dev/null
+		echo hangs
+		return ;;
 	*) echo crashes; return ;;
 	esac
 	if ! grep -q "^\[       OK \]" $out; then
