@@ -13,7 +13,7 @@ use kernel::sync::{Arc, SpinLock};
 use crate::kern::host;
 use crate::kern::mm_exit::AddressSpace;
 use crate::kern::task::Who;
-use crate::kern::uapi::{migrate_trigger, smi_event};
+use crate::kern::uapi::{migrate_trigger, smi_event, unmap_trigger};
 
 /// Bytes of the longest line: `KFD_SMI_EVENT_MSG_SIZE`.
 const LINE: usize = 96;
@@ -38,6 +38,10 @@ pub(crate) enum MigrateTrigger {
     Prefetch,
     /// A GPU has come to it.
     GpuFault,
+    /// The CPU has.
+    CpuFault,
+    /// Somebody else wants the VRAM.
+    Eviction,
 }
 
 impl MigrateTrigger {
@@ -46,6 +50,30 @@ impl MigrateTrigger {
         match self {
             Self::Prefetch => migrate_trigger::PREFETCH,
             Self::GpuFault => migrate_trigger::PAGEFAULT_GPU,
+            Self::CpuFault => migrate_trigger::PAGEFAULT_CPU,
+            Self::Eviction => migrate_trigger::EVICTION,
+        }
+    }
+}
+
+/// Why a GPU loses what it has of a process's memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UnmapTrigger {
+    /// Its pages change.
+    Changed,
+    /// They move.
+    Moves,
+    /// The process has unmapped it.
+    Unmapped,
+}
+
+impl UnmapTrigger {
+    /// Its number: `KFD_SVM_UNMAP_TRIGGER_*`.
+    const fn number(self) -> u32 {
+        match self {
+            Self::Changed => unmap_trigger::MMU_NOTIFY,
+            Self::Moves => unmap_trigger::MMU_NOTIFY_MIGRATE,
+            Self::Unmapped => unmap_trigger::UNMAP_FROM_CPU,
         }
     }
 }
@@ -95,6 +123,8 @@ pub(crate) enum SmiEvent<'a> {
     PageFault(Whose, u64, bool),
     /// It is mapped, after it or others around it have moved if that is true.
     PageMapped(Whose, u64, bool),
+    /// The GPU loses this part of its memory, without its queues being quiesced.
+    Unmapped(Whose, VaRange, UnmapTrigger),
     /// Something that hangs, which the text names, is about to be taken off the hardware.
     Resetting(&'a CStr),
     /// It was.
@@ -112,6 +142,7 @@ impl SmiEvent<'_> {
             Self::Migrated(..) => smi_event::MIGRATE_END,
             Self::PageFault(..) => smi_event::PAGE_FAULT_START,
             Self::PageMapped(..) => smi_event::PAGE_FAULT_END,
+            Self::Unmapped(..) => smi_event::UNMAP_FROM_GPU,
             Self::Resetting(_) => smi_event::GPU_PRE_RESET,
             Self::Reset(_) => smi_event::GPU_POST_RESET,
         }
@@ -123,7 +154,8 @@ impl SmiEvent<'_> {
             Self::Evicted(whose, _)
             | Self::Restored(whose)
             | Self::PageFault(whose, ..)
-            | Self::PageMapped(whose, ..) => Some(whose.space),
+            | Self::PageMapped(whose, ..)
+            | Self::Unmapped(whose, ..) => Some(whose.space),
             Self::Migrating(what) | Self::Migrated(what, _) => Some(what.whose.space),
             Self::VmFault(_) | Self::Resetting(_) | Self::Reset(_) => None,
         }
@@ -277,6 +309,14 @@ impl Smi {
             SmiEvent::PageMapped(Whose { pid, .. }, page, migrated) => {
                 let how = if *migrated { 'M' } else { 'U' };
                 write!(line, "{number:x} {now} -{pid} @{page:x}({gpu:x}) {how}")
+            }
+            SmiEvent::Unmapped(Whose { pid, .. }, part, trigger) => {
+                let (first, pages) = (part.start() / PAGE_SIZE, part.pages());
+                let trigger = trigger.number();
+                write!(
+                    line,
+                    "{number:x} {now} -{pid} @{first:x}({pages:x}) {gpu:x} {trigger}"
+                )
             }
             SmiEvent::Resetting(cause) | SmiEvent::Reset(cause) => {
                 let cause = cause.to_str().unwrap_or("");

@@ -12,7 +12,7 @@ mod moving;
 use super::{dma_map::DmaRun, series::THIS_MODULE, workqueue};
 use crate::ffi;
 use block::{Block, Blocks};
-use core::{mem::ManuallyDrop, ptr::NonNull};
+use core::{mem::ManuallyDrop, ops::Range, ptr::NonNull};
 use kernel::{
     device::Device,
     error::from_err_ptr,
@@ -72,6 +72,15 @@ pub(crate) trait Room: Send + Sync {
     fn copy_in(&self, runs: &[DmaRun], places: &[u64]) -> Result;
 }
 
+/// Hears of pages that leave without anybody having asked for that. Pages may be locked, and the mmap lock held: it waits for nothing.
+pub(crate) trait Witness: Send + Sync {
+    /// What came in from `addresses` is about to leave, as far as it is still there.
+    fn leaving(&self, addresses: &Range<usize>, why: Cause);
+
+    /// It has, or stays.
+    fn left(&self, addresses: &Range<usize>, why: Cause, result: Result);
+}
+
 /// The memory of a device. It goes when this is dropped, for which nobody may have any of it: see [`DeviceMemory::close`].
 #[repr(C)]
 #[pin_data(PinnedDrop)]
@@ -113,7 +122,7 @@ static TABLE: ffi::dev_pagemap_ops = {
 
 /// Why pages go to system memory.
 #[derive(Clone, Copy, PartialEq)]
-enum Cause {
+pub(crate) enum Cause {
     /// The CPU has touched one.
     Touched,
     /// They are wanted there, or the memory for something else.
@@ -319,8 +328,21 @@ impl DeviceMemory {
         };
         let window = address / WINDOW * WINDOW;
         let (start, end) = (vma.start().max(window), vma.end().min(window + WINDOW));
+        // SAFETY: The page is somebody's, so that it has begun its life, and its block stays in the list as long as it is.
+        let block = unsafe {
+            ffi::rkfd_device_page_data(page.as_ptr())
+                .cast::<Block>()
+                .as_ref()
+        };
+        let witness = block.map(|block| block.origin().witness.clone());
+        if let Some(witness) = &witness {
+            witness.leaving(&(start..end), Cause::Touched);
+        }
         // SAFETY: As above; the addresses are the VMA's.
         let moved = unsafe { memory.move_out_of(raw, start, end, Some(page)) };
+        if let Some(witness) = &witness {
+            witness.left(&(start..end), Cause::Touched, moved.map(drop));
+        }
         match moved {
             // If it has not moved, somebody else has it: the CPU comes again.
             Ok(_) => 0,

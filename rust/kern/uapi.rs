@@ -135,6 +135,7 @@ pub(crate) mod smi_event {
         kfd_smi_event_KFD_SMI_EVENT_PAGE_FAULT_START as PAGE_FAULT_START,
         kfd_smi_event_KFD_SMI_EVENT_QUEUE_EVICTION as QUEUE_EVICTION,
         kfd_smi_event_KFD_SMI_EVENT_QUEUE_RESTORE as QUEUE_RESTORE,
+        kfd_smi_event_KFD_SMI_EVENT_UNMAP_FROM_GPU as UNMAP_FROM_GPU,
         kfd_smi_event_KFD_SMI_EVENT_VMFAULT as VMFAULT,
     };
 }
@@ -142,8 +143,19 @@ pub(crate) mod smi_event {
 /// Why memory migrates: `KFD_MIGRATE_TRIGGERS`.
 pub(crate) mod migrate_trigger {
     pub(crate) use crate::ffi::{
+        KFD_MIGRATE_TRIGGERS_KFD_MIGRATE_TRIGGER_PAGEFAULT_CPU as PAGEFAULT_CPU,
         KFD_MIGRATE_TRIGGERS_KFD_MIGRATE_TRIGGER_PAGEFAULT_GPU as PAGEFAULT_GPU,
         KFD_MIGRATE_TRIGGERS_KFD_MIGRATE_TRIGGER_PREFETCH as PREFETCH,
+        KFD_MIGRATE_TRIGGERS_KFD_MIGRATE_TRIGGER_TTM_EVICTION as EVICTION,
+    };
+}
+
+/// Why a GPU loses memory of a process: `KFD_SVM_UNMAP_TRIGGERS`.
+pub(crate) mod unmap_trigger {
+    pub(crate) use crate::ffi::{
+        KFD_SVM_UNMAP_TRIGGERS_KFD_SVM_UNMAP_TRIGGER_MMU_NOTIFY as MMU_NOTIFY,
+        KFD_SVM_UNMAP_TRIGGERS_KFD_SVM_UNMAP_TRIGGER_MMU_NOTIFY_MIGRATE as MMU_NOTIFY_MIGRATE,
+        KFD_SVM_UNMAP_TRIGGERS_KFD_SVM_UNMAP_TRIGGER_UNMAP_FROM_CPU as UNMAP_FROM_CPU,
     };
 }
 

@@ -38,7 +38,19 @@ pub(crate) struct Change {
     notifier: *mut ffi::mmu_interval_notifier,
     sequence: usize,
     own: bool,
-    unmapped: Option<Range<usize>>,
+    range: Range<usize>,
+    kind: Kind,
+}
+
+/// What happens to pages.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The process gives its memory up, or moves it to other addresses.
+    Unmapped,
+    /// They are copied to others.
+    Moves,
+    /// Anything else.
+    Other,
 }
 
 impl Change {
@@ -50,7 +62,17 @@ impl Change {
 
     /// The addresses at which the process gives its memory up, or moves it away from; not only of the range that is watched.
     pub(crate) fn unmapped(&self) -> Option<Range<usize>> {
-        self.unmapped.clone()
+        (self.kind == Kind::Unmapped).then(|| self.range.clone())
+    }
+
+    /// The addresses whose pages change; not only of the range that is watched.
+    pub(crate) fn range(&self) -> &Range<usize> {
+        &self.range
+    }
+
+    /// What happens to them.
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// Whether the process makes the change itself, and not to free memory: nobody else is held up then by what takes
@@ -108,8 +130,12 @@ impl<T: Watcher> Operations<T> {
     ) -> bool {
         // SAFETY: The range is valid during the call.
         let (event, start, end) = unsafe { ((*range).event, (*range).start, (*range).end) };
-        let unmapped = (event == ffi::mmu_notifier_event_MMU_NOTIFY_UNMAP).then_some(start..end);
-        if !T::ALL_CHANGES && unmapped.is_none() {
+        let kind = match event {
+            ffi::mmu_notifier_event_MMU_NOTIFY_UNMAP => Kind::Unmapped,
+            ffi::mmu_notifier_event_MMU_NOTIFY_MIGRATE => Kind::Moves,
+            _ => Kind::Other,
+        };
+        if !T::ALL_CHANGES && kind != Kind::Unmapped {
             return true;
         }
         // SAFETY: The range is valid during the call.
@@ -127,7 +153,8 @@ impl<T: Watcher> Operations<T> {
             notifier,
             sequence,
             own,
-            unmapped,
+            range: start..end,
+            kind,
         });
         true
     }

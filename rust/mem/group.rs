@@ -258,13 +258,18 @@ impl Group {
         }
     }
 
+    /// Whose its queues are.
+    pub(super) fn whose(&self) -> Whose {
+        Whose {
+            pid: self.pid() as i32,
+            space: self.space.lock().as_ref().map_or(0, AddressSpace::id),
+        }
+    }
+
     /// Counts, and for whoever watches: the group's queues are taken off the hardware, or come back.
     fn tell(&self, why: Trigger, evicted: bool) {
         let (pid, pasid) = (self.pid(), self.pasid.load(Relaxed));
-        let owner = Whose {
-            pid: pid as i32,
-            space: self.space.lock().as_ref().map_or(0, AddressSpace::id),
-        };
+        let owner = self.whose();
         if evicted {
             self.evicted.start();
             self.smi.tell(&SmiEvent::Evicted(owner, why as u32));

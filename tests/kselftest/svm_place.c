@@ -195,6 +195,35 @@ TEST_F(svm_place, told)
 	close(file);
 }
 
+/* The GPU loses what moves, and what changes, and its queues are not quiesced for that. */
+TEST_F(svm_place, told_of_what_is_lost)
+{
+	const unsigned long first = (uintptr_t)self->mem / KFD_PAGE;
+	char text[1024], wanted[256];
+	int file;
+
+	memset(self->mem, 0x3a, HUGE);
+	EXPECT_GPU_READS(0x3a, self->mem);
+	ASSERT_EQ(HUGE_PAGES, in_vram(self->mem, HUGE));
+	file = smi_watch(&self->dev, SMI_MASK(MIGRATE_START) | SMI_MASK(MIGRATE_END) |
+				     SMI_MASK(UNMAP_FROM_GPU) | SMI_MASK(QUEUE_EVICTION));
+	ASSERT_LE(0, file);
+	EXPECT_EQ(0x3a, self->mem[KFD_PAGE]);
+	ASSERT_TRUE(smi_lines(file, 3, text, sizeof(text)));
+	snprintf(wanted, sizeof(wanted),
+		 "5 -%d @%lx(%zx) %x->0 ffffffff:ffffffff 2\nb -%d @%lx(%zx) %x 1\n6 -%d @%lx(%zx) %x->0 2 0\n",
+		 getpid(), first, HUGE_PAGES, GPU, getpid(), first, HUGE_PAGES, GPU,
+		 getpid(), first, HUGE_PAGES, GPU);
+	EXPECT_STREQ(wanted, text);
+	ASSERT_EQ(0, svm_set(FD, self->mem, HUGE, SVM_PREFERRED, SVM_SYSTEM));
+	EXPECT_GPU_READS(0x3a, self->mem);
+	ASSERT_EQ(0, madvise(self->mem + KFD_PAGE, KFD_PAGE, MADV_DONTNEED));
+	ASSERT_TRUE(smi_lines(file, 1, text, sizeof(text)));
+	snprintf(wanted, sizeof(wanted), "b -%d @%lx(1) %x 0\n", getpid(), first + 1, GPU);
+	EXPECT_STREQ(wanted, text);
+	close(file);
+}
+
 /* The CPU and the GPU want the same pages all the time: both get on, and nothing of what either wrote is lost. */
 TEST_F(svm_place, both_at_once)
 {

@@ -455,6 +455,50 @@ TEST_F(userptr, told)
 	close(file);
 }
 
+/* They hear of what comes back, because the CPU touches it or somebody else wants the VRAM, and of what is unmapped. */
+TEST_F_TIMEOUT(userptr, told_of_what_comes_back, 300)
+{
+	uint8_t *mem = kfd_reserve(HUGE, HUGE);
+	const uintptr_t first = (uintptr_t)mem / KFD_PAGE;
+	const uint64_t most = kfd_available(&self->dev);
+	const size_t pages = HUGE / KFD_PAGE;
+	char text[1024], wanted[256];
+	uint64_t handle;
+	int file;
+
+	SHARE_FRESH(mem, HUGE);
+	memset(mem, 0x63, HUGE);
+	EXPECT_PREFETCH(mem, HUGE);
+	file = smi_watch(&self->dev, SMI_MASK(MIGRATE_START) | SMI_MASK(MIGRATE_END) |
+				     SMI_MASK(UNMAP_FROM_GPU));
+	ASSERT_LE(0, file);
+	EXPECT_EQ(0x63, mem[3 * KFD_PAGE]);
+	ASSERT_TRUE(smi_lines(file, 2, text, sizeof(text)));
+	snprintf(wanted, sizeof(wanted),
+		 "5 -%d @%lx(%zx) %x->0 %x:ffffffff 2\n6 -%d @%lx(%zx) %x->0 2 0\n",
+		 getpid(), first, pages, GPU, GPU, getpid(), first, pages, GPU);
+	EXPECT_STREQ(wanted, text);
+	EXPECT_PREFETCH(mem, HUGE);
+	ASSERT_TRUE(smi_lines(file, 2, text, sizeof(text)));
+	ASSERT_EQ(0, kfd_alloc_at(&self->dev, KFD_ALLOC_VRAM, (uintptr_t)kfd_reserve(most, HUGE),
+				  most, &handle));
+	ASSERT_TRUE(smi_lines(file, 2, text, sizeof(text)));
+	snprintf(wanted, sizeof(wanted),
+		 "5 -%d @%lx(%zx) %x->0 %x:ffffffff 3\n6 -%d @%lx(%zx) %x->0 3 0\n",
+		 getpid(), first, pages, GPU, GPU, getpid(), first, pages, GPU);
+	EXPECT_STREQ(wanted, text);
+	EXPECT_EQ(0, kfd_free(FD, handle));
+	/* It is theirs again by now. */
+	EXPECT_EQ(0, kfd_queue_copy(&self->queue, (uintptr_t)self->vram.cpu, (uintptr_t)mem, SIZE,
+				    WAIT_MS));
+	EXPECT_TRUE(all(self->vram.cpu, 0x63, SIZE));
+	ASSERT_EQ(0, munmap(mem + 4 * KFD_PAGE, 2 * KFD_PAGE));
+	ASSERT_TRUE(smi_lines(file, 1, text, sizeof(text)));
+	snprintf(wanted, sizeof(wanted), "b -%d @%lx(2) %x 2\n", getpid(), first + 4, GPU);
+	EXPECT_STREQ(wanted, text);
+	close(file);
+}
+
 /* That memory moves is what they hear first, before what it means for the queues. */
 TEST_F(userptr, told_in_order)
 {

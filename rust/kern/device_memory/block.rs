@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Memory that was taken for pages that came in together: it is free again when none of them is left.
 
-use super::Room;
+use super::{Room, Witness};
 use core::{
+    ops::Range,
     ptr::NonNull,
     sync::atomic::{AtomicPtr, Ordering},
 };
@@ -16,12 +17,21 @@ use kernel::{
     },
 };
 
+/// Where pages come from.
+#[derive(Clone)]
+pub(super) struct Origin {
+    pub(super) addresses: Range<usize>,
+    pub(super) witness: Arc<dyn Witness>,
+}
+
 /// The memory of some pages.
 #[pin_data]
 pub(super) struct Block {
     number: u64,
     /// How many pages were taken.
     len: usize,
+    /// The addresses that they were at when they came in, and who hears of it when they leave.
+    origin: Origin,
     /// Those that have begun their life and not ended it; whoever makes it counts as one, and what the device may use for ever.
     pages: Atomic<i32>,
     /// `None` once no page is left.
@@ -40,6 +50,11 @@ impl Block {
     /// How many pages were taken.
     pub(super) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Where its pages come from.
+    pub(super) fn origin(&self) -> &Origin {
+        &self.origin
     }
 
     /// Its memory.
@@ -88,8 +103,13 @@ impl Blocks {
         })
     }
 
-    /// One with `room` for `len` pages, which counts the caller. ENOMEM.
-    pub(super) fn add(&self, room: Arc<dyn Room>, len: usize) -> Result<Arc<Block>> {
+    /// One with `room` for `len` pages from `origin`, which counts the caller. ENOMEM.
+    pub(super) fn add(
+        &self,
+        room: Arc<dyn Room>,
+        len: usize,
+        origin: &Origin,
+    ) -> Result<Arc<Block>> {
         let mut all = self.all.lock();
         let number = all.next;
         all.next += 1;
@@ -98,6 +118,7 @@ impl Blocks {
             pin_init!(Block {
                 number,
                 len,
+                origin: origin.clone(),
                 pages: Atomic::new(1),
                 room <- new_spinlock!(Some(room), "Block::room"),
                 next: AtomicPtr::new(core::ptr::null_mut()),

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Pages on their way between a device's memory and system memory.
 
-use super::{block::Block, Cause, DeviceMemory, NotCopied, Room, TOGETHER};
+use super::{
+    block::{Block, Origin},
+    Cause, DeviceMemory, NotCopied, Room, Witness, TOGETHER,
+};
 use crate::{
     ffi,
     kern::{dma_map::DmaMap, ratelimit::dev_err_ratelimited},
@@ -110,7 +113,7 @@ impl DeviceMemory {
         }
     }
 
-    /// Brings in what is between `start` and `end`, nothing of which the kernel may merge (KSM); how many pages. `ENOMEM` when there is no memory for it;
+    /// Brings in what is between `start` and `end`, nothing of which the kernel may merge (KSM); how many pages. Of what leaves by itself one day `witness` hears. `ENOMEM` when there is no memory for it;
     /// errors of the engines.
     ///
     /// # Safety
@@ -121,6 +124,7 @@ impl DeviceMemory {
         vma: *mut ffi::vm_area_struct,
         start: usize,
         end: usize,
+        witness: &Arc<dyn Witness>,
     ) -> Result<usize> {
         let mut lists = Lists::new((end - start) / PAGE_SIZE)?;
         let mut request = self.request(&mut lists, vma, start, end);
@@ -130,7 +134,11 @@ impl DeviceMemory {
         if request.cpages == 0 {
             return Ok(0);
         }
-        let filled = self.fill(&mut lists);
+        let origin = Origin {
+            addresses: start..end,
+            witness: witness.clone(),
+        };
+        let filled = self.fill(&mut lists, &origin);
         match &filled {
             // SAFETY: The pages that move are locked, and so are those that they go to, which have their content.
             Ok(_) => unsafe { ffi::migrate_vma_pages(&mut request) },
@@ -142,8 +150,8 @@ impl DeviceMemory {
         filled.map(|_made| moved)
     }
 
-    /// Finds memory for what moves, and copies it there. After an error some of it may be in the list.
-    fn fill(&self, lists: &mut Lists) -> Result<Made<'_>> {
+    /// Finds memory for what moves from `origin`, and copies it there. After an error some of it may be in the list.
+    fn fill(&self, lists: &mut Lists, origin: &Origin) -> Result<Made<'_>> {
         let moving = |from: &&usize| **from & MOVES != 0;
         let count = lists.from.iter().filter(moving).count();
         let empty = |from: &usize| *from & PAGE == 0;
@@ -151,7 +159,7 @@ impl DeviceMemory {
         let room = self.store.take(count, holes)?;
         let made = Made {
             memory: self,
-            block: self.blocks.add(room.clone(), count)?,
+            block: self.blocks.add(room.clone(), count, origin)?,
         };
         let mut places = KVVec::with_capacity(count, GFP_KERNEL)?;
         let mut pieces = KVVec::new();
@@ -225,13 +233,17 @@ impl DeviceMemory {
         let Some(room) = block.room() else {
             return Ok(());
         };
+        let Origin { addresses, witness } = block.origin();
+        witness.leaving(addresses, why);
         let mut at = 0;
-        while at < block.len() {
+        let mut result = Ok(());
+        while result.is_ok() && at < block.len() {
             let count = TOGETHER.min(block.len() - at);
-            self.move_out_pages(&*room, at, count, why)?;
+            result = self.move_out_pages(&*room, at, count, why);
             at += count;
         }
-        Ok(())
+        witness.left(addresses, why, result);
+        result
     }
 
     fn move_out_pages(&self, room: &dyn Room, at: usize, count: usize, why: Cause) -> Result {

@@ -5,14 +5,14 @@ use super::{slow::lock_soon, Extent};
 use crate::{
     ffi,
     kern::{
-        device_memory::{DeviceMemory, WINDOW},
+        device_memory::{DeviceMemory, Witness, WINDOW},
         mm_exit::AddressSpace,
     },
 };
-use kernel::prelude::*;
+use kernel::{prelude::*, sync::Arc};
 
 /// Brings to `memory` what the process of `space` has between `start` and `end`, of one window, [`WINDOW`] at most; how far it has come
-/// then, and how many pages were brought there. What cannot come stays where it is.
+/// then, and how many pages were brought there. What cannot come stays where it is; of what leaves again by itself `witness` hears.
 ///
 /// `ENOMEM` when there is no memory for it, ENODEV when the device is about to go, ESRCH when the address space is at its end,
 /// [`in_progress`](crate::kern::errno::in_progress) when somebody keeps the mmap lock; errors of the engines. Sleeps.
@@ -21,6 +21,7 @@ pub(crate) fn bring_in(
     space: &AddressSpace,
     start: usize,
     end: usize,
+    witness: &Arc<dyn Witness>,
 ) -> Result<(usize, usize)> {
     let mm = space.user().ok_or(ESRCH)?;
     let _open = memory.open()?;
@@ -36,7 +37,7 @@ pub(crate) fn bring_in(
     // SAFETY: The mmap lock is held.
     let raw = unsafe { ffi::find_vma(mm.as_raw(), vma.from) };
     // SAFETY: It is the VMA of these addresses, as long as the lock is held.
-    let moved = unsafe { memory.move_in(raw, vma.from, to) }?;
+    let moved = unsafe { memory.move_in(raw, vma.from, to, witness) }?;
     Ok((to, moved))
 }
 

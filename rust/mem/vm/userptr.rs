@@ -270,6 +270,7 @@ impl Watcher for Userptr {
             state.gone.add(self.range, unmapped);
             ended = state.gone.is_all(self.range);
         }
+        self.tell_unmapped(change, state.now);
         if state.now != Now::In {
             return;
         }

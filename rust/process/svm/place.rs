@@ -3,11 +3,12 @@
 //! system memory.
 
 use super::{usage, State, Svm};
-use crate::kern::device_memory::DeviceMemory;
+use crate::kern::device_memory::{Cause, DeviceMemory, Witness};
 use crate::kern::{errno, task, user_range};
 use crate::mem::group::Quiesced;
 use crate::mem::vm::Vm;
-use crate::smi::{MigrateTrigger, Migration, SmiEvent, Whose};
+use crate::smi::{MigrateTrigger, Migration, Smi, SmiEvent, Whose};
+use core::ops::Range;
 use hw::svm::{Attributes, GpuIndex, Location};
 use hw::va::{VaRange, LARGE_PAGE_SIZE};
 use kernel::prelude::*;
@@ -138,7 +139,7 @@ impl Journey<'_> {
             }
             quiescing.begin()?;
             let moved = match self.way {
-                Way::In => user_range::bring_in(memory, space, from, to),
+                Way::In => user_range::bring_in(memory, space, from, to, &self.witness()?),
                 Way::Out => user_range::bring_out(memory, space, from, to),
             };
             let (next, moved) = moved?;
@@ -151,11 +152,59 @@ impl Journey<'_> {
         Ok(all)
     }
 
+    /// Who tells watchers when what it has moved comes back by itself.
+    fn witness(&self) -> Result<Arc<dyn Witness>> {
+        let migration = self.migration();
+        let back = Back {
+            smi: self.vm.gpu().hw.smi.clone(),
+            migration: Migration {
+                from: migration.to,
+                to: migration.from,
+                ..migration
+            },
+        };
+        Ok(Arc::new(back, GFP_KERNEL_ACCOUNT)?)
+    }
+
     fn tell_start(&self, progress: &mut Progress) {
         if !core::mem::replace(&mut progress.told, true) {
             let start = SmiEvent::Migrating(self.migration());
             self.vm.gpu().hw.smi.tell(&start);
         }
+    }
+}
+
+/// Tells watchers of memory that comes back from VRAM because the CPU touches it or somebody else wants that.
+struct Back {
+    smi: Arc<Smi>,
+    /// Of all of it.
+    migration: Migration,
+}
+
+impl Back {
+    /// The part of it at `addresses`, which may be others by now.
+    fn migration(&self, addresses: &Range<usize>, why: Cause) -> Migration {
+        Migration {
+            part: VaRange::of_process(addresses).unwrap_or(self.migration.part),
+            trigger: match why {
+                Cause::Touched => MigrateTrigger::CpuFault,
+                Cause::Asked | Cause::Gone => MigrateTrigger::Eviction,
+            },
+            ..self.migration
+        }
+    }
+}
+
+impl Witness for Back {
+    fn leaving(&self, addresses: &Range<usize>, why: Cause) {
+        let migration = self.migration(addresses, why);
+        self.smi.tell(&SmiEvent::Migrating(migration));
+    }
+
+    fn left(&self, addresses: &Range<usize>, why: Cause, result: Result) {
+        let migration = self.migration(addresses, why);
+        let error = result.err().map_or(0, Error::to_errno);
+        self.smi.tell(&SmiEvent::Migrated(migration, error));
     }
 }
 

@@ -5,8 +5,9 @@
 use super::{Now, Userptr};
 use crate::{
     ip::gmc::Flush,
-    kern::user_range::Brought,
+    kern::user_range::{Brought, Change, Kind},
     mem::vm::{mapping::Mapping, Vm},
+    smi::{SmiEvent, UnmapTrigger},
 };
 use hw::va::VaRange;
 use kernel::{prelude::*, sync::Arc};
@@ -15,6 +16,22 @@ impl Userptr {
     /// Whether the GPU may lose it without its queues being quiesced: what is not there is mapped when it comes there.
     pub(in crate::mem::vm) fn refaults(&self) -> bool {
         !self.always && self.vm.retries()
+    }
+
+    /// Tells watchers that the GPU loses what changes of it, which it has `now`, if it is shared virtual memory and its queues are not quiesced for that.
+    pub(super) fn tell_unmapped(&self, change: &Change, now: Now) {
+        let trigger = match (now, change.kind()) {
+            (Now::In | Now::Invalid, Kind::Unmapped) => UnmapTrigger::Unmapped,
+            (Now::In, Kind::Moves) if self.refaults() => UnmapTrigger::Moves,
+            (Now::In, Kind::Other) if self.refaults() => UnmapTrigger::Changed,
+            _ => return,
+        };
+        let changed = VaRange::of_process(change.range());
+        let part = changed.and_then(|changed| changed.intersection(self.range));
+        if let Some(part) = part.filter(|_| self.shared) {
+            let event = SmiEvent::Unmapped(self.vm.group.whose(), part, trigger);
+            self.vm.gpu.hw.smi.tell(&event);
+        }
     }
 
     /// Whether the GPU may access all of `part`, and write it where `write` is asked, by what it has. None when it has nothing now.
