@@ -369,5 +369,6 @@ impl ComputeRegisters {
             self.values[at::RESTART + n] = start.wrapping_add(id as u32);
         }
         self.values[at::RELAUNCH] = OF_PACKET.of(of_packet.into());
+        self.changed = true;
     }
 }

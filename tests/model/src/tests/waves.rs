@@ -329,11 +329,10 @@ fn waves_are_only_in_memory() {
     assert_eq!(w.signal(), -1);
 }
 
-#[test]
-fn a_launch_that_was_cut() {
+/// A queue with a launch of five groups, of which one CU has two at a time.
+fn launched_in_part() -> Waves {
     let mut w = Waves::new(true);
     w.kernel(&assemble(include_str!("asm/patterns.s")));
-    // One CU, and two groups of it at a time.
     for dword in [24, 26, 27, 39, 40, 41, 42] {
         w.rig.set_mqd(&w.queue, dword, 0);
     }
@@ -345,9 +344,36 @@ fn a_launch_that_was_cut() {
     assert_eq!(w.rig.gpu.summary.sq_groups.get(), 2);
     w.request(3);
     assert!(!w.is_active());
+    w
+}
+
+#[test]
+fn a_launch_that_was_cut() {
+    let mut w = launched_in_part();
     // A cut launch, waves, the first group that is missing.
     assert_eq!(w.mqd(132) >> 29, 0b101);
     assert_eq!(w.mqd(28), 2);
+    w.load();
+    w.release();
+    check_patterns(&w, 5);
+    assert_eq!(w.rig.gpu.summary.sq_groups.get(), 5);
+}
+
+#[test]
+fn a_launch_that_is_cut_again() {
+    let mut w = launched_in_part();
+    w.load();
+    // The first groups end, and others begin, which wait again.
+    w.words_out(&[1]);
+    while w.rig.gpu.summary.sq_groups.get() == 2 {
+        w.worker.step(&w.rig.gpu.sq, &w.rig.gpu).unwrap();
+    }
+    w.words_out(&[0]);
+    w.request(3);
+    assert!(!w.is_active());
+    let launched = w.rig.gpu.summary.sq_groups.get();
+    assert!((3..5).contains(&launched));
+    assert_eq!(u64::from(w.mqd(28)), launched);
     w.load();
     w.release();
     check_patterns(&w, 5);
