@@ -12,6 +12,10 @@ pub use places::Places;
 pub use summary::Summary;
 
 use crate::pte::{Access, Coherence};
+use crate::va::LARGE_PAGE_SIZE;
+
+/// See [`Attributes::together`].
+const MOST_TOGETHER: u64 = 16 * LARGE_PAGE_SIZE;
 
 /// `KFD_IOCTL_SVM_ATTR_*`.
 mod kind {
@@ -371,6 +375,21 @@ impl Attributes {
     #[inline]
     pub const fn is_always_mapped(&self) -> bool {
         self.flags & flag::GPU_ALWAYS_MAPPED != 0
+    }
+
+    /// The most bytes of it that the GPU gets, and loses, together. What may go to VRAM does so by large pages, and comes back whenever the CPU
+    /// touches it, so that others had better stay; what is in system memory changes rarely. `retries`: page faults are.
+    #[inline]
+    pub const fn together(&self, retries: bool) -> u64 {
+        let refaults = retries && !self.is_always_mapped();
+        match (self.prefetch, self.preferred) {
+            (Location::Undefined | Location::System, Location::Undefined | Location::System)
+                if !refaults =>
+            {
+                MOST_TOGETHER
+            }
+            _ => LARGE_PAGE_SIZE,
+        }
     }
 
     /// Log2 of the pages that move together.

@@ -457,12 +457,13 @@ fn usage(attributes: &Attributes, index: GpuIndex) -> Option<(Usage, bool)> {
     })
 }
 
-/// Whether a chunk is as was said of all of it.
-fn is_right(map: &AttributeMap<Tree>, index: GpuIndex, chunk: &Chunk) -> bool {
+/// Whether a chunk of the GPU `on` is as was said of all of it.
+fn is_right(map: &AttributeMap<Tree>, (index, vm): &(GpuIndex, Arc<Vm>), chunk: &Chunk) -> bool {
     let mut at = chunk.range.start();
     while let Some(left) = VaRange::between(at, chunk.range.end()) {
         let (part, attributes) = map.at(at, left);
-        if usage(&attributes, index) != Some((chunk.usage, chunk.always)) {
+        let is_usage = usage(&attributes, *index) == Some((chunk.usage, chunk.always));
+        if !is_usage || chunk.range.size() > attributes.together(vm.retries()) {
             return false;
         }
         at = part.end();
@@ -479,14 +480,14 @@ fn bring(
     on: &(GpuIndex, Arc<Vm>),
     range: VaRange,
 ) -> Result {
-    let (index, vm) = on;
+    let (_, vm) = on;
     let mut wrong = KVVec::new();
     let mut at = range.start();
     while let Some(left) = VaRange::between(at, range.end()) {
         let Some(chunk) = vm.first_chunk(left) else {
             break;
         };
-        if !is_right(map, *index, &chunk) {
+        if !is_right(map, on, &chunk) {
             wrong.push(chunk, GFP_KERNEL_ACCOUNT)?;
         }
         at = chunk.range.end();
@@ -533,7 +534,8 @@ fn make_anew(
             let next = vm.first_chunk(left).map(|chunk| chunk.range);
             let end = next.map_or(left.end(), |next| next.start());
             if let Some(gap) = VaRange::between(at, end) {
-                let shared = vm.share(&svm.space, gap, usage, || svm.go_on());
+                let most = attributes.together(svm.retries());
+                let shared = vm.share(&svm.space, gap, usage, most, || svm.go_on());
                 if shared == Err(EINTR) || shared == Err(errno::in_progress()) {
                     return shared;
                 }

@@ -3,53 +3,47 @@
 //! was said of them.
 
 use core::ops::Range;
-use hw::va::{VaRange, LARGE_PAGE_SIZE, PAGE_SHIFT, PAGE_SIZE};
+use hw::va::{VaRange, PAGE_SHIFT};
+use kernel::{bitmap::BitmapVec, prelude::*};
 
-/// The pages of the largest such mapping.
-const PAGES: usize = (LARGE_PAGE_SIZE / PAGE_SIZE) as usize;
-
-/// One bit a page.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Gone([u64; PAGES / 64]);
+/// One bit a page; of memory of which nothing can go, none.
+pub(super) struct Gone(BitmapVec);
 
 impl Gone {
-    /// The pages of `range` at the process's addresses `unmapped` go too.
+    /// Nothing is gone of so many pages. ENOMEM.
+    pub(super) fn new(pages: u64) -> Result<Self> {
+        let pages = usize::try_from(pages).map_err(|_| ENOMEM)?;
+        Ok(Self(BitmapVec::new(pages, GFP_KERNEL_ACCOUNT)?))
+    }
+
+    /// The pages of `range` at the process's addresses `unmapped` go too. Allocates nothing.
     pub(super) fn add(&mut self, range: VaRange, unmapped: Range<usize>) {
         let unmapped = VaRange::of_process(&unmapped);
         let Some(part) = unmapped.and_then(|unmapped| unmapped.intersection(range)) else {
             return;
         };
-        let first = (part.start() - range.start()) >> PAGE_SHIFT;
-        for page in first..first + part.pages() {
-            if let Some(word) = self.0.get_mut(page as usize / 64) {
-                *word |= 1 << (page % 64);
-            }
-        }
-    }
-
-    fn has(&self, page: usize) -> bool {
-        self.0
-            .get(page / 64)
-            .is_some_and(|word| word >> (page % 64) & 1 != 0)
+        let first = ((part.start() - range.start()) >> PAGE_SHIFT) as usize;
+        let end = (first + part.pages() as usize).min(self.0.len());
+        (first..end).for_each(|page| self.0.set_bit(page));
     }
 
     /// Whether one is gone.
     pub(super) fn any(&self) -> bool {
-        self.0.iter().any(|word| *word != 0)
+        self.0.last_bit().is_some()
     }
 
-    /// Whether all of `range` is gone.
-    pub(super) fn is_all(&self, range: VaRange) -> bool {
-        self.next_left(0, range.pages() as usize).is_none()
+    /// Whether all is gone, of memory of which something can.
+    pub(super) fn is_all(&self) -> bool {
+        self.0.len() > 0 && self.0.next_zero_bit(0).is_none()
     }
 
     /// The first run of pages at or after `from`, and below `count`, that are still there.
     pub(super) fn next_left(&self, from: usize, count: usize) -> Option<Range<usize>> {
-        if !self.any() {
+        if from >= count || self.0.len() == 0 {
             return (from < count).then_some(from..count);
         }
-        let first = (from..count).find(|&page| !self.has(page))?;
-        let end = (first..count).find(|&page| self.has(page));
-        Some(first..end.unwrap_or(count))
+        let first = self.0.next_zero_bit(from)?;
+        let end = self.0.next_bit(first);
+        (first < count).then_some(first..end.map_or(count, |end| end.min(count)))
     }
 }

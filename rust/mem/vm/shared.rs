@@ -10,7 +10,7 @@ use crate::{
         group::{Patience, Quiesced, Trigger},
     },
 };
-use hw::va::{VaRange, LARGE_PAGE_SIZE, USER_VA_END};
+use hw::va::{VaRange, USER_VA_END};
 use kernel::{prelude::*, sync::Arc};
 
 /// How long the queues are waited for before what they may use is mapped otherwise, milliseconds.
@@ -155,13 +155,14 @@ impl Vm {
         self.first_in(range, is_buffer).is_some()
     }
 
-    /// Maps what the process of `space` has in `range`, now and later, in chunks, `always` or until it changes where page faults are retried, as long as `go_on` does not fail, which is asked before
+    /// Maps what the process of `space` has in `range`, now and later, in chunks that reach across no multiple of `most` bytes (a multiple of a large page), `always` or until it changes where page faults are retried, as long as `go_on` does not fail, which is asked before
     /// each. `ENOMEM`, `EINTR`, and what `go_on` and [`Vm::map`] say: what was mapped until then stays.
     pub(crate) fn share(
         self: &Arc<Self>,
         space: &AddressSpace,
         range: VaRange,
         (usage, always): (Usage, bool),
+        most: u64,
         go_on: impl Fn() -> Result,
     ) -> Result {
         let mut at = range.start();
@@ -171,7 +172,7 @@ impl Vm {
             }
             go_on()?;
             // A chunk ends where a large page would, so that one of the process's is one of the GPU's.
-            let end = (at / LARGE_PAGE_SIZE + 1) * LARGE_PAGE_SIZE;
+            let end = (at / most + 1) * most;
             let chunk = VaRange::between(at, end.min(rest.end())).ok_or(EINVAL)?;
             let when = (always, self.retries() && !always);
             let bo = bo::create::shared(&self.drm, &self.client, space, chunk, usage, when)?;

@@ -129,7 +129,7 @@ impl Userptr {
         let state = State {
             now: Now::Out,
             since: None,
-            gone: Gone::default(),
+            gone: Gone::new(if memory.is_shared() { range.pages() } else { 0 })?,
             reserved: Reserved::default(),
             pages: DevicePages::default(),
         };
@@ -245,7 +245,6 @@ impl Userptr {
 impl Watch<Userptr> {
     /// What the process has there at the request's stamp: see [`Watch::map_pages`]. `EAGAIN` when it is detached.
     fn pages(&self, request: &Request<'_>) -> Result<DevicePages> {
-        let gone = self.state.lock().gone;
         let count = self.range.pages() as usize;
         let go_on = || match self.is_left() {
             true => Err(EAGAIN),
@@ -256,7 +255,7 @@ impl Watch<Userptr> {
             ..*request
         };
         self.map_pages(&self.vm.gpu.hw.dev, &request, |from| {
-            gone.next_left(from, count)
+            self.state.lock().gone.next_left(from, count)
         })
     }
 }
@@ -268,7 +267,7 @@ impl Watcher for Userptr {
         let mut ended = false;
         if let Some(unmapped) = change.unmapped().filter(|_| self.shared) {
             state.gone.add(self.range, unmapped);
-            ended = state.gone.is_all(self.range);
+            ended = state.gone.is_all();
         }
         self.tell_unmapped(change, state.now);
         if state.now != Now::In {

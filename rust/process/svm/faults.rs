@@ -13,7 +13,9 @@ use crate::smi::{MigrateTrigger, SmiEvent, Whose};
 use hw::ih::{Hub, VmFault};
 use hw::svm::{Attributes, Destination, GpuIndex};
 use hw::topology::gpu_id::GpuId;
-use hw::va::{VaRange, GPUVM_BASE, LARGE_PAGE_SHIFT, PAGE_SHIFT, PAGE_SIZE, USER_VA_END};
+use hw::va::{
+    VaRange, GPUVM_BASE, LARGE_PAGE_SHIFT, LARGE_PAGE_SIZE, PAGE_SHIFT, PAGE_SIZE, USER_VA_END,
+};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Full, Relaxed};
 use kernel::sync::Arc;
@@ -270,7 +272,7 @@ impl State {
         let has_moved = self.bring_there(svm, vm, piece, &attributes, destination)?;
         if let There::Nothing = vm.there(page, write) {
             let piece = vm.gap(page, piece);
-            vm.share(&svm.space, piece, usage, || svm.go_on())?;
+            vm.share(&svm.space, piece, usage, LARGE_PAGE_SIZE, || svm.go_on())?;
         }
         if !vm.fault_in(page, write, &|| svm.go_on())? {
             return Ok(Verdict::Bad { present: false });

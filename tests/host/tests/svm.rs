@@ -7,7 +7,7 @@ use hw::svm::{
     AttributeMap, Attributes, BadAttribute, Change, Destination, GpuIndex, Location, PingPong,
     Places, Question, Ranges, Reach, Summary,
 };
-use hw::va::{VaRange, PAGE_SIZE};
+use hw::va::{VaRange, LARGE_PAGE_SIZE, PAGE_SIZE};
 use proptest::prelude::*;
 
 const PAGES: u64 = 48;
@@ -316,6 +316,24 @@ fn destination_of_a_fault() {
     assert_eq!(at(in_place.after(&[preferred(0)])), Destination::System);
     let other_in_place = all.after(&[Change::Reach(other, Reach::InPlace)]);
     assert_eq!(at(other_in_place), Destination::Vram);
+}
+
+#[test]
+fn what_may_go_to_vram_is_mapped_in_large_pages() {
+    let gpu = GpuIndex::new(1).unwrap();
+    let said = |kind, raw| {
+        let change = Change::new(kind, raw, |_| Some(gpu)).unwrap();
+        Attributes::initial(false).after(&[change])
+    };
+    let (preferred, prefetch, set_flags, always) = (0, 1, 5, 0x40);
+    let large = Attributes::initial(false).together(false);
+    assert!(large > LARGE_PAGE_SIZE && large % LARGE_PAGE_SIZE == 0);
+    for kind in [preferred, prefetch] {
+        assert_eq!(said(kind, 77).together(false), LARGE_PAGE_SIZE);
+        assert_eq!(said(kind, 0).together(false), large);
+    }
+    assert_eq!(Attributes::initial(true).together(true), LARGE_PAGE_SIZE);
+    assert_eq!(said(set_flags, always).together(true), large);
 }
 
 #[test]
