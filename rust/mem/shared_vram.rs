@@ -15,7 +15,10 @@ use hw::va::{LARGE_PAGE_SIZE, PAGE_SIZE};
 use kernel::{
     dev_err, dev_notice, new_mutex,
     prelude::*,
-    sync::{Arc, Mutex},
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc, Mutex,
+    },
 };
 
 /// The pages of it that there are structures for.
@@ -106,9 +109,11 @@ impl Reclaimer for SharedVram {
 /// Copies by the engines, which see system memory through a window in the GART.
 #[pin_data]
 struct Copier {
-    /// A window that nobody uses. Held over a copy: inside the locks of pages.
+    /// A window that nobody uses, as long as there are pages in VRAM. Held over a copy: inside the locks of pages.
     #[pin]
     window: Mutex<Option<Arc<Window>>>,
+    /// What was taken and is not free again.
+    taken: Atomic<usize>,
     gpu: Arc<Memory>,
 }
 
@@ -124,6 +129,7 @@ impl Copier {
         Arc::pin_init(
             pin_init!(Self {
                 window <- new_mutex!(None, "Copier::window"),
+                taken: Atomic::new(0),
                 gpu: gpu.clone(),
             }),
             GFP_KERNEL,
@@ -199,6 +205,26 @@ struct Taken {
     vram: Arc<Reclaimable>,
 }
 
+impl Taken {
+    fn new(copier: &Arc<Copier>, vram: Arc<Reclaimable>) -> Result<Arc<Self>> {
+        copier.taken.add(1, Relaxed);
+        let taken = Self {
+            copier: copier.clone(),
+            vram,
+        };
+        Ok(Arc::new(taken, GFP_KERNEL)?)
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if self.copier.taken.fetch_sub(1, Relaxed) == 1 {
+            let window = self.copier.window.lock().take();
+            drop(window);
+        }
+    }
+}
+
 impl Store for Arc<Copier> {
     fn take(&self, pages: usize, zeroed: bool) -> Result<Arc<dyn Room>> {
         let gpu = &self.gpu;
@@ -209,12 +235,7 @@ impl Store for Arc<Copier> {
         if zeroed && !vram.blocks().were_cleared() {
             gpu.copy_engine()?.fill(vram.blocks(), 0, Lane::Pages)?;
         }
-        let taken = Taken {
-            copier: self.clone(),
-            vram,
-        };
-        let taken = Arc::new(taken, GFP_KERNEL)?;
-        Ok(taken)
+        Ok(Taken::new(self, vram)?)
     }
 
     fn copy_out(&self, places: &[u64], runs: &[DmaRun]) -> Result<(), NotCopied> {

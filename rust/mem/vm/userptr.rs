@@ -72,6 +72,8 @@ enum Now {
 
 struct State {
     now: Now,
+    /// What it was when the mapping went.
+    at_last: Now,
     /// When it was last mapped, where page faults are retried.
     since: Option<Instant<Monotonic>>,
     /// Of shared virtual memory: what the process has unmapped.
@@ -128,6 +130,7 @@ impl Userptr {
         let (vm, room) = (vm.clone(), Room::new(vm)?);
         let state = State {
             now: Now::Out,
+            at_last: Now::Out,
             since: None,
             gone: Gone::new(if memory.is_shared() { range.pages() } else { 0 })?,
             reserved: Reserved::default(),
@@ -231,6 +234,7 @@ impl Userptr {
         self.left.store(true, Relaxed);
         let mut state = self.state.lock();
         let was = core::mem::replace(&mut state.now, Now::Out);
+        state.at_last = was;
         state.pages.give_back();
         let start = self.range.start();
         let bringer = self.vm.evicted.lock().done_with(start, was);
@@ -269,7 +273,7 @@ impl Watcher for Userptr {
             state.gone.add(self.range, unmapped);
             ended = state.gone.is_all();
         }
-        self.tell_unmapped(change, state.now);
+        self.tell_unmapped(change, &state);
         if state.now != Now::In {
             return;
         }

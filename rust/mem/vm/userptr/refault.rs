@@ -2,7 +2,7 @@
 //! Shared virtual memory where page faults are retried (XNACK): the GPU has it when it has come there, and loses it without its queues
 //! being quiesced.
 
-use super::{Now, Userptr};
+use super::{Now, State, Userptr};
 use crate::{
     ip::gmc::Flush,
     kern::user_range::{Brought, Change, Kind},
@@ -18,10 +18,12 @@ impl Userptr {
         !self.always && self.vm.retries()
     }
 
-    /// Tells watchers that the GPU loses what changes of it, which it has `now`, if it is shared virtual memory and its queues are not quiesced for that.
-    pub(super) fn tell_unmapped(&self, change: &Change, now: Now) {
-        let trigger = match (now, change.kind()) {
+    /// Tells watchers that the GPU loses what changes of it, if it is shared virtual memory and its queues are not quiesced for that. What is unmapped may
+    /// just have been taken out for that by who heard of it first.
+    pub(super) fn tell_unmapped(&self, change: &Change, state: &State) {
+        let trigger = match (state.now, change.kind()) {
             (Now::In | Now::Invalid, Kind::Unmapped) => UnmapTrigger::Unmapped,
+            (Now::Out, Kind::Unmapped) if state.at_last != Now::Out => UnmapTrigger::Unmapped,
             (Now::In, Kind::Moves) if self.refaults() => UnmapTrigger::Moves,
             (Now::In, Kind::Other) if self.refaults() => UnmapTrigger::Changed,
             _ => return,
