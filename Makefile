@@ -26,7 +26,7 @@ guest: ## run CMD='...' in the guest, with the files and folders of ADD='...' be
 	@scripts/guest
 
 kfdtest: ## KFDTest in the guest, compared with tests/kfdtest/list; FILTER='KFDQMTest.*:KFDEventTest.*' for some cases
-	@CMD="/rkfd/kfdtest/run.sh '$(FILTER)'" KFDTEST=y TIMEOUT=$${TIMEOUT:-5000} MEMORY=$${MEMORY:-7G} scripts/guest
+	@CMD="/rkfd/kfdtest/run.sh '$(FILTER)'" KFDTEST=y TIMEOUT=$${TIMEOUT:-5000} MEMORY=$${MEMORY:-12G} scripts/guest
 
 vm: ## a shell in the guest, with the module loaded
 	@scripts/shell

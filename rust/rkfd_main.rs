@@ -54,8 +54,8 @@ module! {
             description: "how often within ten minutes a GPU that does not answer any more is reset; 0: never",
         },
         svm: u8 {
-            default: 0,
-            description: "1: shared virtual memory, as far as it goes: no capability bit, no migration at page faults; 0: none",
+            default: 1,
+            description: "1: shared virtual memory, with retried page faults (XNACK) for who asks for them; 0: none",
         },
     },
 }

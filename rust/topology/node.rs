@@ -14,6 +14,7 @@ use kernel::prelude::*;
 
 use super::GpuFacts;
 use crate::kern::host::{self, NumaNode};
+use crate::kern::params;
 
 /// Where the numbers of SIMDs begin, apart from those of processors.
 const FIRST_SIMD: u32 = 0x8000_0000;
@@ -219,6 +220,7 @@ impl<'a> Machine<'a> {
             sdma_fw_version: gpu.firmware.1,
             unique_id: gpu.serial,
             asic_revision: gpu.revision,
+            shares_memory: params::is_svm_enabled(),
             max_engine_clk_ccompute: host::processor_mhz(),
         };
         Ok(Node {

@@ -46,7 +46,7 @@ void bench_compute_calls(const struct kfd_dev *dev);
 void bench_waves(const struct kfd_dev *dev, uint64_t slot, uint32_t event);
 /* Compute queues: round trips, calls, and how they share the hardware. */
 void bench_compute(void);
-/* Shared virtual memory that is prefetched, and touched by the CPU. Opens the device. */
+/* Shared virtual memory that is prefetched, touched by the CPU, given to the GPU, and come to by it. Opens the device. */
 void bench_svm(void);
 
 #endif /* RKFD_BENCH_H */

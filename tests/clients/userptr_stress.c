@@ -3,7 +3,8 @@
  * userptr_stress [SECONDS]: threads map over, discard, move, unmap, swap out and fork memory that is mapped on the GPU,
  * while copies from it and to it run, and a compute queue writes to it. Where a copy begins after the change, its data
  * is checked; where both happen at once, nobody can say which data it is, but the device must not touch a page that was
- * given back: with an IOMMU the device model ends the run for that.
+ * given back: with an IOMMU the device model ends the run for that. libhsakmt is told not to make shared virtual memory of
+ * it, of which what is unmapped is forgotten: svm_stress is for that.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -402,6 +403,7 @@ int main(int argc, char **argv)
 	unsigned int i;
 
 	tap_start();
+	setenv("HSA_USE_SVM", "0", 1);
 	gpu_open(&gpu);
 	wild_create(&wild.from);
 	wild_create(&wild.to);

@@ -197,7 +197,7 @@ static void map(bool in)
 	CALL(in ? 0x18 : 0x19, map);
 }
 
-/* What is said of the arena, or asked; nothing unless the module has svm=1. */
+/* What is said of the arena, or asked; nothing if the module has svm=0. */
 static void svm(void)
 {
 	const unsigned int count = below(6);

@@ -81,7 +81,7 @@ static const struct kfd_expect answer_queue_unknown_update = DIFFERS(EINVAL, EFA
 static const struct kfd_expect answer_vm_not_acquired_trap = DIFFERS(ENODEV, ESRCH);
 static const struct kfd_expect answer_trap_handler_in_kernel = DIFFERS(EFAULT, 0);
 /* amdkfd turns it on where the GPU can retry, rkfd with shared virtual memory. */
-static const struct kfd_expect answer_xnack_on = DIFFERS(EPERM, 0);
+static const struct kfd_expect answer_xnack_on = SAME(0);
 static const struct kfd_expect answer_xnack_with_queues = SAME(EBUSY);
 static const struct kfd_expect answer_runtime_twice = SAME(EBUSY);
 static const struct kfd_expect answer_runtime_with_queues = SAME(EEXIST);

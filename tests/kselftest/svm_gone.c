@@ -361,7 +361,7 @@ TEST_F(svm_gone, module_while_file_is_away)
 	EXPECT_LT(0, file.held);
 	slow_close(&file);
 	pthread_join(thread, NULL);
-	snprintf(load, sizeof(load), "insmod %s svm=1", module);
+	snprintf(load, sizeof(load), "insmod %s", module);
 	EXPECT_EQ(0, system(load));
 	self->dev.fd = self->dev.drm_fd = -1;
 }

@@ -181,6 +181,8 @@ TEST_F(topology, gpu_node)
 	EXPECT_LT(0, node_value(gpu, "num_sdma_queues_per_engine", 0));
 	EXPECT_EQ(64, node_value(gpu, "wave_front_size", 0));
 	EXPECT_EQ(2, (capability >> 12) & 3);
+	/* Shared virtual memory; svm_off looks at a GPU without. */
+	EXPECT_EQ(1, capability >> 27 & 1);
 	EXPECT_LE(128, self->dev.drm_minor);
 	EXPECT_GE(255, self->dev.drm_minor);
 	EXPECT_GE(UINT16_MAX, self->dev.gpu_id);

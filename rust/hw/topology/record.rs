@@ -48,6 +48,8 @@ pub mod capability {
     pub const DOORBELL_64: u32 = Field::new(13, 12).put(2);
     /// Memory has error correction.
     pub const MEMORY_ECC: u32 = Field::bit(20).flag(true);
+    /// There is shared virtual memory (`HSA_CAP_SVMAPI_SUPPORTED`).
+    pub const SHARED_VIRTUAL_MEMORY: u32 = Field::bit(27).flag(true);
     /// On-chip memory has error correction: the ISA is `sramecc+`.
     pub const SRAM_ECC: u32 = Field::bit(26).flag(true);
     /// Where the ASIC's revision is.
@@ -124,6 +126,8 @@ pub struct GpuNode {
     pub asic_revision: u32,
     /// Highest clock of a processor of the host, MHz.
     pub max_engine_clk_ccompute: u32,
+    /// Processes may share their memory with it at its own addresses (SVM).
+    pub shares_memory: bool,
 }
 
 impl GpuNode {
@@ -135,7 +139,12 @@ impl GpuNode {
         } else {
             0
         };
-        capability::DOORBELL_64 | ecc | capability::ASIC_REVISION.put(self.asic_revision)
+        let svm = match self.shares_memory {
+            true => capability::SHARED_VIRTUAL_MEMORY,
+            false => 0,
+        };
+        let revision = capability::ASIC_REVISION.put(self.asic_revision);
+        capability::DOORBELL_64 | ecc | svm | revision
     }
 }
 

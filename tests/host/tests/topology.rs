@@ -64,6 +64,7 @@ fn gpu_node() -> GpuNode {
         sdma_fw_version: 8,
         unique_id: u64::MAX,
         asic_revision: 1,
+        shares_memory: false,
         max_engine_clk_ccompute: 3000,
     }
 }
@@ -115,6 +116,11 @@ fn a_gpu_node_says_what_libhsakmt_needs() {
     for bit in [19, 21, 27, 28, 29, 31] {
         assert_eq!(capability >> bit & 1, 0, "capability bit {bit}");
     }
+    let shares = GpuNode {
+        shares_memory: true,
+        ..gpu_node()
+    };
+    assert_eq!(properties(&shares)["capability"], capability | 1 << 27);
 }
 
 #[test]
