@@ -4,7 +4,6 @@
  * and while they have its memory. Wants little VRAM.
  */
 #include <fcntl.h>
-#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,15 +27,24 @@
  */
 static size_t last_gpu(char *name, size_t size)
 {
+	uint64_t simds, where, domain;
 	size_t count = 0;
-	glob_t found;
+	unsigned int n;
 
-	if (!kfd_is_rkfd() || glob(DRIVER "/????:??:??.?", 0, NULL, &found))
-		return 0;
-	count = found.gl_pathc;
-	snprintf(name, size, "%s", strrchr(found.gl_pathv[count - 1], '/') + 1);
-	globfree(&found);
-	return count;
+	for (n = 0;; n++) {
+		char file[128];
+
+		snprintf(file, sizeof(file), KFD_TOPOLOGY "/nodes/%u/properties", n);
+		if (!kfd_is_rkfd() || !kfd_property(file, "simd_count", &simds))
+			return count;
+		if (!simds || !kfd_property(file, "location_id", &where) ||
+		    !kfd_property(file, "domain", &domain))
+			continue;
+		snprintf(name, size, "%04x:%02x:%02x.%x", (unsigned int)domain,
+			 (unsigned int)where >> 8, (unsigned int)where >> 3 & 31,
+			 (unsigned int)where & 7);
+		count++;
+	}
 }
 
 /* In a child: GPU number @gpu fills memory of both kinds for ever, and counts how often. */
