@@ -22,17 +22,29 @@ pub(crate) struct PageFault {
 }
 
 impl PageFault {
-    /// It waits on, unless one has come to its place meanwhile: then that is it.
-    pub(crate) fn put_back(mut self) {
+    /// It waits on, for somebody who is not the driver if it `awaits` that, unless one has come to its place meanwhile: then that is it.
+    pub(crate) fn put_back(mut self, awaits: bool) {
         if let Some(place) = self.place.take() {
-            let mut state = self.of.state.lock();
-            let slot = state.slots.get_mut(place.index());
-            if let Some(slot) = slot.filter(|slot| slot.is_none()) {
-                *slot = Some(Waiting {
-                    fault: self.fault,
-                    position: self.position,
-                });
-            }
+            let stage = match awaits {
+                true => Stage::Awaits,
+                false => Stage::Waits,
+            };
+            self.leave_to(place, Some(stage));
+        }
+    }
+
+    /// What becomes of its place, if it is still its.
+    fn leave_to(&self, place: CamPlace, stage: Option<Stage>) {
+        let mut state = self.of.state.lock();
+        let slot = state.slots.get_mut(place.index());
+        let is_its =
+            |waiting: &Waiting| waiting.stage == Stage::Served && waiting.position == self.position;
+        if let Some(slot) = slot.filter(|slot| slot.as_ref().is_some_and(is_its)) {
+            *slot = stage.map(|stage| Waiting {
+                fault: self.fault,
+                position: self.position,
+                stage,
+            });
         }
     }
 }
@@ -40,14 +52,27 @@ impl PageFault {
 impl Drop for PageFault {
     fn drop(&mut self) {
         if let Some(place) = self.place {
+            self.leave_to(place, None);
             self.of.acknowledge(place);
         }
     }
 }
 
+/// How far the driver is with a fault.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// It is to be looked at.
+    Waits,
+    /// Somebody is at it.
+    Served,
+    /// It is to be looked at again, and somebody else has to do something first: a program that brings pages, or queues that have to leave.
+    Awaits,
+}
+
 struct Waiting {
     fault: VmFault,
     position: u64,
+    stage: Stage,
 }
 
 struct State {
@@ -83,7 +108,11 @@ impl PageFaults {
     /// acknowledged, and who still retries that has come again.
     pub(super) fn put(&self, place: CamPlace, fault: VmFault, position: u64) {
         if let Some(slot) = self.state.lock().slots.get_mut(place.index()) {
-            *slot = Some(Waiting { fault, position });
+            *slot = Some(Waiting {
+                fault,
+                position,
+                stage: Stage::Waits,
+            });
         }
     }
 
@@ -92,13 +121,14 @@ impl PageFaults {
     pub(crate) fn take(self: &Arc<Self>, pasid: u16, from: u64) -> Option<PageFault> {
         let mut state = self.state.lock();
         let its = state.slots.iter_mut().zip(CamPlace::all());
-        let its = its.filter(|(slot, _)| {
-            slot.as_ref()
-                .is_some_and(|waiting| waiting.fault.pasid == pasid && waiting.position >= from)
+        let its = its.filter_map(|(slot, place)| Some((slot.as_mut()?, place)));
+        let its = its.filter(|(waiting, _)| {
+            let is_its = waiting.fault.pasid == pasid && waiting.position >= from;
+            is_its && waiting.stage != Stage::Served
         });
-        let (slot, place) =
-            its.min_by_key(|(slot, _)| slot.as_ref().map_or(u64::MAX, |waiting| waiting.position))?;
-        let Waiting { fault, position } = slot.take()?;
+        let (waiting, place) = its.min_by_key(|(waiting, _)| waiting.position)?;
+        waiting.stage = Stage::Served;
+        let (fault, position) = (waiting.fault, waiting.position);
         drop(state);
         Some(PageFault {
             fault,
@@ -106,6 +136,13 @@ impl PageFaults {
             place: Some(place),
             of: self.clone(),
         })
+    }
+
+    /// Whether there are some of process `pasid` that the driver is to see to, or is at, and for which it waits for nobody else.
+    pub(crate) fn are_under_way(&self, pasid: u16) -> bool {
+        let state = self.state.lock();
+        let mut all = state.slots.iter().flatten();
+        all.any(|waiting| waiting.fault.pasid == pasid && waiting.stage != Stage::Awaits)
     }
 
     /// Those of process `pasid` wait no longer: what of them is still retried comes again.

@@ -216,8 +216,10 @@ static int work_beside(volatile uint32_t *stop, volatile uint32_t *copies, int m
 		mem = mode ? memory(NULL, SIZE) : from.cpu;
 		if (mode)
 			memset(mem, (int)*copies + 1, SIZE);
-		if (copy(&queue, to.cpu, mem, SIZE) || memcmp(to.cpu, from.cpu, SIZE))
-			return 2;
+		if (copy(&queue, to.cpu, mem, SIZE))
+			return 2 + mode;
+		if (memcmp(to.cpu, from.cpu, SIZE))
+			return 4 + mode;
 		if (mode)
 			munmap(mem, SIZE);
 		(*copies)++;

@@ -34,8 +34,8 @@ const KEPT: u32 = 64;
 enum Verdict {
     /// The page is there, or the access that wanted it is long over. If not, the fault comes again.
     Done,
-    /// The page is on its way.
-    Later,
+    /// The page is on its way; somebody else has to do something for that if that is true.
+    Later(bool),
     /// The process has no such page, or its GPU may not use it so.
     Bad {
         /// There is one.
@@ -134,9 +134,9 @@ impl State {
         let queues = svm.queues.load(Relaxed);
         match self.serve(svm, on, &fault) {
             Verdict::Done => {}
-            Verdict::Later => {
+            Verdict::Later(awaits) => {
                 if keep {
-                    fault.put_back();
+                    fault.put_back(awaits);
                 }
                 return true;
             }
@@ -200,21 +200,23 @@ impl State {
             return Verdict::Bad { present: false };
         }
         if self.forget_unmapped(svm).is_err() {
-            return Verdict::Later;
+            return Verdict::Later(false);
         }
         match vm.there(page, write) {
             There::Nothing | There::Chunk(_) => {}
             There::Buffer => return Verdict::Done,
-            There::Awaited => return Verdict::Later,
+            There::Awaited => return Verdict::Later(true),
             There::Refused => return Verdict::Bad { present: true },
         }
         match self.map_page(svm, (index, vm), page, write) {
             Ok(verdict) => verdict,
             Err(error) if error == ESRCH => Verdict::Gone,
-            Err(error) if error == EAGAIN || error == EBUSY || error == EEXIST => Verdict::Later,
+            Err(error) if error == EAGAIN || error == EBUSY || error == EEXIST => {
+                Verdict::Later(false)
+            }
             Err(error) if error == errno::in_progress() => {
                 self.await_page(vm, page, write);
-                Verdict::Later
+                Verdict::Later(true)
             }
             Err(error) => {
                 dev_warn_ratelimited!(

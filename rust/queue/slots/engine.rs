@@ -35,6 +35,9 @@ pub(super) use entry::Key;
 pub(super) const SLOTS: usize = SDMA_QUEUES as usize;
 /// Between two looks at the seat of a queue that is not waited for at any cost.
 const SEAT_POLL: Delta = Delta::from_micros(200);
+/// How often a queue that has to leave and does not is given as much time again because page faults of its process are to be dealt with, which is the
+/// driver's affair: ten seconds in all.
+const FAULT_WAITS: u32 = 4;
 /// How often the engine is to show that queues that have something to do get turns, milliseconds.
 const PULSE_MS: u32 = 500;
 /// The work items: the one that loads and unloads, and the one that has the engine show that.
@@ -224,8 +227,23 @@ impl Engine {
     /// Unloads a queue whose seat is `Leaving(slot)`. ETIMEDOUT when `patience` is over before that: the work item goes on
     /// with it.
     fn unload(self: &Arc<Self>, rlc: &Arc<Rlc>, slot: u8, patience: &Patience) -> Result {
-        let time = patience.left(STOP_TIMEOUT);
-        match self.sdma(&rlc.gpu.hw).unload(slot, time) {
+        let hw = &rlc.gpu.hw;
+        let mut waits = 0;
+        let unloaded = loop {
+            let time = patience.left(STOP_TIMEOUT);
+            match self.sdma(hw).unload(slot, time) {
+                // Its packet goes on when the driver has mapped what it has come to.
+                Err(_)
+                    if !patience.is_over()
+                        && waits < FAULT_WAITS
+                        && hw.page_faults.are_under_way(rlc.owner.pasid) =>
+                {
+                    waits += 1;
+                }
+                done => break done,
+            }
+        };
+        match unloaded {
             Ok(rptr) => self.is_out(rlc, rptr),
             Err(error) if patience.is_over() => {
                 let mut state = self.state.lock();
