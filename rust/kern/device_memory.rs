@@ -187,6 +187,20 @@ impl DeviceMemory {
         unsafe { &*pagemap.cast::<Self>() }
     }
 
+    /// The block that `page` is of.
+    ///
+    /// # Safety
+    ///
+    /// It is a page of such memory, and somebody's meanwhile.
+    unsafe fn block_of<'a>(page: NonNull<ffi::page>) -> Option<&'a Block> {
+        // SAFETY: By this function's contract: the page has begun its life, and as long as it has not ended it its block is in the list.
+        unsafe {
+            ffi::rkfd_device_page_data(page.as_ptr())
+                .cast::<Block>()
+                .as_ref()
+        }
+    }
+
     /// What tells its pages from those of others.
     pub(super) fn owner(&self) -> *mut core::ffi::c_void {
         self.pagemap.get().cast()
@@ -328,12 +342,8 @@ impl DeviceMemory {
         };
         let window = address / WINDOW * WINDOW;
         let (start, end) = (vma.start().max(window), vma.end().min(window + WINDOW));
-        // SAFETY: The page is somebody's, so that it has begun its life, and its block stays in the list as long as it is.
-        let block = unsafe {
-            ffi::rkfd_device_page_data(page.as_ptr())
-                .cast::<Block>()
-                .as_ref()
-        };
+        // SAFETY: The page is held.
+        let block = unsafe { Self::block_of(page) };
         let witness = block.map(|block| block.origin().witness.clone());
         if let Some(witness) = &witness {
             witness.leaving(&(start..end), Cause::Touched);
@@ -354,11 +364,9 @@ impl DeviceMemory {
     /// The device may go on using `page`, one of this memory that somebody has at this moment, whatever is done: nobody else ever gets that
     /// memory. Any context.
     pub(super) fn lose(&self, page: NonNull<ffi::page>) {
-        // SAFETY: The page is somebody's, so that it has begun its life.
-        let block = unsafe { ffi::rkfd_device_page_data(page.as_ptr()) };
-        if let Some(block) = NonNull::new(block.cast::<Block>()) {
-            // SAFETY: As long as a page of it is somebody's it is in the list.
-            unsafe { block.as_ref() }.count();
+        // SAFETY: Somebody has the page.
+        if let Some(block) = unsafe { Self::block_of(page) } {
+            block.count();
         }
     }
 }

@@ -430,16 +430,9 @@ impl State {
     fn give_up_holes(&mut self, range: VaRange) -> bool {
         let mut found = false;
         for (_, vm) in &self.vms {
-            let mut at = range.start();
-            while let Some(left) = VaRange::between(at, range.end()) {
-                let Some(chunk) = vm.first_chunk(left) else {
-                    break;
-                };
-                if chunk.cut {
-                    self.torn.add(chunk.range);
-                    found = true;
-                }
-                at = chunk.range.end();
+            for chunk in vm.chunks(range).filter(|chunk| chunk.cut) {
+                self.torn.add(chunk.range);
+                found = true;
             }
         }
         found
@@ -482,15 +475,10 @@ fn bring(
 ) -> Result {
     let (_, vm) = on;
     let mut wrong = KVVec::new();
-    let mut at = range.start();
-    while let Some(left) = VaRange::between(at, range.end()) {
-        let Some(chunk) = vm.first_chunk(left) else {
-            break;
-        };
+    for chunk in vm.chunks(range) {
         if !is_right(map, on, &chunk) {
             wrong.push(chunk, GFP_KERNEL_ACCOUNT)?;
         }
-        at = chunk.range.end();
     }
     let made = make_anew(svm, map, on, range, &wrong);
     if made.is_err() {

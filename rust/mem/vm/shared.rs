@@ -65,6 +65,16 @@ impl Vm {
         self.first_in(range, chunk)
     }
 
+    /// The chunks that have something in `range`, in their order. Each is looked for when it is asked for: those before may be others by then.
+    pub(crate) fn chunks(&self, range: VaRange) -> impl Iterator<Item = Chunk> + '_ {
+        let mut at = range.start();
+        core::iter::from_fn(move || {
+            let chunk = self.first_chunk(VaRange::between(at, range.end())?)?;
+            at = chunk.range.end();
+            Some(chunk)
+        })
+    }
+
     /// What there is at `page`, for an access that `write`s.
     pub(crate) fn there(&self, page: VaRange, write: bool) -> There {
         let state = self.state.lock();

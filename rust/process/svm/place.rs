@@ -118,6 +118,8 @@ impl Journey<'_> {
         progress: &mut Progress,
     ) -> Result<usize> {
         let mut all = 0;
+        // One for all of it, from when it is needed.
+        let mut witness = None;
         while let Some(left) = VaRange::between(*at, self.part.end()) {
             if task::is_killed() {
                 return Err(EINTR);
@@ -139,7 +141,13 @@ impl Journey<'_> {
             }
             quiescing.begin()?;
             let moved = match self.way {
-                Way::In => user_range::bring_in(memory, space, from, to, &self.witness()?),
+                Way::In => {
+                    let witness = match &mut witness {
+                        Some(witness) => witness,
+                        none => none.insert(self.witness()?),
+                    };
+                    user_range::bring_in(memory, space, from, to, witness)
+                }
                 Way::Out => user_range::bring_out(memory, space, from, to),
             };
             let (next, moved) = moved?;
@@ -154,14 +162,10 @@ impl Journey<'_> {
 
     /// Who tells watchers when what it has moved comes back by itself.
     fn witness(&self) -> Result<Arc<dyn Witness>> {
-        let migration = self.migration();
+        let way = Way::Out;
         let back = Back {
             smi: self.vm.gpu().hw.smi.clone(),
-            migration: Migration {
-                from: migration.to,
-                to: migration.from,
-                ..migration
-            },
+            migration: Self { way, ..*self }.migration(),
         };
         Ok(Arc::new(back, GFP_KERNEL_ACCOUNT)?)
     }
