@@ -335,6 +335,17 @@ impl Attributes {
         }
     }
 
+    /// Whether `gpu` has to reach the range in system memory, so that it may not be in another one's VRAM. With `retries` of page faults that is who
+    /// uses it in place: others have it come when they want it (`svm_range_best_prefetch_location`).
+    #[inline]
+    pub const fn keeps_in_system(&self, gpu: GpuIndex, retries: bool) -> bool {
+        match self.reach(gpu) {
+            Reach::Access => !retries,
+            Reach::InPlace => true,
+            Reach::None => false,
+        }
+    }
+
     /// Where it was to come last.
     #[inline]
     pub const fn prefetch(&self) -> Location {

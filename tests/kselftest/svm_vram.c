@@ -427,6 +427,38 @@ TEST_F(userptr, another_gpu)
 	EXPECT_EQ(PAGES, numbered(self->mem, PAGES, 600));
 }
 
+/* Where page faults are retried it goes to one GPU's VRAM though the other may use it, and comes to that one when it does. */
+TEST_F(userptr, another_gpu_that_retries)
+{
+	struct kfd_queue queue;
+	struct kfd_dev other;
+	struct kfd_bo vram;
+
+	if (kfd_open_next(&self->dev, &other))
+		SKIP(return, "there is but one GPU");
+	ASSERT_EQ(0, kfd_queue_destroy(&self->dev, &self->queue));
+	ASSERT_EQ(0, xnack_set(FD, 1));
+	ASSERT_EQ(0, kfd_queue_create(&self->dev, &self->queue, RING_SIZE));
+	ASSERT_EQ(0, kfd_queue_create(&other, &queue, RING_SIZE));
+	ASSERT_EQ(0, kfd_bo_create(&other, &vram, SIZE, KFD_ALLOC_VRAM));
+	ASSERT_EQ(self->mem, anonymous(self->mem, SIZE, PROT_READ | PROT_WRITE));
+	number_pages(self->mem, PAGES, 650);
+	ASSERT_EQ(SVM_ACCESS, svm_access(FD, self->mem, SIZE, other.gpu_id));
+	EXPECT_PREFETCH(self->mem, SIZE);
+	EXPECT_EQ(0, copy(&self->queue, self->vram.cpu, self->mem, WAIT_MS));
+	EXPECT_EQ(PAGES, numbered(self->vram.cpu, PAGES, 650));
+	EXPECT_EQ(0, copy(&queue, vram.cpu, self->mem, WAIT_MS));
+	EXPECT_EQ(PAGES, numbered(vram.cpu, PAGES, 650));
+	EXPECT_EQ(PAGES, in_vram(self->mem, SIZE));
+	/* But not if it says that it uses it where it is. */
+	ASSERT_EQ(0, svm_set(FD, self->mem, SIZE, SVM_IN_PLACE, other.gpu_id));
+	EXPECT_EQ(0, svm_set(FD, self->mem, SIZE, SVM_PREFETCH, GPU));
+	EXPECT_EQ(0, in_vram(self->mem, SIZE));
+	EXPECT_EQ(0, copy(&queue, vram.cpu, self->mem, WAIT_MS));
+	EXPECT_EQ(PAGES, numbered(self->mem, PAGES, 650));
+	EXPECT_EQ(0, kfd_queue_destroy(&other, &queue));
+}
+
 /* Who watches hears of each way once, however large it is. */
 TEST_F(userptr, told)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Where shared memory is to be, and how it gets there: VRAM of the GPU that it is prefetched to, if no other GPU may use it, or that comes to it, or
-//! system memory.
+//! Where shared memory is to be, and how it gets there: VRAM of the GPU that it is prefetched to, if no other GPU has to reach it, or that comes to it,
+//! or system memory.
 
-use super::{usage, State, Svm};
+use super::{State, Svm};
 use crate::kern::device_memory::{Cause, DeviceMemory, Witness};
 use crate::kern::{errno, task, user_range};
 use crate::mem::group::Quiesced;
@@ -230,11 +230,10 @@ impl State {
                     let Some((index, vm)) = self.vms.iter().find(is_it) else {
                         continue;
                     };
-                    let others = self.vms.iter().filter(|(other, _)| other != index);
-                    let is_shared = others
-                        .clone()
-                        .any(|(other, _)| usage(&attributes, *other).is_some());
-                    (!is_shared).then_some(vm)
+                    let mut others = self.vms.iter().filter(|(other, _)| other != index);
+                    let is_kept =
+                        others.any(|(other, vm)| attributes.keeps_in_system(*other, vm.retries()));
+                    (!is_kept).then_some(vm)
                 }
             };
             let trigger = MigrateTrigger::Prefetch;

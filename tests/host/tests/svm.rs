@@ -319,6 +319,22 @@ fn destination_of_a_fault() {
 }
 
 #[test]
+fn who_keeps_memory_out_of_anothers_vram() {
+    let gpu = GpuIndex::new(2).unwrap();
+    for (reach, retries, keeps) in [
+        (Reach::Access, false, true),
+        (Reach::Access, true, false),
+        (Reach::InPlace, false, true),
+        (Reach::InPlace, true, true),
+        (Reach::None, false, false),
+        (Reach::None, true, false),
+    ] {
+        let attributes = Attributes::initial(retries).after(&[Change::Reach(gpu, reach)]);
+        assert_eq!(attributes.keeps_in_system(gpu, retries), keeps);
+    }
+}
+
+#[test]
 fn what_may_go_to_vram_is_mapped_in_large_pages() {
     let gpu = GpuIndex::new(1).unwrap();
     let said = |kind, raw| {
