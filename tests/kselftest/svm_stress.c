@@ -2,7 +2,7 @@
 /*
  * Processes whose memory is used by queues of theirs at the same addresses, while everything happens to it that can: it is
  * unmapped in parts and comes back, moves, goes to swap, to VRAM and back, is merged, made of large pages and taken apart, forked and written.
- * The content is right all the time, and a page is never seen that is somebody else's. RKFD_SECONDS: for how long, 20 by default. RKFD_XNACK:
+ * Other queues' waves and the processor write some of it at once. The content is right all the time, and a page is never seen that is somebody else's. RKFD_SECONDS: for how long, 20 by default. RKFD_XNACK:
  * page faults are retried.
  */
 #include <pthread.h>
@@ -11,6 +11,7 @@
 #include "kfd_harness.h"
 #include "kfd_svm.h"
 #include "kfd_userptr.h"
+#include "kfd_waves.h"
 
 /* A test may take as long as it is told. */
 #undef TEST_TIMEOUT_DEFAULT
@@ -24,7 +25,10 @@
 #define SLOTS		16u		/* of a worker */
 #define SLOT_PAGES	33u		/* so that slots and large pages do not fit */
 #define SLOT_SIZE	((size_t)SLOT_PAGES * KFD_PAGE)
-#define REGION		(((size_t)WORKERS * SLOTS * SLOT_SIZE + HUGE - 1) & ~(HUGE - 1))
+#define SLOTS_SIZE	((size_t)WORKERS * SLOTS * SLOT_SIZE)
+#define LANES		64u
+#define SHARED_PAGES	(2 * LANES)	/* of waves and the processor */
+#define REGION		((SLOTS_SIZE + SHARED_PAGES * KFD_PAGE + HUGE - 1) & ~(HUGE - 1))
 
 struct process {
 	struct kfd_dev dev;
@@ -32,7 +36,7 @@ struct process {
 	uint32_t tag;			/* in every word that it writes */
 	uint64_t end;
 	volatile bool stop;
-	volatile unsigned int failed, rounds, disturbed, forked;
+	volatile unsigned int failed, rounds, launches, disturbed, forked;
 };
 
 struct worker {
@@ -57,7 +61,8 @@ static void fail(struct process *p, const char *what, const struct worker *w, un
 /* Nothing is shown if nothing is done, which may take long before it begins where the host is busy. */
 static bool goes_on(const struct process *p)
 {
-	return !p->stop && (kfd_now_ms() < p->end || !p->rounds || !p->disturbed);
+	return !p->stop &&
+	       (kfd_now_ms() < p->end || !p->rounds || !p->launches || !p->disturbed);
 }
 
 static uint8_t *slot_at(const struct worker *w, unsigned int slot)
@@ -222,6 +227,78 @@ static void *work(void *arg)
 	return NULL;
 }
 
+/* Launches waves, and writes beside them what is its own. */
+struct launcher {
+	struct process *process;
+	struct kfd_save save;
+	struct kfd_compute queue;
+	struct waves waves;
+	volatile uint32_t *mem;		/* SHARED_PAGES */
+};
+
+/* The words of a page: the first two are the waves' (see touch_program in waves.s), and this is the processor's. */
+#define OWN_WORD	500u
+
+static bool launcher_create(struct launcher *l, struct process *p)
+{
+	l->process = p;
+	l->mem = (volatile uint32_t *)(p->mem + SLOTS_SIZE);
+	return !kfd_save_create(&p->dev, &l->save) &&
+	       !kfd_compute_create(&p->dev, &l->queue, &l->save, false, 4 * RING_SIZE) &&
+	       !waves_create(&p->dev, &l->waves, 1);
+}
+
+static bool page_is_right(struct process *p, const volatile uint32_t *page, uint32_t number,
+			  uint32_t times)
+{
+	const uint32_t wanted[3] = { number * times, times, times };
+	const uint32_t got[3] = { page[0], page[1], page[OWN_WORD] };
+	unsigned int i;
+
+	for (i = 0; i < 3; i++) {
+		if (got[i] == wanted[i])
+			continue;
+		if (p->failed++ < 5)
+			printf("# process %x, page %u of waves, word %u: %08x, not %08x\n",
+			       p->tag, number, i, got[i], wanted[i]);
+		p->stop = true;
+		return false;
+	}
+	return true;
+}
+
+static void *launch(void *arg)
+{
+	struct launcher *l = arg;
+	struct process *p = l->process;
+	struct waves touch = l->waves;
+	uint32_t times, i;
+
+	touch.data.cpu = (void *)l->mem;
+	for (times = 1; goes_on(p); times++) {
+		const uint64_t end = kfd_now_ms() + WAIT_MS;
+		struct packets packets = { 0 };
+
+		waves_dispatch(&packets, &touch, WAVES_TOUCH, SHARED_PAGES / LANES, true);
+		if (!kfd_compute_pm4(&l->queue, &packets))
+			break;
+		for (i = 0; i < SHARED_PAGES; i++)
+			l->mem[i * (KFD_PAGE / 4) + OWN_WORD]++;
+		for (i = 0; i < SHARED_PAGES; i++) {
+			volatile uint32_t *page = l->mem + i * (KFD_PAGE / 4);
+
+			while (page[1] != times && kfd_now_ms() < end)
+				usleep(500);
+			if (!page_is_right(p, page, i, times))
+				return NULL;
+		}
+		p->launches++;
+		/* The model's waves take a processor from the others. */
+		usleep(5000);
+	}
+	return NULL;
+}
+
 /* A child writes to all of it, and has it as it was otherwise. */
 static void fork_and_write(struct process *p)
 {
@@ -279,7 +356,8 @@ static unsigned int run_process(uint32_t tag, uint64_t end)
 {
 	struct process p = { .tag = tag, .end = end };
 	struct worker w[WORKERS] = { 0 };
-	pthread_t threads[WORKERS + 1];
+	pthread_t threads[WORKERS + 2];
+	struct launcher launcher = { 0 };
 	unsigned int i;
 
 	if (kfd_open(&p.dev) || (getenv("RKFD_XNACK") && xnack_set(p.dev.fd, 1)))
@@ -297,15 +375,18 @@ static unsigned int run_process(uint32_t tag, uint64_t end)
 		    kfd_bo_create(&p.dev, &w[i].vram, SLOT_SIZE, KFD_ALLOC_VRAM))
 			return 1;
 	}
+	if (!launcher_create(&launcher, &p))
+		return 1;
 	for (i = 0; i < WORKERS; i++)
 		pthread_create(&threads[i], NULL, work, &w[i]);
-	pthread_create(&threads[WORKERS], NULL, disturb, &p);
-	for (i = 0; i <= WORKERS; i++)
+	pthread_create(&threads[WORKERS], NULL, launch, &launcher);
+	pthread_create(&threads[WORKERS + 1], NULL, disturb, &p);
+	for (i = 0; i < WORKERS + 2; i++)
 		pthread_join(threads[i], NULL);
-	printf("# process %x: %u rounds beside %u disturbances and %u forks\n", tag, p.rounds,
-	       p.disturbed, p.forked);
+	printf("# process %x: %u rounds and %u launches beside %u disturbances and %u forks\n", tag,
+	       p.rounds, p.launches, p.disturbed, p.forked);
 	fflush(stdout);
-	return p.failed + !p.rounds + !p.disturbed;
+	return p.failed + !p.rounds + !p.launches + !p.disturbed;
 }
 
 TEST(everything_at_once)
