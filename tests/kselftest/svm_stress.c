@@ -333,6 +333,7 @@ static void *disturb(void *arg)
 		const unsigned int count = 1 + (unsigned int)rand_r(&seed) % (pages - first);
 		const unsigned int what = (unsigned int)rand_r(&seed) % kinds;
 		uint8_t *at = p->mem + (size_t)first * KFD_PAGE;
+		const uint64_t begin = kfd_now_ms();
 
 		if (what < ARRAY_SIZE(advice))
 			madvise(at, count * (size_t)KFD_PAGE, advice[what]);
@@ -346,7 +347,8 @@ static void *disturb(void *arg)
 			svm_set(p->dev.fd, at, count * (size_t)KFD_PAGE, SVM_PREFETCH,
 				rand_r(&seed) % 3 ? p->dev.gpu_id : SVM_SYSTEM);
 		p->disturbed++;
-		usleep(2000);
+		/* Queues do not run meanwhile, which may be long where the host is busy: they have as much time afterwards. */
+		usleep(2000 + 1000 * (useconds_t)(kfd_now_ms() - begin));
 	}
 	return NULL;
 }
