@@ -20,6 +20,7 @@ pub(crate) mod placement;
 mod scrub;
 pub(crate) mod shared_vram;
 pub(crate) mod stopwatch;
+mod table_pool;
 pub(crate) mod usage;
 mod user;
 pub(crate) mod view;

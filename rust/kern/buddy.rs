@@ -19,17 +19,18 @@ pub(crate) enum Search {
     Cleared,
     /// From the end, memory first that is not cleared.
     Dirty,
-    /// From the start, cleared memory first.
+    /// From the start. The kernel walks through all blocks that are given out there, so this is for what is allocated seldom.
     FromStart,
 }
 
-/// Addresses of `size` bytes from 0 on, given out in pages. It has a lock of its own, a mutex.
+/// Addresses of `size` bytes from `start` on, given out in pages. It has a lock of its own, a mutex.
 #[pin_data(PinnedDrop)]
 pub(crate) struct Buddy {
     #[pin]
     raw: Opaque<ffi::gpu_buddy>,
     #[pin]
     lock: Mutex<()>,
+    start: u64,
     size: u64,
 }
 
@@ -39,8 +40,9 @@ unsafe impl Send for Buddy {}
 unsafe impl Sync for Buddy {}
 
 impl Buddy {
-    /// All of `size` bytes free, in whole pages, and none of it cleared. EINVAL for less than a page, ENOMEM.
-    pub(crate) fn new(size: u64) -> Result<Arc<Self>> {
+    /// All of `size` bytes from `start` on free, in whole pages, and none of it cleared. What is aligned is so from `start` on. EINVAL for
+    /// less than a page, ENOMEM.
+    pub(crate) fn new(start: u64, size: u64) -> Result<Arc<Self>> {
         let page = PAGE_SIZE as u64;
         let size = size / page * page;
         Arc::pin_init(
@@ -50,6 +52,7 @@ impl Buddy {
                     to_result(unsafe { ffi::gpu_buddy_init(raw, size, page) })
                 }),
                 lock <- new_mutex!((), "Buddy"),
+                start,
                 size,
             }),
             GFP_KERNEL,
@@ -137,6 +140,7 @@ unsafe impl Sync for Blocks {}
 impl Blocks {
     /// The blocks, in the order of the memory.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Block> + '_ {
+        let first = self.buddy.start;
         let head = self.list.get();
         // SAFETY: The list is initialized, and does not change meanwhile.
         let mut at = unsafe { (*head).next };
@@ -150,7 +154,7 @@ impl Blocks {
                     container_of!(at, ffi::gpu_buddy_block, __bindgen_anon_1.link);
                 at = (*at).next;
                 Some(Block {
-                    start: ffi::gpu_buddy_block_offset(block),
+                    start: first + ffi::gpu_buddy_block_offset(block),
                     size: (PAGE_SIZE as u64) << ffi::gpu_buddy_block_order(block),
                     cleared: ffi::rkfd_gpu_buddy_block_is_clear(block),
                 })

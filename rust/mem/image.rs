@@ -39,7 +39,7 @@ pub(crate) struct Image {
     /// What is in the pieces; none between two sleeps.
     runs: KVVec<VramRun>,
     /// The rest, which nobody gets meanwhile, and in which there may be anything after it.
-    free: Option<VramBlocks>,
+    free: [Option<VramBlocks>; 2],
 }
 
 impl Image {
@@ -50,7 +50,7 @@ impl Image {
             pieces: KVVec::new(),
             table: KVVec::from_elem(0, bytes as usize / 4, GFP_KERNEL)?,
             runs: KVVec::new(),
-            free: None,
+            free: [None, None],
         };
         image.grow(gpu, gpu.vram.used())?;
         Ok(image)
@@ -94,7 +94,8 @@ impl Image {
         self.free = gpu.vram.take_free()?;
         // Bytes by the first one's offset.
         let mut left_out = RBTree::new();
-        let free = self.free.iter().flat_map(|free| free.runs()).copied();
+        let free = self.free.iter().flatten();
+        let free = free.flat_map(|free| free.runs()).copied();
         let table = gpu.gart.runs().iter().copied();
         for run in Iterator::chain(Iterator::chain(free, table), others) {
             left_out.try_create_and_insert(run.offset, run.size, GFP_KERNEL)?;
@@ -147,7 +148,7 @@ impl Image {
     /// Nothing is in it.
     fn end(&mut self) {
         self.runs.clear();
-        self.free = None;
+        self.free = [None, None];
     }
 
     fn copy(&self, gpu: &Memory, direction: Direction) -> Result {

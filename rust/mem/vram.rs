@@ -5,16 +5,17 @@ use crate::{
     kern::buddy::{Blocks, Buddy, Search},
     ledger::{Hold, Kind, Ledger},
     mem::{
-        account::{Client, Region},
+        account::Client,
         scrub::Scrubber,
+        table_pool::{self, TableMemory, TablePool},
     },
 };
-use hw::{share::Share, va::LARGE_PAGE_SIZE};
+use hw::va::LARGE_PAGE_SIZE;
 use kernel::{
     page::PAGE_SIZE,
     prelude::*,
     sync::{
-        atomic::{Atomic, AtomicFlag, Relaxed},
+        atomic::{AtomicFlag, Relaxed},
         Arc, SetOnce,
     },
 };
@@ -30,20 +31,6 @@ pub(crate) struct VramRun {
     pub(crate) size: u64,
 }
 
-/// VRAM that is there for page tables, and for them alone: this part of it, but at least so many bytes.
-const TABLES_PART: u64 = 128;
-const TABLES_MIN: u64 = 16 << 20;
-/// A quarter of it is kept for processes that have few: for so many of them, or fewer, so that there is enough for each.
-const TABLES_PARTIES: u64 = 1024;
-const TABLES_LEAST: u64 = 64 << 10;
-
-/// How VRAM for page tables is shared, of `total` bytes.
-fn tables_share(total: u64) -> Share {
-    let all = (total / TABLES_PART).max(TABLES_MIN);
-    let kept = all / 4;
-    Share::new(all, kept, (kept / TABLES_LEAST).min(TABLES_PARTIES))
-}
-
 /// Who has VRAM that can be reclaimed.
 pub(crate) trait Reclaimer: Send + Sync {
     /// Gives back what has been had for longest, until there is `enough` or nothing is left that can be given back. Sleeps, for a time that is bounded by what
@@ -53,15 +40,14 @@ pub(crate) trait Reclaimer: Send + Sync {
 
 /// The VRAM of a GPU, given out in pages. What is free is cleared in the background, see [`Scrubber`].
 pub(crate) struct Vram {
-    _reserved: Option<Blocks>,
+    tables: TablePool,
+    /// What somebody has for good, and what page tables have.
+    _reserved: [Option<Blocks>; 2],
     buddy: Arc<Buddy>,
     scrubber: Arc<Scrubber>,
     total: u64,
     reserved: u64,
     kept: u64,
-    /// Bytes of page tables, and how what there is for them is shared.
-    tables: Arc<Atomic<i64>>,
-    tables_share: Share,
     /// Who has what can be reclaimed.
     reclaimer: SetOnce<Arc<dyn Reclaimer>>,
     ledger: Arc<Ledger>,
@@ -71,20 +57,23 @@ impl Vram {
     /// `size` bytes of VRAM, all free apart from `first` and `last` bytes at its ends, whole pages, which somebody has for
     /// good. The CPU reaches all of it. `EINVAL` when there is less than a page, `ENOMEM`.
     pub(crate) fn new(size: u64, first: u64, last: u64, ledger: Arc<Ledger>) -> Result<Self> {
-        let buddy = Buddy::new(size.checked_sub(last).ok_or(EINVAL)?)?;
+        let buddy = Buddy::new(0, size.checked_sub(last).ok_or(EINVAL)?)?;
+        let take = |bytes| buddy.alloc(Search::FromStart, bytes, PAGE_SIZE as u64, true);
         let reserved = match first {
             0 => None,
             // The first of a search from the start.
-            _ => Some(buddy.alloc(Search::FromStart, first, PAGE_SIZE as u64, true)?),
+            _ => Some(take(first)?),
         };
+        let bytes = table_pool::bytes_of(size);
+        let tables = take(bytes)?;
+        let start = tables.iter().next().ok_or(EIO)?.start;
         Ok(Self {
-            _reserved: reserved,
+            tables: TablePool::new(start, bytes, ledger.clone())?,
+            _reserved: [reserved, Some(tables)],
             scrubber: Scrubber::new(&buddy)?,
             total: size,
             reserved: first + last,
             kept: last,
-            tables: Arc::new(Atomic::new(0), GFP_KERNEL)?,
-            tables_share: tables_share(size),
             reclaimer: SetOnce::new(),
             buddy,
             ledger,
@@ -104,37 +93,22 @@ impl Vram {
     /// The bytes that are given out.
     pub(crate) fn used(&self) -> u64 {
         let (free, _) = self.buddy.free();
+        let free = free + self.tables.free();
         self.total()
             .saturating_sub(free + self.scrubber.under_way())
     }
 
     /// The bytes that buffers may have: whole large pages, without what the driver itself has and page tables may need.
     pub(crate) fn usable(&self) -> u64 {
-        let driver = self.ledger.count(Kind::VramTables) - self.tables.load(Relaxed);
-        let driver = u64::try_from(driver).unwrap_or(0) + self.reserved;
-        let left = self
-            .total()
-            .saturating_sub(driver + self.tables_share.all());
+        let driver = u64::try_from(self.ledger.count(Kind::VramTables)).unwrap_or(0);
+        let driver = driver.saturating_sub(self.tables.taken()) + self.reserved;
+        let left = self.total().saturating_sub(driver + self.tables.all());
         left / LARGE_PAGE_SIZE * LARGE_PAGE_SIZE
     }
 
-    /// Lets `client` have one more page table of `bytes`. `ENOMEM` when that passes its share. Any context.
-    pub(super) fn charge_table(&self, client: &Arc<Client>, bytes: u64) -> Result<TableCharge> {
-        let own = client.bytes(Region::Tables);
-        let before = self.tables.fetch_add(bytes as i64, Relaxed);
-        client.add(Region::Tables, bytes as i64);
-        // From here on it is given back when this is dropped.
-        let charge = TableCharge {
-            tables: self.tables.clone(),
-            client: client.clone(),
-            bytes,
-        };
-        let before = u64::try_from(before).unwrap_or(0);
-        if self.tables_share.allows(before, own, bytes) {
-            Ok(charge)
-        } else {
-            Err(ENOMEM)
-        }
+    /// Memory for one more page table of `client`, in which there is anything. `ENOMEM`, also when that passes its share. Sleeps.
+    pub(super) fn alloc_page_table(&self, client: &Arc<Client>) -> Result<TableMemory> {
+        self.tables.alloc(client)
     }
 
     /// From now on `reclaimer` is asked for what can be reclaimed.
@@ -226,7 +200,7 @@ impl Vram {
         }
     }
 
-    /// `size` bytes in one run, rounded up to pages: tables that the driver writes.
+    /// `size` bytes in one run, rounded up to pages: a table that the driver writes, of its own.
     pub(crate) fn alloc_table(&self, size: u64) -> Result<VramBlocks> {
         self.alloc_own(size, PAGE_SIZE as u64)
     }
@@ -237,17 +211,21 @@ impl Vram {
         self.take(Search::FromStart, size, align, true, Some(Kind::VramTables))
     }
 
-    /// All that is free, so that nobody gets any of it; `None` if there is none. Nobody takes anything for cleared of what was, when it is free again. ENOMEM, also when
+    /// All that is free, so that nobody gets any of it. Nobody takes anything for cleared of what was, when it is free again. ENOMEM, also when
     /// some was taken meanwhile.
-    pub(super) fn take_free(&self) -> Result<Option<VramBlocks>> {
-        let (free, _) = self.buddy.free();
-        if free == 0 {
-            return Ok(None);
-        }
-        let blocks = self
-            .buddy
-            .alloc(Search::Dirty, free, PAGE_SIZE as u64, false)?;
-        Ok(Some(VramBlocks::new(blocks, &self.scrubber)?))
+    pub(super) fn take_free(&self) -> Result<[Option<VramBlocks>; 2]> {
+        let buffers = match self.buddy.free() {
+            (0, _) => None,
+            (free, _) => Some(
+                self.buddy
+                    .alloc(Search::Dirty, free, PAGE_SIZE as u64, false)?,
+            ),
+        };
+        let taken = |blocks: Option<Blocks>| {
+            let taken = blocks.map(|blocks| VramBlocks::new(blocks, &self.scrubber));
+            taken.transpose()
+        };
+        Ok([taken(buffers)?, taken(self.tables.take_free()?)?])
     }
 
     /// Bytes at the end that nobody is given.
@@ -288,20 +266,6 @@ impl Reclaimable {
     /// The VRAM.
     pub(super) fn blocks(&self) -> &Arc<VramBlocks> {
         &self.blocks
-    }
-}
-
-/// VRAM that a client has for a page table; given back when dropped.
-pub(super) struct TableCharge {
-    tables: Arc<Atomic<i64>>,
-    client: Arc<Client>,
-    bytes: u64,
-}
-
-impl Drop for TableCharge {
-    fn drop(&mut self) {
-        self.tables.add(-(self.bytes as i64), Relaxed);
-        self.client.add(Region::Tables, -(self.bytes as i64));
     }
 }
 

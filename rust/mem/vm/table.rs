@@ -4,16 +4,12 @@
 use crate::{
     kern::barrier,
     ledger::{Hold, Kind},
-    mem::{
-        account::Client,
-        vram::{TableCharge, VramBlocks},
-        Memory,
-    },
+    mem::{account::Client, table_pool::TableMemory, Memory},
 };
 use core::ops::Range;
 use hw::{
     pte::{ContextBase, Flags, Pde},
-    va::{Leaf, Level, VaRange, TABLE_BYTES, TABLE_ENTRIES},
+    va::{Leaf, Level, VaRange, TABLE_ENTRIES},
 };
 use kernel::{prelude::*, sync::Arc};
 
@@ -119,8 +115,7 @@ struct Table {
     /// The next table that waits to be freed.
     next: Option<KBox<Table>>,
     _hold: Hold,
-    memory: VramBlocks,
-    _charge: TableCharge,
+    memory: TableMemory,
 }
 
 impl Table {
@@ -133,7 +128,7 @@ impl Table {
         skip: Range<usize>,
         written: &mut u64,
     ) -> Result<KBox<Self>> {
-        let charge = gpu.vram.charge_table(client, TABLE_BYTES)?;
+        let memory = gpu.vram.alloc_page_table(client)?;
         let children = match level {
             Level::Ptb => None,
             _ => Some(KBox::init(
@@ -148,8 +143,7 @@ impl Table {
                 children,
                 next: None,
                 _hold: gpu.hw.ledger.hold(Kind::PageTables, 1),
-                memory: gpu.vram.alloc_table(TABLE_BYTES)?,
-                _charge: charge,
+                memory,
             },
             GFP_KERNEL_ACCOUNT,
         )?;
