@@ -41,17 +41,14 @@ impl State {
         }
     }
 
-    /// The bytes that `client` can have, at most: free, or of others when they have had their turn.
-    fn could_have(&self, gpu: &Memory, client: &Arc<Client>) -> u64 {
-        let others = self.members.iter().map(|member| member.vm.client());
-        let others = others.filter(|other| !Arc::ptr_eq(other, client));
-        let movable: u64 = others.map(|other| other.movable_home()).sum();
-        gpu.vram.free() + movable
-    }
-
     /// Whether somebody is away who comes home before `client` gets room that it has looked for as `wait` says: not one for whom there can
-    /// be no room.
+    /// be no room. Looks at each once.
     pub(super) fn is_overtaken(&self, gpu: &Memory, client: &Arc<Client>, wait: Wait) -> bool {
+        let all = self.members.iter().map(|member| member.vm.client());
+        // What somebody could have at most: free, or of others when they have had their turn.
+        let movable: u64 = all.map(|client| client.movable_home()).sum();
+        let free = gpu.vram.free();
+        let could_have = |other: &Client| free + movable.saturating_sub(other.movable_home());
         let others = self
             .members
             .iter()
@@ -59,7 +56,7 @@ impl State {
         let mut others = others.filter(|(_, other)| !Arc::ptr_eq(other, client));
         others.any(|(member, other)| {
             let first = member.waits().is_some_and(|home| home.goes_before(wait));
-            first && self.could_have(gpu, other) >= other.to_come_home()
+            first && could_have(other) >= other.to_come_home()
         })
     }
 
