@@ -97,11 +97,6 @@ impl Process {
         )
     }
 
-    /// Whether it is the process of the address space with this id.
-    fn is(&self, id: usize) -> bool {
-        self.space.id() == id
-    }
-
     /// Its address space.
     pub(crate) fn space(&self) -> &AddressSpace {
         &self.space

@@ -33,7 +33,7 @@ static GPUID: FileName = FileName::new(c"gpuid");
 /// `proc`: the folder of the processes' folders.
 #[pin_data]
 pub(crate) struct Processes {
-    /// The GPUs that a process has files for from its beginning.
+    /// The GPUs that every process has files for.
     #[pin]
     gpus: Mutex<KVec<GpuId>>,
     folder: Folder,
@@ -48,7 +48,7 @@ pub(super) struct ProcessFolder {
     gpus: Mutex<KVec<GpuFiles>>,
     queues: Folder,
     folder: Folder,
-    _all: Arc<Processes>,
+    all: Arc<Processes>,
 }
 
 /// The files of a GPU in a process's folder.
@@ -144,25 +144,21 @@ impl Processes {
         )
     }
 
-    /// The folder of the process `pid`, which has none yet. ENOMEM.
+    /// The folder of the process `pid`, which has none yet, without files of GPUs. ENOMEM.
     pub(super) fn add(self: &Arc<Self>, pid: i32, pasid: u16) -> Result<Arc<ProcessFolder>> {
         let name = CString::try_from_fmt(fmt!("{pid}"))?;
         let files = Files::new().with(&PASID, &Number(pasid.into()))?;
         let folder = self.folder.folder(&name, files)?;
         let queues = folder.folder(c"queues", Files::new())?;
-        let process = Arc::pin_init(
+        Arc::pin_init(
             pin_init!(ProcessFolder {
                 gpus <- new_mutex!(KVec::new(), "ProcessFolder::gpus"),
                 queues,
                 folder,
-                _all: self.clone(),
+                all: self.clone(),
             }),
             GFP_KERNEL,
-        )?;
-        let gpus = self.gpus.lock();
-        gpus.iter().try_for_each(|&gpu| process.add_gpu(gpu))?;
-        drop(gpus);
-        Ok(process)
+        )
     }
 
     /// Has processes that are added from now on show the GPU `gpu`. ENOMEM.
@@ -176,7 +172,38 @@ impl Processes {
     }
 }
 
+/// What a process's folder has to have changed to show the GPUs that there are.
+#[derive(Clone, Copy)]
+pub(super) enum Differs {
+    /// It has no files of this one.
+    Lacks(GpuId),
+    /// It has files of this one, which is to be shown no more.
+    Keeps(GpuId),
+}
+
 impl ProcessFolder {
+    /// In what the GPUs that it shows differ from those that are to be shown, if in anything. Allocates nothing.
+    pub(super) fn differs(&self) -> Option<Differs> {
+        let (wanted, has) = (self.all.gpus.lock(), self.gpus.lock());
+        let lacks = |gpu: &&GpuId| !has.iter().any(|files| files.gpu == **gpu);
+        if let Some(&gpu) = wanted.iter().find(lacks) {
+            return Some(Differs::Lacks(gpu));
+        }
+        let keeps = |files: &&GpuFiles| !wanted.contains(&files.gpu);
+        Some(Differs::Keeps(has.iter().find(keeps)?.gpu))
+    }
+
+    /// Makes or removes the files in question. ENOMEM.
+    pub(super) fn adjust(&self, differs: Differs) -> Result {
+        match differs {
+            Differs::Lacks(gpu) => self.add_gpu(gpu),
+            Differs::Keeps(gpu) => {
+                self.remove_gpu(gpu);
+                Ok(())
+            }
+        }
+    }
+
     /// Adds the files of the GPU `gpu`, which has none. ENOMEM.
     pub(super) fn add_gpu(&self, gpu: GpuId) -> Result {
         let number = gpu.get();

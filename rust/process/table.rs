@@ -3,6 +3,7 @@
 
 use hw::topology::gpu_id::GpuId;
 use kernel::prelude::*;
+use kernel::rbtree::{RBTree, RBTreeNode};
 use kernel::sync::{Arc, CondVar, Mutex};
 use kernel::workqueue::WorkItem;
 
@@ -22,15 +23,18 @@ use crate::queue::interrupts::ProcessSink;
 /// a thread to run it, and memory is what an exit gives back.
 #[pin_data]
 pub(crate) struct Table {
+    /// By the address space's id.
     #[pin]
-    entries: Mutex<KVec<Entry>>,
-    /// A process has ended.
+    entries: Mutex<Entries>,
+    /// A process has ended, or is through with its first file.
     #[pin]
-    ended: CondVar,
+    changed: CondVar,
     pasids: Arc<Pasids>,
     by_pasid: Arc<ByPasid>,
     shown: Arc<Processes>,
 }
+
+type Entries = RBTree<usize, Entry>;
 
 struct Entry {
     process: Arc<Process>,
@@ -38,15 +42,24 @@ struct Entry {
     stage: Stage,
 }
 
-/// How near a process is to its end.
+/// Where a process is between its beginning and its end.
 #[derive(Clone, Copy, PartialEq)]
 enum Stage {
+    /// One of its threads opens its first file: who else opens one waits for that.
+    Opening,
     /// It has files.
     Open,
     /// Its last file is closed: whoever is first ends it.
     Closed,
     /// Somebody ends it.
     Ending,
+}
+
+impl Stage {
+    /// Whether it has files no more.
+    fn is_ending(self) -> bool {
+        matches!(self, Self::Closed | Self::Ending)
+    }
 }
 
 /// A process as an open file holds it; the last one that is dropped ends the process.
@@ -62,8 +75,8 @@ impl Table {
         let by_pasid = ByPasid::new()?;
         Arc::pin_init(
             pin_init!(Self {
-                entries <- kernel::new_mutex!(KVec::new(), "Table::entries"),
-                ended <- kernel::new_condvar!("Table::ended"),
+                entries <- kernel::new_mutex!(RBTree::new(), "Table::entries"),
+                changed <- kernel::new_condvar!("Table::changed"),
                 pasids,
                 by_pasid,
                 shown,
@@ -84,8 +97,8 @@ impl Table {
         loop {
             {
                 let mut entries = self.entries.lock();
-                while is_ending(&entries, |process| process.is(id)) {
-                    if self.ended.wait_interruptible(&mut entries) {
+                while is_busy(&entries, id) {
+                    if self.changed.wait_interruptible(&mut entries) {
                         return Err(EINTR);
                     }
                 }
@@ -100,7 +113,8 @@ impl Table {
         }
     }
 
-    /// Makes the calling process's entry; `None` when there is one that is ending. ESRCH, ENOSPC, ENOMEM as [`Table::open`].
+    /// Makes the calling process's entry; `None` when another thread makes it, or there is one that is ending. ESRCH, ENOSPC, ENOMEM as
+    /// [`Table::open`].
     fn open_first(self: &Arc<Self>) -> Result<Option<Opened>> {
         let space = AddressSpace::current()?;
         let id = space.id();
@@ -108,45 +122,82 @@ impl Table {
         let subscription = Subscription::current(self.clone())?;
         user_range::prepare(&space)?;
         let process = Process::new(self, space, self.pasids.lease()?, subscription)?;
-        let mut entries = self.entries.lock();
-        if let Some(opened) = self.open_again(&mut entries, id) {
-            return Ok(Some(opened));
-        }
-        if is_ending(&entries, |process| process.is(id)) {
-            return Ok(None);
-        }
-        let pasid = process.pasid.get();
-        // Two address spaces can have one PID: after execve, while somebody else still has the old one. The first is shown.
-        if !entries.iter().any(|entry| entry.process.pid == process.pid) {
-            let folder = self.shown.add(process.pid, pasid)?;
-            *process.folder.lock() = Some(folder);
-        }
-        let who = Who {
-            pid: process.pid,
-            name: Name::of_current(),
+        let entry = Entry {
+            process: process.clone(),
+            files: 1,
+            stage: Stage::Opening,
         };
-        self.by_pasid.insert(pasid, who, &process)?;
-        let pushed = entries.push(
-            Entry {
-                process: process.clone(),
-                files: 1,
-                stage: Stage::Open,
-            },
-            GFP_KERNEL,
-        );
-        if let Err(error) = pushed {
-            self.by_pasid.remove(pasid);
-            return Err(error.into());
+        let entry = RBTreeNode::new(id, entry, GFP_KERNEL)?;
+        let shows = {
+            let mut entries = self.entries.lock();
+            if let Some(opened) = self.open_again(&mut entries, id) {
+                return Ok(Some(opened));
+            }
+            if is_busy(&entries, id) {
+                return Ok(None);
+            }
+            // Two address spaces can have one PID: after execve, while somebody else still has the old one. The first is shown.
+            let shows = !entries
+                .values()
+                .any(|entry| entry.process.pid == process.pid);
+            // There is no other of this address space.
+            let _ = entries.insert(entry);
+            shows
+        };
+        // Without the lock, for which strangers wait: memory is allocated, and may have to be waited for.
+        let introduced = self.introduce(&process, shows);
+        if introduced.is_err() {
+            self.forget(&process);
         }
+        self.changed.notify_all();
+        introduced?;
         Ok(Some(Opened {
             table: self.clone(),
             process,
         }))
     }
 
+    /// Lets GPUs name `process`, whose first file is being opened, has it shown with all GPUs, if it `shows`, and opens its entry. ENOMEM:
+    /// nobody knows it.
+    fn introduce(&self, process: &Arc<Process>, shows: bool) -> Result {
+        let pasid = process.pasid.get();
+        let who = Who {
+            pid: process.pid,
+            name: Name::of_current(),
+        };
+        let folder = match shows {
+            true => Some(self.shown.add(process.pid, pasid)?),
+            false => None,
+        };
+        self.by_pasid.insert(pasid, who, process)?;
+        loop {
+            // Those who show or hide a GPU have this lock, so either its files are made here or there.
+            let mut entries = self.entries.lock();
+            let differs = folder.as_ref().and_then(|folder| folder.differs());
+            let Some(differs) = differs else {
+                *process.folder.lock() = folder;
+                if let Some(entry) = entries.get_mut(&process.space.id()) {
+                    entry.stage = Stage::Open;
+                }
+                return Ok(());
+            };
+            drop(entries);
+            let adjusted = folder
+                .as_ref()
+                .map_or(Ok(()), |folder| folder.adjust(differs));
+            adjusted.inspect_err(|_| self.by_pasid.remove(pasid))?;
+        }
+    }
+
+    /// Takes the entry of `process` out, whom nobody else takes out.
+    fn forget(&self, process: &Process) {
+        let entry = self.entries.lock().remove_node(&process.space.id());
+        drop(entry);
+    }
+
     /// One more file of the process of address space `id`, if it has an entry.
-    fn open_again(self: &Arc<Self>, entries: &mut KVec<Entry>, id: usize) -> Option<Opened> {
-        let entry = open_entry(entries, |process| process.is(id))?;
+    fn open_again(self: &Arc<Self>, entries: &mut Entries, id: usize) -> Option<Opened> {
+        let entry = open_entry(entries, id)?;
         entry.files += 1;
         Some(Opened {
             table: self.clone(),
@@ -158,17 +209,20 @@ impl Table {
     pub(crate) fn show(&self, gpu: GpuId) -> Result {
         let entries = self.entries.lock();
         self.shown.show(gpu)?;
-        let mut folders = entries.iter().filter_map(|entry| entry.process.folder());
-        let all = folders.try_for_each(|folder| folder.add_gpu(gpu));
+        let folders = |entry: &Entry| entry.process.folder();
+        let shown = entries
+            .values()
+            .filter_map(folders)
+            .try_for_each(|folder| folder.add_gpu(gpu));
         drop(entries);
-        all.inspect_err(|_| self.hide(gpu))
+        shown.inspect_err(|_| self.hide(gpu))
     }
 
     /// Shows it no longer; waits for those who read of it.
     pub(crate) fn hide(&self, gpu: GpuId) {
         let entries = self.entries.lock();
         self.shown.hide(gpu);
-        let folders = entries.iter().filter_map(|entry| entry.process.folder());
+        let folders = entries.values().filter_map(|entry| entry.process.folder());
         folders.for_each(|folder| folder.remove_gpu(gpu));
     }
 
@@ -176,10 +230,10 @@ impl Table {
     pub(crate) fn leave(&self, gpu: &Arc<Gpu>) {
         let uses = |entry: &&Entry| entry.process.uses(gpu);
         loop {
-            let found = {
-                let entries = self.entries.lock();
-                entries.iter().find(uses).map(|entry| entry.process.clone())
-            };
+            let entries = self.entries.lock();
+            let found = entries.values().find(uses);
+            let found = found.map(|entry| entry.process.clone());
+            drop(entries);
             let Some(process) = found else { return };
             process.leave(gpu);
         }
@@ -188,68 +242,68 @@ impl Table {
     /// Tells all processes that use `gpu` that it is reset. What they have of it is about to be taken.
     pub(crate) fn tell_reset(&self, gpu: &Arc<Gpu>) {
         let entries = self.entries.lock();
-        let users = entries.iter().filter(|entry| entry.process.uses(gpu));
+        let users = entries.values().filter(|entry| entry.process.uses(gpu));
         for entry in users {
             let told = Told::Reset(gpu.hw.id);
             entry.process.events().raise(Kind::Hardware, told);
         }
     }
 
-    /// Ends a process that `which` says, unless somebody is at that: whether there was one. It stays in the table meanwhile, so
+    /// Ends the process of address space `id`, if there is one, `which` says so, and nobody is at that. It stays in the table meanwhile, so
     /// that [`Table::leave`] waits for it.
-    fn end(&self, which: impl Fn(&Arc<Process>) -> bool) -> bool {
+    fn end(&self, id: usize, which: impl Fn(&Arc<Process>) -> bool) {
         let mut entries = self.entries.lock();
-        let mut left = entries
-            .iter_mut()
-            .filter(|entry| entry.stage != Stage::Ending);
-        let Some(entry) = left.find(|entry| which(&entry.process)) else {
-            return false;
+        let Some(entry) = entries.get_mut(&id).filter(|entry| {
+            matches!(entry.stage, Stage::Open | Stage::Closed) && which(&entry.process)
+        }) else {
+            return;
         };
         entry.stage = Stage::Ending;
         let process = &entry.process.clone();
         drop(entries);
         process.end();
         self.by_pasid.remove(process.pasid.get());
-        let mut entries = self.entries.lock();
-        entries.retain(|entry| !Arc::ptr_eq(&entry.process, process));
-        drop(entries);
-        self.ended.notify_all();
-        true
+        self.forget(process);
+        self.changed.notify_all();
     }
 
-    /// Waits for the end of those that are ending and of which `which` says so. Bounded by what the hardware may take; sleeps.
-    fn wait(&self, which: impl Fn(&Process) -> bool) {
+    /// Waits for the end of those that are ending, or of the one of them that `which` says. Bounded by what the hardware may take; sleeps.
+    fn wait(&self, which: Option<usize>) {
+        let is_ending = |entry: &Entry| entry.stage.is_ending();
         let mut entries = self.entries.lock();
-        while is_ending(&entries, &which) {
-            self.ended.wait(&mut entries);
+        while match which {
+            Some(id) => entries.get(&id).is_some_and(is_ending),
+            None => entries.values().any(is_ending),
+        } {
+            self.changed.wait(&mut entries);
         }
     }
 
     /// Waits until none is left of the processes whose files are closed. Sleeps.
     pub(crate) fn settle(&self) {
-        self.wait(|_| true);
+        self.wait(None);
     }
 }
 
-/// The entry of the process that `which` says, while it has files.
-fn open_entry(entries: &mut [Entry], which: impl Fn(&Arc<Process>) -> bool) -> Option<&mut Entry> {
+/// The entry of the process of address space `id`, while it has files.
+fn open_entry(entries: &mut Entries, id: usize) -> Option<&mut Entry> {
     entries
-        .iter_mut()
-        .find(|entry| entry.stage == Stage::Open && which(&entry.process))
+        .get_mut(&id)
+        .filter(|entry| entry.stage == Stage::Open)
 }
 
-/// Whether one of the processes that `which` says is at its end.
-fn is_ending(entries: &[Entry], which: impl Fn(&Process) -> bool) -> bool {
+/// Whether the process of address space `id` is at its beginning or its end, which who opens a file waits for.
+fn is_busy(entries: &Entries, id: usize) -> bool {
     entries
-        .iter()
-        .any(|entry| entry.stage != Stage::Open && which(&entry.process))
+        .get(&id)
+        .is_some_and(|entry| entry.stage != Stage::Open)
 }
 
 impl Listener for Table {
     fn ended(&self, id: usize) {
-        while self.end(|process| process.is(id)) {}
+        self.end(id, |_| true);
         // A work item may be at it, as its last file was closed just before.
-        self.wait(|process| process.is(id));
+        self.wait(Some(id));
     }
 }
 
@@ -258,7 +312,9 @@ impl WorkItem for Process {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        this.table.end(|process| Arc::ptr_eq(process, &this));
+        // There may be another of its address space by now.
+        let id = this.space.id();
+        this.table.end(id, |process| Arc::ptr_eq(process, &this));
     }
 }
 
@@ -273,8 +329,8 @@ impl core::ops::Deref for Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         let mut entries = self.table.entries.lock();
-        let is_it = |process: &Arc<Process>| Arc::ptr_eq(process, &self.process);
-        let Some(entry) = open_entry(&mut entries, is_it) else {
+        let entry = open_entry(&mut entries, self.process.space.id());
+        let Some(entry) = entry.filter(|entry| Arc::ptr_eq(&entry.process, &self.process)) else {
             return;
         };
         entry.files -= 1;
