@@ -43,13 +43,13 @@
 #define COMPUTE		4u
 
 /*
- * What processes take, one kind after the other: all of them queues, then all of them page tables, and so on. System memory
- * before VRAM, of which the most that processes may have is more than there is, and the rest is system memory.
+ * What processes take, one kind after the other: all of them open the device, then all of them take queues, then page tables, and so on.
+ * System memory before VRAM, of which the most that processes may have is more than there is, and the rest is system memory.
  */
-enum phase { QUEUES, TABLES, SYSTEM, VRAM, SMALL, PHASES };
+enum phase { NONE, OPEN, QUEUES, TABLES, SYSTEM, VRAM, SMALL, PHASES };
 
 static const char *const phase_name[PHASES] = {
-	"queues", "page tables", "system memory", "VRAM", "small things",
+	"none", "open devices", "queues", "page tables", "system memory", "VRAM", "small things",
 };
 
 /* The most queues that one takes. */
@@ -139,9 +139,22 @@ static uint64_t take_small(const struct kfd_dev *dev)
 	return count;
 }
 
-static uint64_t take(const struct kfd_dev *dev, enum phase phase, unsigned int who)
+static uint64_t take_device(struct kfd_dev *dev)
+{
+	const int err = kfd_open(dev);
+
+	if (err) {
+		tap_note("a process of the crowd cannot open the device: %s", strerror(err));
+		exit(1);
+	}
+	return 1;
+}
+
+static uint64_t take(struct kfd_dev *dev, enum phase phase, unsigned int who)
 {
 	switch (phase) {
+	case OPEN:
+		return take_device(dev);
 	case QUEUES:
 		return take_queues(dev, who);
 	case VRAM:
@@ -176,13 +189,8 @@ static void greedy(unsigned int who)
 {
 	struct kfd_dev dev;
 	unsigned int phase;
-	int err = kfd_open(&dev);
 
-	if (err) {
-		tap_note("a process of the crowd cannot open the device: %s", strerror(err));
-		exit(1);
-	}
-	for (phase = 0; phase < PHASES; phase++) {
+	for (phase = OPEN; phase < PHASES; phase++) {
 		await(phase);
 		__atomic_add_fetch(&shared->taken[phase], take(&dev, phase, who), __ATOMIC_SEQ_CST);
 		__atomic_add_fetch(&shared->done, 1, __ATOMIC_SEQ_CST);
@@ -309,7 +317,7 @@ int main(int argc, char **argv)
 		count = MOST;
 	if (argc > 2) {
 		most_queues = (unsigned int)atoi(argv[2]);
-		phases = 1;
+		phases = QUEUES + 1;
 	}
 	setrlimit(RLIMIT_NOFILE, &files);
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
@@ -323,7 +331,7 @@ int main(int argc, char **argv)
 			greedy(i);
 	}
 	/* Of VRAM there may be none left but for system memory, and of that none for who has so much. */
-	for (phase = 0; phase < phases && ok; phase++)
+	for (phase = OPEN; phase < phases && ok; phase++)
 		ok = all_have(phase, count) && (phase == VRAM || shared->taken[phase] > 0);
 	tap_ok(ok, "each of %u processes takes all that it may get", count);
 	innocent("beside them");
