@@ -5,6 +5,7 @@ use core::iter::successors;
 
 use kernel::device::Device;
 use kernel::page::PAGE_SIZE;
+use kernel::time::NSEC_PER_MSEC;
 
 use super::device;
 use crate::ffi;
@@ -77,6 +78,11 @@ pub(crate) fn raw_ns() -> u64 {
 pub(crate) fn boot_ns() -> u64 {
     // SAFETY: It reads a clock.
     unsafe { ffi::ktime_get_with_offset(ffi::tk_offsets_TK_OFFS_BOOT) as u64 }
+}
+
+/// The same in milliseconds.
+pub(crate) fn boot_ms() -> u64 {
+    boot_ns() / NSEC_PER_MSEC as u64
 }
 
 /// Whether the machine is being switched off, or started anew: devices are shut down, or have been.

@@ -18,7 +18,7 @@ use kernel::time::msecs_to_jiffies;
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 
 use super::Process;
-use crate::kern::errno;
+use crate::kern::{errno, host};
 use crate::kern::killable::{KillableGuard, KillableMutex};
 use crate::kern::mm_exit::AddressSpace;
 use crate::kern::ratelimit::dev_warn_ratelimited;
@@ -54,6 +54,8 @@ pub(crate) struct Svm {
     state: KillableMutex<State>,
     /// How many wait for that lock who are not to wait until all of a process's memory is there.
     awaited: Atomic<i32>,
+    /// When page faults began to wait for that lock, milliseconds since boot; 0 while none do.
+    faults_wait_since: Atomic<u64>,
     #[pin]
     unmapped: Unmapped,
     /// Memory was unmapped since somebody last looked who refuses a page fault.
@@ -65,6 +67,10 @@ pub(crate) struct Svm {
     #[pin]
     faults: DelayedWork<Self, FAULTS>,
 }
+
+/// How long page faults wait for who gives GPUs memory: much less than an SDMA queue may stand still with one. And long enough that he gets on where
+/// they never end.
+const FAULTS_WAIT_MS: u64 = 200;
 
 /// The work items.
 const CLEANUP: u64 = 0;
@@ -125,6 +131,7 @@ impl Svm {
                 changed: AtomicFlag::new(false),
                 used: AtomicFlag::new(false),
                 awaited: Atomic::new(0),
+                faults_wait_since: Atomic::new(0),
                 state <- KillableMutex::new(state, c"Svm::state", kernel::static_lock_class!()),
                 unmapped <- unmapped,
                 cleanup <- new_delayed_work!("Svm::cleanup"),
@@ -227,11 +234,16 @@ impl Svm {
         }
     }
 
-    /// Fails when somebody waits for `state` who is not to wait for long: [`errno::in_progress`].
+    /// Fails when somebody waits for `state` who is not to wait for long, or page faults have: [`errno::in_progress`].
     fn go_on(&self) -> Result {
-        match self.awaited.load(Relaxed) {
-            0 => Ok(()),
-            _ => Err(errno::in_progress()),
+        let have_waited = match self.faults_wait_since.load(Relaxed) {
+            0 => false,
+            since => host::boot_ms() >= since + FAULTS_WAIT_MS,
+        };
+        if have_waited || self.awaited.load(Relaxed) != 0 {
+            Err(errno::in_progress())
+        } else {
+            Ok(())
         }
     }
 

@@ -18,6 +18,7 @@
 #include "kfd_waves.h"
 #include "model.h"
 #include "packets.h"
+#include "pagemap.h"
 #include "smi_lines.h"
 
 #define FD		(self->dev.fd)
@@ -261,6 +262,46 @@ TEST_F(svm_faults, others_beside_a_storm)
 		EXPECT_EQ(pid[i], waitpid(pid[i], &status, 0));
 		EXPECT_EQ(0, status);
 	}
+}
+
+struct long_call {
+	const struct kfd_dev *dev;
+	uint8_t *mem;
+	volatile int err;
+};
+
+/* What takes some seconds in small pages. */
+#define MUCH		(1024 * MIB)
+
+static void *call_long(void *data)
+{
+	struct long_call *call = data;
+
+	call->err = svm_set(call->dev->fd, call->mem, MUCH, SVM_PREFETCH, call->dev->gpu_id);
+	return NULL;
+}
+
+/* A queue that comes to a page does not wait until another thread's call is through with a gigabyte. */
+TEST_F(svm_faults, beside_a_long_call)
+{
+	struct long_call call = { .dev = &self->dev, .err = -1 };
+	uint8_t *mem = memory(self->mem, SIZE);
+	pthread_t thread;
+
+	call.mem = kfd_reserve(MUCH, HUGE);
+	ASSERT_EQ(call.mem, memory(call.mem, MUCH));
+	ASSERT_EQ(0, madvise(call.mem, MUCH, MADV_NOHUGEPAGE));
+	memset(mem, 0x61, SIZE);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, call_long, &call));
+	while (in_vram(call.mem, HUGE) == 0 && call.err == -1)
+		usleep(1000);
+	ASSERT_EQ(0, copy(&self->queue, self->vram.cpu, mem, SIZE));
+	EXPECT_EQ(-1, call.err);
+	EXPECT_TRUE(all(self->vram.cpu, 0x61, SIZE));
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	EXPECT_EQ(0, call.err);
+	EXPECT_EQ(MUCH / KFD_PAGE, in_vram(call.mem, MUCH));
+	ASSERT_EQ(0, munmap(call.mem, MUCH));
 }
 
 TEST_F(svm_faults, sdma_at_a_bad_address)

@@ -19,7 +19,7 @@ use hw::va::{
 use kernel::prelude::*;
 use kernel::sync::atomic::{Full, Relaxed};
 use kernel::sync::Arc;
-use kernel::time::{msecs_to_jiffies, NSEC_PER_MSEC};
+use kernel::time::msecs_to_jiffies;
 use kernel::workqueue::WorkItem;
 
 /// When it is looked again for a page that is on its way, milliseconds.
@@ -92,8 +92,10 @@ impl WorkItem<FAULTS> for Svm {
         // Each is looked at once: some may have to wait.
         let mut seen = (0, 0);
         for _ in 0..RUN {
-            // Others may have it in between.
+            // Others may have it in between, but not for long.
+            this.faults_wait_since.store(host::boot_ms(), Relaxed);
             let mut state = this.state.lock();
+            this.faults_wait_since.store(0, Relaxed);
             if state.ended {
                 return;
             }
@@ -292,7 +294,7 @@ impl State {
         attributes: &Attributes,
         destination: Destination,
     ) -> Result<bool> {
-        let now_ms = host::boot_ns() / NSEC_PER_MSEC as u64;
+        let now_ms = host::boot_ms();
         let to = match destination {
             Destination::Stays => return Ok(false),
             Destination::Vram if self.ping_pong.is_on(piece.start(), now_ms) => return Ok(false),
