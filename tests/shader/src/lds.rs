@@ -30,6 +30,11 @@ impl Lds {
         &self.bytes
     }
 
+    /// See above.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
     #[inline(always)]
     fn range(&self, at: u32, len: usize) -> Result<std::ops::Range<usize>, Outside> {
         let start = at as usize;
@@ -50,30 +55,6 @@ impl Lds {
     pub fn write(&mut self, at: u32, data: &[u8]) -> Result<(), Outside> {
         let range = self.range(at, data.len())?;
         self.bytes[range].copy_from_slice(data);
-        Ok(())
-    }
-
-    /// Reads `N` dwords.
-    #[inline(always)]
-    pub fn words<const N: usize>(&self, at: u32) -> Result<[u32; N], Outside> {
-        let range = self.range(at, 4 * N)?;
-        let bytes = &self.bytes[range];
-        let mut words = [0; N];
-        for (n, word) in words.iter_mut().enumerate() {
-            let at = 4 * n;
-            *word = u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        }
-        Ok(words)
-    }
-
-    /// Writes `N` dwords.
-    #[inline(always)]
-    pub fn put_words<const N: usize>(&mut self, at: u32, words: &[u32; N]) -> Result<(), Outside> {
-        let range = self.range(at, 4 * N)?;
-        let bytes = &mut self.bytes[range];
-        for (n, word) in words.iter().enumerate() {
-            bytes[4 * n..4 * n + 4].copy_from_slice(&word.to_le_bytes());
-        }
         Ok(())
     }
 

@@ -4,10 +4,11 @@
 use crate::atomic::Operation;
 use crate::decode::{bits, flag, Decoded, Inst, Src, Unknown, Words};
 use crate::env::Env;
-use crate::lanes::{self, CHUNK};
+use crate::lanes;
+use crate::lds_words::{self, row_of};
 use crate::simd::{Body, Handler};
 use crate::vmem::{self, Half};
-use crate::wave::{Active, Flow, Reason, Row, Wave, LANES};
+use crate::wave::{Flow, Reason, Row, Wave, LANES};
 
 /// What a DS instruction does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +94,14 @@ pub fn decode(words: Words) -> Decoded<Inst> {
     if bits(word, 16, 16) == 1 {
         return Err(Unknown);
     }
-    let mut inst = Inst::new(Handler::of::<Ds>(), op, 8);
+    let handler = match shape {
+        Shape::Read(bytes, ..) if bytes >= 4 => lds_words::read_handler(bytes / 4),
+        Shape::Read2(bytes, far_apart) => lds_words::read2_handler(bytes / 4, far_apart),
+        Shape::Write(bytes, _) if bytes >= 4 => lds_words::write_handler(bytes / 4),
+        Shape::Write2(bytes, far_apart) => lds_words::write2_handler(bytes / 4, far_apart),
+        _ => Handler::of::<Ds>(),
+    };
+    let mut inst = Inst::new(handler, op, 8);
     inst.imm = bits(word, 15, 0) as i32;
     if bits(word, 25, 25) == 1 {
         inst.flags |= flag::ACC;
@@ -150,14 +158,6 @@ impl Body for Ds {
 }
 
 #[inline(always)]
-fn row_of(src: Src) -> u16 {
-    match src {
-        Src::V(row) => row,
-        _ => 0,
-    }
-}
-
-#[inline(always)]
 fn access(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Result<(), Reason> {
     let Some(shape) = shape(inst.op.into()) else {
         return Err(Reason::Unknown);
@@ -167,10 +167,8 @@ fn access(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Result<(), Reason>
     let first = vmem::data_row(inst, wave, row_of(inst.src[1]));
     let other = vmem::data_row(inst, wave, row_of(inst.src[2]));
     let offset = inst.imm as u32;
-    let near = offset & 0xff;
-    let far = offset >> 8;
     match shape {
-        Shape::Read(bytes, signed, half) if bytes < 4 => {
+        Shape::Read(bytes, signed, half) => {
             let mut row = Row::ZERO;
             for lane in wave.active() {
                 let mut word = [0; 4];
@@ -180,24 +178,12 @@ fn access(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Result<(), Reason>
             }
             vmem::store_half(wave, dst, vmem::extend(row, bytes, signed), half);
         }
-        Shape::Read(bytes, ..) => read_words(wave, env, &at, &[offset], dst, bytes / 4)?,
-        Shape::Read2(bytes, far_apart) => {
-            let scale = bytes as u32 * if far_apart { 64 } else { 1 };
-            let offsets = [near * scale, far * scale];
-            read_words(wave, env, &at, &offsets, dst, bytes / 4)?;
-        }
-        Shape::Write(bytes, high) if bytes < 4 => {
+        Shape::Write(bytes, high) => {
             for lane in wave.active() {
                 let value = wave.rows[first].0[lane] >> if high { 16 } else { 0 };
                 let at = at.0[lane].wrapping_add(offset);
                 env.lds.write(at, &value.to_le_bytes()[..bytes])?;
             }
-        }
-        Shape::Write(bytes, _) => write_words(wave, env, &at, offset, first, bytes / 4)?,
-        Shape::Write2(bytes, far_apart) => {
-            let scale = bytes as u32 * if far_apart { 64 } else { 1 };
-            write_words(wave, env, &at, near * scale, first, bytes / 4)?;
-            write_words(wave, env, &at, far * scale, other, bytes / 4)?;
         }
         Shape::Atomic(wide, returns, operation) => {
             for lane in wave.active() {
@@ -250,7 +236,8 @@ fn access(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Result<(), Reason>
             }
             wave.put(dst, &row);
         }
-        Shape::Nothing => {}
+        // Of whole dwords, with handlers of their own.
+        Shape::Read2(..) | Shape::Write2(..) | Shape::Nothing => {}
     }
     Ok(())
 }
@@ -272,157 +259,4 @@ fn swizzled(lane: usize, pattern: u32) -> usize {
     }
     let mask = |shift: u32| (pattern >> shift & 0x1f) as usize;
     lane & 32 | ((lane & 31 & mask(0)) | mask(5)) ^ mask(10)
-}
-
-/// How the addresses of [`CHUNK`] lanes, all active, lie.
-#[derive(Clone, Copy)]
-enum Lie {
-    /// Each a dword behind the one before.
-    InOrder,
-    /// All the same.
-    Same,
-    /// Otherwise, or lanes are not active.
-    Apart,
-}
-
-/// For each chunk of lanes how `count` dwords of each lie.
-#[inline(always)]
-fn lies(exec: u64, at: &[u32; LANES], count: usize) -> [Lie; LANES / CHUNK] {
-    let mut lies = [Lie::Apart; LANES / CHUNK];
-    for (chunk, lie) in lies.iter_mut().enumerate() {
-        let first = chunk * CHUNK;
-        if (exec >> first) as u16 != !0 {
-            continue;
-        }
-        let (mut order, mut same) = (0, 0);
-        for n in 0..CHUNK {
-            order |= at[first + n] ^ at[first].wrapping_add(4 * n as u32);
-            same |= at[first + n] ^ at[first];
-        }
-        if order == 0 && count == 1 {
-            *lie = Lie::InOrder;
-        } else if same == 0 {
-            *lie = Lie::Same;
-        }
-    }
-    lies
-}
-
-/// The active ones of a chunk's lanes.
-#[inline(always)]
-fn chunk_of(exec: u64, chunk: usize) -> Active {
-    Active(exec & 0xffff << (chunk * CHUNK))
-}
-
-/// Reads `count` (1 to 4) dwords from each of `offsets` on for each active lane, to the rows from `dst` on.
-#[inline(always)]
-fn read_words(
-    wave: &mut Wave,
-    env: &mut Env<'_>,
-    at: &Row,
-    offsets: &[u32],
-    dst: usize,
-    count: usize,
-) -> Result<(), Reason> {
-    match count {
-        1 => read_rows::<1>(wave, env, at, offsets, dst),
-        2 => read_rows::<2>(wave, env, at, offsets, dst),
-        3 => read_rows::<3>(wave, env, at, offsets, dst),
-        _ => read_rows::<4>(wave, env, at, offsets, dst),
-    }
-}
-
-#[inline(always)]
-fn read_rows<const N: usize>(
-    wave: &mut Wave,
-    env: &mut Env<'_>,
-    at: &Row,
-    offsets: &[u32],
-    dst: usize,
-) -> Result<(), Reason> {
-    let exec = wave.exec();
-    let lies = lies(exec, &at.0, N);
-    for (k, offset) in offsets.iter().enumerate() {
-        let mut rows = [Row::ZERO; N];
-        for (chunk, lie) in lies.iter().enumerate() {
-            let first = chunk * CHUNK;
-            let start = at.0[first].wrapping_add(*offset);
-            match lie {
-                // Where some are outside it is said of the first one that is, below.
-                Lie::InOrder => {
-                    if let Ok(words) = env.lds.words::<CHUNK>(start) {
-                        rows[0].0[first..first + CHUNK].copy_from_slice(&words);
-                        continue;
-                    }
-                }
-                Lie::Same => {
-                    let words = env.lds.words::<N>(start)?;
-                    for n in 0..N {
-                        rows[n].0[first..first + CHUNK].fill(words[n]);
-                    }
-                    continue;
-                }
-                Lie::Apart => {}
-            }
-            for lane in chunk_of(exec, chunk) {
-                let words = env.lds.words::<N>(at.0[lane].wrapping_add(*offset))?;
-                for n in 0..N {
-                    rows[n].0[lane] = words[n];
-                }
-            }
-        }
-        for (n, row) in rows.iter().enumerate() {
-            wave.put(dst + k * N + n, row);
-        }
-    }
-    Ok(())
-}
-
-/// Writes `count` (1 to 4) dwords of each active lane.
-#[inline(always)]
-fn write_words(
-    wave: &mut Wave,
-    env: &mut Env<'_>,
-    at: &Row,
-    offset: u32,
-    src: usize,
-    count: usize,
-) -> Result<(), Reason> {
-    match count {
-        1 => write_rows::<1>(wave, env, at, offset, src),
-        2 => write_rows::<2>(wave, env, at, offset, src),
-        3 => write_rows::<3>(wave, env, at, offset, src),
-        _ => write_rows::<4>(wave, env, at, offset, src),
-    }
-}
-
-#[inline(always)]
-fn write_rows<const N: usize>(
-    wave: &mut Wave,
-    env: &mut Env<'_>,
-    at: &Row,
-    offset: u32,
-    src: usize,
-) -> Result<(), Reason> {
-    let exec = wave.exec();
-    let rows = &wave.rows[src..src + N];
-    for (chunk, lie) in lies(exec, &at.0, N).iter().enumerate() {
-        let first = chunk * CHUNK;
-        if matches!(lie, Lie::InOrder) {
-            let start = at.0[first].wrapping_add(offset);
-            let mut words = [0; CHUNK];
-            words.copy_from_slice(&rows[0].0[first..first + CHUNK]);
-            if env.lds.put_words(start, &words).is_ok() {
-                continue;
-            }
-        }
-        for lane in chunk_of(exec, chunk) {
-            let mut words = [0; N];
-            for n in 0..N {
-                words[n] = rows[n].0[lane];
-            }
-            env.lds.put_words(at.0[lane].wrapping_add(offset), &words)?;
-        }
-    }
-    Ok(())
 }

@@ -38,6 +38,7 @@ pub mod kernel;
 pub mod lanes;
 pub mod lds;
 mod lds_ops;
+mod lds_words;
 mod matrix;
 mod salu;
 #[allow(unsafe_code)]
@@ -47,3 +48,4 @@ pub mod trap;
 pub mod valu;
 pub mod vmem;
 pub mod wave;
+mod words;
