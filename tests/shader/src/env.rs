@@ -3,6 +3,7 @@
 
 use crate::image::{Shape, Word};
 use crate::lds::Lds;
+use crate::wave::LANES;
 
 /// An access that no mapping allows. Whoever implements [`Host`] has told the device about it already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +43,15 @@ pub trait Host {
     fn load(&self, address: u64, out: &mut [u8]) -> Result<(), Fault>;
     /// Writes memory. What lies before a fault may have been written.
     fn store(&self, address: u64, data: &[u8]) -> Result<(), Fault>;
+    /// Reads `size` bytes for lanes of `lanes` (a bit each) at their addresses `at`, to their places in `out`, of which each lane has one.
+    /// Gives the lanes for which it did nothing: [`Host::load`] is to do that.
+    fn load_lanes(&self, _at: &[u64; LANES], lanes: u64, _size: usize, _out: &mut [u8]) -> u64 {
+        lanes
+    }
+    /// As [`Host::load_lanes`]; stores in the order of lanes. Of those that it leaves none is before one that it did.
+    fn store_lanes(&self, _at: &[u64; LANES], lanes: u64, _size: usize, _data: &[u8]) -> u64 {
+        lanes
+    }
     /// Replaces the aligned dword at `address` by what `change` makes of it, which may be asked more than once;
     /// returns the old one.
     fn atomic32(&self, address: u64, change: &mut dyn FnMut(u32) -> u32) -> Result<u32, Fault>;

@@ -45,10 +45,13 @@ impl Addresses {
     #[inline(always)]
     fn is_split(&self, lanes: u64, size: usize) -> bool {
         let lanes = lanes & self.private;
-        lanes != 0
-            && (0..LANES).fold(false, |split, lane| {
-                split | (lanes >> lane & 1 == 1 && self.at[lane] % 4 + size as u64 > 4)
-            })
+        let mut split = false;
+        if lanes != 0 {
+            for lane in 0..LANES {
+                split |= lanes >> lane & 1 == 1 && self.at[lane] % 4 + size as u64 > 4;
+            }
+        }
+        split
     }
 
     fn shared(&self, lane: usize, more: u64) -> u32 {
@@ -57,7 +60,7 @@ impl Addresses {
 }
 
 /// Lanes whose addresses are looked at together.
-pub const CHUNK: usize = 16;
+const CHUNK: usize = 16;
 
 /// The end of the lanes from `first` on that are active and whose accesses of `size` bytes follow each other.
 #[inline(always)]
@@ -66,9 +69,10 @@ fn run(exec: u64, at: &[u64; LANES], first: usize, size: u64) -> usize {
     let mut next = at[first];
     loop {
         while end < LANES && end % CHUNK == 0 && (exec >> end) as u16 == !0 {
-            let differs = (0..CHUNK).fold(0, |differs, n| {
-                differs | at[end + n] ^ next.wrapping_add(n as u64 * size)
-            });
+            let mut differs = 0;
+            for n in 0..CHUNK {
+                differs |= at[end + n] ^ next.wrapping_add(n as u64 * size);
+            }
             if differs != 0 {
                 break;
             }
@@ -99,19 +103,16 @@ fn load_one(wave: &mut Wave, env: &Env<'_>, at: u64, out: &mut [u8]) {
 /// Reads `size` bytes (a divisor of `out`'s 64th) of memory for each active lane, in order, at `at`.
 #[inline(always)]
 fn gather(wave: &mut Wave, env: &Env<'_>, at: &[u64; LANES], size: usize, out: &mut [u8]) {
-    let exec = wave.exec();
-    let mut left = exec;
-    // The first lane of what was read last, which others may have in common.
-    let mut before = 0;
+    let mut left = wave.exec();
     while left != 0 {
         let first = left.trailing_zeros() as usize;
-        if at[first] == at[before] && exec >> before & 1 == 1 && before < first {
-            out.copy_within(before * size..(before + 1) * size, first * size);
-            left = from(left, first + 1);
-            continue;
-        }
-        before = first;
         let end = run(left, at, first, size as u64);
+        if end - first < CHUNK {
+            left = env.host.load_lanes(at, left, size, out);
+            if left >> first & 1 == 0 {
+                continue;
+            }
+        }
         left = from(left, end);
         let bytes = &mut out[first * size..end * size];
         if env.host.load(at[first], bytes).is_err() {
@@ -130,11 +131,16 @@ fn gather(wave: &mut Wave, env: &Env<'_>, at: &[u64; LANES], size: usize, out: &
 /// Writes; see [`gather`].
 #[inline(always)]
 fn scatter(wave: &mut Wave, env: &Env<'_>, at: &[u64; LANES], size: usize, data: &[u8]) {
-    let exec = wave.exec();
-    let mut left = exec;
+    let mut left = wave.exec();
     while left != 0 {
         let first = left.trailing_zeros() as usize;
         let end = run(left, at, first, size as u64);
+        if end - first < CHUNK {
+            left = env.host.store_lanes(at, left, size, data);
+            if left >> first & 1 == 0 {
+                continue;
+            }
+        }
         left = from(left, end);
         if env
             .host

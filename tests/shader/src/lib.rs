@@ -47,5 +47,6 @@ mod smem;
 pub mod trap;
 pub mod valu;
 pub mod vmem;
+mod vmem_words;
 pub mod wave;
 mod words;

@@ -6,6 +6,7 @@ use crate::decode::{bits, flag, Decoded, Inst, Kind, Src, Unknown, Words};
 use crate::env::{Env, Need};
 use crate::lanes::{self, Addresses};
 use crate::simd::{Body, Handler};
+use crate::vmem_words;
 use crate::wave::{sgpr, Flow, Reason, Row, Wave, LANES, TEMPS};
 
 /// What a memory instruction moves for each lane. The opcodes are the same in FLAT and MUBUF.
@@ -128,7 +129,8 @@ pub fn decode_flat(words: Words) -> Decoded<Inst> {
     if segment == 3 || bits(word, 13, 13) == 1 {
         return Err(Unknown);
     }
-    let mut inst = Inst::new(Handler::of::<Flat>(), op, 8);
+    let handler = vmem_words::flat(shape).unwrap_or_else(Handler::of::<Flat>);
+    let mut inst = Inst::new(handler, op, 8);
     if bits(word, 16, 16) == 1 {
         inst.flags |= flag::GLC;
     }
@@ -165,7 +167,7 @@ pub fn decode_flat(words: Words) -> Decoded<Inst> {
     Ok(inst)
 }
 
-struct Flat;
+pub(crate) struct Flat;
 
 impl Body for Flat {
     #[inline(always)]
@@ -270,7 +272,8 @@ pub fn decode_mubuf(words: Words) -> Decoded<Inst> {
         return Ok(Inst::new(Handler::of::<Fence>(), op, 8));
     }
     let shape = Shape::of(op).ok_or(Unknown)?;
-    let mut inst = Inst::new(Handler::of::<Buffer>(), op, 8);
+    let handler = vmem_words::buffer(shape).unwrap_or_else(Handler::of::<Buffer>);
+    let mut inst = Inst::new(handler, op, 8);
     for (bit, flag) in [
         (14, flag::GLC),
         (13, flag::IDXEN),
@@ -303,7 +306,7 @@ impl Body for Fence {
     }
 }
 
-struct Buffer;
+pub(crate) struct Buffer;
 
 impl Body for Buffer {
     #[inline(always)]
@@ -434,16 +437,17 @@ fn to_lds(
 }
 
 /// A buffer resource: what of its four dwords is used.
-struct Resource {
-    base: u64,
+pub(crate) struct Resource {
+    pub base: u64,
     stride: u64,
-    swizzled: bool,
-    records: u64,
-    adds_lane: bool,
+    pub swizzled: bool,
+    pub records: u64,
+    pub adds_lane: bool,
 }
 
 impl Resource {
-    fn of(wave: &Wave, first: u8) -> Resource {
+    #[inline(always)]
+    pub fn of(wave: &Wave, first: u8) -> Resource {
         let word = |n: u8| wave.sgpr[usize::from(first + n) & 127];
         Resource {
             base: u64::from(word(0)) | u64::from(bits(word(1), 15, 0)) << 32,

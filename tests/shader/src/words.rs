@@ -76,6 +76,16 @@ pub fn in_order(numbers: &[u32; LANES], step: u32) -> bool {
     differs == 0 && first <= numbers[LANES - 1]
 }
 
+/// Whether all lanes have the same number.
+#[inline(always)]
+pub fn are_same(numbers: &[u32; LANES]) -> bool {
+    let mut differs = 0;
+    for lane in 0..LANES {
+        differs |= numbers[lane] ^ numbers[0];
+    }
+    differs == 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,5 +113,6 @@ mod tests {
         let mut one = from(100);
         one[63] = 0;
         assert!(!in_order(&one, 4));
+        assert!(are_same(&[7; LANES]) && !are_same(&one));
     }
 }

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 
 use rkfd_shader::env::{Fault, Host};
 use rkfd_shader::image::{Shape, Word};
+use rkfd_shader::wave::LANES;
 
 /// Where code, data and scratch are.
 pub const CODE: u64 = 0x10_0000_0000;
@@ -39,6 +40,51 @@ impl Memory {
             })
             .ok_or(Fault { address })
     }
+
+    /// The lanes that are in the first one's piece, those before one that is not.
+    fn load_sized<const N: usize>(&self, at: &[u64; LANES], lanes: u64, out: &mut [u8]) -> u64 {
+        let Ok((start, piece)) = self.piece(at, lanes) else {
+            return lanes;
+        };
+        let bytes = piece.borrow();
+        let mut left = lanes;
+        while left != 0 {
+            let lane = left.trailing_zeros() as usize;
+            let at = at[lane].wrapping_sub(start) as usize;
+            let Some(bytes) = bytes.get(at..).and_then(<[u8]>::first_chunk) else {
+                break;
+            };
+            let bytes: &[u8; N] = bytes;
+            out[lane * N..(lane + 1) * N].copy_from_slice(bytes);
+            left &= left - 1;
+        }
+        left
+    }
+
+    fn store_sized<const N: usize>(&self, at: &[u64; LANES], lanes: u64, data: &[u8]) -> u64 {
+        let Ok((start, piece)) = self.piece(at, lanes) else {
+            return lanes;
+        };
+        let mut bytes = piece.borrow_mut();
+        let mut left = lanes;
+        while left != 0 {
+            let lane = left.trailing_zeros() as usize;
+            let at = at[lane].wrapping_sub(start) as usize;
+            let Some(bytes) = bytes.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<N>) else {
+                break;
+            };
+            bytes.copy_from_slice(&data[lane * N..(lane + 1) * N]);
+            left &= left - 1;
+        }
+        left
+    }
+
+    /// The piece that the first of `lanes` accesses.
+    fn piece(&self, at: &[u64; LANES], lanes: u64) -> Result<(u64, &RefCell<Vec<u8>>), Fault> {
+        let address = at[lanes.trailing_zeros() as usize];
+        let (piece, offset) = self.find(address, 1)?;
+        Ok((address - offset as u64, piece))
+    }
 }
 
 impl Host for Memory {
@@ -52,6 +98,28 @@ impl Host for Memory {
         let (bytes, at) = self.find(address, data.len())?;
         bytes.borrow_mut()[at..at + data.len()].copy_from_slice(data);
         Ok(())
+    }
+
+    fn load_lanes(&self, at: &[u64; LANES], lanes: u64, size: usize, out: &mut [u8]) -> u64 {
+        match size {
+            1 => self.load_sized::<1>(at, lanes, out),
+            2 => self.load_sized::<2>(at, lanes, out),
+            4 => self.load_sized::<4>(at, lanes, out),
+            8 => self.load_sized::<8>(at, lanes, out),
+            16 => self.load_sized::<16>(at, lanes, out),
+            _ => lanes,
+        }
+    }
+
+    fn store_lanes(&self, at: &[u64; LANES], lanes: u64, size: usize, data: &[u8]) -> u64 {
+        match size {
+            1 => self.store_sized::<1>(at, lanes, data),
+            2 => self.store_sized::<2>(at, lanes, data),
+            4 => self.store_sized::<4>(at, lanes, data),
+            8 => self.store_sized::<8>(at, lanes, data),
+            16 => self.store_sized::<16>(at, lanes, data),
+            _ => lanes,
+        }
     }
 
     fn atomic32(&self, address: u64, change: &mut dyn FnMut(u32) -> u32) -> Result<u32, Fault> {

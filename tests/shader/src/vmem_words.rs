@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Loads and stores of whole dwords by all lanes that lie in order, as most do: one access of the host's. Any others go the way of
+//! [`crate::vmem`].
+
+use crate::decode::{flag, Inst, Src};
+use crate::env::Env;
+use crate::simd::{Body, Handler};
+use crate::vmem::{data_row, Buffer, Flat, Resource, Shape};
+use crate::wave::{sgpr, Flow, Row, Wave, LANES};
+use crate::words::{are_same, in_order, Words};
+
+/// The handler of a number of dwords.
+macro_rules! by_dwords {
+    ($body:ident, $bytes:expr) => {
+        match $bytes {
+            4 => Handler::of::<$body<1>>(),
+            8 => Handler::of::<$body<2>>(),
+            12 => Handler::of::<$body<3>>(),
+            16 => Handler::of::<$body<4>>(),
+            _ => return None,
+        }
+    };
+}
+
+/// What executes a FLAT, GLOBAL or SCRATCH instruction that loads or stores whole dwords.
+pub fn flat(shape: Shape) -> Option<Handler> {
+    Some(match shape {
+        Shape::Load(bytes, ..) => by_dwords!(FlatLoad, bytes),
+        Shape::Store(bytes, _) => by_dwords!(FlatStore, bytes),
+        Shape::Atomic(..) => return None,
+    })
+}
+
+/// The same of MUBUF.
+pub fn buffer(shape: Shape) -> Option<Handler> {
+    Some(match shape {
+        Shape::Load(bytes, ..) => by_dwords!(BufferLoad, bytes),
+        Shape::Store(bytes, _) => by_dwords!(BufferStore, bytes),
+        Shape::Atomic(..) => return None,
+    })
+}
+
+/// How the lanes' dwords are in memory, from an address on.
+enum Order {
+    /// A lane's behind those of the lane before.
+    Lanes(u64),
+    /// The first one of all lanes, then the second one of all, as private memory has them.
+    Registers(u64),
+}
+
+/// Bytes of a dword of all lanes.
+const ROW: usize = 4 * LANES;
+
+struct FlatLoad<const N: usize>;
+
+impl<const N: usize> Body for FlatLoad<N> {
+    #[inline(always)]
+    fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+        match flat_order::<N>(inst, wave, env) {
+            Some(order) => load::<N>(inst, wave, env, order),
+            None => Flat::run(inst, wave, env),
+        }
+    }
+}
+
+struct FlatStore<const N: usize>;
+
+impl<const N: usize> Body for FlatStore<N> {
+    #[inline(always)]
+    fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+        match flat_order::<N>(inst, wave, env) {
+            Some(order) => store::<N>(inst, wave, env, order),
+            None => Flat::run(inst, wave, env),
+        }
+    }
+}
+
+struct BufferLoad<const N: usize>;
+
+impl<const N: usize> Body for BufferLoad<N> {
+    #[inline(always)]
+    fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+        match buffer_order(inst, wave, env) {
+            Some(order) => load::<N>(inst, wave, env, order),
+            None => Buffer::run(inst, wave, env),
+        }
+    }
+}
+
+struct BufferStore<const N: usize>;
+
+impl<const N: usize> Body for BufferStore<N> {
+    #[inline(always)]
+    fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+        match buffer_order(inst, wave, env) {
+            Some(order) => store::<N>(inst, wave, env, order),
+            None => Buffer::run(inst, wave, env),
+        }
+    }
+}
+
+/// Whether all lanes are active, and what they do need not be tried again.
+#[inline(always)]
+fn is_plain(wave: &Wave, env: &Env<'_>) -> bool {
+    wave.exec() == !0 && !env.host.retries()
+}
+
+#[inline(always)]
+fn flat_order<const N: usize>(inst: &Inst, wave: &Wave, env: &Env<'_>) -> Option<Order> {
+    if !is_plain(wave, env) {
+        return None;
+    }
+    if inst.flags & flag::SCRATCH != 0 {
+        return private(scratch_offset(inst, wave)?, wave.pair(sgpr::FLAT_SCRATCH));
+    }
+    let Src::V(row) = inst.src[0] else {
+        return None;
+    };
+    let row = usize::from(row);
+    let lo = &wave.rows[row].0;
+    if !in_order(lo, 4 * N as u32) {
+        return None;
+    }
+    let mut first = u64::from(lo[0]).wrapping_add_signed(inst.imm.into());
+    if inst.flags & flag::SCALAR != 0 {
+        first = first.wrapping_add(wave.scalar64(inst.src[2]));
+    } else {
+        let hi = &wave.rows[row + 1].0;
+        if !are_same(hi) {
+            return None;
+        }
+        first = first.wrapping_add(u64::from(hi[0]) << 32);
+    }
+    if inst.flags & flag::GENERIC != 0 {
+        let last = first.wrapping_add((N * ROW) as u64 - 1);
+        let apertures = [wave.apertures.shared, wave.apertures.private].map(u64::from);
+        if apertures.contains(&(first >> 48)) || apertures.contains(&(last >> 48)) {
+            return None;
+        }
+    }
+    Some(Order::Lanes(first))
+}
+
+/// The offset that all lanes have in common.
+#[inline(always)]
+fn scratch_offset(inst: &Inst, wave: &Wave) -> Option<u64> {
+    let base = if inst.flags & flag::SCALAR != 0 {
+        wave.scalar32(inst.src[2])
+    } else {
+        common(wave, inst.src[0])?
+    };
+    Some(base.wrapping_add_signed(inst.imm).into())
+}
+
+/// The value that all lanes have in common in a register.
+#[inline(always)]
+fn common(wave: &Wave, src: Src) -> Option<u32> {
+    let Src::V(row) = src else {
+        return None;
+    };
+    let row = &wave.rows[usize::from(row)].0;
+    are_same(row).then_some(row[0])
+}
+
+/// Private memory from an offset on that is a dword's.
+#[inline(always)]
+fn private(offset: u64, base: u64) -> Option<Order> {
+    // With room for what follows without being around at 0 again.
+    let is_plain = offset % 4 == 0 && offset < 1 << 31;
+    is_plain.then(|| Order::Registers(base.wrapping_add(offset / 4 * ROW as u64)))
+}
+
+#[inline(always)]
+fn buffer_order(inst: &Inst, wave: &Wave, env: &Env<'_>) -> Option<Order> {
+    if !is_plain(wave, env) || inst.flags & (flag::IDXEN | flag::LDS) != 0 {
+        return None;
+    }
+    let resource = Resource::of(wave, inst.sdst);
+    if !resource.swizzled || !resource.adds_lane {
+        return None;
+    }
+    let mut offset = inst.imm as u64;
+    if inst.flags & flag::OFFEN != 0 {
+        offset += u64::from(common(wave, inst.src[0])?);
+    }
+    let scalar = u64::from(wave.scalar32(inst.src[2]));
+    let end = scalar + offset / 4 * ROW as u64 + ROW as u64;
+    if end > resource.records {
+        return None;
+    }
+    private(offset, resource.base.wrapping_add(scalar))
+}
+
+/// Reads a stretch of memory; where not all of it can be read, in parts of `part` bytes.
+#[inline(always)]
+fn read(wave: &mut Wave, env: &Env<'_>, at: u64, out: &mut [u8], part: usize) {
+    if env.host.load(at, out).is_err() {
+        read_parts(wave, env, at, out, part);
+    }
+}
+
+#[cold]
+fn read_parts(wave: &mut Wave, env: &Env<'_>, at: u64, out: &mut [u8], part: usize) {
+    for (n, out) in out.chunks_exact_mut(part).enumerate() {
+        if let Err(fault) = env.host.load(at.wrapping_add((n * part) as u64), out) {
+            wave.faulted(fault);
+            out.fill(0);
+        }
+    }
+}
+
+/// Writes; see [`read`].
+#[inline(always)]
+fn write(wave: &mut Wave, env: &Env<'_>, at: u64, data: &[u8], part: usize) {
+    if env.host.store(at, data).is_err() {
+        write_parts(wave, env, at, data, part);
+    }
+}
+
+#[cold]
+fn write_parts(wave: &mut Wave, env: &Env<'_>, at: u64, data: &[u8], part: usize) {
+    for (n, data) in data.chunks_exact(part).enumerate() {
+        if let Err(fault) = env.host.store(at.wrapping_add((n * part) as u64), data) {
+            wave.faulted(fault);
+        }
+    }
+}
+
+#[inline(always)]
+fn load<const N: usize>(inst: &Inst, wave: &mut Wave, env: &Env<'_>, order: Order) -> Flow {
+    let dst = data_row(inst, wave, inst.dst);
+    match order {
+        Order::Lanes(at) => {
+            let mut words = Words::<N>::ZERO;
+            read(wave, env, at, words.bytes_mut(), 4 * N);
+            for (n, row) in words.rows().iter().enumerate() {
+                wave.put(dst + n, row);
+            }
+        }
+        Order::Registers(at) => {
+            for n in 0..N {
+                let mut words = Words::<1>::ZERO;
+                let at = at.wrapping_add((n * ROW) as u64);
+                read(wave, env, at, words.bytes_mut(), 4);
+                wave.put(dst + n, &words.rows()[0]);
+            }
+        }
+    }
+    Flow::Next
+}
+
+#[inline(always)]
+fn store<const N: usize>(inst: &Inst, wave: &mut Wave, env: &Env<'_>, order: Order) -> Flow {
+    let Src::V(source) = inst.src[1] else {
+        return crate::wave::Reason::Unknown.into();
+    };
+    let source = data_row(inst, wave, source);
+    let rows: &[Row] = &wave.rows[source..source + N];
+    match order {
+        Order::Lanes(at) => {
+            let words = Words::<N>::of(rows);
+            write(wave, env, at, words.bytes(), 4 * N);
+        }
+        Order::Registers(at) => {
+            for n in 0..N {
+                let words = Words::<1>::of(&wave.rows[source + n..]);
+                let at = at.wrapping_add((n * ROW) as u64);
+                write(wave, env, at, words.bytes(), 4);
+            }
+        }
+    }
+    Flow::Next
+}
