@@ -6,7 +6,7 @@
 mod faults;
 mod way;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::error::{ModelError, Result};
@@ -18,7 +18,7 @@ use crate::regs::gc::{
 };
 use crate::regs::{Reg, Store, MMHUB_DELTA};
 use crate::tlb::{Scope, Space, VMIDS};
-use crate::walk::{Context, Entry, Miss, Outcome, WalkError, PAGE_SHIFT};
+use crate::walk::{Context, Entry, Leaf, Miss, Outcome, WalkError, PAGE_SHIFT};
 pub use faults::Fault;
 
 /// Invalidation engines of a hub.
@@ -126,6 +126,8 @@ pub enum Target {
 pub struct Hub {
     id: HubId,
     spaces: Mutex<[Space; VMIDS]>,
+    /// How often something was removed from each.
+    generations: [AtomicU64; VMIDS],
     /// Held shared while a translation is used; a heavyweight invalidation waits for the users of older ones.
     in_use: RwLock<()>,
     /// Invalidations are not acknowledged.
@@ -138,6 +140,7 @@ impl Hub {
         Hub {
             id,
             spaces: Mutex::default(),
+            generations: Default::default(),
             in_use: RwLock::default(),
             silent: AtomicBool::new(false),
         }
@@ -165,6 +168,24 @@ impl Hub {
     pub fn forget(&self, vmid: u8, va: u64) {
         let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
         spaces[usize::from(vmid)].forget(va & ((1 << 48) - 1));
+        self.has_removed(vmid);
+    }
+
+    /// Something of an address space was removed: from now on what clients keep of it does not count.
+    fn has_removed(&self, vmid: u8) {
+        self.generations[usize::from(vmid)].fetch_add(1, Ordering::Release);
+    }
+
+    /// The generation of an address space, which is another one when something was removed from its caches. One that was asked for while [`Hub::hold`]
+    /// is held stays until that ends, but for flushes that are not heavyweight.
+    pub fn generation(&self, vmid: u8) -> u64 {
+        self.generations[usize::from(vmid)].load(Ordering::Acquire)
+    }
+
+    /// The translation of `va` (48 bits) that is cached, for a client to keep.
+    pub fn cached(&self, vmid: u8, va: u64) -> Option<Leaf> {
+        let spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
+        spaces[usize::from(vmid)].lookup(va)
     }
 
     /// Removes `scope` of the address spaces in the mask `vmids`, and waits for the users of what was there if it is that thorough.
@@ -175,6 +196,7 @@ impl Hub {
         for (vmid, space) in spaces.iter_mut().enumerate() {
             if vmids >> vmid & 1 == 1 {
                 space.flush(scope);
+                self.has_removed(vmid as u8);
                 gpu.summary.tlb_flushes.bump();
             }
         }
@@ -282,7 +304,9 @@ impl Hub {
                 gpu.summary.tlb_walks.bump();
                 match self.walk(gpu, view, space, vmid, va)? {
                     Outcome::Leaf(leaf) => {
-                        space.insert(va, leaf);
+                        if space.insert(va, leaf) {
+                            self.has_removed(vmid);
+                        }
                         leaf
                     }
                     Outcome::Prt => return Ok((Target::Nothing, small)),
@@ -292,12 +316,7 @@ impl Hub {
         };
         let size = 1u64 << leaf.log2;
         let offset = va & (size - 1);
-        let refused = [
-            access.reads() && !leaf.read,
-            access.writes() && !leaf.write,
-            access == Access::Execute && !leaf.execute,
-        ];
-        if refused.contains(&true) {
+        if !leaf.allows(access) {
             return Ok((Target::Fault(Miss::Permission), small));
         }
         Ok((Target::Memory(leaf.base.plus(offset)), size - offset))

@@ -98,6 +98,7 @@ pub mod sq;
 pub mod state;
 pub mod summary;
 pub mod tlb;
+pub mod utcl1;
 pub mod vm;
 pub mod walk;
 

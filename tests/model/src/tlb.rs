@@ -51,14 +51,16 @@ impl Space {
         None
     }
 
-    /// Keeps the translation of `va`.
-    pub fn insert(&mut self, va: u64, leaf: Leaf) {
-        if self.leaves.len() >= CAPACITY {
+    /// Keeps the translation of `va`. True: others had to go for that.
+    pub fn insert(&mut self, va: u64, leaf: Leaf) -> bool {
+        let full = self.leaves.len() >= CAPACITY;
+        if full {
             self.leaves.clear();
             self.sizes = 0;
         }
         self.sizes |= 1 << leaf.log2;
         self.leaves.insert((leaf.log2, va >> leaf.log2), leaf);
+        full
     }
 
     /// Removes the translation of `va`.

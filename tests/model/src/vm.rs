@@ -4,6 +4,8 @@
 //! Long accesses go in chunks. Translations and DMA mappings are held for the length of a chunk, so an
 //! invalidation or unmap waits for a bounded time, and nothing uses an old translation after it.
 
+mod near;
+
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -13,6 +15,7 @@ use crate::gpu::Gpu;
 use crate::hub::{Fault, HubId, Run, Target};
 use crate::mapping::Span;
 use crate::memory::{Access, Own, View};
+use crate::utcl1::Utcl1;
 use crate::walk::{Miss, PAGE_SHIFT};
 
 /// Bytes accessed under one hold of the translations.
@@ -45,6 +48,8 @@ pub struct Vm<'a> {
     client: Option<(&'a dyn Client, u64)>,
     /// It did not: nothing is accessed any more.
     lost: Cell<bool>,
+    /// What it keeps of the hub's translations.
+    utcl1: Option<Utcl1>,
 }
 
 /// Who may have accesses tried again.
@@ -77,6 +82,7 @@ impl<'a> Vm<'a> {
             reported: Cell::default(),
             client: None,
             lost: Cell::new(false),
+            utcl1: None,
         }
     }
 
@@ -267,8 +273,10 @@ impl<'a> Vm<'a> {
             let target = Target::Nothing;
             return Ok(Run { len, target });
         }
-        let hub = self.gpu.hub(self.hub);
-        let run = hub.translate(self.gpu, view, self.vmid, va, len, access)?;
+        let run = match &self.utcl1 {
+            Some(utcl1) => self.translate_near(utcl1, view, va, len, access)?,
+            None => self.translate_far(view, va, len, access)?,
+        };
         let own = match run.target {
             Target::Memory(phys) => self.gpu.bus.own(phys),
             _ => None,

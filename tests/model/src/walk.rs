@@ -4,7 +4,7 @@
 //! Levels count up from the page table: 0 PTB (4 KiB a entry), 1 PDB0 (2 MiB), 2 PDB1 (1 GiB),
 //! 3 PDB2 (512 GiB).
 
-use crate::memory::{Phys, Space};
+use crate::memory::{Access, Phys, Space};
 
 const VALID: u64 = 1 << 0;
 const SYSTEM: u64 = 1 << 1;
@@ -87,6 +87,15 @@ pub struct Leaf {
     pub write: bool,
     /// May be executed.
     pub execute: bool,
+}
+
+impl Leaf {
+    /// Whether the page may be accessed so.
+    pub const fn allows(&self, access: Access) -> bool {
+        (self.read || !access.reads())
+            && (self.write || !access.writes())
+            && (self.execute || !matches!(access, Access::Execute))
+    }
 }
 
 /// Why there is no translation.

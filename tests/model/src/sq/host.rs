@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use rkfd_shader::env::{Fault, Host, Need};
 use rkfd_shader::image::{Shape, Word};
 use rkfd_shader::trap;
+use rkfd_shader::wave::LANES;
 
 use super::grid::Grid;
 use crate::error::{ModelError, Result};
@@ -67,20 +68,22 @@ impl<'a> Device<'a> {
     /// For waves of a dispatch.
     pub fn new(gpu: &'a Gpu, grid: &'a Grid) -> Device<'a> {
         let space = |cid| Vm::new(gpu, HubId::Gfx, grid.origin.vmid, cid).retrying(grid, 0);
-        let data = space(CID_TCP);
+        let data = space(CID_TCP).keeping();
         Device {
             gpu,
             grid,
             retries: data.retries(),
             data,
-            scalar: space(CID_SQC_DATA),
+            scalar: space(CID_SQC_DATA).keeping(),
             code: space(CID_SQC_INST),
             error: RefCell::new(None),
         }
     }
 
-    /// The driver's error that an access met.
+    /// The end of a turn; gives the driver's error that an access met.
     pub fn check(&self) -> Result<()> {
+        self.data.count_hits();
+        self.scalar.count_hits();
         match self.error.borrow_mut().take() {
             Some(error) => Err(error),
             None => Ok(()),
@@ -135,6 +138,36 @@ impl Device<'_> {
             _ => vm.write(address, data),
         };
         self.settle(vm, before, address, done)
+    }
+
+    /// Loads of a size that the compiler knows, so that each is a move and not a call.
+    fn load_sized<const N: usize>(&self, at: &[u64; LANES], lanes: u64, out: &mut [u8]) -> u64 {
+        self.data
+            .each_lane(at, lanes, N, Access::Read, |lane, span| {
+                let mut bytes = [0; N];
+                span.read(&mut bytes);
+                out[lane * N..(lane + 1) * N].copy_from_slice(&bytes);
+            })
+    }
+
+    /// See above.
+    fn store_sized<const N: usize>(&self, at: &[u64; LANES], lanes: u64, data: &[u8]) -> u64 {
+        self.data
+            .each_lane(at, lanes, N, Access::Write, |lane, span| {
+                let mut bytes = [0; N];
+                bytes.copy_from_slice(&data[lane * N..(lane + 1) * N]);
+                // Whole, as a CPU may look at it.
+                match (&bytes[..], span.atomic32(), span.atomic64()) {
+                    (&[a, b, c, d], Some(word), _) => {
+                        word.store(u32::from_le_bytes([a, b, c, d]), Ordering::Release);
+                    }
+                    (&[a, b, c, d, e, f, g, h], _, Some(word)) => {
+                        let value = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+                        word.store(value, Ordering::Release);
+                    }
+                    _ => span.write(&bytes),
+                }
+            })
     }
 
     /// Sends SQ's interrupt, with 24 bits of data.
@@ -200,6 +233,30 @@ impl Host for Device<'_> {
 
     fn store(&self, address: u64, data: &[u8]) -> std::result::Result<(), Fault> {
         self.write(&self.data, address, data)
+    }
+
+    fn load_lanes(&self, at: &[u64; LANES], lanes: u64, size: usize, out: &mut [u8]) -> u64 {
+        match size {
+            1 => self.load_sized::<1>(at, lanes, out),
+            2 => self.load_sized::<2>(at, lanes, out),
+            4 => self.load_sized::<4>(at, lanes, out),
+            8 => self.load_sized::<8>(at, lanes, out),
+            12 => self.load_sized::<12>(at, lanes, out),
+            16 => self.load_sized::<16>(at, lanes, out),
+            _ => lanes,
+        }
+    }
+
+    fn store_lanes(&self, at: &[u64; LANES], lanes: u64, size: usize, data: &[u8]) -> u64 {
+        match size {
+            1 => self.store_sized::<1>(at, lanes, data),
+            2 => self.store_sized::<2>(at, lanes, data),
+            4 => self.store_sized::<4>(at, lanes, data),
+            8 => self.store_sized::<8>(at, lanes, data),
+            12 => self.store_sized::<12>(at, lanes, data),
+            16 => self.store_sized::<16>(at, lanes, data),
+            _ => lanes,
+        }
     }
 
     fn load_scalar(&self, address: u64, out: &mut [u8]) -> std::result::Result<(), Fault> {

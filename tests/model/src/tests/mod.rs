@@ -27,5 +27,6 @@ mod runlists;
 mod smu;
 mod tables;
 mod wave_retries;
+mod wave_translations;
 mod waves;
 mod windows;

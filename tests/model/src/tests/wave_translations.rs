@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What waves keep of translations: all that the hub has, and nothing that it has not.
+
+use std::time::Duration;
+
+use rustix::time::{clock_gettime, ClockId};
+
+use super::assembly::assemble;
+use super::rig::*;
+use super::waves::*;
+use crate::regs::gc::{self, vm_invalidate_eng0_req as req};
+
+/// A page that moves.
+const PAGE: u64 = 0x6300_0000_0000;
+/// FLUSH_TYPE of an invalidation that does not wait for who has a translation.
+const LEGACY: u32 = 0;
+/// Counts in the page, at its beginning by lanes in order and behind that by lanes apart, until there is something at OUT.
+const COUNT: &str = "
+	s_load_dwordx4 s[4:7], s[0:1], 0x0
+	v_lshlrev_b32 v1, 2, v0
+	v_lshlrev_b32 v3, 3, v0
+	s_mov_b32 s8, 0
+	s_waitcnt lgkmcnt(0)
+again:
+	s_add_u32 s8, s8, 1
+	v_mov_b32 v2, s8
+	global_store_dword v1, v2, s[6:7]
+	global_store_dword v3, v2, s[6:7] offset:1024
+	global_load_dword v4, v1, s[4:5]
+	s_waitcnt vmcnt(0)
+	v_readfirstlane_b32 s9, v4
+	s_cmp_eq_u32 s9, 0
+	s_cbranch_scc1 again
+	s_endpgm
+";
+
+/// A wave that counts, on the device's own threads, and the page's first memory.
+fn counting() -> (Waves, u64) {
+    let mut w = Waves::new(false);
+    w.load();
+    let page = w.rig.alloc(4096);
+    w.rig.map(VMID, PAGE, vram(page), 4096, RW);
+    w.words(w.out + ARGUMENTS + 8 - OUT, &[lo(PAGE), hi(PAGE)]);
+    w.kernel(&assemble(COUNT));
+    w.pm4([64, 1, 1], RSRC2 | TRAP_PRESENT);
+    w.rig.gpu.start();
+    goes_on(&w, page);
+    (w, page)
+}
+
+/// The counts in a page.
+fn counts(w: &Waves, page: u64) -> [u32; 2] {
+    [0, 1024].map(|at| w.rig.peek32(vram(page + at)))
+}
+
+/// Both counts in the page go on.
+fn goes_on(w: &Waves, page: u64) {
+    let before = counts(w, page);
+    eventually("a thousand stores", || {
+        let now = counts(w, page);
+        (0..2).all(|n| now[n] > before[n] + 1000)
+    });
+}
+
+fn flush(w: &Waves, vmid: u8, kind: u32) {
+    let value = req::PER_VMID_INVALIDATE_REQ.of(1 << vmid)
+        | req::FLUSH_TYPE.of(kind)
+        | req::INVALIDATE_L2_PTES.of(1)
+        | req::INVALIDATE_L1_PTES.of(1);
+    w.rig.set(gc::VM_INVALIDATE_ENG17_REQ, value);
+}
+
+#[test]
+fn they_stay_until_a_flush() {
+    let (mut w, mut page) = counting();
+    for kind in [HEAVYWEIGHT, LEGACY].into_iter().cycle().take(20) {
+        let next = w.rig.alloc(4096);
+        w.rig.map(VMID, PAGE, vram(next), 4096, RW);
+        goes_on(&w, page);
+        // Of another address space.
+        flush(&w, VMID + 1, kind);
+        goes_on(&w, page);
+        assert_eq!(counts(&w, next), [0, 0]);
+        flush(&w, VMID, kind);
+        if kind == LEGACY {
+            // Who has a translation goes on with it, for one access.
+            goes_on(&w, next);
+        }
+        let last = counts(&w, page);
+        goes_on(&w, next);
+        assert_eq!(counts(&w, page), last);
+        page = next;
+    }
+    w.words_out(&[1; 64]);
+    assert_eq!(w.rig.gpu.summary.faults.get(), 0);
+}
+
+#[test]
+fn what_is_unmapped_faults_after_a_flush() {
+    let (mut w, page) = counting();
+    w.rig.map(VMID, PAGE, vram(page), 4096, READ);
+    goes_on(&w, page);
+    assert_eq!(w.rig.gpu.summary.faults.get(), 0);
+    flush(&w, VMID, HEAVYWEIGHT);
+    let last = counts(&w, page);
+    eventually("the fault", || w.rig.gpu.summary.faults.get() > 0);
+    assert_eq!(counts(&w, page), last);
+    w.words_out(&[1; 64]);
+}
+
+/// How long accesses take, all of the way. Run with --ignored --nocapture, and --release.
+#[test]
+#[ignore = "a measurement"]
+fn accesses() {
+    let cpu = || {
+        let now = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+    };
+    for (name, access) in [
+        ("no access", "v_mov_b32 v6, v0"),
+        ("load in order", "global_load_dword v4, v1, s[6:7]"),
+        ("load x4 in order", "global_load_dwordx4 v[4:7], v3, s[6:7]"),
+        ("load apart", "global_load_dword v4, v3, s[6:7]"),
+        ("store in order", "global_store_dword v1, v2, s[6:7]"),
+        ("store apart", "global_store_dword v3, v2, s[6:7]"),
+        ("scalar load", "s_load_dwordx4 s[12:15], s[6:7], 0x0"),
+    ] {
+        let mut w = Waves::new(false);
+        w.load();
+        let page = w.rig.alloc(4096);
+        w.rig.map(VMID, PAGE, vram(page), 4096, RW);
+        w.words(w.out + ARGUMENTS + 8 - OUT, &[lo(PAGE), hi(PAGE)]);
+        w.kernel(&assemble(&format!(
+            "
+	s_load_dwordx4 s[4:7], s[0:1], 0x0
+	v_lshlrev_b32 v1, 2, v0
+	v_lshlrev_b32 v3, 4, v0
+	s_mov_b32 s8, 100000
+	s_waitcnt lgkmcnt(0)
+again:
+	.rept 32
+	{access}
+	.endr
+	s_sub_u32 s8, s8, 1
+	s_cmp_lg_u32 s8, 0
+	s_cbranch_scc1 again
+	s_endpgm
+"
+        )));
+        let best = (0..3).map(|_| {
+            let (count, begin) = (w.rig.gpu.summary.instructions(), cpu());
+            w.pm4([64, 1, 1], RSRC2 | TRAP_PRESENT);
+            w.run();
+            let count = w.rig.gpu.summary.instructions() - count;
+            assert!(count > 3_000_000);
+            (cpu() - begin).as_nanos() as f64 / count as f64
+        });
+        let best = best.fold(f64::INFINITY, f64::min);
+        println!("{name:16} {best:6.1} ns");
+    }
+}

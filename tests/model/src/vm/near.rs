@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The near way to memory, of a client that keeps translations: the waves' data.
+
+use super::Vm;
+use crate::error::Result;
+use crate::hub::{Run, Target};
+use crate::mapping::Span;
+use crate::memory::{Access, Phys, View};
+use crate::utcl1::Utcl1;
+use crate::walk::PAGE_SHIFT;
+
+/// Bytes of the smallest page.
+const PAGE: u64 = 1 << PAGE_SHIFT;
+
+impl<'a> Vm<'a> {
+    /// The same, for a client with many accesses that keeps translations itself.
+    pub fn keeping(self) -> Vm<'a> {
+        // Apertures come before the tables of VMID 0, so that nothing is kept of it.
+        let utcl1 = (self.vmid != 0).then(Utcl1::new);
+        Vm { utcl1, ..self }
+    }
+
+    /// Has the summary count what was found among what is kept.
+    pub fn count_hits(&self) {
+        if let Some(utcl1) = &self.utcl1 {
+            self.gpu.summary.tlb_hits.add(utcl1.take_hits());
+        }
+    }
+
+    /// By the hub.
+    pub(super) fn translate_far(
+        &self,
+        view: &View<'_>,
+        va: u64,
+        len: u64,
+        access: Access,
+    ) -> Result<Run> {
+        let hub = self.gpu.hub(self.hub);
+        hub.translate(self.gpu, view, self.vmid, va, len, access)
+    }
+
+    /// By what is kept, or by the hub, of which the translation is kept then.
+    pub(super) fn translate_near(
+        &self,
+        utcl1: &Utcl1,
+        view: &View<'_>,
+        va: u64,
+        len: u64,
+        access: Access,
+    ) -> Result<Run> {
+        let hub = self.gpu.hub(self.hub);
+        // Before anything is looked up: what is removed meanwhile counts as removed after it.
+        let generation = hub.generation(self.vmid);
+        if let Some(phys) = kept(utcl1, generation, va, len, access) {
+            let target = Target::Memory(phys);
+            return Ok(Run { len, target });
+        }
+        let run = self.translate_far(view, va, len, access)?;
+        if let (Target::Memory(_), 0) = (run.target, va >> 47) {
+            if let Some(leaf) = hub.cached(self.vmid, va) {
+                utcl1.keep(generation, va, leaf);
+            }
+        }
+        Ok(run)
+    }
+
+    /// Gives `step` memory of at least `size` bytes for each lane of `lanes`, in order, at the lane's address in `at`, until one's is not to be had
+    /// without more ado: it is the first of those that are returned. All of it is under one hold of the translations.
+    pub fn each_lane(
+        &self,
+        at: &[u64],
+        lanes: u64,
+        size: usize,
+        access: Access,
+        mut step: impl FnMut(usize, Span<'_>),
+    ) -> u64 {
+        let Some(utcl1) = self.utcl1.as_ref().filter(|_| !self.is_lost()) else {
+            return lanes;
+        };
+        let _held = self.gpu.hub(self.hub).hold();
+        let view = self.gpu.bus.view();
+        let mut left = lanes;
+        // The page of the lane before.
+        let mut last: Option<(u64, Span<'_>)> = None;
+        while left != 0 {
+            let lane = left.trailing_zeros() as usize;
+            let offset = at[lane] & (PAGE - 1);
+            let first = at[lane] - offset;
+            let span = match last {
+                Some((before, span)) if before == first => span,
+                _ => match self.page(utcl1, &view, first, access) {
+                    Some(span) => span,
+                    None => return left,
+                },
+            };
+            last = Some((first, span));
+            let offset = offset as usize;
+            if span.len() < offset + size {
+                return left;
+            }
+            step(lane, span.tail(offset));
+            left &= left - 1;
+        }
+        0
+    }
+
+    /// The page at `va`, if it is memory of which the hub has the translation.
+    fn page<'v>(
+        &self,
+        utcl1: &Utcl1,
+        view: &'v View<'_>,
+        va: u64,
+        access: Access,
+    ) -> Option<Span<'v>> {
+        if va >> 47 != 0 {
+            return None;
+        }
+        let hub = self.gpu.hub(self.hub);
+        let generation = hub.generation(self.vmid);
+        let phys = match kept(utcl1, generation, va, PAGE, access) {
+            Some(phys) => phys,
+            None => {
+                utcl1.keep(generation, va, hub.cached(self.vmid, va)?);
+                kept(utcl1, generation, va, PAGE, access)?
+            }
+        };
+        if self.gpu.bus.own(phys).is_some() {
+            return None;
+        }
+        view.span(phys, PAGE, access).ok()
+    }
+}
+
+/// Where `len` bytes at `va` are if a translation is kept that all of them are in, and that allows the access.
+fn kept(utcl1: &Utcl1, generation: u64, va: u64, len: u64, access: Access) -> Option<Phys> {
+    let leaf = utcl1.lookup(generation, va, len)?;
+    let offset = va & ((1 << leaf.log2) - 1);
+    leaf.allows(access).then(|| leaf.base.plus(offset))
+}
