@@ -10,7 +10,7 @@ use super::{Form, Spec};
 use crate::decode::{bits, Decoded, Inst, Kind, Src, Unknown};
 use crate::env::Env;
 use crate::simd::{Body, Handler};
-use crate::wave::{Flow, Row, Wave, LANES, MODIFIED, RESULT};
+use crate::wave::{mask_row, Flow, Row, Wave, LANES, MODIFIED, RESULT};
 
 /// Selections of SDWA.
 const DWORD: u32 = 6;
@@ -92,21 +92,68 @@ impl Dpp {
         }
     }
 
-    /// The lanes of `exec` that are written.
-    fn enabled(self, exec: u64) -> u64 {
-        (0..LANES).fold(0, |all, lane| {
+    /// What of it does not depend on the wave.
+    fn moves(self) -> Moves {
+        let mut moves = Moves {
+            from: [0; LANES],
+            some: 0,
+            there: 0,
+            zero_outside: self.zero_outside,
+        };
+        for lane in 0..LANES {
+            if let Some(from) = self.source(lane) {
+                moves.from[lane] = from as u8;
+                moves.some |= 1 << lane;
+            }
             let there = self.rows >> (lane / 16) & 1 == 1 && self.banks >> (lane % 16 / 4) & 1 == 1;
-            let reads = self.source(lane).is_some_and(|from| exec >> from & 1 == 1);
-            all | u64::from(there && (reads || self.zero_outside)) << lane
-        }) & exec
+            moves.there |= u64::from(there) << lane;
+        }
+        moves
+    }
+}
+
+/// A [`Dpp`], lane by lane.
+#[derive(Debug, Clone, Copy)]
+struct Moves {
+    /// The lane that each reads, if there is one.
+    from: [u8; LANES],
+    /// The lanes for which there is.
+    some: u64,
+    /// The lanes of the rows and banks that are written.
+    there: u64,
+    zero_outside: bool,
+}
+
+impl Moves {
+    /// The lanes that read an active one.
+    #[inline(always)]
+    fn reading(&self, exec: u64) -> u64 {
+        if exec == !0 {
+            return self.some;
+        }
+        let mut reading = 0;
+        for lane in 0..LANES {
+            reading |= (exec >> (self.from[lane] & 63) & 1) << lane;
+        }
+        reading & self.some
     }
 
-    fn permute(self, row: &Row, exec: u64) -> Row {
+    /// The lanes of `exec` that are written.
+    #[inline(always)]
+    fn enabled(&self, exec: u64, reading: u64) -> u64 {
+        let reads = if self.zero_outside { !0 } else { reading };
+        self.there & reads & exec
+    }
+
+    #[inline(always)]
+    fn permute(&self, row: &Row, reading: u64) -> Row {
         let mut out = Row::ZERO;
         for lane in 0..LANES {
-            if let Some(from) = self.source(lane).filter(|from| exec >> from & 1 == 1) {
-                out.0[lane] = row.0[from];
-            }
+            out.0[lane] = row.0[usize::from(self.from[lane] & 63)];
+        }
+        let mask = mask_row(reading);
+        for lane in 0..LANES {
+            out.0[lane] &= mask.0[lane];
         }
         out
     }
@@ -212,6 +259,7 @@ impl Changes {
         let mods = Mods {
             inner,
             changes: self,
+            moves: self.dpp.map(Dpp::moves),
             sources,
             kinds: spec.kinds,
         };
@@ -227,6 +275,7 @@ impl Changes {
 pub struct Mods {
     inner: Inst,
     changes: Changes,
+    moves: Option<Moves>,
     sources: usize,
     kinds: [Kind; 4],
 }
@@ -240,6 +289,12 @@ impl Body for Modified {
             return Flow::Next;
         };
         let changes = &mods.changes;
+        let exec = wave.exec();
+        // No closure, which would be compiled for the baseline.
+        let mut moves = None;
+        if let Some(dpp) = &mods.moves {
+            moves = Some((dpp, dpp.reading(exec)));
+        }
         for n in 0..mods.sources {
             let kind = mods.kinds[n];
             let at = if kind.is_wide() {
@@ -253,9 +308,11 @@ impl Body for Modified {
             } else {
                 Row::ZERO
             };
-            if let Some(dpp) = changes.dpp.filter(|_| n == 0) {
-                lo = dpp.permute(&lo, wave.exec());
-                hi = dpp.permute(&hi, wave.exec());
+            if let (0, Some((moves, reading))) = (n, moves) {
+                lo = moves.permute(&lo, reading);
+                if kind.is_wide() {
+                    hi = moves.permute(&hi, reading);
+                }
             }
             if let Some(sdwa) = changes.sdwa.filter(|_| n < 2) {
                 select(&mut lo, sdwa.select[n], sdwa.signed[n]);
@@ -268,15 +325,14 @@ impl Body for Modified {
             wave.rows[MODIFIED + 2 * n] = lo;
             wave.rows[MODIFIED + 2 * n + 1] = hi;
         }
-        let exec = wave.exec();
-        if let Some(dpp) = changes.dpp {
-            wave.set_exec(dpp.enabled(exec));
+        if let Some((moves, reading)) = moves {
+            wave.set_exec(moves.enabled(exec, reading));
         }
         let flow = mods.inner.run.call(&mods.inner, wave, env);
         if changes.changes_result() {
             store_result(inst, mods, wave);
         }
-        if changes.dpp.is_some() {
+        if moves.is_some() {
             wave.set_exec(exec);
         }
         flow
