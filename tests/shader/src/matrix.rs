@@ -88,12 +88,14 @@ impl Shape {
     }
 
     /// Lane, and element within it, of a factor's element `k` in row or column `i`.
+    #[inline(always)]
     fn factor(&self, block: usize, i: usize, k: usize) -> (usize, usize) {
         let group = block + self.blocks * (k / self.each);
         (i + self.size * group, k % self.each)
     }
 
     /// Register and lane of the sum's element. The registers of f64 count pairs.
+    #[inline(always)]
     fn sum(&self, block: usize, i: usize, j: usize) -> (usize, usize) {
         match (self.size, self.element) {
             (16, Element::F64) => (i / 4, j + 16 * (i % 4)),
@@ -255,7 +257,12 @@ impl Body for Multiply {
                     .collect()
             }
         };
-        let out = product(&shape, &a, &b, c);
+        let is_f32 = matches!(shape.element, Element::F32 | Element::F16 | Element::Bf16);
+        let out = match shape.size {
+            32 if is_f32 => product_f32::<32>(&shape, &a, &b, c),
+            16 if is_f32 => product_f32::<16>(&shape, &a, &b, c),
+            _ => product(&shape, &a, &b, c),
+        };
         wave.rows[dst..dst + sum as usize].copy_from_slice(&out);
         Flow::Next
     }
@@ -272,6 +279,45 @@ fn product(shape: &Shape, a: &[Row], b: &[Row], mut c: Vec<Row>) -> Vec<Row> {
                     let (x, y) = (shape.factor(block, i, k), shape.factor(block, j, k));
                     add_product(shape.element, (a, x), (b, y), &mut c, register, lane);
                 }
+            }
+        }
+    }
+    c
+}
+
+/// The largest depth of a product.
+const DEPTH: usize = 16;
+
+/// As [`product`] for a sum of f32, of which a row is in so many lanes of one register, side by side.
+#[inline(always)]
+fn product_f32<const SIZE: usize>(
+    shape: &Shape,
+    a: &[Row],
+    b: &[Row],
+    mut c: Vec<Row>,
+) -> Vec<Row> {
+    for block in 0..shape.blocks {
+        let mut rows = [[0f32; SIZE]; DEPTH];
+        for k in 0..shape.depth {
+            for j in 0..SIZE {
+                rows[k][j] = value(shape.element, b, shape.factor(block, j, k));
+            }
+        }
+        for i in 0..SIZE {
+            let (register, first) = shape.sum(block, i, 0);
+            let sums = &mut c[register].0[first..first + SIZE];
+            let mut row = [0f32; SIZE];
+            for j in 0..SIZE {
+                row[j] = f32::from_bits(sums[j]);
+            }
+            for k in 0..shape.depth {
+                let factor = value(shape.element, a, shape.factor(block, i, k));
+                for j in 0..SIZE {
+                    row[j] = factor.mul_add(rows[k][j], row[j]);
+                }
+            }
+            for j in 0..SIZE {
+                sums[j] = row[j].to_bits();
             }
         }
     }
