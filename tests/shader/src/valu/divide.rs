@@ -139,24 +139,17 @@ impl Body for MadU {
         let c = wave.wide(inst.src[2], 2);
         let (a, b) = (&wave.rows[a].0, &wave.rows[b].0);
         let (c_lo, c_hi) = (&wave.rows[c].0, &wave.rows[c + 1].0);
-        let (mut sums, mut carries) = ([0u64; LANES], [0u64; LANES]);
-        for n in 0..LANES {
-            let product = u64::from(a[n]) * u64::from(b[n]);
-            let addend = u64::from(c_lo[n]) | u64::from(c_hi[n]) << 32;
-            sums[n] = product.wrapping_add(addend);
-            // The carry out of the highest bit, without a comparison.
-            carries[n] = (product & addend | (product | addend) & !sums[n]) >> 63;
-        }
         let (mut lo, mut hi) = (Row::ZERO, Row::ZERO);
         let mut bits = [0; LANES];
+        // In dwords, of which vectors hold twice as many as of their pairs.
         for n in 0..LANES {
-            lo.0[n] = sums[n] as u32;
-        }
-        for n in 0..LANES {
-            hi.0[n] = (sums[n] >> 32) as u32;
-        }
-        for n in 0..LANES {
-            bits[n] = carries[n] as u8;
+            let product = a[n].wrapping_mul(b[n]);
+            let product_hi = (u64::from(a[n]) * u64::from(b[n]) >> 32) as u32;
+            lo.0[n] = product.wrapping_add(c_lo[n]);
+            let carry = u32::from(lo.0[n] < product);
+            let part = product_hi.wrapping_add(c_hi[n]);
+            hi.0[n] = part.wrapping_add(carry);
+            bits[n] = u8::from((part < product_hi) | (hi.0[n] < part));
         }
         let mask = mask_of(&bits) & wave.exec();
         let dst = usize::from(inst.dst);
