@@ -323,7 +323,9 @@ impl Body for Modified {
             let signs = if kind.is_wide() { &mut hi } else { &mut lo };
             change_signs(signs, kind, changes.abs[n], changes.neg[n]);
             wave.rows[MODIFIED + 2 * n] = lo;
-            wave.rows[MODIFIED + 2 * n + 1] = hi;
+            if kind.is_wide() {
+                wave.rows[MODIFIED + 2 * n + 1] = hi;
+            }
         }
         if let Some((moves, reading)) = moves {
             wave.set_exec(moves.enabled(exec, reading));
