@@ -185,12 +185,17 @@ fn float_constant(code: u32, kind: Kind) -> u64 {
     }
 }
 
+/// Of an operand that is no signed one of 64 bits: for these see [`signed_literal`].
 fn literal_constant(literal: u32, kind: Kind) -> u64 {
     match kind {
         Kind::F64 => u64::from(literal) << 32,
-        Kind::Int64 => i64::from(literal as i32) as u64,
         _ => u64::from(literal),
     }
+}
+
+/// A literal as a signed operand of 64 bits.
+pub fn signed_literal(literal: u32) -> Src {
+    Src::K(i64::from(literal as i32) as u64)
 }
 
 /// The bits `hi:lo` of a word.

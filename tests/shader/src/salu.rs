@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Scalar arithmetic, branches and program control: SOP1, SOP2, SOPC, SOPK, SOPP.
 
-use crate::decode::{bits, Decoded, Inst, Kind, Unknown, Words};
+use crate::decode::{bits, signed_literal, Decoded, Inst, Kind, Unknown, Words};
 use crate::env::Env;
 use crate::hwreg::{self, status};
 use crate::simd::{Body, Handler};
@@ -37,6 +37,10 @@ pub fn decode_sop2(words: Words) -> Decoded<Inst> {
     let mut inst = Inst::new(Handler::of::<Sop2>(), op, len);
     inst.src[0] = inst.source(codes[0], kind(wide0), literal)?;
     inst.src[1] = inst.source(codes[1], kind(wide1), literal)?;
+    // s_ashr_i64 and s_bfe_i64.
+    if let (33 | 40, 255, Some(literal)) = (op, codes[0], literal) {
+        inst.src[0] = signed_literal(literal);
+    }
     inst.dst = inst.scalar(bits(word, 22, 16)).into();
     Ok(inst)
 }

@@ -2,7 +2,7 @@
 //! Scalar instructions of one operand: SOP1.
 
 use super::kind;
-use crate::decode::{bits, Decoded, Inst, Unknown, Words};
+use crate::decode::{bits, signed_literal, Decoded, Inst, Unknown, Words};
 use crate::env::Env;
 use crate::image::SGPRS;
 use crate::simd::{Body, Handler};
@@ -22,6 +22,10 @@ pub fn decode_sop1(words: Words) -> Decoded<Inst> {
     let mut inst = Inst::new(Handler::of::<Sop1>(), op, len);
     if op != 28 {
         inst.src[0] = inst.source(code, kind(wide), literal)?;
+    }
+    // s_flbit_i32_i64.
+    if let (19, 255, Some(literal)) = (op, code, literal) {
+        inst.src[0] = signed_literal(literal);
     }
     inst.dst = inst.scalar(bits(word, 22, 16)).into();
     Ok(inst)
