@@ -18,12 +18,12 @@ use kernel::time::msecs_to_jiffies;
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 
 use super::Process;
-use crate::kern::{errno, host};
 use crate::kern::killable::{KillableGuard, KillableMutex};
 use crate::kern::mm_exit::AddressSpace;
 use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::user_range::{self, Brought, Watch};
 use crate::kern::workqueue;
+use crate::kern::{errno, host};
 use crate::mem::bo::Usage;
 use crate::mem::vm::{Chunk, Retry, Vm};
 use crate::mem::Memory;
