@@ -78,7 +78,6 @@ void rkfd_mmu_interval_set_seq(struct mmu_interval_notifier *notifier, unsigned 
 bool rkfd_mmu_interval_read_retry(struct mmu_interval_notifier *notifier, unsigned long seq);
 struct page *rkfd_hmm_pfn_to_page(unsigned long hmm_pfn);
 unsigned long rkfd_hmm_pfn_pages(unsigned long hmm_pfn);
-unsigned long rkfd_hmm_pfn_at(unsigned long hmm_pfn, unsigned long address);
 bool rkfd_page_follows(const struct page *page, const struct page *first, unsigned long count);
 bool rkfd_vma_may_wait(struct vm_area_struct *vma);
 bool rkfd_vma_is_heap_or_stack(const struct vm_area_struct *vma);
@@ -88,13 +87,11 @@ long rkfd_fault_in_killable(struct mm_struct *mm, unsigned long start, unsigned 
 void rkfd_swapbacked_pages_mark_dirty(struct page *page, unsigned long count);
 void rkfd_get_pages(struct page *page, unsigned long count);
 struct page *rkfd_pfn_to_page(unsigned long pfn);
-struct page *rkfd_pages_alloc_locked(gfp_t gfp, unsigned int order);
+struct page *rkfd_page_alloc_locked(gfp_t gfp);
 void rkfd_page_unlock_put(struct page *page);
-void rkfd_pages_clear(struct page *page, unsigned long count);
+void rkfd_page_clear(struct page *page);
 struct dev_pagemap *rkfd_page_pgmap(const struct page *page);
-void rkfd_device_pages_init(struct page *page, struct dev_pagemap *pagemap, unsigned int order,
-			    void *data);
-void rkfd_device_folio_split(const struct folio *head, struct folio *tail);
+void rkfd_device_page_init(struct page *page, struct dev_pagemap *pagemap, void *data);
 void *rkfd_device_page_data(const struct page *page);
 void *rkfd_device_folio_data(const struct folio *folio);
 struct page *rkfd_sg_page(struct scatterlist *sg);

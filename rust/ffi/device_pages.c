@@ -11,15 +11,14 @@ struct page *rkfd_pfn_to_page(unsigned long pfn)
 	return pfn_to_page(pfn);
 }
 
-/* The first of pages that nobody else knows, a large one's or one, locked; NULL when there is none. */
-struct page *rkfd_pages_alloc_locked(gfp_t gfp, unsigned int order)
+/* A page that nobody else knows, locked; NULL when there is none. */
+struct page *rkfd_page_alloc_locked(gfp_t gfp)
 {
-	struct folio *folio = folio_alloc(gfp, order);
+	struct page *page = alloc_page(gfp);
 
-	if (!folio)
-		return NULL;
-	folio_lock(folio);
-	return folio_page(folio, 0);
+	if (page)
+		lock_page(page);
+	return page;
 }
 
 void rkfd_page_unlock_put(struct page *page)
@@ -28,10 +27,9 @@ void rkfd_page_unlock_put(struct page *page)
 	put_page(page);
 }
 
-void rkfd_pages_clear(struct page *page, unsigned long count)
+void rkfd_page_clear(struct page *page)
 {
-	while (count--)
-		clear_highpage(page++);
+	clear_highpage(page);
 }
 
 struct dev_pagemap *rkfd_page_pgmap(const struct page *page)
@@ -39,19 +37,11 @@ struct dev_pagemap *rkfd_page_pgmap(const struct page *page)
 	return page_pgmap(page);
 }
 
-/* Has free pages of the device's begin their life, one or as a large one, with one reference and locked. */
-void rkfd_device_pages_init(struct page *page, struct dev_pagemap *pagemap, unsigned int order,
-			    void *data)
+/* Has a free page of the device's begin its life, with one reference and locked. */
+void rkfd_device_page_init(struct page *page, struct dev_pagemap *pagemap, void *data)
 {
-	zone_device_folio_init((struct folio *)page, pagemap, order);
+	zone_device_page_init(page, pagemap, 0);
 	folio_set_zone_device_data(page_folio(page), data);
-}
-
-/* Gives @tail, which was a part of @head, what it has of the device's. */
-void rkfd_device_folio_split(const struct folio *head, struct folio *tail)
-{
-	tail->pgmap = head->pgmap;
-	folio_set_zone_device_data(tail, folio_zone_device_data(head));
 }
 
 void *rkfd_device_page_data(const struct page *page)

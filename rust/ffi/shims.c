@@ -247,17 +247,6 @@ unsigned long rkfd_hmm_pfn_pages(unsigned long hmm_pfn)
 	return pages - (hmm_pfn & (pages - 1));
 }
 
-/*
- * The same with the frame that @address has of the entry's. For a huge page of a device's own memory HMM counts from the first frame of
- * the page, wherever in it the range begins (hmm_vma_handle_absent_pmd in 7.3.4); for all others the frame is the right one already.
- */
-unsigned long rkfd_hmm_pfn_at(unsigned long hmm_pfn, unsigned long address)
-{
-	const unsigned long rest = (1ul << hmm_pfn_to_map_order(hmm_pfn)) - 1;
-
-	return (hmm_pfn & ~rest) | (address / PAGE_SIZE & rest);
-}
-
 /* Whether a scatter list may have the page in one piece with the @count pages from @first on. */
 bool rkfd_page_follows(const struct page *page, const struct page *first, unsigned long count)
 {

@@ -3,12 +3,10 @@
 //! have in system memory is brought there, and comes back when somebody touches it or the memory is wanted for something else.
 //!
 //! The kernel moves the pages (`migrate_vma_*`, `migrate_device_*`): it takes them from page tables, after notifiers have taken them
-//! from devices, and puts others in their place. Here these others are found, and what was in the first ones is copied. A large page goes
-//! as one where there is one for it on the other side, and in pieces otherwise. Some of a range may stay where it is: what somebody holds,
-//! and what is not the process's own.
+//! from devices, and puts others in their place. Here these others are found, and what was in the first ones is copied. A huge page is
+//! split on its way in. Some of a range may stay where it is: what somebody holds, and what is not the process's own.
 
 mod block;
-mod lists;
 mod moving;
 
 use super::{dma_map::DmaRun, series::THIS_MODULE, workqueue};
@@ -29,9 +27,7 @@ use kernel::{
 };
 
 /// Pages that move together at most, a large page's.
-const TOGETHER: usize = 1 << LARGE_ORDER;
-/// The order of a large page, the one that the kernel moves as one (`HPAGE_PMD_ORDER`).
-const LARGE_ORDER: u32 = 9;
+const TOGETHER: usize = 512;
 /// Their bytes: they do not reach across a multiple of it.
 pub(super) const WINDOW: usize = TOGETHER * PAGE_SIZE;
 
@@ -121,7 +117,6 @@ static TABLE: ffi::dev_pagemap_ops = {
     let mut table: ffi::dev_pagemap_ops = pin_init::zeroed();
     table.folio_free = Some(DeviceMemory::freed);
     table.migrate_to_ram = Some(DeviceMemory::touched);
-    table.folio_split = Some(DeviceMemory::split);
     table
 };
 
@@ -303,31 +298,11 @@ impl DeviceMemory {
         }
     }
 
-    /// `dev_pagemap_ops::folio_split`: `tail` was a part of a large page and is a page of its own; null at the end, for `head` itself. Any
-    /// context.
+    /// `dev_pagemap_ops::folio_free`: nobody has a page any more.
     ///
     /// # Safety
     ///
-    /// The kernel calls it for a page of such memory that nobody can get hold of meanwhile.
-    unsafe extern "C" fn split(head: *mut ffi::folio, tail: *mut ffi::folio) {
-        let Some(tail) = NonNull::new(tail) else {
-            return;
-        };
-        // SAFETY: By this function's contract. The block is in the list as long as it has a page.
-        let block = unsafe {
-            ffi::rkfd_device_folio_split(head, tail.as_ptr());
-            ffi::rkfd_device_folio_data(head).cast::<Block>().as_ref()
-        };
-        if let Some(block) = block {
-            block.count();
-        }
-    }
-
-    /// `dev_pagemap_ops::folio_free`: nobody has a page any more, or a large one.
-    ///
-    /// # Safety
-    ///
-    /// The kernel calls it once for each page that has begun its life, or was split off from another one.
+    /// The kernel calls it once for each page that has begun its life.
     unsafe extern "C" fn freed(folio: *mut ffi::folio) {
         // SAFETY: A folio begins with its first page. It is one of this memory's, which is kept until the kernel has put the page's
         // reference to the map.

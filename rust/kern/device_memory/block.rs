@@ -32,8 +32,7 @@ pub(super) struct Block {
     len: usize,
     /// The addresses that they were at when they came in, and who hears of it when they leave.
     origin: Origin,
-    /// Those that have begun their life and not ended it, a large one as one; whoever makes it counts as one, and what the device may use
-    /// for ever.
+    /// Those that have begun their life and not ended it; whoever makes it counts as one, and what the device may use for ever.
     pages: Atomic<i32>,
     /// `None` once no page is left.
     #[pin]

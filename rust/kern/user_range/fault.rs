@@ -236,13 +236,6 @@ impl<T: Watcher> Watch<T> {
                 .map_or(core::ptr::null_mut(), |memory| memory.owner()),
         };
         // SAFETY: The caller holds the mmap lock; `frames` has room for the range, which is in the notifier's.
-        to_result(unsafe { ffi::hmm_range_fault(&mut range) })?;
-        for (index, frame) in frames.iter_mut().enumerate() {
-            if *frame & ffi::hmm_pfn_flags_HMM_PFN_VALID != 0 {
-                // SAFETY: Arithmetic alone.
-                *frame = unsafe { ffi::rkfd_hmm_pfn_at(*frame, from + index * PAGE_SIZE) };
-            }
-        }
-        Ok(())
+        to_result(unsafe { ffi::hmm_range_fault(&mut range) })
     }
 }
