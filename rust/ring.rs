@@ -21,9 +21,11 @@ use kernel::sync::aref::ARef;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{Arc, SpinLock};
 
+pub(crate) use job::TIMEOUT_MS;
 use job::{Keep, Ring};
 pub(crate) use pm4::Pm4Ring;
 use sdma::SdmaRing;
+pub(crate) use sdma::STARVED_MS;
 
 /// The rings of a GPU, one an engine, and the memory that they are in and work on.
 pub(crate) struct Rings {

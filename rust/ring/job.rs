@@ -15,8 +15,8 @@ use kernel::sync::aref::ARef;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::time::msecs_to_jiffies;
 
-/// How long a job may take once it is the oldest.
-const TIMEOUT_MS: u32 = 10_000;
+/// How long a job may take once it is the oldest, milliseconds. Then the ring is taken for dead.
+pub(crate) const TIMEOUT_MS: u32 = 10_000;
 
 /// A ring and its scheduler.
 pub(super) struct Ring {

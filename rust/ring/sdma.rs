@@ -35,7 +35,7 @@ const END_DWORDS: usize = 6;
 /// How long an interrupt may be lost before somebody looks, milliseconds.
 const WATCHDOG_MS: u32 = 50;
 /// How long the ring may get on with nothing before the engine's other queues are to leave, milliseconds.
-const STARVED_MS: i64 = 1000;
+pub(crate) const STARVED_MS: i64 = 1000;
 /// How long an engine may take to begin, and between two looks at it.
 const FIRST_TIMEOUT: Delta = Delta::from_millis(2000);
 const FIRST_POLL: Delta = Delta::from_micros(100);

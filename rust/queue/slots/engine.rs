@@ -21,6 +21,7 @@ use crate::ip::vmid::Vmid;
 use crate::ip::Hardware;
 use crate::kern::workqueue;
 use crate::mem::vm::VmidUse;
+use crate::ring;
 use entry::{Entry, Room};
 use hw::doorbell::SDMA_QUEUES;
 use kernel::prelude::*;
@@ -36,8 +37,13 @@ pub(super) const SLOTS: usize = SDMA_QUEUES as usize;
 /// Between two looks at the seat of a queue that is not waited for at any cost.
 const SEAT_POLL: Delta = Delta::from_micros(200);
 /// How often a queue that has to leave and does not is given as much time again because page faults of its process are to be dealt with, which is the
-/// driver's affair: ten seconds in all.
-const FAULT_WAITS: u32 = 4;
+/// driver's affair: six seconds in all.
+const FAULT_WAITS: u32 = 2;
+// The kernel's ring may wait behind it, and must not be taken for dead before the queue is.
+const _: () = assert!(
+    ring::STARVED_MS * 1_000_000 + (FAULT_WAITS as i64 + 1) * STOP_TIMEOUT.as_nanos()
+        < ring::TIMEOUT_MS as i64 * 1_000_000
+);
 /// How often the engine is to show that queues that have something to do get turns, milliseconds.
 const PULSE_MS: u32 = 500;
 /// The work items: the one that loads and unloads, and the one that has the engine show that.
