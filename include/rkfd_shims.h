@@ -81,6 +81,8 @@ unsigned long rkfd_hmm_pfn_pages(unsigned long hmm_pfn);
 bool rkfd_page_follows(const struct page *page, const struct page *first, unsigned long count);
 bool rkfd_vma_may_wait(struct vm_area_struct *vma);
 bool rkfd_vma_is_heap_or_stack(const struct vm_area_struct *vma);
+bool rkfd_mmap_read_lock_within(struct mm_struct *mm, unsigned long jiffies_at_most);
+void rkfd_mmap_read_unlock(struct mm_struct *mm);
 int rkfd_mmap_await_killable(struct mm_struct *mm);
 long rkfd_fault_in_killable(struct mm_struct *mm, unsigned long start, unsigned long pages,
 			    bool write);

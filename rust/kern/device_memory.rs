@@ -93,7 +93,7 @@ pub(crate) struct DeviceMemory {
     count: usize,
     dev: ARef<Device>,
     store: KBox<dyn Store>,
-    /// Whether something may be brought in. Held while something is, outside the mmap lock.
+    /// Whether something may be brought in. Held while something is, inside the mmap lock, which a process may keep from others.
     #[pin]
     open: Mutex<bool>,
     #[pin]

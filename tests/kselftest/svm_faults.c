@@ -304,6 +304,85 @@ TEST_F(svm_faults, beside_a_long_call)
 	ASSERT_EQ(0, munmap(call.mem, MUCH));
 }
 
+/* Threads that change a process's memory all the time: somebody always waits for its lock. */
+#define CHANGERS	4u
+
+struct changers {
+	uint8_t *mem;
+	volatile bool stop;
+	volatile uint32_t changes;
+};
+
+static void *change_all_the_time(void *data)
+{
+	struct changers *changers = data;
+	int access = PROT_READ;
+
+	while (!changers->stop) {
+		if (mprotect(changers->mem, MUCH, access))
+			return data;
+		access ^= PROT_WRITE;
+		__sync_fetch_and_add(&changers->changes, 1);
+	}
+	return NULL;
+}
+
+/* More queues than an engine has slots for. */
+#define OTHERS		3u
+
+/* A queue that comes to pages of a process with many threads gets them, and is no failure when others want its slot. */
+TEST_F(svm_faults, beside_threads_that_change_memory)
+{
+	struct changers changers = { 0 };
+	volatile uint32_t *shared = kfd_share();
+	pthread_t threads[CHANGERS];
+	uint64_t end;
+	unsigned int i, round = 0;
+	pid_t pid[OTHERS];
+	int status;
+
+	ASSERT_NE(NULL, shared);
+	for (i = 0; i < OTHERS; i++) {
+		pid[i] = fork();
+		ASSERT_LE(0, pid[i]);
+		if (pid[i] == 0)
+			_exit(work_beside(&shared[0], &shared[1 + i], 1));
+	}
+	changers.mem = kfd_reserve(MUCH, HUGE);
+	ASSERT_EQ(changers.mem, memory(changers.mem, MUCH));
+	for (i = 0; i < MUCH / HUGE; i++)
+		changers.mem[i * HUGE] = 1;
+	for (i = 0; i < CHANGERS; i++)
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, change_all_the_time, &changers));
+	end = kfd_now_ms() + 10000;
+	while (kfd_now_ms() < end) {
+		uint8_t *mem = memory(NULL, SIZE);
+
+		round++;
+		memset(mem, (int)round, SIZE);
+		if (copy(&self->queue, self->vram.cpu, mem, SIZE))
+			break;
+		EXPECT_TRUE(all(self->vram.cpu, (uint8_t)round, SIZE));
+		munmap(mem, SIZE);
+	}
+	EXPECT_LE(end, kfd_now_ms());
+	printf("# %u rounds beside %u changes and %u copies of other processes\n", round,
+	       changers.changes, shared[1] + shared[2] + shared[3]);
+	changers.stop = true;
+	for (i = 0; i < CHANGERS; i++) {
+		void *failed;
+
+		ASSERT_EQ(0, pthread_join(threads[i], &failed));
+		EXPECT_EQ(NULL, failed);
+	}
+	shared[0] = 1;
+	for (i = 0; i < OTHERS; i++) {
+		EXPECT_EQ(pid[i], waitpid(pid[i], &status, 0));
+		EXPECT_EQ(0, status);
+	}
+	ASSERT_EQ(0, munmap(changers.mem, MUCH));
+}
+
 TEST_F(svm_faults, sdma_at_a_bad_address)
 {
 	uint8_t *mem = memory(NULL, SIZE);

@@ -24,8 +24,8 @@ pub(crate) fn bring_in(
     witness: &Arc<dyn Witness>,
 ) -> Result<(usize, usize)> {
     let mm = space.user().ok_or(ESRCH)?;
-    let _open = memory.open()?;
     let _lock = lock_soon(&mm)?;
+    let _open = memory.open()?;
     // SAFETY: The mmap lock is held.
     let Some(vma) = (unsafe { Extent::next(&mm, start, end) }) else {
         return Ok((end, 0));

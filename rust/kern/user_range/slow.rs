@@ -15,32 +15,44 @@ use crate::{
 };
 use kernel::{
     error::to_result,
-    mm::{MmWithUser, MmapReadGuard},
+    mm::MmWithUser,
     page::PAGE_SIZE,
     prelude::*,
     sync::{
         atomic::{Acquire, AtomicFlag, Release},
         Arc,
     },
-    time::{delay::fsleep, Delta},
+    time::msecs_to_jiffies,
+    types::NotThreadSafe,
     workqueue::{impl_has_work, new_work, Work, WorkItem},
 };
 
-/// How often, and how long in between, the lock is tried: ten milliseconds in all.
-const TRIES: u32 = 10;
-const PAUSE: Delta = Delta::from_millis(1);
+/// For how long at most the mmap lock is waited for where others wait for the caller, milliseconds: a place in the line for it, which it takes where
+/// threads change the memory all the time, and not so long that anybody minds.
+const LOCK_MS: u32 = 100;
 /// Pages that are waited for in one go.
 const BATCH: usize = 512;
 
-/// The mmap lock, where others wait for the caller. [`errno::in_progress`] when somebody keeps it.
-pub(super) fn lock_soon(mm: &MmWithUser) -> Result<MmapReadGuard<'_>> {
-    for _ in 0..TRIES {
-        if let Some(guard) = mm.mmap_read_trylock() {
-            return Ok(guard);
-        }
-        fsleep(PAUSE);
+/// The mmap lock, for reading.
+pub(super) struct MmapLock<'a>(&'a MmWithUser, NotThreadSafe);
+
+impl Drop for MmapLock<'_> {
+    fn drop(&mut self) {
+        // SAFETY: This thread has taken it, and gives it back once.
+        unsafe { ffi::rkfd_mmap_read_unlock(self.0.as_raw()) };
     }
-    Err(errno::in_progress())
+}
+
+/// The mmap lock, where others wait for the caller. [`errno::in_progress`] when somebody keeps it, or a signal is pending and somebody has it. Sleeps.
+pub(super) fn lock_soon(mm: &MmWithUser) -> Result<MmapLock<'_>> {
+    // SAFETY: The address space has a user.
+    let locked =
+        unsafe { ffi::rkfd_mmap_read_lock_within(mm.as_raw(), msecs_to_jiffies(LOCK_MS)) };
+    if locked {
+        Ok(MmapLock(mm, NotThreadSafe))
+    } else {
+        Err(errno::in_progress())
+    }
 }
 
 /// Waits until the mmap lock is free. EINTR when the caller is killed.

@@ -217,8 +217,7 @@ impl State {
                 Verdict::Later(false)
             }
             Err(error) if error == errno::in_progress() => {
-                self.await_page(vm, page, write);
-                Verdict::Later(true)
+                Verdict::Later(self.await_page(vm, page, write))
             }
             Err(error) => {
                 dev_warn_ratelimited!(
@@ -309,18 +308,19 @@ impl State {
         Ok(moved != 0)
     }
 
-    /// Sees to it that somebody waits for the program that has to bring `page`.
-    fn await_page(&mut self, vm: &Vm, page: VaRange, write: bool) {
+    /// Sees to it that somebody waits for the program that has to bring `page`, if one has to; whether somebody does.
+    fn await_page(&mut self, vm: &Vm, page: VaRange, write: bool) -> bool {
         let is_waiting = self.bringer.as_ref();
         if is_waiting.is_some_and(|bringer| !bringer.by().is_done()) {
-            return;
+            return true;
         }
         // Without memory the next run does it.
-        let before = match vm.bring(page, write) {
-            Ok(bringer) => self.bringer.replace(bringer),
-            Err(_) => None,
+        let (before, awaits) = match vm.bring(page, write) {
+            Ok(bringer) => (self.bringer.replace(bringer), true),
+            Err(_) => (None, false),
         };
         drop(before);
+        awaits
     }
 }
 
