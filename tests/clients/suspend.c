@@ -2,13 +2,13 @@
 /*
  * The machine sleeps with a GPU bound, and processes at work: copies whose data
  * is looked at, compute queues that count and one that waits in the middle of a
- * packet, and memory of all kinds, which is to be as it was. Down to the power
- * management of devices and back, which loses nothing; to RAM, where a model of
- * a GPU loses power and VRAM; and as far as hibernation comes without a disk.
- * With a disk named swap there is hibernation, too, which comes back at once.
- * RKFD_TIMES says how often to RAM; a guest that sleeps has to be woken by its
- * host. With the argument lost, only a GPU that does not come back: the model
- * has its SMU fail.
+ * packet, waves, and memory of all kinds, which is to be as it was, on each GPU.
+ * Down to the power management of devices and back, which loses nothing; to RAM,
+ * where a model of a GPU loses power and VRAM; and as far as hibernation comes
+ * without a disk. With a disk named swap there is hibernation, too, which comes
+ * back at once. RKFD_TIMES says how often to RAM; a guest that sleeps has to be
+ * woken by its host. With the argument lost, only a GPU that does not come back:
+ * the model has its SMU fail.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,20 +24,16 @@
 #include "common/copies.h"
 #include "common/kernel_log.h"
 #include "common/model.h"
-#include "common/pattern.h"
+#include "common/movers.h"
 #include "common/tap.h"
-#include "kfd_compute.h"
+#include "suspend_held.h"
 
 #define STATE		"/sys/power/state"
 #define TEST		"/sys/power/pm_test"
 #define DISK		"/sys/power/disk"
 #define TEST_SECONDS	"/sys/module/suspend/parameters/pm_test_delay"
 #define ALLOWANCE	"/sys/power/image_size"
-#define VRAM		(48u << 20)
-#define USER		(2u << 20)
-#define NEW		(4u << 20)
-#define RING		(16u << 10)
-#define LOOP		32u
+#define GPUS_MAX	MOVERS_MAX
 /* What no machine with less RAM than the GPU has VRAM has room for. */
 #define HUGE		(256u << 20)
 
@@ -81,97 +77,55 @@ static void lpc_restore(void)
 		die("the machine's power registers stay off");
 }
 
-/* What this process has on the GPU, and what is to be there after each sleep. */
-static struct {
-	struct kfd_dev dev;
-	struct kfd_bo vram, gtt, user, loop;
-	struct kfd_queue sdma;
-	struct kfd_compute compute;
-	struct kfd_save save;
-} mine;
+/* What this process has on each GPU. */
+static struct held mine[GPUS_MAX];
+static unsigned int gpus;
+/* There is swap, where memory of processes may be. */
+static bool swapped;
 
-static void mine_start(void)
+/* Everybody is at work: others, then this process, whose files and memory they do not share. */
+static pid_t all_start(void)
 {
-	if (kfd_open(&mine.dev) || kfd_bo_create(&mine.dev, &mine.vram, VRAM, KFD_ALLOC_VRAM) ||
-	    kfd_bo_create(&mine.dev, &mine.gtt, USER, KFD_ALLOC_GTT) ||
-	    kfd_bo_create(&mine.dev, &mine.user, USER, KFD_ALLOC_USERPTR) ||
-	    kfd_queue_create(&mine.dev, &mine.sdma, RING) || kfd_save_create(&mine.dev, &mine.save) ||
-	    kfd_compute_create(&mine.dev, &mine.compute, &mine.save, false, KFD_PAGE) ||
-	    kfd_bo_create(&mine.dev, &mine.loop, KFD_PAGE, KFD_ALLOC_GTT) ||
-	    !kfd_compute_count(&mine.compute, &mine.loop, LOOP,
-			       kfd_compute_address(&mine.compute, KFD_COMPUTE_FENCE), 0))
-		die("no memory and queues");
-	pattern_fill(mine.vram.cpu, VRAM, 1, 0);
-	pattern_fill(mine.gtt.cpu, USER, 2, 0);
-}
+	struct kfd_dev dev = { 0 }, last;
+	unsigned int i;
+	pid_t busy;
 
-static uint64_t counted(void)
-{
-	return *kfd_compute_qword(&mine.compute, KFD_COMPUTE_FENCE);
-}
-
-/* Whether the compute queue counts on from @from. */
-static bool counts_on(uint64_t from)
-{
-	const uint64_t end = kfd_now_ms() + timeout_ms();
-
-	while (counted() <= from) {
-		if (kfd_now_ms() > end)
-			return false;
-		usleep(1000);
+	gpus = kfd_gpus() < GPUS_MAX ? kfd_gpus() : GPUS_MAX;
+	copies_start();
+	busy = busy_start(4);
+	if (busy <= 0)
+		die("nobody is busy");
+	movers_start(gpus);
+	for (i = 0; i < gpus; i++) {
+		last = dev;
+		if (i ? kfd_open_next(&last, &dev) : kfd_open(&dev))
+			die("no GPU %u", i);
+		held_start(&mine[i], &dev);
 	}
-	return true;
+	return busy;
 }
 
-/* Whoever gets VRAM after a sleep finds nothing there, whatever it has become meanwhile. */
-static bool new_is_empty(void)
+static void all_end(pid_t busy)
 {
-	struct kfd_bo bo;
-	bool ok;
-	size_t i;
-
-	if (kfd_bo_create(&mine.dev, &bo, NEW, KFD_ALLOC_VRAM))
-		return false;
-	for (i = 0; i < NEW && !((volatile uint8_t *)bo.cpu)[i]; i++)
-		;
-	ok = i == NEW;
-	return kfd_bo_destroy(&mine.dev, &bo) == 0 && ok;
+	tap_ok(child_kill(busy), "who has busy compute queues is still there");
+	tap_ok(copies_stop(), "all copies were right");
+	tap_ok(movers_stop(), "so were those of shared memory, on each GPU (%u)", gpus);
 }
 
-/* All that was there is, and can be used; @seed is another one each time. */
-static bool all_is_there(uint64_t seed, uint64_t count)
+/* All that was there is, and can be used. */
+static bool all_is_there(void)
 {
 	bool ok = true;
+	unsigned int i;
 
-	if (pattern_check(mine.vram.cpu, VRAM, 1, 0) != VRAM) {
-		tap_note("VRAM is not what it was, from byte %zu on",
-			 pattern_check(mine.vram.cpu, VRAM, 1, 0));
-		ok = false;
-	}
-	if (pattern_check(mine.gtt.cpu, USER, 2, 0) != USER) {
-		tap_note("system memory is not what it was");
-		ok = false;
-	}
-	pattern_fill(mine.user.cpu, USER, seed, 0);
-	if (kfd_queue_copy(&mine.sdma, (uintptr_t)mine.vram.cpu, (uintptr_t)mine.user.cpu, USER,
-			   timeout_ms()) ||
-	    pattern_check(mine.vram.cpu, USER, seed, 0) != USER) {
-		tap_note("the queue of before does not copy");
-		ok = false;
-	}
-	/* As it is to be the next time. */
-	pattern_fill(mine.vram.cpu, USER, 1, 0);
-	if (counted() < count || !counts_on(counted())) {
-		tap_note("the compute queue stands at %llu, it was at %llu",
-			 (unsigned long long)counted(), (unsigned long long)count);
-		ok = false;
-	}
-	if (!new_is_empty()) {
-		tap_note("there is something in new VRAM");
-		ok = false;
-	}
+	for (i = 0; i < gpus; i++)
+		ok &= held_after(&mine[i], swapped);
 	if (!copies_go_on()) {
 		tap_note("copies do not go on");
+		ok = false;
+	}
+	if (!movers_go_on()) {
+		tap_note("copies of shared memory do not go on");
 		ok = false;
 	}
 	return ok;
@@ -193,20 +147,21 @@ static int sleep_to(const char *state, const char *level)
 /* One sleep, after which nobody has noticed. */
 static bool unnoticed(const char *state, const char *level)
 {
-	static uint64_t seed = 100;
-	const uint64_t count = counted();
-	unsigned int lines;
+	unsigned int lines, i;
 	int err;
 
+	for (i = 0; i < gpus; i++)
+		if (!held_before(&mine[i]))
+			return false;
 	log_lines("");
 	err = sleep_to(state, level);
 	if (err)
 		tap_note("%s, %s: %s", state, level, strerror(err));
 	lines = log_lines("rkfd 0000:");
 	/* It sleeps, two lines of its firmware, it is back. */
-	if (lines < 4)
+	if (lines < 4 * gpus)
 		tap_note("%u lines of the driver", lines);
-	return all_is_there(seed++, count) && !err && lines >= 4;
+	return all_is_there() && !err && lines >= 4 * gpus;
 }
 
 /* To RAM: what has no power has lost all. */
@@ -280,18 +235,27 @@ static bool find_swap(char *path, size_t size)
 	return false;
 }
 
+/* The disk to hibernate to, as swap; skips what is tested without one. */
+static bool start_swap(char *swap, size_t size)
+{
+	if (!system("modprobe virtio_blk") && find_swap(swap, size) && !swapon(swap, 0)) {
+		swapped = true;
+		return true;
+	}
+	tap_skip("hibernation to a disk", "there is none");
+	return false;
+}
+
 static void hibernate(void)
 {
 	char swap[64];
 
-	if (system("modprobe virtio_blk") || !find_swap(swap, sizeof(swap)) || swapon(swap, 0)) {
-		tap_skip("hibernation to a disk", "there is none");
+	if (!start_swap(swap, sizeof(swap)))
 		return;
-	}
 	if (kfd_write_file(DISK, "test_resume") || kfd_write_file(ALLOWANCE, "0"))
 		die("no hibernation");
 	tap_ok(unnoticed("disk", "none"), "to a disk and back: nobody has noticed");
-	swapoff(swap);
+	swapped = swapoff(swap) != 0;
 }
 
 /* Whether the log has a line with @text before long. */
@@ -352,11 +316,7 @@ int main(int argc, char **argv)
 
 	tap_ok(sleep_to("mem", "devices") == 0 && check_process_copies(),
 	       "a GPU that nobody uses sleeps, and copies after that");
-	mine_start();
-	copies_start();
-	busy = busy_start(4);
-	if (busy <= 0)
-		die("nobody is busy");
+	busy = all_start();
 	tap_ok(unnoticed("mem", "devices"), "devices sleep: nobody has noticed");
 	tap_ok(unnoticed("mem", "platform"), "in D3hot, too");
 	tap_ok(unnoticed("disk", "core"), "an image of the machine is made: nobody has noticed");
@@ -367,7 +327,6 @@ int main(int argc, char **argv)
 	hibernate();
 	without_room();
 	tap_ok(unnoticed("mem", "devices"), "with room it sleeps again");
-	tap_ok(child_kill(busy), "who has busy compute queues is still there");
-	tap_ok(copies_stop(), "all copies were right");
+	all_end(busy);
 	return tap_end();
 }

@@ -95,6 +95,20 @@ int kfd_find_gpu(struct kfd_dev *dev)
 	return 0;
 }
 
+unsigned int kfd_gpus(void)
+{
+	unsigned int node, gpus = 0;
+	char file[256];
+	uint64_t gpu_id;
+
+	for (node = 0; ; node++) {
+		snprintf(file, sizeof(file), KFD_TOPOLOGY "/nodes/%u/gpu_id", node);
+		if (!read_number(file, &gpu_id))
+			return gpus;
+		gpus += gpu_id != 0;
+	}
+}
+
 int kfd_open_render(const struct kfd_dev *dev, int *fd)
 {
 	char path[64];

@@ -61,6 +61,8 @@ long long kfd_fdinfo(int fd, const char *key, const char *unit);
 
 /* Finds the first GPU node; opens nothing. ENODEV if there is none. */
 int kfd_find_gpu(struct kfd_dev *dev);
+/* How many GPU nodes there are; opens nothing. */
+unsigned int kfd_gpus(void);
 int kfd_open_render(const struct kfd_dev *dev, int *fd);
 /* Opens both files without acquiring the VM. */
 int kfd_open_files(struct kfd_dev *dev);
