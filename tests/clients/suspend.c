@@ -8,7 +8,8 @@
  * without a disk. With a disk named swap there is hibernation, too, which comes
  * back at once. RKFD_TIMES says how often to RAM; a guest that sleeps has to be
  * woken by its host. With the argument lost, only a GPU that does not come back:
- * the model has its SMU fail.
+ * the model has its SMU fail. With the argument off, only hibernation from which
+ * the machine starts anew, as often both ways of going off; its host starts it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -258,6 +259,29 @@ static void hibernate(void)
 	swapped = swapoff(swap) != 0;
 }
 
+/* As people do it: the machine goes off, and starts anew with what is on the disk. */
+static void off(unsigned int rounds)
+{
+	static const char *const ways[] = { "shutdown", "platform" };
+	unsigned int way, n;
+	char swap[64];
+	pid_t busy;
+
+	if (!start_swap(swap, sizeof(swap)))
+		return;
+	busy = all_start();
+	for (way = 0; way < 2; way++) {
+		if (kfd_write_file(DISK, ways[way]))
+			die("no hibernation");
+		for (n = 0; n < rounds; n++)
+			if (!unnoticed("disk", "none"))
+				break;
+		tap_ok(n == rounds, "%u times off (%s), of %u: nobody has noticed", n, ways[way],
+		       rounds);
+	}
+	all_end(busy);
+}
+
 /* Whether the log has a line with @text before long. */
 static bool is_told(const char *text)
 {
@@ -311,6 +335,11 @@ int main(int argc, char **argv)
 	lpc_save();
 	if (argc > 1 && !strcmp(argv[1], "lost")) {
 		lost();
+		return tap_end();
+	}
+
+	if (argc > 1 && !strcmp(argv[1], "off")) {
+		off(times ? rounds : 1);
 		return tap_end();
 	}
 
