@@ -3,8 +3,9 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use crate::psp::faults::Faults;
+use crate::psp::faults::{number, Faults};
 use crate::psp::image::Signatures;
 use crate::psp::start::Start;
 
@@ -52,6 +53,8 @@ impl Board {
 #[derive(Debug)]
 pub struct Rom {
     image: Vec<u8>,
+    /// What it has now: less than that, or other bytes.
+    chip: Mutex<Vec<u8>>,
     at: AtomicU32,
 }
 
@@ -59,9 +62,27 @@ impl Rom {
     /// The chip with `image` in it.
     pub fn new(image: Vec<u8>) -> Rom {
         Rom {
+            chip: Mutex::new(image.clone()),
             image,
             at: AtomicU32::new(0),
         }
+    }
+
+    /// The chip from now on: `blank`, or `whole` as the board began, or with another byte in a place (`AT=BYTE`).
+    pub fn change(&self, how: &str) -> Result<(), String> {
+        let mut chip = self.chip.lock().unwrap_or_else(PoisonError::into_inner);
+        match how {
+            "blank" => chip.clear(),
+            "whole" => chip.clone_from(&self.image),
+            poke => {
+                let words = poke.split_once('=');
+                let (at, byte) = words.ok_or_else(|| format!("{poke}: no place and byte"))?;
+                let (place, byte): (usize, u8) = (number(at)?, number(byte)?);
+                let cell = chip.get_mut(place);
+                *cell.ok_or_else(|| format!("{at}: the chip has not so much"))? = byte;
+            }
+        }
+        Ok(())
     }
 
     /// ROM_INDEX.
@@ -78,7 +99,8 @@ impl Rom {
     pub fn read(&self) -> u32 {
         let at = self.index();
         self.set_index(at.wrapping_add(4));
-        let byte = |n: u32| self.image.get((at + n) as usize).copied();
+        let chip = self.chip.lock().unwrap_or_else(PoisonError::into_inner);
+        let byte = |n: u32| chip.get((at + n) as usize).copied();
         u32::from_le_bytes([0, 1, 2, 3].map(|n| byte(n).unwrap_or(BLANK)))
     }
 }
@@ -86,6 +108,24 @@ impl Rom {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn other_contents() {
+        let rom = Rom::new(vec![0x55, 0xaa, 4, 0]);
+        let read = || {
+            rom.set_index(0);
+            rom.read()
+        };
+        rom.change("1=0x12").unwrap();
+        assert_eq!(read(), 0x0004_1255);
+        rom.change("blank").unwrap();
+        assert_eq!(read(), !0);
+        rom.change("whole").unwrap();
+        assert_eq!(read(), 0x0004_aa55);
+        for how in ["4=1", "0=256", "x=1", "1"] {
+            assert!(rom.change(how).is_err(), "{how}");
+        }
+    }
 
     #[test]
     fn the_index_moves_on() {

@@ -10,6 +10,7 @@
 //! - `psp-fault FAULT`: see [`crate::psp::faults::Faults::add`].
 //! - `sensors [NAME=VALUE ...]`: what the board's sensors show, then what they show now; with `default` what they began with. See
 //!   [`crate::smu::sensors`].
+//! - `flash blank`, `flash whole`, `flash AT=BYTE`: what the board's flash chip has, see [`crate::board::Rom::change`].
 //! - `crash ENGINE`: the firmware of `mec`, or of `sdma0` to `sdma4`, stops for good, see [`crate::psp::Psp::crash`].
 //! - `pause N`, `resume N`: SDMA engine N; with `mec` the user queues of the command processor.
 //! - `linger MS`: queues of SDMA say that they are idle only so long after they were disabled.
@@ -93,6 +94,7 @@ pub fn command(gpu: &Gpu, line: &str) -> Result<String, String> {
         }
         ["psp-fault", fault] => gpu.psp.add_fault(gpu, fault)?,
         ["sensors", ref values @ ..] => return gpu.smu.set_sensors(gpu, values),
+        ["flash", how] => gpu.rom.change(how)?,
         ["state"] => return Ok(state::dump(gpu).to_string()),
         ["crash", name] => {
             let engine = psp::Engine::named(name).filter(|engine| *engine != psp::Engine::Rlc);

@@ -34,7 +34,8 @@ pub struct Faults {
     pub smu: SmuFaults,
 }
 
-fn number<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+/// A number of a command, in decimal or with 0x.
+pub(crate) fn number<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     let value = match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),

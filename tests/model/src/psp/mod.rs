@@ -233,6 +233,7 @@ impl Psp {
             state.ring = Some(Ring::left());
             state.fresh = false;
             state.tmr = Some(Tmr::left(gpu, LEFT_TMR));
+            gpu.smu.leave_on();
         }
         for n in 0..SDMA_ENGINES {
             gpu.regs

@@ -8,6 +8,9 @@
 //!
 //! A reset by it (GfxDriverReset 1) leaves the board as after power-up, with registers that read as ones for a while and
 //! configuration space cleared. What of it may come back wrong is a fault of the PSP's, see [`crate::psp::faults`].
+//!
+//! A driver that would have it run a board by limits that are not sane, or change them while features go by them, ends the run; so does one that has it
+//! unload with features on that it was never told to end. Firmware that is loaded while it runs takes over what is on.
 
 pub mod sensors;
 pub mod tables;
@@ -76,6 +79,8 @@ struct State {
     table: [Option<u32>; 2],
     pptable: Option<PpTable>,
     features: u64,
+    /// Somebody has told it to end them, whatever came of it.
+    ended: bool,
     limit: u32,
     sensors: Sensors,
     energy: Energy,
@@ -84,6 +89,17 @@ struct State {
 }
 
 impl State {
+    /// Nobody has told it anything.
+    fn begin(&mut self) {
+        *self = State {
+            away: self.away,
+            faults: self.faults,
+            sensors: self.sensors,
+            energy: self.energy,
+            ..State::default()
+        };
+    }
+
     fn address(&self) -> Option<u64> {
         match self.table {
             [Some(high), Some(low)] => Some(u64::from(high) << 32 | u64::from(low)),
@@ -110,14 +126,8 @@ impl Smu {
     /// As the board begins: with its firmware or without.
     pub fn reset(&self, gpu: &Gpu, runs: bool) {
         let mut state = self.state();
-        *state = State {
-            runs: runs && !state.faults.off,
-            away: state.away,
-            faults: state.faults,
-            sensors: state.sensors,
-            energy: state.energy,
-            ..State::default()
-        };
+        state.begin();
+        state.runs = runs && !state.faults.off;
         gpu.regs.set(ANSWER, runs.into());
     }
 
@@ -142,9 +152,21 @@ impl Smu {
         Ok(sensors.to_string())
     }
 
-    /// Its firmware is loaded.
+    /// A driver has left its features on, by limits of its own.
+    pub fn leave_on(&self) {
+        let mut state = self.state();
+        let table = PpTable::left();
+        state.features = table.features();
+        state.limit = table.power_limit().into();
+        state.pptable = Some(table);
+    }
+
+    /// Its firmware is loaded. It begins with nothing, unless it runs.
     pub fn start(&self) {
         let mut state = self.state();
+        if !state.runs {
+            state.begin();
+        }
         state.runs = !state.faults.off;
     }
 
@@ -221,6 +243,10 @@ impl Smu {
             if regs.get(ANSWER) != 0 {
                 return Err(regs.refuse(reg, value, "the last answer is not cleared"));
             }
+            if value == 0x24 && state.features != 0 && !state.ended {
+                return Err(regs.refuse(reg, value, "it is to unload, and its features are on"));
+            }
+            state.ended |= value == 0x8;
             if state.runs && state.faults.hangs != Some(value) {
                 let late = state.faults.late.filter(|fault| fault.0 == value);
                 let takes = late.map_or(TAKES, |fault| Duration::from_millis(fault.1.into()));
@@ -249,6 +275,7 @@ impl Smu {
             0x7 => match &state.pptable {
                 Some(table) => {
                     state.features = table.features();
+                    state.ended = false;
                     (OK, None)
                 }
                 None => (PREREQUISITE, None),
@@ -328,6 +355,15 @@ impl Smu {
             return Ok((FAILED, hash));
         }
         let table = PpTable::new(bytes);
+        let wrong = match table.insane() {
+            Some(what) => Some(format!("by a table whose {what} is not sane")),
+            None if state.features != 0 => Some("by other limits while features are on".into()),
+            None => None,
+        };
+        if let Some(wrong) = wrong {
+            let how = format!("the SMU is to run the board {wrong}");
+            return Err(gpu.regs.refuse(MESSAGE, 0x14, how));
+        }
         state.limit = table.power_limit().into();
         state.pptable = Some(table);
         Ok((OK, hash))

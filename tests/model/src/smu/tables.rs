@@ -6,6 +6,13 @@ use crate::activity::Activity;
 
 /// Bytes of the table of limits that a driver takes from the BIOS.
 pub const PPTABLE_BYTES: usize = 760;
+/// Where in it: what is to be on; limits of power (W), of the hottest spot and of memory (C); the highest clock of graphics and the lowest (MHz).
+const FEATURES: usize = 4;
+const POWER: usize = 0xc;
+const HOTSPOT: usize = 0x14;
+const MEMORY: usize = 0x16;
+const HIGHEST: usize = 0x144;
+const LOWEST: usize = 0x146;
 /// Bytes of the measurements.
 const METRICS_BYTES: usize = 120;
 
@@ -41,23 +48,54 @@ impl PpTable {
         &self.0
     }
 
+    /// One that a driver has left, which is none of the board's.
+    pub fn left() -> PpTable {
+        let mut bytes = vec![0; PPTABLE_BYTES];
+        for (at, value) in [
+            (FEATURES, 0x3f_u16),
+            (FEATURES + 2, 0x33),
+            (POWER, 290),
+            (HOTSPOT, 100),
+            (MEMORY, 95),
+            (HIGHEST, 1600),
+            (LOWEST, 600),
+        ] {
+            bytes[at..at + 2].copy_from_slice(&value.to_le_bytes());
+        }
+        PpTable(bytes)
+    }
+
+    /// What of it no board takes.
+    pub fn insane(&self) -> Option<&'static str> {
+        let [lowest, highest] = [LOWEST, HIGHEST].map(|at| self.word(at));
+        [
+            ("limit of power", (100..=600).contains(&self.word(POWER))),
+            ("hottest spot", (80..=120).contains(&self.word(HOTSPOT))),
+            ("hottest memory", (80..=120).contains(&self.word(MEMORY))),
+            ("range of clocks", lowest < highest && highest <= 2000),
+        ]
+        .iter()
+        .find(|(_, is_sane)| !is_sane)
+        .map(|(name, _)| *name)
+    }
+
     fn word(&self, at: usize) -> u16 {
         u16::from_le_bytes([self.0[at], self.0[at + 1]])
     }
 
     /// FeaturesToRun.
     pub fn features(&self) -> u64 {
-        u64::from_le_bytes(std::array::from_fn(|n| self.0[4 + n]))
+        u64::from_le_bytes(std::array::from_fn(|n| self.0[FEATURES + n]))
     }
 
     /// PptLimit, W.
     pub fn power_limit(&self) -> u16 {
-        self.word(0xc)
+        self.word(POWER)
     }
 
     /// GfxclkFmin and GfxclkFmax, MHz.
     pub fn gfx_range(&self) -> Vec<u32> {
-        vec![self.word(0x146).into(), self.word(0x144).into()]
+        vec![self.word(LOWEST).into(), self.word(HIGHEST).into()]
     }
 }
 
@@ -148,6 +186,23 @@ impl Measured<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_that_no_board_takes() {
+        assert_eq!(PpTable::left().insane(), None);
+        for (at, value, what) in [
+            (POWER, 99, "limit of power"),
+            (POWER, 601, "limit of power"),
+            (HOTSPOT, 121, "hottest spot"),
+            (MEMORY, 0, "hottest memory"),
+            (HIGHEST, 2001, "range of clocks"),
+            (HIGHEST, 600, "range of clocks"),
+        ] {
+            let mut table = PpTable::left();
+            table.0[at..at + 2].copy_from_slice(&u16::to_le_bytes(value));
+            assert_eq!(table.insane(), Some(what));
+        }
+    }
 
     #[test]
     fn fields_of_the_tables() {

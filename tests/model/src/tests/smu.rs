@@ -47,6 +47,8 @@ fn pptable() -> Vec<u8> {
     let mut table = vec![0; 760];
     table[4..8].copy_from_slice(&0x33_003fu32.to_le_bytes());
     table[0xc] = 200;
+    table[0x14] = 105;
+    table[0x16] = 95;
     table[0x144..0x148].copy_from_slice(&[0xa4, 0x06, 0xf4, 0x01]);
     table
 }
@@ -137,6 +139,62 @@ fn features_come_from_the_table() {
     assert_eq!(send(&psp, 0x23, 0), (1, 150));
     assert_eq!(send(&psp, 8, 0).0, 1);
     assert_eq!(send(&psp, 0xd, 0), (1, 0));
+}
+
+/// A message that ends the run.
+fn fatal(psp: &Psp, message: u32, argument: u32) {
+    psp.rig.set(ANSWER, 0);
+    psp.rig.set(MP1_SMN_C2PMSG_82, argument);
+    if psp.rig.gpu.write(MP1_SMN_C2PMSG_66, message).is_ok() {
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(psp.rig.gpu.read(ANSWER).is_err());
+    }
+}
+
+#[test]
+fn a_table_that_is_not_sane() {
+    let psp = with_table();
+    psp.rig.poke(vram(TABLE + 0x14), &[79]);
+    fatal(&psp, 0x14, 0);
+}
+
+#[test]
+fn other_limits_while_features_are_on() {
+    let psp = with_table();
+    assert_eq!([0x14, 7].map(|message| send(&psp, message, 0).0), [1; 2]);
+    fatal(&psp, 0x14, 0);
+}
+
+#[test]
+fn features_end_before_it_unloads() {
+    let psp = with_table();
+    assert_eq!([0x14, 7].map(|message| send(&psp, message, 0).0), [1; 2]);
+    fatal(&psp, 0x24, 0);
+    let psp = with_table();
+    for message in [0x14, 7, 0x27, 0x43, 8, 0x24] {
+        assert_eq!(send(&psp, message, 0).0, 1);
+    }
+    // Nor does it if it was told and did not do it.
+    let psp = Psp::with("smu=8:0xff", Start::Dirty);
+    assert_eq!(send(&psp, 8, 0).0, 0xff);
+    assert_eq!(send(&psp, 0x24, 0).0, 1);
+}
+
+#[test]
+fn what_a_driver_has_left_on() {
+    let mut psp = Psp::on(Start::Dirty);
+    assert_eq!(send(&psp, 0xd, 0), (1, 0x33_003f));
+    // The ring of before goes.
+    psp.rig.set(mp0::MP0_SMN_C2PMSG_64, 3 << 16);
+    assert!(psp.step().unwrap());
+    psp.good_ring();
+    let load = |psp: &mut Psp| assert_eq!(psp.load(18, &sample(Kind::SMU)).unwrap().status, 0);
+    load(&mut psp);
+    assert_eq!(send(&psp, 0xd, 0), (1, 0x33_003f), "nobody has ended it");
+    assert_eq!([8, 0x24].map(|message| send(&psp, message, 0).0), [1; 2]);
+    load(&mut psp);
+    assert_eq!(send(&psp, 0xd, 0), (1, 0));
+    assert_eq!(send(&psp, 7, 0).0, 0xfd, "whose table");
 }
 
 #[test]

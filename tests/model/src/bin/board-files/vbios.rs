@@ -26,6 +26,9 @@ const VRAM_INFO_INDEX: usize = 28;
 /// The SMU's own table in that of power management: where, and bytes.
 const PPTABLE: usize = POWERPLAY_INFO + 482;
 const PPTABLE_BYTES: usize = 760;
+/// And in that what is the board's.
+const BOARD: usize = 0x250;
+const BOARD_BYTES: usize = 168;
 /// First of the BIOS_SCRATCH registers, a dword index.
 const SCRATCH: u32 = 0x4c;
 
@@ -88,8 +91,12 @@ pub fn vbios() -> Vec<u8> {
         rom.byte(module + at, value);
     }
 
-    // What the board adds to the SMU's table: nothing. And limits: the temperature at which software shuts down.
-    rom.table(SMC_DPM_INFO, 172, 4, 10);
+    // What the board puts into the SMU's table, counted, in place of what is there. And limits: the temperature at which software shuts down.
+    rom.table(SMC_DPM_INFO, 4 + BOARD_BYTES, 4, 10);
+    for n in 0..BOARD_BYTES {
+        rom.byte(SMC_DPM_INFO + 4 + n, n as u8 + 1);
+        rom.byte(PPTABLE + BOARD + n, 0xee);
+    }
     rom.table(
         POWERPLAY_INFO,
         PPTABLE + PPTABLE_BYTES - POWERPLAY_INFO,
