@@ -2,9 +2,12 @@
 //! A GPU's firmware: brought from files to its engines by the PSP, run, and taken from them again. What is in which file, and the order, is
 //! [`hw::firmware::plan`]'s.
 
+mod clocks;
 pub(crate) mod files;
+mod limits;
 pub(crate) mod reset;
 pub(crate) mod sensors;
+mod tables;
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -95,13 +98,15 @@ pub(crate) fn load(memory: &Memory) -> Result<Loaded> {
         Err(missing) => return Err(missing.tell(&hw.dev)),
     };
     files.check(&hw.dev)?;
+    // Before firmware runs that may have the flash chip for itself, as amdgpu reads it.
+    let limits = limits::find(hw)?;
     let blocks = PspMemory::new(&memory.vram, plan.tmr_bytes)?;
     let (tmr, smu) = hand_over(hw, hw.state, &files, &blocks)?;
     let version = |part| files.image(part).map_or(0, |image| image.version);
     Ok(Loaded {
         own: Some(Own {
             versions: (version(Part::Mec), version(Part::Sdma)),
-            smu: Sensors::new(memory, smu)?,
+            smu: Sensors::new(memory, smu, limits)?,
             tmr: Some(tmr),
             memory: blocks,
         }),

@@ -18,6 +18,7 @@ pub(crate) mod psp;
 mod rest;
 mod retries;
 pub(crate) mod rlc;
+pub(crate) mod rom;
 pub(crate) mod sdma;
 pub(crate) mod sense;
 mod shader_array;

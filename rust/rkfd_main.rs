@@ -53,6 +53,10 @@ module! {
             default: 3,
             description: "how often within ten minutes a GPU that does not answer any more is reset; 0: never",
         },
+        clocks: u8 {
+            default: 1,
+            description: "1: the SMU sets clocks, within the limits of the card's BIOS; 0: they stay as at power-on",
+        },
         svm: u8 {
             default: 1,
             description: "1: shared virtual memory, with retried page faults (XNACK) for who asks for them; 0: none",

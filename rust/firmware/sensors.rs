@@ -2,101 +2,153 @@
 //! What the SMU measures: temperatures, power, energy, clocks. Its table goes through a page of VRAM, and serves all who ask within a
 //! moment, so that one who asks all the time does not keep it from its work.
 
+use kernel::device::Device;
 use kernel::prelude::*;
-use kernel::sync::Arc;
+use kernel::sync::aref::ARef;
+use kernel::sync::{Arc, SetOnce};
 use kernel::time::{Instant, Monotonic};
 
 use hw::ip::Block;
-use hw::smu::metrics::{Metrics, GPU_METRICS_BYTES, TABLE_BYTES, TABLE_DWORDS};
-use hw::smu::{graphics_millivolts, Features, Message, Table};
-use hw::va::PAGE_SIZE;
+use hw::smu::limits::Limits;
+use hw::smu::metrics::{Metrics, GPU_METRICS_BYTES};
+use hw::smu::{graphics_millivolts, Message};
 
-use crate::ip::hdp::Hdp;
+use super::clocks::{self, Clocks};
+use super::limits::WITHOUT;
+use super::tables::Tables;
 use crate::ip::sense::{Sense, Sensor};
-use crate::ip::smu::Smu;
+use crate::ip::smu::{Failure, Smu};
 use crate::kern::errno;
 use crate::kern::host;
 use crate::kern::killable::KillableMutex;
 use crate::kern::mmio::GONE;
-use crate::kern::vram_map::VramMap;
-use crate::mem::vram::VramBlocks;
 use crate::mem::Memory;
-use crate::regs::smuio::{smusvi0_tel_plane0, SMUSVI0_TEL_PLANE0};
+use crate::regs::smuio::{
+    smuio_mcm_config, smusvi0_tel_plane0, SMUIO_MCM_CONFIG, SMUSVI0_TEL_PLANE0,
+};
 use crate::regs::Window;
 
 /// For how long a table serves all who ask, milliseconds (amdgpu: 1 for a value, 5 for gpu_metrics).
 const FRESH_MS: i64 = 10;
+/// The die by which the board's power goes.
+const FIRST_DIE: u32 = 0;
 
 /// The last table, or why there is none, and when that was.
 type Last = (Result<Metrics>, Instant<Monotonic>);
 
 struct State {
     smu: Smu,
+    clocks: Clocks,
     last: Option<Last>,
 }
 
-/// An SMU that runs, and the page for its tables, which it has until it is told to unload: who has made this keeps it until then.
+/// An SMU that runs.
 #[pin_data]
 pub(crate) struct Sensors {
     /// Held while the SMU is waited for: two seconds where it does not answer, and then not before it has; four for the reset of the GPU.
     #[pin]
     state: KillableMutex<State>,
-    /// What it does by itself, and the board's number, 0 for none; None where it does not say, or gives no table.
-    told: Option<(Features, u64)>,
-    page: VramBlocks,
-    /// MC address of the page.
-    at: u64,
-    vram: Arc<VramMap>,
-    hdp: Arc<Hdp>,
+    /// The board's number, 0 for none; nothing where the SMU gives no table.
+    serial: SetOnce<u64>,
+    tables: Tables,
+    /// By which it sets clocks; it does not where there are none.
+    limits: Option<KBox<Limits>>,
     smuio: Window,
+    dev: ARef<Device>,
 }
 
 impl Sensors {
-    /// Those of `smu`, of the GPU of `memory`. ENOMEM; ENODEV if the ASIC has no such. What the SMU does not do for it the log says: then there are none, and it is only told
-    /// that the driver goes. Sleeps.
-    pub(crate) fn new(memory: &Memory, mut smu: Smu) -> Result<Arc<Self>> {
-        let page = memory.vram.alloc_own(PAGE_SIZE, PAGE_SIZE)?;
+    /// Those of `smu`, of the GPU of `memory`, which sets clocks by `limits` from now on. ENOMEM; ENODEV if the ASIC has no such. What the SMU does not do for it the log
+    /// says: without a table there are none, and it is only told that the driver goes. Sleeps.
+    pub(super) fn new(
+        memory: &Memory,
+        smu: Smu,
+        limits: Option<KBox<Limits>>,
+    ) -> Result<Arc<Self>> {
         let hw = &memory.hw;
         let smuio = Window::new(&hw.mmio, hw.asic.ips, Block::Smuio, 0)?;
-        let at = hw.gmc.fb().base + page.start();
-        let (vram, hdp) = (hw.vram_map.clone(), hw.hdp.clone());
-        let told = smu.features().and_then(|features| {
-            smu.set_table_page(at)?;
-            let metrics = measure(&mut smu, &page, &vram, &hdp)?;
-            Ok((features, metrics.serial))
-        });
-        let state = State { smu, last: None };
-        Arc::pin_init(
-            pin_init!(Self {
+        let state = State {
+            smu,
+            clocks: Clocks::default(),
+            last: None,
+        };
+        let sensors = Arc::pin_init(
+            try_pin_init!(Self {
                 state <- KillableMutex::new(state, c"Sensors::state", kernel::static_lock_class!()),
-                told: told.ok(),
-                page,
-                at,
-                vram,
-                hdp,
+                serial: SetOnce::new(),
+                tables: Tables::new(memory)?,
+                limits,
                 smuio,
+                dev: hw.dev.clone(),
             }),
             GFP_KERNEL,
-        )
+        )?;
+        sensors.begin();
+        Ok(sensors)
+    }
+
+    /// Tells it all that it has to know, and has it measure for the first time.
+    fn begin(&self) {
+        let mut state = self.state.lock();
+        if self.begin_clocks(&mut state).is_err() {
+            return;
+        }
+        if let Ok(metrics) = self.tables.measure(&mut state.smu) {
+            self.serial.populate(metrics.serial);
+        }
+    }
+
+    /// Has the SMU set clocks, where it may: what it does not do the log says. Errors of [`Smu::ask`], if it cannot even be told where tables go.
+    fn begin_clocks(&self, state: &mut State) -> Result {
+        let State { smu, clocks, .. } = state;
+        let begun = self.tables.tell(smu);
+        if let Err(failure) = begun.and_then(|()| clocks::stop(smu, &self.dev)) {
+            self.tell_failure(&failure);
+            return Err(failure.error);
+        }
+        if let Some(limits) = &self.limits {
+            *clocks = clocks::start(smu, &self.tables, limits, self.has_board(), &self.dev);
+        }
+        Ok(())
+    }
+
+    fn tell_failure(&self, failure: &Failure) {
+        if failure.is_news {
+            dev_err!(
+                &*self.dev,
+                "SMU: there are no sensors, and {WITHOUT}: {}\n",
+                format_args!("{failure}")
+            );
+        }
+    }
+
+    /// Whether the board's power goes by this die.
+    fn has_board(&self) -> bool {
+        smuio_mcm_config::DIE_ID.get(self.smuio.read(SMUIO_MCM_CONFIG)) == FIRST_DIE
     }
 
     /// Its firmware has been loaded anew: it is `smu` now. ETIMEDOUT, EIO, ENODEV as for [`Smu::send`]. Sleeps.
-    pub(super) fn begin_anew(&self, mut smu: Smu) -> Result {
-        if self.are_there() {
-            smu.set_table_page(self.at)?;
+    pub(super) fn begin_anew(&self, smu: Smu) -> Result {
+        let mut state = self.state.lock();
+        *state = State {
+            smu,
+            clocks: Clocks::default(),
+            last: None,
+        };
+        match self.begin_clocks(&mut state) {
+            Err(error) if self.are_there() => Err(error),
+            _ => Ok(()),
         }
-        *self.state.lock() = State { smu, last: None };
-        Ok(())
     }
 
     /// Whether it measures.
     pub(crate) fn are_there(&self) -> bool {
-        self.told.is_some()
+        self.serial.as_ref().is_some()
     }
 
     /// The number that the board was given when it was made, as amdgpu's `unique_id`; 0 where the SMU does not tell one.
     pub(crate) fn serial(&self) -> u64 {
-        self.told.map_or(0, |(_, serial)| serial)
+        self.serial.copy().unwrap_or(0)
     }
 
     /// What it has measured, a moment ago at most. ETIMEDOUT if it does not answer, or has not yet; EIO if it will not; ENODATA if it has
@@ -111,7 +163,7 @@ impl Sensors {
                 return *metrics;
             }
         }
-        let metrics = measure(&mut state.smu, &self.page, &self.vram, &self.hdp);
+        let metrics = self.tables.measure(&mut state.smu);
         state.last = Some((metrics, Instant::now()));
         metrics
     }
@@ -126,8 +178,9 @@ impl Sensors {
 
     /// Clocks of graphics and memory, MHz: as they are where the SMU sets them, else on average (as amdgpu has it). Errors of [`Self::read`].
     pub(crate) fn clocks(&self) -> Result<[u16; 2]> {
-        let metrics = self.read()?;
-        let (features, _) = self.told.ok_or_else(errno::no_data)?;
+        let mut state = self.state.lock_killable()?;
+        let metrics = self.refresh(&mut state)?;
+        let features = state.clocks.features;
         let of = |set, now, average| if set { now } else { average };
         let (now, average) = (metrics.current, metrics.average);
         Ok([
@@ -138,6 +191,12 @@ impl Sensors {
             ),
             of(features.sets_memory_clock(), now.memory, average.memory),
         ])
+    }
+
+    /// Within what the SMU sets the clocks of graphics and memory, MHz. ENODATA where it does not, or does not say; EINTR when the caller is killed.
+    fn ranges(&self) -> Result<[[u32; 2]; 2]> {
+        let state = self.state.lock_killable()?;
+        state.clocks.ranges.ok_or_else(errno::no_data)
     }
 
     /// Voltage of graphics, mV, which the regulator tells by itself. ENODEV when the device is gone.
@@ -179,19 +238,22 @@ impl Sense for Sensors {
             }
             Sensor::Power => self.read()?.power.into(),
             Sensor::GraphicsVoltage => self.millivolts()?,
+            Sensor::LowestGraphicsClock => {
+                let [[lowest, _], _] = self.ranges()?;
+                lowest
+            }
+            Sensor::HighestGraphicsClock => {
+                let [[_, highest], _] = self.ranges()?;
+                highest
+            }
+            Sensor::LowestMemoryClock => {
+                let [_, [lowest, _]] = self.ranges()?;
+                lowest
+            }
+            Sensor::HighestMemoryClock => {
+                let [_, [_, highest]] = self.ranges()?;
+                highest
+            }
         })
     }
-}
-
-/// Has `smu` write its table to `page`. Errors of [`Sensors::read`].
-fn measure(smu: &mut Smu, page: &VramBlocks, vram: &VramMap, hdp: &Hdp) -> Result<Metrics> {
-    let at = page.start();
-    // What it wrote last is not taken for what it writes now.
-    vram.fill64(at, 0, TABLE_BYTES / 8)?;
-    hdp.flush();
-    smu.give(Table::Metrics)?;
-    let mut table = [0; TABLE_DWORDS];
-    hdp.flush();
-    vram.read32s(at, &mut table)?;
-    Metrics::new(&table).ok_or_else(errno::no_data)
 }

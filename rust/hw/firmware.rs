@@ -11,6 +11,6 @@ pub mod plan;
 pub mod state;
 
 /// The `N` bytes at `at`; None where there are not so many.
-fn bytes_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+pub(crate) fn bytes_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }

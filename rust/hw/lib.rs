@@ -31,3 +31,4 @@ pub mod trap;
 pub mod turns;
 pub mod usual;
 pub mod va;
+pub mod vbios;

@@ -1,18 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Messages to the SMU (MP1, 13.0) and its answers (amdgpu: aldebaran_ppsmc.h, smu_cmn.c).
 
+pub mod limits;
 pub mod link;
 pub mod metrics;
 
 use core::fmt;
 
-use crate::bits::Field;
+use crate::bits::{Field, Field64};
 
 /// SMN address of the register whose lowest bit says that firmware runs (MP1_FIRMWARE_FLAGS).
 pub const FIRMWARE_FLAGS: u32 = 0x03b1_0024;
 
+/// Bytes of the memory for traces.
+pub const TRACE_BYTES: u64 = 0x1_9000;
+/// Level of GetDpmFreqByIndex that asks which is the highest.
+pub const HIGHEST_LEVEL: u8 = 0xff;
+
 /// Argument of GfxDriverReset.
 const MODE_1: u32 = 1;
+/// Argument of GetDpmFreqByIndex.
+const CLOCK: Field = Field::new(31, 16);
+const LEVEL: Field = Field::new(15, 0);
+/// What that answers, MHz: not how fine the levels are.
+const FREQUENCY: Field = Field::new(30, 0);
+/// The last firmware that does not know BoardPowerCalibration (amdgpu: aldebaran_run_board_btc).
+const LAST_WITHOUT_CALIBRATION: u32 = 0x0044_1d00;
 
 /// A message, with its argument if it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,16 +36,32 @@ pub enum Message {
     GetDriverIfVersion,
     /// The whole GPU is reset, but for its PCI function (mode 1): all firmware is gone then, and what VRAM has.
     GfxDriverReset,
+    /// All begins that it can do by itself, of what the table of limits wants.
+    EnableAllSmuFeatures,
     /// Everything that it does by itself ends.
     DisableAllSmuFeatures,
-    /// Which of the first 32 features are on: [`Features`].
+    /// Which of the first 32 features are on: the low half of [`Features`].
     GetEnabledSmuFeaturesLow,
+    /// The high half.
+    GetEnabledSmuFeaturesHigh,
     /// MC address of the page for tables: high half.
     SetDriverDramAddrHigh(u32),
     /// Low half.
     SetDriverDramAddrLow(u32),
+    /// MC address of memory for its traces, [`TRACE_BYTES`], which tools look at: high half.
+    SetToolsDramAddrHigh(u32),
+    /// Low half.
+    SetToolsDramAddrLow(u32),
     /// A table is written to that page.
     TransferTableSmu2Dram(Table),
+    /// A table is read from that page.
+    TransferTableDram2Smu(Table),
+    /// One of a clock's levels: MHz ([`megahertz`]), or for [`HIGHEST_LEVEL`] the number of the highest.
+    GetDpmFreqByIndex(Clock, u8),
+    /// It measures how the supply of graphics droops.
+    RunDcBtc,
+    /// It measures the board's power once, to take it off from then on.
+    BoardPowerCalibration,
     /// The driver goes. The last message.
     PrepareMp1ForUnload,
 }
@@ -44,25 +73,45 @@ impl Message {
             Self::GetSmuVersion => 0x2,
             Self::GfxDriverReset => 0x3,
             Self::GetDriverIfVersion => 0x4,
+            Self::EnableAllSmuFeatures => 0x7,
             Self::DisableAllSmuFeatures => 0x8,
             Self::GetEnabledSmuFeaturesLow => 0xd,
+            Self::GetEnabledSmuFeaturesHigh => 0xe,
             Self::SetDriverDramAddrHigh(_) => 0xf,
             Self::SetDriverDramAddrLow(_) => 0x10,
+            Self::SetToolsDramAddrHigh(_) => 0x11,
+            Self::SetToolsDramAddrLow(_) => 0x12,
             Self::TransferTableSmu2Dram(_) => 0x13,
+            Self::TransferTableDram2Smu(_) => 0x14,
+            Self::GetDpmFreqByIndex(..) => 0x1e,
             Self::PrepareMp1ForUnload => 0x24,
+            Self::RunDcBtc => 0x27,
+            Self::BoardPowerCalibration => 0x43,
         }
     }
 
     /// Its argument, 0 for one without.
     pub const fn argument(self) -> u32 {
         match self {
-            Self::SetDriverDramAddrHigh(half) | Self::SetDriverDramAddrLow(half) => half,
-            Self::TransferTableSmu2Dram(table) => table.number(),
+            Self::SetDriverDramAddrHigh(half)
+            | Self::SetDriverDramAddrLow(half)
+            | Self::SetToolsDramAddrHigh(half)
+            | Self::SetToolsDramAddrLow(half) => half,
+            Self::TransferTableSmu2Dram(table) | Self::TransferTableDram2Smu(table) => {
+                table.number()
+            }
+            Self::GetDpmFreqByIndex(clock, level) => {
+                CLOCK.put(clock.number()) | LEVEL.put(level as u32)
+            }
             Self::GfxDriverReset => MODE_1,
             Self::GetSmuVersion
             | Self::GetDriverIfVersion
+            | Self::EnableAllSmuFeatures
             | Self::DisableAllSmuFeatures
             | Self::GetEnabledSmuFeaturesLow
+            | Self::GetEnabledSmuFeaturesHigh
+            | Self::RunDcBtc
+            | Self::BoardPowerCalibration
             | Self::PrepareMp1ForUnload => 0,
         }
     }
@@ -72,11 +121,19 @@ impl Message {
             Self::GetSmuVersion => "GetSmuVersion",
             Self::GfxDriverReset => "GfxDriverReset",
             Self::GetDriverIfVersion => "GetDriverIfVersion",
+            Self::EnableAllSmuFeatures => "EnableAllSmuFeatures",
             Self::DisableAllSmuFeatures => "DisableAllSmuFeatures",
             Self::GetEnabledSmuFeaturesLow => "GetEnabledSmuFeaturesLow",
+            Self::GetEnabledSmuFeaturesHigh => "GetEnabledSmuFeaturesHigh",
             Self::SetDriverDramAddrHigh(_) => "SetDriverDramAddrHigh",
             Self::SetDriverDramAddrLow(_) => "SetDriverDramAddrLow",
+            Self::SetToolsDramAddrHigh(_) => "SetToolsDramAddrHigh",
+            Self::SetToolsDramAddrLow(_) => "SetToolsDramAddrLow",
             Self::TransferTableSmu2Dram(_) => "TransferTableSmu2Dram",
+            Self::TransferTableDram2Smu(_) => "TransferTableDram2Smu",
+            Self::GetDpmFreqByIndex(..) => "GetDpmFreqByIndex",
+            Self::RunDcBtc => "RunDcBtc",
+            Self::BoardPowerCalibration => "BoardPowerCalibration",
             Self::PrepareMp1ForUnload => "PrepareMp1ForUnload",
         }
     }
@@ -88,9 +145,11 @@ impl fmt::Display for Message {
     }
 }
 
-/// A table that the SMU gives.
+/// A table that the SMU gives or takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Table {
+    /// Within what it works: [`limits::Limits`].
+    Limits,
     /// What it measures: [`metrics::Metrics`].
     Metrics,
 }
@@ -99,18 +158,51 @@ impl Table {
     /// Its number.
     pub const fn number(self) -> u32 {
         match self {
+            Self::Limits => 0,
             Self::Metrics => 4,
         }
     }
 }
 
-/// What the SMU does by itself.
+/// A clock whose levels it tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Features(pub u32);
+pub enum Clock {
+    /// Of SOC.
+    Soc,
+    /// Of memory.
+    Memory,
+    /// Of the fabric.
+    Fabric,
+}
+
+impl Clock {
+    /// Its number.
+    pub const fn number(self) -> u32 {
+        match self {
+            Self::Soc => 3,
+            Self::Memory => 4,
+            Self::Fabric => 5,
+        }
+    }
+}
+
+/// A clock as GetDpmFreqByIndex answers: MHz.
+pub const fn megahertz(result: u32) -> u32 {
+    FREQUENCY.get(result)
+}
+
+/// What the SMU does by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Features(pub u64);
 
 impl Features {
-    const DPM_GFXCLK: Field = Field::bit(1);
-    const DPM_UCLK: Field = Field::bit(2);
+    const DPM_GFXCLK: Field64 = Field64::bit(1);
+    const DPM_UCLK: Field64 = Field64::bit(2);
+
+    /// Some are on.
+    pub const fn are_any(self) -> bool {
+        self.0 != 0
+    }
 
     /// It sets the graphics clock.
     pub const fn sets_graphics_clock(self) -> bool {
@@ -180,6 +272,13 @@ pub const fn graphics_millivolts(code: u32) -> u32 {
 /// Version of the firmware, as GetSmuVersion says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version(pub u32);
+
+impl Version {
+    /// It calibrates a board's power.
+    pub const fn calibrates_board(self) -> bool {
+        self.0 > LAST_WITHOUT_CALIBRATION
+    }
+}
 
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -16,6 +16,14 @@ pub(crate) enum Sensor {
     Power,
     /// Voltage of graphics, mV.
     GraphicsVoltage,
+    /// The lowest clock of graphics that the SMU sets, MHz.
+    LowestGraphicsClock,
+    /// The lowest of memory.
+    LowestMemoryClock,
+    /// The highest of graphics.
+    HighestGraphicsClock,
+    /// The highest of memory.
+    HighestMemoryClock,
 }
 
 /// Who has them.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The SMU (MP1 13.0), which has clocks, voltages and temperatures: messages to its firmware, one at a time.
 
+use core::fmt;
+
 use kernel::device;
 use kernel::io::poll::read_poll_timeout;
 use kernel::prelude::*;
@@ -8,10 +10,11 @@ use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
 use kernel::time::Delta;
 
-use hw::bits::{hi, lo};
+use hw::bits::{hi, join, lo};
 use hw::ip::{Block, Ip};
 use hw::smu::link::{self, Link};
-use hw::smu::{Answer, Features, Message, Table, Version, FIRMWARE_FLAGS};
+use hw::smu::{megahertz, Answer, Clock, Features, Message, Version};
+use hw::smu::{FIRMWARE_FLAGS, HIGHEST_LEVEL};
 
 use crate::kern::mmio::{Mmio, GONE};
 use crate::regs::{mp, nbio, Window};
@@ -24,6 +27,40 @@ const POLL: Delta = Delta::from_micros(100);
 /// Firmware runs (MP1_FIRMWARE_FLAGS.INTERRUPTS_ENABLED).
 const RUNS: u32 = 1;
 
+/// A message that was not done.
+#[derive(Clone, Copy)]
+pub(crate) struct Failure {
+    message: Message,
+    /// None, or one that says so.
+    answer: Option<Answer>,
+    /// ETIMEDOUT without an answer, EIO when it is not done, ENODEV when the device is gone.
+    pub(crate) error: Error,
+    /// It has not gone so the last time, nor is the device gone: somebody wants to hear of it.
+    pub(crate) is_news: bool,
+}
+
+impl Failure {
+    /// `message` could not even be sent. Only a device that is gone is no news.
+    pub(crate) fn unsent(message: Message, error: Error) -> Self {
+        Self {
+            message,
+            answer: None,
+            error,
+            is_news: error != ENODEV,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { message, error, .. } = self;
+        match self.answer {
+            Some(answer) => write!(f, "{message}: {answer}"),
+            None => write!(f, "{message}: no answer: {error:?}"),
+        }
+    }
+}
+
 /// The SMU with firmware that runs.
 pub(crate) struct Smu {
     mp: Window,
@@ -34,6 +71,7 @@ pub(crate) struct Smu {
     is_lost: bool,
     /// The last message, if it was not done, and why: the log has that.
     failed: Option<(Message, Error)>,
+    version: Version,
     dev: ARef<device::Device>,
 }
 
@@ -61,32 +99,50 @@ impl Smu {
             is_fresh: true,
             is_lost: false,
             failed: None,
+            version: Version(0),
             dev: dev.clone(),
         };
         let interface = smu.send(Message::GetDriverIfVersion)?;
-        let version = Version(smu.send(Message::GetSmuVersion)?);
+        smu.version = Version(smu.send(Message::GetSmuVersion)?);
         dev_info!(
             dev,
             "SMU: firmware {}, interface {interface}\n",
-            format_args!("{version}")
+            format_args!("{}", smu.version)
         );
         Ok(smu)
     }
 
-    /// What it does by itself. As [`Self::send`].
-    pub(crate) fn features(&mut self) -> Result<Features> {
-        self.send(Message::GetEnabledSmuFeaturesLow).map(Features)
+    /// Of its firmware.
+    pub(crate) fn version(&self) -> Version {
+        self.version
     }
 
-    /// Tables go to MC address `at`, a page, from now on. As [`Self::send`].
-    pub(crate) fn set_table_page(&mut self, at: u64) -> Result {
-        self.send(Message::SetDriverDramAddrHigh(hi(at)))?;
-        self.send(Message::SetDriverDramAddrLow(lo(at))).map(drop)
+    /// What it does by itself. As [`Self::ask`].
+    pub(crate) fn features(&mut self) -> Result<Features, Failure> {
+        let high = self.ask(Message::GetEnabledSmuFeaturesHigh)?;
+        let low = self.ask(Message::GetEnabledSmuFeaturesLow)?;
+        Ok(Features(join(low, high)))
     }
 
-    /// Has it write `table` to the page for tables. As [`Self::send`].
-    pub(crate) fn give(&mut self, table: Table) -> Result {
-        self.send(Message::TransferTableSmu2Dram(table)).map(drop)
+    /// Tables go by MC address `at`, a page, from now on. As [`Self::ask`].
+    pub(crate) fn set_table_page(&mut self, at: u64) -> Result<(), Failure> {
+        self.ask(Message::SetDriverDramAddrHigh(hi(at)))?;
+        self.ask(Message::SetDriverDramAddrLow(lo(at))).map(drop)
+    }
+
+    /// What it notes for tools goes to MC address `at` from now on. As [`Self::ask`].
+    pub(crate) fn set_trace_memory(&mut self, at: u64) -> Result<(), Failure> {
+        self.ask(Message::SetToolsDramAddrHigh(hi(at)))?;
+        self.ask(Message::SetToolsDramAddrLow(lo(at))).map(drop)
+    }
+
+    /// The lowest and the highest level of `clock`, MHz. As [`Self::ask`].
+    pub(crate) fn range(&mut self, clock: Clock) -> Result<[u32; 2], Failure> {
+        let highest = self.ask(Message::GetDpmFreqByIndex(clock, HIGHEST_LEVEL))?;
+        // There are not so many: then it says so.
+        let highest = u8::try_from(megahertz(highest)).unwrap_or(HIGHEST_LEVEL - 1);
+        let mut level = |level| self.ask(Message::GetDpmFreqByIndex(clock, level));
+        Ok([level(0)?, level(highest)?].map(megahertz))
     }
 
     /// The GPU's PCI Express link. The windows on the fabric are used by who has the SMU alone.
@@ -100,9 +156,24 @@ impl Smu {
     /// ENODEV when the device is gone. Sleeps, for two seconds at most where there is no answer, and then not before the answer has come.
     /// The reset of the GPU is sent nevertheless, after two seconds more: it is the last that can be done.
     pub(crate) fn send(&mut self, message: Message) -> Result<u32> {
+        self.ask(message).map_err(|failure| {
+            if failure.is_news {
+                dev_err!(self.dev, "SMU: {}\n", format_args!("{failure}"));
+            }
+            failure.error
+        })
+    }
+
+    /// The same, without a word to the log.
+    pub(crate) fn ask(&mut self, message: Message) -> Result<u32, Failure> {
         let is_last = message == Message::GfxDriverReset;
         if self.is_lost && !is_last && self.mp.read(mp::MP1_C2PMSG_90) == 0 {
-            return Err(ETIMEDOUT);
+            return Err(Failure {
+                message,
+                answer: None,
+                error: ETIMEDOUT,
+                is_news: false,
+            });
         }
         self.is_lost = false;
         let before = match self.is_fresh {
@@ -126,30 +197,23 @@ impl Smu {
                 self.failed = None;
                 Ok(self.mp.read(mp::MP1_C2PMSG_82))
             }
-            Ok(answer) => {
-                if self.is_news(message, EIO) {
-                    dev_err!(self.dev, "SMU: {}\n", format_args!("{message}: {answer}"));
-                }
-                Err(EIO)
-            }
+            Ok(answer) => Err(self.failure(message, Some(answer), EIO)),
             Err(error) => {
                 self.is_lost = true;
-                // Of a device that is gone nobody wants to hear what it does not answer.
-                if error != ENODEV && self.is_news(message, error) {
-                    dev_err!(
-                        self.dev,
-                        "SMU: {}: no answer: {error:?}\n",
-                        format_args!("{message}")
-                    );
-                }
-                Err(error)
+                Err(self.failure(message, None, error))
             }
         }
     }
 
-    /// Whether that is not how it went the last time.
-    fn is_news(&mut self, message: Message, error: Error) -> bool {
-        self.failed.replace((message, error)) != Some((message, error))
+    fn failure(&mut self, message: Message, answer: Option<Answer>, error: Error) -> Failure {
+        Failure {
+            message,
+            answer,
+            error,
+            // Of a device that is gone nobody wants to hear what it does not answer.
+            is_news: error != ENODEV
+                && self.failed.replace((message, error)) != Some((message, error)),
+        }
     }
 
     /// The answer to the last message, once there is one.

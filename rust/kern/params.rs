@@ -35,6 +35,11 @@ impl Probe {
     }
 }
 
+/// Whether the SMU sets clocks, where it can: the parameter `clocks`.
+pub(crate) fn are_clocks_set() -> bool {
+    crate::module_parameters::clocks.value().ne(&0)
+}
+
 /// Whether processes may use shared virtual memory: the parameter `svm`.
 pub(crate) fn is_svm_enabled() -> bool {
     crate::module_parameters::svm.value().ne(&0)

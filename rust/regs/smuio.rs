@@ -9,6 +9,10 @@ registers! {
         /// Voltage of graphics, as a code.
         SVI0_PLANE0_VDDCOR[24:16]
     };
+    /// The flash chip with the card's BIOS: from which byte on ROM_DATA reads.
+    ROM_INDEX @ 0, 0xe5;
+    /// The dword there; the next read has the next.
+    ROM_DATA @ 0, 0xe6;
     /// Where in the package the die is.
     SMUIO_MCM_CONFIG @ 0, 0x24 as smuio_mcm_config {
         /// Which die.

@@ -88,7 +88,11 @@ fn sensor(gpu: &Memory, number: u32) -> Result<u32> {
         uapi::SENSOR_GPU_TEMP => Sensor::Edge,
         uapi::SENSOR_GPU_AVG_POWER => Sensor::Power,
         uapi::SENSOR_VDDGFX => Sensor::GraphicsVoltage,
-        // Clocks of states of power are of tables that the SMU is not given.
+        // amdgpu's "standard" state has the lowest clocks where graphics has no steps between two.
+        uapi::SENSOR_STABLE_PSTATE_GFX_SCLK => Sensor::LowestGraphicsClock,
+        uapi::SENSOR_STABLE_PSTATE_GFX_MCLK => Sensor::LowestMemoryClock,
+        uapi::SENSOR_PEAK_PSTATE_GFX_SCLK => Sensor::HighestGraphicsClock,
+        uapi::SENSOR_PEAK_PSTATE_GFX_MCLK => Sensor::HighestMemoryClock,
         _ => return Err(EINVAL),
     };
     sensors.sense(sensor).map_err(|_| EINVAL)

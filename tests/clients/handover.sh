@@ -40,4 +40,8 @@ trace_of_firmware
 echo "$trace" | sed 's/^/# /'
 [ "$(echo "$trace" | grep -c '^bl ')" = 3 ] && ! echo "$trace" | grep -q '^smu 0x3 '
 result $? "the board was never reset"
+[ "$(echo "$trace" | grep -c '^smu 0x14 0x0->ok 0x2f8 01621e7477f4c033$')" = 6 ] && [ "$(echo "$trace" | grep -c '^smu 0x7 ')" = 6 ]
+result $? "both give the SMU the same limits each time that they have loaded it, and turn its features on"
+echo "$trace" | awk '/^smu 0x7 / { on = 1 } /^smu 0x8 / { on = 0 } /^engine rlc stop|^smu 0x24 / { bad += on } END { exit bad || on }'
+result $? "which end before the RLC stops, and before the SMU is told to unload"
 finish

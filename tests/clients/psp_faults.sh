@@ -64,6 +64,26 @@ leaving() {
 	again "$1"
 }
 
+# chip LINE [AT=BYTE...]: with these bytes in the flash chip, or a blank one, it is used nevertheless, with sensors
+chip() {
+	case=$((case + 1))
+	[ $((case % share)) = 0 ] || return 0
+	line=$1
+	shift
+	unload
+	tell power cold
+	[ $# != 0 ] || tell flash blank
+	for poke in "$@"; do
+		tell flash "$poke"
+	done
+	mark
+	load_rkfd
+	works && one "$line" && [ -e "/sys/bus/pci/devices/$device/gpu_metrics" ]
+	result $? "flash ${*:-blank}: it is used, and one line, $line"
+	tell flash whole
+	again "flash ${*:-blank}"
+}
+
 begin
 
 survived no-flash 'the firmware of the flash chip does not say that it has run'
@@ -119,13 +139,41 @@ refused smu=2:0xfc EIO 'SMU: GetSmuVersion (0x2): it is busy'
 refused smu=2:0x77 EIO 'SMU: GetSmuVersion (0x2): answer 0x77'
 refused smu-hangs=4 ETIMEDOUT 'SMU: GetDriverIfVersion (0x4): no answer'
 refused smu-hangs=2 ETIMEDOUT 'SMU: GetSmuVersion (0x2): no answer'
-# Without sensors then.
-survived smu=0xd:0xff 'SMU: GetEnabledSmuFeaturesLow (0xd): it failed'
-survived smu=0xf:0xfe 'SMU: SetDriverDramAddrHigh (0xf): unknown message'
-survived smu=0x10:0xfc 'SMU: SetDriverDramAddrLow (0x10): it is busy'
+# Without sensors then, and with the clocks of the board's own firmware.
+none='SMU: there are no sensors, and clocks and limits of power stay as at power-on:'
+survived smu=0xf:0xfe "$none SetDriverDramAddrHigh (0xf): unknown message"
+survived smu=0x10:0xfc "$none SetDriverDramAddrLow (0x10): it is busy"
+survived smu=0xe:0xff "$none GetEnabledSmuFeaturesHigh (0xe): it failed"
+survived smu=0xd:0xff "$none GetEnabledSmuFeaturesLow (0xd): it failed"
+survived smu-hangs=0xf "$none SetDriverDramAddrHigh (0xf): no answer"
+survived smu-hangs=0xd "$none GetEnabledSmuFeaturesLow (0xd): no answer"
+# With these clocks: it is told to end what it may have begun.
+boot='SMU: clocks and limits of power stay as at power-on:'
+survived smu=0x11:0xfe "$boot SetToolsDramAddrHigh (0x11): unknown message"
+survived smu=0x12:0xff "$boot SetToolsDramAddrLow (0x12): it failed"
+survived smu=0x14:0xff "$boot TransferTableDram2Smu (0x14): it failed"
+survived smu=0x7:0xfd "$boot EnableAllSmuFeatures (0x7): something has to come before"
+survived smu=0x27:0xff "$boot RunDcBtc (0x27): it failed"
+survived smu=0x43:0xfe "$boot BoardPowerCalibration (0x43): unknown message"
+for message in 'SetToolsDramAddrLow (0x12)' 'TransferTableDram2Smu (0x14)' 'EnableAllSmuFeatures (0x7)' 'RunDcBtc (0x27)' 'BoardPowerCalibration (0x43)'; do
+	number=${message#*(}
+	survived "smu-hangs=${number%)}" "$boot $message: no answer"
+done
+clocks='SMU: it does not say how high clocks get: GetDpmFreqByIndex (0x1e):'
+survived smu=0x1e:0xff "$clocks it failed"
+survived smu-hangs=0x1e "$clocks no answer"
 survived smu=0x13:0xfd 'SMU: TransferTableSmu2Dram (0x13): something has to come before'
-survived smu-hangs=0xd 'SMU: GetEnabledSmuFeaturesLow (0xd): no answer'
 survived smu-hangs=0x13 'SMU: TransferTableSmu2Dram (0x13): no answer'
+# A BIOS of which something is wrong: other bytes in places of it (tests/model/src/bin/board-files/vbios.rs).
+bios="$boot the card's BIOS:"
+chip "$bios there is none: it begins with ff ff"
+chip "$bios there is none: it begins with 00 aa" 0=0
+chip "$bios it has no tables" 0x104=0
+chip "$bios its table 15 (powerplayinfo) is missing" 0x222=0 0x223=0
+chip "$bios its table 15 (powerplayinfo) is not all in it" 0x601=0xff
+chip "$bios its table 15 (powerplayinfo) has 986 bytes, not 1242" 0x601=3
+chip "$bios its table 2 (smc_dpm_info) is of revision 4.9" 0x503=9
+chip "$bios PptLimit is 65324, which is not sane" 0x7ef=0xff
 leaving smu=8:0xff 'SMU: DisableAllSmuFeatures (0x8): it failed'
 leaving smu=0x24:0xfe 'SMU: PrepareMp1ForUnload (0x24): unknown message'
 leaving smu-hangs=8 'SMU: DisableAllSmuFeatures (0x8): no answer'

@@ -60,30 +60,18 @@ psp LOAD_IP_FW 67 0x15c0
 EOF
 [ "$(echo "$trace" | grep -E '^(bl|ring make|psp)' | awk '$NF != "0x0"' | wc -l)" = 0 ]
 result $? "all of it was taken"
-# rkfd leaves clocks as they are, so it gives the SMU no table and turns no feature on; it only has it measure.
-smu='smu \(0x4\|0x2\|0xf\|0x10\|0x14 0x0->ok\|0x7\|0x27\|0x43\) '
-case $driver in
-rkfd)
-	has "the SMU: versions, where tables go" "$smu" <<EOF
+# The table of limits is that of the BIOS, with what the board has of its own in its place. Where memory for tools is, and what clocks there are, is
+# told and asked in between.
+has "the SMU: versions, where tables go, limits, features, calibration" 'smu \(0x4\|0x2\|0xf\|0x10\|0x14 0x0->ok\|0x7\|0x27\|0x43\) ' <<EOF
 smu 0x4 0x0->0x8
 smu 0x2
 smu 0xf -->ok
 smu 0x10 -->ok
-EOF
-	;;
-amdgpu)
-	has "the SMU: versions, table, features, calibration" "$smu" <<EOF
-smu 0x4 0x0->0x8
-smu 0x2
-smu 0xf -->ok
-smu 0x10 -->ok
-smu 0x14 0x0->ok 0x2f8
+smu 0x14 0x0->ok 0x2f8 01621e7477f4c033
 smu 0x7 0x0->ok
 smu 0x27 0x0->ok
 smu 0x43 0x0->ok
 EOF
-	;;
-esac
 # The MEC does nothing while the RLC is off. SDMA is before or behind them.
 {
 	for engine in 0 1 2 3 4; do
@@ -96,6 +84,6 @@ esac
 	done
 } >/tmp/engines
 has "the engines" 'engine .* start' </tmp/engines
-[ "$(where tail '(bl|psp)')" -lt "$(where head 'engine .* start')" ]
-result $? "engines start when all is loaded"
+[ "$(where tail '(bl|psp|smu (0x14 0x0->ok|0x7|0x27|0x43)) ')" -lt "$(where head 'engine .* start')" ]
+result $? "engines start when all is loaded, and the SMU sets clocks"
 finish

@@ -77,15 +77,11 @@ info GPU_LOAD 4 0
 info GPU_AVG_POWER 5 287
 info VDDNB 6 EINVAL
 info VDDGFX 7 850
-# Only amdgpu gives the SMU the table that has these.
-case $driver in
-rkfd) set -- EINVAL EINVAL EINVAL EINVAL ;;
-amdgpu) set -- 500 400 1700 1600 ;;
-esac
-info STABLE_PSTATE_GFX_SCLK 8 "$1"
-info STABLE_PSTATE_GFX_MCLK 9 "$2"
-info PEAK_PSTATE_GFX_SCLK 10 "$3"
-info PEAK_PSTATE_GFX_MCLK 11 "$4"
+# Of the table of limits in the BIOS, and of the SMU's levels.
+info STABLE_PSTATE_GFX_SCLK 8 500
+info STABLE_PSTATE_GFX_MCLK 9 400
+info PEAK_PSTATE_GFX_SCLK 10 1700
+info PEAK_PSTATE_GFX_MCLK 11 1600
 info GPU_INPUT_POWER 12 EINVAL
 info 'no sensor' 0 EINVAL
 info 'no sensor' 13 EINVAL
@@ -97,11 +93,7 @@ result $? "the board's number is told" || cat "$device/unique_id"
 grep -qx "unique_id $((0x0001020390a00210))" /sys/class/kfd/kfd/topology/nodes/1/properties
 result $? "and in the topology" || grep unique_id /sys/class/kfd/kfd/topology/nodes/*/properties
 
-# Clocks as they are only the SMU knows, and that where it sets them: with rkfd it does not.
-case $driver in
-rkfd) current='0 0 0' ;;
-amdgpu) current='1650 1090 1600' ;;
-esac
+# Clocks as they are only the SMU knows, and that where it sets them.
 pause
 begin=$(ms)
 metrics >/tmp/halves
@@ -111,7 +103,7 @@ cat >/tmp/wanted <<END
 120 769 51 63 70 52 53 54
 . . 65535 287 . . . . . . . .
 1650 1090 1600 0 0 65535 65535
-$current 1000 800 65535 65535
+1650 1090 1600 1000 800 65535 65535
 65 0 0 16 160 65535 . . . . 70 69 68 67
 . . . . 65535 65535 65535 65535 1 0 1 0
 END
@@ -230,10 +222,10 @@ lines 'SMU: TransferTableSmu2Dram (0x13): no answer' 1
 result $? "of that there is one line, too"
 tell psp-fault none
 
-# reload NAME: the driver anew, without a power cycle
+# reload NAME [PARAMETER]: the driver anew, without a power cycle
 reload() {
 	"$here/unload.sh" || bail "the module does not go"
-	insmod "$module"
+	insmod "$module" ${2:+"$2"}
 	[ -e /dev/kfd ] && "$here/one_copy" >/dev/null
 	result $? "it works $1"
 }
@@ -259,7 +251,27 @@ info 'clocks then' 1 ENOENT
 info 'the voltage then' 7 ENOENT
 info 'how busy it is' 4 0
 tell psp-fault none
+tell sensors default edge=51 sclk=1650 mclk=1600
+tell flash blank
+mark
+reload "without a BIOS"
+lines "SMU: clocks and limits of power stay as at power-on: the card's BIOS: there is none: it begins with ff ff" 1
+result $? "which is one line"
+sensor temp1_input 51000
+sensor freq1_input 1650000000
+metrics | awk '{ exit $28 || $29 || $30 }'
+result $? "no clock is the SMU's then"
+info STABLE_PSTATE_GFX_SCLK 8 EINVAL
+info PEAK_PSTATE_GFX_MCLK 11 EINVAL
+tell flash whole
+reload "with clocks=0" clocks=0
+info PEAK_PSTATE_GFX_MCLK 11 EINVAL
+sensor temp1_input 51000
 reload "again"
+info PEAK_PSTATE_GFX_MCLK 11 1600
 tell sensors default
+pause
 sensor temp1_input 35000
+# The lowest of the table, as there is nothing to do.
+sensor freq1_input 500000000
 finish

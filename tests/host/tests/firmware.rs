@@ -8,7 +8,7 @@ use hw::firmware::part::{Part, Source};
 use hw::firmware::plan::GFX90A;
 use hw::firmware::state::{Refusal, Running, Seen, State};
 use hw::psp::{frame, place, Command};
-use hw::smu::{Answer, Features, Message, Table, Version};
+use hw::smu::{megahertz, Answer, Clock, Features, Message, Table, Version, HIGHEST_LEVEL};
 use proptest::prelude::*;
 
 const SOURCES: [Source; 5] = [
@@ -360,13 +360,31 @@ fn what_the_smu_says() {
         Message::SetDriverDramAddrLow(0x1000),
         Message::TransferTableSmu2Dram(Table::Metrics),
         Message::GfxDriverReset,
+        Message::GetEnabledSmuFeaturesHigh,
+        Message::SetToolsDramAddrHigh(0x80),
+        Message::SetToolsDramAddrLow(0x2000),
+        Message::TransferTableDram2Smu(Table::Limits),
+        Message::EnableAllSmuFeatures,
+        Message::RunDcBtc,
+        Message::BoardPowerCalibration,
+        Message::GetDpmFreqByIndex(Clock::Memory, HIGHEST_LEVEL),
     ];
-    let wanted = [4, 2, 8, 0x24, 0xd, 0xf, 0x10, 0x13, 3];
+    let wanted = [
+        4, 2, 8, 0x24, 0xd, 0xf, 0x10, 0x13, 3, 0xe, 0x11, 0x12, 0x14, 7, 0x27, 0x43, 0x1e,
+    ];
     assert_eq!(numbers.map(Message::number), wanted);
-    let wanted = [0, 0, 0, 0, 0, 0x80, 0x1000, 4, 1];
+    let wanted = [
+        0, 0, 0, 0, 0, 0x80, 0x1000, 4, 1, 0, 0x80, 0x2000, 0, 0, 0, 0, 0x4_00ff,
+    ];
     assert_eq!(numbers.map(Message::argument), wanted);
     let shown = Message::TransferTableSmu2Dram(Table::Metrics).to_string();
     assert_eq!(shown, "TransferTableSmu2Dram (0x13)");
+    let clocks = [Clock::Soc, Clock::Memory, Clock::Fabric];
+    assert_eq!(clocks.map(Clock::number), [3, 4, 5]);
+    assert_eq!(megahertz(1 << 31 | 1600), 1600);
     let features = Features(1 << 2);
     assert!(features.sets_memory_clock() && !features.sets_graphics_clock());
+    assert!(features.are_any() && !Features::default().are_any());
+    let calibrates = |version| Version(version).calibrates_board();
+    assert!(calibrates(0x0044_1d01) && !calibrates(0x0044_1d00));
 }

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The SMU's table of limits, found in the card's BIOS.
+
+use kernel::prelude::*;
+
+use hw::smu::limits::Limits;
+use hw::vbios::{self, Damage, Vbios};
+
+use crate::ip::rom::Rom;
+use crate::ip::Hardware;
+use crate::kern::params;
+
+/// What the log calls what is left when the SMU gets no such table.
+pub(super) const WITHOUT: &str = "clocks and limits of power stay as at power-on";
+
+/// The table of the card of `hw`. None where it has none that is beyond doubt, or nobody wants it: the log says why, in one line. ENOMEM. Sleeps, as long
+/// as it takes to read its flash chip twice.
+pub(super) fn find(hw: &Hardware) -> Result<Option<KBox<Limits>>> {
+    if !params::are_clocks_set() {
+        dev_info!(&*hw.dev, "SMU: {WITHOUT}: the parameter clocks is 0\n");
+        return Ok(None);
+    }
+    let rom = Rom::new(&hw.mmio, hw.asic.ips)?;
+    match read(&rom)? {
+        Ok(limits) => Ok(Some(limits)),
+        Err(damage) => {
+            // Of a device that is gone nobody wants to hear what it does not have.
+            if hw.is_present() {
+                dev_warn!(
+                    &*hw.dev,
+                    "SMU: {WITHOUT}: the card's BIOS: {}\n",
+                    format_args!("{damage}")
+                );
+            }
+            Ok(None)
+        }
+    }
+}
+
+fn read(rom: &Rom) -> Result<Result<KBox<Limits>, Damage>> {
+    let head = rom.read(vbios::HEADER_BYTES)?;
+    let length = match vbios::length(&head) {
+        Ok(length) => length,
+        Err(damage) => return Ok(Err(damage)),
+    };
+    let image = rom.read(length)?;
+    // There is no sum in it that anybody has checked, and voltages depend on it.
+    if !rom.is(&image) {
+        return Ok(Err(Damage::Unsteady));
+    }
+    match Vbios::new(&image).and_then(|bios| Limits::new(&bios)) {
+        Ok(limits) => Ok(Ok(KBox::new(limits, GFP_KERNEL)?)),
+        Err(damage) => Ok(Err(damage)),
+    }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The flash chip with the card's BIOS, which SMUIO 13.0 reads (amdgpu: smuio_v13_0.c, amdgpu_soc15_read_bios_from_rom). It is always read from
+//! its first byte on: of other places nobody has seen that they can be set.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::time::{delay::fsleep, Delta};
+
+use hw::ip::{Block, Ip};
+
+use crate::kern::mmio::Mmio;
+use crate::regs::smuio::{ROM_DATA, ROM_INDEX};
+use crate::regs::Window;
+
+/// Bytes that are read without a rest: others want the CPU, too.
+const PIECE: usize = 4096;
+const REST: Delta = Delta::from_micros(20);
+
+/// The chip. One reads at a time: who has the GPU alone.
+pub(crate) struct Rom {
+    smuio: Window,
+}
+
+impl Rom {
+    /// That of the ASIC whose blocks are `ips`; ENODEV if it has none.
+    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [Ip]) -> Result<Self> {
+        Ok(Self {
+            smuio: Window::new(mmio, ips, Block::Smuio, 0)?,
+        })
+    }
+
+    /// The first `bytes` bytes, a multiple of four; ones of a device that is gone. ENOMEM. Sleeps.
+    pub(crate) fn read(&self, bytes: usize) -> Result<KVVec<u8>> {
+        let mut image = KVVec::with_capacity(bytes, GFP_KERNEL)?;
+        self.each(bytes, |word| {
+            image.extend_from_slice(&word, GFP_KERNEL)?;
+            Ok(())
+        })?;
+        Ok(image)
+    }
+
+    /// Whether it begins with `image`, whose bytes are a multiple of four. Sleeps.
+    pub(crate) fn is(&self, image: &[u8]) -> bool {
+        let mut left = image.chunks_exact(4);
+        let same = self.each(image.len(), |word| match left.next() {
+            Some(wanted) if wanted == word => Ok(()),
+            _ => Err(EIO),
+        });
+        same.is_ok()
+    }
+
+    fn each(&self, bytes: usize, mut take: impl FnMut([u8; 4]) -> Result) -> Result {
+        self.smuio.write(ROM_INDEX, 0);
+        for at in (0..bytes).step_by(4) {
+            if at % PIECE == 0 && at > 0 {
+                fsleep(REST);
+            }
+            take(self.smuio.read(ROM_DATA).to_le_bytes())?;
+        }
+        Ok(())
+    }
+}
