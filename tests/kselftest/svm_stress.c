@@ -248,19 +248,22 @@ static bool launcher_create(struct launcher *l, struct process *p)
 	       !waves_create(&p->dev, &l->waves, 1);
 }
 
-static bool page_is_right(struct process *p, const volatile uint32_t *page, uint32_t number,
+static bool page_is_right(struct process *p, const volatile uint32_t *mem, uint32_t number,
 			  uint32_t times)
 {
+	const volatile uint32_t *page = mem + number * (KFD_PAGE / 4);
 	const uint32_t wanted[3] = { number * times, times, times };
 	const uint32_t got[3] = { page[0], page[1], page[OWN_WORD] };
-	unsigned int i;
+	unsigned int i, written = 0;
 
 	for (i = 0; i < 3; i++) {
 		if (got[i] == wanted[i])
 			continue;
+		for (number = 0; number < SHARED_PAGES; number++)
+			written += mem[number * (KFD_PAGE / 4) + 1] == times;
 		if (p->failed++ < 5)
-			printf("# process %x, page %u of waves, word %u: %08x, not %08x\n",
-			       p->tag, number, i, got[i], wanted[i]);
+			printf("# process %x, page %zu of waves, word %u: %08x, not %08x; %u of the pages are written\n",
+			       p->tag, (page - mem) / (KFD_PAGE / 4), i, got[i], wanted[i], written);
 		p->stop = true;
 		return false;
 	}
@@ -289,7 +292,7 @@ static void *launch(void *arg)
 
 			while (page[1] != times && kfd_now_ms() < end)
 				usleep(500);
-			if (!page_is_right(p, page, i, times))
+			if (!page_is_right(p, l->mem, i, times))
 				return NULL;
 		}
 		p->launches++;

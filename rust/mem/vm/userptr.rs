@@ -28,7 +28,6 @@ use crate::{
         workqueue,
     },
     mem::{
-        bo::Bo,
         group::{Patience, Quiesced, Trigger},
         user::UserMemory,
     },
@@ -53,6 +52,8 @@ const TRIES: u32 = 8;
 /// How long the queues may run at least before they are quiesced again, so that they get somewhere however fast the
 /// process changes its memory. When it is others who change it (reclaim, compaction) they are not held up.
 const LEAST_RUN_MS: i64 = 10;
+/// Where page faults are retried that is at least as long as it took to give them what they run on, on a machine that is slow or busy, and this at most.
+const MOST_RUN_MS: i64 = 50;
 
 /// How long a process that changes its memory waits for its own queues to leave the hardware, and how long everybody else,
 /// milliseconds. It may be a queue that hangs, or with `sched=hws` one that waits for another process's to be reset.
@@ -74,13 +75,35 @@ struct State {
     now: Now,
     /// What it was when the mapping went.
     at_last: Now,
-    /// When it was last mapped, where page faults are retried.
-    since: Option<Instant<Monotonic>>,
+    /// The run that has begun when it was last mapped, where page faults are retried.
+    run: Option<Run>,
     /// Of shared virtual memory: what the process has unmapped.
     gone: Gone,
     /// The entries that lead to `pages`.
     reserved: Reserved,
     pages: DevicePages,
+}
+
+/// A time for which queues run on memory of the process.
+struct Run {
+    since: Instant<Monotonic>,
+    /// How long it is to last, if the process itself changes the memory, milliseconds.
+    least_ms: i64,
+}
+
+impl Run {
+    /// It begins; what it was waited for has begun at `asked`.
+    fn new(asked: Instant<Monotonic>) -> Self {
+        Self {
+            since: Instant::now(),
+            least_ms: asked.elapsed().as_millis().clamp(LEAST_RUN_MS, MOST_RUN_MS),
+        }
+    }
+
+    /// Waits until it has lasted that long.
+    fn await_least(&self) {
+        slow_down(self.least_ms - self.since.elapsed().as_millis());
+    }
 }
 
 /// USERPTR memory as one address space maps it.
@@ -131,7 +154,7 @@ impl Userptr {
         let state = State {
             now: Now::Out,
             at_last: Now::Out,
-            since: None,
+            run: None,
             gone: Gone::new(if memory.is_shared() { range.pages() } else { 0 })?,
             reserved: Reserved::default(),
             pages: DevicePages::default(),
@@ -282,8 +305,7 @@ impl Watcher for Userptr {
         let stays_out = ended || refaults;
         if stays_out {
             if refaults && !ended && change.may_be_delayed() {
-                let run = state.since.map(|since| since.elapsed().as_millis());
-                slow_down(run);
+                state.run.iter().for_each(Run::await_least);
             }
             state.now = Now::Out;
         } else {
@@ -299,11 +321,10 @@ impl Watcher for Userptr {
     }
 }
 
-/// Holds up who changes memory that queues have had for `run` milliseconds, so that they get somewhere.
-fn slow_down(run: Option<i64>) {
-    let left = LEAST_RUN_MS - run.unwrap_or(LEAST_RUN_MS);
-    if left > 0 {
-        fsleep(Delta::from_millis(left));
+/// Holds up who changes memory that queues are to have for `left_ms` milliseconds more, so that they get somewhere.
+fn slow_down(left_ms: i64) {
+    if left_ms > 0 {
+        fsleep(Delta::from_millis(left_ms));
     }
 }
 
@@ -316,7 +337,8 @@ impl Vm {
         evicted.waiting.push(range.start());
         if evicted.quiesced.is_none() {
             if delay {
-                slow_down(evicted.since.map(|since| since.elapsed().as_millis()));
+                let run = evicted.since.map(|since| since.elapsed().as_millis());
+                slow_down(LEAST_RUN_MS - run.unwrap_or(LEAST_RUN_MS));
             }
             // Who does not leave finds no entries any more, once they are cleared and flushed, and the pages are safe: it
             // faults, at its own cost.
@@ -388,8 +410,8 @@ impl Vm {
     /// the pages cannot be had; what `go_on` says. A mapping that is gone is left alone.
     fn validate(&self, mapping: &Arc<Mapping>, must: bool, go_on: &dyn Fn() -> Result) -> Result {
         let userptr = mapping.userptr().ok_or(EINVAL)?;
-        let (bo, write) = (mapping.bo(), mapping.bo().access().write);
-        let memory = userptr.memory();
+        let write = mapping.bo().access().write;
+        let (memory, asked) = (userptr.memory(), Instant::now());
         for _ in 0..TRIES {
             let stamp = userptr.begin();
             let request = Request {
@@ -408,25 +430,23 @@ impl Vm {
             if must && !pages.is_whole(userptr.range.size(), write) {
                 return Err(EFAULT);
             }
-            if self.attach(mapping, userptr, bo, stamp, pages)? {
+            if self.attach(mapping, userptr, (stamp, pages), asked)? {
                 return Ok(());
             }
         }
         Err(EAGAIN)
     }
 
-    /// Leads the entries of a mapping that has none to `pages`, which were there at `stamp`; false when they have
+    /// Leads the entries of a mapping that has none to `pages`, which were there at `stamp` and have been looked for since `asked`; false when they have
     /// changed since. A mapping that is gone is left alone. `ENOMEM`, `ENODEV`, `ETIMEDOUT`.
     fn attach(
         &self,
         mapping: &Arc<Mapping>,
         userptr: &Watch<Userptr>,
-        bo: &Bo,
-        stamp: Stamp,
-        pages: DevicePages,
+        (stamp, mut pages): (Stamp, DevicePages),
+        asked: Instant<Monotonic>,
     ) -> Result<bool> {
-        let range = userptr.range;
-        let mut pages = pages;
+        let (range, bo) = (userptr.range, mapping.bo());
         let mut reserved = Reserved::default();
         let mut written = 0;
         // Dropped after the locks.
@@ -471,7 +491,7 @@ impl Vm {
             core::mem::swap(&mut own.reserved, &mut reserved);
             core::mem::swap(&mut own.pages, &mut pages);
             let was = core::mem::replace(&mut own.now, Now::In);
-            own.since = userptr.refaults().then(Instant::now);
+            own.run = userptr.refaults().then(|| Run::new(asked));
             _bringer = self.evicted.lock().done_with(range.start(), was);
         }
         self.flush(Flush::Legacy)?;

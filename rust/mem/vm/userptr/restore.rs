@@ -149,12 +149,12 @@ impl Vm {
         let Some(userptr) = mapping.userptr() else {
             return;
         };
-        let (bo, stamp) = (mapping.bo(), userptr.begin());
+        let (asked, stamp) = (Instant::now(), userptr.begin());
         let memory = userptr.memory();
         // What else there is of the range, or nothing.
         let request = Request {
             stamp,
-            write: bo.access().write,
+            write: mapping.bo().access().write,
             missing: Missing::IsLeftOut,
             memory: memory.as_ref(),
             go_on: &|| Ok(()),
@@ -164,7 +164,7 @@ impl Vm {
             pages => pages.unwrap_or_default(),
         };
         // When it has just changed, or this fails, the next run comes here again.
-        let _ = self.attach(mapping, userptr, bo, stamp, pages);
+        let _ = self.attach(mapping, userptr, (stamp, pages), asked);
     }
 
     /// The process has lost the address space, of which its ranges are taken out. What the file itself has mapped of imports
