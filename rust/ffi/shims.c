@@ -11,8 +11,6 @@
 #include <linux/nodemask.h>
 #include <linux/pci-p2pdma.h>
 #include <linux/suspend.h>
-#include <linux/task_work.h>
-#include <linux/timer.h>
 #include <linux/topology.h>
 #include <linux/userfaultfd_k.h>
 
@@ -277,72 +275,6 @@ bool rkfd_vma_may_wait(struct vm_area_struct *vma)
 bool rkfd_vma_is_heap_or_stack(const struct vm_area_struct *vma)
 {
 	return vma_is_initial_heap(vma) || vma_is_initial_stack(vma);
-}
-
-/* Who waits in line for a lock, and is told when that was long enough. */
-struct rkfd_limit {
-	struct timer_list timer;
-	struct task_struct *task;
-};
-
-static void rkfd_limit_is_over(struct timer_list *timer)
-{
-	struct rkfd_limit *limit = timer_container_of(limit, timer, timer);
-
-	/* As TWA_SIGNAL does: it ends what can be interrupted. */
-	set_tsk_thread_flag(limit->task, TIF_NOTIFY_SIGNAL);
-	wake_up_process(limit->task);
-}
-
-bool rkfd_mmap_read_lock_within(struct mm_struct *mm, unsigned long jiffies_at_most)
-{
-	struct rkfd_limit limit = { .task = current };
-	bool locked;
-
-	if (mmap_read_trylock(mm))
-		return true;
-	/*
-	 * That never succeeds while anybody waits, and where threads change the memory all the time somebody always does. There is a place
-	 * in the line for who waits until it is interrupted, but none with a limit.
-	 */
-	timer_setup_on_stack(&limit.timer, rkfd_limit_is_over, 0);
-	mod_timer(&limit.timer, jiffies + jiffies_at_most);
-	locked = !down_read_interruptible(&mm->mmap_lock);
-	timer_delete_sync(&limit.timer);
-	timer_destroy_on_stack(&limit.timer);
-	clear_notify_signal();
-	/* Somebody else may have set the flag for this. */
-	if (task_work_pending(current))
-		set_thread_flag(TIF_NOTIFY_SIGNAL);
-	return locked;
-}
-
-void rkfd_mmap_read_unlock(struct mm_struct *mm)
-{
-	mmap_read_unlock(mm);
-}
-
-int rkfd_mmap_await_killable(struct mm_struct *mm)
-{
-	int err = mmap_read_lock_killable(mm);
-
-	if (!err)
-		mmap_read_unlock(mm);
-	return err;
-}
-
-long rkfd_fault_in_killable(struct mm_struct *mm, unsigned long start, unsigned long pages,
-			    bool write)
-{
-	int locked = 1;
-	long done;
-
-	if (mmap_read_lock_killable(mm))
-		return -EINTR;
-	done = get_user_pages_remote(mm, start, pages, write ? FOLL_WRITE : 0, NULL, &locked);
-	if (locked)
-		mmap_read_unlock(mm);
-	return done;
 }
 
 /*

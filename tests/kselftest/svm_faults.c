@@ -20,14 +20,12 @@
 #include "packets.h"
 #include "pagemap.h"
 #include "smi_lines.h"
+#include "svm_work.h"
 
 #define FD		(self->dev.fd)
 #define GPU		(self->dev.gpu_id)
-#define RING		(64u * 1024)
-#define WAIT_MS		KFD_HANG_MS
 #define MIB		(1ull << 20)
 #define HUGE		(2 * MIB)
-#define SIZE		(256u * 1024)
 #define LANES		64u
 /* Pages of a storm. */
 #define STORM		1280u
@@ -64,24 +62,12 @@ FIXTURE_TEARDOWN(svm_faults)
 	kfd_close(&self->dev);
 }
 
-static int copy(struct kfd_queue *queue, const void *dst, const void *src, size_t bytes)
-{
-	return kfd_queue_copy(queue, (uintptr_t)dst, (uintptr_t)src, bytes, WAIT_MS);
-}
-
 static void start_copy(struct kfd_queue *queue, const void *dst, const void *src, size_t bytes)
 {
 	struct packets p = { 0 };
 
 	sdma_copy(&p, (uintptr_t)dst, (uintptr_t)src, bytes);
 	kfd_queue_submit(queue, p.dwords, p.count);
-}
-
-/* Memory of the process, at @at or anywhere. */
-static uint8_t *memory(void *at, size_t size)
-{
-	return at ? anonymous(at, size, PROT_READ | PROT_WRITE) :
-		    mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
 /* Has waves touch @pages pages at @mem, a multiple of LANES; see touch_program in waves.s. */
@@ -200,34 +186,6 @@ TEST_F(svm_faults, storm_of_sdma)
 	EXPECT_TRUE(all(mem + size, 0x21, size));
 }
 
-/* Another process, with page faults retried or not, gets on with its work beside a storm, and says so in *@copies. */
-static int work_beside(volatile uint32_t *stop, volatile uint32_t *copies, int mode)
-{
-	struct kfd_bo from, to;
-	struct kfd_queue queue;
-	struct kfd_dev dev;
-	uint8_t *mem;
-
-	if (kfd_open(&dev) || xnack_set(dev.fd, mode) || kfd_queue_create(&dev, &queue, RING) ||
-	    kfd_bo_create(&dev, &from, SIZE, KFD_ALLOC_GTT) ||
-	    kfd_bo_create(&dev, &to, SIZE, KFD_ALLOC_VRAM))
-		return 1;
-	while (!*stop) {
-		memset(from.cpu, (int)*copies + 1, SIZE);
-		mem = mode ? memory(NULL, SIZE) : from.cpu;
-		if (mode)
-			memset(mem, (int)*copies + 1, SIZE);
-		if (copy(&queue, to.cpu, mem, SIZE))
-			return 2 + mode;
-		if (memcmp(to.cpu, from.cpu, SIZE))
-			return 4 + mode;
-		if (mode)
-			munmap(mem, SIZE);
-		(*copies)++;
-	}
-	return 0;
-}
-
 TEST_F(svm_faults, others_beside_a_storm)
 {
 	volatile uint32_t *shared = kfd_share();
@@ -262,125 +220,6 @@ TEST_F(svm_faults, others_beside_a_storm)
 		EXPECT_EQ(pid[i], waitpid(pid[i], &status, 0));
 		EXPECT_EQ(0, status);
 	}
-}
-
-struct long_call {
-	const struct kfd_dev *dev;
-	uint8_t *mem;
-	volatile int err;
-};
-
-/* What takes some seconds in small pages. */
-#define MUCH		(1024 * MIB)
-
-static void *call_long(void *data)
-{
-	struct long_call *call = data;
-
-	call->err = svm_set(call->dev->fd, call->mem, MUCH, SVM_PREFETCH, call->dev->gpu_id);
-	return NULL;
-}
-
-/* A queue that comes to a page does not wait until another thread's call is through with a gigabyte. */
-TEST_F(svm_faults, beside_a_long_call)
-{
-	struct long_call call = { .dev = &self->dev, .err = -1 };
-	uint8_t *mem = memory(self->mem, SIZE);
-	pthread_t thread;
-
-	call.mem = kfd_reserve(MUCH, HUGE);
-	ASSERT_EQ(call.mem, memory(call.mem, MUCH));
-	ASSERT_EQ(0, madvise(call.mem, MUCH, MADV_NOHUGEPAGE));
-	memset(mem, 0x61, SIZE);
-	ASSERT_EQ(0, pthread_create(&thread, NULL, call_long, &call));
-	while (in_vram(call.mem, HUGE) == 0 && call.err == -1)
-		usleep(1000);
-	ASSERT_EQ(0, copy(&self->queue, self->vram.cpu, mem, SIZE));
-	EXPECT_EQ(-1, call.err);
-	EXPECT_TRUE(all(self->vram.cpu, 0x61, SIZE));
-	ASSERT_EQ(0, pthread_join(thread, NULL));
-	EXPECT_EQ(0, call.err);
-	EXPECT_EQ(MUCH / KFD_PAGE, in_vram(call.mem, MUCH));
-	ASSERT_EQ(0, munmap(call.mem, MUCH));
-}
-
-/* Threads that change a process's memory all the time: somebody always waits for its lock. */
-#define CHANGERS	4u
-
-struct changers {
-	uint8_t *mem;
-	volatile bool stop;
-	volatile uint32_t changes;
-};
-
-static void *change_all_the_time(void *data)
-{
-	struct changers *changers = data;
-	int access = PROT_READ;
-
-	while (!changers->stop) {
-		if (mprotect(changers->mem, MUCH, access))
-			return data;
-		access ^= PROT_WRITE;
-		__sync_fetch_and_add(&changers->changes, 1);
-	}
-	return NULL;
-}
-
-/* More queues than an engine has slots for. */
-#define OTHERS		3u
-
-/* A queue that comes to pages of a process with many threads gets them, and is no failure when others want its slot. */
-TEST_F(svm_faults, beside_threads_that_change_memory)
-{
-	struct changers changers = { 0 };
-	volatile uint32_t *shared = kfd_share();
-	pthread_t threads[CHANGERS];
-	uint64_t end;
-	unsigned int i, round = 0;
-	pid_t pid[OTHERS];
-	int status;
-
-	ASSERT_NE(NULL, shared);
-	for (i = 0; i < OTHERS; i++) {
-		pid[i] = fork();
-		ASSERT_LE(0, pid[i]);
-		if (pid[i] == 0)
-			_exit(work_beside(&shared[0], &shared[1 + i], 1));
-	}
-	changers.mem = kfd_reserve(MUCH, HUGE);
-	ASSERT_EQ(changers.mem, memory(changers.mem, MUCH));
-	for (i = 0; i < MUCH / HUGE; i++)
-		changers.mem[i * HUGE] = 1;
-	for (i = 0; i < CHANGERS; i++)
-		ASSERT_EQ(0, pthread_create(&threads[i], NULL, change_all_the_time, &changers));
-	end = kfd_now_ms() + 10000;
-	while (kfd_now_ms() < end) {
-		uint8_t *mem = memory(NULL, SIZE);
-
-		round++;
-		memset(mem, (int)round, SIZE);
-		if (copy(&self->queue, self->vram.cpu, mem, SIZE))
-			break;
-		EXPECT_TRUE(all(self->vram.cpu, (uint8_t)round, SIZE));
-		munmap(mem, SIZE);
-	}
-	EXPECT_LE(end, kfd_now_ms());
-	printf("# %u rounds beside %u changes and %u copies of other processes\n", round,
-	       changers.changes, shared[1] + shared[2] + shared[3]);
-	changers.stop = true;
-	for (i = 0; i < CHANGERS; i++) {
-		void *failed;
-
-		ASSERT_EQ(0, pthread_join(threads[i], &failed));
-		EXPECT_EQ(NULL, failed);
-	}
-	shared[0] = 1;
-	for (i = 0; i < OTHERS; i++) {
-		EXPECT_EQ(pid[i], waitpid(pid[i], &status, 0));
-		EXPECT_EQ(0, status);
-	}
-	ASSERT_EQ(0, munmap(changers.mem, MUCH));
 }
 
 TEST_F(svm_faults, sdma_at_a_bad_address)

@@ -46,8 +46,7 @@ impl Drop for MmapLock<'_> {
 /// The mmap lock, where others wait for the caller. [`errno::in_progress`] when somebody keeps it, or a signal is pending and somebody has it. Sleeps.
 pub(super) fn lock_soon(mm: &MmWithUser) -> Result<MmapLock<'_>> {
     // SAFETY: The address space has a user.
-    let locked =
-        unsafe { ffi::rkfd_mmap_read_lock_within(mm.as_raw(), msecs_to_jiffies(LOCK_MS)) };
+    let locked = unsafe { ffi::rkfd_mmap_read_lock_within(mm.as_raw(), msecs_to_jiffies(LOCK_MS)) };
     if locked {
         Ok(MmapLock(mm, NotThreadSafe))
     } else {
