@@ -66,13 +66,18 @@ impl Svm {
         Ok(())
     }
 
-    /// A queue of `process` is about to be made, which may come to memory of which nothing was said. Errors as [`Svm::set_retries`].
+    /// A queue of `process` is about to be made, which may come to memory of which nothing was said, or find by itself what is to be there: that has come
+    /// then, as far as it can. Errors as [`Svm::set_retries`].
     pub(in crate::process) fn expect_queue(self: &Arc<Self>, process: &Process) -> Result {
         let _ = self.queues.fetch_add(1, Relaxed);
-        if !self.retries() {
+        let retries = self.retries();
+        if !retries && !self.used.load(Acquire) {
             return Ok(());
         }
         let mut opened = self.open(|| Ok(()))?;
+        if !retries {
+            return Ok(());
+        }
         opened.join(process)?;
         // Those of queues that have failed are not the new one's.
         for (_, vm) in &opened.state.vms {
