@@ -132,13 +132,9 @@ impl fmt::Display for Damage {
     }
 }
 
-fn half_at(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes_at(bytes, at).map(u16::from_le_bytes)
-}
-
 /// A place in the image that is in it, as it says.
 fn place_at(bytes: &[u8], at: usize) -> Option<usize> {
-    half_at(bytes, at).map(usize::from)
+    bytes_at(bytes, at).map(|half| u16::from_le_bytes(half).into())
 }
 
 /// How many bytes the image has that begins with `head`, [`HEADER_BYTES`] or more. [`Damage::NoImage`].

@@ -254,16 +254,16 @@ static bool page_is_right(struct process *p, const volatile uint32_t *mem, uint3
 	const volatile uint32_t *page = mem + number * (KFD_PAGE / 4);
 	const uint32_t wanted[3] = { number * times, times, times };
 	const uint32_t got[3] = { page[0], page[1], page[OWN_WORD] };
-	unsigned int i, written = 0;
+	unsigned int i, other, written = 0;
 
 	for (i = 0; i < 3; i++) {
 		if (got[i] == wanted[i])
 			continue;
-		for (number = 0; number < SHARED_PAGES; number++)
-			written += mem[number * (KFD_PAGE / 4) + 1] == times;
+		for (other = 0; other < SHARED_PAGES; other++)
+			written += mem[other * (KFD_PAGE / 4) + 1] == times;
 		if (p->failed++ < 5)
-			printf("# process %x, page %zu of waves, word %u: %08x, not %08x; %u of the pages are written\n",
-			       p->tag, (page - mem) / (KFD_PAGE / 4), i, got[i], wanted[i], written);
+			printf("# process %x, page %u of waves, word %u: %08x, not %08x; %u of the pages are written\n",
+			       p->tag, number, i, got[i], wanted[i], written);
 		p->stop = true;
 		return false;
 	}

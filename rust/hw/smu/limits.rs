@@ -7,7 +7,7 @@
 use core::ops::{Range, RangeInclusive};
 
 use super::Features;
-use crate::bits::join;
+use crate::firmware::bytes_at;
 use crate::vbios::{Damage, Kind, Vbios};
 
 /// Bytes of it.
@@ -100,9 +100,7 @@ impl Limits {
 
     /// What the SMU is to do by itself.
     pub fn features(&self) -> Features {
-        let low = self.word(at::FEATURES_TO_RUN);
-        let high = self.word(at::FEATURES_TO_RUN + 4);
-        Features(join(low, high))
+        Features(u64::from_le_bytes(self.field(at::FEATURES_TO_RUN)))
     }
 
     /// What the socket may take, W.
@@ -117,15 +115,10 @@ impl Limits {
 
     /// What is at `at`, which is in it.
     fn field<const N: usize>(&self, at: usize) -> [u8; N] {
-        let rest = self.bytes.get(at..).unwrap_or_default();
-        rest.first_chunk().copied().unwrap_or([0; N])
+        bytes_at(&self.bytes, at).unwrap_or([0; N])
     }
 
     fn half(&self, at: usize) -> u16 {
         u16::from_le_bytes(self.field(at))
-    }
-
-    fn word(&self, at: usize) -> u32 {
-        u32::from_le_bytes(self.field(at))
     }
 }

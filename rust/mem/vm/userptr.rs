@@ -100,9 +100,12 @@ impl Run {
         }
     }
 
-    /// Waits until it has lasted that long.
+    /// Holds up who changes the memory until it has lasted that long, so that queues get somewhere.
     fn await_least(&self) {
-        slow_down(self.least_ms - self.since.elapsed().as_millis());
+        let left_ms = self.least_ms - self.since.elapsed().as_millis();
+        if left_ms > 0 {
+            fsleep(Delta::from_millis(left_ms));
+        }
     }
 }
 
@@ -128,8 +131,8 @@ pub(super) struct Evicted {
     invalid: usize,
     pub(super) waiting: Waiting,
     quiesced: Option<Quiesced>,
-    /// When the queues were let on again.
-    since: Option<Instant<Monotonic>>,
+    /// The run that has begun when the queues were let on again.
+    run: Option<Run>,
     /// Runs of the work item, since the queues last ran, that did not get the pages they wanted.
     retry: Retry,
     /// Who was last to wait for a program, and for the range that starts where: one at a time.
@@ -321,13 +324,6 @@ impl Watcher for Userptr {
     }
 }
 
-/// Holds up who changes memory that queues are to have for `left_ms` milliseconds more, so that they get somewhere.
-fn slow_down(left_ms: i64) {
-    if left_ms > 0 {
-        fsleep(Delta::from_millis(left_ms));
-    }
-}
-
 impl Vm {
     /// `range` is invalid, too: the queues are off the hardware at the return, unless they take too long. Who changes its own memory faster than
     /// its queues get anywhere is slowed down by `delay`. Called by the notifier.
@@ -337,8 +333,7 @@ impl Vm {
         evicted.waiting.push(range.start());
         if evicted.quiesced.is_none() {
             if delay {
-                let run = evicted.since.map(|since| since.elapsed().as_millis());
-                slow_down(LEAST_RUN_MS - run.unwrap_or(LEAST_RUN_MS));
+                evicted.run.iter().for_each(Run::await_least);
             }
             // Who does not leave finds no entries any more, once they are cleared and flushed, and the pages are safe: it
             // faults, at its own cost.

@@ -315,12 +315,11 @@ impl State {
             return true;
         }
         // Without memory the next run does it.
-        let (before, awaits) = match vm.bring(page, write) {
-            Ok(bringer) => (self.bringer.replace(bringer), true),
-            Err(_) => (None, false),
+        let Ok(bringer) = vm.bring(page, write) else {
+            return false;
         };
-        drop(before);
-        awaits
+        self.bringer = Some(bringer);
+        true
     }
 }
 

@@ -70,18 +70,16 @@ impl Svm {
     /// then, as far as it can. Errors as [`Svm::set_retries`].
     pub(in crate::process) fn expect_queue(self: &Arc<Self>, process: &Process) -> Result {
         let _ = self.queues.fetch_add(1, Relaxed);
-        let retries = self.retries();
-        if !retries && !self.used.load(Acquire) {
+        if !self.retries() && !self.used.load(Acquire) {
             return Ok(());
         }
         let mut opened = self.open(|| Ok(()))?;
-        if !retries {
-            return Ok(());
-        }
-        opened.join(process)?;
-        // Those of queues that have failed are not the new one's.
-        for (_, vm) in &opened.state.vms {
-            vm.gpu().hw.page_faults.forget(self.pasid);
+        if self.retries() {
+            opened.join(process)?;
+            // Those of queues that have failed are not the new one's.
+            for (_, vm) in &opened.state.vms {
+                vm.gpu().hw.page_faults.forget(self.pasid);
+            }
         }
         Ok(())
     }

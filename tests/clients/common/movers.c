@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
-#include "child.h"
 #include "kfd_svm.h"
 #include "kfd_userptr.h"
 #include "movers.h"
 #include "pattern.h"
+#include "rounds.h"
 #include "tap.h"
 
 #define RING_SIZE	(16u << 10)
@@ -17,12 +15,7 @@
 #define BEFORE		(16u * KFD_PAGE)
 #define BYTES		(BEFORE + HUGE)
 
-static struct {
-	atomic_ulong done[MOVERS_MAX];
-	atomic_bool stop;
-} *shared;
-static pid_t movers[MOVERS_MAX];
-static unsigned int running;
+static struct rounds rounds;
 
 /* @n is the GPU's number. */
 static bool open_gpu(struct kfd_dev *dev, unsigned int n)
@@ -76,49 +69,21 @@ static void run(int ready, unsigned int number)
 		     !svm_set(dev.fd, dst, BYTES, SVM_PREFETCH, dev.gpu_id) &&
 		     !kfd_queue_copy(&queue, (uintptr_t)dst, (uintptr_t)src, BYTES, timeout_ms()) &&
 		     pattern_check(dst, BYTES, seed, 0) == BYTES;
-		if (atomic_fetch_add(&shared->done[number], 1) == 0 && write(ready, "", 1) != 1)
-			ok = false;
-	} while (ok && !atomic_load(&shared->stop));
+	} while (rounds_next(&rounds, ready, number) && ok);
 	exit(ok ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
 void movers_start(unsigned int count)
 {
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
-	if (shared == MAP_FAILED || count > MOVERS_MAX)
-		die("no memory");
-	for (running = 0; running < count; running++) {
-		movers[running] = child_start(run, running);
-		if (movers[running] <= 0)
-			die("no process that moves memory of GPU %u", running);
-	}
+	rounds_start(&rounds, run, count);
 }
 
 bool movers_go_on(void)
 {
-	const unsigned long long end = now_ns() + timeout_ms() * 1000000ull;
-	unsigned long wanted[MOVERS_MAX];
-	unsigned int i;
-
-	/* One may be nearly done. */
-	for (i = 0; i < running; i++)
-		wanted[i] = atomic_load(&shared->done[i]) + 2;
-	for (i = 0; i < running; i++)
-		while (atomic_load(&shared->done[i]) < wanted[i]) {
-			if (now_ns() > end)
-				return false;
-			usleep(1000);
-		}
-	return true;
+	return rounds_go_on(&rounds);
 }
 
 bool movers_stop(void)
 {
-	bool ok;
-
-	atomic_store(&shared->stop, true);
-	ok = children_succeed(movers, running);
-	munmap(shared, sizeof(*shared));
-	return ok;
+	return rounds_stop(&rounds);
 }

@@ -9,7 +9,9 @@
 
 #include <stdbool.h>
 
-#define MOVERS_MAX	8u
+#include "rounds.h"
+
+#define MOVERS_MAX	ROUNDS_MAX
 
 /* Starts @count of them, of the first GPUs; each has copied when this returns. */
 void movers_start(unsigned int count);

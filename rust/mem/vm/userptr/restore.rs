@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What a process has where its memory changed is mapped anew, by a work item, and its queues go on.
 
-use super::{Missing, Now, Request};
+use super::{Missing, Now, Request, Run};
 use crate::{
     kern::{errno, ratelimit::dev_warn_ratelimited, workqueue},
     mem::vm::{
@@ -79,7 +79,7 @@ impl Vm {
         if evicted.invalid == 0 {
             evicted.retry = Retry::default();
             evicted.quiesced = None;
-            evicted.since = Some(Instant::now());
+            evicted.run = Some(Run::new(Instant::now()));
             return;
         }
         let delay = if failed {
