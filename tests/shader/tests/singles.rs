@@ -2,18 +2,16 @@
 //! Single vector instructions with random operands, EXEC masks and registers, against an evaluator that shares
 //! nothing with the core: it knows the encodings from here and computes with wide integers.
 
-#[path = "common/memory.rs"]
-mod memory;
+#[path = "common/single.rs"]
+mod single;
 
-use memory::{Memory, CODE};
 use proptest::prelude::*;
-use rkfd_shader::code::{Code, Turn};
+use rkfd_shader::code::Code;
 use rkfd_shader::env::Env;
 use rkfd_shader::lds::Lds;
 use rkfd_shader::wave::{sgpr, Wave};
-
-const VGPRS: u16 = 16;
-const END: u32 = 0xbf81_0000;
+use single::memory::Memory;
+use single::{exec, run, wave, VGPRS};
 
 /// What a lane's result is of up to three dwords. i128 holds every intermediate exactly.
 type Rule = fn(i128, i128, i128) -> i128;
@@ -156,56 +154,6 @@ fn operand() -> impl Strategy<Value = Operand> {
         1 => (0..100u16).prop_map(Operand::Sgpr),
         1 => (-16..=64i8).prop_map(Operand::Constant),
     ]
-}
-
-fn exec() -> impl Strategy<Value = u64> {
-    prop_oneof![
-        Just(!0),
-        Just(0),
-        any::<u64>(),
-        (0..64u32).prop_map(|n| 1 << n)
-    ]
-}
-
-/// A wave with something in its registers, often near the ends of the range.
-fn wave(seed: u64, exec: u64) -> Wave {
-    let mut wave = Wave::new(VGPRS, 0, CODE);
-    let mut state = seed | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        let word = (state >> 20) as u32;
-        match state >> 60 {
-            0 => 0,
-            1 => !0,
-            2 => 1 << 31,
-            3 => word & 0x3f,
-            _ => word,
-        }
-    };
-    for n in 0..VGPRS.into() {
-        wave.v_mut(n).iter_mut().for_each(|word| *word = next());
-    }
-    wave.sgpr[..106].iter_mut().for_each(|word| *word = next());
-    wave.set_exec(exec);
-    wave
-}
-
-fn run(wave: &mut Wave, words: [u32; 2]) {
-    let mut code: Vec<u8> = [words[0], words[1], END]
-        .iter()
-        .flat_map(|word| word.to_le_bytes())
-        .collect();
-    code.resize(4096, 0);
-    let memory = Memory::new(code, 0, 0);
-    let mut lds = Lds::new(0);
-    let mut env = Env {
-        host: &memory,
-        lds: &mut lds,
-    };
-    let turn = Code::new().run(wave, &mut env, 10);
-    assert!(matches!(turn, Turn::Ended), "{turn:?}");
 }
 
 fn vop3(op: u32, dst: u32, sources: [Operand; 3]) -> [u32; 2] {

@@ -41,42 +41,47 @@ impl Memory {
             .ok_or(Fault { address })
     }
 
-    /// The lanes that are in the first one's piece, those before one that is not.
+    /// Gives `step` where the lanes' `N` bytes are in the first one's piece, until one's are not there; the lanes that are left.
+    fn each_lane<const N: usize>(
+        at: &[u64; LANES],
+        lanes: u64,
+        (start, len): (u64, usize),
+        mut step: impl FnMut(usize, usize),
+    ) -> u64 {
+        let Some(last) = len.checked_sub(N) else {
+            return lanes;
+        };
+        let mut left = lanes;
+        while left != 0 {
+            let lane = left.trailing_zeros() as usize;
+            let place = at[lane].wrapping_sub(start) as usize;
+            if place > last {
+                break;
+            }
+            step(lane, place);
+            left &= left - 1;
+        }
+        left
+    }
+
     fn load_sized<const N: usize>(&self, at: &[u64; LANES], lanes: u64, out: &mut [u8]) -> u64 {
         let Ok((start, piece)) = self.piece(at, lanes) else {
             return lanes;
         };
-        let bytes = piece.borrow();
-        let mut left = lanes;
-        while left != 0 {
-            let lane = left.trailing_zeros() as usize;
-            let at = at[lane].wrapping_sub(start) as usize;
-            let Some(bytes) = bytes.get(at..).and_then(<[u8]>::first_chunk) else {
-                break;
-            };
-            let bytes: &[u8; N] = bytes;
-            out[lane * N..(lane + 1) * N].copy_from_slice(bytes);
-            left &= left - 1;
-        }
-        left
+        let bytes = &piece.borrow()[..];
+        Self::each_lane::<N>(at, lanes, (start, bytes.len()), |lane, place| {
+            out[lane * N..(lane + 1) * N].copy_from_slice(&bytes[place..place + N]);
+        })
     }
 
     fn store_sized<const N: usize>(&self, at: &[u64; LANES], lanes: u64, data: &[u8]) -> u64 {
         let Ok((start, piece)) = self.piece(at, lanes) else {
             return lanes;
         };
-        let mut bytes = piece.borrow_mut();
-        let mut left = lanes;
-        while left != 0 {
-            let lane = left.trailing_zeros() as usize;
-            let at = at[lane].wrapping_sub(start) as usize;
-            let Some(bytes) = bytes.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<N>) else {
-                break;
-            };
-            bytes.copy_from_slice(&data[lane * N..(lane + 1) * N]);
-            left &= left - 1;
-        }
-        left
+        let bytes = &mut piece.borrow_mut()[..];
+        Self::each_lane::<N>(at, lanes, (start, bytes.len()), |lane, place| {
+            bytes[place..place + N].copy_from_slice(&data[lane * N..(lane + 1) * N]);
+        })
     }
 
     /// The piece that the first of `lanes` accesses.
@@ -106,6 +111,7 @@ impl Host for Memory {
             2 => self.load_sized::<2>(at, lanes, out),
             4 => self.load_sized::<4>(at, lanes, out),
             8 => self.load_sized::<8>(at, lanes, out),
+            12 => self.load_sized::<12>(at, lanes, out),
             16 => self.load_sized::<16>(at, lanes, out),
             _ => lanes,
         }
@@ -117,6 +123,7 @@ impl Host for Memory {
             2 => self.store_sized::<2>(at, lanes, data),
             4 => self.store_sized::<4>(at, lanes, data),
             8 => self.store_sized::<8>(at, lanes, data),
+            12 => self.store_sized::<12>(at, lanes, data),
             16 => self.store_sized::<16>(at, lanes, data),
             _ => lanes,
         }

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Single loads, stores and atomics, of lanes in order, in one place and anywhere, against what is worked out here lane by lane and byte by byte.
+
+#[path = "common/single.rs"]
+mod single;
+
+use proptest::prelude::*;
+use rkfd_shader::lds::Lds;
+use rkfd_shader::wave::Wave;
+use single::memory::DATA;
+use single::{exec, run_with, wave};
+
+/// Bytes of memory or LDS. What lanes access begins before it ends, or where none is for miles.
+const SIZE: usize = 4096;
+/// Bytes beyond the lanes' addresses.
+const OFFSET: usize = 3;
+
+/// The low dwords of lanes' addresses: in order, in one place, anywhere, each in a place of its own; `size` bytes each or a factor of that apart.
+fn places(size: u32) -> impl Strategy<Value = Vec<u32>> {
+    prop_oneof![
+        (0..64u32).prop_map(move |first| (0..64).map(|lane| (first + lane) * size).collect()),
+        (0..64u32).prop_map(move |place| vec![place * size; 64]),
+        prop::collection::vec((0..128u32).prop_map(move |place| place * size), 64),
+        prop::collection::vec(0..128 * size, 64),
+        (0..64u32, 0..32u32).prop_map(move |(first, factor)| {
+            let place = |lane: u32| (lane * (2 * factor + 1) + first) % 64 * size;
+            (0..64).map(place).collect()
+        }),
+    ]
+}
+
+/// A size of those that `bytes` gives, and places.
+fn sized(bytes: impl Strategy<Value = usize>) -> impl Strategy<Value = (usize, Vec<u32>)> {
+    bytes.prop_flat_map(|bytes| (Just(bytes), places(bytes as u32)))
+}
+
+/// What becomes of some lanes' addresses.
+#[derive(Debug, Clone, Copy)]
+enum Stray {
+    Nobody,
+    /// Inactive lanes have addresses of nothing.
+    Inactive,
+    /// So have those of a mask.
+    Some(u64),
+}
+
+fn stray() -> impl Strategy<Value = Stray> {
+    prop_oneof![
+        Just(Stray::Nobody),
+        Just(Stray::Inactive),
+        (0..64u32).prop_map(|lane| Stray::Some(1 << lane)),
+        any::<u64>().prop_map(Stray::Some),
+    ]
+}
+
+/// A wave with addresses in v1 and of DATA in s\[8:9\].
+fn addressing(seed: u64, exec: u64, places: &[u32], stray: Stray) -> Wave {
+    let astray = match stray {
+        Stray::Nobody => 0,
+        Stray::Inactive => !exec,
+        Stray::Some(lanes) => lanes,
+    };
+    let mut wave = wave(seed, exec);
+    for (lane, at) in wave.v_mut(1).iter_mut().enumerate() {
+        *at = if astray >> lane & 1 == 1 {
+            0x7fff_fff8
+        } else {
+            places[lane]
+        };
+    }
+    wave.set_pair(8, DATA);
+    wave
+}
+
+/// Memory or LDS with something in it.
+fn noise(seed: u64) -> Vec<u8> {
+    let spread = |n: u64| n.wrapping_mul(seed | 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (1..=SIZE as u64).map(|n| (spread(n) >> 56) as u8).collect()
+}
+
+/// The registers from `first` on of a lane, as bytes.
+fn registers(wave: &Wave, first: usize, bytes: usize, lane: usize) -> Vec<u8> {
+    let word = |n: usize| wave.v(first + n)[lane].to_le_bytes();
+    (0..4).flat_map(word).take(bytes).collect()
+}
+
+fn qword(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(word)
+}
+
+/// What becomes of an old value with two operands.
+type Rule = fn(u64, u64, u64) -> u64;
+
+/// An atomic's opcode on dwords of LDS without return, and that on dwords of memory.
+type Atomic = (u32, u32, Rule);
+
+const ATOMICS: &[Atomic] = &[
+    (0, 66, |old, a, _| old.wrapping_add(a)),
+    (1, 67, |old, a, _| old.wrapping_sub(a)),
+    (3, 75, |old, a, _| if old >= a { 0 } else { old + 1 }),
+    (7, 69, |old, a, _| if old < a { old } else { a }),
+    (8, 71, |old, a, _| if old > a { old } else { a }),
+    (9, 72, |old, a, _| old & a),
+    (10, 73, |old, a, _| old | a),
+    (11, 74, |old, a, _| old ^ a),
+    (16, 65, |old, a, b| if old == a { b } else { old }),
+];
+
+/// Does an atomic to `data` for each active lane, with operands in v2 and v4, or one behind the other from v2 on; gives what v6 and v7 have then.
+fn expect_atomics(
+    before: &Wave,
+    data: &mut [u8],
+    (rule, bytes, operands): (Rule, usize, [usize; 2]),
+    (offset, returns): (usize, bool),
+) -> Vec<[u32; 2]> {
+    (0..64)
+        .map(|lane| {
+            let mut result = [before.v(6)[lane], before.v(7)[lane]];
+            if before.exec() >> lane & 1 == 0 {
+                return result;
+            }
+            let [a, b] = operands.map(|row| qword(&registers(before, row, bytes, lane)));
+            let at = before.v(1)[lane] as usize + offset;
+            let mut old = 0;
+            if let Some(word) = data.get_mut(at..at + bytes) {
+                old = qword(word);
+                word.copy_from_slice(&rule(old, a, b).to_le_bytes()[..bytes]);
+            }
+            if returns {
+                result[0] = old as u32;
+                if bytes == 8 {
+                    result[1] = (old >> 32) as u32;
+                }
+            }
+            result
+        })
+        .collect()
+}
+
+/// What v6 and v7 have.
+fn results(after: &Wave) -> Vec<[u32; 2]> {
+    let pair = |lane: usize| [after.v(6)[lane], after.v(7)[lane]];
+    (0..64).map(pair).collect()
+}
+
+/// Whether one of the active lanes has an address of nothing.
+fn has_fault(wave: &Wave) -> bool {
+    (0..64).any(|lane| wave.exec() >> lane & 1 == 1 && wave.v(1)[lane] as usize >= SIZE)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn lds_atomics(
+        rule in 0..ATOMICS.len(), (bytes, places) in sized(prop_oneof![Just(4), Just(8)]), returns: bool,
+        equal: bool, inactive: bool, offset in 0..3usize, seed: u64, exec in exec(),
+    ) {
+        let (op, _, rule) = ATOMICS[rule];
+        let stray = if inactive { Stray::Inactive } else { Stray::Nobody };
+        let mut after = addressing(seed, exec, &places, stray);
+        let mut data = if equal { vec![0; SIZE] } else { noise(seed) };
+        let mut lds = Lds::new(SIZE as u32);
+        lds.bytes_mut().copy_from_slice(&data);
+        let op = op | u32::from(returns) << 5 | u32::from(bytes == 8) << 6;
+        let before = addressing(seed, exec, &places, stray);
+        run_with(
+            &mut after,
+            [0x36 << 26 | op << 17 | offset as u32, 1 | 2 << 8 | 4 << 16 | 6 << 24],
+            &mut [],
+            &mut lds,
+        );
+        let expected = expect_atomics(&before, &mut data, (rule, bytes, [2, 4]), (offset, returns));
+        prop_assert_eq!(results(&after), expected);
+        prop_assert_eq!(lds.bytes(), &data[..]);
+    }
+
+    #[test]
+    fn atomics(
+        rule in 0..ATOMICS.len(), (bytes, places) in sized(prop_oneof![Just(4), Just(8)]), returns: bool,
+        equal: bool, stray in stray(), seed: u64, exec in exec(),
+    ) {
+        let (_, op, rule) = ATOMICS[rule];
+        let before = addressing(seed, exec, &places, stray);
+        let mut after = addressing(seed, exec, &places, stray);
+        let mut expected = if equal { vec![0; SIZE] } else { noise(seed) };
+        let mut data = expected.clone();
+        let op = op + if bytes == 8 { 32 } else { 0 };
+        // Compare and swap has the new value first here.
+        let operands = if op % 32 == 1 { [2 + bytes / 4, 2] } else { [2, 2] };
+        run_with(
+            &mut after,
+            [0x37 << 26 | op << 18 | u32::from(returns) << 16 | 2 << 14, 1 | 2 << 8 | 8 << 16 | 6 << 24],
+            &mut data,
+            &mut Lds::new(0),
+        );
+        let old = expect_atomics(&before, &mut expected, (rule, bytes, operands), (0, returns));
+        prop_assert_eq!(results(&after), old);
+        prop_assert_eq!(data, expected);
+        prop_assert_eq!(after.fault.is_some(), has_fault(&before));
+    }
+
+    #[test]
+    fn loads(
+        (bytes, places) in sized(prop::sample::select(vec![1, 2, 4, 8, 12, 16])), signed: bool, stray in stray(),
+        seed: u64, exec in exec(),
+    ) {
+        let op = match bytes {
+            1 => 16 + u32::from(signed),
+            2 => 18 + u32::from(signed),
+            _ => 19 + bytes as u32 / 4,
+        };
+        let before = addressing(seed, exec, &places, stray);
+        let mut after = addressing(seed, exec, &places, stray);
+        let mut data = noise(seed);
+        // v[6:9] from v1 and s[8:9].
+        run_with(
+            &mut after,
+            [0x37 << 26 | op << 18 | 2 << 14 | OFFSET as u32, 1 | 8 << 16 | 6 << 24],
+            &mut data,
+            &mut Lds::new(0),
+        );
+        for lane in 0..64 {
+            let mut expected = registers(&before, 6, 16, lane);
+            if exec >> lane & 1 == 1 {
+                let at = before.v(1)[lane] as usize + OFFSET;
+                let loaded = data.get(at..at + bytes).map_or(vec![0; bytes], <[u8]>::to_vec);
+                let sign = if signed && bytes < 4 && loaded[bytes - 1] >> 7 == 1 { 0xff } else { 0 };
+                expected[..4].fill(sign);
+                expected[..bytes].copy_from_slice(&loaded);
+            }
+            prop_assert_eq!(registers(&after, 6, 16, lane), expected, "lane {}", lane);
+        }
+        prop_assert_eq!(after.fault.is_some(), has_fault(&before));
+    }
+
+    #[test]
+    fn stores(
+        (bytes, places) in sized(prop::sample::select(vec![1, 2, 4, 8, 12, 16])), high: bool, stray in stray(),
+        seed: u64, exec in exec(),
+    ) {
+        let high = high && bytes < 4;
+        let op = match bytes {
+            1 => 24 + u32::from(high),
+            2 => 26 + u32::from(high),
+            _ => 27 + bytes as u32 / 4,
+        };
+        let before = addressing(seed, exec, &places, stray);
+        let mut after = addressing(seed, exec, &places, stray);
+        let mut expected = noise(seed);
+        let mut data = expected.clone();
+        for lane in (0..64).filter(|lane| exec >> lane & 1 == 1) {
+            let at = before.v(1)[lane] as usize + OFFSET;
+            let skip = if high { 2 } else { 0 };
+            if let Some(word) = expected.get_mut(at..at + bytes) {
+                word.copy_from_slice(&registers(&before, 2, bytes + skip, lane)[skip..]);
+            }
+        }
+        run_with(
+            &mut after,
+            [0x37 << 26 | op << 18 | 2 << 14 | OFFSET as u32, 1 | 2 << 8 | 8 << 16],
+            &mut data,
+            &mut Lds::new(0),
+        );
+        prop_assert_eq!(data, expected);
+        prop_assert_eq!(after.fault.is_some(), has_fault(&before));
+    }
+}
