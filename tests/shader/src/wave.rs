@@ -16,7 +16,7 @@ pub const SPLAT: usize = 0;
 pub const MODIFIED: usize = 6;
 /// Where results go that are changed before they are stored, two rows.
 pub const RESULT: usize = 12;
-/// Sources and results of the two halves of a packed instruction: three pairs, and a pair.
+/// Where sources of a packed instruction go that have their halves elsewhere or with other signs.
 pub const HALVES: usize = 14;
 
 /// SGPR numbers of the scalar registers that have names.

@@ -6,8 +6,6 @@
 
 use half::f16;
 
-use super::halves::{narrow, Widen};
-
 /// Bits of 2 / pi behind the binary point, most significant first.
 const TWO_OVER_PI: [u64; 20] = [
     0xa2f9_836e_4e44_1529,
@@ -32,84 +30,104 @@ const TWO_OVER_PI: [u64; 20] = [
     0xf0cf_bc20_9af4_361d,
 ];
 
+/// `a` where that holds, otherwise `b`. An `if` would be made a branch.
+#[inline(always)]
+pub fn select32(holds: bool, a: u32, b: u32) -> u32 {
+    let mask = 0u32.wrapping_sub(holds.into());
+    a & mask | b & !mask
+}
+
+/// See [`select32`].
+#[inline(always)]
+fn select64(holds: bool, a: u64, b: u64) -> u64 {
+    let mask = 0u64.wrapping_sub(holds.into());
+    a & mask | b & !mask
+}
+
 /// The less of two; the number if one is a NaN; -0 is less than +0.
 #[inline(always)]
 pub fn min32(a: f32, b: f32) -> f32 {
-    if a < b || b.is_nan() {
-        quiet32(a)
-    } else if b < a || a.is_nan() {
-        b
-    } else {
-        f32::from_bits(a.to_bits() | b.to_bits())
-    }
+    let first = (a < b) | b.is_nan();
+    let second = (b < a) | a.is_nan();
+    let both = a.to_bits() | b.to_bits();
+    let other = select32(second, b.to_bits(), both);
+    f32::from_bits(select32(first, quiet32(a).to_bits(), other))
 }
 
 /// The greater of two; see [`min32`].
 #[inline(always)]
 pub fn max32(a: f32, b: f32) -> f32 {
-    if a > b || b.is_nan() {
-        quiet32(a)
-    } else if b > a || a.is_nan() {
-        b
-    } else {
-        f32::from_bits(a.to_bits() & b.to_bits())
-    }
+    let first = (a > b) | b.is_nan();
+    let second = (b > a) | a.is_nan();
+    let both = a.to_bits() & b.to_bits();
+    let other = select32(second, b.to_bits(), both);
+    f32::from_bits(select32(first, quiet32(a).to_bits(), other))
 }
 
 /// A NaN made quiet.
 #[inline(always)]
 pub fn quiet32(a: f32) -> f32 {
-    if a.is_nan() {
-        f32::from_bits(a.to_bits() | 1 << 22)
-    } else {
-        a
-    }
+    f32::from_bits(a.to_bits() | select32(a.is_nan(), 1 << 22, 0))
 }
 
 /// See [`min32`].
 #[inline(always)]
 pub fn min64(a: f64, b: f64) -> f64 {
-    if a < b || b.is_nan() {
-        quiet64(a)
-    } else if b < a || a.is_nan() {
-        b
-    } else {
-        f64::from_bits(a.to_bits() | b.to_bits())
-    }
+    let first = (a < b) | b.is_nan();
+    let second = (b < a) | a.is_nan();
+    let both = a.to_bits() | b.to_bits();
+    let other = select64(second, b.to_bits(), both);
+    f64::from_bits(select64(first, quiet64(a).to_bits(), other))
 }
 
 /// See [`max32`].
 #[inline(always)]
 pub fn max64(a: f64, b: f64) -> f64 {
-    if a > b || b.is_nan() {
-        quiet64(a)
-    } else if b > a || a.is_nan() {
-        b
-    } else {
-        f64::from_bits(a.to_bits() & b.to_bits())
-    }
+    let first = (a > b) | b.is_nan();
+    let second = (b > a) | a.is_nan();
+    let both = a.to_bits() & b.to_bits();
+    let other = select64(second, b.to_bits(), both);
+    f64::from_bits(select64(first, quiet64(a).to_bits(), other))
 }
 
 /// See [`quiet32`].
 #[inline(always)]
 pub fn quiet64(a: f64) -> f64 {
-    if a.is_nan() {
-        f64::from_bits(a.to_bits() | 1 << 51)
-    } else {
-        a
-    }
+    f64::from_bits(a.to_bits() | select64(a.is_nan(), 1 << 51, 0))
 }
 
 /// See [`min32`].
 #[inline(always)]
 pub fn min16(a: f16, b: f16) -> f16 {
-    narrow(min32(a.widen(), b.widen()))
+    let less = order16(a) < order16(b);
+    chosen16(less & !is_nan16(a) | is_nan16(b), a, b)
 }
 
 /// See [`max32`].
 #[inline(always)]
 pub fn max16(a: f16, b: f16) -> f16 {
-    narrow(max32(a.widen(), b.widen()))
+    let more = order16(a) > order16(b);
+    chosen16(more & !is_nan16(a) | is_nan16(b), a, b)
+}
+
+/// A number that is as much less or more than another one's as the half is, -0 less than +0.
+#[inline(always)]
+fn order16(a: f16) -> i16 {
+    let bits = a.to_bits() as i16;
+    bits ^ (bits >> 15 & 0x7fff)
+}
+
+#[inline(always)]
+fn is_nan16(a: f16) -> bool {
+    a.to_bits() & 0x7fff > 0x7c00
+}
+
+/// The first or the second one; a NaN is made quiet.
+#[inline(always)]
+fn chosen16(first: bool, a: f16, b: f16) -> f16 {
+    let chosen = if first { a } else { b };
+    let quiet = if is_nan16(chosen) { 1 << 9 } else { 0 };
+    f16::from_bits(chosen.to_bits() | quiet)
 }
 
 /// The middle one of three.
@@ -257,5 +275,27 @@ pub fn f16_toward_zero(a: f32) -> u16 {
         nearest.to_bits() - 1
     } else {
         nearest.to_bits()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::halves::{narrow, Widen};
+    use super::*;
+
+    #[test]
+    fn halves_are_chosen_as_floats_are() {
+        for other in [
+            0, 1, 0x3ff, 0x400, 0x3c00, 0x7bff, 0x7c00, 0x7c01, 0x7d55, 0x7e00, 0x7fff,
+        ] {
+            for half in 0..=u16::MAX {
+                for (a, b) in [(half, other), (half, other | 1 << 15), (other, half)] {
+                    let (a, b) = (f16::from_bits(a), f16::from_bits(b));
+                    let [min, max] = [min32, max32].map(|f| narrow(f(a.widen(), b.widen())));
+                    assert_eq!(min16(a, b).to_bits(), min.to_bits(), "{a} {b}");
+                    assert_eq!(max16(a, b).to_bits(), max.to_bits(), "{a} {b}");
+                }
+            }
+        }
     }
 }

@@ -3,12 +3,7 @@
 
 use half::f16;
 
-/// `a` where that holds, otherwise `b`. An `if` would be made a branch.
-#[inline(always)]
-fn select(holds: bool, a: u32, b: u32) -> u32 {
-    let mask = 0u32.wrapping_sub(holds.into());
-    a & mask | b & !mask
-}
+use super::float::select32;
 
 /// A value of more bits.
 pub trait Widen {
@@ -29,9 +24,9 @@ impl Widen for f16 {
         let normal = magnitude + REBIAS;
         // Denormals of f16 are fractions of the least normal value.
         let denormal = f32::from_bits(normal + (1 << 23)) - f32::from_bits(REBIAS + (1 << 23));
-        let special = (normal + REBIAS) | select(magnitude > 0x7c00 << 13, QUIET, 0);
-        let value = select(exponent == 0, denormal.to_bits(), normal);
-        let value = select(exponent == 0x7c00 << 13, special, value);
+        let special = (normal + REBIAS) | select32(magnitude > 0x7c00 << 13, QUIET, 0);
+        let value = select32(exponent == 0, denormal.to_bits(), normal);
+        let value = select32(exponent == 0x7c00 << 13, special, value);
         f32::from_bits(value | sign)
     }
 }
@@ -54,28 +49,44 @@ pub fn narrow(value: f32) -> f16 {
     let denormal = (f32::from_bits(magnitude) + f32::from_bits(DENORMAL)).to_bits();
     let denormal = denormal.wrapping_sub(DENORMAL);
     let nan = 0x7e00 | magnitude >> 13 & 0x3ff;
-    let special = select(magnitude > INFINITY, nan, 0x7c00);
-    let rounded = select(magnitude < NORMAL, denormal, normal);
-    let rounded = select(magnitude >= LARGE, special, rounded);
+    let special = select32(magnitude > INFINITY, nan, 0x7c00);
+    let rounded = select32(magnitude < NORMAL, denormal, normal);
+    let rounded = select32(magnitude >= LARGE, special, rounded);
     f16::from_bits((rounded | bits >> 16 & 0x8000) as u16)
 }
 
 /// a * b + c, rounded once.
 #[inline(always)]
 pub fn fma(a: f16, b: f16, c: f16) -> f16 {
-    const INFINITY: u32 = 0x7f80_0000;
-    let c = c.widen();
-    // Products are exact in f32. What the sum has lost is exact, too.
-    let product = a.widen() * b.widen();
+    narrow(fma_to_odd(a.widen(), b.widen(), c.widen()))
+}
+
+/// a * b + c of what halves are as floats, rounded to odd: of the two floats around a sum that none of them is, it is the one with an odd last bit.
+///
+/// [`narrow`] of it is the half nearest the exact sum. A float has more than two bits beyond those of a half, so that no odd one is a half or half way
+/// between two, and what is nearest the sum is nearest its odd neighbour, too.
+#[inline(always)]
+pub fn fma_to_odd(a: f32, b: f32, c: f32) -> f32 {
+    // Products have 22 bits, and no exponent that f32 lacks: they are exact. So is what the sum has lost.
+    let product = a * b;
     let sum = product + c;
     let part = sum - product;
     let lost = (product - (sum - part)) + (c - part);
-    // The sum's last bit is made odd then, on the side where the exact one is, so that it is rounded only once.
+    // Neither holds for a NaN, which is what is lost of an infinity.
+    let inexact = u32::from((lost < 0.0) | (lost > 0.0));
+    // The neighbour toward zero, and the bit.
     let bits = sum.to_bits();
-    let even = (bits & 1 == 0) & (lost != 0.0) & (bits & INFINITY != INFINITY);
-    let away = (lost.to_bits() ^ bits) >> 31 == 0;
-    let step = select(away, 1, u32::MAX);
-    narrow(f32::from_bits(bits.wrapping_add(select(even, step, 0))))
+    let beyond = (lost.to_bits() ^ bits) >> 31 & inexact;
+    f32::from_bits(bits.wrapping_sub(beyond) | inexact)
+}
+
+/// Whether a float may be half way between two halves, or is where halves have few bits. Of any other one the nearest half is that of what was rounded to it.
+#[inline(always)]
+pub fn is_halfway(bits: u32) -> bool {
+    /// The least that is normal as f16.
+    const NORMAL: u32 = (127 - 14) << 23;
+    let denormal = (bits & 0x7fff_ffff).wrapping_sub(1) < NORMAL - 1;
+    (bits & 0x1fff == 0x1000) | denormal
 }
 
 #[cfg(test)]
@@ -109,6 +120,26 @@ mod tests {
         }
     }
 
+    /// The half nearest so many 2^-48, the even one of two.
+    fn nearest(sum: i128) -> u16 {
+        let magnitude = sum.unsigned_abs();
+        // What a unit of the result's last place is; that of denormals is 2^-24.
+        let place = (u128::BITS - magnitude.leading_zeros())
+            .saturating_sub(11)
+            .max(24);
+        let (whole, rest) = (magnitude >> place, magnitude & ((1 << place) - 1));
+        let half = 1 << (place - 1);
+        let up = rest > half || rest == half && whole & 1 == 1;
+        // With a carry into the exponent, up to infinity.
+        let bits = (u128::from(place - 24) << 10) + whole + u128::from(up);
+        bits.min(0x7c00) as u16 | if sum < 0 { 0x8000 } else { 0 }
+    }
+
+    /// So many 2^-24.
+    fn exact(half: f16) -> i128 {
+        (half.to_f64() * f64::from(1 << 24)) as i128
+    }
+
     #[test]
     fn sums_are_rounded_once() {
         let mut state = 1u64;
@@ -118,25 +149,45 @@ mod tests {
             state ^= state << 17;
             f16::from_bits((state >> 24) as u16)
         };
-        for _ in 0..1_000_000 {
+        for _ in 0..4_000_000 {
             let (a, b, c) = (next(), next(), next());
-            // By way of f32 it may have become a neighbour of what is nearest.
-            let exact = a.to_f64().mul_add(b.to_f64(), c.to_f64());
-            let about = f16::from_f64(exact).to_bits();
-            let apart = |bits: &u16| (f16::from_bits(*bits).to_f64() - exact).abs();
-            let near = [about, about.wrapping_sub(1), about.wrapping_add(1)];
-            let nearest = near.into_iter().min_by(|x, y| {
-                let order = apart(x).total_cmp(&apart(y));
-                order.then((x & 1).cmp(&(y & 1)))
-            });
             let sum = fma(a, b, c);
-            let large = exact.abs() >= 65504.0 || exact.is_nan();
-            let same = if large {
-                sum.is_nan() == exact.is_nan() && (exact.is_nan() || sum.to_bits() == about)
+            let rounded = a.widen() * b.widen() + c.widen();
+            let same = narrow(rounded).to_bits() == sum.to_bits();
+            assert!(same || sum.is_nan() || is_halfway(rounded.to_bits()));
+            if a.is_finite() && b.is_finite() && c.is_finite() {
+                let exact = exact(a) * exact(b) + (exact(c) << 24);
+                let same =
+                    sum.to_bits() == nearest(exact) || exact == 0 && sum.to_bits() & 0x7fff == 0;
+                assert!(same, "{a} {b} {c}: {sum}");
             } else {
-                Some(sum.to_bits()) == nearest || sum == f16::from_bits(nearest.unwrap())
-            };
-            assert!(same, "{a} {b} {c}: {sum}, not {exact}");
+                let about = a.to_f32() * b.to_f32() + c.to_f32();
+                let same = sum.to_f32() == about || sum.is_nan() && about.is_nan();
+                assert!(same, "{a} {b} {c}: {sum}");
+            }
+        }
+    }
+
+    #[test]
+    fn little_decides_between_two() {
+        let half = |bits| f16::from_bits(bits);
+        for (a, b, c, sum) in [
+            // 1.5 (1 + 2^-10) is half way between two, of which the even one is above.
+            (0x3c01, 0x3e00, 0x0000, 0x3e02),
+            // The least there is less or more. As a float the sum is half way again.
+            (0x3c01, 0x3e00, 0x8001, 0x3e01),
+            (0x3c01, 0x3e00, 0x0001, 0x3e02),
+            // 1 + 2^-10 + 2^-11, and 2^-31 less.
+            (0x1000, 0x3c00, 0x3c01, 0x3c02),
+            (0x1001, 0x3bfe, 0x3c01, 0x3c01),
+            // A denormal and half of the least, and 2^-45 less.
+            (0x0800, 0x0c00, 0x0201, 0x0202),
+            (0x0801, 0x0bfe, 0x0201, 0x0201),
+        ] {
+            let (a, b, c) = (half(a), half(b), half(c));
+            let exact = exact(a) * exact(b) + (exact(c) << 24);
+            assert_eq!(nearest(exact), sum, "{a} {b} {c}");
+            assert_eq!(fma(a, b, c).to_bits(), sum, "{a} {b} {c}");
         }
     }
 }

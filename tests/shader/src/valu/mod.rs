@@ -10,6 +10,7 @@ pub mod float;
 pub mod halves;
 pub mod modify;
 pub mod packed;
+mod packed16;
 pub mod types;
 pub mod vop1;
 pub mod vop2;

@@ -4,7 +4,8 @@
 use half::f16;
 
 use super::float as fp;
-use super::halves::{self, narrow, Widen};
+use super::halves::{narrow, Widen};
+use super::packed16;
 use super::vop2::dot_i8;
 use crate::decode::{bits, Decoded, Inst, Kind, Unknown, Words};
 use crate::env::Env;
@@ -13,13 +14,13 @@ use crate::wave::{Flow, Row, Wave, LANES};
 
 /// Which parts of the sources are used, and their signs; a bit for each source.
 #[derive(Debug, Clone, Copy)]
-struct Selection {
+pub(super) struct Selection {
     /// For the low result: the high part.
-    low: u32,
+    pub low: u32,
     /// For the high result: the high part.
-    high: u32,
-    neg_low: u32,
-    neg_high: u32,
+    pub high: u32,
+    pub neg_low: u32,
+    pub neg_high: u32,
 }
 
 impl Selection {
@@ -28,7 +29,7 @@ impl Selection {
     }
 
     #[inline(always)]
-    fn of(imm: i32) -> Selection {
+    pub fn of(imm: i32) -> Selection {
         let word = imm as u32;
         Selection {
             low: bits(word, 2, 0),
@@ -44,10 +45,10 @@ pub fn decode(words: Words) -> Decoded<Inst> {
     let [word, second, _] = words.0;
     let op = bits(word, 22, 16);
     let (handler, kind, sources, wide) = match op {
-        0 | 9 => (Handler::of::<Halves>(), Kind::Int16, 3, false),
-        1..=8 | 10..=13 => (Handler::of::<Halves>(), Kind::Int16, 2, false),
-        14 => (Handler::of::<Halves>(), Kind::F16, 3, false),
-        15..=18 => (Handler::of::<Halves>(), Kind::F16, 2, false),
+        0 | 9 => (packed16::handler(op)?, Kind::Int16, 3, false),
+        1..=8 | 10..=13 => (packed16::handler(op)?, Kind::Int16, 2, false),
+        14 => (packed16::handler(op)?, Kind::F16, 3, false),
+        15..=18 => (packed16::handler(op)?, Kind::F16, 2, false),
         32..=34 => (Handler::of::<Mix>(), Kind::F32, 3, false),
         35 => (Handler::of::<Dot>(), Kind::F16, 3, false),
         38..=43 => (Handler::of::<Dot>(), Kind::Int32, 3, false),
@@ -173,93 +174,6 @@ impl Body for Move {
         wave.put(dst, &lo);
         wave.put(dst + 1, &hi);
         Flow::Next
-    }
-}
-
-/// Two operations on 16 bits.
-struct Halves;
-
-impl Body for Halves {
-    #[inline(always)]
-    fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
-        let selection = Selection::of(inst.imm);
-        let mut rows = [0; 3];
-        for n in 0..3 {
-            rows[n] = wave.narrow(inst.src[n], n);
-        }
-        let low = halves_row(inst.op, wave, rows, selection.low, selection.neg_low);
-        let high = halves_row(inst.op, wave, rows, selection.high, selection.neg_high);
-        let mut out = Row::ZERO;
-        for lane in 0..LANES {
-            out.0[lane] = low.0[lane] | high.0[lane] << 16;
-        }
-        wave.put(inst.dst.into(), &out);
-        Flow::Next
-    }
-}
-
-/// One of the two results, of the halves of sources that `high` has a bit for the upper ones.
-#[inline(always)]
-fn halves_row(op: u16, wave: &Wave, rows: [usize; 3], high: u32, neg: u32) -> Row {
-    let mut parts = [Row::ZERO; 3];
-    for n in 0..3 {
-        let (shift, sign) = (16 * (high >> n & 1), (neg >> n & 1) << 15);
-        for lane in 0..LANES {
-            parts[n].0[lane] = (wave.rows[rows[n]].0[lane] >> shift & 0xffff) ^ sign;
-        }
-    }
-    let [a, b, c] = &parts;
-    match op {
-        14 => halves_lanes::<14>(a, b, c),
-        15 => halves_lanes::<15>(a, b, c),
-        16 => halves_lanes::<16>(a, b, c),
-        17 => halves_lanes::<17>(a, b, c),
-        18 => halves_lanes::<18>(a, b, c),
-        _ => {
-            let mut out = Row::ZERO;
-            for lane in 0..LANES {
-                let [a, b, c] = [a.0[lane] as u16, b.0[lane] as u16, c.0[lane] as u16];
-                out.0[lane] = integer_lane(op, a, b, c).into();
-            }
-            out
-        }
-    }
-}
-
-#[inline(always)]
-fn halves_lanes<const OP: u16>(a: &Row, b: &Row, c: &Row) -> Row {
-    let mut out = Row::ZERO;
-    for lane in 0..LANES {
-        let a = f16::from_bits(a.0[lane] as u16);
-        let b = f16::from_bits(b.0[lane] as u16);
-        let c = f16::from_bits(c.0[lane] as u16);
-        let value = match OP {
-            14 => halves::fma(a, b, c),
-            15 => narrow(a.widen() + b.widen()),
-            16 => narrow(a.widen() * b.widen()),
-            17 => fp::min16(a, b),
-            _ => fp::max16(a, b),
-        };
-        out.0[lane] = value.to_bits().into();
-    }
-    out
-}
-
-#[inline(always)]
-fn integer_lane(op: u16, a: u16, b: u16, c: u16) -> u16 {
-    let (sa, sb) = (a as i16, b as i16);
-    match op {
-        0 | 9 => a.wrapping_mul(b).wrapping_add(c),
-        1 => a.wrapping_mul(b),
-        2 | 10 => a.wrapping_add(b),
-        3 | 11 => a.wrapping_sub(b),
-        4 => b << (a & 15),
-        5 => b >> (a & 15),
-        6 => (sb >> (a & 15)) as u16,
-        7 => sa.max(sb) as u16,
-        8 => sa.min(sb) as u16,
-        12 => a.max(b),
-        _ => a.min(b),
     }
 }
 
