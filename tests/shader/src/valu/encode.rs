@@ -2,7 +2,8 @@
 //! Decodes VOP1, VOP2, VOPC and VOP3, with SDWA and DPP.
 
 use super::compare::vopc as compares;
-use super::modify::{Changes, Dpp, Sdwa};
+use super::dpp::Dpp;
+use super::modify::{Changes, Sdwa};
 use super::vop1::vop1 as unary;
 use super::vop2::vop2 as binary;
 use super::vop3::vop3 as ternary;

@@ -5,6 +5,7 @@ pub mod carry;
 pub mod compare;
 pub mod cross;
 pub mod divide;
+pub mod dpp;
 pub mod encode;
 pub mod float;
 pub mod halves;

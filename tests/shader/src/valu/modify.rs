@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What instructions do to their sources and results on the way: signs, halves, clamp, SDWA, DPP.
+//! What instructions do to their sources and results on the way: signs, halves, clamp, SDWA, [DPP](super::dpp).
 //!
 //! A modified instruction is an outer one that prepares sources in rows of its own, and an inner one that computes
 //! with these.
 
 use half::f16;
 
+use super::dpp::{Dpp, Moves};
 use super::{Form, Spec};
 use crate::decode::{bits, Decoded, Inst, Kind, Src, Unknown};
 use crate::env::Env;
-use crate::simd::{Body, Handler};
-use crate::wave::{mask_row, Flow, Row, Wave, LANES, MODIFIED, RESULT};
+use crate::simd::{Build, Handler, Tuned};
+use crate::wave::{Flow, Row, Wave, LANES, MODIFIED, RESULT};
 
 /// Selections of SDWA.
 const DWORD: u32 = 6;
@@ -42,120 +43,6 @@ fn selected(select: u32) -> (u32, u32) {
         0..=3 => (8 * select, 8),
         4 | 5 => (16 * (select - 4), 16),
         _ => (0, 32),
-    }
-}
-
-/// A permutation of the first source's lanes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Dpp {
-    control: u32,
-    zero_outside: bool,
-    banks: u32,
-    rows: u32,
-}
-
-impl Dpp {
-    /// From its dword. None: a reserved control.
-    pub fn of(word: u32) -> Option<Dpp> {
-        let control = bits(word, 16, 8);
-        let known = matches!(
-            control,
-            0..=0xff | 0x101..=0x10f | 0x111..=0x11f | 0x121..=0x12f | 0x130 | 0x134 | 0x138 | 0x13c
-                | 0x140..=0x143 | 0x150..=0x15f
-        );
-        known.then_some(Dpp {
-            control,
-            zero_outside: bits(word, 19, 19) == 1,
-            banks: bits(word, 27, 24),
-            rows: bits(word, 31, 28),
-        })
-    }
-
-    /// The lane that `lane` reads; None if there is none.
-    fn source(self, lane: usize) -> Option<usize> {
-        let n = (self.control & 15) as usize;
-        let (row, place) = (lane & !15, lane & 15);
-        match self.control {
-            0..=0xff => Some(lane & !3 | (self.control >> (2 * (lane & 3)) & 3) as usize),
-            0x101..=0x10f => (place + n < 16).then_some(lane + n),
-            0x111..=0x11f => place.checked_sub(n).map(|place| row | place),
-            0x121..=0x12f => Some(row | place + 16 - n & 15),
-            0x130 => (lane < 63).then_some(lane + 1),
-            0x134 => Some(lane + 1 & 63),
-            0x138 => lane.checked_sub(1),
-            0x13c => Some(lane + 63 & 63),
-            0x140 => Some(row | 15 - place),
-            0x141 => Some(lane & !7 | 7 - (lane & 7)),
-            0x142 => row.checked_sub(1),
-            0x143 => (lane >= 32).then_some(31),
-            _ => Some(row | n),
-        }
-    }
-
-    /// What of it does not depend on the wave.
-    fn moves(self) -> Moves {
-        let mut moves = Moves {
-            from: [0; LANES],
-            some: 0,
-            there: 0,
-            zero_outside: self.zero_outside,
-        };
-        for lane in 0..LANES {
-            if let Some(from) = self.source(lane) {
-                moves.from[lane] = from as u8;
-                moves.some |= 1 << lane;
-            }
-            let there = self.rows >> (lane / 16) & 1 == 1 && self.banks >> (lane % 16 / 4) & 1 == 1;
-            moves.there |= u64::from(there) << lane;
-        }
-        moves
-    }
-}
-
-/// A [`Dpp`], lane by lane.
-#[derive(Debug, Clone, Copy)]
-struct Moves {
-    /// The lane that each reads, if there is one.
-    from: [u8; LANES],
-    /// The lanes for which there is.
-    some: u64,
-    /// The lanes of the rows and banks that are written.
-    there: u64,
-    zero_outside: bool,
-}
-
-impl Moves {
-    /// The lanes that read an active one.
-    #[inline(always)]
-    fn reading(&self, exec: u64) -> u64 {
-        if exec == !0 {
-            return self.some;
-        }
-        let mut reading = 0;
-        for lane in 0..LANES {
-            reading |= (exec >> (self.from[lane] & 63) & 1) << lane;
-        }
-        reading & self.some
-    }
-
-    /// The lanes of `exec` that are written.
-    #[inline(always)]
-    fn enabled(&self, exec: u64, reading: u64) -> u64 {
-        let reads = if self.zero_outside { !0 } else { reading };
-        self.there & reads & exec
-    }
-
-    #[inline(always)]
-    fn permute(&self, row: &Row, reading: u64) -> Row {
-        let mut out = Row::ZERO;
-        for lane in 0..LANES {
-            out.0[lane] = row.0[usize::from(self.from[lane] & 63)];
-        }
-        let mask = mask_row(reading);
-        for lane in 0..LANES {
-            out.0[lane] &= mask.0[lane];
-        }
-        out
     }
 }
 
@@ -220,6 +107,14 @@ impl Changes {
         *self == Changes::default()
     }
 
+    fn changes_source(&self, n: usize) -> bool {
+        let moved = self.dpp.is_some() && n == 0;
+        let selected = self
+            .sdwa
+            .is_some_and(|sdwa| n < 2 && sdwa.select[n] != DWORD);
+        self.abs[n] || self.neg[n] || self.high[n] || moved || selected
+    }
+
     fn changes_result(&self) -> bool {
         let placed = self
             .sdwa
@@ -242,14 +137,17 @@ impl Changes {
             || self.high_result && !is_small(spec.kinds[3]);
         let result = (self.clamp || self.omod != 0) && !is_float(spec.kinds[3]);
         let scalar = matches!(spec.form, Form::Scalar | Form::WriteLane);
-        if signs || halves || result || scalar {
+        // What SDWA selects is of a dword.
+        let wide = self.sdwa.is_some() && spec.kinds[..sources].iter().any(|kind| kind.is_wide());
+        if signs || halves || result || scalar || wide {
             return Err(Unknown);
         }
         let mut inner = Inst::new(inst.run, inst.op.into(), inst.len);
         inner.sdst = inst.sdst;
         inner.src = inst.src;
-        for (n, src) in inner.src.iter_mut().enumerate().take(sources) {
-            *src = Src::V((MODIFIED + 2 * n) as u16);
+        let changed = [0, 1, 2].map(|n| n < sources && self.changes_source(n));
+        for n in (0..sources).filter(|&n| changed[n]) {
+            inner.src[n] = Src::V((MODIFIED + 2 * n) as u16);
         }
         inner.dst = if self.changes_result() {
             RESULT as u16
@@ -260,11 +158,11 @@ impl Changes {
             inner,
             changes: self,
             moves: self.dpp.map(Dpp::moves),
-            sources,
+            changed,
             kinds: spec.kinds,
         };
         Ok(Inst {
-            run: Handler::of::<Modified>(),
+            run: Handler::tuned::<Modified>(),
             mods: Some(Box::new(mods)),
             ..inst
         })
@@ -276,15 +174,16 @@ pub struct Mods {
     inner: Inst,
     changes: Changes,
     moves: Option<Moves>,
-    sources: usize,
+    /// The sources that the inner one has from rows of its own.
+    changed: [bool; 3],
     kinds: [Kind; 4],
 }
 
 struct Modified;
 
-impl Body for Modified {
+impl Tuned for Modified {
     #[inline(always)]
-    fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+    fn run(build: impl Build, inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         let Some(mods) = &inst.mods else {
             return Flow::Next;
         };
@@ -295,36 +194,28 @@ impl Body for Modified {
         if let Some(dpp) = &mods.moves {
             moves = Some((dpp, dpp.reading(exec)));
         }
-        for n in 0..mods.sources {
-            let kind = mods.kinds[n];
-            let at = if kind.is_wide() {
+        for n in 0..3 {
+            if !mods.changed[n] {
+                continue;
+            }
+            let wide = mods.kinds[n].is_wide();
+            let at = if wide {
                 wave.wide(inst.src[n], n)
             } else {
                 wave.narrow(inst.src[n], n)
             };
-            let mut lo = wave.rows[at];
-            let mut hi = if kind.is_wide() {
-                wave.rows[at + 1]
-            } else {
-                Row::ZERO
-            };
-            if let (0, Some((moves, reading))) = (n, moves) {
-                lo = moves.permute(&lo, reading);
-                if kind.is_wide() {
-                    hi = moves.permute(&hi, reading);
-                }
+            for half in 0..=usize::from(wide) {
+                let row = &wave.rows[at + half];
+                let row = match moves {
+                    Some((moves, reading)) if n == 0 => moves.permute(build, row, reading),
+                    _ => selected_row(row, changes, n),
+                };
+                wave.rows[MODIFIED + 2 * n + half] = row;
             }
-            if let Some(sdwa) = changes.sdwa.filter(|_| n < 2) {
-                select(&mut lo, sdwa.select[n], sdwa.signed[n]);
-            }
-            if changes.high[n] {
-                select(&mut lo, 5, false);
-            }
-            let signs = if kind.is_wide() { &mut hi } else { &mut lo };
-            change_signs(signs, kind, changes.abs[n], changes.neg[n]);
-            wave.rows[MODIFIED + 2 * n] = lo;
-            if kind.is_wide() {
-                wave.rows[MODIFIED + 2 * n + 1] = hi;
+            if changes.abs[n] || changes.neg[n] {
+                let kind = mods.kinds[n];
+                let signs = &mut wave.rows[MODIFIED + 2 * n + usize::from(wide)];
+                change_signs(signs, kind, changes.abs[n], changes.neg[n]);
             }
         }
         if let Some((moves, reading)) = moves {
@@ -341,19 +232,34 @@ impl Body for Modified {
     }
 }
 
+/// What SDWA or VOP3 selects of source `n`.
+#[inline(always)]
+fn selected_row(row: &Row, changes: &Changes, n: usize) -> Row {
+    if changes.high[n] {
+        return select(row, 5, false);
+    }
+    match &changes.sdwa {
+        Some(sdwa) if n < 2 => select(row, sdwa.select[n], sdwa.signed[n]),
+        _ => *row,
+    }
+}
+
 /// The bits of an SDWA selection, moved down.
 #[inline(always)]
-fn select(row: &mut Row, select: u32, signed: bool) {
+fn select(row: &Row, select: u32, signed: bool) -> Row {
     let (first, size) = selected(select);
-    let up = 32 - size - first;
-    for word in &mut row.0 {
-        let top = *word << up;
-        *word = if signed {
-            (top as i32 >> (32 - size)) as u32
-        } else {
-            top >> (32 - size)
-        };
+    let (up, down) = (32 - size - first, 32 - size);
+    let mut out = Row::ZERO;
+    if signed {
+        for lane in 0..LANES {
+            out.0[lane] = ((row.0[lane] << up) as i32 >> down) as u32;
+        }
+    } else {
+        for lane in 0..LANES {
+            out.0[lane] = row.0[lane] << up >> down;
+        }
     }
+    out
 }
 
 #[inline(always)]
@@ -391,12 +297,18 @@ fn bounded(value: f64, changes: &Changes, dx10: bool) -> f64 {
     }
 }
 
+#[inline(always)]
 fn store_result(inst: &Inst, mods: &Mods, wave: &mut Wave) {
     let dx10 = wave.mode >> 8 & 1 == 1;
     let changes = &mods.changes;
     let dst = usize::from(inst.dst);
+    let wide = mods.kinds[3].is_wide();
     let mut lo = wave.rows[RESULT];
-    let mut hi = wave.rows[RESULT + 1];
+    let mut hi = if wide {
+        wave.rows[RESULT + 1]
+    } else {
+        Row::ZERO
+    };
     if changes.clamp || changes.omod != 0 {
         for lane in 0..LANES {
             let (lo, hi) = (&mut lo.0[lane], &mut hi.0[lane]);
@@ -427,27 +339,21 @@ fn store_result(inst: &Inst, mods: &Mods, wave: &mut Wave) {
     if let Some((to, unused)) = place {
         let (first, size) = selected(to);
         let mask = (!0u32 >> (32 - size)) << first;
+        // What is not selected is 0, or has the sign, or stays.
+        let above = match unused {
+            1 => (!0u32).checked_shl(first + size).unwrap_or(0),
+            _ => 0,
+        };
+        let stays = if unused == 2 { !mask } else { 0 };
         let old = &wave.rows[dst].0;
         for lane in 0..LANES {
             let value = lo.0[lane] << first & mask;
-            let rest = match unused {
-                1 => {
-                    let sign = value >> (first + size - 1) & 1;
-                    let above = (!0u32).checked_shl(first + size).unwrap_or(0);
-                    if sign == 1 {
-                        above
-                    } else {
-                        0
-                    }
-                }
-                2 => old[lane] & !mask,
-                _ => 0,
-            };
-            lo.0[lane] = value | rest;
+            let sign = 0u32.wrapping_sub(value >> (first + size - 1) & 1);
+            lo.0[lane] = value | above & sign | old[lane] & stays;
         }
     }
     wave.put(dst, &lo);
-    if mods.kinds[3].is_wide() {
+    if wide {
         wave.put(dst + 1, &hi);
     }
 }
