@@ -4,11 +4,11 @@
 use crate::atomic::Operation;
 use crate::decode::{bits, flag, Decoded, Inst, Src, Unknown, Words};
 use crate::env::Env;
-use crate::lanes;
+use crate::lds_atomic;
 use crate::lds_words::{self, row_of};
-use crate::simd::{Body, Handler};
+use crate::simd::{permuted_row, Body, Build, Handler, Tuned};
 use crate::vmem::{self, Half};
-use crate::wave::{Flow, Reason, Row, Wave, LANES};
+use crate::wave::{mask_row, Flow, Reason, Row, Wave, LANES};
 
 /// What a DS instruction does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +86,14 @@ fn shape(op: u32) -> Option<Shape> {
     })
 }
 
+/// What an atomic does.
+pub fn atomic(op: u32) -> Option<Operation> {
+    match shape(op)? {
+        Shape::Atomic(_, _, operation) => Some(operation),
+        _ => None,
+    }
+}
+
 /// DS. GWS, GDS and ordered counts are not known.
 pub fn decode(words: Words) -> Decoded<Inst> {
     let [word, second, _] = words.0;
@@ -99,6 +107,8 @@ pub fn decode(words: Words) -> Decoded<Inst> {
         Shape::Read2(bytes, far_apart) => lds_words::read2_handler(bytes / 4, far_apart),
         Shape::Write(bytes, _) if bytes >= 4 => lds_words::write_handler(bytes / 4),
         Shape::Write2(bytes, far_apart) => lds_words::write2_handler(bytes / 4, far_apart),
+        Shape::Atomic(wide, returns, _) => lds_atomic::handler(wide, returns),
+        Shape::BackwardPermute => Handler::tuned::<BackwardPermute>(),
         _ => Handler::of::<Ds>(),
     };
     let mut inst = Inst::new(handler, op, 8);
@@ -165,7 +175,6 @@ fn access(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Result<(), Reason>
     let at = wave.rows[usize::from(row_of(inst.src[0]))];
     let dst = vmem::data_row(inst, wave, inst.dst);
     let first = vmem::data_row(inst, wave, row_of(inst.src[1]));
-    let other = vmem::data_row(inst, wave, row_of(inst.src[2]));
     let offset = inst.imm as u32;
     match shape {
         Shape::Read(bytes, signed, half) => {
@@ -185,45 +194,11 @@ fn access(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Result<(), Reason>
                 env.lds.write(at, &value.to_le_bytes()[..bytes])?;
             }
         }
-        Shape::Atomic(wide, returns, operation) => {
-            for lane in wave.active() {
-                let at = at.0[lane].wrapping_add(offset);
-                let word = |row: usize| wave.rows[row].0[lane];
-                let mut rows = (first, other);
-                if operation == Operation::CompareSwap {
-                    // The expected value comes first here.
-                    rows = (other, first);
-                }
-                let old = if wide {
-                    let double = |row: usize| u64::from(word(row)) | u64::from(word(row + 1)) << 32;
-                    let operands = (double(rows.0), double(rows.1));
-                    lanes::lds64(env, at, operation, operands)?
-                } else {
-                    let operands = (word(rows.0), word(rows.1));
-                    lanes::lds32(env, at, operation, operands)?.into()
-                };
-                if returns {
-                    wave.rows[dst].0[lane] = old as u32;
-                    if wide {
-                        wave.rows[dst + 1].0[lane] = (old >> 32) as u32;
-                    }
-                }
-            }
-        }
         Shape::Swizzle => {
             let data = at;
             let exec = wave.exec();
             let row = permuted(exec, |lane| {
                 (data.0[swizzled(lane, offset)], swizzled(lane, offset))
-            });
-            wave.put(dst, &row);
-        }
-        Shape::BackwardPermute => {
-            let data = wave.rows[first];
-            let exec = wave.exec();
-            let row = permuted(exec, |lane| {
-                let from = (at.0[lane].wrapping_add(offset) / 4) as usize % LANES;
-                (data.0[from], from)
             });
             wave.put(dst, &row);
         }
@@ -236,10 +211,40 @@ fn access(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Result<(), Reason>
             }
             wave.put(dst, &row);
         }
-        // Of whole dwords, with handlers of their own.
-        Shape::Read2(..) | Shape::Write2(..) | Shape::Nothing => {}
+        // With handlers of their own.
+        Shape::Read2(..)
+        | Shape::Write2(..)
+        | Shape::Atomic(..)
+        | Shape::BackwardPermute
+        | Shape::Nothing => {}
     }
     Ok(())
+}
+
+/// ds_bpermute_b32: each lane reads the one that its address says.
+struct BackwardPermute;
+
+impl Tuned for BackwardPermute {
+    #[inline(always)]
+    fn run(build: impl Build, inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
+        let exec = wave.exec();
+        let at = &wave.rows[usize::from(row_of(inst.src[0]))].0;
+        let mut from = Row::ZERO;
+        for lane in 0..LANES {
+            from.0[lane] = at[lane].wrapping_add(inst.imm as u32) / 4;
+        }
+        let data = vmem::data_row(inst, wave, row_of(inst.src[1]));
+        let mut data = wave.rows[data];
+        if exec != !0 {
+            let mask = mask_row(exec);
+            for lane in 0..LANES {
+                data.0[lane] &= mask.0[lane];
+            }
+        }
+        let row = permuted_row(build, &data, &from);
+        wave.put(vmem::data_row(inst, wave, inst.dst), &row);
+        Flow::Next
+    }
 }
 
 /// For each lane the value that `source` finds, or 0 where that comes from an inactive lane.

@@ -204,7 +204,7 @@ fn write<const N: usize>(
 
 /// Where each lane's `size` bytes are; for inactive lanes some place or other. There are active lanes.
 #[inline(always)]
-fn places(
+pub fn places(
     exec: u64,
     len: usize,
     at: &[u32; LANES],

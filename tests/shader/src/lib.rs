@@ -37,6 +37,7 @@ pub mod image;
 pub mod kernel;
 pub mod lanes;
 pub mod lds;
+mod lds_atomic;
 mod lds_ops;
 mod lds_words;
 mod matrix;

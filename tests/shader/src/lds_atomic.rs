@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0
+//! DS atomics: all lanes at once where they lie in order, and in one place one after the other without LDS in between.
+
+use std::marker::PhantomData;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::atomic::Operation;
+use crate::decode::Inst;
+use crate::env::Env;
+use crate::lds_ops;
+use crate::lds_words::{places, row_of};
+use crate::simd::{Body, Handler};
+use crate::valu::types::Ty;
+use crate::vmem::data_row;
+use crate::wave::{Active, Flow, Reason, Row, Wave, LANES};
+use crate::words::{are_same, in_order};
+
+/// What executes an atomic on words of four or eight bytes.
+pub fn handler(wide: bool, returns: bool) -> Handler {
+    match (wide, returns) {
+        (false, false) => Handler::of::<Atomic<u32, false>>(),
+        (false, true) => Handler::of::<Atomic<u32, true>>(),
+        (true, false) => Handler::of::<Atomic<u64, false>>(),
+        (true, true) => Handler::of::<Atomic<u64, true>>(),
+    }
+}
+
+/// A word that there are atomics on.
+trait Word: Ty + Default + FromBytes + IntoBytes + Immutable {
+    /// From the order of bytes that memory has, or to it.
+    fn ordered(self) -> Self;
+    /// What the operation makes of it.
+    fn apply(self, operation: Operation, operands: (Self, Self)) -> Self;
+}
+
+impl Word for u32 {
+    #[inline(always)]
+    fn ordered(self) -> u32 {
+        self.to_le()
+    }
+    #[inline(always)]
+    fn apply(self, operation: Operation, operands: (u32, u32)) -> u32 {
+        operation.apply32(self, operands)
+    }
+}
+
+impl Word for u64 {
+    #[inline(always)]
+    fn ordered(self) -> u64 {
+        self.to_le()
+    }
+    #[inline(always)]
+    fn apply(self, operation: Operation, operands: (u64, u64)) -> u64 {
+        operation.apply64(self, operands)
+    }
+}
+
+/// An atomic on words of one size that returns old values or none.
+struct Atomic<T, const RETURNS: bool>(PhantomData<T>);
+
+/// [`access`] with an operation that the compiler knows in each: it is chosen once, and not for each lane.
+macro_rules! known {
+    ($operation:expr, $accesses:expr, $($name:ident)*) => {
+        match $operation {
+            $(Operation::$name => access::<T, RETURNS>(Operation::$name, $accesses),)*
+        }
+    };
+}
+
+impl<T: Word, const RETURNS: bool> Body for Atomic<T, RETURNS> {
+    #[inline(always)]
+    fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+        let Some(operation) = lds_ops::atomic(inst.op.into()) else {
+            return Reason::Unknown.into();
+        };
+        let [first, other] =
+            [inst.src[1], inst.src[2]].map(|src| data_row(inst, wave, row_of(src)));
+        let accesses = Access::<T> {
+            at: &wave.rows[usize::from(row_of(inst.src[0]))].0,
+            offset: inst.imm as u32,
+            exec: wave.exec(),
+            operands: match operation {
+                // The expected value comes first here.
+                Operation::CompareSwap => [rows::<T>(wave, other), rows::<T>(wave, first)],
+                _ => [rows::<T>(wave, first), rows::<T>(wave, other)],
+            },
+            lds: env.lds.bytes_mut(),
+            word: PhantomData,
+        };
+        let old = known!(operation, accesses,
+            Swap CompareSwap Add Sub ReverseSub MinI MinU MaxI MaxU And Or Xor Inc Dec MaskOr AddF MinF MaxF PkAddF16);
+        let old = match old {
+            Ok(old) => old,
+            Err(reason) => return reason.into(),
+        };
+        if RETURNS {
+            let dst = data_row(inst, wave, inst.dst);
+            wave.put(dst, &old[0]);
+            if T::KIND.is_wide() {
+                wave.put(dst + 1, &old[1]);
+            }
+        }
+        Flow::Next
+    }
+}
+
+/// A register of all lanes: its low and its high dwords, which are the same for one of 32 bits.
+type Rows<'a> = [&'a [u32; LANES]; 2];
+
+#[inline(always)]
+fn rows<T: Word>(wave: &Wave, row: usize) -> Rows<'_> {
+    let high = row + usize::from(T::KIND.is_wide());
+    [&wave.rows[row].0, &wave.rows[high].0]
+}
+
+/// What lanes do atomics to and with.
+struct Access<'a, T> {
+    at: &'a [u32; LANES],
+    offset: u32,
+    exec: u64,
+    operands: [Rows<'a>; 2],
+    lds: &'a mut [u8],
+    word: PhantomData<T>,
+}
+
+impl<T: Word> Access<'_, T> {
+    #[inline(always)]
+    fn operands(&self, lane: usize) -> (T, T) {
+        let [[a0, a1], [b0, b1]] = self.operands;
+        (T::get(a0[lane], a1[lane]), T::get(b0[lane], b1[lane]))
+    }
+
+    /// The bytes of all lanes, if these are active and lie in order.
+    #[inline(always)]
+    fn in_order(&self) -> Option<std::ops::Range<usize>> {
+        if self.exec != !0 || !in_order(self.at, size_of::<T>() as u32) {
+            return None;
+        }
+        let start = self.at[0].wrapping_add(self.offset) as usize;
+        let end = start + LANES * size_of::<T>();
+        (end <= self.lds.len()).then_some(start..end)
+    }
+
+    #[inline(always)]
+    fn load(&self, place: usize) -> T {
+        let mut word = T::default();
+        word.as_mut_bytes()
+            .copy_from_slice(&self.lds[place..place + size_of::<T>()]);
+        word.ordered()
+    }
+
+    #[inline(always)]
+    fn store(&mut self, place: usize, word: T) {
+        self.lds[place..place + size_of::<T>()].copy_from_slice(word.ordered().as_bytes());
+    }
+}
+
+/// The old values: low dwords, and high ones.
+struct Old<T, const RETURNS: bool>([Row; 2], PhantomData<T>);
+
+impl<T: Word, const RETURNS: bool> Old<T, RETURNS> {
+    #[inline(always)]
+    fn set(&mut self, lane: usize, word: T) {
+        if RETURNS {
+            let (low, high) = word.put();
+            self.0[0].0[lane] = low;
+            if T::KIND.is_wide() {
+                self.0[1].0[lane] = high;
+            }
+        }
+    }
+}
+
+/// Does it for all active lanes; gives the old values if they are asked for.
+#[inline(always)]
+fn access<T: Word, const RETURNS: bool>(
+    operation: Operation,
+    mut access: Access<'_, T>,
+) -> Result<[Row; 2], Reason> {
+    let mut old = Old::<T, RETURNS>([Row::ZERO; 2], PhantomData);
+    if let Some(all) = access.in_order() {
+        let mut words = [T::default(); LANES];
+        words
+            .as_mut_bytes()
+            .copy_from_slice(&access.lds[all.clone()]);
+        for lane in 0..LANES {
+            let word = words[lane].ordered();
+            old.set(lane, word);
+            words[lane] = word.apply(operation, access.operands(lane)).ordered();
+        }
+        access.lds[all].copy_from_slice(words.as_bytes());
+        return Ok(old.0);
+    }
+    if access.exec == 0 {
+        return Ok(old.0);
+    }
+    let (len, size) = (access.lds.len(), size_of::<T>());
+    let places = places(access.exec, len, access.at, access.offset, size)?;
+    if are_same(&places) {
+        let place = places[0] as usize;
+        let mut word = access.load(place);
+        for lane in Active(access.exec) {
+            old.set(lane, word);
+            word = word.apply(operation, access.operands(lane));
+        }
+        access.store(place, word);
+        return Ok(old.0);
+    }
+    for lane in Active(access.exec) {
+        let place = places[lane] as usize;
+        let word = access.load(place);
+        old.set(lane, word);
+        access.store(place, word.apply(operation, access.operands(lane)));
+    }
+    Ok(old.0)
+}
