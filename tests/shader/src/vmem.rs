@@ -185,12 +185,25 @@ impl Body for Flat {
 }
 
 #[inline(always)]
-fn flat_addresses(inst: &Inst, wave: &mut Wave) -> Addresses {
+fn flat_addresses(inst: &Inst, wave: &Wave) -> Addresses {
+    let at = flat_places(inst, wave);
+    if inst.flags & flag::GENERIC == 0 {
+        return Addresses {
+            at,
+            ..Addresses::default()
+        };
+    }
+    generic(at, wave)
+}
+
+/// The lanes' addresses, of a FLAT or GLOBAL instruction.
+#[inline(always)]
+pub(crate) fn flat_places(inst: &Inst, wave: &Wave) -> [u64; LANES] {
+    let mut at = [0; LANES];
     let Src::V(row) = inst.src[0] else {
-        return Addresses::default();
+        return at;
     };
     let row = usize::from(row);
-    let mut at = [0; LANES];
     let offset = i64::from(inst.imm);
     let lo = &wave.rows[row].0;
     if inst.flags & flag::SCALAR != 0 {
@@ -205,13 +218,7 @@ fn flat_addresses(inst: &Inst, wave: &mut Wave) -> Addresses {
             at[lane] = address.wrapping_add_signed(offset);
         }
     }
-    if inst.flags & flag::GENERIC == 0 {
-        return Addresses {
-            at,
-            ..Addresses::default()
-        };
-    }
-    generic(at, wave)
+    at
 }
 
 /// Looks at each lane's address for apertures.

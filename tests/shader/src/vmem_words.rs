@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Loads and stores of whole dwords by all lanes that lie in order, as most do: one access of the host's. Any others go the way of
-//! [`crate::vmem`].
+//! Loads and stores by all lanes that lie in order, as most do: one access of the host's. Any others go the way of [`crate::vmem`].
 
 use crate::decode::{flag, Inst, Src};
 use crate::env::Env;
 use crate::simd::{Body, Handler};
-use crate::vmem::{data_row, Buffer, Flat, Resource, Shape};
-use crate::wave::{sgpr, Flow, Row, Wave, LANES};
+use crate::vmem::{data_row, extend, flat_places, store_half, Buffer, Flat, Resource, Shape};
+use crate::wave::{sgpr, Flow, Reason, Row, Wave, LANES};
 use crate::words::{are_same, in_order, Words};
 
 /// The handler of a number of dwords.
@@ -22,16 +21,20 @@ macro_rules! by_dwords {
     };
 }
 
-/// What executes a FLAT, GLOBAL or SCRATCH instruction that loads or stores whole dwords.
+/// What executes a FLAT, GLOBAL or SCRATCH instruction that loads or stores.
 pub fn flat(shape: Shape) -> Option<Handler> {
     Some(match shape {
+        Shape::Load(1, ..) => Handler::of::<FlatLoadPart<1>>(),
+        Shape::Load(2, ..) => Handler::of::<FlatLoadPart<2>>(),
+        Shape::Store(1, _) => Handler::of::<FlatStorePart<1>>(),
+        Shape::Store(2, _) => Handler::of::<FlatStorePart<2>>(),
         Shape::Load(bytes, ..) => by_dwords!(FlatLoad, bytes),
         Shape::Store(bytes, _) => by_dwords!(FlatStore, bytes),
         Shape::Atomic(..) => return None,
     })
 }
 
-/// The same of MUBUF.
+/// The same of MUBUF, for whole dwords.
 pub fn buffer(shape: Shape) -> Option<Handler> {
     Some(match shape {
         Shape::Load(bytes, ..) => by_dwords!(BufferLoad, bytes),
@@ -56,10 +59,29 @@ struct FlatLoad<const N: usize>;
 impl<const N: usize> Body for FlatLoad<N> {
     #[inline(always)]
     fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
-        match flat_order::<N>(inst, wave, env) {
+        match flat_order(inst, wave, env, 4 * N) {
             Some(order) => load::<N>(inst, wave, env, order),
-            None => Flat::run(inst, wave, env),
+            // A function of its own: the frame that it needs would cost the usual way time.
+            None => Handler::of::<FlatLoadApart<N>>().call(inst, wave, env),
         }
+    }
+}
+
+/// Of lanes that are not in order.
+struct FlatLoadApart<const N: usize>;
+
+impl<const N: usize> Body for FlatLoadApart<N> {
+    #[inline(always)]
+    fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+        let mut words = Words::<N>::ZERO;
+        if !read_apart(inst, wave, env, words.bytes_mut(), 4 * N) {
+            return Flat::run(inst, wave, env);
+        }
+        let dst = data_row(inst, wave, inst.dst);
+        for (n, row) in words.rows().iter().enumerate() {
+            wave.put(dst + n, row);
+        }
+        Flow::Next
     }
 }
 
@@ -68,9 +90,71 @@ struct FlatStore<const N: usize>;
 impl<const N: usize> Body for FlatStore<N> {
     #[inline(always)]
     fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
-        match flat_order::<N>(inst, wave, env) {
+        match flat_order(inst, wave, env, 4 * N) {
             Some(order) => store::<N>(inst, wave, env, order),
-            None => Flat::run(inst, wave, env),
+            None => store_apart::<N>(inst, wave, env),
+        }
+    }
+}
+
+/// Bytes or words.
+struct FlatLoadPart<const BYTES: usize>;
+
+impl<const BYTES: usize> Body for FlatLoadPart<BYTES> {
+    #[inline(always)]
+    fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+        let mut bytes = [0; ROW / 2];
+        let bytes = &mut bytes[..LANES * BYTES];
+        match part_order(inst, wave, env, BYTES) {
+            Some(at) => read(wave, env, at, bytes, BYTES),
+            None if read_apart(inst, wave, env, bytes, BYTES) => {}
+            None => return Flat::run(inst, wave, env),
+        }
+        let Some(Shape::Load(_, signed, half)) = Shape::of(inst.op.into()) else {
+            return Reason::Unknown.into();
+        };
+        let mut row = Row::ZERO;
+        for lane in 0..LANES {
+            row.0[lane] = match BYTES {
+                1 => bytes[lane].into(),
+                _ => u16::from_le_bytes([bytes[2 * lane], bytes[2 * lane + 1]]).into(),
+            };
+        }
+        let dst = data_row(inst, wave, inst.dst);
+        store_half(wave, dst, extend(row, BYTES, signed), half);
+        Flow::Next
+    }
+}
+
+/// See above.
+struct FlatStorePart<const BYTES: usize>;
+
+impl<const BYTES: usize> Body for FlatStorePart<BYTES> {
+    #[inline(always)]
+    fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+        match (
+            part_order(inst, wave, env, BYTES),
+            Shape::of(inst.op.into()),
+            inst.src[1],
+        ) {
+            (Some(at), Some(Shape::Store(_, high)), Src::V(source)) => {
+                let row = &wave.rows[data_row(inst, wave, source)].0;
+                let down = if high { 16 } else { 0 };
+                let mut bytes = [0; ROW / 2];
+                for lane in 0..LANES {
+                    let word = row[lane] >> down;
+                    match BYTES {
+                        1 => bytes[lane] = word as u8,
+                        _ => {
+                            let [low, high] = (word as u16).to_le_bytes();
+                            (bytes[2 * lane], bytes[2 * lane + 1]) = (low, high);
+                        }
+                    }
+                }
+                write(wave, env, at, &bytes[..LANES * BYTES], BYTES);
+                Flow::Next
+            }
+            _ => Flat::run(inst, wave, env),
         }
     }
 }
@@ -105,20 +189,36 @@ fn is_plain(wave: &Wave, env: &Env<'_>) -> bool {
     wave.exec() == !0 && !env.host.retries()
 }
 
+/// Where the lanes' `size` bytes are.
 #[inline(always)]
-fn flat_order<const N: usize>(inst: &Inst, wave: &Wave, env: &Env<'_>) -> Option<Order> {
+fn flat_order(inst: &Inst, wave: &Wave, env: &Env<'_>, size: usize) -> Option<Order> {
     if !is_plain(wave, env) {
         return None;
     }
     if inst.flags & flag::SCRATCH != 0 {
         return private(scratch_offset(inst, wave)?, wave.pair(sgpr::FLAT_SCRATCH));
     }
+    linear(inst, wave, size).map(Order::Lanes)
+}
+
+/// Where the first lane's `size` bytes are, of less than a dword: in private memory those of the lanes are apart.
+#[inline(always)]
+fn part_order(inst: &Inst, wave: &Wave, env: &Env<'_>, size: usize) -> Option<u64> {
+    if !is_plain(wave, env) || inst.flags & flag::SCRATCH != 0 {
+        return None;
+    }
+    linear(inst, wave, size)
+}
+
+/// Where the first lane's `size` bytes are, if those of the next one follow them.
+#[inline(always)]
+fn linear(inst: &Inst, wave: &Wave, size: usize) -> Option<u64> {
     let Src::V(row) = inst.src[0] else {
         return None;
     };
     let row = usize::from(row);
     let lo = &wave.rows[row].0;
-    if !in_order(lo, 4 * N as u32) {
+    if !in_order(lo, size as u32) {
         return None;
     }
     let mut first = u64::from(lo[0]).wrapping_add_signed(inst.imm.into());
@@ -132,13 +232,13 @@ fn flat_order<const N: usize>(inst: &Inst, wave: &Wave, env: &Env<'_>) -> Option
         first = first.wrapping_add(u64::from(hi[0]) << 32);
     }
     if inst.flags & flag::GENERIC != 0 {
-        let last = first.wrapping_add((N * ROW) as u64 - 1);
+        let last = first.wrapping_add((size * LANES) as u64 - 1);
         let apertures = [wave.apertures.shared, wave.apertures.private].map(u64::from);
         if apertures.contains(&(first >> 48)) || apertures.contains(&(last >> 48)) {
             return None;
         }
     }
-    Some(Order::Lanes(first))
+    Some(first)
 }
 
 /// The offset that all lanes have in common.
@@ -249,10 +349,52 @@ fn load<const N: usize>(inst: &Inst, wave: &mut Wave, env: &Env<'_>, order: Orde
     Flow::Next
 }
 
+/// Whether the host is to be given the addresses of all lanes, as these are rather anywhere.
+#[inline(always)]
+fn are_apart(inst: &Inst, wave: &Wave, env: &Env<'_>, size: usize) -> bool {
+    let special = inst.flags & (flag::SCRATCH | flag::GENERIC) != 0;
+    let (false, false, Src::V(row)) = (special, env.host.retries(), inst.src[0]) else {
+        return false;
+    };
+    // Many in order are one access, and so are all in one place.
+    let places = &wave.rows[usize::from(row)].0;
+    let first = places.first_chunk::<16>();
+    let near = first.is_none_or(|first| in_order(first, size as u32)) || are_same(places);
+    wave.exec() != 0 && !near
+}
+
+/// Reads what lanes that are anywhere load, `size` bytes each; false: not all of it.
+#[inline(always)]
+fn read_apart(inst: &Inst, wave: &Wave, env: &Env<'_>, out: &mut [u8], size: usize) -> bool {
+    are_apart(inst, wave, env, size) && {
+        let at = flat_places(inst, wave);
+        env.host.load_lanes(&at, wave.exec(), size, out) == 0
+    }
+}
+
+/// Stores of such lanes.
+#[inline(always)]
+fn store_apart<const N: usize>(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+    let (true, Src::V(source)) = (are_apart(inst, wave, env, 4 * N), inst.src[1]) else {
+        return Flat::run(inst, wave, env);
+    };
+    let at = flat_places(inst, wave);
+    let words = Words::<N>::of(&wave.rows[data_row(inst, wave, source)..]);
+    let exec = wave.exec();
+    let left = env.host.store_lanes(&at, exec, 4 * N, words.bytes());
+    if left == 0 {
+        return Flow::Next;
+    }
+    wave.set_exec(left);
+    let flow = Flat::run(inst, wave, env);
+    wave.set_exec(exec);
+    flow
+}
+
 #[inline(always)]
 fn store<const N: usize>(inst: &Inst, wave: &mut Wave, env: &Env<'_>, order: Order) -> Flow {
     let Src::V(source) = inst.src[1] else {
-        return crate::wave::Reason::Unknown.into();
+        return Reason::Unknown.into();
     };
     let source = data_row(inst, wave, source);
     let rows: &[Row] = &wave.rows[source..source + N];

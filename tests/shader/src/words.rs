@@ -7,6 +7,7 @@ use crate::wave::{Row, LANES};
 
 /// `N` dwords of each lane, a lane's one behind the other.
 #[derive(Clone, Copy)]
+#[repr(align(64))]
 pub struct Words<const N: usize>([[u32; LANES]; N]);
 
 impl<const N: usize> Words<N> {
@@ -67,20 +68,20 @@ impl<const N: usize> Words<N> {
 
 /// Whether each lane's number is `step` more than that of the lane before, and none too large.
 #[inline(always)]
-pub fn in_order(numbers: &[u32; LANES], step: u32) -> bool {
+pub fn in_order<const N: usize>(numbers: &[u32; N], step: u32) -> bool {
     let first = numbers[0];
     let mut differs = 0;
-    for lane in 0..LANES {
+    for lane in 0..N {
         differs |= numbers[lane] ^ first.wrapping_add(step.wrapping_mul(lane as u32));
     }
-    differs == 0 && first <= numbers[LANES - 1]
+    differs == 0 && first <= numbers[N - 1]
 }
 
 /// Whether all lanes have the same number.
 #[inline(always)]
-pub fn are_same(numbers: &[u32; LANES]) -> bool {
+pub fn are_same<const N: usize>(numbers: &[u32; N]) -> bool {
     let mut differs = 0;
-    for lane in 0..LANES {
+    for lane in 0..N {
         differs |= numbers[lane] ^ numbers[0];
     }
     differs == 0
@@ -104,7 +105,9 @@ mod tests {
 
     #[test]
     fn orders() {
-        let from = |first: u32| std::array::from_fn(|lane| first.wrapping_add(4 * lane as u32));
+        let from = |first: u32| -> [u32; LANES] {
+            std::array::from_fn(|lane| first.wrapping_add(4 * lane as u32))
+        };
         assert!(in_order(&from(100), 4));
         assert!(!in_order(&from(100), 8));
         assert!(in_order(&from(4u32.wrapping_neg() - 4 * 63), 4));
