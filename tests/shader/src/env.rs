@@ -57,6 +57,27 @@ pub trait Host {
     fn atomic32(&self, address: u64, change: &mut dyn FnMut(u32) -> u32) -> Result<u32, Fault>;
     /// See [`Host::atomic32`]; for eight bytes.
     fn atomic64(&self, address: u64, change: &mut dyn FnMut(u64) -> u64) -> Result<u64, Fault>;
+    /// [`Host::atomic32`] of lanes of `lanes` in their order, at their addresses `at`; `change` is told the lane. Old values go to their
+    /// places in `old`. Gives the lanes for which it did nothing, as [`Host::store_lanes`].
+    fn atomic32_lanes(
+        &self,
+        _at: &[u64; LANES],
+        lanes: u64,
+        _change: &mut dyn FnMut(usize, u32) -> u32,
+        _old: &mut [u32; LANES],
+    ) -> u64 {
+        lanes
+    }
+    /// See [`Host::atomic32_lanes`]; for eight bytes.
+    fn atomic64_lanes(
+        &self,
+        _at: &[u64; LANES],
+        lanes: u64,
+        _change: &mut dyn FnMut(usize, u64) -> u64,
+        _old: &mut [u64; LANES],
+    ) -> u64 {
+        lanes
+    }
     /// As [`Host::load`], of scalar instructions.
     fn load_scalar(&self, address: u64, out: &mut [u8]) -> Result<(), Fault>;
     /// As [`Host::store`], of scalar instructions.

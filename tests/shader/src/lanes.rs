@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The lanes' accesses of memory, private memory and LDS: as few of the host's as there are runs of neighbours.
 
-use crate::atomic::{self, Operation};
 use crate::env::{Env, Need};
 use crate::wave::{Active, Reason, Row, Wave, LANES};
 
@@ -32,7 +31,7 @@ impl Default for Addresses {
 impl Addresses {
     /// Where in memory byte `more` of a lane's access is. Private memory has its dwords 64 lanes apart.
     #[inline(always)]
-    fn memory(&self, lane: usize, more: u64) -> u64 {
+    pub fn memory(&self, lane: usize, more: u64) -> u64 {
         if self.private >> lane & 1 == 0 {
             return self.at[lane].wrapping_add(more);
         }
@@ -54,7 +53,8 @@ impl Addresses {
         split
     }
 
-    fn shared(&self, lane: usize, more: u64) -> u32 {
+    /// The same of LDS.
+    pub fn shared(&self, lane: usize, more: u64) -> u32 {
         (self.at[lane] as u32).wrapping_add(more as u32)
     }
 }
@@ -426,84 +426,3 @@ pub fn store_rows(
     scatter(wave, env, &addresses.at, 4 * count, &bytes);
     Ok(())
 }
-
-/// An atomic of each active lane, in lane order. Operands are in the rows from `src` on: the new value, then for a
-/// compare and swap the one that is expected. The old values go to the rows from `dst` on, if there is one.
-pub fn atomic(
-    wave: &mut Wave,
-    env: &mut Env<'_>,
-    addresses: &Addresses,
-    (wide, operation): (bool, Operation),
-    src: usize,
-    dst: Option<usize>,
-) -> Result<(), Reason> {
-    let two = operation == Operation::CompareSwap;
-    for lane in wave.active() {
-        let register = |n: usize| wave.rows[src + n].0[lane];
-        let double = |n: usize| u64::from(register(n)) | u64::from(register(n + 1)) << 32;
-        let is_lds = addresses.lds >> lane & 1 == 1;
-        let at = addresses.memory(lane, 0);
-        let old = if wide {
-            let operands = (double(0), if two { double(2) } else { 0 });
-            if is_lds {
-                lds64(env, addresses.shared(lane, 0), operation, operands)?
-            } else {
-                let old = atomic::global64(env.host, at, operation, operands);
-                old.unwrap_or_else(|fault| {
-                    wave.faulted(fault);
-                    0
-                })
-            }
-        } else {
-            let operands = (register(0), if two { register(1) } else { 0 });
-            if is_lds {
-                lds32(env, addresses.shared(lane, 0), operation, operands)?.into()
-            } else {
-                let old = atomic::global32(env.host, at, operation, operands);
-                u64::from(old.unwrap_or_else(|fault| {
-                    wave.faulted(fault);
-                    0
-                }))
-            }
-        };
-        if let Some(dst) = dst {
-            wave.rows[dst].0[lane] = old as u32;
-            if wide {
-                wave.rows[dst + 1].0[lane] = (old >> 32) as u32;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Defines an atomic on a word of LDS of one size.
-macro_rules! on_lds {
-    ($name:ident, $word:ty, $read:ident, $apply:ident, $doc:literal) => {
-        #[doc = $doc]
-        pub fn $name(
-            env: &mut Env<'_>,
-            at: u32,
-            operation: Operation,
-            operands: ($word, $word),
-        ) -> Result<$word, Reason> {
-            let old = env.lds.$read(at)?;
-            let new = operation.$apply(old, operands);
-            env.lds.write(at, &new.to_le_bytes())?;
-            Ok(old)
-        }
-    };
-}
-on_lds!(
-    lds32,
-    u32,
-    read32,
-    apply32,
-    "An atomic on a dword of LDS; gives the old value."
-);
-on_lds!(
-    lds64,
-    u64,
-    read64,
-    apply64,
-    "An atomic on a qword of LDS; gives the old value."
-);

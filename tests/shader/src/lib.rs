@@ -48,6 +48,7 @@ mod smem;
 pub mod trap;
 pub mod valu;
 pub mod vmem;
+mod vmem_atomic;
 mod vmem_words;
 pub mod wave;
 mod words;

@@ -6,6 +6,7 @@ use crate::decode::{bits, flag, Decoded, Inst, Kind, Src, Unknown, Words};
 use crate::env::{Env, Need};
 use crate::lanes::{self, Addresses};
 use crate::simd::{Body, Handler};
+use crate::vmem_atomic;
 use crate::vmem_words;
 use crate::wave::{sgpr, Flow, Reason, Row, Wave, LANES, TEMPS};
 
@@ -582,7 +583,7 @@ fn finish(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>, addresses: &Addresses
         Shape::Store(bytes, _) => lanes::store_rows(wave, env, addresses, source, bytes / 4),
         Shape::Atomic(wide, operation) => {
             let result = (inst.flags & flag::GLC != 0).then_some(dst);
-            lanes::atomic(wave, env, addresses, (wide, operation), source, result)
+            vmem_atomic::atomic(wave, env, addresses, (wide, operation), source, result)
         }
     };
     match moved {

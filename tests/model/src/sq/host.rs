@@ -14,6 +14,7 @@ use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::hub::HubId;
 use crate::ih::Iv;
+use crate::mapping::Span;
 use crate::memory::Access;
 use crate::regs::{gc, Field, Reg};
 use crate::vm::{Client, Vm};
@@ -206,6 +207,27 @@ impl Device<'_> {
     }
 }
 
+/// Defines an atomic change of the word that a span begins with. It gives the old value; where no atomics are done, what is heard then.
+macro_rules! change {
+    ($name:ident, $atomic:ident, $word:ty) => {
+        fn $name(span: Span<'_>, mut change: impl FnMut($word) -> $word) -> $word {
+            let Some(word) = span.$atomic() else {
+                return !0;
+            };
+            let order = (Ordering::AcqRel, Ordering::Acquire);
+            word.fetch_update(order.0, order.1, |value| Some(change(value)))
+                .unwrap_or_else(|value| value)
+        }
+    };
+}
+change!(change32, atomic32, u32);
+change!(change64, atomic64, u64);
+
+/// Whether the words of `lanes` are at multiples of their size.
+fn are_aligned(at: &[u64; LANES], lanes: u64, size: u64) -> bool {
+    (0..LANES).all(|lane| lanes >> lane & 1 == 0 || at[lane] % size == 0)
+}
+
 impl Host for Device<'_> {
     fn retries(&self) -> bool {
         self.retries
@@ -276,16 +298,10 @@ impl Host for Device<'_> {
             return Err(Fault { address });
         }
         let before = self.data.faults();
-        // What is heard where no atomics are done.
         let mut old = !0;
-        let done = self.data.atomic(address, 4, |span| {
-            if let Some(word) = span.atomic32() {
-                let order = (Ordering::AcqRel, Ordering::Acquire);
-                old = word
-                    .fetch_update(order.0, order.1, |value| Some(change(value)))
-                    .unwrap_or_else(|value| value);
-            }
-        });
+        let done = self
+            .data
+            .atomic(address, 4, |span| old = change32(span, &mut *change));
         self.settle(&self.data, before, address, done).map(|()| old)
     }
 
@@ -298,17 +314,43 @@ impl Host for Device<'_> {
             return Err(Fault { address });
         }
         let before = self.data.faults();
-        // What is heard where no atomics are done.
         let mut old = !0;
-        let done = self.data.atomic(address, 8, |span| {
-            if let Some(word) = span.atomic64() {
-                let order = (Ordering::AcqRel, Ordering::Acquire);
-                old = word
-                    .fetch_update(order.0, order.1, |value| Some(change(value)))
-                    .unwrap_or_else(|value| value);
-            }
-        });
+        let done = self
+            .data
+            .atomic(address, 8, |span| old = change64(span, &mut *change));
         self.settle(&self.data, before, address, done).map(|()| old)
+    }
+
+    fn atomic32_lanes(
+        &self,
+        at: &[u64; LANES],
+        lanes: u64,
+        change: &mut dyn FnMut(usize, u32) -> u32,
+        old: &mut [u32; LANES],
+    ) -> u64 {
+        if !are_aligned(at, lanes, 4) {
+            return lanes;
+        }
+        self.data
+            .each_lane(at, lanes, 4, Access::Atomic, |lane, span| {
+                old[lane] = change32(span, |value| change(lane, value));
+            })
+    }
+
+    fn atomic64_lanes(
+        &self,
+        at: &[u64; LANES],
+        lanes: u64,
+        change: &mut dyn FnMut(usize, u64) -> u64,
+        old: &mut [u64; LANES],
+    ) -> u64 {
+        if !are_aligned(at, lanes, 8) {
+            return lanes;
+        }
+        self.data
+            .each_lane(at, lanes, 8, Access::Atomic, |lane, span| {
+                old[lane] = change64(span, |value| change(lane, value));
+            })
     }
 
     fn fetch(&self, address: u64, out: &mut [u8]) -> std::result::Result<(), Fault> {

@@ -84,6 +84,21 @@ impl Memory {
         })
     }
 
+    fn change_lanes<const N: usize>(
+        &self,
+        at: &[u64; LANES],
+        lanes: u64,
+        mut change: impl FnMut(usize, &mut [u8; N]),
+    ) -> u64 {
+        let Ok((start, piece)) = self.piece(at, lanes) else {
+            return lanes;
+        };
+        let bytes = &mut piece.borrow_mut()[..];
+        Self::each_lane::<N>(at, lanes, (start, bytes.len()), |lane, place| {
+            change(lane, bytes[place..].first_chunk_mut().unwrap());
+        })
+    }
+
     /// The piece that the first of `lanes` accesses.
     fn piece(&self, at: &[u64; LANES], lanes: u64) -> Result<(u64, &RefCell<Vec<u8>>), Fault> {
         let address = at[lanes.trailing_zeros() as usize];
@@ -143,6 +158,32 @@ impl Host for Memory {
         let old = u64::from_le_bytes(old);
         self.store(address, &change(old).to_le_bytes())?;
         Ok(old)
+    }
+
+    fn atomic32_lanes(
+        &self,
+        at: &[u64; LANES],
+        lanes: u64,
+        change: &mut dyn FnMut(usize, u32) -> u32,
+        old: &mut [u32; LANES],
+    ) -> u64 {
+        self.change_lanes::<4>(at, lanes, |lane, word| {
+            old[lane] = u32::from_le_bytes(*word);
+            *word = change(lane, old[lane]).to_le_bytes();
+        })
+    }
+
+    fn atomic64_lanes(
+        &self,
+        at: &[u64; LANES],
+        lanes: u64,
+        change: &mut dyn FnMut(usize, u64) -> u64,
+        old: &mut [u64; LANES],
+    ) -> u64 {
+        self.change_lanes::<8>(at, lanes, |lane, word| {
+            old[lane] = u64::from_le_bytes(*word);
+            *word = change(lane, old[lane]).to_le_bytes();
+        })
     }
 
     fn fetch(&self, address: u64, out: &mut [u8]) -> Result<(), Fault> {
