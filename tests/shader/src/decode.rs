@@ -6,7 +6,7 @@ use crate::simd::Handler;
 use crate::valu;
 use crate::valu::modify::Mods;
 use crate::wave::TEMPS;
-use crate::{lds_ops, matrix, salu, smem, vmem};
+use crate::{lds_ops, matrix, salu, smem, vmem, vmem_buffer};
 
 /// Where a source operand comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -251,7 +251,7 @@ fn format(first: u32) -> Decoded<(Class, Decoder)> {
         0b110100 => (Class::Vector, valu::encode::vop3),
         0b110110 => (Class::Lds, lds_ops::decode),
         0b110111 => (Class::Memory, vmem::decode_flat),
-        0b111000 => (Class::Memory, vmem::decode_mubuf),
+        0b111000 => (Class::Memory, vmem_buffer::decode),
         _ => return Err(Unknown),
     })
 }

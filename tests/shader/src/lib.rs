@@ -49,6 +49,7 @@ pub mod trap;
 pub mod valu;
 pub mod vmem;
 mod vmem_atomic;
+mod vmem_buffer;
 mod vmem_words;
 pub mod wave;
 mod words;

@@ -4,7 +4,8 @@
 use crate::decode::{flag, Inst, Src};
 use crate::env::Env;
 use crate::simd::{Body, Handler};
-use crate::vmem::{data_row, extend, flat_places, store_half, Buffer, Flat, Resource, Shape};
+use crate::vmem::{data_row, extend, flat_places, store_half, Flat, Shape};
+use crate::vmem_buffer::{Buffer, Resource};
 use crate::wave::{sgpr, Flow, Reason, Row, Wave, LANES};
 use crate::words::{are_same, in_order, Words};
 
