@@ -14,7 +14,7 @@ use crate::regs::gc::{self, vm_invalidate_eng0_req as req};
 const PAGE: u64 = 0x6300_0000_0000;
 /// FLUSH_TYPE of an invalidation that does not wait for who has a translation.
 const LEGACY: u32 = 0;
-/// Counts in the page, at its beginning by lanes in order and behind that by lanes apart, until there is something at OUT.
+/// Counts in the page, at its beginning by lanes in order and behind that by lanes apart, by stores and by atomics, until there is something at OUT.
 const COUNT: &str = "
 	s_load_dwordx4 s[4:7], s[0:1], 0x0
 	v_lshlrev_b32 v1, 2, v0
@@ -26,11 +26,30 @@ again:
 	v_mov_b32 v2, s8
 	global_store_dword v1, v2, s[6:7]
 	global_store_dword v3, v2, s[6:7] offset:1024
+	global_atomic_umax v3, v2, s[6:7] offset:2048
 	global_load_dword v4, v1, s[4:5]
 	s_waitcnt vmcnt(0)
 	v_readfirstlane_b32 s9, v4
 	s_cmp_eq_u32 s9, 0
 	s_cbranch_scc1 again
+	s_endpgm
+";
+
+/// Lanes store, add to and load what is 64 KiB from the next one's; twice, as the first ones have translations found.
+const FAR: &str = "
+	s_load_dwordx4 s[4:7], s[0:1], 0x0
+	v_lshlrev_b32 v1, 2, v0
+	v_lshlrev_b32 v3, 16, v0
+	v_add_u32 v2, 5, v0
+	s_waitcnt lgkmcnt(0)
+	.rept 2
+	global_store_dword v3, v2, s[6:7] offset:8
+	global_atomic_add v0, v3, v2, s[6:7] offset:8 glc
+	global_load_dwordx4 v[4:7], v3, s[6:7]
+	s_waitcnt vmcnt(0)
+	v_lshl_add_u32 v0, v0, 16, v6
+	global_store_dword v1, v0, s[4:5]
+	.endr
 	s_endpgm
 ";
 
@@ -49,16 +68,16 @@ fn counting() -> (Waves, u64) {
 }
 
 /// The counts in a page.
-fn counts(w: &Waves, page: u64) -> [u32; 2] {
-    [0, 1024].map(|at| w.rig.peek32(vram(page + at)))
+fn counts(w: &Waves, page: u64) -> [u32; 3] {
+    [0, 1024, 2048].map(|at| w.rig.peek32(vram(page + at)))
 }
 
-/// Both counts in the page go on.
+/// All counts in the page go on.
 fn goes_on(w: &Waves, page: u64) {
     let before = counts(w, page);
     eventually("a thousand stores", || {
         let now = counts(w, page);
-        (0..2).all(|n| now[n] > before[n] + 1000)
+        (0..3).all(|n| now[n] > before[n] + 1000)
     });
 }
 
@@ -80,7 +99,7 @@ fn they_stay_until_a_flush() {
         // Of another address space.
         flush(&w, VMID + 1, kind);
         goes_on(&w, page);
-        assert_eq!(counts(&w, next), [0, 0]);
+        assert_eq!(counts(&w, next), [0; 3]);
         flush(&w, VMID, kind);
         if kind == LEGACY {
             // Who has a translation goes on with it, for one access.
@@ -106,6 +125,37 @@ fn what_is_unmapped_faults_after_a_flush() {
     eventually("the fault", || w.rig.gpu.summary.faults.get() > 0);
     assert_eq!(counts(&w, page), last);
     w.words_out(&[1; 64]);
+}
+
+#[test]
+fn lanes_in_large_and_small_pages() {
+    let mut w = Waves::new(false);
+    w.load();
+    let large = w.rig.alloc(2 * MIB);
+    w.rig.map_large(VMID, PAGE, large, RW);
+    let place = |lane: u64| lane << 16;
+    let mut at = [vram(0); 64];
+    for lane in 0..64 {
+        at[lane as usize] = match lane {
+            0..32 => vram(large + place(lane)),
+            _ if lane % 2 == 0 => vram(w.rig.alloc(4096)),
+            _ => system(RAM + RAM_SIZE / 2 + place(lane)),
+        };
+    }
+    for lane in 32..64 {
+        w.rig
+            .map(VMID, PAGE + place(lane), at[lane as usize], 4096, RW);
+    }
+    w.words(w.out + ARGUMENTS + 8 - OUT, &[lo(PAGE), hi(PAGE)]);
+    w.kernel(&assemble(FAR));
+    w.pm4([64, 1, 1], RSRC2 | TRAP_PRESENT);
+    w.run();
+    for lane in 0..64u32 {
+        let sum = 2 * (lane + 5);
+        assert_eq!(w.rig.peek32(at[lane as usize].plus(8)), sum, "lane {lane}");
+        assert_eq!(w.out(4 * u64::from(lane)), (lane + 5) << 16 | sum);
+    }
+    assert_eq!(w.rig.gpu.summary.faults.get(), 0);
 }
 
 /// How long accesses take, all of the way. Run with --ignored --nocapture, and --release.

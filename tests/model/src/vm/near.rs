@@ -5,7 +5,7 @@ use super::Vm;
 use crate::error::Result;
 use crate::hub::{Run, Target};
 use crate::mapping::Span;
-use crate::memory::{Access, Phys, View};
+use crate::memory::{Access, Phys, Space, View};
 use crate::utcl1::Utcl1;
 use crate::walk::PAGE_SHIFT;
 
@@ -80,54 +80,81 @@ impl<'a> Vm<'a> {
         let _held = self.gpu.hub(self.hub).hold();
         let view = self.gpu.bus.view();
         let mut left = lanes;
-        // The page of the lane before.
-        let mut last: Option<(u64, Span<'_>)> = None;
+        // Where the lane before was.
+        let mut last: Option<Stretch<'_>> = None;
         while left != 0 {
             let lane = left.trailing_zeros() as usize;
-            let offset = at[lane] & (PAGE - 1);
-            let first = at[lane] - offset;
-            let span = match last {
-                Some((before, span)) if before == first => span,
-                _ => match self.page(utcl1, &view, first, access) {
-                    Some(span) => span,
-                    None => return left,
-                },
+            let span = match last.and_then(|stretch| stretch.at(at[lane], size)) {
+                Some(span) => span,
+                None => {
+                    last = self.stretch(utcl1, &view, at[lane], access);
+                    match last.and_then(|stretch| stretch.at(at[lane], size)) {
+                        Some(span) => span,
+                        None => return left,
+                    }
+                }
             };
-            last = Some((first, span));
-            let offset = offset as usize;
-            if span.len() < offset + size {
-                return left;
-            }
-            step(lane, span.tail(offset));
+            step(lane, span);
             left &= left - 1;
         }
         0
     }
 
-    /// The page at `va`, if it is memory of which the hub has the translation.
-    fn page<'v>(
+    /// The memory around `va`, if there is some of which the hub has the translation.
+    fn stretch<'v>(
         &self,
         utcl1: &Utcl1,
         view: &'v View<'_>,
         va: u64,
         access: Access,
-    ) -> Option<Span<'v>> {
+    ) -> Option<Stretch<'v>> {
         if va >> 47 != 0 {
             return None;
         }
         let hub = self.gpu.hub(self.hub);
         let generation = hub.generation(self.vmid);
-        let phys = match kept(utcl1, generation, va, PAGE, access) {
-            Some(phys) => phys,
+        let leaf = match utcl1.lookup(generation, va, 1) {
+            Some(leaf) => leaf,
             None => {
-                utcl1.keep(generation, va, hub.cached(self.vmid, va)?);
-                kept(utcl1, generation, va, PAGE, access)?
+                let leaf = hub.cached(self.vmid, va)?;
+                utcl1.keep(generation, va, leaf);
+                leaf
             }
         };
+        if !leaf.allows(access) {
+            return None;
+        }
+        let first = va >> leaf.log2 << leaf.log2;
+        let size = 1 << leaf.log2;
+        if leaf.base.space == Space::Vram {
+            if let Ok(span) = view.span(leaf.base, size, access) {
+                return Some(Stretch { first, span });
+            }
+        }
+        // Of other memory the device itself may be a part.
+        let first = va & !(PAGE - 1);
+        let phys = leaf.base.plus(first & (size - 1));
         if self.gpu.bus.own(phys).is_some() {
             return None;
         }
-        view.span(phys, PAGE, access).ok()
+        let span = view.span(phys, PAGE, access).ok()?;
+        Some(Stretch { first, span })
+    }
+}
+
+/// A stretch of an address space that is in one piece.
+#[derive(Clone, Copy)]
+struct Stretch<'a> {
+    first: u64,
+    span: Span<'a>,
+}
+
+impl<'a> Stretch<'a> {
+    /// What is at `va`, if that are at least `size` bytes.
+    fn at(&self, va: u64, size: usize) -> Option<Span<'a>> {
+        let last = self.span.len().checked_sub(size)? as u64;
+        let offset = va.wrapping_sub(self.first);
+        (offset <= last).then(|| self.span.tail(offset as usize))
     }
 }
 
