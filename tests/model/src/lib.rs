@@ -66,6 +66,7 @@
 pub mod access;
 pub mod activity;
 pub mod bar0;
+mod bell;
 pub mod board;
 pub mod cam;
 pub mod clock;

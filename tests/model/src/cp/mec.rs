@@ -17,7 +17,7 @@ use super::kiq::{self, Role};
 use super::registers::is_stopped;
 use super::runlist::{Engine, MapQueue, Resources, Runlist, Targets, Unmap};
 use super::{Slot, SLOTS};
-use crate::clock::wait_until;
+use crate::bell::{Bell, LOOK};
 use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::psp::engines as psp;
@@ -52,6 +52,8 @@ pub(super) struct State {
     pub(super) abandoned: Vec<(Slot, u64)>,
     /// A queue may want something that comes before all packets.
     pub(super) errands: bool,
+    /// When a packet was last begun or done.
+    worked: Option<Instant>,
 }
 
 /// The compute front end.
@@ -61,7 +63,7 @@ pub struct Cp {
     /// would let the thread that executes packets have it again and again.
     accesses: AtomicUsize,
     /// Something changed that may give work.
-    pub(super) work: Condvar,
+    pub(super) work: Bell,
     /// A packet ended.
     quiet: Condvar,
 }
@@ -121,9 +123,10 @@ impl Cp {
                 list: None,
                 abandoned: Vec::new(),
                 errands: false,
+                worked: None,
             }),
             accesses: AtomicUsize::new(0),
-            work: Condvar::new(),
+            work: Bell::default(),
             quiet: Condvar::new(),
         }
     }
@@ -152,7 +155,7 @@ impl Cp {
                 .unwrap_or_else(PoisonError::into_inner);
         }
         state.waiting -= 1;
-        self.work.notify_all();
+        self.work.ring();
         state
     }
 
@@ -188,7 +191,7 @@ impl Cp {
     /// User queues go on.
     pub fn resume(&self) {
         self.state().paused = false;
-        self.work.notify_all();
+        self.work.ring();
     }
 
     /// The next `count` user queues that have a packet to execute hang.
@@ -202,10 +205,20 @@ impl Cp {
             while self.accesses.load(Ordering::Relaxed) > 0 {
                 thread::yield_now();
             }
-            if let Some(until) = self.turn(gpu)? {
-                let (state, until) = until;
-                drop(wait_until(&self.work, state, until));
+            let rings = self.work.rings();
+            let Some((state, until)) = self.turn(gpu)? else {
+                continue;
+            };
+            let now = Instant::now();
+            let end = state.worked.map_or(now, |worked| worked + LOOK);
+            if end > now {
+                drop(state);
+                // What came before the ring is for the turn that finds nothing at last, and keeps the lock until this thread sleeps.
+                self.work
+                    .comes(rings, until.map_or(end, |until| until.min(end)));
+                continue;
             }
+            drop(self.work.sleep(state, until));
         }
     }
 
@@ -338,7 +351,7 @@ impl Cp {
         waiting.filter_map(|hqd| hqd.hurry(now)).count();
         state.errands = true;
         drop(state);
-        self.work.notify_all();
+        self.work.ring();
     }
 
     /// Which scheduler a queue is.
@@ -427,13 +440,16 @@ impl Cp {
         state.executing = None;
         self.quiet.notify_all();
         let now = Instant::now();
-        let hqd = &mut state.hqds[job.slot.index()];
-        if !hqd.is_loaded(job.generation) {
+        if !state.hqds[job.slot.index()].is_loaded(job.generation) {
             if let Some(grid) = job.grid {
                 grid.kill();
             }
             return Ok(());
         }
+        if matches!(step, Step::Done) || job.tries == 0 {
+            state.worked = Some(now);
+        }
+        let hqd = &mut state.hqds[job.slot.index()];
         match step {
             Step::Done => {
                 hqd.end(&job);

@@ -111,7 +111,7 @@ impl Cp {
             _ => return Ok(false),
         }
         regs.set(reg, value);
-        self.work.notify_all();
+        self.work.ring();
         Ok(true)
     }
 
@@ -135,7 +135,7 @@ impl Cp {
         // Most writes are of a load, which only the last of them starts.
         if hqd.is_active() {
             state.errands = true;
-            self.work.notify_all();
+            self.work.ring();
         }
         Ok(())
     }
@@ -159,7 +159,7 @@ impl Cp {
         };
         drop(state);
         if known {
-            self.work.notify_all();
+            self.work.ring();
         }
         Ok(known)
     }
@@ -174,7 +174,7 @@ impl Cp {
             .as_mut()
             .is_some_and(|list| list.ring(index));
         if known {
-            self.work.notify_all();
+            self.work.ring();
         }
         known
     }

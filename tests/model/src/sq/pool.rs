@@ -2,8 +2,9 @@
 //! The workers: threads that each execute some groups in turns.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rkfd_shader::code::Code;
 use rkfd_shader::counts::Counts;
@@ -12,6 +13,7 @@ use rkfd_shader::group::{Group, Progress};
 use super::cu::Cus;
 use super::grid::{Grid, Lease, Start};
 use super::host::Device;
+use crate::bell::{Bell, LOOK};
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 
@@ -25,7 +27,9 @@ const NAP: Duration = Duration::from_micros(50);
 /// The dispatches that have groups to launch.
 pub struct Pool {
     grids: Mutex<VecDeque<Arc<Grid>>>,
-    work: Condvar,
+    work: Bell,
+    /// A worker looks for work before it sleeps. One is enough.
+    looking: AtomicBool,
     cus: Cus,
 }
 
@@ -50,6 +54,8 @@ pub struct Worker {
     seen: HashMap<u8, Arc<Grid>>,
     /// Turns since one of them was not of a sleeping group.
     idle: usize,
+    /// When the last group ended.
+    ended: Option<Instant>,
 }
 
 impl Pool {
@@ -57,7 +63,8 @@ impl Pool {
     pub fn new() -> Pool {
         Pool {
             grids: Mutex::default(),
-            work: Condvar::new(),
+            work: Bell::default(),
+            looking: AtomicBool::new(false),
             cus: Cus::default(),
         }
     }
@@ -74,12 +81,12 @@ impl Pool {
     /// Launches a dispatch.
     pub fn start(&self, grid: Arc<Grid>) {
         self.grids().push_back(grid);
-        self.work.notify_all();
+        self.work.ring();
     }
 
     /// Something was asked of waves.
     pub fn wake(&self) {
-        self.work.notify_all();
+        self.work.ring();
     }
 
     /// The next group of a dispatch, these in turns.
@@ -101,20 +108,29 @@ impl Pool {
     pub fn run(&self, gpu: &Gpu) -> Result<()> {
         let mut worker = Worker::default();
         loop {
-            if worker.step(self, gpu)? {
+            let rings = self.work.rings();
+            if worker.step(self, gpu)? || self.comes(&worker, rings) {
                 continue;
             }
             let grids = self.grids();
-            if worker.residents.is_empty() && !grids.iter().any(|grid| grid.has_more()) {
-                drop(
-                    self.work
-                        .wait(grids)
-                        .unwrap_or_else(PoisonError::into_inner),
-                );
-            } else {
-                drop(self.work.wait_timeout(grids, NAP));
-            }
+            let idle = worker.residents.is_empty() && !grids.iter().any(|grid| grid.has_more());
+            let until = (!idle).then(|| Instant::now() + NAP);
+            drop(self.work.sleep(grids, until));
         }
+    }
+
+    /// Waits a little for work, for a worker that has just had some; whether some came.
+    fn comes(&self, worker: &Worker, rings: u64) -> bool {
+        let Some(ended) = worker.ended.filter(|_| worker.residents.is_empty()) else {
+            return false;
+        };
+        let end = ended + LOOK;
+        if Instant::now() >= end || self.looking.swap(true, Ordering::AcqRel) {
+            return false;
+        }
+        let comes = self.work.comes(rings, end);
+        self.looking.store(false, Ordering::Release);
+        comes
     }
 }
 
@@ -152,6 +168,7 @@ impl Worker {
         let progress = self.turn(gpu, &mut resident)?;
         if matches!(progress, Progress::Done | Progress::Saved) {
             self.idle = 0;
+            self.ended = Some(Instant::now());
             gpu.activity.end_waves();
             self.waves -= resident.group.waves.len();
             resident.grid.restored(resident.restoring);

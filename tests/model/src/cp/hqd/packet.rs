@@ -96,8 +96,12 @@ impl Hqd {
         let waited = now - since;
         // Waves that ended after the executor had looked.
         let over = !job.ended && job.grid.as_ref().is_some_and(|grid| grid.times().is_some());
+        // The end of waves is told: there is no need to look for that all the time.
+        let waves = job.grid.as_ref().is_some_and(|grid| grid.origin.of_packet);
         let nap = match (waited / 8).min(LONGEST_NAP) {
-            _ if over || waited < SPIN => Duration::ZERO,
+            _ if over => Duration::ZERO,
+            nap if waves && nap < SPIN => SPIN,
+            _ if waited < SPIN => Duration::ZERO,
             nap if nap < BEAT => nap,
             nap => {
                 let end = (now + nap).duration_since(*EPOCH).as_micros() as u64;
