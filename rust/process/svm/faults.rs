@@ -293,17 +293,17 @@ impl State {
         attributes: &Attributes,
         destination: Destination,
     ) -> Result<bool> {
-        let now_ms = host::boot_ms();
+        let began_ms = host::boot_ms();
         let to = match destination {
             Destination::Stays => return Ok(false),
-            Destination::Vram if self.ping_pong.is_on(piece.start(), now_ms) => return Ok(false),
+            Destination::Vram if self.ping_pong.is_on(piece, began_ms) => return Ok(false),
             Destination::Vram => Some(vm),
             Destination::System => None,
         };
         let (trigger, mut progress) = (MigrateTrigger::GpuFault, Progress::default());
         let moved = self.place_part(svm, piece, attributes, to, trigger, &mut progress)?;
         if moved != 0 && to.is_some() {
-            self.ping_pong.moved(piece.start(), now_ms);
+            self.ping_pong.moved(piece, began_ms, host::boot_ms());
         }
         Ok(moved != 0)
     }

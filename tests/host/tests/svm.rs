@@ -352,26 +352,61 @@ fn what_may_go_to_vram_is_mapped_in_large_pages() {
     assert_eq!(said(set_flags, always).together(true), large);
 }
 
+/// The pages from `first` on, `count` of them.
+fn pages(first: u64, count: u64) -> VaRange {
+    VaRange::new(FIRST + first * PAGE_SIZE, count * PAGE_SIZE).expect("a range")
+}
+
 #[test]
 fn ping_pong_ends_and_begins_again() {
     let mut known = PingPong::new();
+    let piece = pages(0, 1);
     for round in 0..3 {
         for n in 0..3 {
             let now = round * 5000 + n * 900;
-            assert!(!known.is_on(FIRST, now));
-            known.moved(FIRST, now);
+            assert!(!known.is_on(piece, now));
+            known.moved(piece, now, now);
         }
         let now = round * 5000 + 1800;
-        assert!(known.is_on(FIRST, now));
-        assert!(known.is_on(FIRST, now + 999));
-        assert!(!known.is_on(FIRST, now + 1000));
-        assert!(!known.is_on(FIRST + PAGE_SIZE, now));
+        assert!(known.is_on(piece, now));
+        assert!(known.is_on(piece, now + 999));
+        assert!(!known.is_on(piece, now + 1000));
+        assert!(!known.is_on(pages(1, 1), now));
     }
     // One that goes there now and then is no matter.
     for n in 0..10 {
-        known.moved(0, 100_000 + n * 1000);
-        assert!(!known.is_on(0, 100_000 + n * 1000));
+        let now = 100_000 + n * 1000;
+        known.moved(pages(1, 1), now, now);
+        assert!(!known.is_on(pages(1, 1), now));
     }
+}
+
+/// What goes to and fro does so as other pieces each time, where the process changes memory beside it.
+#[test]
+fn ping_pong_of_other_pieces() {
+    let mut known = PingPong::new();
+    for n in 0..3 {
+        let piece = pages(8 - n, 8 + n);
+        assert!(!known.is_on(piece, n));
+        known.moved(piece, n, n);
+    }
+    assert!(known.is_on(pages(2, 20), 3));
+    assert!(known.is_on(pages(15, 1), 3));
+    assert!(!known.is_on(pages(16, 1), 3));
+}
+
+/// Where each move takes seconds, it is a row all the same.
+#[test]
+fn ping_pong_of_a_busy_machine() {
+    let mut known = PingPong::new();
+    let piece = pages(0, 1);
+    for n in 0..3 {
+        let now = n * 4000;
+        assert!(!known.is_on(piece, now));
+        known.moved(piece, now, now + 1000);
+    }
+    assert!(known.is_on(piece, 9000 + 7999));
+    assert!(!known.is_on(piece, 9000 + 8000));
 }
 
 proptest! {
@@ -383,10 +418,10 @@ proptest! {
         let mut times = BTreeMap::<u64, Vec<u64>>::new();
         for (window, later) in steps {
             now += later;
-            let start = FIRST + window * PAGE_SIZE;
-            if !known.is_on(start, now) {
-                known.moved(start, now);
-                let times = times.entry(start).or_default();
+            let piece = pages(window, 1);
+            if !known.is_on(piece, now) {
+                known.moved(piece, now, now);
+                let times = times.entry(window).or_default();
                 times.push(now);
                 if let [.., first, _, _, last] = times[..] {
                     prop_assert!(last - first >= 1000);
