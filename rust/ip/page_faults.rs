@@ -9,6 +9,7 @@ use hw::doorbell::{Doorbell, SliceIndex, Slot};
 use hw::ih::{CamPlace, VmFault};
 
 use crate::kern::doorbell_map::DoorbellMap;
+use crate::kern::host;
 
 /// A fault whose page somebody is to map. It is acknowledged when this is dropped; if there is no page by then, it comes again.
 pub(crate) struct PageFault {
@@ -29,22 +30,19 @@ impl PageFault {
                 true => Stage::Awaits,
                 false => Stage::Waits,
             };
-            self.leave_to(place, Some(stage));
+            self.leave_to(place, stage);
         }
     }
 
     /// What becomes of its place, if it is still its.
-    fn leave_to(&self, place: CamPlace, stage: Option<Stage>) {
+    fn leave_to(&self, place: CamPlace, stage: Stage) {
         let mut state = self.of.state.lock();
-        let slot = state.slots.get_mut(place.index());
-        let is_its =
-            |waiting: &Waiting| waiting.stage == Stage::Served && waiting.position == self.position;
-        if let Some(slot) = slot.filter(|slot| slot.as_ref().is_some_and(is_its)) {
-            *slot = stage.map(|stage| Waiting {
-                fault: self.fault,
-                position: self.position,
-                stage,
-            });
+        let waiting = state.slots.get_mut(place.index()).and_then(Option::as_mut);
+        let is_its = |waiting: &&mut Waiting| {
+            waiting.stage == Stage::Served && waiting.position == self.position
+        };
+        if let Some(waiting) = waiting.filter(is_its) {
+            waiting.stage = stage;
         }
     }
 }
@@ -52,7 +50,8 @@ impl PageFault {
 impl Drop for PageFault {
     fn drop(&mut self) {
         if let Some(place) = self.place {
-            self.leave_to(place, None);
+            let at_ms = host::boot_ms();
+            self.leave_to(place, Stage::Over { at_ms });
             self.of.acknowledge(place);
         }
     }
@@ -67,6 +66,8 @@ enum Stage {
     Served,
     /// It is to be looked at again, and somebody else has to do something first: a program that brings pages, or queues that have to leave.
     Awaits,
+    /// It was dealt with then; the place is free. The access may still be on its way, or the page gone again before it came.
+    Over { at_ms: u64 },
 }
 
 struct Waiting {
@@ -124,7 +125,7 @@ impl PageFaults {
         let its = its.filter_map(|(slot, place)| Some((slot.as_mut()?, place)));
         let its = its.filter(|(waiting, _)| {
             let is_its = waiting.fault.pasid == pasid && waiting.position >= from;
-            is_its && waiting.stage != Stage::Served
+            is_its && matches!(waiting.stage, Stage::Waits | Stage::Awaits)
         });
         let (waiting, place) = its.min_by_key(|(waiting, _)| waiting.position)?;
         waiting.stage = Stage::Served;
@@ -138,11 +139,17 @@ impl PageFaults {
         })
     }
 
-    /// Whether there are some of process `pasid` that the driver is to see to, or is at, and for which it waits for nobody else.
-    pub(crate) fn are_under_way(&self, pasid: u16) -> bool {
+    /// Whether there are some of process `pasid` that the driver is to see to, or is at, and for which it waits for nobody else; or was at since
+    /// `since_ms`, by [`host::boot_ms`], so far as their places were not taken by others.
+    pub(crate) fn are_under_way(&self, pasid: u16, since_ms: u64) -> bool {
+        let is_under_way = |stage| match stage {
+            Stage::Waits | Stage::Served => true,
+            Stage::Awaits => false,
+            Stage::Over { at_ms } => at_ms >= since_ms,
+        };
         let state = self.state.lock();
         let mut all = state.slots.iter().flatten();
-        all.any(|waiting| waiting.fault.pasid == pasid && waiting.stage != Stage::Awaits)
+        all.any(|waiting| waiting.fault.pasid == pasid && is_under_way(waiting.stage))
     }
 
     /// Those of process `pasid` wait no longer: what of them is still retried comes again.

@@ -19,7 +19,7 @@ use super::Seat;
 use crate::ip::sdma::{Sdma, STOP_TIMEOUT};
 use crate::ip::vmid::Vmid;
 use crate::ip::Hardware;
-use crate::kern::workqueue;
+use crate::kern::{host, workqueue};
 use crate::mem::vm::VmidUse;
 use crate::ring;
 use entry::{Entry, Room};
@@ -36,8 +36,8 @@ pub(super) use entry::Key;
 pub(super) const SLOTS: usize = SDMA_QUEUES as usize;
 /// Between two looks at the seat of a queue that is not waited for at any cost.
 const SEAT_POLL: Delta = Delta::from_micros(200);
-/// How often a queue that has to leave and does not is given as much time again because page faults of its process are to be dealt with, which is the
-/// driver's affair: six seconds in all.
+/// How often a queue that has to leave and does not is given as much time again because page faults of its process are or were to be dealt with
+/// meanwhile, which is the driver's affair: six seconds in all.
 const FAULT_WAITS: u32 = 2;
 // The kernel's ring may wait behind it, and must not be taken for dead before the queue is.
 const _: () = assert!(
@@ -237,12 +237,13 @@ impl Engine {
         let mut waits = 0;
         let unloaded = loop {
             let time = patience.left(STOP_TIMEOUT);
+            let since_ms = host::boot_ms();
             match self.sdma(hw).unload(slot, time) {
                 // Its packet goes on when the driver has mapped what it has come to.
                 Err(_)
                     if !patience.is_over()
                         && waits < FAULT_WAITS
-                        && hw.page_faults.are_under_way(rlc.owner.pasid) =>
+                        && hw.page_faults.are_under_way(rlc.owner.pasid, since_ms) =>
                 {
                     waits += 1;
                 }
