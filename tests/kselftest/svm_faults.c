@@ -174,6 +174,23 @@ TEST_F(svm_faults, storm_of_waves)
 	TH_LOG("the longest retry: %llu us", model_count("retries", "longest_us"));
 }
 
+/*
+ * Pages that one access needs at once, of memory that is one piece now and was not when the GPU came to its end: what comes of a fault in one
+ * part does not take the other from the GPU. The processor does not look meanwhile, which would bring them back.
+ */
+TEST_F(svm_faults, waves_across_chunks)
+{
+	const size_t size = LANES * KFD_PAGE, part = 8 * KFD_PAGE;
+	uint8_t *mem = self->mem;
+
+	memory(mem + part, size - part);
+	ASSERT_EQ(0, copy(&self->queue, self->vram.cpu, mem + part, size - part));
+	memory(mem, part);
+	ASSERT_TRUE(start_touch(&self->compute, &self->waves, mem, LANES));
+	ASSERT_TRUE(kfd_compute_works(&self->compute, WAIT_MS));
+	EXPECT_TRUE(touched(mem, LANES, 1));
+}
+
 TEST_F(svm_faults, storm_of_sdma)
 {
 	/* No more in one packet than the engine may stand for while the kernel's ring, which clears VRAM, wants it. */

@@ -268,6 +268,13 @@ impl State {
         smi.tell(&SmiEvent::PageFault(whose, number, write));
         let mine = VaRange::of_process(&memory.range).unwrap_or(page);
         let piece = mine.intersection(said).unwrap_or(page);
+        // Only what is mapped now. Whatever is looked at to be moved is taken from the GPU: two chunks to which it comes at once would each be
+        // taken for the other, for ever.
+        let piece = match vm.there(page, write) {
+            There::Nothing => vm.gap(page, piece),
+            There::Chunk(chunk) => piece.intersection(chunk.range).unwrap_or(page),
+            There::Buffer | There::Awaited | There::Refused => page,
+        };
         let destination = match self.map.overlaps(page) {
             false if memory.heap_or_stack => Destination::System,
             _ => attributes.destination(index, vm.gpu().hw.id.get().into()),
