@@ -77,7 +77,7 @@ struct Waiting {
 }
 
 struct State {
-    /// By the place in the CAM.
+    /// By the place in the CAM: the last one there.
     slots: KVec<Option<Waiting>>,
 }
 

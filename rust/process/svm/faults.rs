@@ -251,15 +251,22 @@ impl State {
         if let Some(present) = refused(&memory, usage.0.access.write, write) {
             return Ok(Verdict::Bad { present });
         }
-        if let There::Chunk(chunk) = vm.there(page, write) {
-            let is_right = !chunk.cut && (chunk.usage, chunk.always) == usage;
-            if is_right && vm.is_reached(page, write) {
-                return Ok(Verdict::Done);
+        // The chunk that stays, if there is one.
+        let chunk = match vm.there(page, write) {
+            There::Chunk(chunk) if !chunk.cut && (chunk.usage, chunk.always) == usage => {
+                if vm.is_reached(page, write) {
+                    return Ok(Verdict::Done);
+                }
+                Some(chunk.range)
             }
-            if !is_right {
+            There::Chunk(chunk) => {
                 vm.unmap(chunk.range)?;
+                None
             }
-        }
+            There::Nothing => None,
+            // A buffer has come meanwhile.
+            There::Buffer | There::Awaited | There::Refused => return Err(EAGAIN),
+        };
         let whose = Whose {
             pid: svm.pid,
             space: svm.space.id(),
@@ -270,18 +277,16 @@ impl State {
         let piece = mine.intersection(said).unwrap_or(page);
         // Only what is mapped now. Whatever is looked at to be moved is taken from the GPU: two chunks to which it comes at once would each be
         // taken for the other, for ever.
-        let piece = match vm.there(page, write) {
-            There::Nothing => vm.gap(page, piece),
-            There::Chunk(chunk) => piece.intersection(chunk.range).unwrap_or(page),
-            There::Buffer | There::Awaited | There::Refused => page,
+        let piece = match chunk {
+            Some(chunk) => piece.intersection(chunk).unwrap_or(page),
+            None => vm.gap(page, piece),
         };
         let destination = match self.map.overlaps(page) {
             false if memory.heap_or_stack => Destination::System,
             _ => attributes.destination(index, vm.gpu().hw.id.get().into()),
         };
         let has_moved = self.bring_there(svm, vm, piece, &attributes, destination)?;
-        if let There::Nothing = vm.there(page, write) {
-            let piece = vm.gap(page, piece);
+        if chunk.is_none() {
             vm.share(&svm.space, piece, usage, LARGE_PAGE_SIZE, || svm.go_on())?;
         }
         if !vm.fault_in(page, write, &|| svm.go_on())? {

@@ -352,15 +352,10 @@ fn what_may_go_to_vram_is_mapped_in_large_pages() {
     assert_eq!(said(set_flags, always).together(true), large);
 }
 
-/// The pages from `first` on, `count` of them.
-fn pages(first: u64, count: u64) -> VaRange {
-    VaRange::new(FIRST + first * PAGE_SIZE, count * PAGE_SIZE).expect("a range")
-}
-
 #[test]
 fn ping_pong_ends_and_begins_again() {
     let mut known = PingPong::new();
-    let piece = pages(0, 1);
+    let piece = range(0, 1);
     for round in 0..3 {
         for n in 0..3 {
             let now = round * 5000 + n * 900;
@@ -371,13 +366,13 @@ fn ping_pong_ends_and_begins_again() {
         assert!(known.is_on(piece, now));
         assert!(known.is_on(piece, now + 999));
         assert!(!known.is_on(piece, now + 1000));
-        assert!(!known.is_on(pages(1, 1), now));
+        assert!(!known.is_on(range(1, 1), now));
     }
     // One that goes there now and then is no matter.
     for n in 0..10 {
         let now = 100_000 + n * 1000;
-        known.moved(pages(1, 1), now, now);
-        assert!(!known.is_on(pages(1, 1), now));
+        known.moved(range(1, 1), now, now);
+        assert!(!known.is_on(range(1, 1), now));
     }
 }
 
@@ -386,20 +381,20 @@ fn ping_pong_ends_and_begins_again() {
 fn ping_pong_of_other_pieces() {
     let mut known = PingPong::new();
     for n in 0..3 {
-        let piece = pages(8 - n, 8 + n);
+        let piece = range(8 - n, 8 + n);
         assert!(!known.is_on(piece, n));
         known.moved(piece, n, n);
     }
-    assert!(known.is_on(pages(2, 20), 3));
-    assert!(known.is_on(pages(15, 1), 3));
-    assert!(!known.is_on(pages(16, 1), 3));
+    assert!(known.is_on(range(2, 20), 3));
+    assert!(known.is_on(range(15, 1), 3));
+    assert!(!known.is_on(range(16, 1), 3));
 }
 
 /// Where each move takes seconds, it is a row all the same.
 #[test]
 fn ping_pong_of_a_busy_machine() {
     let mut known = PingPong::new();
-    let piece = pages(0, 1);
+    let piece = range(0, 1);
     for n in 0..3 {
         let now = n * 4000;
         assert!(!known.is_on(piece, now));
@@ -418,7 +413,7 @@ proptest! {
         let mut times = BTreeMap::<u64, Vec<u64>>::new();
         for (window, later) in steps {
             now += later;
-            let piece = pages(window, 1);
+            let piece = range(window, 1);
             if !known.is_on(piece, now) {
                 known.moved(piece, now, now);
                 let times = times.entry(window).or_default();
