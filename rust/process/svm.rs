@@ -321,8 +321,9 @@ impl Opened<'_> {
         make_room_to_set(&mut state.map, range)?;
         self.svm.used.store(true, Release);
         state.map.set(range, changes);
-        // First: what it does not have yet need not be in system memory before.
-        let done = match state.place(self.svm, range, progress) {
+        let taken = state.take_away(self.svm, range);
+        // Before they get it: what they do not have yet need not be in system memory first.
+        let done = match taken.and_then(|()| state.place(self.svm, range, progress)) {
             Err(error) if error == errno::in_progress() => Err(error),
             placed => placed.and(state.bring(self.svm, range)),
         };
@@ -387,6 +388,20 @@ impl State {
         while let Some(range) = self.torn.last() {
             self.bring(svm, range)?;
             self.torn.pop();
+        }
+        Ok(())
+    }
+
+    /// See [`bring`], for the GPUs that have what they may not use any more: when it moves, they would have it come back to where they reach it.
+    fn take_away(&mut self, svm: &Svm, range: VaRange) -> Result {
+        for on in &self.vms {
+            let (index, vm) = on;
+            let loses = |(part, attributes): (VaRange, Attributes)| {
+                usage(&attributes, *index).is_none() && vm.first_chunk(part).is_some()
+            };
+            if self.map.parts(range).any(loses) {
+                bring(svm, &self.map, &mut self.torn, on, range)?;
+            }
         }
         Ok(())
     }
