@@ -1,7 +1,7 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: GPL-2.0
-# One board, two drivers in turns: each takes what the other or it itself has left, and copies by it. Nobody resets the board or switches
-# it off meanwhile: its bootloader has worked once, for who came first.
+# handover.sh [amdgpu]: one board, two drivers in turns: each takes what the other or it itself has left, and copies by it. Nobody resets the
+# board or switches it off meanwhile: its bootloader has worked once, for who came first. With amdgpu the first turn alone.
 . /rkfd/clients/tap.sh
 . /rkfd/clients/model.sh
 . /rkfd/clients/drivers.sh
@@ -27,6 +27,10 @@ turn() {
 }
 
 turn amdgpu "power-up"
+if [ "${1:-}" = amdgpu ]; then
+	finish
+	exit
+fi
 turn rkfd "amdgpu"
 turn rkfd "itself"
 turn amdgpu "rkfd"
