@@ -6,7 +6,7 @@ use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use hw::doorbell::{Doorbell, SliceIndex, Slot};
-use hw::ih::{CamPlace, VmFault};
+use hw::ih::{CamPlace, Hub, VmFault};
 
 use crate::kern::doorbell_map::DoorbellMap;
 use crate::kern::host;
@@ -76,9 +76,56 @@ struct Waiting {
     stage: Stage,
 }
 
+/// Engines on which a queue may have to leave while it is at a page fault: more than there are.
+const ENGINES: usize = 8;
+
 struct State {
     /// By the place in the CAM: the last one there.
     slots: KVec<Option<Waiting>>,
+    /// The processes whose faults are [`Urgent`], by PASID.
+    urgent: [Option<u16>; ENGINES],
+}
+
+impl State {
+    fn is_urgent(&self, pasid: u16) -> bool {
+        self.urgent.contains(&Some(pasid))
+    }
+}
+
+/// Others wait for an SDMA engine on which a process's queue stands at page faults, until this is dropped: those come first of the process's, and
+/// memory does not move for any of them, which takes much longer than to map it where it is.
+pub(crate) struct Urgent {
+    of: Arc<PageFaults>,
+    /// None: there was no room.
+    place: Option<usize>,
+}
+
+impl Drop for Urgent {
+    fn drop(&mut self) {
+        let mut state = self.of.state.lock();
+        let its = self.place.and_then(|place| state.urgent.get_mut(place));
+        if let Some(its) = its {
+            *its = None;
+        }
+    }
+}
+
+/// How far somebody has come who looks at each fault of a process once: those in the interrupt ring before were looked at.
+#[derive(Default)]
+pub(crate) struct Seen {
+    /// Of waves and the CP.
+    gfx: u64,
+    /// Of SDMA.
+    mm: u64,
+}
+
+impl Seen {
+    fn of(&mut self, hub: Hub) -> &mut u64 {
+        match hub {
+            Hub::Gfx => &mut self.gfx,
+            Hub::Mm => &mut self.mm,
+        }
+    }
 }
 
 /// Those that wait. Its lock is innermost, and nothing is allocated under it.
@@ -99,7 +146,7 @@ impl PageFaults {
         Arc::pin_init(
             pin_init!(Self {
                 doorbells: doorbells.clone(),
-                state <- new_spinlock!(State { slots }, "PageFaults::state"),
+                state <- new_spinlock!(State { slots, urgent: [None; ENGINES] }, "PageFaults::state"),
             }),
             GFP_KERNEL,
         )
@@ -117,17 +164,23 @@ impl PageFaults {
         }
     }
 
-    /// The one of process `pasid` that has waited longest, of those that came at position `from` of the interrupt ring or later. It looks at all
+    /// The next of process `pasid` that nobody has `seen`: that of SDMA if they are urgent, or else the one that has waited longest. It looks at all
     /// places, of which there are a thousand.
-    pub(crate) fn take(self: &Arc<Self>, pasid: u16, from: u64) -> Option<PageFault> {
+    pub(crate) fn take(self: &Arc<Self>, pasid: u16, seen: &mut Seen) -> Option<PageFault> {
         let mut state = self.state.lock();
+        let is_urgent = state.is_urgent(pasid);
         let its = state.slots.iter_mut().zip(CamPlace::all());
         let its = its.filter_map(|(slot, place)| Some((slot.as_mut()?, place)));
         let its = its.filter(|(waiting, _)| {
-            let is_its = waiting.fault.pasid == pasid && waiting.position >= from;
+            let is_new = waiting.position >= *seen.of(waiting.fault.hub);
+            let is_its = waiting.fault.pasid == pasid && is_new;
             is_its && matches!(waiting.stage, Stage::Waits | Stage::Awaits)
         });
-        let (waiting, place) = its.min_by_key(|(waiting, _)| waiting.position)?;
+        let (waiting, place) = its.min_by_key(|(waiting, _)| {
+            let comes_first = is_urgent && waiting.fault.hub == Hub::Mm;
+            (!comes_first, waiting.position)
+        })?;
+        *seen.of(waiting.fault.hub) = waiting.position + 1;
         waiting.stage = Stage::Served;
         let (fault, position) = (waiting.fault, waiting.position);
         drop(state);
@@ -152,9 +205,28 @@ impl PageFaults {
         all.any(|waiting| waiting.fault.pasid == pasid && is_under_way(waiting.stage))
     }
 
+    /// Those of process `pasid` are urgent from now on.
+    pub(crate) fn hurry(self: &Arc<Self>, pasid: u16) -> Urgent {
+        let mut state = self.state.lock();
+        let place = state.urgent.iter().position(Option::is_none);
+        if let Some(its) = place.and_then(|place| state.urgent.get_mut(place)) {
+            *its = Some(pasid);
+        }
+        drop(state);
+        Urgent {
+            of: self.clone(),
+            place,
+        }
+    }
+
+    /// Whether those of process `pasid` are [`Urgent`].
+    pub(crate) fn are_urgent(&self, pasid: u16) -> bool {
+        self.state.lock().is_urgent(pasid)
+    }
+
     /// Those of process `pasid` wait no longer: what of them is still retried comes again.
     pub(crate) fn forget(self: &Arc<Self>, pasid: u16) {
-        while let Some(fault) = self.take(pasid, 0) {
+        while let Some(fault) = self.take(pasid, &mut Seen::default()) {
             drop(fault);
         }
     }

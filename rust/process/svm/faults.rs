@@ -4,7 +4,7 @@
 
 use super::{usage, Progress, State, Svm, FAULTS};
 use crate::ip::ih::Care;
-use crate::ip::page_faults::PageFault;
+use crate::ip::page_faults::{PageFault, Seen};
 use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::user_range::{self, Around};
 use crate::kern::{errno, host, workqueue};
@@ -89,8 +89,8 @@ impl WorkItem<FAULTS> for Svm {
 
     fn run(this: Arc<Self>) {
         let mut later = 0;
-        // Each is looked at once: some may have to wait.
-        let mut seen = (0, 0);
+        // Each is looked at once, GPU by GPU: some may have to wait.
+        let mut seen = (0, Seen::default());
         for _ in 0..RUN {
             // Others may have it in between, but not for long.
             this.faults_wait_since.store(host::boot_ms(), Relaxed);
@@ -99,13 +99,15 @@ impl WorkItem<FAULTS> for Svm {
             if state.ended {
                 return;
             }
-            let mut gpus = state.vms.iter().enumerate().skip(seen.0);
-            let taken = gpus.find_map(|(place, (index, vm))| {
-                let from = if place == seen.0 { seen.1 } else { 0 };
-                let fault = vm.gpu().hw.page_faults.take(this.pasid, from)?;
-                seen = (place, fault.position + 1);
-                Some((*index, vm.clone(), fault))
-            });
+            let taken = loop {
+                let Some((index, vm)) = state.vms.get(seen.0) else {
+                    break None;
+                };
+                if let Some(fault) = vm.gpu().hw.page_faults.take(this.pasid, &mut seen.1) {
+                    break Some((*index, vm.clone(), fault));
+                }
+                seen = (seen.0 + 1, Seen::default());
+            };
             let Some((index, vm, fault)) = taken else {
                 if later > 0 {
                     let delay = msecs_to_jiffies(AGAIN_MS);
@@ -308,6 +310,7 @@ impl State {
         let began_ms = host::boot_ms();
         let to = match destination {
             Destination::Stays => return Ok(false),
+            _ if vm.gpu().hw.page_faults.are_urgent(svm.pasid) => return Ok(false),
             Destination::Vram if self.ping_pong.is_on(piece, began_ms) => return Ok(false),
             Destination::Vram => Some(vm),
             Destination::System => None,

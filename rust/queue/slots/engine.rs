@@ -234,6 +234,7 @@ impl Engine {
     /// with it.
     fn unload(self: &Arc<Self>, rlc: &Arc<Rlc>, slot: u8, patience: &Patience) -> Result {
         let hw = &rlc.gpu.hw;
+        let _urgent = hw.page_faults.hurry(rlc.owner.pasid);
         let mut waits = 0;
         let unloaded = loop {
             let time = patience.left(STOP_TIMEOUT);
