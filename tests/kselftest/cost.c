@@ -27,6 +27,7 @@
 #include "kfd_share.h"
 #include "kfd_svm.h"
 #include "queues.h"
+#include "tap.h"
 
 #define KIB		1024ull
 #define MIB		(1ull << 20)
@@ -477,7 +478,7 @@ TEST_F_TIMEOUT(cost, svm_ranges_of_a_process, 600)
 
 	if (!kfd_is_rkfd())
 		SKIP(return, "amdkfd has no limit");
-	if (getenv("RKFD_QUICK"))
+	if (quick())
 		SKIP(return, "130,000 calls are too many for a kernel that checks everything");
 	ASSERT_NE(NULL, mem);
 	ASSERT_EQ(0, svm_set(fd, mem, pages * KFD_PAGE, SVM_GRANULARITY, 2));

@@ -19,6 +19,7 @@
 #include "kfd_harness.h"
 #include "kfd_share.h"
 #include "objects.h"
+#include "tap.h"
 
 #define SIZE		(3u << 20)
 #define RING		(64u * 1024)
@@ -318,7 +319,7 @@ TEST_F(attached, nobodys)
 /* Attached and given back while engines copy. */
 TEST_F(attached, while_copies_run)
 {
-	const unsigned int rounds = getenv("RKFD_QUICK") ? 20 : 60;
+	const unsigned int rounds = work(60, 20);
 	struct kfd_bo bo, host;
 	unsigned int i;
 	pid_t pid;

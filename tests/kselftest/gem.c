@@ -8,6 +8,7 @@
 #include "kfd_harness.h"
 #include "kfd_share.h"
 #include "objects.h"
+#include "tap.h"
 
 #define SIZE		(256u * 1024)
 #define RING		(64u * 1024)
@@ -323,7 +324,7 @@ TEST_F(gem, bad_input)
 TEST_F(gem, many_mappings)
 {
 	const uint64_t va = 1ull << 40;
-	const unsigned int count = getenv("RKFD_QUICK") ? 5000 : 135000;
+	const unsigned int count = work(135000, 5000);
 	uint32_t handle;
 	unsigned int i;
 	int fd;

@@ -4,6 +4,7 @@
 
 #include "kfd_harness.h"
 #include "kfd_share.h"
+#include "tap.h"
 
 #define MIB	(1ull << 20)
 
@@ -412,7 +413,7 @@ TEST_F(memory, many_left_to_the_kernel)
 {
 	struct kfd_ioctl_alloc_memory_of_gpu_args args =
 		good(&self->dev, KFD_ALLOC_RW | KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP);
-	const unsigned int count = getenv("RKFD_QUICK") ? 5000 : 70000;
+	const unsigned int count = work(70000, 5000);
 	unsigned int i;
 
 	for (i = 0; i < count; i++)

@@ -15,6 +15,7 @@
 #include "kfd_harness.h"
 #include "packets.h"
 #include "proc.h"
+#include "tap.h"
 
 #define MIB		(1ull << 20)
 #define RING		(64u * 1024)
@@ -383,7 +384,7 @@ static void *look(void *arg)
 
 TEST_F(proc, while_others_look)
 {
-	int times = getenv("RKFD_QUICK") ? 20 : 100;
+	int times = work(100, 20);
 	struct kfd_dev *dev = &self->dev;
 	volatile bool end = false;
 	struct kfd_queue queue;

@@ -15,6 +15,7 @@
 #include "kfd_userptr.h"
 #include "model.h"
 #include "packets.h"
+#include "tap.h"
 
 #define RING_SIZE	(16u << 10)
 #define BYTES		(64u << 10)
@@ -194,7 +195,7 @@ TEST_F(retries, writes_to_what_is_for_reading_end)
 }
 
 /* The host is busy, and nothing is left of one life in the next: neither a second fault, nor one that is taken for the first. */
-#define ROUNDS	(getenv("RKFD_QUICK") ? 10u : 100u)
+#define ROUNDS	work(100, 10)
 #define SPINNERS	4u
 
 TEST_F(retries, each_is_told_once)

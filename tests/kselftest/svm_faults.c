@@ -21,14 +21,15 @@
 #include "pagemap.h"
 #include "smi_lines.h"
 #include "svm_work.h"
+#include "tap.h"
 
 #define FD		(self->dev.fd)
 #define GPU		(self->dev.gpu_id)
 #define MIB		(1ull << 20)
 #define HUGE		(2 * MIB)
 #define LANES		64u
-/* Pages of a storm. */
-#define STORM		1280u
+/* Pages of a storm: so many waves' that a quarter is theirs, too. */
+#define STORM		work(1280, 512)
 
 FIXTURE(svm_faults)
 {
@@ -314,7 +315,7 @@ TEST_F(svm_faults, nothing_of_what_was_before)
 	uint8_t *mem;
 	unsigned int i;
 
-	for (i = 1; i < 30; i++) {
+	for (i = 1; i < work(30, 10); i++) {
 		mem = memory(self->mem, SIZE);
 		memset(mem, (int)i, SIZE);
 		ASSERT_EQ(0, copy(&self->queue, self->vram.cpu, mem, SIZE));
@@ -330,7 +331,7 @@ TEST_F(svm_faults, unmapped_when_done)
 {
 	unsigned int i;
 
-	for (i = 0; i < 20; i++) {
+	for (i = 0; i < work(20, 5); i++) {
 		uint8_t *mem = memory(self->mem, STORM / 4 * KFD_PAGE);
 
 		ASSERT_TRUE(start_touch(&self->compute, &self->waves, mem, STORM / 4));
@@ -355,7 +356,7 @@ static int wait_for_page(volatile uint32_t *stands, bool waves)
 	if (kfd_open(&dev) || xnack_set(dev.fd, 1) || kfd_save_create(&dev, &save) ||
 	    waves_create(&dev, &code, 1))
 		return 1;
-	for (i = 0; i < 6; i++) {
+	for (i = 0; i < work(6, 3); i++) {
 		if (kfd_queue_create(&dev, &queue, RING) ||
 		    kfd_compute_create(&dev, &compute, &save, false, RING))
 			return 2;
@@ -378,11 +379,12 @@ static int wait_for_page(volatile uint32_t *stands, bool waves)
 static void let_go(struct __test_metadata *_metadata, FIXTURE_DATA(svm_faults) *self, bool waves)
 {
 	volatile uint32_t *stands = kfd_share();
+	const unsigned int last = work(6, 3);
 	unsigned int i;
 	int status;
 
 	ASSERT_NE(NULL, stands);
-	for (i = 0; i < 7; i++) {
+	for (i = 0; i <= last; i++) {
 		pid_t pid;
 
 		*stands = 0;
@@ -393,10 +395,10 @@ static void let_go(struct __test_metadata *_metadata, FIXTURE_DATA(svm_faults) *
 		EXPECT_TRUE(kfd_becomes(stands, 1, WAIT_MS));
 		usleep(i * 3000);
 		/* One may come to its end. */
-		if (i < 6)
+		if (i < last)
 			ASSERT_EQ(0, kill(pid, SIGKILL));
 		ASSERT_EQ(pid, waitpid(pid, &status, 0));
-		if (i == 6)
+		if (i == last)
 			EXPECT_EQ(0, status);
 	}
 	TH_LOG("the longest retry: %llu us", model_count("retries", "longest_us"));
@@ -441,7 +443,7 @@ TEST_F(svm_faults, changes_meanwhile)
 	unsigned int i;
 
 	ASSERT_EQ(0, pthread_create(&thread, NULL, unmap_and_map, &racer));
-	for (i = 0; i < 40; i++) {
+	for (i = 0; i < work(40, 10); i++) {
 		ASSERT_EQ(0, copy(&self->queue, self->vram.cpu, racer.mem, SIZE));
 		EXPECT_TRUE(all(self->vram.cpu, 0, SIZE));
 	}

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "svm.h"
+#include "tap.h"
 
 /* What is known of a page: the model of what random calls say. */
 struct page {
@@ -122,7 +123,7 @@ static bool agrees(int fd, uint32_t gpu_id, const uint8_t *mem, const struct pag
 /* Attributes at random of ranges at random, which come and go: each part is answered as page by page. */
 TEST_F(svm, random_ranges)
 {
-	const unsigned int steps = getenv("RKFD_QUICK") ? 300 : 3000;
+	const unsigned int steps = work(3000, 300);
 	struct page pages[PAGES];
 	unsigned int step, i;
 

@@ -15,6 +15,7 @@
 
 #include "trace.h"
 #include "two_gpus.h"
+#include "tap.h"
 
 FIXTURE(two)
 {
@@ -102,7 +103,7 @@ TEST_F(two, shared_and_given_back)
  */
 TEST_F_TIMEOUT(two, told_of_moves, 400)
 {
-	const unsigned int rounds = getenv("RKFD_QUICK") ? 2 : 4;
+	const unsigned int rounds = work(4, 2);
 	char own[32], text[64];
 	struct kfd_bo bo, import, large;
 	unsigned int round, restored, i = 0;

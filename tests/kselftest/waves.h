@@ -3,10 +3,9 @@
 #ifndef RKFD_TEST_WAVES_H
 #define RKFD_TEST_WAVES_H
 
-#include <stdlib.h>
-
 #include "kfd_harness.h"
 #include "kfd_waves.h"
+#include "tap.h"
 
 #define RING		(64u * 1024)
 #define TIMEOUT_MS	KFD_HANG_MS
@@ -33,12 +32,6 @@ FIXTURE_TEARDOWN(waves)
 	EXPECT_EQ(0, waves_destroy(&self->dev, &self->waves));
 	EXPECT_EQ(0, kfd_save_destroy(&self->dev, &self->save));
 	kfd_close(&self->dev);
-}
-
-/* How much less there is to do where things take longer. */
-static inline unsigned int work(unsigned int much, unsigned int little)
-{
-	return getenv("RKFD_QUICK") ? little : much;
 }
 
 #endif /* RKFD_TEST_WAVES_H */

@@ -377,7 +377,7 @@ TEST_F_TIMEOUT(waves, all_have_turns, MANY_S)
 	       least, most, (double)least / most);
 	EXPECT_LT(0, least);
 	/* In less time, it depends on whose turns it has. */
-	if (!getenv("RKFD_QUICK"))
+	if (!quick())
 		EXPECT_LE(8ull * most, 10ull * least);
 }
 

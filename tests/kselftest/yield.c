@@ -17,6 +17,7 @@
 #include "kfd_userptr.h"
 #include "objects.h"
 #include "packets.h"
+#include "tap.h"
 #include "trace.h"
 
 #define RING		(64u * 1024)
@@ -59,7 +60,7 @@ FIXTURE_SETUP(yield)
 {
 	unsigned int i, j;
 
-	self->count = getenv("RKFD_QUICK") ? 2000 : 8000;
+	self->count = work(8000, 2000);
 	self->handles = calloc(self->count, sizeof(*self->handles));
 	ASSERT_NE(NULL, self->handles);
 	ASSERT_EQ(0, kfd_open(&self->dev));
