@@ -30,6 +30,9 @@ const RUN: u32 = 64;
 /// Places of the CAM, which all processes share, that those of a process may keep that have to wait.
 const KEPT: u32 = 64;
 
+/// What is mapped together while an engine is waited for: to find all pages of a large one takes long where the process changes them all the time.
+const URGENT_SIZE: u64 = 16 * PAGE_SIZE;
+
 /// What becomes of a fault.
 enum Verdict {
     /// The page is there, or the access that wanted it is long over. If not, the fault comes again.
@@ -240,7 +243,11 @@ impl State {
         page: VaRange,
         write: bool,
     ) -> Result<Verdict> {
-        let window = window(&self.map.at(page.start(), page).1, page);
+        let most = match vm.gpu().hw.page_faults.are_urgent(svm.pasid) {
+            true => URGENT_SIZE,
+            false => LARGE_PAGE_SIZE,
+        };
+        let window = window(&self.map.at(page.start(), page).1, page, most);
         let (said, attributes) = self.map.at(page.start(), window);
         let Some(usage) = usage(&attributes, index) else {
             return Ok(Verdict::Bad { present: false });
@@ -259,7 +266,12 @@ impl State {
                 if vm.is_reached(page, write) {
                     return Ok(Verdict::Done);
                 }
-                Some(chunk.range)
+                if !chunk.always && chunk.range.size() > most {
+                    vm.unmap(chunk.range)?;
+                    None
+                } else {
+                    Some(chunk.range)
+                }
             }
             There::Chunk(chunk) => {
                 vm.unmap(chunk.range)?;
@@ -338,10 +350,10 @@ impl State {
     }
 }
 
-/// What comes together with `page`, of memory with these attributes: at most what one large page maps.
-fn window(attributes: &Attributes, page: VaRange) -> VaRange {
+/// What comes together with `page`, of memory with these attributes: at most so many bytes, what a large page maps or less.
+fn window(attributes: &Attributes, page: VaRange, most: u64) -> VaRange {
     let granularity = u32::from(attributes.granularity());
-    let size = PAGE_SIZE << granularity.min(LARGE_PAGE_SHIFT - PAGE_SHIFT);
+    let size = most.min(PAGE_SIZE << granularity.min(LARGE_PAGE_SHIFT - PAGE_SHIFT));
     let start = page.start() / size * size;
     VaRange::between(start.max(GPUVM_BASE), (start + size).min(USER_VA_END)).unwrap_or(page)
 }
