@@ -262,20 +262,17 @@ impl State {
         }
         // The chunk that stays, if there is one.
         let chunk = match vm.there(page, write) {
-            There::Chunk(chunk) if !chunk.cut && (chunk.usage, chunk.always) == usage => {
-                if vm.is_reached(page, write) {
+            There::Chunk(chunk) => {
+                let is_right = !chunk.cut && (chunk.usage, chunk.always) == usage;
+                if is_right && vm.is_reached(page, write) {
                     return Ok(Verdict::Done);
                 }
-                if !chunk.always && chunk.range.size() > most {
+                if is_right && (chunk.always || chunk.range.size() <= most) {
+                    Some(chunk.range)
+                } else {
                     vm.unmap(chunk.range)?;
                     None
-                } else {
-                    Some(chunk.range)
                 }
-            }
-            There::Chunk(chunk) => {
-                vm.unmap(chunk.range)?;
-                None
             }
             There::Nothing => None,
             // A buffer has come meanwhile.
