@@ -76,14 +76,14 @@ struct Waiting {
     stage: Stage,
 }
 
-/// Engines on which a queue may have to leave while it is at a page fault: more than there are.
-const ENGINES: usize = 8;
+/// Queues whose process's faults are urgent at a time, about one on each engine. Those of more are dealt with as they come.
+const MOST_URGENT: usize = 8;
 
 struct State {
     /// By the place in the CAM: the last one there.
     slots: KVec<Option<Waiting>>,
     /// The processes whose faults are [`Urgent`], by PASID.
-    urgent: [Option<u16>; ENGINES],
+    urgent: [Option<u16>; MOST_URGENT],
 }
 
 impl State {
@@ -146,7 +146,7 @@ impl PageFaults {
         Arc::pin_init(
             pin_init!(Self {
                 doorbells: doorbells.clone(),
-                state <- new_spinlock!(State { slots, urgent: [None; ENGINES] }, "PageFaults::state"),
+                state <- new_spinlock!(State { slots, urgent: [None; MOST_URGENT] }, "PageFaults::state"),
             }),
             GFP_KERNEL,
         )

@@ -13,9 +13,9 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "tap.h"
 #include "trace.h"
 #include "two_gpus.h"
-#include "tap.h"
 
 FIXTURE(two)
 {

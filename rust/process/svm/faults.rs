@@ -243,10 +243,8 @@ impl State {
         page: VaRange,
         write: bool,
     ) -> Result<Verdict> {
-        let most = match vm.gpu().hw.page_faults.are_urgent(svm.pasid) {
-            true => URGENT_SIZE,
-            false => LARGE_PAGE_SIZE,
-        };
+        let urgent = vm.gpu().hw.page_faults.are_urgent(svm.pasid);
+        let most = if urgent { URGENT_SIZE } else { LARGE_PAGE_SIZE };
         let window = window(&self.map.at(page.start(), page).1, page, most);
         let (said, attributes) = self.map.at(page.start(), window);
         let Some(usage) = usage(&attributes, index) else {
@@ -293,6 +291,7 @@ impl State {
             None => vm.gap(page, piece),
         };
         let destination = match self.map.overlaps(page) {
+            _ if urgent => Destination::Stays,
             false if memory.heap_or_stack => Destination::System,
             _ => attributes.destination(index, vm.gpu().hw.id.get().into()),
         };
@@ -319,7 +318,6 @@ impl State {
         let began_ms = host::boot_ms();
         let to = match destination {
             Destination::Stays => return Ok(false),
-            _ if vm.gpu().hw.page_faults.are_urgent(svm.pasid) => return Ok(false),
             Destination::Vram if self.ping_pong.is_on(piece, began_ms) => return Ok(false),
             Destination::Vram => Some(vm),
             Destination::System => None,
