@@ -5,6 +5,7 @@ mod faults;
 mod list;
 mod mode;
 mod place;
+mod precedence;
 mod ranges;
 mod unmapped;
 
@@ -18,12 +19,12 @@ use kernel::time::msecs_to_jiffies;
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 
 use super::Process;
+use crate::kern::errno;
 use crate::kern::killable::{KillableGuard, KillableMutex};
 use crate::kern::mm_exit::AddressSpace;
 use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::user_range::{self, Brought, Watch};
 use crate::kern::workqueue;
-use crate::kern::{errno, host};
 use crate::mem::bo::Usage;
 use crate::mem::vm::{Chunk, Retry, Vm};
 use crate::mem::Memory;
@@ -67,10 +68,6 @@ pub(crate) struct Svm {
     #[pin]
     faults: DelayedWork<Self, FAULTS>,
 }
-
-/// How long page faults wait for who gives GPUs memory: much less than an SDMA queue may stand still with one. And long enough that he gets on where
-/// they never end.
-const FAULTS_WAIT_MS: u64 = 200;
 
 /// The work items.
 const CLEANUP: u64 = 0;
@@ -145,7 +142,7 @@ impl Svm {
     /// forgotten, and GPUs have got again what they had lost, unless there was no memory for that the last time. `check` says whether it may be done. EINTR when the caller is killed, ENODEV at the process's end, ENOMEM.
     fn open(self: &Arc<Self>, check: impl Fn() -> Result) -> Result<Opened<'_>> {
         user_range::with_lock_soon(&self.space, || {
-            let mut state = self.state.lock_killable()?;
+            let mut state = self.lock_when_calm()?;
             if state.ended {
                 return Err(ENODEV);
             }
@@ -231,19 +228,6 @@ impl Svm {
         faults.retain(|known| vms.iter().any(|(index, _)| *index == known.gpu));
         if let Some(gone) = gpus.leave(gpu.hw.id) {
             map.forget_gpu(gone);
-        }
-    }
-
-    /// Fails when somebody waits for `state` who is not to wait for long, or page faults have: [`errno::in_progress`].
-    fn go_on(&self) -> Result {
-        let have_waited = match self.faults_wait_since.load(Relaxed) {
-            0 => false,
-            since => host::boot_ms() >= since + FAULTS_WAIT_MS,
-        };
-        if have_waited || self.awaited.load(Relaxed) != 0 {
-            Err(errno::in_progress())
-        } else {
-            Ok(())
         }
     }
 
@@ -435,7 +419,7 @@ impl State {
                 let (_, vm) = on;
                 let mut at = range.start();
                 while let Some(left) = VaRange::between(at, range.end()) {
-                    svm.go_on()?;
+                    svm.go_on(vm)?;
                     let Some(chunk) = vm.first_chunk(left) else {
                         break;
                     };
@@ -529,7 +513,7 @@ fn make_anew(
     let refaults = |chunk: &Chunk| svm.retries() && !chunk.always;
     let _quiesced = (!wrong.iter().all(refaults)).then(|| vm.quiesce_for_svm());
     for chunk in ranges() {
-        svm.go_on()?;
+        svm.go_on(vm)?;
         vm.unmap(chunk)?;
     }
     let mut result = Ok(());
@@ -550,7 +534,7 @@ fn make_anew(
             let end = next.map_or(left.end(), |next| next.start());
             if let Some(gap) = VaRange::between(at, end) {
                 let most = attributes.together(svm.retries());
-                let shared = vm.share(&svm.space, gap, usage, most, || svm.go_on());
+                let shared = vm.share(&svm.space, gap, usage, most, || svm.go_on(vm));
                 if shared == Err(EINTR) || shared == Err(errno::in_progress()) {
                     return shared;
                 }

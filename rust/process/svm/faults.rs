@@ -243,7 +243,7 @@ impl State {
         page: VaRange,
         write: bool,
     ) -> Result<Verdict> {
-        let urgent = vm.gpu().hw.page_faults.are_urgent(svm.pasid);
+        let urgent = svm.is_urgent(vm);
         let most = if urgent { URGENT_SIZE } else { LARGE_PAGE_SIZE };
         let window = window(&self.map.at(page.start(), page).1, page, most);
         let (said, attributes) = self.map.at(page.start(), window);
@@ -297,9 +297,9 @@ impl State {
         };
         let has_moved = self.bring_there(svm, vm, piece, &attributes, destination)?;
         if chunk.is_none() {
-            vm.share(&svm.space, piece, usage, LARGE_PAGE_SIZE, || svm.go_on())?;
+            vm.share(&svm.space, piece, usage, LARGE_PAGE_SIZE, || svm.go_on(vm))?;
         }
-        if !vm.fault_in(page, write, &|| svm.go_on())? {
+        if !vm.fault_in(page, write, &|| svm.go_on(vm))? {
             return Ok(Verdict::Bad { present: false });
         }
         smi.tell(&SmiEvent::PageMapped(whose, number, has_moved));

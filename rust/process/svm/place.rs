@@ -124,7 +124,7 @@ impl Journey<'_> {
             if task::is_killed() {
                 return Err(EINTR);
             }
-            self.svm.go_on()?;
+            self.svm.go_on(self.vm)?;
             let end = left
                 .end()
                 .min((*at / LARGE_PAGE_SIZE + 1) * LARGE_PAGE_SIZE);
