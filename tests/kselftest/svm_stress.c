@@ -12,6 +12,7 @@
 #include "kfd_svm.h"
 #include "kfd_userptr.h"
 #include "kfd_waves.h"
+#include "tap.h"
 
 /* A test may take as long as it is told. */
 #undef TEST_TIMEOUT_DEFAULT
@@ -209,7 +210,7 @@ static bool happen(struct worker *w, unsigned int slot, unsigned int first, unsi
 	}
 }
 
-static void *work(void *arg)
+static void *run_worker(void *arg)
 {
 	struct worker *w = arg;
 	struct process *p = w->process;
@@ -383,7 +384,7 @@ static unsigned int run_process(uint32_t tag, uint64_t end)
 	if (!launcher_create(&launcher, &p))
 		return 1;
 	for (i = 0; i < WORKERS; i++)
-		pthread_create(&threads[i], NULL, work, &w[i]);
+		pthread_create(&threads[i], NULL, run_worker, &w[i]);
 	pthread_create(&threads[WORKERS], NULL, launch, &launcher);
 	pthread_create(&threads[WORKERS + 1], NULL, disturb, &p);
 	for (i = 0; i < WORKERS + 2; i++)
@@ -405,8 +406,10 @@ TEST(everything_at_once)
 	SKIP_ON_AMDKFD("pages that stay keep the fragment of those that are gone");
 	/*
 	 * As fast as the kernel has it by itself: what it merges the GPU has to get back as pages of its own before queues run, and if it is
-	 * merged again before that, which a slow machine allows, they never do.
+	 * merged again before that, they never do. A kernel that takes longer for that has to rest longer between what it merges.
 	 */
+	if (quick())
+		kfd_write_file("/sys/kernel/mm/ksm/sleep_millisecs", "1000");
 	kfd_write_file("/sys/kernel/mm/ksm/run", "1");
 	fflush(stdout);
 	for (i = 0; i < PROCESSES; i++) {
@@ -420,6 +423,7 @@ TEST(everything_at_once)
 		EXPECT_EQ(0, status);
 	}
 	kfd_write_file("/sys/kernel/mm/ksm/run", "2");
+	kfd_write_file("/sys/kernel/mm/ksm/sleep_millisecs", "20");
 }
 
 KFD_HARNESS_MAIN
