@@ -417,19 +417,14 @@ impl State {
             }
             for on in &self.vms {
                 let (_, vm) = on;
-                let mut at = range.start();
-                while let Some(left) = VaRange::between(at, range.end()) {
+                for chunk in vm.chunks(range) {
                     svm.go_on(vm)?;
-                    let Some(chunk) = vm.first_chunk(left) else {
-                        break;
-                    };
                     // One that is cut knows itself which part the process has still.
                     if range.covers(chunk.range) {
                         vm.unmap(chunk.range)?;
                     } else if !chunk.cut {
                         bring(svm, &self.map, &mut self.torn, on, chunk.range)?;
                     }
-                    at = chunk.range.end();
                 }
             }
             let _ = self.pending.pop();

@@ -199,15 +199,9 @@ impl Vm {
 
     /// Takes all chunks out: the process's queues here are gone. `ETIMEDOUT` when the device does not answer a flush.
     pub(crate) fn unshare_all(&self) -> Result {
-        let mut at = 0;
-        while let Some(left) = VaRange::between(at, USER_VA_END) {
-            let Some(chunk) = self.first_chunk(left) else {
-                break;
-            };
-            self.unmap(chunk.range)?;
-            at = chunk.range.end();
-        }
-        Ok(())
+        let all = VaRange::between(0, USER_VA_END).ok_or(EINVAL)?;
+        self.chunks(all)
+            .try_for_each(|chunk| self.unmap(chunk.range))
     }
 
     /// Keeps the queues off the hardware while what they may use is mapped otherwise.

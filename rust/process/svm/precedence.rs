@@ -31,9 +31,9 @@ impl Svm {
         }
     }
 
-    /// Whether page faults on the GPU of `vm` are to be served before all else.
+    /// Whether page faults on the GPU of `vm` that are retried are to be served before all else.
     pub(super) fn is_urgent(&self, vm: &Vm) -> bool {
-        vm.gpu().hw.page_faults.are_urgent(self.pasid)
+        self.retries() && vm.gpu().hw.page_faults.are_urgent(self.pasid)
     }
 
     /// The lock, for who says or asks something: while page faults are urgent they come first, for a time. EINTR when the caller is killed.
