@@ -16,7 +16,7 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::time::msecs_to_jiffies;
 
 /// How long a job may take once it is the oldest, milliseconds. Then the ring is taken for dead.
-pub(crate) const TIMEOUT_MS: u32 = 10_000;
+pub(crate) const TIMEOUT_MS: u32 = 12_000;
 
 /// A ring and its scheduler.
 pub(super) struct Ring {

@@ -37,8 +37,8 @@ pub(super) const SLOTS: usize = SDMA_QUEUES as usize;
 /// Between two looks at the seat of a queue that is not waited for at any cost.
 const SEAT_POLL: Delta = Delta::from_micros(200);
 /// How often a queue that has to leave and does not is given as much time again because page faults of its process are or were to be dealt with
-/// meanwhile, which is the driver's affair: six seconds in all.
-const FAULT_WAITS: u32 = 2;
+/// meanwhile, which is the driver's affair: ten seconds in all. amdkfd gives a queue nine (queue_preemption_timeout_ms).
+const FAULT_WAITS: u32 = 4;
 // The kernel's ring may wait behind it, and must not be taken for dead before the queue is.
 const _: () = assert!(
     ring::STARVED_MS * 1_000_000 + (FAULT_WAITS as i64 + 1) * STOP_TIMEOUT.as_nanos()
