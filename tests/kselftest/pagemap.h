@@ -13,8 +13,12 @@
 /* What /proc/self/pagemap says of a page that the CPU does not reach. */
 #define PAGEMAP_PRESENT	(1ull << 63)
 #define PAGEMAP_SWAP	(1ull << 62)
+#define PAGEMAP_TYPE	0x1full		/* of what is not present */
+/* SWP_DEVICE_WRITE and SWP_DEVICE_READ: behind those of pages that the kernel is just moving, as compaction does. */
+#define PAGEMAP_DEVICE_WRITE	28u
+#define PAGEMAP_DEVICE_READ	29u
 
-/* How many pages the CPU does not reach though the process has them, of which none are in swap: there is none here. */
+/* How many pages are in a device's memory that the CPU does not reach. */
 static inline size_t in_vram(const void *mem, size_t size)
 {
 	const size_t pages = size / KFD_PAGE;
@@ -27,7 +31,9 @@ static inline size_t in_vram(const void *mem, size_t size)
 
 		if (pread(file, &entry, sizeof(entry), at) != sizeof(entry))
 			break;
-		found += (entry & (PAGEMAP_PRESENT | PAGEMAP_SWAP)) == PAGEMAP_SWAP;
+		found += (entry & (PAGEMAP_PRESENT | PAGEMAP_SWAP)) == PAGEMAP_SWAP &&
+			 ((entry & PAGEMAP_TYPE) == PAGEMAP_DEVICE_WRITE ||
+			  (entry & PAGEMAP_TYPE) == PAGEMAP_DEVICE_READ);
 	}
 	close(file);
 	return found;
