@@ -34,6 +34,19 @@ typedef unsigned u4 __attribute__((ext_vector_type(4)));
 		data[8192 + item] = d + d2.x + d4.x + (u32)shared[item].x;				\
 	}
 
+/* What most of a kernel is, of all lanes and of every other one. */
+#define MIXED							\
+	"v_add_u32 %[d], %[d], %[a]\n\t"			\
+	"v_fma_f32 %[d], %[d], %[a], %[a]\n\t"			\
+	"v_mul_lo_u32 %[d], %[d], %[a]\n\t"			\
+	"v_cmp_lt_u32 vcc, %[d], %[a]\n\t"			\
+	"v_cndmask_b32 %[d], %[d], %[a], vcc\n\t"		\
+	"v_xor_b32 %[d], %[d], %[a]\n\t"			\
+	"v_add_f32 %[d], %[d], %[a]\n\t"			\
+	"v_lshlrev_b32 %[d], 1, %[d]"
+MEASURE(mixed, MIXED)
+MEASURE(mixed_masked, "s_mov_b32 exec_lo, 0x55555555\n\ts_mov_b32 exec_hi, 0x55555555\n\t" MIXED "\n\ts_mov_b64 exec, -1")
+
 MEASURE(s_add_u32, "s_add_u32 s40, s40, %[n]")
 MEASURE(v_mov_b32, "v_mov_b32 %[d], %[a]")
 MEASURE(v_add_f32, "v_add_f32 %[d], %[d], %[a]")
