@@ -113,8 +113,8 @@ impl DeviceMemory {
         }
     }
 
-    /// Brings in what is between `start` and `end`, nothing of which the kernel may merge (KSM); how many pages. Of what leaves by itself one day `witness` hears. `ENOMEM` when there is no memory for it;
-    /// errors of the engines.
+    /// Brings in what is between `start` and `end`, nothing of which the kernel may merge (KSM), unless `go_on` fails before it is copied; how many pages. Of what
+    /// leaves by itself one day `witness` hears. `ENOMEM` when there is no memory for it; errors of the engines, and what `go_on` says: all of it stays.
     ///
     /// # Safety
     ///
@@ -125,6 +125,7 @@ impl DeviceMemory {
         start: usize,
         end: usize,
         witness: &Arc<dyn Witness>,
+        go_on: &dyn Fn() -> Result,
     ) -> Result<usize> {
         let mut lists = Lists::new((end - start) / PAGE_SIZE)?;
         let mut request = self.request(&mut lists, vma, start, end);
@@ -138,7 +139,7 @@ impl DeviceMemory {
             addresses: start..end,
             witness: witness.clone(),
         };
-        let filled = self.fill(&mut lists, &origin);
+        let filled = self.fill(&mut lists, &origin, go_on);
         match &filled {
             // SAFETY: The pages that move are locked, and so are those that they go to, which have their content.
             Ok(_) => unsafe { ffi::migrate_vma_pages(&mut request) },
@@ -150,12 +151,18 @@ impl DeviceMemory {
         filled.map(|_made| moved)
     }
 
-    /// Finds memory for what moves from `origin`, and copies it there. After an error some of it may be in the list.
-    fn fill(&self, lists: &mut Lists, origin: &Origin) -> Result<Made<'_>> {
+    /// Finds memory for what moves from `origin`, and copies it there, unless `go_on` fails before that. After an error some of it may be in the list.
+    fn fill(
+        &self,
+        lists: &mut Lists,
+        origin: &Origin,
+        go_on: &dyn Fn() -> Result,
+    ) -> Result<Made<'_>> {
         let moving = |from: &&usize| **from & MOVES != 0;
         let count = lists.from.iter().filter(moving).count();
         let empty = |from: &usize| *from & PAGE == 0;
         let holes = lists.from.iter().filter(moving).any(empty);
+        go_on()?;
         let room = self.store.take(count, holes)?;
         let made = Made {
             memory: self,
@@ -187,6 +194,7 @@ impl DeviceMemory {
             }
         }
         if !pieces.is_empty() {
+            go_on()?;
             let dma = DmaMap::new(&self.dev, pieces.iter().copied())?;
             room.copy_in(dma.runs(), &places)?;
         }

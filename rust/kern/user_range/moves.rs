@@ -12,16 +12,18 @@ use crate::{
 use kernel::{prelude::*, sync::Arc};
 
 /// Brings to `memory` what the process of `space` has between `start` and `end`, of one window, [`WINDOW`] at most; how far it has come
-/// then, and how many pages were brought there. What cannot come stays where it is; of what leaves again by itself `witness` hears.
+/// then, and how many pages were brought there. What cannot come stays where it is, and so does all when `go_on` fails before it is copied; of what leaves again
+/// by itself `witness` hears.
 ///
 /// `ENOMEM` when there is no memory for it, ENODEV when the device is about to go, ESRCH when the address space is at its end,
-/// [`in_progress`](crate::kern::errno::in_progress) when somebody keeps the mmap lock; errors of the engines. Sleeps.
+/// [`in_progress`](crate::kern::errno::in_progress) when somebody keeps the mmap lock; errors of the engines, what `go_on` says. Sleeps.
 pub(crate) fn bring_in(
     memory: &DeviceMemory,
     space: &AddressSpace,
     start: usize,
     end: usize,
     witness: &Arc<dyn Witness>,
+    go_on: &dyn Fn() -> Result,
 ) -> Result<(usize, usize)> {
     let mm = space.user().ok_or(ESRCH)?;
     let _lock = lock_soon(&mm)?;
@@ -37,7 +39,7 @@ pub(crate) fn bring_in(
     // SAFETY: The mmap lock is held.
     let raw = unsafe { ffi::find_vma(mm.as_raw(), vma.from) };
     // SAFETY: It is the VMA of these addresses, as long as the lock is held.
-    let moved = unsafe { memory.move_in(raw, vma.from, to, witness) }?;
+    let moved = unsafe { memory.move_in(raw, vma.from, to, witness, go_on) }?;
     Ok((to, moved))
 }
 

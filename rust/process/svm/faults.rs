@@ -85,13 +85,19 @@ impl Svm {
         let delay = msecs_to_jiffies(delay_ms);
         workqueue::run_in::<_, FAULTS>(workqueue::allocating(), self.clone(), delay);
     }
+
+    /// Has it look again at those that have to wait; sooner if another has come meanwhile.
+    fn serve_again(self: &Arc<Self>) {
+        let delay = msecs_to_jiffies(AGAIN_MS);
+        let _ = workqueue::allocating().enqueue_delayed::<_, FAULTS>(self.clone(), delay);
+    }
 }
 
 impl WorkItem<FAULTS> for Svm {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        let mut later = 0;
+        let (mut later, mut engine_waits) = (0, false);
         // Each is looked at once, GPU by GPU: some may have to wait.
         let mut seen = (0, Seen::default());
         for _ in 0..RUN {
@@ -113,15 +119,19 @@ impl WorkItem<FAULTS> for Svm {
             };
             let Some((index, vm, fault)) = taken else {
                 if later > 0 {
-                    let delay = msecs_to_jiffies(AGAIN_MS);
-                    // Sooner if another has come meanwhile.
-                    let _ =
-                        workqueue::allocating().enqueue_delayed::<_, FAULTS>(this.clone(), delay);
+                    this.serve_again();
                 }
                 return;
             };
+            let is_of_engine = fault.fault.hub == Hub::Mm;
             let waits = state.deal(&this, (index, &vm), fault, later < KEPT);
             later += u32::from(waits);
+            engine_waits |= waits && is_of_engine;
+            // That comes first, also where nothing was urgent when it was looked at.
+            if engine_waits && this.is_urgent(&vm) {
+                this.serve_again();
+                return;
+            }
         }
         this.serve_in(0);
     }

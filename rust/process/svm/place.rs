@@ -146,7 +146,8 @@ impl Journey<'_> {
                         Some(witness) => witness,
                         none => none.insert(self.witness()?),
                     };
-                    user_range::bring_in(memory, space, from, to, witness)
+                    let give_way = || self.svm.give_way(self.vm);
+                    user_range::bring_in(memory, space, from, to, witness, &give_way)
                 }
                 Way::Out => user_range::bring_out(memory, space, from, to),
             };

@@ -36,6 +36,16 @@ impl Svm {
         self.retries() && vm.gpu().hw.page_faults.are_urgent(self.pasid)
     }
 
+    /// Fails when page faults on the GPU of `vm` are urgent: [`errno::in_progress`]. For what has begun already: it is done again from the start, so that it
+    /// does not stop for less.
+    pub(super) fn give_way(&self, vm: &Vm) -> Result {
+        if self.is_urgent(vm) {
+            Err(errno::in_progress())
+        } else {
+            Ok(())
+        }
+    }
+
     /// The lock, for who says or asks something: while page faults are urgent they come first, for a time. EINTR when the caller is killed.
     pub(super) fn lock_when_calm(&self) -> Result<KillableGuard<'_, State>> {
         let began = Instant::<Monotonic>::now();
