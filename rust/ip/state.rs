@@ -58,7 +58,6 @@ impl Observer {
         let mcm = self.smuio.read(SMUIO_MCM_CONFIG);
         let xgmi = self.gc.read(MC_VM_XGMI_LFB_CNTL.within(gc::VM_L2_CNTL));
         Seen {
-            memory: self.nbio.read(nbio::RCC_CONFIG_MEMSIZE),
             is_virtual: rcc_iov_func_identifier::FUNC_IDENTIFIER
                 .is_set(self.nbio.read(nbio::RCC_IOV_FUNC_IDENTIFIER)),
             is_posted: bios_scratch_7::ASIC_INIT_COMPLETE
@@ -71,6 +70,8 @@ impl Observer {
             die: smuio_mcm_config::DIE_ID.get(mcm),
             neighbours: mc_vm_xgmi_lfb_cntl::PF_MAX_REGION.get(xgmi),
             running: self.running(),
+            // Last: what a GPU says that goes meanwhile is not taken for its state.
+            memory: self.nbio.read(nbio::RCC_CONFIG_MEMSIZE),
         }
     }
 

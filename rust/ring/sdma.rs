@@ -289,17 +289,22 @@ impl SdmaRing {
         })
     }
 
-    /// The oldest job takes too long. If it is not done after all, the ring has failed.
+    /// The oldest job takes too long. If it is not done after all, the ring has failed, or the device is gone, which others say.
     pub(super) fn timed_out(&self) {
         self.check();
-        if self.state.lock().flight.count() != 0 {
-            dev_err!(
-                self.gpu.hw.dev,
-                "sdma{}: the kernel's ring does not get on\n",
-                self.engine
-            );
-            self.stop(ETIMEDOUT);
+        if self.state.lock().flight.count() == 0 {
+            return;
         }
+        if !self.gpu.hw.is_present() {
+            self.stop(ENODEV);
+            return;
+        }
+        dev_err!(
+            self.gpu.hw.dev,
+            "sdma{}: the kernel's ring does not get on\n",
+            self.engine
+        );
+        self.stop(ETIMEDOUT);
     }
 
     /// Stops the engine's ring; jobs in it fail with `error`, and so do all later ones.
