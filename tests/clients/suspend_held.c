@@ -26,7 +26,7 @@ static const enum waves_program programs[] = { WAVES_SHARED, WAVES_LARGE, WAVES_
 
 static int to_vram(const struct held *held, const void *mem, size_t size)
 {
-	return svm_set(held->dev.fd, mem, size, SVM_PREFETCH, held->dev.gpu_id);
+	return prefetch_to_vram(held->dev.fd, mem, size, held->dev.gpu_id);
 }
 
 /* @size bytes of the process at @mem that the GPU may use, too. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "kfd.h"
+#include "kfd_svm.h"
 
 /* What /proc/self/pagemap says of a page that the CPU does not reach. */
 #define PAGEMAP_PRESENT	(1ull << 63)
@@ -37,6 +38,18 @@ static inline size_t in_vram(const void *mem, size_t size)
 	}
 	close(file);
 	return found;
+}
+
+/* Prefetches to VRAM of @gpu: what another part of the kernel has for a moment, as compaction does, stays behind until it is asked again. */
+static inline int prefetch_to_vram(int fd, const void *mem, size_t size, uint32_t gpu)
+{
+	unsigned int tries = 20;
+	int err;
+
+	do {
+		err = svm_set(fd, mem, size, SVM_PREFETCH, gpu);
+	} while (!err && in_vram(mem, size) != size / KFD_PAGE && --tries && !usleep(1000));
+	return err;
 }
 
 #endif /* RKFD_TEST_PAGEMAP_H */

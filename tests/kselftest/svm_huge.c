@@ -88,7 +88,7 @@ static uint8_t *numbered_huge(size_t size, uint32_t first)
 
 #define EXPECT_PREFETCH(mem, size)						\
 	do {									\
-		EXPECT_EQ(0, svm_set(FD, mem, size, SVM_PREFETCH, GPU));	\
+		EXPECT_EQ(0, prefetch_to_vram(FD, mem, size, GPU));		\
 		EXPECT_EQ((size) / KFD_PAGE, in_vram(mem, size));		\
 	} while (0)
 

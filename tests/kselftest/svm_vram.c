@@ -27,14 +27,9 @@
 		ASSERT_EQ(0, svm_set(FD, mem, size, SVM_ACCESS, GPU));		\
 	} while (0)
 
-/* What another part of the kernel has for a moment, as compaction does, stays behind until it is asked again. */
 #define EXPECT_PREFETCH(mem, size)						\
 	do {									\
-		unsigned int tries = 20;					\
-		do {								\
-			EXPECT_EQ(0, svm_set(FD, mem, size, SVM_PREFETCH, GPU));	\
-		} while (in_vram(mem, size) != (size) / KFD_PAGE && --tries &&	\
-			 !usleep(1000));					\
+		EXPECT_EQ(0, prefetch_to_vram(FD, mem, size, GPU));		\
 		EXPECT_EQ((size) / KFD_PAGE, in_vram(mem, size));		\
 	} while (0)
 
