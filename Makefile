@@ -25,8 +25,8 @@ demo: ## from nothing to copies over an SDMA queue in the guest
 guest: ## run CMD='...' in the guest, with the files and folders of ADD='...' beside it
 	@scripts/guest
 
-kfdtest: ## KFDTest in the guest, compared with tests/kfdtest/list; FILTER='KFDQMTest.*:KFDEventTest.*' for some cases
-	@CMD="/rkfd/kfdtest/run.sh '$(FILTER)'" KFDTEST=y TIMEOUT=$${TIMEOUT:-5000} MEMORY=$${MEMORY:-12G} scripts/guest
+kfdtest: ## KFDTest in the guest, compared with tests/kfdtest/list; FILTER='KFDQMTest.*:KFDEventTest.*' for some cases, RKFD_TIMEOUT=300 on a busy machine
+	@CMD="RKFD_TIMEOUT=$${RKFD_TIMEOUT:-60} /rkfd/kfdtest/run.sh '$(FILTER)'" KFDTEST=y TIMEOUT=$${TIMEOUT:-5000} MEMORY=$${MEMORY:-12G} scripts/guest
 
 vm: ## a shell in the guest, with the module loaded
 	@scripts/shell
