@@ -52,4 +52,11 @@ static inline int prefetch_to_vram(int fd, const void *mem, size_t size, uint32_
 	return err;
 }
 
+/* In a test of the kselftest harness, whose file has FD and GPU: all of it is there then. */
+#define EXPECT_PREFETCH(mem, size)						\
+	do {									\
+		EXPECT_EQ(0, prefetch_to_vram(FD, mem, size, GPU));		\
+		EXPECT_EQ((size) / KFD_PAGE, in_vram(mem, size));		\
+	} while (0)
+
 #endif /* RKFD_TEST_PAGEMAP_H */

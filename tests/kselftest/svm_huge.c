@@ -86,12 +86,6 @@ static uint8_t *numbered_huge(size_t size, uint32_t first)
 	return in_huge_pages(mem) == size ? mem : NULL;
 }
 
-#define EXPECT_PREFETCH(mem, size)						\
-	do {									\
-		EXPECT_EQ(0, prefetch_to_vram(FD, mem, size, GPU));		\
-		EXPECT_EQ((size) / KFD_PAGE, in_vram(mem, size));		\
-	} while (0)
-
 /* The GPU finds @pages pages, SIZE at most, from page @page of @mem on, with their numbers. */
 #define EXPECT_GPU_FINDS(mem, page, pages, first)				\
 	do {									\

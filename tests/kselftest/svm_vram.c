@@ -27,12 +27,6 @@
 		ASSERT_EQ(0, svm_set(FD, mem, size, SVM_ACCESS, GPU));		\
 	} while (0)
 
-#define EXPECT_PREFETCH(mem, size)						\
-	do {									\
-		EXPECT_EQ(0, prefetch_to_vram(FD, mem, size, GPU));		\
-		EXPECT_EQ((size) / KFD_PAGE, in_vram(mem, size));		\
-	} while (0)
-
 /* Each page has a number of its own in all of its words. */
 static void number_pages(void *mem, size_t pages, uint32_t first)
 {
