@@ -155,7 +155,7 @@ impl Gpu {
                 }
             });
         }
-        for _ in 0..Pool::workers() {
+        for _ in 0..self.sq.workers {
             let gpu = self.clone();
             std::thread::spawn(move || {
                 if let Err(error) = gpu.sq.run(&gpu) {

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rkfd_shader::code::Code;
@@ -31,6 +32,8 @@ pub struct Pool {
     /// A worker looks for work before it sleeps. One is enough.
     looking: AtomicBool,
     cus: Cus,
+    /// How many workers there are to be: one fewer than the host has cores. Asked once, as to ask reads files.
+    pub workers: usize,
 }
 
 /// A group that a worker executes.
@@ -66,12 +69,9 @@ impl Pool {
             work: Bell::default(),
             looking: AtomicBool::new(false),
             cus: Cus::default(),
+            workers: thread::available_parallelism()
+                .map_or(1, |n| n.get().saturating_sub(1).max(1)),
         }
-    }
-
-    /// How many workers there are to be: one fewer than the host has cores.
-    pub fn workers() -> usize {
-        std::thread::available_parallelism().map_or(1, |n| n.get().saturating_sub(1).max(1))
     }
 
     fn grids(&self) -> MutexGuard<'_, VecDeque<Arc<Grid>>> {
@@ -143,7 +143,7 @@ impl Default for Pool {
 impl Worker {
     /// Gives one group a turn. False: there is nothing to do now.
     pub fn step(&mut self, pool: &Pool, gpu: &Gpu) -> Result<bool> {
-        if self.waves < WAVES / Pool::workers() {
+        if self.waves < WAVES / pool.workers {
             if let Some((grid, lease, start)) = pool.take(gpu) {
                 let group = begin(gpu, &grid, start);
                 gpu.activity.begin_waves();
