@@ -5,6 +5,7 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -538,6 +539,55 @@ TEST_F(mode, with_memory)
 		EXPECT_TRUE(all(vram.cpu, 0x61, SIZE));
 		ASSERT_EQ(0, kfd_queue_destroy(&self->dev, &queue));
 	}
+}
+
+static void *run_for_ever(void *unused)
+{
+	for (;;)
+		;
+	return unused;
+}
+
+/* The caller runs on one processor, before everybody else, and nothing runs on the others until the process ends. */
+static bool take_processors(void)
+{
+	const struct sched_param first = { .sched_priority = 1 };
+	const long count = sysconf(_SC_NPROCESSORS_ONLN);
+	long cpu;
+
+	/* A thread begins as who makes it. */
+	if (sched_setscheduler(0, SCHED_FIFO, &first))
+		return false;
+	for (cpu = count - 1; cpu >= 0; cpu--) {
+		pthread_t thread;
+		cpu_set_t set;
+
+		CPU_ZERO(&set);
+		CPU_SET(cpu, &set);
+		if (sched_setaffinity(0, sizeof(set), &set))
+			return false;
+		if (cpu > 0 && pthread_create(&thread, NULL, run_for_ever, NULL))
+			return false;
+	}
+	return true;
+}
+
+/* A queue finds what a change of the mode took though nobody but its process has run since. */
+TEST_F(mode, with_memory_at_once)
+{
+	struct kfd_queue queue;
+	struct kfd_bo vram;
+	uint8_t *mem = memory(NULL, SIZE);
+
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &vram, SIZE, KFD_ALLOC_VRAM));
+	memset(mem, 0x61, SIZE);
+	ASSERT_EQ(0, svm_set(FD, mem, SIZE, SVM_IN_PLACE, GPU));
+	ASSERT_EQ(0, xnack_set(FD, 1));
+	ASSERT_TRUE(take_processors());
+	ASSERT_EQ(0, xnack_set(FD, 0));
+	ASSERT_EQ(0, kfd_queue_create(&self->dev, &queue, RING));
+	ASSERT_EQ(0, copy(&queue, vram.cpu, mem, SIZE));
+	EXPECT_TRUE(all(vram.cpu, 0x61, SIZE));
 }
 
 KFD_HARNESS_MAIN

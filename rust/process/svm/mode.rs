@@ -60,7 +60,8 @@ impl Svm {
         if !on {
             if let Some(all) = VaRange::between(GPUVM_BASE, USER_VA_END) {
                 state.torn.add(all);
-                state.later(self);
+                // Nothing has failed: a queue that is made before that waits for it.
+                self.catch_up_in(0);
             }
         }
         Ok(())
