@@ -24,17 +24,22 @@ static inline size_t in_vram(const void *mem, size_t size)
 {
 	const size_t pages = size / KFD_PAGE;
 	int file = open("/proc/self/pagemap", O_RDONLY);
-	size_t found = 0, i;
-	uint64_t entry;
+	size_t found = 0, done = 0, i;
+	uint64_t entries[512];
+	ssize_t got;
 
-	for (i = 0; i < pages; i++) {
-		const off_t at = (off_t)(((uintptr_t)mem / KFD_PAGE + i) * sizeof(entry));
+	while (done < pages) {
+		const size_t left = pages - done, most = sizeof(entries) / sizeof(entries[0]);
+		const off_t at = (off_t)(((uintptr_t)mem / KFD_PAGE + done) * sizeof(entries[0]));
 
-		if (pread(file, &entry, sizeof(entry), at) != sizeof(entry))
+		got = pread(file, entries, (left < most ? left : most) * sizeof(entries[0]), at);
+		if (got < (ssize_t)sizeof(entries[0]))
 			break;
-		found += (entry & (PAGEMAP_PRESENT | PAGEMAP_SWAP)) == PAGEMAP_SWAP &&
-			 ((entry & PAGEMAP_TYPE) == PAGEMAP_DEVICE_WRITE ||
-			  (entry & PAGEMAP_TYPE) == PAGEMAP_DEVICE_READ);
+		for (i = 0; i < (size_t)got / sizeof(entries[0]); i++)
+			found += (entries[i] & (PAGEMAP_PRESENT | PAGEMAP_SWAP)) == PAGEMAP_SWAP &&
+				 ((entries[i] & PAGEMAP_TYPE) == PAGEMAP_DEVICE_WRITE ||
+				  (entries[i] & PAGEMAP_TYPE) == PAGEMAP_DEVICE_READ);
+		done += i;
 	}
 	close(file);
 	return found;
