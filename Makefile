@@ -26,7 +26,7 @@ guest: ## run CMD='...' in the guest, with the files and folders of ADD='...' be
 	@scripts/guest
 
 kfdtest: ## KFDTest in the guest, compared with tests/kfdtest/list; FILTER='KFDQMTest.*:KFDEventTest.*' for some cases, RKFD_TIMEOUT=300 on a busy machine
-	@CMD="RKFD_TIMEOUT=$$RKFD_TIMEOUT /rkfd/kfdtest/run.sh '$(FILTER)'" KFDTEST=y TIMEOUT=$${TIMEOUT:-5000} MEMORY=$${MEMORY:-12G} scripts/guest
+	@CMD="RKFD_TIMEOUT=$$RKFD_TIMEOUT /rkfd/kfdtest/run.sh '$(FILTER)'" KFDTEST=y ALLOW_AS=kfdtest TIMEOUT=$${TIMEOUT:-5000} MEMORY=$${MEMORY:-12G} scripts/guest
 
 vm: ## a shell in the guest, with the module loaded
 	@scripts/shell

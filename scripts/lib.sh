@@ -199,6 +199,17 @@ ended() {
 	tr -d '\r' | sed -n "s/^ended $1 \(.*\) \(.*\)/ended: silent for \1 s, \2 s in all/p"
 }
 
+# allowed_lines [TEST]: the lines of the kernel's log that each test of tests/guest/list, or that one, may cause: TEST <tab> REGULAR EXPRESSION.
+allowed_lines() {
+	awk -v only="${1:-}" '$1 == "allow" {
+		n = split($2, names, ",")
+		sub(/^allow +[^ ]+ +/, "")
+		for (i = 1; i <= n; i++)
+			if (only == "" || names[i] == only)
+				print names[i] "\t" $0
+	}' "$TOP/tests/guest/list"
+}
+
 # A folder in the sysroot for one run of the guest; the newest few of this checkout are kept.
 run_dir() {
 	local d
