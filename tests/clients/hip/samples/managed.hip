@@ -156,7 +156,8 @@ void advised()
 	hipMemRangeAttribute which[] = {
 		hipMemRangeAttributeReadMostly, hipMemRangeAttributePreferredLocation,
 	};
-	void *values[] = { &read_mostly, &preferred };
+	/* hipMemRangeGetAttributes of HIP 5.7 and 6.4 refuses a null among the first sizes[0] of them, however few there are. */
+	void *values[sizeof(read_mostly)] = { &read_mostly, &preferred, &preferred, &preferred };
 	size_t sizes[] = { sizeof(read_mostly), sizeof(preferred) };
 
 	fill(p, 4);
