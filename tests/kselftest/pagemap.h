@@ -4,6 +4,7 @@
 #define RKFD_TEST_PAGEMAP_H
 
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <unistd.h>
@@ -19,27 +20,34 @@
 #define PAGEMAP_DEVICE_WRITE	28u
 #define PAGEMAP_DEVICE_READ	29u
 
-/* How many pages are in a device's memory that the CPU does not reach. */
+/* Whether the page of an entry of it is in a device's memory that the CPU does not reach. */
+static inline bool pagemap_in_vram(uint64_t entry)
+{
+	const uint64_t type = entry & PAGEMAP_TYPE;
+
+	return (entry & (PAGEMAP_PRESENT | PAGEMAP_SWAP)) == PAGEMAP_SWAP &&
+	       (type == PAGEMAP_DEVICE_WRITE || type == PAGEMAP_DEVICE_READ);
+}
+
+/* How many pages are. */
 static inline size_t in_vram(const void *mem, size_t size)
 {
-	const size_t pages = size / KFD_PAGE;
+	off_t at = (off_t)((uintptr_t)mem / KFD_PAGE * sizeof(uint64_t));
 	int file = open("/proc/self/pagemap", O_RDONLY);
-	size_t found = 0, done = 0, i;
+	size_t left = size / KFD_PAGE, found = 0, some, i;
 	uint64_t entries[512];
-	ssize_t got;
 
-	while (done < pages) {
-		const size_t left = pages - done, most = sizeof(entries) / sizeof(entries[0]);
-		const off_t at = (off_t)(((uintptr_t)mem / KFD_PAGE + done) * sizeof(entries[0]));
+	for (; left; left -= some) {
+		const size_t most = sizeof(entries) / sizeof(entries[0]);
+		ssize_t bytes;
 
-		got = pread(file, entries, (left < most ? left : most) * sizeof(entries[0]), at);
-		if (got < (ssize_t)sizeof(entries[0]))
+		some = left < most ? left : most;
+		bytes = (ssize_t)(some * sizeof(entries[0]));
+		if (pread(file, entries, (size_t)bytes, at) != bytes)
 			break;
-		for (i = 0; i < (size_t)got / sizeof(entries[0]); i++)
-			found += (entries[i] & (PAGEMAP_PRESENT | PAGEMAP_SWAP)) == PAGEMAP_SWAP &&
-				 ((entries[i] & PAGEMAP_TYPE) == PAGEMAP_DEVICE_WRITE ||
-				  (entries[i] & PAGEMAP_TYPE) == PAGEMAP_DEVICE_READ);
-		done += i;
+		for (i = 0; i < some; i++)
+			found += pagemap_in_vram(entries[i]);
+		at += bytes;
 	}
 	close(file);
 	return found;
