@@ -129,6 +129,41 @@ impl Budget {
     }
 }
 
+/// Dwords of the process's ring, read [`CHUNK`] at a time: packets are short.
+struct Ahead<'a> {
+    pointers: &'a Pointers,
+    /// Byte counts of the first that was read, and after the last.
+    from: u64,
+    to: u64,
+    dwords: [u32; CHUNK],
+}
+
+impl<'a> Ahead<'a> {
+    /// Nothing is read yet.
+    fn new(pointers: &'a Pointers) -> Self {
+        Self {
+            pointers,
+            from: 0,
+            to: 0,
+            dwords: [0; CHUNK],
+        }
+    }
+
+    /// The dwords from byte count `at` on that tell the length of a packet, or those there are before `to`. `None` when they
+    /// cannot be read.
+    fn header(&mut self, at: u64, to: u64) -> Option<&[u32]> {
+        let count = ((to - at) / 4).min(length::HEADER_DWORDS as u64) as usize;
+        if at < self.from || at + count as u64 * 4 > self.to {
+            let ahead = ((to - at) / 4).min(CHUNK as u64) as usize;
+            let dwords = self.dwords.get_mut(..ahead)?;
+            (self.from, self.to) = (at, at);
+            self.to = self.pointers.read_ring(at, dwords).ok()?;
+        }
+        let first = ((at - self.from) / 4) as usize;
+        self.dwords.get(first..first + count)
+    }
+}
+
 impl Feed {
     /// The rings for a process's queue, which count as its memory. EINVAL for a ring too large to be copied, ENOMEM.
     pub(super) fn new(
@@ -226,19 +261,14 @@ impl Feed {
     /// one job and `budget` go.
     fn last_end(&self, from: u64, to: u64, budget: &mut Budget) -> u64 {
         let most = to.min(from + JOB_BYTES);
-        let mut header = [0; length::HEADER_DWORDS];
+        let mut ahead = Ahead::new(&self.pointers);
         let mut at = from;
         for _ in 0..JOB_PACKETS {
             if at >= to || budget.is_spent() {
                 break;
             }
             budget.packets -= 1;
-            let count = ((to - at) / 4).min(header.len() as u64) as usize;
-            let length = header.get_mut(..count).and_then(|header| {
-                let read = self.pointers.read_ring(at, header);
-                read.is_ok().then(|| length::of(header))
-            });
-            let length = length.unwrap_or(Length::Unknown);
+            let length = ahead.header(at, to).map_or(Length::Unknown, length::of);
             let end = match length {
                 Length::Dwords(dwords) => at + u64::from(dwords) * 4,
                 Length::Incomplete(_) => return at,
