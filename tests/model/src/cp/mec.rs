@@ -438,7 +438,10 @@ impl Cp {
         };
         let mut state = self.state();
         state.executing = None;
-        self.quiet.notify_all();
+        // To tell nobody is a system call.
+        if state.waiting > 0 {
+            self.quiet.notify_all();
+        }
         let now = Instant::now();
         if !state.hqds[job.slot.index()].is_loaded(job.generation) {
             if let Some(grid) = job.grid {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! An engine: its registers, its queues and the thread that gives them turns.
 
+use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -38,7 +39,7 @@ pub struct Engine {
     state: Mutex<State>,
     /// Something changed that may give the engine work.
     pub(super) work: Condvar,
-    /// A packet ended.
+    /// A packet ended, and the engine is to pause.
     quiet: Condvar,
     fail_copy: AtomicBool,
     /// The engine was halted or reset since the packet at hand began.
@@ -264,11 +265,21 @@ impl Engine {
 
     /// The engine's thread: executes packets until one is a model error.
     pub fn run(&self, gpu: &Gpu) -> Result<()> {
+        let activity = &gpu.activity.memory;
+        let mut busy = false;
         loop {
             let state = self.state();
             match self.choose(gpu, state) {
-                Choice::Run(job) => self.execute(gpu, job)?,
+                Choice::Run(job) => {
+                    if !mem::replace(&mut busy, true) {
+                        activity.begin();
+                    }
+                    self.execute(gpu, job)?;
+                }
                 Choice::Wait(state, until) => {
+                    if mem::take(&mut busy) {
+                        activity.end();
+                    }
                     drop(wait_until(&self.work, state, until));
                 }
                 Choice::Doorbell(queue, vmid) => {
@@ -355,9 +366,7 @@ impl Engine {
     }
 
     fn execute(&self, gpu: &Gpu, mut job: Job) -> Result<()> {
-        gpu.activity.memory.begin();
         let step = Executor::new(gpu, self, &mut job).step()?;
-        gpu.activity.memory.end();
         let mut state = self.state();
         let queue = &mut state.queues[job.queue];
         match step {
@@ -370,7 +379,10 @@ impl Engine {
             Step::Lost => queue.lose(),
             Step::Halted(exception) => queue.halt(exception),
         }
-        self.quiet.notify_all();
+        // Nobody else waits for that; to tell nobody is a system call.
+        if state.paused {
+            self.quiet.notify_all();
+        }
         Ok(())
     }
 }
