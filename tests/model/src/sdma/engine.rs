@@ -29,6 +29,8 @@ pub(super) struct State {
     current: usize,
     slice_end: Option<Instant>,
     paused: bool,
+    /// How many wait for the end of the packet at hand.
+    waiting: usize,
     /// How long queues take to say that they are idle once they are disabled.
     leave: Duration,
 }
@@ -39,7 +41,7 @@ pub struct Engine {
     state: Mutex<State>,
     /// Something changed that may give the engine work.
     pub(super) work: Condvar,
-    /// A packet ended, and the engine is to pause.
+    /// A packet ended.
     quiet: Condvar,
     fail_copy: AtomicBool,
     /// The engine was halted or reset since the packet at hand began.
@@ -60,6 +62,7 @@ impl Engine {
                 current: 0,
                 slice_end: None,
                 paused: false,
+                waiting: 0,
                 leave: Duration::ZERO,
             }),
             work: Condvar::new(),
@@ -132,12 +135,14 @@ impl Engine {
     pub fn pause(&self) {
         let mut state = self.state();
         state.paused = true;
+        state.waiting += 1;
         while state.queues.iter().any(Queue::is_executing) {
             state = self
                 .quiet
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
+        state.waiting -= 1;
     }
 
     /// Goes on.
@@ -379,8 +384,8 @@ impl Engine {
             Step::Lost => queue.lose(),
             Step::Halted(exception) => queue.halt(exception),
         }
-        // Nobody else waits for that; to tell nobody is a system call.
-        if state.paused {
+        // To tell nobody is a system call.
+        if state.waiting > 0 {
             self.quiet.notify_all();
         }
         Ok(())
