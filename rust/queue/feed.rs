@@ -150,16 +150,16 @@ impl<'a> Ahead<'a> {
     }
 
     /// The dwords from byte count `at` on that tell the length of a packet, or those there are before `to`. `None` when they
-    /// cannot be read.
+    /// cannot be read. `at` never goes back.
     fn header(&mut self, at: u64, to: u64) -> Option<&[u32]> {
-        let count = ((to - at) / 4).min(length::HEADER_DWORDS as u64) as usize;
-        if at < self.from || at + count as u64 * 4 > self.to {
-            let ahead = ((to - at) / 4).min(CHUNK as u64) as usize;
-            let dwords = self.dwords.get_mut(..ahead)?;
-            (self.from, self.to) = (at, at);
+        let left = ((to - at) / 4).min(CHUNK as u64) as usize;
+        let count = left.min(length::HEADER_DWORDS);
+        if at + count as u64 * 4 > self.to {
+            let dwords = self.dwords.get_mut(..left)?;
             self.to = self.pointers.read_ring(at, dwords).ok()?;
+            self.from = at;
         }
-        let first = ((at - self.from) / 4) as usize;
+        let first = (at.checked_sub(self.from)? / 4) as usize;
         self.dwords.get(first..first + count)
     }
 }
