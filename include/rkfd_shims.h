@@ -84,6 +84,7 @@ bool rkfd_vma_is_heap_or_stack(const struct vm_area_struct *vma);
 bool rkfd_mmap_read_lock_within(struct mm_struct *mm, unsigned long jiffies_at_most);
 void rkfd_mmap_read_unlock(struct mm_struct *mm);
 int rkfd_mmap_await_killable(struct mm_struct *mm);
+bool rkfd_mmap_is_free(struct mm_struct *mm);
 long rkfd_fault_in_killable(struct mm_struct *mm, unsigned long start, unsigned long pages,
 			    bool write);
 void rkfd_swapbacked_pages_mark_dirty(struct page *page, unsigned long count);

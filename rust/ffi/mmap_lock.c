@@ -61,6 +61,15 @@ int rkfd_mmap_await_killable(struct mm_struct *mm)
 	return err;
 }
 
+bool rkfd_mmap_is_free(struct mm_struct *mm)
+{
+	/* Nothing is changed under it, so readers of single VMAs need not be told. */
+	if (!down_write_trylock(&mm->mmap_lock))
+		return false;
+	up_write(&mm->mmap_lock);
+	return true;
+}
+
 long rkfd_fault_in_killable(struct mm_struct *mm, unsigned long start, unsigned long pages,
 			    bool write)
 {

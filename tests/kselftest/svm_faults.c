@@ -5,7 +5,6 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +19,7 @@
 #include "model.h"
 #include "packets.h"
 #include "pagemap.h"
+#include "processors.h"
 #include "smi_lines.h"
 #include "svm_work.h"
 #include "tap.h"
@@ -343,6 +343,30 @@ TEST_F(svm_faults, unmapped_when_done)
 	EXPECT_TRUE(kfd_compute_works(&self->compute, WAIT_MS));
 }
 
+/*
+ * The same where who unmaps memory is stopped when the process has it no more, and nobody was told yet: others have the mmap lock for reading then. That
+ * it takes long to come there, with many pieces, lets them wait for it.
+ */
+TEST_F(svm_faults, unmapped_by_who_is_cut_in_on)
+{
+	const size_t pieces = 1024 * KFD_PAGE, size = STORM * KFD_PAGE;
+	unsigned int i, page;
+
+	ASSERT_TRUE(be_cut_in(memory(NULL, KFD_PAGE)));
+	for (i = 0; i < work(20, 10); i++) {
+		uint8_t *mem = memory(NULL, size + pieces);
+
+		ASSERT_NE(MAP_FAILED, mem);
+		for (page = 0; page < pieces / KFD_PAGE; page += 2)
+			ASSERT_EQ(0, mprotect(mem + size + page * KFD_PAGE, KFD_PAGE, PROT_READ));
+		ASSERT_TRUE(start_touch(&self->compute, &self->waves, mem, STORM));
+		ASSERT_TRUE(touched(mem, STORM, 1));
+		ASSERT_EQ(0, munmap(mem, size + pieces));
+		ASSERT_EQ(ETIMEDOUT, event_wait(&self->dev, self->fault, 200));
+	}
+	EXPECT_TRUE(kfd_compute_works(&self->compute, WAIT_MS));
+}
+
 /* Whoever goes is let go, whatever it waits for. *@stands becomes 1 when it does. */
 static int wait_for_page(volatile uint32_t *stands, bool waves)
 {
@@ -539,37 +563,6 @@ TEST_F(mode, with_memory)
 		EXPECT_TRUE(all(vram.cpu, 0x61, SIZE));
 		ASSERT_EQ(0, kfd_queue_destroy(&self->dev, &queue));
 	}
-}
-
-static void *run_for_ever(void *unused)
-{
-	for (;;)
-		;
-	return unused;
-}
-
-/* The caller runs on one processor, before everybody else, and nothing runs on the others until the process ends. */
-static bool take_processors(void)
-{
-	const struct sched_param first = { .sched_priority = 1 };
-	const long count = sysconf(_SC_NPROCESSORS_ONLN);
-	long cpu;
-
-	/* A thread begins as who makes it. */
-	if (sched_setscheduler(0, SCHED_FIFO, &first))
-		return false;
-	for (cpu = count - 1; cpu >= 0; cpu--) {
-		pthread_t thread;
-		cpu_set_t set;
-
-		CPU_ZERO(&set);
-		CPU_SET(cpu, &set);
-		if (sched_setaffinity(0, sizeof(set), &set))
-			return false;
-		if (cpu > 0 && pthread_create(&thread, NULL, run_for_ever, NULL))
-			return false;
-	}
-	return true;
 }
 
 /* A queue finds what a change of the mode took though nobody but its process has run since. */

@@ -60,6 +60,17 @@ fn await_lock(mm: &MmWithUser) -> Result {
     to_result(unsafe { ffi::rkfd_mmap_await_killable(mm.as_raw()) })
 }
 
+/// Whether somebody may be about to change the memory of `space`: he has the mmap lock. Whoever unmaps memory takes it from the process first, lets
+/// others have the lock for reading then, and only after that tells its [`Watcher`]s. So who finds no memory somewhere, and asks this after that, knows that
+/// they have been told if it is false. Does not wait.
+pub(crate) fn is_changing(space: &AddressSpace) -> bool {
+    let Some(mm) = space.user() else {
+        return false;
+    };
+    // SAFETY: The address space has a user.
+    !unsafe { ffi::rkfd_mmap_is_free(mm.as_raw()) }
+}
+
 /// What `act` gives, once the mmap lock of `space` is to be had there: it is waited for here, with no lock that anybody else
 /// needs. EINTR when the caller is killed, ESRCH when the address space is at its end.
 pub(crate) fn with_lock_soon<T>(

@@ -149,7 +149,12 @@ impl State {
     ) -> bool {
         let ih = &on.1.gpu().hw.ih;
         let queues = svm.queues.load(Relaxed);
-        match self.serve(svm, on, &fault) {
+        let verdict = match self.serve(svm, on, &fault) {
+            // It may have been unmapped just now, and nobody has said so yet.
+            Verdict::Bad { .. } if user_range::is_changing(&svm.space) => Verdict::Later(false),
+            verdict => verdict,
+        };
+        match verdict {
             Verdict::Done => {}
             Verdict::Later(awaits) => {
                 if keep {
