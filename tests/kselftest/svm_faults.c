@@ -353,7 +353,7 @@ TEST_F(svm_faults, unmapped_by_who_is_cut_in_on)
 	unsigned int i, page;
 
 	ASSERT_TRUE(be_cut_in(memory(NULL, KFD_PAGE)));
-	for (i = 0; i < work(20, 10); i++) {
+	for (i = 0; i < work(10, 3); i++) {
 		uint8_t *mem = memory(NULL, size + pieces);
 
 		ASSERT_NE(MAP_FAILED, mem);
