@@ -12,6 +12,16 @@
 
 #include "kfd.h"
 
+/* The thread, and those that it makes, run on one processor alone. */
+static inline bool stay_on(long cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	return !sched_setaffinity(0, sizeof(set), &set);
+}
+
 /* How often the thread has waited. */
 static inline long sleeps(void)
 {
@@ -44,13 +54,9 @@ static inline bool be_cut_in(void *page)
 {
 	const struct sched_param first = { .sched_priority = 1 }, none = { 0 };
 	pthread_t thread;
-	cpu_set_t set;
 
-	CPU_ZERO(&set);
-	CPU_SET(0, &set);
 	/* A thread begins as who makes it. */
-	return !sched_setaffinity(0, sizeof(set), &set) &&
-	       !sched_setscheduler(0, SCHED_FIFO, &first) &&
+	return stay_on(0) && !sched_setscheduler(0, SCHED_FIFO, &first) &&
 	       !pthread_create(&thread, NULL, cut_in, page) &&
 	       !sched_setscheduler(0, SCHED_OTHER, &none);
 }
@@ -74,11 +80,8 @@ static inline bool take_processors(void)
 		return false;
 	for (cpu = count - 1; cpu >= 0; cpu--) {
 		pthread_t thread;
-		cpu_set_t set;
 
-		CPU_ZERO(&set);
-		CPU_SET(cpu, &set);
-		if (sched_setaffinity(0, sizeof(set), &set))
+		if (!stay_on(cpu))
 			return false;
 		if (cpu > 0 && pthread_create(&thread, NULL, run_for_ever, NULL))
 			return false;
