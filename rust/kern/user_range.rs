@@ -18,7 +18,7 @@ use kernel::{error::to_result, page::PAGE_SIZE, prelude::*, types::Opaque};
 pub(crate) use moves::{bring_in, bring_out};
 pub(crate) use pages::DevicePages;
 use pin_init::PinInit;
-pub(crate) use slow::{await_pages, is_changing, with_lock_soon, Brought};
+pub(crate) use slow::{await_pages, is_changing, with_lock_soon, Brought, LockWait};
 
 /// Who uses the pages of a range.
 pub(crate) trait Watcher: Send + Sync + 'static {

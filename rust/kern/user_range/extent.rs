@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What memory a process has at which addresses (VMAs).
 
-use super::slow::lock_soon;
+use super::slow::{lock_soon, lock_within, LockWait};
 use crate::{ffi, kern::mm_exit::AddressSpace};
 use core::ops::Range;
 use kernel::{
@@ -157,15 +157,16 @@ pub(crate) struct Around {
     pub(crate) heap_or_stack: bool,
 }
 
-/// What memory the process of `space` has at address `at`, as far as it is one piece in `within`, if it has any. ESRCH at its end; see
-/// [`with_lock_soon`](super::with_lock_soon).
+/// What memory the process of `space` has at address `at`, as far as it is one piece in `within`, if it has any. ESRCH at its end,
+/// [`errno::in_progress`](crate::kern::errno::in_progress) when the mmap lock is not to be had within `lock_wait`.
 pub(crate) fn around(
     space: &AddressSpace,
     at: usize,
     within: Range<usize>,
+    lock_wait: LockWait,
 ) -> Result<Option<Around>> {
     let mm = space.user().ok_or(ESRCH)?;
-    let _lock = lock_soon(&mm)?;
+    let _lock = lock_within(&mm, lock_wait)?;
     let mut from = within.start;
     // SAFETY: The mmap lock is held.
     while let Some(vma) = unsafe { Extent::next(&mm, from, within.end) } {

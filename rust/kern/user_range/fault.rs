@@ -3,7 +3,7 @@
 
 use super::{
     pages::{page_of, DevicePages, Frames},
-    slow::lock_soon,
+    slow::{lock_within, LockWait},
     Extent, Stamp, Watch, Watcher,
 };
 use crate::{
@@ -38,6 +38,8 @@ pub(crate) struct Request<'a> {
     pub(crate) missing: Missing,
     /// The device's own memory: pages that are there may stay.
     pub(crate) memory: Option<&'a Arc<DeviceMemory>>,
+    /// For how long the mmap lock is waited for.
+    pub(crate) lock_wait: LockWait,
     /// Fails when nobody wants them any more: asked once for each 2 MiB or less. Waits for nothing.
     pub(crate) go_on: &'a dyn Fn() -> Result,
 }
@@ -49,7 +51,7 @@ impl<T: Watcher> Watch<T> {
     /// [`Watch::is_stale`] has said no, until the next change.
     ///
     /// A program that has to bring pages is not waited for, see [`await_pages`]: [`errno::in_progress`] while it has not, if what
-    /// is `missing` is to fail. Nor is the mmap lock: EAGAIN.
+    /// is `missing` is to fail. Nor is who keeps the mmap lock for longer than `lock_wait`: EAGAIN.
     ///
     /// EBUSY when the range has changed since the stamp, ESRCH when the address space is at its end, EINTR when the
     /// caller is killed, what `go_on` says, ENOMEM, also when the process itself would get no page, if that is what is `missing`; see
@@ -63,7 +65,7 @@ impl<T: Watcher> Watch<T> {
         let mm = self.space.user().ok_or(ESRCH)?;
         let mut frames = Frames::new(self.size / PAGE_SIZE)?;
         {
-            let _lock = lock_soon(&mm).map_err(|_| EAGAIN)?;
+            let _lock = lock_within(&mm, request.lock_wait).map_err(|_| EAGAIN)?;
             let mut next = 0;
             while let Some(run) = wanted(next) {
                 next = run.end;

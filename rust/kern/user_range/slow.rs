@@ -27,9 +27,27 @@ use kernel::{
     workqueue::{impl_has_work, new_work, Work, WorkItem},
 };
 
-/// For how long at most the mmap lock is waited for where others wait for the caller, milliseconds: a place in the line for it, which it takes where
-/// threads change the memory all the time, and not so long that anybody minds.
-const LOCK_MS: u32 = 100;
+/// For how long at most the mmap lock is waited for where others wait for the caller: that is a place in the line for it, which it takes where threads
+/// change the memory all the time.
+#[derive(Clone, Copy)]
+pub(crate) enum LockWait {
+    /// A tenth of a second: nobody minds, however many threads do that one after the other.
+    Short,
+    /// A second: for who is the only one of its process. On a slow machine some threads in front of it, each of which changes much, keep the lock
+    /// for longer than [`LockWait::Short`] every time.
+    Long,
+}
+
+impl LockWait {
+    /// In milliseconds.
+    const fn ms(self) -> u32 {
+        match self {
+            Self::Short => 100,
+            Self::Long => 1000,
+        }
+    }
+}
+
 /// Pages that are waited for in one go.
 const BATCH: usize = 512;
 
@@ -43,10 +61,16 @@ impl Drop for MmapLock<'_> {
     }
 }
 
-/// The mmap lock, where others wait for the caller. [`errno::in_progress`] when somebody keeps it, or a signal is pending and somebody has it. Sleeps.
+/// [`lock_within`] with [`LockWait::Short`].
 pub(super) fn lock_soon(mm: &MmWithUser) -> Result<MmapLock<'_>> {
+    lock_within(mm, LockWait::Short)
+}
+
+/// The mmap lock, where others wait for the caller. [`errno::in_progress`] when somebody keeps it, or a signal is pending and somebody has it. Sleeps.
+pub(super) fn lock_within(mm: &MmWithUser, lock_wait: LockWait) -> Result<MmapLock<'_>> {
+    let jiffies = msecs_to_jiffies(lock_wait.ms());
     // SAFETY: The address space has a user.
-    let locked = unsafe { ffi::rkfd_mmap_read_lock_within(mm.as_raw(), msecs_to_jiffies(LOCK_MS)) };
+    let locked = unsafe { ffi::rkfd_mmap_read_lock_within(mm.as_raw(), jiffies) };
     if locked {
         Ok(MmapLock(mm, NotThreadSafe))
     } else {

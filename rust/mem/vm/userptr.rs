@@ -24,7 +24,9 @@ use crate::{
         errno,
         ratelimit::dev_err_ratelimited,
         trace,
-        user_range::{Brought, Change, DevicePages, Missing, Request, Stamp, Watch, Watcher},
+        user_range::{
+            Brought, Change, DevicePages, LockWait, Missing, Request, Stamp, Watch, Watcher,
+        },
         workqueue,
     },
     mem::{
@@ -378,7 +380,7 @@ impl Vm {
     ) -> Result {
         let userptr = mapping.userptr().ok_or(EINVAL)?;
         // The process may have less of what it shares, and later more.
-        match self.validate(mapping, !userptr.shared, go_on) {
+        match self.validate(mapping, !userptr.shared, LockWait::Short, go_on) {
             Err(error)
                 if (error == EAGAIN || error == errno::in_progress()) && userptr.refaults() =>
             {
@@ -403,7 +405,13 @@ impl Vm {
     /// Gives the GPU what the process has in the range now. If it `must` be all, `EFAULT` when it is not. `EAGAIN` when
     /// the range changes all the time; [`errno::in_progress`] while a program has not brought pages; `ESRCH` when the address space is at its end; `EINTR`, `ENOMEM` and others when
     /// the pages cannot be had; what `go_on` says. A mapping that is gone is left alone.
-    fn validate(&self, mapping: &Arc<Mapping>, must: bool, go_on: &dyn Fn() -> Result) -> Result {
+    fn validate(
+        &self,
+        mapping: &Arc<Mapping>,
+        must: bool,
+        lock_wait: LockWait,
+        go_on: &dyn Fn() -> Result,
+    ) -> Result {
         let userptr = mapping.userptr().ok_or(EINVAL)?;
         let write = mapping.bo().access().write;
         let (memory, asked) = (userptr.memory(), Instant::now());
@@ -414,6 +422,7 @@ impl Vm {
                 write,
                 missing: Missing::Fails,
                 memory: memory.as_ref(),
+                lock_wait,
                 go_on,
             };
             let pages = match userptr.pages(&request) {

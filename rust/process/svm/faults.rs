@@ -6,7 +6,7 @@ use super::{usage, Progress, State, Svm, FAULTS};
 use crate::ip::ih::Care;
 use crate::ip::page_faults::{PageFault, Seen};
 use crate::kern::ratelimit::dev_warn_ratelimited;
-use crate::kern::user_range::{self, Around};
+use crate::kern::user_range::{self, Around, LockWait};
 use crate::kern::{errno, host, workqueue};
 use crate::mem::vm::{There, Vm};
 use crate::smi::{MigrateTrigger, SmiEvent, Whose};
@@ -267,7 +267,7 @@ impl State {
         };
         let at = page.start() as usize;
         let within = window.start() as usize..window.end() as usize;
-        let Some(memory) = user_range::around(&svm.space, at, within)? else {
+        let Some(memory) = user_range::around(&svm.space, at, within, LockWait::Long)? else {
             return Ok(Verdict::Bad { present: false });
         };
         if let Some(present) = refused(&memory, usage.0.access.write, write) {

@@ -5,7 +5,7 @@
 use super::{Now, State, Userptr};
 use crate::{
     ip::gmc::Flush,
-    kern::user_range::{Brought, Change, Kind},
+    kern::user_range::{Brought, Change, Kind, LockWait},
     mem::vm::{mapping::Mapping, Vm},
     smi::{SmiEvent, UnmapTrigger},
 };
@@ -107,7 +107,7 @@ impl Vm {
             // The queues wait for it.
             return Err(EAGAIN);
         }
-        self.validate(&mapping, false, go_on)?;
+        self.validate(&mapping, false, LockWait::Long, go_on)?;
         // It may have lost it again.
         userptr.reaches(page, write).ok_or(EAGAIN)
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What a process has where its memory changed is mapped anew, by a work item, and its queues go on.
 
-use super::{Missing, Now, Request, Run};
+use super::{LockWait, Missing, Now, Request, Run};
 use crate::{
     kern::{errno, ratelimit::dev_warn_ratelimited, workqueue},
     mem::vm::{
@@ -54,7 +54,7 @@ impl Vm {
             let Some(mapping) = self.next_invalid() else {
                 break;
             };
-            let validated = self.validate(&mapping, false, &|| Ok(()));
+            let validated = self.validate(&mapping, false, LockWait::Short, &|| Ok(()));
             if validated.is_err() {
                 let start = mapping.range().start();
                 self.evicted.lock().waiting.push(start);
@@ -157,6 +157,7 @@ impl Vm {
             write: mapping.bo().access().write,
             missing: Missing::IsLeftOut,
             memory: memory.as_ref(),
+            lock_wait: LockWait::Short,
             go_on: &|| Ok(()),
         };
         let pages = match userptr.pages(&request) {
