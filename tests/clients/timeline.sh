@@ -12,6 +12,8 @@ fail() {
 }
 
 mkdir $trace || fail "no instance of tracefs"
+# The names of processes: init has that off.
+echo 1 >$trace/options/record-cmd
 # HIP tells its times by the same clock.
 echo mono >$trace/trace_clock || fail "no clock"
 echo 32768 >$trace/buffer_size_kb
