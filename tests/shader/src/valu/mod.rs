@@ -22,7 +22,7 @@ use std::marker::PhantomData;
 use crate::decode::{Inst, Kind, Src};
 use crate::env::Env;
 use crate::simd::{Body, Handler};
-use crate::wave::{Flow, Row, Wave, LANES};
+use crate::wave::{Active, Flow, Row, Wave, LANES};
 use types::Ty;
 
 /// Where an instruction's results go and what it reads besides its sources.
@@ -81,6 +81,9 @@ pub trait Alu {
     fn lane(a: Self::A, b: Self::B, c: Self::C) -> Self::D;
 }
 
+/// Up to so many active lanes take less one by one than all 64 do in vectors: a transcendental is a call for each lane.
+const FEW: u32 = 8;
+
 /// [`Alu`] for 64 lanes.
 struct Lanes<O>(PhantomData<O>);
 
@@ -136,7 +139,8 @@ impl<O: Alu> Body for Lanes<O> {
             &rows[c].0,
             &rows[wide(O::C::KIND.is_wide() && O::SOURCES > 2, c)].0,
         );
-        if !floats || types::keeps_denormals(mode) {
+        let few = wave.exec().count_ones() <= FEW;
+        if !few && (!floats || types::keeps_denormals(mode)) {
             for lane in 0..LANES {
                 let a = O::A::get(a0[lane], a1[lane]);
                 let b = O::B::get(b0[lane], b1[lane]);
@@ -148,7 +152,7 @@ impl<O: Alu> Body for Lanes<O> {
                 }
             }
         } else {
-            (lo, hi) = flushed::<O>(mode, [[a0, a1], [b0, b1], [c0, c1]]);
+            (lo, hi) = one_by_one::<O>(mode, wave.active(), [[a0, a1], [b0, b1], [c0, c1]]);
         }
         let dst = usize::from(inst.dst);
         wave.put(dst, &lo);
@@ -159,12 +163,12 @@ impl<O: Alu> Body for Lanes<O> {
     }
 }
 
-/// As the loop in [`Lanes::run`], for a MODE that flushes denormals.
+/// As the loop in [`Lanes::run`], for the active lanes alone and any MODE.
 #[cold]
 #[inline(never)]
-fn flushed<O: Alu>(mode: u32, [a, b, c]: [[&[u32; LANES]; 2]; 3]) -> (Row, Row) {
+fn one_by_one<O: Alu>(mode: u32, active: Active, [a, b, c]: [[&[u32; LANES]; 2]; 3]) -> (Row, Row) {
     let (mut lo, mut hi) = (Row::ZERO, Row::ZERO);
-    for lane in 0..LANES {
+    for lane in active {
         let a = O::A::get(a[0][lane], a[1][lane]).flush(mode, types::INPUT);
         let b = O::B::get(b[0][lane], b[1][lane]).flush(mode, types::INPUT);
         let c = O::C::get(c[0][lane], c[1][lane]).flush(mode, types::INPUT);
