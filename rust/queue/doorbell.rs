@@ -84,6 +84,7 @@ impl Slices {
                 closed: Atomic::new(false),
                 queues <- new_mutex!(KVec::new(), "Slice::queues"),
                 first: Atomic::new(0),
+                fruitless: Atomic::new(0),
                 cp <- new_spinlock!(CpSlots::new(), "Slice::cp"),
                 pass <- new_delayed_work!("Slice::pass"),
                 refill <- new_delayed_work!("Slice::refill"),
@@ -166,6 +167,8 @@ pub(crate) struct Slice {
     pub(super) queues: Mutex<KVec<Arc<Scheduled>>>,
     /// Which of them the next look begins with. Under `queues`.
     pub(super) first: Atomic<usize>,
+    /// How many passes of the watchdog in a row found no job ended, as far as it counts. Under `queues`.
+    pub(super) fruitless: Atomic<u32>,
     /// Which of the CP's doorbells are compute queues'.
     #[pin]
     pub(super) cp: SpinLock<CpSlots>,

@@ -25,7 +25,8 @@
 //!
 //! The end of a job may go unnoticed too, when its interrupt is lost: while jobs are under way a pass is due at the
 //! latest in [`WATCHDOG_MS`], and looks at the fences. While the page is not mapped it looks at nothing else: thousands of
-//! queues may be there beside few that have jobs.
+//! queues may be there beside few that have jobs. As long as it finds none ended, it lets twice as much time pass before the
+//! next one: hundreds of processes may have jobs that wait for ever, and passes go before what programs do.
 //!
 //! While jobs are under way the page stays mapped, since their ends make the pump look anyway; only when [`GRACE`] goes
 //! by without any progress it is armed beside them, lest a queue that waits in POLL_REGMEM hides the doorbells of the
@@ -46,8 +47,10 @@ use kernel::time::{msecs_to_jiffies, Delta, Jiffies};
 
 /// How long the page may stay mapped without anybody looking, jiffies.
 const GRACE: Jiffies = 1;
-/// How long the end of a job may go unnoticed, milliseconds.
+/// How long the end of a job may go unnoticed at first, milliseconds, and how often that doubles: later it is no longer than the job has
+/// taken by then.
 const WATCHDOG_MS: u32 = 100;
+const DOUBLINGS: u32 = 4;
 /// How long a pass waits for a store that is still to come: this often, this long.
 const PATIENCE: u32 = 8;
 const MOMENT: Delta = Delta::from_micros(25);
@@ -114,7 +117,10 @@ pub(super) fn pass(slice: &Arc<Slice>) {
     if !(faulted || kicked || unmet || slice.writable.load(Acquire)) {
         match watch(&queues) {
             Watched::Ended => {}
-            Watched::Busy => return slice.watch(),
+            Watched::Busy => {
+                let before = slice.fruitless.load(Relaxed);
+                return slice.watch((before + 1).min(DOUBLINGS));
+            }
             Watched::Idle => return,
         }
     }
@@ -148,7 +154,7 @@ pub(super) fn pass(slice: &Arc<Slice>) {
         // Does nothing if a pass is queued already, which is sooner.
         let _ = workqueue::allocating().enqueue_delayed::<_, PASS>(slice.clone(), GRACE);
     } else if found.busy {
-        slice.watch();
+        slice.watch(0);
     }
 }
 
@@ -206,9 +212,11 @@ pub(super) fn touched(slice: &Arc<Slice>) {
 }
 
 impl Slice {
-    /// Has a pass look at the jobs that are under way, before long. Does nothing if one is queued already, which is sooner.
-    fn watch(self: &Arc<Self>) {
-        let delay = msecs_to_jiffies(WATCHDOG_MS);
+    /// Has a pass look at the jobs that are under way, before long, after so many `fruitless` ones. Does nothing if one is queued
+    /// already, which is sooner.
+    fn watch(self: &Arc<Self>, fruitless: u32) {
+        self.fruitless.store(fruitless, Relaxed);
+        let delay = msecs_to_jiffies(WATCHDOG_MS << fruitless);
         let _ = workqueue::allocating().enqueue_delayed::<_, PASS>(self.clone(), delay);
     }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What a process has made does not keep those waiting who have little to do with it. Documentation/limits.md has the table. */
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,6 +11,7 @@
 
 #include "kfd_event.h"
 #include "kfd_harness.h"
+#include "packets.h"
 #include "queues.h"
 
 KFD_FIXTURE(waits)
@@ -172,6 +175,67 @@ TEST_F(waits, who_has_an_event_costs_nothing)
 		EXPECT_EQ(0, waiters[i].err);
 	}
 	free(waiters);
+}
+
+/* How often threads of the kernel's workqueues that are not bound to a processor have gone to sleep so far. */
+static unsigned long long kworker_sleeps(void)
+{
+	unsigned long long all = 0, count;
+	struct dirent *entry;
+	DIR *dir = opendir("/proc");
+	char path[300], line[128];
+
+	while (dir && (entry = readdir(dir))) {
+		bool meant = false;
+		FILE *f;
+
+		if (!isdigit(entry->d_name[0]))
+			continue;
+		snprintf(path, sizeof(path), "/proc/%s/status", entry->d_name);
+		f = fopen(path, "r");
+		while (f && fgets(line, sizeof(line), f)) {
+			meant |= !strncmp(line, "Name:\tkworker/u", 15);
+			if (meant && sscanf(line, "voluntary_ctxt_switches: %llu", &count) == 1)
+				all += count;
+		}
+		if (f)
+			fclose(f);
+	}
+	if (dir)
+		closedir(dir);
+	return all;
+}
+
+/* How long a queue has waited when it is counted, how long that is, and how often it may be looked at meanwhile. */
+#define WAITED_MS	4000u
+#define COUNTED_MS	6000u
+#define LOOKS		30u
+
+/*
+ * A packet that waits for ever is looked for less and less often: who has hundreds of processes with one each leaves the processors
+ * to others.
+ */
+TEST_F(waits, a_queue_that_waits_is_seldom_looked_at)
+{
+	unsigned long long idle, waiting;
+	struct packets p = { 0 };
+	struct kfd_queue queue;
+
+	ASSERT_EQ(0, kfd_queue_create(&self->dev, &queue, KFD_PAGE));
+	idle = kworker_sleeps();
+	ASSERT_NE(0, idle);
+	usleep(COUNTED_MS * 1000);
+	idle = kworker_sleeps() - idle;
+
+	sdma_wait_memory(&p, (uintptr_t)queue.pointers.cpu + KFD_QUEUE_FENCE + 64, 1);
+	kfd_queue_submit(&queue, p.dwords, p.count);
+	EXPECT_EQ(ETIMEDOUT, kfd_queue_finish(&queue, WAITED_MS));
+	waiting = kworker_sleeps();
+	usleep(COUNTED_MS * 1000);
+	waiting = kworker_sleeps() - waiting;
+	TH_LOG("%llu times with an idle queue, %llu with one that waits", idle, waiting);
+	EXPECT_GT(idle + LOOKS, waiting);
+	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &queue));
 }
 
 KFD_HARNESS_MAIN
