@@ -3,8 +3,6 @@
  * What a process makes is paid for: by its share, its cgroup or its limit on
  * locked memory. Documentation/limits.md has the table.
  */
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <linux/capability.h>
 #include <pthread.h>
@@ -26,6 +24,7 @@
 #include "kfd_harness.h"
 #include "kfd_share.h"
 #include "kfd_svm.h"
+#include "kworkers.h"
 #include "queues.h"
 #include "tap.h"
 
@@ -57,42 +56,17 @@ static long long number_in(const char *path, const char *key)
 	return value;
 }
 
-/* How many threads the kernel has for workqueues when memory is short. */
-static unsigned int rescuers(void)
-{
-	char path[300], comm[64];
-	unsigned int count = 0;
-	struct dirent *entry;
-	DIR *dir = opendir("/proc");
-
-	while (dir && (entry = readdir(dir))) {
-		FILE *f;
-
-		if (!isdigit(entry->d_name[0]))
-			continue;
-		snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
-		f = fopen(path, "r");
-		if (f && fgets(comm, sizeof(comm), f))
-			count += !strncmp(comm, "kworker/R", 9);
-		if (f)
-			fclose(f);
-	}
-	if (dir)
-		closedir(dir);
-	return count;
-}
-
 /* A queue has no thread of the kernel's for itself. */
 TEST_F(cost, no_thread_for_a_queue)
 {
-	const unsigned int before = rescuers();
+	const unsigned int before = kworkers("R").count;
 	struct queues queues;
 
 	ASSERT_NE(0, before);
 	ASSERT_EQ(0, queues_prepare(&self->dev, &queues, 4096, KFD_ALLOC_GTT));
 	while (queues.count < MANY)
 		ASSERT_EQ(0, queues_add(&self->dev, &queues));
-	EXPECT_EQ(before, rescuers());
+	EXPECT_EQ(before, kworkers("R").count);
 	EXPECT_EQ(0, queues_remove(&self->dev, &queues));
 }
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What a process has made does not keep those waiting who have little to do with it. Documentation/limits.md has the table. */
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,6 +9,7 @@
 
 #include "kfd_event.h"
 #include "kfd_harness.h"
+#include "kworkers.h"
 #include "packets.h"
 #include "queues.h"
 
@@ -177,33 +176,17 @@ TEST_F(waits, who_has_an_event_costs_nothing)
 	free(waiters);
 }
 
-/* How often threads of the kernel's workqueues that are not bound to a processor have gone to sleep so far. */
-static unsigned long long kworker_sleeps(void)
+/* How often threads of the kernel's workqueues that are bound to no processor go to sleep in @ms milliseconds in which none of them ends. */
+static unsigned long long kworker_sleeps(unsigned int ms)
 {
-	unsigned long long all = 0, count;
-	struct dirent *entry;
-	DIR *dir = opendir("/proc");
-	char path[300], line[128];
+	struct kworkers before, after;
 
-	while (dir && (entry = readdir(dir))) {
-		bool meant = false;
-		FILE *f;
-
-		if (!isdigit(entry->d_name[0]))
-			continue;
-		snprintf(path, sizeof(path), "/proc/%s/status", entry->d_name);
-		f = fopen(path, "r");
-		while (f && fgets(line, sizeof(line), f)) {
-			meant |= !strncmp(line, "Name:\tkworker/u", 15);
-			if (meant && sscanf(line, "voluntary_ctxt_switches: %llu", &count) == 1)
-				all += count;
-		}
-		if (f)
-			fclose(f);
-	}
-	if (dir)
-		closedir(dir);
-	return all;
+	do {
+		before = kworkers("u");
+		usleep(ms * 1000);
+		after = kworkers("u");
+	} while (after.count < before.count);
+	return after.sleeps - before.sleeps;
 }
 
 /* How long a queue has waited when it is counted, how long that is, and how often it may be looked at meanwhile. */
@@ -222,17 +205,13 @@ TEST_F(waits, a_queue_that_waits_is_seldom_looked_at)
 	struct kfd_queue queue;
 
 	ASSERT_EQ(0, kfd_queue_create(&self->dev, &queue, KFD_PAGE));
-	idle = kworker_sleeps();
-	ASSERT_NE(0, idle);
-	usleep(COUNTED_MS * 1000);
-	idle = kworker_sleeps() - idle;
+	ASSERT_NE(0, kworkers("u").sleeps);
+	idle = kworker_sleeps(COUNTED_MS);
 
 	sdma_wait_memory(&p, (uintptr_t)queue.pointers.cpu + KFD_QUEUE_FENCE + 64, 1);
 	kfd_queue_submit(&queue, p.dwords, p.count);
 	EXPECT_EQ(ETIMEDOUT, kfd_queue_finish(&queue, WAITED_MS));
-	waiting = kworker_sleeps();
-	usleep(COUNTED_MS * 1000);
-	waiting = kworker_sleeps() - waiting;
+	waiting = kworker_sleeps(COUNTED_MS);
 	TH_LOG("%llu times with an idle queue, %llu with one that waits", idle, waiting);
 	EXPECT_GT(idle + LOOKS, waiting);
 	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &queue));
