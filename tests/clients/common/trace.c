@@ -158,6 +158,25 @@ bool trace_find(const char *event, const char *text, char *line, unsigned int si
 	return found;
 }
 
+void trace_each(void (*see)(const char *line, int thread, void *arg), void *arg)
+{
+	FILE *f = open_trace();
+	char line[1024];
+
+	if (!f)
+		return;
+	while (fgets(line, sizeof(line), f)) {
+		const char *p = strstr(line, " [");
+
+		if (line[0] == '#' || !p)
+			continue;
+		while (p > line && *p != '-')
+			p--;
+		see(line, atoi(p + 1), arg);
+	}
+	fclose(f);
+}
+
 bool trace_wait(const char *event, const char *text, unsigned int wanted,
 		unsigned int ms)
 {

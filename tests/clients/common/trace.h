@@ -25,6 +25,8 @@ bool trace_wait(const char *event, const char *text, unsigned int wanted,
 		unsigned int ms);
 /* The first line of @event that holds @text; false if there is none. */
 bool trace_find(const char *event, const char *text, char *line, unsigned int size);
+/* Has @see look at each line, and the thread it is of, in the order of time. */
+void trace_each(void (*see)(const char *line, int thread, void *arg), void *arg);
 void trace_close(void);
 
 #endif /* RKFD_TEST_TRACE_H */
