@@ -184,7 +184,7 @@ static int another(void)
 }
 
 /* One page at many places: page tables without end for nearly no memory. */
-TEST_F_TIMEOUT(cost, page_tables_are_shared, 600)
+TEST_F(cost, page_tables_are_shared)
 {
 	union drm_amdgpu_gem_create create = { .in = {
 		.bo_size = KFD_PAGE, .domains = AMDGPU_GEM_DOMAIN_GTT,
@@ -441,7 +441,7 @@ static uint32_t granularity(int fd, uint8_t *start, size_t pages)
 }
 
 /* There are so many ranges of which something was said, and no more, until some are unmapped. */
-TEST_F_TIMEOUT(cost, svm_ranges_of_a_process, 600)
+TEST_F(cost, svm_ranges_of_a_process)
 {
 	const size_t pages = RANGES_MOST + 1024;
 	uint8_t *mem = reserve(pages, PROT_NONE);

@@ -138,6 +138,7 @@ TEST(others_work)
 		memcpy(from, (const void *)counts, sizeof(from));
 		EXPECT_TRUE(get_on(counts, from, workers, 2));
 		ASSERT_EQ(0, kfd_write_file(DRIVER "/bind", name));
+		TH_LOG("round %u: it has gone and come", round);
 	}
 	for (i = 0; i < workers; i++) {
 		TH_LOG("GPU %zu: %u copies while the other went, %u times", i, during[i], round);

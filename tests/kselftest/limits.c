@@ -194,7 +194,7 @@ static int take_by_render_node(const struct kfd_dev *where, uint64_t size, int s
 }
 
 /* Who has VRAM by the render node, and nothing of /dev/kfd, makes room like everybody else. */
-TEST_F_TIMEOUT(limits, render_node_makes_room, 120)
+TEST_F(limits, render_node_makes_room)
 {
 	const struct kfd_dev *dev = &self->dev;
 	const uint64_t all = kfd_available(dev);
@@ -224,7 +224,7 @@ TEST_F_TIMEOUT(limits, render_node_makes_room, 120)
 }
 
 /* Asking for more system memory than may be had is answered, and nobody dies of it. */
-TEST_F_TIMEOUT(limits, overcommit_of_system_memory, 300)
+TEST_F(limits, overcommit_of_system_memory)
 {
 	const struct kfd_dev *dev = &self->dev;
 	const long long killed = oom_kills();

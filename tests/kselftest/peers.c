@@ -263,7 +263,7 @@ TEST_F(peers, half_of_vram)
  * Processes share the VRAM of one GPU while this one works on the other. What is
  * away is mapped where it is; what is mapped stays.
  */
-TEST_F_TIMEOUT(peers, vram_is_short, 400)
+TEST_F(peers, vram_is_short)
 {
 	const bool linked = linked_by_machine();
 	unsigned int copies = 0, round, i;
@@ -321,7 +321,7 @@ TEST_F_TIMEOUT(peers, vram_is_short, 400)
 }
 
 /* What was mapped while it was away comes home, too, when that ends while the rest of it is on its way. */
-TEST_F_TIMEOUT(peers, unmapped_on_the_way_home, 400)
+TEST_F(peers, unmapped_on_the_way_home)
 {
 	const size_t part = kfd_available(&self->one) / 6 & ~((2ull << 20) - 1);
 	struct kfd_bo shared, rest[2];

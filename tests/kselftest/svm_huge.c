@@ -281,7 +281,7 @@ TEST_F(userptr, forked)
 }
 
 /* What a buffer wants the VRAM for comes back, whoever shares it. */
-TEST_F_TIMEOUT(userptr, buffers_go_first, 300)
+TEST_F(userptr, buffers_go_first)
 {
 	const uint64_t before = kfd_available(&self->dev);
 	uint8_t *mem = numbered_huge(4 * HUGE, 9000);
@@ -318,7 +318,7 @@ TEST_F_TIMEOUT(userptr, buffers_go_first, 300)
  * A child gives up what its parent has come back at that moment. A kernel that has a huge page on the way, not pieces of
  * it, gives it up twice, and hangs (7.3.4: zap_huge_pmd_folio).
  */
-TEST_F_TIMEOUT(userptr, given_up_on_the_way, 300)
+TEST_F(userptr, given_up_on_the_way)
 {
 	unsigned int round;
 	int go[2], status;

@@ -129,7 +129,7 @@ TEST_F(userptr, holes_are_zero)
 static const size_t sizes[] = { 1, 2, 511, 512, 513, 1024, 4096, 16384 };
 
 /* Both ways, of all sizes, wherever it begins. */
-TEST_F_TIMEOUT(userptr, sizes, 300)
+TEST_F(userptr, sizes)
 {
 	const size_t all_of_it = (sizes[ARRAY_SIZE(sizes) - 1] + 7) * KFD_PAGE;
 	uint8_t *mem = kfd_reserve(all_of_it, HUGE);
@@ -292,7 +292,7 @@ TEST_F(userptr, of_a_file)
 }
 
 /* Who has no room there has it in system memory, and what is wanted for a buffer is given back. */
-TEST_F_TIMEOUT(userptr, buffers_go_first, 300)
+TEST_F(userptr, buffers_go_first)
 {
 	const size_t size = 4 * HUGE;
 	uint8_t *mem = kfd_reserve(size, HUGE), *more = kfd_reserve(size, HUGE);
@@ -484,7 +484,7 @@ TEST_F(userptr, told)
 }
 
 /* They hear of what comes back, because the CPU touches it or somebody else wants the VRAM, and of what is unmapped. */
-TEST_F_TIMEOUT(userptr, told_of_what_comes_back, 300)
+TEST_F(userptr, told_of_what_comes_back)
 {
 	uint8_t *mem = kfd_reserve(HUGE, HUGE);
 	const uintptr_t first = (uintptr_t)mem / KFD_PAGE;

@@ -101,7 +101,7 @@ TEST_F(two, shared_and_given_back)
  * The exporter's process is moved out for another one, and home again: then it takes back what it has shared, the importer's
  * queues wait, and it is shared again. Nothing of that shows in what either of them finds.
  */
-TEST_F_TIMEOUT(two, told_of_moves, 400)
+TEST_F(two, told_of_moves)
 {
 	const unsigned int rounds = work(4, 2);
 	char own[32], text[64];

@@ -13,8 +13,6 @@
 
 /* Milliseconds that a queue may take to leave before it is taken for one that hangs. */
 #define HANG_MS		2000u
-/* Seconds that many processes may take together: what hangs is found by those that wait for it. */
-#define MANY_S		800
 
 static volatile uint32_t *share(void)
 {
@@ -239,7 +237,7 @@ static void unharmed(struct __test_metadata *_metadata, FIXTURE_DATA(waves) *sel
 }
 
 /* Somewhere between a save and a restore. */
-TEST_F_TIMEOUT(waves, killed_on_the_way, MANY_S)
+TEST_F(waves, killed_on_the_way)
 {
 	volatile uint32_t *shared = share();
 	unsigned int i;
@@ -343,7 +341,7 @@ static void endless(volatile uint32_t *shared, unsigned int me)
 }
 
 /* More processes with endless waves than there are VMIDs: all get as much. */
-TEST_F_TIMEOUT(waves, all_have_turns, MANY_S)
+TEST_F(waves, all_have_turns)
 {
 	volatile uint32_t *shared = share();
 	uint32_t begun[SHARERS * QUEUES], least = UINT32_MAX, most = 0;

@@ -118,7 +118,7 @@ static pid_t taker(void)
 	return pid;
 }
 
-TEST_F_TIMEOUT(yield, makes_room, 300)
+TEST_F(yield, makes_room)
 {
 	uint64_t start = kfd_now_ms(), taken, back;
 	pid_t pid = taker();
@@ -137,7 +137,7 @@ TEST_F_TIMEOUT(yield, makes_room, 300)
 }
 
 /* Killed at any moment of that, it goes, and nothing is lost. */
-TEST_F_TIMEOUT(yield, killed, 300)
+TEST_F(yield, killed)
 {
 	unsigned int i;
 	uint64_t end;
@@ -160,7 +160,7 @@ TEST_F_TIMEOUT(yield, killed, 300)
 }
 
 /* Two that want room at a time both get it: one after the other, as much as there is. */
-TEST_F_TIMEOUT(yield, two_at_once, 300)
+TEST_F(yield, two_at_once)
 {
 	int status, i;
 
@@ -207,7 +207,7 @@ static void fill_much(struct kfd_queue *queue)
  * Somebody allocates what there is no room for and frees it, without end. Who makes room for that has its turns: it is not out for
  * ever, and not sent out again before its turn is over.
  */
-TEST_F_TIMEOUT(yield, allocates_and_frees, 300)
+TEST_F(yield, allocates_and_frees)
 {
 	const uint64_t room = 16u << 20, piece = 4u << 20, length = 4000;
 	volatile unsigned int *times = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE,
@@ -295,7 +295,7 @@ static long signal_us(const struct kfd_dev *dev)
 }
 
 /* An allocation that waits until memory is cleared comes to its end, though signals come faster than that. */
-TEST_F_TIMEOUT(yield, signals, 300)
+TEST_F(yield, signals)
 {
 	struct itimerval often = { 0 };
 	const struct itimerval never = { 0 };

@@ -97,7 +97,7 @@ static bool make_holes(const struct kfd_dev *dev)
 }
 
 /* Who asks for VRAM in one run, and there is none, has it in pieces, as with amdgpu. Nobody is moved out for that. */
-TEST_F_TIMEOUT(strangers, no_run_is_long_enough, 300)
+TEST_F(strangers, no_run_is_long_enough)
 {
 	const struct kfd_dev *dev = &self->dev;
 	struct kfd_dev other;
@@ -126,7 +126,7 @@ TEST_F_TIMEOUT(strangers, no_run_is_long_enough, 300)
 }
 
 /* Who had it in one run, and was moved out, comes home in pieces, too. */
-TEST_F_TIMEOUT(strangers, comes_home_in_pieces, 300)
+TEST_F(strangers, comes_home_in_pieces)
 {
 	char text[64];
 	pid_t pid = fork();
@@ -231,7 +231,7 @@ static bool was_before(const char *first, pid_t of_first, const char *second, pi
 }
 
 /* A large buffer moves out, and home again: who has nothing to do with it gets what there is meanwhile. */
-TEST_F_TIMEOUT(strangers, beside_a_large_buffer, 600)
+TEST_F(strangers, beside_a_large_buffer)
 {
 	const uint64_t size = self->all / 4 * 3 / PIECE * PIECE;
 	unsigned int round, i, out = 0, home = 0;
@@ -318,7 +318,7 @@ static int wants_more(const FIXTURE_DATA(strangers) *self)
  * A process is to make room, and its queue does not leave the hardware. Others get what there is, and who then asks for more
  * than that has it of them.
  */
-TEST_F_TIMEOUT(strangers, beside_a_hang, 600)
+TEST_F(strangers, beside_a_hang)
 {
 	unsigned int round, got = 0, made_room = 0;
 	pid_t hung, taker, has, wants;
