@@ -99,19 +99,32 @@ static FILE *open_trace(void)
 	return fopen(path, "re");
 }
 
+/* The next line that matches(); false if there is none. */
+static bool next_line(FILE *f, const char *event, const char *text, char *line, unsigned int size)
+{
+	while (f && fgets(line, (int)size, f))
+		if (matches(line, event, text))
+			return true;
+	return false;
+}
+
+static void close_trace(FILE *f)
+{
+	if (f)
+		fclose(f);
+}
+
 bool trace_before(const char *first, const char *second)
 {
 	FILE *f = open_trace();
 	bool has_first = false, has_second = false;
 	char line[1024];
 
-	if (!f)
-		return false;
-	while (!has_second && fgets(line, sizeof(line), f)) {
+	while (!has_second && next_line(f, NULL, NULL, line, sizeof(line))) {
 		has_first |= matches(line, NULL, first);
 		has_second = matches(line, NULL, second);
 	}
-	fclose(f);
+	close_trace(f);
 	return has_first && has_second;
 }
 
@@ -121,11 +134,9 @@ unsigned int trace_count(const char *event, const char *text)
 	char line[1024];
 	unsigned int n = 0;
 
-	if (!f)
-		return 0;
-	while (fgets(line, sizeof(line), f))
-		n += matches(line, event, text);
-	fclose(f);
+	while (next_line(f, event, text, line, sizeof(line)))
+		n++;
+	close_trace(f);
 	return n;
 }
 
@@ -134,27 +145,17 @@ void trace_print(const char *prefix, const char *text, unsigned int lines)
 	FILE *f = open_trace();
 	char line[1024];
 
-	if (!f)
-		return;
-	while (lines && fgets(line, sizeof(line), f)) {
-		if (!matches(line, NULL, text))
-			continue;
+	while (lines-- && next_line(f, NULL, text, line, sizeof(line)))
 		printf("%s%s", prefix, line);
-		lines--;
-	}
-	fclose(f);
+	close_trace(f);
 }
 
 bool trace_find(const char *event, const char *text, char *line, unsigned int size)
 {
 	FILE *f = open_trace();
-	bool found = false;
+	bool found = next_line(f, event, text, line, size);
 
-	if (!f)
-		return false;
-	while (!found && fgets(line, (int)size, f))
-		found = matches(line, event, text);
-	fclose(f);
+	close_trace(f);
 	return found;
 }
 
@@ -163,18 +164,15 @@ void trace_each(void (*see)(const char *line, int thread, void *arg), void *arg)
 	FILE *f = open_trace();
 	char line[1024];
 
-	if (!f)
-		return;
-	while (fgets(line, sizeof(line), f)) {
+	while (next_line(f, NULL, NULL, line, sizeof(line))) {
 		const char *p = strstr(line, " [");
 
-		if (line[0] == '#' || !p)
-			continue;
-		while (p > line && *p != '-')
+		while (p && p > line && *p != '-')
 			p--;
-		see(line, atoi(p + 1), arg);
+		if (p)
+			see(line, atoi(p + 1), arg);
 	}
-	fclose(f);
+	close_trace(f);
 }
 
 bool trace_wait(const char *event, const char *text, unsigned int wanted,
