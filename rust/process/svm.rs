@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Shared virtual memory: what a process said of ranges of its memory, and what its GPUs have of them.
 
+mod chunks;
 mod faults;
 mod list;
 mod mode;
@@ -9,7 +10,7 @@ mod precedence;
 mod ranges;
 mod unmapped;
 
-use hw::svm::{AttributeMap, Attributes, Change, GpuIndex, PingPong, Places, Reach, Summary};
+use hw::svm::{AttributeMap, Attributes, Change, GpuIndex, PingPong, Places, Summary};
 use hw::topology::gpu_id::GpuId;
 use hw::va::{VaRange, GPUVM_BASE, USER_VA_END};
 use kernel::prelude::*;
@@ -25,9 +26,9 @@ use crate::kern::mm_exit::AddressSpace;
 use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::user_range::{self, Brought, Watch};
 use crate::kern::workqueue;
-use crate::mem::bo::Usage;
-use crate::mem::vm::{Chunk, Retry, Vm};
+use crate::mem::vm::{Retry, Vm};
 use crate::mem::Memory;
+use chunks::bring;
 use faults::Known;
 use list::List;
 pub(super) use mode::Closing;
@@ -367,42 +368,6 @@ impl State {
         }
     }
 
-    /// Gives the GPUs again what they have lost. Errors of [`State::bring`]: some is left for the next time.
-    fn mend(&mut self, svm: &Svm) -> Result {
-        while let Some(range) = self.torn.last() {
-            self.bring(svm, range)?;
-            self.torn.pop();
-        }
-        Ok(())
-    }
-
-    /// See [`bring`], for the GPUs that have what they may not use any more: when it moves, they would have it come back to where they reach it.
-    fn take_away(&mut self, svm: &Svm, range: VaRange) -> Result {
-        for on in &self.vms {
-            let (index, vm) = on;
-            let loses = |(part, attributes): (VaRange, Attributes)| {
-                usage(&attributes, *index).is_none() && vm.first_chunk(part).is_some()
-            };
-            if self.map.parts(range).any(loses) {
-                bring(svm, &self.map, &mut self.torn, on, range)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// See [`bring`], for all GPUs. When one is to go, the others may not have been looked at.
-    fn bring(&mut self, svm: &Svm, range: VaRange) -> Result {
-        let mut result = Ok(());
-        for on in &self.vms {
-            let done = bring(svm, &self.map, &mut self.torn, on, range);
-            if done == Err(errno::in_progress()) {
-                return done;
-            }
-            result = result.and(done);
-        }
-        result
-    }
-
     /// What was said of memory that is unmapped is forgotten. ENOMEM, and see [`user_range::with_lock_soon`] and [`Svm::go_on`]: some is
     /// left for the next time.
     fn forget_unmapped(&mut self, svm: &Svm) -> Result {
@@ -431,114 +396,6 @@ impl State {
         }
         Ok(())
     }
-
-    /// Has chunks with a hole in `range` made anew, which still take its place; whether there are any.
-    fn give_up_holes(&mut self, range: VaRange) -> bool {
-        let mut found = false;
-        for (_, vm) in &self.vms {
-            for chunk in vm.chunks(range).filter(|chunk| chunk.cut) {
-                self.torn.add(chunk.range);
-                found = true;
-            }
-        }
-        found
-    }
-}
-
-/// How the GPU at `index` may use what has these attributes, if it may, and whether it has it always.
-fn usage(attributes: &Attributes, index: GpuIndex) -> Option<(Usage, bool)> {
-    (attributes.reach(index) != Reach::None).then(|| {
-        let usage = Usage {
-            access: attributes.access(),
-            coherence: attributes.coherence(),
-        };
-        (usage, attributes.is_always_mapped())
-    })
-}
-
-/// Whether a chunk of the GPU `on` is as was said of all of it.
-fn is_right(map: &AttributeMap<Tree>, (index, vm): &(GpuIndex, Arc<Vm>), chunk: &Chunk) -> bool {
-    let mut at = chunk.range.start();
-    while let Some(left) = VaRange::between(at, chunk.range.end()) {
-        let (part, attributes) = map.at(at, left);
-        let is_usage = usage(&attributes, *index) == Some((chunk.usage, chunk.always));
-        if !is_usage || chunk.range.size() > attributes.together(vm.retries()) {
-            return false;
-        }
-        at = part.end();
-    }
-    !chunk.cut
-}
-
-/// Gives one GPU what it may use of `range`, and takes from it what it may not. Chunks that reach beyond are made anew, and added to `torn`
-/// when that fails. What [`Vm::share`] and [`Svm::go_on`] say, ENOMEM.
-fn bring(
-    svm: &Svm,
-    map: &AttributeMap<Tree>,
-    torn: &mut List,
-    on: &(GpuIndex, Arc<Vm>),
-    range: VaRange,
-) -> Result {
-    let (_, vm) = on;
-    let mut wrong = KVVec::new();
-    for chunk in vm.chunks(range) {
-        if !is_right(map, on, &chunk) {
-            wrong.push(chunk, GFP_KERNEL_ACCOUNT)?;
-        }
-    }
-    let made = make_anew(svm, map, on, range, &wrong);
-    if made.is_err() {
-        wrong.iter().for_each(|chunk| torn.add(chunk.range));
-    }
-    made
-}
-
-/// Takes the chunks `wrong` out, and gives one GPU what it may use of all that lies in `range` or in them. Errors as [`bring`].
-fn make_anew(
-    svm: &Svm,
-    map: &AttributeMap<Tree>,
-    on: &(GpuIndex, Arc<Vm>),
-    range: VaRange,
-    wrong: &[Chunk],
-) -> Result {
-    let (index, vm) = on;
-    let ranges = || wrong.iter().map(|chunk| chunk.range);
-    let hull = ranges().fold(range, VaRange::hull);
-    // What they may use before and after that is not there in between.
-    let refaults = |chunk: &Chunk| svm.retries() && !chunk.always;
-    let _quiesced = (!wrong.iter().all(refaults)).then(|| vm.quiesce_for_svm());
-    for chunk in ranges() {
-        svm.go_on(vm)?;
-        vm.unmap(chunk)?;
-    }
-    let mut result = Ok(());
-    for (part, attributes) in map.parts(hull) {
-        let Some(usage) = usage(&attributes, *index) else {
-            continue;
-        };
-        // The GPU comes to the rest.
-        let was_there =
-            || ranges().any(|chunk| chunk.overlaps(part)) || vm.first_chunk(part).is_some();
-        let in_place = attributes.reach(*index) == Reach::InPlace;
-        if svm.retries() && !in_place && !attributes.is_always_mapped() && !was_there() {
-            continue;
-        }
-        let mut at = part.start();
-        while let Some(left) = VaRange::between(at, part.end()) {
-            let next = vm.first_chunk(left).map(|chunk| chunk.range);
-            let end = next.map_or(left.end(), |next| next.start());
-            if let Some(gap) = VaRange::between(at, end) {
-                let most = attributes.together(svm.retries());
-                let shared = vm.share(&svm.space, gap, usage, most, || svm.go_on(vm));
-                if shared == Err(EINTR) || shared == Err(errno::in_progress()) {
-                    return shared;
-                }
-                result = result.and(shared);
-            }
-            at = next.map_or(left.end(), |next| next.end());
-        }
-    }
-    result
 }
 
 impl Process {

@@ -2,7 +2,8 @@
 //! Page faults of a process's queues that are retried (XNACK): what the process has there is mapped, by a work item of the process's own, so
 //! that nobody else waits for what it has done to its memory.
 
-use super::{usage, Progress, State, Svm, FAULTS};
+use super::chunks::usage;
+use super::{Progress, State, Svm, FAULTS};
 use crate::ip::ih::Care;
 use crate::ip::page_faults::{PageFault, Seen};
 use crate::kern::ratelimit::dev_warn_ratelimited;
