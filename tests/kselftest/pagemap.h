@@ -29,11 +29,16 @@ static inline bool pagemap_in_vram(uint64_t entry)
 	       (type == PAGEMAP_DEVICE_WRITE || type == PAGEMAP_DEVICE_READ);
 }
 
-/* How many pages are. */
-static inline size_t in_vram(const void *mem, size_t size)
+static inline bool pagemap_absent(uint64_t entry)
+{
+	return !(entry & PAGEMAP_PRESENT);
+}
+
+/* How many pages of @mem are so. */
+static inline size_t pagemap_count(const void *mem, size_t size, bool (*is)(uint64_t entry))
 {
 	off_t at = (off_t)((uintptr_t)mem / KFD_PAGE * sizeof(uint64_t));
-	int file = open("/proc/self/pagemap", O_RDONLY);
+	int file = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	size_t left = size / KFD_PAGE, found = 0, some, i;
 	uint64_t entries[512];
 
@@ -46,11 +51,16 @@ static inline size_t in_vram(const void *mem, size_t size)
 		if (pread(file, entries, (size_t)bytes, at) != bytes)
 			break;
 		for (i = 0; i < some; i++)
-			found += pagemap_in_vram(entries[i]);
+			found += is(entries[i]);
 		at += bytes;
 	}
 	close(file);
 	return found;
+}
+
+static inline size_t in_vram(const void *mem, size_t size)
+{
+	return pagemap_count(mem, size, pagemap_in_vram);
 }
 
 /* Prefetches to VRAM of @gpu: what another part of the kernel has for a moment, as compaction does, stays behind until it is asked again. */

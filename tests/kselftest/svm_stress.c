@@ -14,10 +14,6 @@
 #include "kfd_waves.h"
 #include "tap.h"
 
-/* A test may take as long as it is told. */
-#undef TEST_TIMEOUT_DEFAULT
-#define TEST_TIMEOUT_DEFAULT	1000
-
 #define HUGE		((size_t)2 << 20)
 #define RING_SIZE	(16u << 10)
 #define WAIT_MS		KFD_HANG_MS

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The pages of a process's memory that the GPU is given (USERPTR): huge ones, pages that become one, pages that go to swap and return. */
-#include <fcntl.h>
 #include <sys/mman.h>
 
+#include "pagemap.h"
 #include "trace.h"
 #include "userptr.h"
 
@@ -151,22 +151,6 @@ static unsigned long vm_counter(const char *key)
 	return value;
 }
 
-/* Whether the process has no page at @mem any more. */
-static bool is_out(const void *mem)
-{
-	uint64_t pages[SIZE / KFD_PAGE] = { 0 };
-	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-	const bool ok = fd >= 0 && pread(fd, pages, sizeof(pages), (uintptr_t)mem / KFD_PAGE * 8) ==
-				   sizeof(pages);
-	unsigned int i, present = 0;
-
-	if (fd >= 0)
-		close(fd);
-	for (i = 0; i < SIZE / KFD_PAGE; i++)
-		present += pages[i] >> 63;
-	return ok && !present;
-}
-
 /* Has the pages at @mem go to swap: those that another processor's list of new ones holds do not go yet. */
 static bool page_out(void *mem)
 {
@@ -174,7 +158,7 @@ static bool page_out(void *mem)
 
 	do {
 		madvise(mem, SIZE, MADV_PAGEOUT);
-		if (is_out(mem))
+		if (pagemap_count(mem, SIZE, pagemap_absent) == SIZE / KFD_PAGE)
 			return true;
 		usleep(1000);
 	} while (kfd_now_ms() < end);
