@@ -6,6 +6,7 @@ mod kernel_mapping;
 mod mapping;
 mod moved;
 mod moving;
+mod repeats;
 mod retry;
 mod shared;
 mod table;

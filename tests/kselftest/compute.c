@@ -414,23 +414,6 @@ TEST_F(compute, wave_state)
 	EXPECT_EQ(0, kfd_compute_destroy(&self->dev, &queue));
 }
 
-/* A buffer for registers of the GPU, mapped to it; its address. */
-static uint64_t map_registers(const struct kfd_dev *dev, uint32_t kind, size_t size,
-			      uint64_t *handle)
-{
-	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
-		.va_addr = (uintptr_t)kfd_reserve(size, KFD_PAGE),
-		.size = size,
-		.gpu_id = dev->gpu_id,
-		.flags = kind | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | KFD_IOC_ALLOC_MEM_FLAGS_COHERENT,
-	};
-
-	if (kfd_alloc(dev->fd, &args) || kfd_map(dev->fd, args.handle, dev->gpu_id))
-		return 0;
-	*handle = args.handle;
-	return args.va_addr;
-}
-
 /* The GPU itself rings the doorbell of a queue, as well as flushes what the CPU has written. */
 TEST_F(compute, gpu_writes_registers)
 {
@@ -443,11 +426,11 @@ TEST_F(compute, gpu_writes_registers)
 
 	ASSERT_EQ(0, kfd_compute_create(&self->dev, &queue, &self->save, variant->aql, RING));
 	ASSERT_EQ(0, kfd_queue_create(&self->dev, &sdma, RING));
-	doorbells = map_registers(&self->dev, KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL,
-				  KFD_DOORBELL_SLICE, &handle[0]);
+	doorbells = kfd_map_registers(&self->dev, KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL,
+				      KFD_DOORBELL_SLICE, &handle[0]);
 	ASSERT_NE(0, doorbells);
-	flush = map_registers(&self->dev, KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP, KFD_PAGE,
-			      &handle[1]);
+	flush = kfd_map_registers(&self->dev, KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP, KFD_PAGE,
+				  &handle[1]);
 	ASSERT_NE(0, flush);
 	/* Nobody rings when the packets are in the ring. */
 	EXPECT_TRUE(kfd_compute_works(&queue, TIMEOUT_MS));

@@ -111,6 +111,8 @@ struct kfd_bo {
 int kfd_bo_create(const struct kfd_dev *dev, struct kfd_bo *bo, size_t size,
 		  uint32_t flags);
 int kfd_bo_destroy(const struct kfd_dev *dev, struct kfd_bo *bo);
+/* A buffer of @kind for registers of the GPU, mapped to it; its address, or 0. */
+uint64_t kfd_map_registers(const struct kfd_dev *dev, uint32_t kind, size_t size, uint64_t *handle);
 
 /* An SDMA queue with its ring, its page of pointers, and its doorbell. */
 struct kfd_queue {

@@ -98,3 +98,18 @@ int kfd_bo_destroy(const struct kfd_dev *dev, struct kfd_bo *bo)
 	bo->cpu = NULL;
 	return 0;
 }
+
+uint64_t kfd_map_registers(const struct kfd_dev *dev, uint32_t kind, size_t size, uint64_t *handle)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
+		.va_addr = (uintptr_t)kfd_reserve(size, KFD_PAGE),
+		.size = size,
+		.gpu_id = dev->gpu_id,
+		.flags = kind | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | KFD_IOC_ALLOC_MEM_FLAGS_COHERENT,
+	};
+
+	if (kfd_alloc(dev->fd, &args) || kfd_map(dev->fd, args.handle, dev->gpu_id))
+		return 0;
+	*handle = args.handle;
+	return args.va_addr;
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A buffer in an address space, and what keeps it there.
 
-use super::{userptr::Userptr, Vm};
+use super::{repeats::Repeats, userptr::Userptr, Vm};
 use crate::{
     kern::user_range::Watch,
     mem::{account::MappingShare, bo::Bo, import::ImportUse, placement::Pinned},
@@ -39,6 +39,8 @@ pub(super) struct Mapping {
     holds: Atomic<i32>,
     /// The page tables lead to the buffer. The VM's lock guards it.
     shown: Atomic<bool>,
+    /// Page faults at it all the same.
+    repeats: Repeats,
     _pinned: Option<Pinned>,
     import: Option<ImportUse>,
     _share: MappingShare,
@@ -59,6 +61,7 @@ impl Mapping {
             userptr,
             holds: Atomic::new(0),
             shown: Atomic::new(false),
+            repeats: Repeats::new(),
             _pinned: pinned,
             import,
             _share: share,
@@ -122,6 +125,12 @@ impl Mapping {
     /// Says whether the page tables lead to the buffer. The VM's lock is held.
     pub(super) fn set_shown(&self, shown: bool) {
         self.shown.store(shown, Relaxed);
+        self.repeats.clear();
+    }
+
+    /// Page faults at it although it is mapped.
+    pub(super) fn repeats(&self) -> &Repeats {
+        &self.repeats
     }
 
     /// Whether it must stay. The VM's lock is held, so that a no stays true.

@@ -495,6 +495,7 @@ impl Vm {
             core::mem::swap(&mut own.reserved, &mut reserved);
             core::mem::swap(&mut own.pages, &mut pages);
             let was = core::mem::replace(&mut own.now, Now::In);
+            mapping.repeats().clear();
             own.run = userptr.refaults().then(|| Run::new(asked));
             _bringer = self.evicted.lock().done_with(range.start(), was);
         }

@@ -227,11 +227,11 @@ impl State {
         }
         match vm.there(page, write) {
             There::Nothing | There::Chunk(_) => {}
-            There::Buffer => return Verdict::Done,
+            There::Buffer => return mapped(vm, page, fault.position),
             There::Awaited => return Verdict::Later(true),
             There::Refused => return Verdict::Bad { present: true },
         }
-        match self.map_page(svm, (index, vm), page, write) {
+        match self.map_page(svm, (index, vm), page, (write, fault.position)) {
             Ok(verdict) => verdict,
             Err(error) if error == ESRCH => Verdict::Gone,
             Err(error) if error == EAGAIN || error == EBUSY || error == EEXIST => {
@@ -251,13 +251,13 @@ impl State {
         }
     }
 
-    /// The same for a page at which there is no buffer: what is around it comes to where it is to be. Errors of [`State::place_part`], [`Vm::share`] and [`Vm::fault_in`].
+    /// The same for a page at which there is no buffer, and an access that writes or not and was at that position of the interrupt ring: what is around it comes to where it is to be. Errors of [`State::place_part`], [`Vm::share`] and [`Vm::fault_in`].
     fn map_page(
         &mut self,
         svm: &Arc<Svm>,
         (index, vm): (GpuIndex, &Arc<Vm>),
         page: VaRange,
-        write: bool,
+        (write, position): (bool, u64),
     ) -> Result<Verdict> {
         let urgent = svm.is_urgent(vm);
         let most = if urgent { URGENT_SIZE } else { LARGE_PAGE_SIZE };
@@ -279,7 +279,7 @@ impl State {
             There::Chunk(chunk) => {
                 let is_right = !chunk.cut && (chunk.usage, chunk.always) == usage;
                 if is_right && vm.is_reached(page, write) {
-                    return Ok(Verdict::Done);
+                    return Ok(mapped(vm, page, position));
                 }
                 if is_right && (chunk.always || chunk.range.size() <= most) {
                     Some(chunk.range)
@@ -358,6 +358,16 @@ impl State {
         };
         self.bringer = Some(bringer);
         true
+    }
+}
+
+/// What becomes of a fault, which was at `position` of the interrupt ring, at a page that is mapped: it was under way then, or is of an access that is not
+/// allowed there.
+fn mapped(vm: &Vm, page: VaRange, position: u64) -> Verdict {
+    if vm.faults_again(page, position) {
+        Verdict::Bad { present: true }
+    } else {
+        Verdict::Done
     }
 }
 
