@@ -34,13 +34,12 @@ impl Repeats {
     /// One more, which was at `position` of the interrupt ring, of which `now` is the end; whether there are too many. Those of
     /// many accesses at once count as one. Called by one at a time.
     fn add(&self, position: u64, now: u64) -> bool {
-        let times = self.times.load(Relaxed);
-        if position < self.since.load(Relaxed) {
-            return times > MOST;
+        let mut times = self.times.load(Relaxed);
+        if position >= self.since.load(Relaxed) {
+            times = times.saturating_add(1);
+            self.times.store(times, Relaxed);
+            self.since.store(now, Relaxed);
         }
-        self.since.store(now, Relaxed);
-        let times = times.saturating_add(1);
-        self.times.store(times, Relaxed);
         times > MOST
     }
 }

@@ -227,11 +227,11 @@ impl State {
         }
         match vm.there(page, write) {
             There::Nothing | There::Chunk(_) => {}
-            There::Buffer => return mapped(vm, page, fault.position),
+            There::Buffer => return mapped(vm, page, fault),
             There::Awaited => return Verdict::Later(true),
             There::Refused => return Verdict::Bad { present: true },
         }
-        match self.map_page(svm, (index, vm), page, (write, fault.position)) {
+        match self.map_page(svm, (index, vm), page, fault) {
             Ok(verdict) => verdict,
             Err(error) if error == ESRCH => Verdict::Gone,
             Err(error) if error == EAGAIN || error == EBUSY || error == EEXIST => {
@@ -251,14 +251,15 @@ impl State {
         }
     }
 
-    /// The same for a page at which there is no buffer, and an access that writes or not and was at that position of the interrupt ring: what is around it comes to where it is to be. Errors of [`State::place_part`], [`Vm::share`] and [`Vm::fault_in`].
+    /// The same for a `page` at which there is no buffer: what is around it comes to where it is to be. Errors of [`State::place_part`], [`Vm::share`] and [`Vm::fault_in`].
     fn map_page(
         &mut self,
         svm: &Arc<Svm>,
         (index, vm): (GpuIndex, &Arc<Vm>),
         page: VaRange,
-        (write, position): (bool, u64),
+        fault: &PageFault,
     ) -> Result<Verdict> {
+        let write = fault.fault.write;
         let urgent = svm.is_urgent(vm);
         let most = if urgent { URGENT_SIZE } else { LARGE_PAGE_SIZE };
         let window = window(&self.map.at(page.start(), page).1, page, most);
@@ -279,7 +280,7 @@ impl State {
             There::Chunk(chunk) => {
                 let is_right = !chunk.cut && (chunk.usage, chunk.always) == usage;
                 if is_right && vm.is_reached(page, write) {
-                    return Ok(mapped(vm, page, position));
+                    return Ok(mapped(vm, page, fault));
                 }
                 if is_right && (chunk.always || chunk.range.size() <= most) {
                     Some(chunk.range)
@@ -361,10 +362,9 @@ impl State {
     }
 }
 
-/// What becomes of a fault, which was at `position` of the interrupt ring, at a page that is mapped: it was under way then, or is of an access that is not
-/// allowed there.
-fn mapped(vm: &Vm, page: VaRange, position: u64) -> Verdict {
-    if vm.faults_again(page, position) {
+/// What becomes of `fault` at a page that is mapped: it was under way then, or is of an access that is not allowed there.
+fn mapped(vm: &Vm, page: VaRange, fault: &PageFault) -> Verdict {
+    if vm.faults_again(page, fault.position) {
         Verdict::Bad { present: true }
     } else {
         Verdict::Done
