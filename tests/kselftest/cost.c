@@ -186,9 +186,6 @@ static int another(void)
 /* One page at many places: page tables without end for nearly no memory. */
 TEST_F(cost, page_tables_are_shared)
 {
-	union drm_amdgpu_gem_create create = { .in = {
-		.bo_size = KFD_PAGE, .domains = AMDGPU_GEM_DOMAIN_GTT,
-	} };
 	struct drm_amdgpu_gem_va place = {
 		.operation = AMDGPU_VA_OP_MAP,
 		.flags = AMDGPU_VM_PAGE_READABLE,
@@ -200,8 +197,8 @@ TEST_F(cost, page_tables_are_shared)
 
 	if (!kfd_is_rkfd())
 		SKIP(return, "amdgpu evicts page tables");
-	ASSERT_EQ(0, kfd_ioctl(self->dev.drm_fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &create));
-	place.handle = create.out.handle;
+	ASSERT_EQ(0, drm_gem_create(self->dev.drm_fd, KFD_PAGE, AMDGPU_GEM_DOMAIN_GTT, 0,
+				    &place.handle));
 	for (count = 0; count < PLACES && !err; count++) {
 		err = kfd_ioctl(self->dev.drm_fd, DRM_IOCTL_AMDGPU_GEM_VA, &place);
 		place.va_address += 2 * MIB;

@@ -56,18 +56,16 @@ static void check_read_only(struct __test_metadata *_metadata, const struct kfd_
 /* A process that has tried has no queues any more, so each of these is a test of its own. */
 TEST_F(sharing, read_only)
 {
-	union drm_amdgpu_gem_create create = {
-		.in = { .bo_size = SIZE, .domains = AMDGPU_GEM_DOMAIN_VRAM },
-	};
 	const int drm_fd = self->dev.drm_fd;
+	uint32_t handle;
 	int fd;
 
 	if (!kfd_is_rkfd())
 		SKIP(return, "amdkfd does not look at it");
-	ASSERT_EQ(0, kfd_ioctl(drm_fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &create));
-	ASSERT_EQ(0, drm_handle_to_read_only_fd(drm_fd, create.out.handle, &fd));
+	ASSERT_EQ(0, drm_gem_create(drm_fd, SIZE, AMDGPU_GEM_DOMAIN_VRAM, 0, &handle));
+	ASSERT_EQ(0, drm_handle_to_read_only_fd(drm_fd, handle, &fd));
 	check_read_only(_metadata, &self->dev, &self->queue, fd);
-	EXPECT_EQ(0, drm_gem_close(drm_fd, create.out.handle));
+	EXPECT_EQ(0, drm_gem_close(drm_fd, handle));
 }
 
 TEST_F(sharing, read_only_of_dma_heap)
@@ -93,16 +91,14 @@ struct exporter {
 
 static int export_read_only(const struct kfd_dev *dev, struct exporter *theirs)
 {
-	union drm_amdgpu_gem_create create = {
-		.in = { .bo_size = SIZE, .domains = AMDGPU_GEM_DOMAIN_GTT },
-	};
 	union drm_amdgpu_gem_mmap mapping;
 	int err;
 
 	err = kfd_open_render(dev, &theirs->drm_fd);
 	if (!err)
-		err = kfd_ioctl(theirs->drm_fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &create);
-	theirs->handle = mapping.in.handle = create.out.handle;
+		err = drm_gem_create(theirs->drm_fd, SIZE, AMDGPU_GEM_DOMAIN_GTT, 0,
+				     &theirs->handle);
+	mapping.in.handle = theirs->handle;
 	if (!err)
 		err = kfd_ioctl(theirs->drm_fd, DRM_IOCTL_AMDGPU_GEM_MMAP, &mapping);
 	theirs->offset = mapping.out.addr_ptr;

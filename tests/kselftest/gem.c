@@ -55,17 +55,6 @@ FIXTURE_TEARDOWN(gem)
 	EXPECT_TRUE(objects_return_to(self->base, KFD_HANG_MS));
 }
 
-static int create(int drm_fd, uint64_t size, uint64_t domains, uint64_t flags, uint32_t *handle)
-{
-	union drm_amdgpu_gem_create args = {
-		.in = { .bo_size = size, .domains = domains, .domain_flags = flags },
-	};
-	int err = kfd_ioctl(drm_fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &args);
-
-	*handle = err ? 0 : args.out.handle;
-	return err;
-}
-
 static int map_cpu(int drm_fd, uint32_t handle, size_t size, void **p)
 {
 	union drm_amdgpu_gem_mmap args = { .in = { .handle = handle } };
@@ -112,7 +101,7 @@ TEST_F(gem, cpu_and_gpu)
 	void *p;
 
 	ASSERT_NE(0, va);
-	ASSERT_EQ(0, create(fd, SIZE, variant->domain, 0, &handle));
+	ASSERT_EQ(0, drm_gem_create(fd, SIZE, variant->domain, 0, &handle));
 	ASSERT_EQ(0, map_cpu(fd, handle, SIZE, &p));
 	/* What somebody else had there is nobody's business. */
 	EXPECT_EQ(0, unequal(p, 0, SIZE));
@@ -127,7 +116,7 @@ TEST_F(gem, cpu_and_gpu)
 	EXPECT_EQ(0, unequal((char *)p + SIZE / 2, 0x2222, SIZE / 2));
 
 	/* Nothing lies over something else, and what is taken out is taken out. */
-	ASSERT_EQ(0, create(fd, SIZE, variant->domain, 0, &other));
+	ASSERT_EQ(0, drm_gem_create(fd, SIZE, variant->domain, 0, &other));
 	EXPECT_ANSWER(gem_va_overlap, map(fd, other, va + SIZE / 2, 0, SIZE));
 	EXPECT_EQ(ENOENT, unmap(fd, other, va, SIZE));
 	EXPECT_EQ(0, unmap(fd, handle, va, SIZE));
@@ -158,7 +147,7 @@ TEST_F(gem, to_kfd_and_back)
 	int buf, out;
 	void *p;
 
-	ASSERT_EQ(0, create(fd, SIZE, variant->domain, 0, &handle));
+	ASSERT_EQ(0, drm_gem_create(fd, SIZE, variant->domain, 0, &handle));
 	ASSERT_EQ(0, map_cpu(fd, handle, SIZE, &p));
 	ASSERT_EQ(0, drm_handle_to_fd(fd, handle, &buf));
 	ASSERT_EQ(0, kfd_bo_import(&self->dev, &bo, buf, SIZE));
@@ -189,7 +178,7 @@ TEST_F(gem, description)
 	uint32_t handle, text[4] = { 0 };
 	int buf;
 
-	ASSERT_EQ(0, create(fd, SIZE - 1, variant->domain, AMDGPU_GEM_CREATE_COHERENT, &handle));
+	ASSERT_EQ(0, drm_gem_create(fd, SIZE - 1, variant->domain, AMDGPU_GEM_CREATE_COHERENT, &handle));
 	memset(&made, 0, sizeof(made));
 	op.handle = handle;
 	op.value = (uintptr_t)&made;
@@ -255,7 +244,7 @@ TEST_F(gem, handle_of_a_ring)
 	memset(pointers.cpu, 0, KFD_PAGE);
 	bos = objects_count("bos");
 	SKIP_ON_AMDKFD("the place of a ring is not kept");
-	ASSERT_EQ(0, create(fd, RING, variant->domain, 0, &handle));
+	ASSERT_EQ(0, drm_gem_create(fd, RING, variant->domain, 0, &handle));
 	ASSERT_EQ(0, map_cpu(fd, handle, RING, &other.ring.cpu));
 	ASSERT_EQ(0, map(fd, handle, va, 0, RING));
 	other.pointers = pointers;
@@ -270,7 +259,7 @@ TEST_F(gem, handle_of_a_ring)
 	EXPECT_EQ(0, drm_gem_close(fd, handle));
 	/* It works on, and nothing else has its place. */
 	EXPECT_EQ(0, kfd_queue_finish(&other, TIMEOUT_MS));
-	ASSERT_EQ(0, create(fd, RING, variant->domain, 0, &handle));
+	ASSERT_EQ(0, drm_gem_create(fd, RING, variant->domain, 0, &handle));
 	EXPECT_EQ(EEXIST, map(fd, handle, va, 0, RING));
 	EXPECT_EQ(0, kfd_queue_finish(&other, TIMEOUT_MS));
 	EXPECT_EQ(0, kfd_destroy_queue(self->dev.fd, args.queue_id));
@@ -294,15 +283,15 @@ TEST_F(gem, bad_input)
 	uint32_t handle, none;
 	void *p;
 
-	EXPECT_ANSWER(gem_size_zero, create(fd, 0, variant->domain, 0, &none));
-	EXPECT_ANSWER(gem_no_domain, create(fd, SIZE, 0, 0, &none));
-	EXPECT_ANSWER(gem_gds, create(fd, SIZE, AMDGPU_GEM_DOMAIN_GDS, 0, &none));
-	EXPECT_EQ(EINVAL, create(fd, SIZE, variant->domain | 1ull << 40, 0, &none));
-	EXPECT_EQ(EINVAL, create(fd, SIZE, variant->domain, 1ull << 40, &none));
-	EXPECT_NE(0, create(fd, UINT64_MAX, variant->domain, 0, &none));
-	EXPECT_EQ(ENOMEM, create(fd, 1ull << 46, variant->domain, 0, &none));
+	EXPECT_ANSWER(gem_size_zero, drm_gem_create(fd, 0, variant->domain, 0, &none));
+	EXPECT_ANSWER(gem_no_domain, drm_gem_create(fd, SIZE, 0, 0, &none));
+	EXPECT_ANSWER(gem_gds, drm_gem_create(fd, SIZE, AMDGPU_GEM_DOMAIN_GDS, 0, &none));
+	EXPECT_EQ(EINVAL, drm_gem_create(fd, SIZE, variant->domain | 1ull << 40, 0, &none));
+	EXPECT_EQ(EINVAL, drm_gem_create(fd, SIZE, variant->domain, 1ull << 40, &none));
+	EXPECT_NE(0, drm_gem_create(fd, UINT64_MAX, variant->domain, 0, &none));
+	EXPECT_EQ(ENOMEM, drm_gem_create(fd, 1ull << 46, variant->domain, 0, &none));
 
-	ASSERT_EQ(0, create(fd, SIZE, variant->domain, 0, &handle));
+	ASSERT_EQ(0, drm_gem_create(fd, SIZE, variant->domain, 0, &handle));
 	EXPECT_EQ(ENOENT, map_cpu(fd, handle + 100, SIZE, &p));
 	EXPECT_EQ(EINVAL, map_cpu(fd, handle, SIZE + KFD_PAGE, &p));
 	EXPECT_EQ(ENOENT, map(fd, handle + 100, va, 0, SIZE));
@@ -332,7 +321,7 @@ TEST_F(gem, many_mappings)
 	if (variant->domain != AMDGPU_GEM_DOMAIN_GTT)
 		SKIP(return, "with one kind of memory");
 	ASSERT_EQ(0, kfd_open_render(&self->dev, &fd));
-	ASSERT_EQ(0, create(fd, KFD_PAGE, variant->domain, 0, &handle));
+	ASSERT_EQ(0, drm_gem_create(fd, KFD_PAGE, variant->domain, 0, &handle));
 	for (i = 0; i < count; i++)
 		ASSERT_EQ(0, map(fd, handle, va + i * (uint64_t)KFD_PAGE, 0, KFD_PAGE));
 	EXPECT_EQ(0, unmap(fd, handle, va + KFD_PAGE, KFD_PAGE));

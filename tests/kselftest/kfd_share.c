@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <drm/amdgpu_drm.h>
 #include <drm/drm.h>
 #include <linux/dma-buf.h>
 #include <linux/dma-heap.h>
@@ -102,6 +103,17 @@ int drm_handle_to_fd(int drm_fd, uint32_t handle, int *fd)
 int drm_handle_to_read_only_fd(int drm_fd, uint32_t handle, int *fd)
 {
 	return to_fd(drm_fd, handle, DRM_CLOEXEC, fd);
+}
+
+int drm_gem_create(int drm_fd, uint64_t size, uint64_t domains, uint64_t flags, uint32_t *handle)
+{
+	union drm_amdgpu_gem_create args = {
+		.in = { .bo_size = size, .domains = domains, .domain_flags = flags },
+	};
+	int err = kfd_ioctl(drm_fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &args);
+
+	*handle = err ? 0 : args.out.handle;
+	return err;
 }
 
 int drm_gem_close(int drm_fd, uint32_t handle)

@@ -20,6 +20,8 @@ int drm_fd_to_handle(int drm_fd, int fd, uint32_t *handle);
 int drm_handle_to_fd(int drm_fd, uint32_t handle, int *fd);
 /* The same for reading only. */
 int drm_handle_to_read_only_fd(int drm_fd, uint32_t handle, int *fd);
+/* A buffer of @size bytes; its handle is 0 where there is none. */
+int drm_gem_create(int drm_fd, uint64_t size, uint64_t domains, uint64_t flags, uint32_t *handle);
 int drm_gem_close(int drm_fd, uint32_t handle);
 
 /* A dma-buf of pages of the kernel's, with another exporter: by /dev/udmabuf, or of /dev/dma_heap/system. */

@@ -17,6 +17,7 @@
 #include <drm/drm.h>
 
 #include "kfd_harness.h"
+#include "kfd_share.h"
 
 #define MIB		(1ull << 20)
 #define GRANULE		(2 * MIB)
@@ -172,14 +173,10 @@ static int take_by_render_node(const struct kfd_dev *where, uint64_t size, int s
 	if (err)
 		return 1;
 	for (i = 0; i < count; i++) {
-		union drm_amdgpu_gem_create create = { .in = {
-			.bo_size = PIECE, .domains = AMDGPU_GEM_DOMAIN_VRAM,
-		} };
 		union drm_amdgpu_gem_mmap map = { 0 };
 
-		if (kfd_ioctl(drm_fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &create))
+		if (drm_gem_create(drm_fd, PIECE, AMDGPU_GEM_DOMAIN_VRAM, 0, &map.in.handle))
 			return 2;
-		map.in.handle = create.out.handle;
 		if (kfd_ioctl(drm_fd, DRM_IOCTL_AMDGPU_GEM_MMAP, &map) ||
 		    kfd_mmap(drm_fd, PIECE, map.out.addr_ptr, &pieces[i]))
 			return 3;

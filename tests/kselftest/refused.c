@@ -2,7 +2,6 @@
 /* What is refused to one process is not taken from others meanwhile. */
 #include <pthread.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,23 +20,22 @@ static volatile unsigned int *refusals;
 static void *ask_for_all(void *arg)
 {
 	const struct kfd_dev *dev = arg;
-	union drm_amdgpu_gem_create create;
 	struct drm_amdgpu_info_vram_gtt sizes = { 0 };
 	struct drm_amdgpu_info info = {
 		.return_pointer = (uintptr_t)&sizes,
 		.return_size = sizeof(sizes),
 		.query = AMDGPU_INFO_VRAM_GTT,
 	};
+	uint64_t all;
+	uint32_t handle;
 
 	if (kfd_ioctl(dev->drm_fd, DRM_IOCTL_AMDGPU_INFO, &info))
 		return NULL;
+	all = sizes.gtt_size & ~(uint64_t)(KFD_PAGE - 1);
 	for (;;) {
-		memset(&create, 0, sizeof(create));
-		create.in.bo_size = sizes.gtt_size & ~(uint64_t)(KFD_PAGE - 1);
-		create.in.domains = AMDGPU_GEM_DOMAIN_GTT;
-		switch (kfd_ioctl(dev->drm_fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &create)) {
+		switch (drm_gem_create(dev->drm_fd, all, AMDGPU_GEM_DOMAIN_GTT, 0, &handle)) {
 		case 0:
-			drm_gem_close(dev->drm_fd, create.out.handle);
+			drm_gem_close(dev->drm_fd, handle);
 			break;
 		case ENOMEM:
 			__atomic_add_fetch(refusals, 1, __ATOMIC_RELAXED);

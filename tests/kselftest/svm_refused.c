@@ -8,6 +8,7 @@
 #include "debugfs.h"
 #include "kfd_event.h"
 #include "kfd_harness.h"
+#include "kfd_share.h"
 #include "packets.h"
 #include "svm_work.h"
 
@@ -42,9 +43,6 @@ FIXTURE_TEARDOWN(svm_refused)
 /* A buffer of which the GPU may do what @flags say; its address. */
 static uint64_t map_for(const struct kfd_dev *dev, uint32_t flags)
 {
-	union drm_amdgpu_gem_create create = { .in = {
-		.bo_size = SIZE, .domains = AMDGPU_GEM_DOMAIN_GTT,
-	} };
 	struct drm_amdgpu_gem_va place = {
 		.operation = AMDGPU_VA_OP_MAP,
 		.flags = flags,
@@ -52,10 +50,10 @@ static uint64_t map_for(const struct kfd_dev *dev, uint32_t flags)
 		.map_size = SIZE,
 	};
 
-	if (kfd_ioctl(dev->drm_fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &create))
+	if (drm_gem_create(dev->drm_fd, SIZE, AMDGPU_GEM_DOMAIN_GTT, 0, &place.handle) ||
+	    kfd_ioctl(dev->drm_fd, DRM_IOCTL_AMDGPU_GEM_VA, &place))
 		return 0;
-	place.handle = create.out.handle;
-	return kfd_ioctl(dev->drm_fd, DRM_IOCTL_AMDGPU_GEM_VA, &place) ? 0 : place.va_address;
+	return place.va_address;
 }
 
 /* @p is an error at @address, and the queue does no more. */

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "kfd_share.h"
 #include "kfd_svm.h"
 #include "packets.h"
 #include "slow_file.h"
@@ -249,15 +250,11 @@ static int ask_info(const struct kfd_dev *dev, void *mem)
 
 static int ask_how_made(const struct kfd_dev *dev, void *mem)
 {
-	union drm_amdgpu_gem_create create = { .in = {
-		.bo_size = KFD_PAGE, .domains = AMDGPU_GEM_DOMAIN_GTT,
-	} };
 	struct drm_amdgpu_gem_op op = {
 		.op = AMDGPU_GEM_OP_GET_GEM_CREATE_INFO, .value = (uintptr_t)mem,
 	};
-	int err = kfd_ioctl(dev->drm_fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &create);
+	int err = drm_gem_create(dev->drm_fd, KFD_PAGE, AMDGPU_GEM_DOMAIN_GTT, 0, &op.handle);
 
-	op.handle = create.out.handle;
 	return err ? err : kfd_ioctl(dev->drm_fd, DRM_IOCTL_AMDGPU_GEM_OP, &op);
 }
 
