@@ -13,29 +13,29 @@ use kernel::pci;
 use kernel::prelude::*;
 use kernel::sync::{Arc, Mutex};
 
-use crate::firmware::reset::Reset;
-use crate::firmware::Loaded;
+use crate::firmware::reset::FirmwareReset;
+use crate::firmware::LoadedFirmware;
 use crate::gpu::Gpu;
-use crate::kern::drm::Registration;
+use crate::kern::drm::DrmRegistration;
 use crate::kern::host;
-use crate::kern::kobject::MoreFiles;
-use crate::kern::params::Probe;
+use crate::kern::kobject::AddedFiles;
+use crate::kern::params::ProbeMode;
 use crate::kern::pci_driver;
-use crate::kern::pci_ext::{self, Enabled, Mastering};
-use crate::kern::series::{pci_table, Handler, IdInfo, Interrupt};
-use crate::kfd::{self, Plugged, Told};
-use crate::mem::Memory;
-use crate::observe::debugfs::GpuFiles;
+use crate::kern::pci_ext::{self, BusMastering, EnabledDevice};
+use crate::kern::series::{pci_table, IdInfo, IrqHandler, IrqRegistration};
+use crate::kfd::{self, NodeInfo, PluggedGpu};
+use crate::mem::GpuMemory;
+use crate::observe::debugfs::GpuDebugfs;
 use crate::observe::{sensors, sysfs};
-use crate::queue::interrupts::Dispatch;
+use crate::queue::interrupts::InterruptDispatch;
 use crate::render;
-use again::Again;
-use deadline::Deadline;
-use sleep::Sleeper;
-use watch::Watch;
+use again::RebindGuard;
+use deadline::GpuDeadline;
+use sleep::PmRegistration;
+use watch::Watchdog;
 
 /// The driver.
-pub(crate) struct Driver;
+pub(crate) struct RkfdDriver;
 
 pci_table!(
     PCI_TABLE,
@@ -48,27 +48,27 @@ pci_table!(
 );
 
 /// Takes the GPU's interrupts.
-struct Poll(Arc<Gpu>);
+struct GpuIrqHandler(Arc<Gpu>);
 
-impl Handler for Poll {
+impl IrqHandler for GpuIrqHandler {
     fn handle(&self) {
         self.0.hw.ih.interrupt();
     }
 }
 
 /// A GPU whose rings run; they are stopped when it is dropped.
-struct Running(Arc<Gpu>);
+struct RunningRings(Arc<Gpu>);
 
-impl Drop for Running {
+impl Drop for RunningRings {
     fn drop(&mut self) {
         self.0.stop();
     }
 }
 
 /// A GPU whose hubs translate; they do not any more when this has been dropped.
-struct Translating(Arc<Gpu>);
+struct TranslatingHubs(Arc<Gpu>);
 
-impl Drop for Translating {
+impl Drop for TranslatingHubs {
     fn drop(&mut self) {
         self.0.close();
     }
@@ -76,9 +76,9 @@ impl Drop for Translating {
 
 /// A GPU that reaches system memory; dropping this takes it away from whatever address spaces and buffers there still
 /// are, which may live on in other processes.
-struct Reaching(Arc<Gpu>);
+struct SystemMemoryAccess(Arc<Gpu>);
 
-impl Drop for Reaching {
+impl Drop for SystemMemoryAccess {
     fn drop(&mut self) {
         self.0.memory.vms.close();
         self.0.memory.bos.for_each(|bo| bo.unmap_dma());
@@ -90,55 +90,55 @@ impl Drop for Reaching {
 
 /// What is there while a device is bound. Dropped in this order: no more users, no more work, nothing that the device
 /// can do by itself, no memory of its, no more interrupts.
-struct Parts {
+struct DeviceParts {
     /// First: from here on it is no news when the GPU does not answer.
-    _guard: reset::Guard,
+    _guard: reset::ResetGuard,
     /// Before the memory that it has for a sleep loses the device.
-    sleeper: Sleeper,
-    _plugged: Plugged,
-    _files: GpuFiles,
-    _sysfs: MoreFiles,
+    sleeper: PmRegistration,
+    _plugged: PluggedGpu,
+    _files: GpuDebugfs,
+    _sysfs: AddedFiles,
     /// Before the SMU is told that the driver goes.
-    _sensors: Option<sensors::Shown>,
-    _node: Registration<Arc<Memory>>,
-    _watch: Watch,
-    running: Running,
-    firmware: Loaded,
-    _translating: Translating,
+    _sensors: Option<sensors::SensorRegistration>,
+    _node: DrmRegistration<Arc<GpuMemory>>,
+    _watch: Watchdog,
+    running: RunningRings,
+    firmware: LoadedFirmware,
+    _translating: TranslatingHubs,
     /// `None` while it sleeps.
-    mastering: Option<Mastering>,
-    _reaching: Reaching,
+    mastering: Option<BusMastering>,
+    _reaching: SystemMemoryAccess,
     /// What is behind it is not up to processes.
-    deadline: Deadline,
-    _irq: Interrupt<Poll>,
-    _reset: Reset,
-    _enabled: Enabled,
+    deadline: GpuDeadline,
+    _irq: IrqRegistration<GpuIrqHandler>,
+    _reset: FirmwareReset,
+    _enabled: EnabledDevice,
 }
 
-impl Parts {
+impl DeviceParts {
     fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
         // A GPU that was being reset may come after the shutdown of all devices.
         if host::goes_down() {
             return Err(ENODEV);
         }
-        let enabled = Enabled::new(pdev)?;
+        let enabled = EnabledDevice::new(pdev)?;
         let (gpu, loaded) = Gpu::new(pdev)?;
-        let reset = Reset::new(pdev, &loaded);
-        let translating = Translating(gpu.clone());
+        let reset = FirmwareReset::new(pdev, &loaded);
+        let translating = TranslatingHubs(gpu.clone());
         // Goes before the hubs do, also from here on.
         let firmware = loaded;
-        let dispatch = Dispatch::new(&gpu.queues, kfd::process_sink()?)?;
+        let dispatch = InterruptDispatch::new(&gpu.queues, kfd::process_sink()?)?;
         gpu.queues.interrupts.populate(dispatch.clone());
-        let irq = Interrupt::new(pdev, c"rkfd", Poll(gpu.clone()))?;
-        let deadline = Deadline::new(pdev, &gpu)?;
-        let reaching = Reaching(gpu.clone());
-        let mastering = Mastering::new(pdev);
-        let running = Running(gpu);
+        let irq = IrqRegistration::new(pdev, c"rkfd", GpuIrqHandler(gpu.clone()))?;
+        let deadline = GpuDeadline::new(pdev, &gpu)?;
+        let reaching = SystemMemoryAccess(gpu.clone());
+        let mastering = BusMastering::new(pdev);
+        let running = RunningRings(gpu);
         let gpu = &running.0;
         // Until it is stopped: what takes the entries keeps the ring, too.
         gpu.hw.ih.listen(dispatch);
         gpu.start()?;
-        let watch = Watch::new(gpu)?;
+        let watch = Watchdog::new(gpu)?;
         let sensors = firmware.sensors();
         if let Some(sensors) = &sensors {
             // Until the node is gone.
@@ -146,20 +146,20 @@ impl Parts {
         }
         let node = render::driver::register(&gpu.memory)?;
         let atomics = pci_ext::enable_atomics(pdev);
-        let told = Told {
+        let told = NodeInfo {
             firmware: firmware.versions()?,
             serial: sensors.as_ref().map_or(0, |sensors| sensors.serial()),
             atomics,
         };
-        let plugged = Plugged::new(gpu, node.device(), told)?;
-        let files = GpuFiles::new(gpu, pdev)?;
+        let plugged = PluggedGpu::new(gpu, node.device(), told)?;
+        let files = GpuDebugfs::new(gpu, pdev)?;
         let sysfs = sysfs::show(&gpu.memory, pdev.as_ref())?;
         let sensors = match sensors {
             Some(sensors) => Some(sensors::show(&sensors, pdev.as_ref())?),
             None => None,
         };
-        let sleeper = Sleeper::new(gpu, firmware.is_own())?;
-        let guard = reset::Guard::new(pdev, gpu, node.device(), firmware.is_own())?;
+        let sleeper = PmRegistration::new(gpu, firmware.is_own())?;
+        let guard = reset::ResetGuard::new(pdev, gpu, node.device(), firmware.is_own())?;
         dev_info!(
             pdev,
             "{}, {} MiB of VRAM, gpu_id {}\n",
@@ -197,32 +197,32 @@ impl Parts {
 }
 
 /// A bound device. It has its parts until the first of [`pci::Driver::unbind`],
-/// [`pci_driver::Driver::shutdown`], [`pci_driver::Driver::before_reset`] and [`pci_driver::Driver::lost`].
+/// [`pci_driver::PciDriver::shutdown`], [`pci_driver::Driver::before_reset`] and [`pci_driver::Driver::lost`].
 #[pin_data]
-pub(crate) struct Bound {
+pub(crate) struct BoundDevice {
     #[pin]
-    parts: Mutex<Option<Parts>>,
-    again: Again,
+    parts: Mutex<Option<DeviceParts>>,
+    again: RebindGuard,
 }
 
-impl Bound {
+impl BoundDevice {
     /// What there is to take down, by dropping it, while interrupts, the device's IOMMU domain and its DMA operations are there: that is
     /// bounded, and sleeps. Nothing the second time.
-    fn take(&self) -> Option<Parts> {
+    fn take(&self) -> Option<DeviceParts> {
         self.parts.lock().take()
     }
 
     /// Calls `f` with the parts, if there are any.
-    fn with_parts(&self, f: impl FnOnce(&mut Parts) -> Result) -> Result {
+    fn with_parts(&self, f: impl FnOnce(&mut DeviceParts) -> Result) -> Result {
         let mut parts = self.parts.lock();
         (*parts).as_mut().map_or(Ok(()), f)
     }
 
     /// Wakes it; its queues stay off `until` then. One that does not come back is taken from the driver, and given to it anew, once processes run.
-    fn wake(&self, pdev: &pci::Device<Core<'_>>, until: sleep::Until) -> Result {
+    fn wake(&self, pdev: &pci::Device<Core<'_>>, until: sleep::QuiesceUntil) -> Result {
         self.with_parts(|parts| {
             let mastering = &mut parts.mastering;
-            let master = || *mastering = Some(Mastering::new(pdev));
+            let master = || *mastering = Some(BusMastering::new(pdev));
             let woken = parts.sleeper.wake(&mut parts.firmware, until, master);
             woken.inspect_err(|error| {
                 dev_err!(
@@ -245,18 +245,18 @@ impl Bound {
     }
 }
 
-impl pci::Driver for Driver {
+impl pci::Driver for RkfdDriver {
     type IdInfo = ();
-    type Data<'bound> = Bound;
+    type Data<'bound> = BoundDevice;
 
     const ID_TABLE: pci::IdTable<Self::IdInfo> = &PCI_TABLE;
 
     fn probe<'bound>(
         pdev: &'bound pci::Device<Core<'_>>,
         _info: IdInfo<'bound, Self::IdInfo>,
-    ) -> impl PinInit<Bound, Error> + 'bound {
-        let parts = match Probe::get() {
-            Probe::Whole => Parts::new(pdev).map_err(|error| {
+    ) -> impl PinInit<BoundDevice, Error> + 'bound {
+        let parts = match ProbeMode::get() {
+            ProbeMode::Whole => DeviceParts::new(pdev).map_err(|error| {
                 // Whatever step it was at.
                 let is_gone = !pci_ext::is_present(pdev);
                 let error = if is_gone { ENODEV } else { error };
@@ -272,26 +272,26 @@ impl pci::Driver for Driver {
                 error
             }),
             // No device for this driver then: another one may have it.
-            Probe::Look => look::report(pdev).and(Err(ENODEV)),
-            Probe::Load => look::report(pdev)
+            ProbeMode::Look => look::report(pdev).and(Err(ENODEV)),
+            ProbeMode::Load => look::report(pdev)
                 .and_then(|()| look::load(pdev))
                 .and(Err(ENODEV)),
         };
-        try_pin_init!(Bound {
+        try_pin_init!(BoundDevice {
             parts <- kernel::new_mutex!(Some(parts?), "Bound::parts"),
-            again: Again::new(pdev)?,
+            again: RebindGuard::new(pdev)?,
         })
     }
 
     /// When the data is dropped the bus and the driver core have taken back some of what is needed.
-    fn unbind(_pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) {
+    fn unbind(_pdev: &pci::Device<Core<'_>>, this: Pin<&BoundDevice>) {
         this.take_down();
     }
 }
 
-impl pci_driver::Driver for Driver {
+impl pci_driver::PciDriver for RkfdDriver {
     /// So that nothing of the GPU writes to memory when another kernel runs. Processes stay, and have lost the GPU. Bounded, however many they are.
-    fn shutdown(_pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) {
+    fn shutdown(_pdev: &pci::Device<Core<'_>>, this: Pin<&BoundDevice>) {
         if let Some(parts) = this.take() {
             parts.deadline.begin();
             parts.take_down();
@@ -299,7 +299,7 @@ impl pci_driver::Driver for Driver {
     }
 
     /// It is not the driver that resets it, but what processes are told is the same.
-    fn before_reset(pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) {
+    fn before_reset(pdev: &pci::Device<Core<'_>>, this: Pin<&BoundDevice>) {
         let Some(parts) = this.take() else { return };
         dev_warn!(
             pdev,
@@ -310,12 +310,12 @@ impl pci_driver::Driver for Driver {
     }
 
     /// It is a GPU that the driver may take, also where it was lost before.
-    fn after_reset(_pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) {
+    fn after_reset(_pdev: &pci::Device<Core<'_>>, this: Pin<&BoundDevice>) {
         this.again.bind();
     }
 
     /// As if it had been pulled out.
-    fn lost(pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) {
+    fn lost(pdev: &pci::Device<Core<'_>>, this: Pin<&BoundDevice>) {
         let Some(parts) = this.take() else { return };
         dev_err!(
             pdev,
@@ -324,11 +324,11 @@ impl pci_driver::Driver for Driver {
         parts.running.0.cut_off();
     }
 
-    fn prepare_sleep(_pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) -> Result {
+    fn prepare_sleep(_pdev: &pci::Device<Core<'_>>, this: Pin<&BoundDevice>) -> Result {
         this.with_parts(|parts| parts.sleeper.prepare())
     }
 
-    fn suspend(_pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) -> Result {
+    fn suspend(_pdev: &pci::Device<Core<'_>>, this: Pin<&BoundDevice>) -> Result {
         this.with_parts(|parts| {
             parts.sleeper.suspend(&mut parts.firmware)?;
             parts.mastering = None;
@@ -336,15 +336,15 @@ impl pci_driver::Driver for Driver {
         })
     }
 
-    fn resume(pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) -> Result {
-        this.wake(pdev, sleep::Until::Complete)
+    fn resume(pdev: &pci::Device<Core<'_>>, this: Pin<&BoundDevice>) -> Result {
+        this.wake(pdev, sleep::QuiesceUntil::Complete)
     }
 
-    fn thaw(pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) -> Result {
-        this.wake(pdev, sleep::Until::Over)
+    fn thaw(pdev: &pci::Device<Core<'_>>, this: Pin<&BoundDevice>) -> Result {
+        this.wake(pdev, sleep::QuiesceUntil::Over)
     }
 
-    fn complete_sleep(_pdev: &pci::Device<Core<'_>>, this: Pin<&Bound>) {
+    fn complete_sleep(_pdev: &pci::Device<Core<'_>>, this: Pin<&BoundDevice>) {
         // Without its parts there is nothing that could go on.
         let _ = this.with_parts(|parts| {
             parts.sleeper.complete();

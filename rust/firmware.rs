@@ -13,34 +13,34 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::{delay::fsleep, Delta, Instant, Monotonic};
 
-use hw::firmware::part::Part;
-use hw::firmware::state::State;
-use hw::smu::Message;
+use hw::firmware::part::FirmwarePart;
+use hw::firmware::state::BootState;
+use hw::smu::SmuMessage;
 use hw::va::PAGE_SIZE;
 
-use crate::ip::psp::{Places, Psp, Ring, Tmr, IMAGE_BYTES, PAGES_BYTES};
+use crate::ip::psp::{Psp, PspBuffers, PspRing, Tmr, IMAGE_BYTES, PAGES_BYTES};
 use crate::ip::smu::Smu;
 use crate::ip::Hardware;
-use crate::mem::vram::{Vram, VramBlocks, VramRun};
-use crate::mem::Memory;
-use files::{Files, Missing};
-use sensors::Sensors;
+use crate::mem::vram::{VramBlocks, VramManager, VramRun};
+use crate::mem::GpuMemory;
+use files::{FirmwareFiles, MissingFile};
+use sensors::SmuSensors;
 
 /// How long the GPU's clock is watched: a hundred ticks and more.
 const TICKS: Delta = Delta::from_micros(100);
 
 /// The firmware that engines run. When this is dropped they stand and, if it is this driver's, the SMU has been told, and the PSP has given
 /// its memory back: the next driver finds what it needs (amdgpu unloads in this order). Who keeps this has stopped what uses the engines.
-pub(crate) struct Loaded {
-    own: Option<Own>,
+pub(crate) struct LoadedFirmware {
+    own: Option<OwnFirmware>,
     hw: Arc<Hardware>,
 }
 
 /// What comes with firmware that this driver has loaded.
-struct Own {
+struct OwnFirmware {
     /// Versions of the files of MEC and SDMA.
     versions: (u32, u32),
-    smu: Arc<Sensors>,
+    smu: Arc<SmuSensors>,
     /// Before the memory that the PSP has. `None` while the GPU sleeps.
     tmr: Option<Tmr>,
     memory: PspMemory,
@@ -55,7 +55,7 @@ struct PspMemory {
 
 impl PspMemory {
     /// With `tmr` bytes for what the PSP keeps. ENOMEM.
-    fn new(vram: &Vram, tmr: u64) -> Result<Self> {
+    fn new(vram: &VramManager, tmr: u64) -> Result<Self> {
         Ok(Self {
             image: vram.alloc_own(IMAGE_BYTES, IMAGE_BYTES)?,
             pages: vram.alloc_own(PAGES_BYTES, PAGE_SIZE)?,
@@ -63,8 +63,8 @@ impl PspMemory {
         })
     }
 
-    fn places(&self) -> Places {
-        Places {
+    fn places(&self) -> PspBuffers {
+        PspBuffers {
             image: self.image.start(),
             pages: self.pages.start(),
         }
@@ -80,17 +80,17 @@ impl PspMemory {
 /// Loads the firmware of the GPU of `memory`, whose hubs are up and whose engines are about to: none where somebody else has loaded some and
 /// there are no files for another. ENOENT without a file that is needed, EINVAL for one that is damaged, ETIMEDOUT and EIO where PSP or
 /// SMU do not do their part, ENOMEM: the log says which. Sleeps, a quarter of a second where all is well.
-pub(crate) fn load(memory: &Memory) -> Result<Loaded> {
+pub(crate) fn load(memory: &GpuMemory) -> Result<LoadedFirmware> {
     let hw = &memory.hw;
     let plan = hw.asic.firmware;
-    let files = match Files::request(&hw.dev, plan) {
+    let files = match FirmwareFiles::request(&hw.dev, plan) {
         Ok(files) => files,
-        Err(Missing(name, error)) if hw.state != State::Cold && error == ENOENT => {
+        Err(MissingFile(name, error)) if hw.state != BootState::Cold && error == ENOENT => {
             dev_info!(
                 &*hw.dev,
                 "the firmware that was loaded before is used: there is no file {name} (Debian: package firmware-amd-graphics)\n"
             );
-            return Ok(Loaded {
+            return Ok(LoadedFirmware {
                 own: None,
                 hw: hw.clone(),
             });
@@ -103,10 +103,10 @@ pub(crate) fn load(memory: &Memory) -> Result<Loaded> {
     let blocks = PspMemory::new(&memory.vram, plan.tmr_bytes)?;
     let (tmr, smu) = hand_over(hw, hw.state, &files, &blocks)?;
     let version = |part| files.image(part).map_or(0, |image| image.version);
-    Ok(Loaded {
-        own: Some(Own {
-            versions: (version(Part::Mec), version(Part::Sdma)),
-            smu: Sensors::new(memory, smu, limits)?,
+    Ok(LoadedFirmware {
+        own: Some(OwnFirmware {
+            versions: (version(FirmwarePart::Mec), version(FirmwarePart::Sdma)),
+            smu: SmuSensors::new(memory, smu, limits)?,
             tmr: Some(tmr),
             memory: blocks,
         }),
@@ -115,13 +115,18 @@ pub(crate) fn load(memory: &Memory) -> Result<Loaded> {
 }
 
 /// Hands all images of `files` over to the PSP of a GPU that was found in `state`. Errors as [`load`].
-fn hand_over(hw: &Hardware, state: State, files: &Files, blocks: &PspMemory) -> Result<(Tmr, Smu)> {
+fn hand_over(
+    hw: &Hardware,
+    state: BootState,
+    files: &FirmwareFiles,
+    blocks: &PspMemory,
+) -> Result<(Tmr, Smu)> {
     let plan = hw.asic.firmware;
     let start = Instant::<Monotonic>::now();
     let bus = (&hw.vram_map, &hw.hdp, hw.gmc.fb());
     let psp = Psp::new(&hw.dev, &hw.mmio, hw.asic.ips, bus, blocks.places())?;
     start_secure_os(hw, state, &psp, files)?;
-    let mut ring = psp.make_ring(state == State::Dirty)?;
+    let mut ring = psp.make_ring(state == BootState::Dirty)?;
     each(plan.before_tmr, files, &mut ring)?;
     let mut tmr = ring.set_up_tmr(blocks.tmr.start(), plan.tmr_bytes)?;
     each(plan.after_tmr, files, tmr.ring())?;
@@ -131,29 +136,30 @@ fn hand_over(hw: &Hardware, state: State, files: &Files, blocks: &PspMemory) -> 
         &*hw.dev,
         "firmware loaded in {} ms: secure OS {:#x}, SDMA {}, MEC {}, RLC {}\n",
         start.elapsed().as_millis(),
-        version(Part::SecureOs),
-        version(Part::Sdma),
-        version(Part::Mec),
-        version(Part::Rlc)
+        version(FirmwarePart::SecureOs),
+        version(FirmwarePart::Sdma),
+        version(FirmwarePart::Mec),
+        version(FirmwarePart::Rlc)
     );
     Ok((tmr, smu))
 }
 
-/// All files of the firmware of `hw`, which are whole: for [`Loaded::load_again`]. ENOENT, EINVAL and ENOMEM as for [`load`]: the log says which. Sleeps.
-pub(crate) fn files(hw: &Hardware) -> Result<Files> {
+/// All files of the firmware of `hw`, which are whole: for [`LoadedFirmware::load_again`]. ENOENT, EINVAL and ENOMEM as for [`load`]: the log says which. Sleeps.
+pub(crate) fn files(hw: &Hardware) -> Result<FirmwareFiles> {
     let dev = &hw.dev;
-    let files = Files::request(dev, hw.asic.firmware).map_err(|missing| missing.tell(dev))?;
+    let files =
+        FirmwareFiles::request(dev, hw.asic.firmware).map_err(|missing| missing.tell(dev))?;
     files.check(dev)?;
     Ok(files)
 }
 
 /// Has the bootloader start the secure OS, unless one lives: then that is used.
-fn start_secure_os(hw: &Hardware, state: State, psp: &Psp, files: &Files) -> Result {
+fn start_secure_os(hw: &Hardware, state: BootState, psp: &Psp, files: &FirmwareFiles) -> Result {
     let Some((&(last, command), others)) = hw.asic.firmware.bootloader.split_last() else {
         return Ok(());
     };
     let secure_os = files.image(last)?;
-    if state == State::Cold {
+    if state == BootState::Cold {
         for &(part, command) in others {
             psp.boot(&files.image(part)?, command)?;
         }
@@ -170,14 +176,14 @@ fn start_secure_os(hw: &Hardware, state: State, psp: &Psp, files: &Files) -> Res
     Ok(())
 }
 
-fn each(steps: &[hw::firmware::plan::Step], files: &Files, ring: &mut Ring) -> Result {
+fn each(steps: &[hw::firmware::plan::Step], files: &FirmwareFiles, ring: &mut PspRing) -> Result {
     for &(part, kind) in steps {
         ring.load(&files.image(part)?, kind)?;
     }
     Ok(())
 }
 
-impl Loaded {
+impl LoadedFirmware {
     /// Whether this driver has loaded it.
     pub(crate) fn is_own(&self) -> bool {
         self.own.is_some()
@@ -193,7 +199,7 @@ impl Loaded {
     }
 
     /// What its SMU measures; None where that is not to be had.
-    pub(crate) fn sensors(&self) -> Option<Arc<Sensors>> {
+    pub(crate) fn sensors(&self) -> Option<Arc<SmuSensors>> {
         let own = self.own.as_ref()?;
         own.smu.are_there().then(|| own.smu.clone())
     }
@@ -214,9 +220,9 @@ impl Loaded {
         }
     }
 
-    /// Loads it anew from `files`, after [`Loaded::take_back`], with the GPU found in `state`; the hubs are up, and the engines about to be. EBUSY where somebody else
+    /// Loads it anew from `files`, after [`LoadedFirmware::take_back`], with the GPU found in `state`; the hubs are up, and the engines about to be. EBUSY where somebody else
     /// had loaded it; else errors as [`load`].
-    pub(crate) fn load_again(&mut self, files: &Files, state: State) -> Result {
+    pub(crate) fn load_again(&mut self, files: &FirmwareFiles, state: BootState) -> Result {
         let own = self.own.as_mut().ok_or(EBUSY)?;
         let (tmr, smu) = hand_over(&self.hw, state, files, &own.memory)?;
         own.tmr = Some(tmr);
@@ -224,7 +230,7 @@ impl Loaded {
     }
 
     /// The SMU that it has started, if it is this driver's.
-    fn smu(&self) -> Option<&Arc<Sensors>> {
+    fn smu(&self) -> Option<&Arc<SmuSensors>> {
         self.own.as_ref().map(|own| &own.smu)
     }
 
@@ -247,23 +253,23 @@ impl Loaded {
     }
 }
 
-impl Loaded {
+impl LoadedFirmware {
     /// The engines stand. What is not answered was told.
     fn take_from_smu(&self) {
         // Features end before the RLC, which has a clock that they change.
         if let Some(own) = &self.own {
-            own.smu.tell(Message::DisableAllSmuFeatures);
+            own.smu.tell(SmuMessage::DisableAllSmuFeatures);
         }
         self.hw.rlc.stop();
         match &self.own {
             // It takes no more messages then, and has yet to reset the GPU.
-            Some(own) if !reset::is_due(&self.hw) => own.smu.tell(Message::PrepareMp1ForUnload),
+            Some(own) if !reset::is_due(&self.hw) => own.smu.tell(SmuMessage::PrepareMp1ForUnload),
             _ => {}
         }
     }
 }
 
-impl Drop for Loaded {
+impl Drop for LoadedFirmware {
     fn drop(&mut self) {
         self.take_back();
     }

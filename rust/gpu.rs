@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A GPU: the sum of its layers, brought up in the order in which each needs the other.
 //!
-//! Each layer holds those below it: [`Queues`] on [`Rings`] on [`Memory`] on [`Hardware`]. What lives longer than the
+//! Each layer holds those below it: [`GpuQueues`] on [`KernelRings`] on [`GpuMemory`] on [`Hardware`]. What lives longer than the
 //! device is bound, as buffers do, holds its own layer and thus only those below.
 
 use kernel::device::Core;
@@ -9,23 +9,23 @@ use kernel::pci;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use crate::firmware::files::Files;
-use crate::firmware::{self, Loaded};
-use crate::health::{Part, Wedged};
+use crate::firmware::files::FirmwareFiles;
+use crate::firmware::{self, LoadedFirmware};
+use crate::health::{WedgeReport, WedgedPart};
 use crate::ip::Hardware;
-use crate::mem::image::Image;
-use crate::mem::Memory;
-use crate::queue::Queues;
-use crate::ring::{Engines, Rings};
+use crate::mem::image::VramImage;
+use crate::mem::GpuMemory;
+use crate::queue::GpuQueues;
+use crate::ring::{KernelRings, RingEngines};
 
 /// A GPU, kept by the PCI driver while bound, and by the processes that use it.
 pub(crate) struct Gpu {
     /// The queues of processes.
-    pub(crate) queues: Arc<Queues>,
+    pub(crate) queues: Arc<GpuQueues>,
     /// The driver's own rings.
-    pub(crate) rings: Arc<Rings>,
+    pub(crate) rings: Arc<KernelRings>,
     /// The memory.
-    pub(crate) memory: Arc<Memory>,
+    pub(crate) memory: Arc<GpuMemory>,
     /// The hardware.
     pub(crate) hw: Arc<Hardware>,
 }
@@ -34,20 +34,20 @@ impl Gpu {
     /// Brings the GPU at `pdev`, which is enabled, up as far as it needs no interrupt and no memory but its own. With it the firmware that
     /// its engines run, to be dropped between [`Gpu::stop`] and [`Gpu::close`]. ENODEV for one that the driver does not know or
     /// cannot use; errors of the parts.
-    pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Result<(Arc<Self>, Loaded)> {
+    pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Result<(Arc<Self>, LoadedFirmware)> {
         let hw = Hardware::new(pdev)?;
-        let memory = Memory::new(&hw).inspect_err(|_| hw.close())?;
+        let memory = GpuMemory::new(&hw).inspect_err(|_| hw.close())?;
         // The firmware, which is still taken back by then, needs the hubs.
         Self::on(memory).inspect_err(|_| hw.close())
     }
 
-    fn on(memory: Arc<Memory>) -> Result<(Arc<Self>, Loaded)> {
+    fn on(memory: Arc<GpuMemory>) -> Result<(Arc<Self>, LoadedFirmware)> {
         let hw = memory.hw.clone();
         let firmware = firmware::load(&memory)?;
         hw.bring_up_engines();
         firmware.check_clock()?;
-        let rings = Rings::new(&memory)?;
-        let queues = Queues::new(&rings)?;
+        let rings = KernelRings::new(&memory)?;
+        let queues = GpuQueues::new(&rings)?;
         let gpu = Self {
             queues,
             rings,
@@ -60,7 +60,7 @@ impl Gpu {
     /// Starts what runs by itself: the driver's own rings, and the scheduler of compute queues.
     pub(crate) fn start(&self) -> Result {
         self.hw.ih.start();
-        let slots: Arc<dyn Engines> = self.queues.slots.clone();
+        let slots: Arc<dyn RingEngines> = self.queues.slots.clone();
         self.rings.start(&slots)?;
         self.memory.start_scrubbing()?;
         self.queues.start()
@@ -79,8 +79,8 @@ impl Gpu {
         for (number, engine) in self.hw.sdma.iter().enumerate() {
             if engine.stop().is_err() {
                 dev_err!(self.hw.dev, "sdma{number}: the engine does not stop\n");
-                self.hw.health.wedge(Wedged {
-                    part: Part::Sdma(number as u8),
+                self.hw.health.wedge(WedgeReport {
+                    part: WedgedPart::Sdma(number as u8),
                     suspect: None,
                 });
             }
@@ -94,8 +94,8 @@ impl Gpu {
     }
 
     /// Saves what VRAM holds in `image`, and stops what runs by itself; then takes the `firmware` from it. Registers are not used from then on, and it may lose all that it has. Nobody uses
-    /// it: all queues are quiesced, and no work item changes its memory. Errors of [`Image::save`]; EBUSY, if something runs all the same: all is as before then. Sleeps.
-    pub(crate) fn suspend(&self, firmware: &mut Loaded, image: &mut Image) -> Result {
+    /// it: all queues are quiesced, and no work item changes its memory. Errors of [`VramImage::save`]; EBUSY, if something runs all the same: all is as before then. Sleeps.
+    pub(crate) fn suspend(&self, firmware: &mut LoadedFirmware, image: &mut VramImage) -> Result {
         image.save(&self.memory, &mut firmware.memory())?;
         if let Err(error) = self.queues.compute.pause() {
             image.forget();
@@ -116,9 +116,9 @@ impl Gpu {
     /// is not the same. Sleeps.
     pub(crate) fn bring_up_again(
         &self,
-        firmware: &mut Loaded,
-        files: &Files,
-        image: &Image,
+        firmware: &mut LoadedFirmware,
+        files: &FirmwareFiles,
+        image: &VramImage,
     ) -> Result {
         self.hw.mmio.rejoin();
         let state = self.hw.bring_up_again()?;
@@ -129,13 +129,13 @@ impl Gpu {
         firmware.check_clock()
     }
 
-    /// Starts what runs by itself again, and brings back what `image` has; it may be bus master. Errors as [`Gpu::start`], and of [`Image::restore`]. Sleeps.
-    pub(crate) fn start_again(&self, image: &mut Image) -> Result {
+    /// Starts what runs by itself again, and brings back what `image` has; it may be bus master. Errors as [`Gpu::start`], and of [`VramImage::restore`]. Sleeps.
+    pub(crate) fn start_again(&self, image: &mut VramImage) -> Result {
         if let Some(dispatch) = self.queues.interrupts.as_ref() {
             self.hw.ih.listen(dispatch.clone());
         }
         self.hw.ih.start();
-        let slots: Arc<dyn Engines> = self.queues.slots.clone();
+        let slots: Arc<dyn RingEngines> = self.queues.slots.clone();
         self.rings.start(&slots)?;
         image.restore(&self.memory)?;
         self.queues.compute.start(&self.memory)

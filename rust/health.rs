@@ -8,60 +8,60 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{AtomicFlag, Relaxed};
 use kernel::sync::{Arc, SpinLock};
 
-use hw::ih::Hub;
+use hw::ih::HubKind;
 
-use crate::kern::task::Who;
+use crate::kern::task::TaskIdentity;
 
 /// A part that takes more than itself to get going again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum WedgedPart {
     /// The hardware's scheduler of compute queues.
     Scheduler,
     /// An SDMA engine.
     Sdma(u8),
     /// A hub: what it has cached of page tables cannot be taken from it any more.
-    Hub(Hub),
+    Hub(HubKind),
 }
 
 /// A queue that the part was at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Suspect {
+pub(crate) struct SuspectQueue {
     /// The process.
-    pub(crate) who: Who,
+    pub(crate) who: TaskIdentity,
     /// The queue's id within the process.
     pub(crate) queue: u32,
 }
 
 /// What does not answer, and what it was at if that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wedged {
+pub(crate) struct WedgeReport {
     /// The part.
-    pub(crate) part: Part,
+    pub(crate) part: WedgedPart,
     /// The queue, which need not have caused it.
-    pub(crate) suspect: Option<Suspect>,
+    pub(crate) suspect: Option<SuspectQueue>,
 }
 
-impl Wedged {
+impl WedgeReport {
     /// In a few words, for SMI_EVENTS.
     pub(crate) const fn name(&self) -> &'static CStr {
         match self.part {
-            Part::Scheduler => c"compute scheduler hang",
-            Part::Sdma(_) => c"SDMA engine hang",
-            Part::Hub(_) => c"VM hub hang",
+            WedgedPart::Scheduler => c"compute scheduler hang",
+            WedgedPart::Sdma(_) => c"SDMA engine hang",
+            WedgedPart::Hub(_) => c"VM hub hang",
         }
     }
 }
 
-impl fmt::Display for Wedged {
+impl fmt::Display for WedgeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.part {
-            Part::Scheduler => write!(f, "the hardware scheduler does not answer")?,
-            Part::Sdma(engine) => write!(f, "sdma{engine} does not come to rest")?,
-            Part::Hub(Hub::Gfx) => write!(f, "GFXHUB does not answer a flush")?,
-            Part::Hub(Hub::Mm) => write!(f, "MMHUB does not answer a flush")?,
+            WedgedPart::Scheduler => write!(f, "the hardware scheduler does not answer")?,
+            WedgedPart::Sdma(engine) => write!(f, "sdma{engine} does not come to rest")?,
+            WedgedPart::Hub(HubKind::Gfx) => write!(f, "GFXHUB does not answer a flush")?,
+            WedgedPart::Hub(HubKind::Mm) => write!(f, "MMHUB does not answer a flush")?,
         }
         match self.suspect {
-            Some(Suspect { who, queue }) => {
+            Some(SuspectQueue { who, queue }) => {
                 write!(f, ", with queue {queue} of process {}", who.pid)
             }
             None => Ok(()),
@@ -70,28 +70,28 @@ impl fmt::Display for Wedged {
 }
 
 /// Who is told. It allocates nothing and waits for nothing.
-pub(crate) trait Rescue: Send + Sync {
-    /// The GPU is wedged: [`Health::cause`] says how. Called once, with locks of whoever has found it.
+pub(crate) trait WedgeHandler: Send + Sync {
+    /// The GPU is wedged: [`GpuHealth::cause`] says how. Called once, with locks of whoever has found it.
     fn wedged(&self);
 }
 
 /// The health of a GPU.
 #[pin_data]
-pub(crate) struct Health {
+pub(crate) struct GpuHealth {
     #[pin]
-    state: SpinLock<State>,
+    state: SpinLock<HealthState>,
     lost: AtomicFlag,
 }
 
-struct State {
-    cause: Option<Wedged>,
-    rescue: Option<Arc<dyn Rescue>>,
+struct HealthState {
+    cause: Option<WedgeReport>,
+    rescue: Option<Arc<dyn WedgeHandler>>,
 }
 
-impl Health {
+impl GpuHealth {
     /// All is well. ENOMEM.
     pub(crate) fn new() -> Result<Arc<Self>> {
-        let state = State {
+        let state = HealthState {
             cause: None,
             rescue: None,
         };
@@ -105,7 +105,7 @@ impl Health {
     }
 
     /// The GPU is wedged. Who says so first is heard. Allocates nothing, waits for nothing.
-    pub(crate) fn wedge(&self, cause: Wedged) {
+    pub(crate) fn wedge(&self, cause: WedgeReport) {
         let rescue = {
             let mut state = self.state.lock();
             if state.cause.is_some() {
@@ -120,12 +120,12 @@ impl Health {
     }
 
     /// What has wedged it; None while all is well.
-    pub(crate) fn cause(&self) -> Option<Wedged> {
+    pub(crate) fn cause(&self) -> Option<WedgeReport> {
         self.state.lock().cause
     }
 
     /// Has `rescue` be told from now on, also of what was before; or nobody.
-    pub(crate) fn listen(&self, rescue: Option<Arc<dyn Rescue>>) {
+    pub(crate) fn listen(&self, rescue: Option<Arc<dyn WedgeHandler>>) {
         let (before, late) = {
             let mut state = self.state.lock();
             let late = rescue.clone().filter(|_| state.cause.is_some());

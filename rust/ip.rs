@@ -26,8 +26,8 @@ pub(crate) mod smu;
 pub(crate) mod state;
 pub(crate) mod vmid;
 
-use hw::firmware::state::{Running, State};
-use hw::ip::{Block, GFX90A_SDMA_ENGINES};
+use hw::firmware::state::{BootState, RunningEngines};
+use hw::ip::{IpBlock, GFX90A_SDMA_ENGINES};
 use hw::topology::asic::Asic;
 use hw::topology::cus::ComputeUnits;
 use hw::topology::gpu_id::{GpuId, PciIdentity};
@@ -37,31 +37,31 @@ use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::{Arc, SetOnce};
 
-use crate::health::Health;
+use crate::health::GpuHealth;
 use crate::kern::doorbell_map::DoorbellMap;
 use crate::kern::mmio::Mmio;
-use crate::kern::params::Sched;
+use crate::kern::params::SchedulerMode;
 use crate::kern::pci_ext;
 use crate::kern::vram_map::VramMap;
 use crate::ledger::Ledger;
 use crate::regs::gc::{CP_MEC_ME1_UCODE_ADDR, GB_ADDR_CONFIG};
-use crate::regs::{sdma::UCODE_ADDR, Window};
+use crate::regs::{sdma::UCODE_ADDR, RegisterWindow};
 use crate::smi::Smi;
-use busy::Busy;
-use clock::Clock;
+use busy::BusyMeter;
+use clock::ReferenceClock;
 use gfx::Gfx;
 use gmc::Gmc;
 use hdp::Hdp;
 use ih::Ih;
 use nbio::Nbio;
 use page_faults::PageFaults;
-use rest::{AtRest, Engines};
-use retries::Retries;
+use rest::{EngineSet, HaltedGpu};
+use retries::RetryFaults;
 use rlc::Rlc;
 use sdma::Sdma;
-use sense::Sense;
-use state::Observer;
-use vmid::Vmids;
+use sense::SensorSource;
+use state::BootObserver;
+use vmid::VmidPool;
 
 /// Bits of a bus address that the GPU can put out.
 const DMA_BITS: u32 = 48;
@@ -71,9 +71,9 @@ const DMA_BITS: u32 = 48;
 #[pin_data]
 pub(crate) struct Hardware {
     /// Its sensors, where they are to be had. Nobody asks them any more when its firmware has gone.
-    pub(crate) sensors: SetOnce<Arc<dyn Sense>>,
+    pub(crate) sensors: SetOnce<Arc<dyn SensorSource>>,
     /// Who has which VMID.
-    pub(crate) vmids: Arc<Vmids>,
+    pub(crate) vmids: Arc<VmidPool>,
     /// The SDMA engines.
     pub(crate) sdma: [Arc<Sdma>; GFX90A_SDMA_ENGINES],
     /// The command processor.
@@ -86,10 +86,10 @@ pub(crate) struct Hardware {
     pub(crate) page_faults: Arc<PageFaults>,
     /// The reference clock.
     #[pin]
-    pub(crate) clock: Clock,
+    pub(crate) clock: ReferenceClock,
     /// How busy it is.
     #[pin]
-    busy: Busy,
+    busy: BusyMeter,
     /// Page tables and translations.
     pub(crate) gmc: Arc<Gmc>,
     /// The bus interface.
@@ -105,11 +105,11 @@ pub(crate) struct Hardware {
     /// Who watches what happens to it.
     pub(crate) smi: Arc<Smi>,
     /// Whether it still answers.
-    pub(crate) health: Arc<Health>,
+    pub(crate) health: Arc<GpuHealth>,
     /// What there is on this GPU, counted.
     pub(crate) ledger: Arc<Ledger>,
     /// In which state it was found.
-    pub(crate) state: State,
+    pub(crate) state: BootState,
     /// What kind of GPU it is.
     pub(crate) asic: &'static Asic,
     /// Its compute units that work.
@@ -131,8 +131,12 @@ pub(crate) struct Hardware {
 }
 
 /// In which state the GPU is, and what runs. ENODEV for one that the driver leaves alone: the log says why. Sleeps.
-fn found(dev: &device::Device, mmio: &Arc<Mmio>, asic: &'static Asic) -> Result<(State, Running)> {
-    let seen = Observer::new(mmio, asic.ips)?.wait();
+fn found(
+    dev: &device::Device,
+    mmio: &Arc<Mmio>,
+    asic: &'static Asic,
+) -> Result<(BootState, RunningEngines)> {
+    let seen = BootObserver::new(mmio, asic.ips)?.wait();
     let state = seen.state().map_err(|refusal| {
         dev_err!(
             dev,
@@ -162,19 +166,19 @@ impl Hardware {
         let vram_map = Arc::new(VramMap::new(pdev)?, GFP_KERNEL)?;
         let doorbells = Arc::new(DoorbellMap::new(pdev)?, GFP_KERNEL)?;
         let ledger = Ledger::new()?;
-        let health = Health::new()?;
+        let health = GpuHealth::new()?;
 
         let (state, running) = found(bound, &mmio, asic)?;
         let engine = |n| Sdma::new(&mmio, asic.ips, n);
         let sdma = [engine(0)?, engine(1)?, engine(2)?, engine(3)?, engine(4)?];
         let gfx = Gfx::new(&mmio, asic.ips)?;
         let rlc = Rlc::new(&mmio, asic.ips, asic.shader_engines)?;
-        let engines = Engines {
+        let engines = EngineSet {
             sdma: &sdma,
             gfx: &gfx,
             rlc: &rlc,
         };
-        let rest = AtRest::bring(bound, &mmio, asic.ips, &running, &engines)?;
+        let rest = HaltedGpu::bring(bound, &mmio, asic.ips, &running, &engines)?;
 
         let nbio = Nbio::new(&mmio, asic.ips)?;
         let size = nbio.vram_size()?;
@@ -183,9 +187,9 @@ impl Hardware {
         let hdp = Arc::new(Hdp::new(bound, &mmio, asic.ips)?, GFP_KERNEL)?;
         let gmc = Gmc::new(bound, &rest, &hdp, &health, &vram_map, size)?;
         nbio.setup_interrupts(gmc.dummy_page());
-        let vmids = Vmids::new(&ledger, Sched::get())?;
+        let vmids = VmidPool::new(&ledger, SchedulerMode::get())?;
         let page_faults = PageFaults::new(&doorbells)?;
-        let retries = Retries::new(&mmio, asic.ips, &page_faults, &gmc, &vmids)?;
+        let retries = RetryFaults::new(&mmio, asic.ips, &page_faults, &gmc, &vmids)?;
         let ih = Ih::new(bound, &mmio, asic.ips, &doorbells, &gmc, retries)?;
         let cus = gfx.compute_units(asic).ok_or_else(|| {
             if nbio.vram_size().is_ok() {
@@ -193,7 +197,7 @@ impl Hardware {
             }
             ENODEV
         })?;
-        let clock = Clock::new(&mmio, asic.ips)?;
+        let clock = ReferenceClock::new(&mmio, asic.ips)?;
 
         let [devfn, bus] = pdev.dev_id().to_le_bytes();
         let identity = PciIdentity {
@@ -216,7 +220,7 @@ impl Hardware {
                 ih,
                 page_faults,
                 clock <- clock,
-                busy <- Busy::new(),
+                busy <- BusyMeter::new(),
                 gmc,
                 nbio,
                 hdp,
@@ -252,17 +256,17 @@ impl Hardware {
 
     /// Brings the blocks up again as [`Hardware::new`] does, after a sleep in which the GPU may have lost all that it had: in which state it is. ENODEV and EIO as
     /// there, and EIO for one whose VRAM is another. Sleeps.
-    pub(crate) fn bring_up_again(&self) -> Result<State> {
+    pub(crate) fn bring_up_again(&self) -> Result<BootState> {
         let (state, running) = found(&self.dev, &self.mmio, self.asic)?;
         if self.nbio.vram_size()? != self.vram_size {
             return Err(EIO);
         }
-        let engines = Engines {
+        let engines = EngineSet {
             sdma: &self.sdma,
             gfx: &self.gfx,
             rlc: &self.rlc,
         };
-        let rest = AtRest::bring(&self.dev, &self.mmio, self.asic.ips, &running, &engines)?;
+        let rest = HaltedGpu::bring(&self.dev, &self.mmio, self.asic.ips, &running, &engines)?;
         self.nbio.bring_up(&rest, self.doorbells.start());
         self.gmc.bring_up(&rest, &self.vram_map)?;
         self.nbio.setup_interrupts(self.gmc.dummy_page());
@@ -299,14 +303,14 @@ impl Hardware {
     /// Versions of the firmware of compute queues and of SDMA, as who loads it by registers leaves them in those
     /// (amdgpu: gfx_v9_0_cp_compute_load_microcode, sdma_v4_0_load_microcode). The PSP leaves none there. ENODEV if the ASIC has no such.
     pub(crate) fn firmware(&self) -> Result<(u32, u32)> {
-        let gc = Window::new(&self.mmio, self.asic.ips, Block::Gc, 0)?;
-        let sdma = Window::new(&self.mmio, self.asic.ips, Block::Sdma, 0)?;
+        let gc = RegisterWindow::new(&self.mmio, self.asic.ips, IpBlock::Gc, 0)?;
+        let sdma = RegisterWindow::new(&self.mmio, self.asic.ips, IpBlock::Sdma, 0)?;
         Ok((gc.read(CP_MEC_ME1_UCODE_ADDR), sdma.read(UCODE_ADDR)))
     }
 
     /// The value of GB_ADDR_CONFIG, which user space asks for. ENODEV if the ASIC has none.
     pub(crate) fn address_config(&self) -> Result<u32> {
-        let gc = Window::new(&self.mmio, self.asic.ips, Block::Gc, 0)?;
+        let gc = RegisterWindow::new(&self.mmio, self.asic.ips, IpBlock::Gc, 0)?;
         Ok(gc.read(GB_ADDR_CONFIG))
     }
 }

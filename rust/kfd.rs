@@ -21,15 +21,15 @@ use kernel::sync::{Arc, Mutex};
 
 use crate::gpu::Gpu;
 use crate::kern::chrdev::CharDevice;
-use crate::kern::class::{Class, ClassDevice};
+use crate::kern::class::{ClassDevice, DeviceClass};
 use crate::kern::host::NumaNode;
 use crate::kern::mm_exit;
 use crate::kern::pci_ext;
-use crate::kern::slot::{Filled, Slot};
+use crate::kern::slot::{ArcSlot, FilledSlot};
 use crate::mem::bo::DrmDevice;
-use crate::process::context::Context;
-use crate::process::sysfs::Processes;
-use crate::process::table::Table;
+use crate::process::context::GpuContext;
+use crate::process::sysfs::ProcessesFolder;
+use crate::process::table::ProcessTable;
 use crate::process::Process;
 use crate::queue::interrupts::ProcessSink;
 use crate::topology::{GpuFacts, Topology};
@@ -37,7 +37,7 @@ use amdgpu_module::{AmdgpuModule, GpuLink};
 use chardev::KfdFile;
 
 /// The one instance, for who is called without an argument.
-static INSTANCE: Slot<Kfd> = Slot::new();
+static INSTANCE: ArcSlot<Kfd> = ArcSlot::new();
 
 /// The interface's state. The lock of `nodes` is inside the mmap lock.
 #[pin_data]
@@ -45,22 +45,22 @@ pub(crate) struct Kfd {
     #[pin]
     topology: Topology,
     #[pin]
-    nodes: Mutex<KVec<Node>>,
-    processes: Arc<Table>,
+    nodes: Mutex<KVec<KfdNode>>,
+    processes: Arc<ProcessTable>,
     amdgpu: Arc<AmdgpuModule>,
 }
 
 /// A GPU that processes can use.
-struct Node {
+struct KfdNode {
     facts: GpuFacts,
     gpu: Arc<Gpu>,
     drm: ARef<DrmDevice>,
 }
 
 /// Waits, when dropped, for what still runs of ended processes.
-struct Synchronize(Arc<Table>);
+struct SynchronizeOnDrop(Arc<ProcessTable>);
 
-impl Drop for Synchronize {
+impl Drop for SynchronizeOnDrop {
     fn drop(&mut self) {
         self.0.settle();
         mm_exit::synchronize();
@@ -69,22 +69,22 @@ impl Drop for Synchronize {
 
 /// /dev/kfd and what belongs to it, as long as the module is loaded. Dropped in this order: no new callers, then
 /// nothing of the old ones, then the state.
-pub(crate) struct Registration {
-    _filled: Filled<Kfd>,
+pub(crate) struct KfdRegistration {
+    _filled: FilledSlot<Kfd>,
     _device: CharDevice<KfdFile>,
-    _synchronize: Synchronize,
+    _synchronize: SynchronizeOnDrop,
     _kfd: Arc<Kfd>,
 }
 
-impl Registration {
+impl KfdRegistration {
     /// Registers the interface without a GPU. EBUSY if amdgpu is loaded.
     pub(crate) fn new(module: &'static ThisModule) -> Result<Self> {
         let amdgpu = AmdgpuModule::new(module)?;
-        let class = Class::new(c"kfd")?;
+        let class = DeviceClass::new(c"kfd")?;
         let device = CharDevice::new(c"kfd", module)?;
         let class_device = ClassDevice::new(class, c"kfd", device.number())?;
         let class_device = Arc::new(class_device, GFP_KERNEL)?;
-        let processes = Table::new(Processes::new(class_device.clone())?)?;
+        let processes = ProcessTable::new(ProcessesFolder::new(class_device.clone())?)?;
         let kfd = Arc::pin_init(
             try_pin_init!(Kfd {
                 topology <- Topology::new(class_device),
@@ -97,7 +97,7 @@ impl Registration {
         Ok(Self {
             _filled: INSTANCE.fill(kfd.clone())?,
             _device: device,
-            _synchronize: Synchronize(kfd.processes.clone()),
+            _synchronize: SynchronizeOnDrop(kfd.processes.clone()),
             _kfd: kfd,
         })
     }
@@ -110,7 +110,7 @@ impl Kfd {
     }
 
     /// Lets processes use `node`'s GPU. EEXIST if there is a GPU of the same id, ENOMEM.
-    fn add(&self, node: Node) -> Result {
+    fn add(&self, node: KfdNode) -> Result {
         let id = node.facts.id;
         {
             let mut nodes = self.nodes.lock();
@@ -143,14 +143,14 @@ impl Kfd {
     }
 
     /// Runs `f` on the GPU `id`, which stays meanwhile. ENODEV if there is none.
-    fn with_node<T>(&self, id: GpuId, f: impl FnOnce(&Node) -> Result<T>) -> Result<T> {
+    fn with_node<T>(&self, id: GpuId, f: impl FnOnce(&KfdNode) -> Result<T>) -> Result<T> {
         let nodes = self.nodes.lock();
         let node = nodes.iter().find(|node| node.facts.id == id);
         f(node.ok_or(ENODEV)?)
     }
 
     /// The part of the GPU `id` that `process` has. ENODEV for an unknown GPU, ENOMEM.
-    fn context(&self, process: &Process, id: GpuId) -> Result<Arc<Context>> {
+    fn context(&self, process: &Process, id: GpuId) -> Result<Arc<GpuContext>> {
         self.with_node(id, |node| process.context_on(&node.gpu))
     }
 
@@ -185,14 +185,14 @@ pub(crate) fn process_sink() -> Result<Arc<dyn ProcessSink>> {
 }
 
 /// A GPU that processes can use. They lose all they have of it when this is dropped.
-pub(crate) struct Plugged {
+pub(crate) struct PluggedGpu {
     kfd: Arc<Kfd>,
     gpu: Arc<Gpu>,
     _link: GpuLink,
 }
 
 /// What processes are told of a GPU that [`Gpu`] does not know.
-pub(crate) struct Told {
+pub(crate) struct NodeInfo {
     /// Versions of the firmware that compute queues and SDMA run.
     pub(crate) firmware: (u32, u32),
     /// The board's number, 0 if it is not known.
@@ -201,10 +201,10 @@ pub(crate) struct Told {
     pub(crate) atomics: bool,
 }
 
-impl Plugged {
+impl PluggedGpu {
     /// Lets processes use `gpu`, whose render node is `drm`. ENODEV without an interface or a render node, EEXIST if there is a GPU of the
     /// same id, ENOMEM.
-    pub(crate) fn new(gpu: &Arc<Gpu>, drm: &ARef<DrmDevice>, told: Told) -> Result<Self> {
+    pub(crate) fn new(gpu: &Arc<Gpu>, drm: &ARef<DrmDevice>, told: NodeInfo) -> Result<Self> {
         let kfd = Kfd::instance()?;
         let facts = GpuFacts {
             cus: gpu.hw.cus,
@@ -221,7 +221,7 @@ impl Plugged {
             peers: 0,
         };
         let link = kfd.amdgpu.show(&gpu.hw.dev)?;
-        kfd.add(Node {
+        kfd.add(KfdNode {
             facts,
             gpu: gpu.clone(),
             drm: drm.clone(),
@@ -234,7 +234,7 @@ impl Plugged {
     }
 }
 
-impl Drop for Plugged {
+impl Drop for PluggedGpu {
     fn drop(&mut self) {
         self.kfd.remove(&self.gpu);
     }

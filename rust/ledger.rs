@@ -9,7 +9,7 @@ use kernel::sync::Arc;
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub(crate) enum Kind {
+pub(crate) enum LedgerKind {
     /// Processes that use the GPU.
     Processes,
     /// GPU address spaces.
@@ -42,7 +42,7 @@ pub(crate) enum Kind {
     PageTables,
 }
 
-impl Kind {
+impl LedgerKind {
     /// Every kind, in the order in which debugfs shows them.
     pub(crate) const ALL: [Self; 15] = [
         Self::Processes,
@@ -86,22 +86,22 @@ impl Kind {
 
 /// The counts of one GPU. Any context; no locks.
 pub(crate) struct Ledger {
-    counts: [Atomic<i64>; Kind::ALL.len()],
+    counts: [Atomic<i64>; LedgerKind::ALL.len()],
 }
 
 impl Ledger {
     /// All counts 0. ENOMEM.
     pub(crate) fn new() -> Result<Arc<Self>> {
         let ledger = Self {
-            counts: [const { Atomic::new(0) }; Kind::ALL.len()],
+            counts: [const { Atomic::new(0) }; LedgerKind::ALL.len()],
         };
         Ok(Arc::new(ledger, GFP_KERNEL)?)
     }
 
     /// Counts `n` of `kind` for as long as what is returned lives.
-    pub(crate) fn hold(self: &Arc<Self>, kind: Kind, n: u64) -> Hold {
+    pub(crate) fn hold(self: &Arc<Self>, kind: LedgerKind, n: u64) -> LedgerHold {
         self.add(kind, n as i64);
-        Hold {
+        LedgerHold {
             ledger: self.clone(),
             kind,
             n,
@@ -109,28 +109,28 @@ impl Ledger {
     }
 
     /// The count of `kind` now.
-    pub(crate) fn count(&self, kind: Kind) -> i64 {
+    pub(crate) fn count(&self, kind: LedgerKind) -> i64 {
         self.counts[kind as usize].load(Relaxed)
     }
 
     /// All counts with their kinds, in debugfs's order; not of one moment.
-    pub(crate) fn snapshot(&self) -> [(Kind, i64); Kind::ALL.len()] {
-        Kind::ALL.map(|kind| (kind, self.count(kind)))
+    pub(crate) fn snapshot(&self) -> [(LedgerKind, i64); LedgerKind::ALL.len()] {
+        LedgerKind::ALL.map(|kind| (kind, self.count(kind)))
     }
 
-    fn add(&self, kind: Kind, n: i64) {
+    fn add(&self, kind: LedgerKind, n: i64) {
         self.counts[kind as usize].add(n, Relaxed);
     }
 }
 
 /// A count held in a [`Ledger`]; given back when dropped.
-pub(crate) struct Hold {
+pub(crate) struct LedgerHold {
     ledger: Arc<Ledger>,
-    kind: Kind,
+    kind: LedgerKind,
     n: u64,
 }
 
-impl Drop for Hold {
+impl Drop for LedgerHold {
     fn drop(&mut self) {
         self.ledger.add(self.kind, -(self.n as i64));
     }

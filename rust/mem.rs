@@ -4,7 +4,7 @@
 //! Locks: a [`vm::Vm`]'s, and below it those of the allocators. Nothing here may be called where fences are
 //! waited for by others: memory is allocated under these locks.
 //!
-//! [`Memory`] is all of it for one GPU. It knows the hardware, and of what is above only that somebody copies for it.
+//! [`GpuMemory`] is all of it for one GPU. It knows the hardware, and of what is above only that somebody copies for it.
 
 pub(crate) mod account;
 pub(crate) mod bo;
@@ -33,17 +33,17 @@ use kernel::prelude::*;
 use kernel::sync::{Arc, SetOnce};
 
 use crate::ip::{gmc::VRAM_RESERVED, Hardware};
-use crate::kern::drm::objects::Objects;
-use crate::ledger::Kind;
-use account::Budget;
-use bo::Buffer;
+use crate::kern::drm::objects::ObjectList;
+use crate::ledger::LedgerKind;
+use account::VramBudget;
+use bo::BoData;
 use copy_engine::CopyEngine;
 use evict::Evictor;
 use gart::Gart;
-use lost::Lost;
+use lost::LostMemory;
 use shared_vram::SharedVram;
-use vms::Vms;
-use vram::Vram;
+use vms::VmList;
+use vram::VramManager;
 
 /// MC address of the GART: VRAM is placed far above.
 const GART_START: u64 = 0;
@@ -53,28 +53,28 @@ const GART_BYTES: u64 = 512 << 20;
 /// The memory of a GPU, kept by every buffer and address space: what there is of the hardware lives as long. Fields are
 /// dropped in this order: each only uses what is below it.
 #[pin_data]
-pub(crate) struct Memory {
+pub(crate) struct GpuMemory {
     /// Who clears and copies VRAM, once somebody does.
     copy_engine: SetOnce<Arc<dyn CopyEngine>>,
     /// What the GPU may still reach.
     #[pin]
-    pub(crate) lost: Lost,
+    pub(crate) lost: LostMemory,
     /// The window of system memory that VMID 0 sees.
     pub(crate) gart: Gart,
     /// Who yields VRAM to whom.
     pub(crate) evictor: Arc<Evictor>,
     /// Who may have how much VRAM.
-    pub(crate) budget: Arc<Budget>,
+    pub(crate) budget: Arc<VramBudget>,
     /// What processes have of VRAM as memory of their own.
     pub(crate) shared_vram: Arc<SharedVram>,
     /// Who has which VRAM.
-    pub(crate) vram: Vram,
+    pub(crate) vram: VramManager,
     /// The address spaces.
     #[pin]
-    pub(crate) vms: Vms,
+    pub(crate) vms: VmList,
     /// The buffers.
     #[pin]
-    pub(crate) bos: Objects<Buffer>,
+    pub(crate) bos: ObjectList<BoData>,
     /// The hardware.
     pub(crate) hw: Arc<Hardware>,
 }
@@ -98,11 +98,11 @@ fn seen(hw: &Hardware) -> u64 {
     all.min(seen)
 }
 
-impl Memory {
+impl GpuMemory {
     /// All memory of `hw` free, and its GART on. ENOMEM; errors of the hardware.
     pub(crate) fn new(hw: &Arc<Hardware>) -> Result<Arc<Self>> {
         let (map, gmc, ledger) = (&hw.vram_map, &hw.gmc, &hw.ledger);
-        let vram = Vram::new(seen(hw), VRAM_RESERVED, VRAM_KEPT, ledger.clone())?;
+        let vram = VramManager::new(seen(hw), VRAM_RESERVED, VRAM_KEPT, ledger.clone())?;
         let shared_vram = SharedVram::new()?;
         vram.set_reclaimer(shared_vram.clone());
         let gart = Gart::new(&vram, map, gmc, ledger, GART_START, GART_BYTES)?;
@@ -111,14 +111,14 @@ impl Memory {
         Arc::pin_init(
             try_pin_init!(Self {
                 copy_engine: SetOnce::new(),
-                lost <- Lost::new(),
+                lost <- LostMemory::new(),
                 gart,
                 evictor: Evictor::new()?,
-                budget: Budget::new()?,
+                budget: VramBudget::new()?,
                 shared_vram,
                 vram,
-                vms <- Vms::new(),
-                bos <- Objects::new(),
+                vms <- VmList::new(),
+                bos <- ObjectList::new(),
                 hw: hw.clone(),
             }),
             GFP_KERNEL,
@@ -133,7 +133,7 @@ impl Memory {
 
     /// Bytes of system memory that clients of the GPU have.
     pub(crate) fn system_used(&self) -> u64 {
-        u64::try_from(self.hw.ledger.count(Kind::GttBytes)).unwrap_or(0)
+        u64::try_from(self.hw.ledger.count(LedgerKind::GttBytes)).unwrap_or(0)
     }
 
     /// From now on `engine` clears and copies. What it is given must not hold the memory any more once it is stopped.
@@ -141,7 +141,7 @@ impl Memory {
         self.copy_engine.populate(engine);
     }
 
-    /// VRAM is cleared in the background from now on, until it is stopped: see [`scrub::Scrubber::stop`]. ENODEV when nobody clears.
+    /// VRAM is cleared in the background from now on, until it is stopped: see [`scrub::VramScrubber::stop`]. ENODEV when nobody clears.
     pub(crate) fn start_scrubbing(&self) -> Result {
         let engine = self.copy_engine.as_ref().ok_or(ENODEV)?;
         self.vram.scrubber().start(engine.clone());

@@ -14,26 +14,26 @@ pub(crate) mod svm;
 pub(crate) mod sysfs;
 pub(crate) mod table;
 
-use hw::doorbell::Slot;
+use hw::doorbell::DoorbellSlot;
 use hw::topology::gpu_id::GpuId;
 use kernel::prelude::*;
 use kernel::sync::{Arc, Mutex, SpinLock};
 use kernel::workqueue::{impl_has_work, new_work, Work};
 
 use crate::gpu::Gpu;
-use crate::kern::drm::file::FileRef;
-use crate::kern::mm_exit::{AddressSpace, Subscription};
-use crate::kern::task::Name;
+use crate::kern::drm::file::DrmFileRef;
+use crate::kern::mm_exit::{AddressSpace, MmExitSubscription};
+use crate::kern::task::TaskName;
 use crate::kern::user_range;
-use crate::queue::{self, CreateQueue, Owner, Prepared, UpdateQueue, UserQueue};
-use crate::render::file::File;
-use context::Context;
-use events::{Came, Events, Items};
+use crate::queue::{self, CreateQueue, PreparedQueue, QueueOwner, UpdateQueue, UserQueue};
+use crate::render::file::RenderFile;
+use context::GpuContext;
+use events::{ConsumedEvents, ProcessEvents, WaitItems};
 use pasid::Pasid;
-use queues::{Entry, Queues};
-use svm::{Closing, Svm};
+use queues::{ProcessQueues, QueueEntry};
+use svm::{ClosingGpus, Svm};
 use sysfs::ProcessFolder;
-use table::Table;
+use table::ProcessTable;
 
 /// A process. Locks, outermost first: `life` (while things are taken from it), `creating`, `queues`, a context's memory,
 /// the mmap lock, `contexts`, a context's doorbells.
@@ -42,25 +42,25 @@ pub(crate) struct Process {
     space: AddressSpace,
     pid: i32,
     pasid: Pasid,
-    events: Arc<Events>,
+    events: Arc<ProcessEvents>,
     svm: Arc<Svm>,
     /// Held while a queue is made, for which memory of the process's may have to be waited for.
     #[pin]
     creating: Mutex<()>,
     /// Nothing is waited for under it.
     #[pin]
-    queues: Mutex<Queues>,
+    queues: Mutex<ProcessQueues>,
     #[pin]
-    contexts: Mutex<Contexts>,
+    contexts: Mutex<GpuContexts>,
     /// Where it is shown, until it has ended.
     #[pin]
     folder: SpinLock<Option<Arc<ProcessFolder>>>,
     #[pin]
-    life: Mutex<Option<Subscription<Table>>>,
+    life: Mutex<Option<MmExitSubscription<ProcessTable>>>,
     /// Ends it.
     #[pin]
     ending: Work<Self>,
-    table: Arc<Table>,
+    table: Arc<ProcessTable>,
 }
 
 impl_has_work! {
@@ -70,12 +70,12 @@ impl_has_work! {
 impl Process {
     /// The calling process, of address space `space`, with nothing of any GPU, for `table`. ENOMEM.
     fn new(
-        table: &Arc<Table>,
+        table: &Arc<ProcessTable>,
         space: AddressSpace,
         pasid: Pasid,
-        subscription: Subscription<Table>,
+        subscription: MmExitSubscription<ProcessTable>,
     ) -> Result<Arc<Self>> {
-        let events = Events::new()?;
+        let events = ProcessEvents::new()?;
         let pid = kernel::current!().group_leader().pid();
         let svm = Svm::new(&space, pid, pasid.get())?;
         Arc::pin_init(
@@ -86,8 +86,8 @@ impl Process {
                 events,
                 svm,
                 creating <- kernel::new_mutex!((), "Process::creating"),
-                queues <- kernel::new_mutex!(Queues::new(), "Process::queues"),
-                contexts <- kernel::new_mutex!(Contexts::default(), "Process::contexts"),
+                queues <- kernel::new_mutex!(ProcessQueues::new(), "Process::queues"),
+                contexts <- kernel::new_mutex!(GpuContexts::default(), "Process::contexts"),
                 folder <- kernel::new_spinlock!(None, "Process::folder"),
                 life <- kernel::new_mutex!(Some(subscription), "Process::life"),
                 ending <- new_work!("Process::ending"),
@@ -118,17 +118,17 @@ impl Process {
     }
 
     /// Its events.
-    pub(crate) fn events(&self) -> &Arc<Events> {
+    pub(crate) fn events(&self) -> &Arc<ProcessEvents> {
         &self.events
     }
 
-    /// Waits for events: see [`Events::wait`].
+    /// Waits for events: see [`ProcessEvents::wait`].
     pub(crate) fn wait(
         &self,
-        items: Items,
+        items: WaitItems,
         all: bool,
         timeout: &mut Option<u32>,
-    ) -> Result<Option<Came>> {
+    ) -> Result<Option<ConsumedEvents>> {
         self.events
             .wait(items, all, timeout, || self.poll_interrupts())
     }
@@ -145,7 +145,7 @@ impl Process {
     }
 
     /// The process's part of the GPU `id`, if it has one.
-    pub(crate) fn context(&self, id: GpuId) -> Option<Arc<Context>> {
+    pub(crate) fn context(&self, id: GpuId) -> Option<Arc<GpuContext>> {
         self.with_context(id, Arc::clone)
     }
 
@@ -153,7 +153,7 @@ impl Process {
     pub(crate) fn with_context<T>(
         &self,
         id: GpuId,
-        f: impl FnOnce(&Arc<Context>) -> T,
+        f: impl FnOnce(&Arc<GpuContext>) -> T,
     ) -> Option<T> {
         let contexts = self.contexts.lock();
         let context = contexts
@@ -165,7 +165,7 @@ impl Process {
 
     /// The process's part of `gpu`, made with the first call. The caller sees to it that the GPU is not taken away
     /// meanwhile. ENODEV at the process's end, ENOMEM.
-    pub(crate) fn context_on(&self, gpu: &Arc<Gpu>) -> Result<Arc<Context>> {
+    pub(crate) fn context_on(&self, gpu: &Arc<Gpu>) -> Result<Arc<GpuContext>> {
         let mut contexts = self.contexts.lock();
         if contexts.ended {
             return Err(ENODEV);
@@ -173,7 +173,7 @@ impl Process {
         if let Some(context) = contexts.list.iter().find(|context| context.is_on(gpu)) {
             return Ok(context.clone());
         }
-        let context = Context::new(gpu, self.pid, self.pasid.get(), &self.space)?;
+        let context = GpuContext::new(gpu, self.pid, self.pasid.get(), &self.space)?;
         contexts.list.push(context.clone(), GFP_KERNEL)?;
         Ok(context)
     }
@@ -182,18 +182,18 @@ impl Process {
     /// [`queue::create`] says.
     pub(crate) fn create_queue(
         &self,
-        context: &Arc<Context>,
+        context: &Arc<GpuContext>,
         create: CreateQueue,
-    ) -> Result<(u32, Slot)> {
+    ) -> Result<(u32, DoorbellSlot)> {
         // Not under the lock, which who takes everything from the process waits for.
-        let create = Prepared::new(&context.vm()?, create)?;
+        let create = PreparedQueue::new(&context.vm()?, create)?;
         let _creating = self.creating.lock();
         self.svm.expect_queue(self)?;
         let (vm, slice) = (context.vm()?, context.slice()?);
         let id = self.queues.lock().reserve()?;
-        let owner = Owner {
+        let owner = QueueOwner {
             pid: self.pid,
-            name: Name::of_current(),
+            name: TaskName::of_current(),
             pasid: self.pasid.get(),
             queue: id,
         };
@@ -210,7 +210,7 @@ impl Process {
                 let (kind, gpu) = (create.served_as(), context.gpu().hw.id);
                 folder.add_queue(id, kind, gpu, create.size.bytes())
             });
-            Ok(Entry {
+            Ok(QueueEntry {
                 queue,
                 context: context.clone(),
                 folder: folder.transpose()?,
@@ -225,8 +225,8 @@ impl Process {
         self.folder.lock().clone()
     }
 
-    /// ACQUIRE_VM: see [`Context::acquire`].
-    pub(crate) fn acquire(&self, context: &Context, file: FileRef<File>) -> Result {
+    /// ACQUIRE_VM: see [`GpuContext::acquire`].
+    pub(crate) fn acquire(&self, context: &GpuContext, file: DrmFileRef<RenderFile>) -> Result {
         context.acquire(file, self.folder())
     }
 
@@ -303,16 +303,16 @@ impl Process {
     /// Takes everything that the process has of `gpu`, which is about to go.
     fn leave(&self, gpu: &Arc<Gpu>) {
         let _life = self.life.lock();
-        self.svm.set_closing(Closing::One(gpu.hw.id));
+        self.svm.set_closing(ClosingGpus::One(gpu.hw.id));
         self.end_contexts(|context| context.is_on(gpu));
-        self.svm.set_closing(Closing::None);
+        self.svm.set_closing(ClosingGpus::None);
     }
 
     /// Takes everything from the process. Called once.
     fn end(&self) {
         let mut life = self.life.lock();
         self.contexts.lock().ended = true;
-        self.svm.set_closing(Closing::All);
+        self.svm.set_closing(ClosingGpus::All);
         self.end_contexts(|_| true);
         self.svm.end();
         let folder = self.folder.lock().take();
@@ -322,7 +322,7 @@ impl Process {
     }
 
     /// Destroys the queues on `context`, to which none come any more once those that are being made are there.
-    fn destroy_on(&self, context: &Arc<Context>) {
+    fn destroy_on(&self, context: &Arc<GpuContext>) {
         drop(self.creating.lock());
         context.gpu().queues.compute.dismiss(self.pasid.get());
         loop {
@@ -339,7 +339,7 @@ impl Process {
 
     /// Ends the contexts that `which` says. They stay in the list meanwhile; who finds one there can add nothing to
     /// it. The caller holds `life`.
-    fn end_contexts(&self, which: impl Fn(&Arc<Context>) -> bool) {
+    fn end_contexts(&self, which: impl Fn(&Arc<GpuContext>) -> bool) {
         self.for_each_context(|context| {
             if which(context) {
                 context.close();
@@ -371,7 +371,7 @@ impl Process {
     }
 
     /// Calls `f` with each context. When one goes meanwhile, another may be left out: see `life`.
-    fn for_each_context(&self, mut f: impl FnMut(&Arc<Context>)) {
+    fn for_each_context(&self, mut f: impl FnMut(&Arc<GpuContext>)) {
         for index in 0.. {
             let context = self.contexts.lock().list.get(index).cloned();
             let Some(context) = context else { return };
@@ -382,7 +382,7 @@ impl Process {
 
 /// The parts of the GPUs that a process has.
 #[derive(Default)]
-struct Contexts {
-    list: KVec<Arc<Context>>,
+struct GpuContexts {
+    list: KVec<Arc<GpuContext>>,
     ended: bool,
 }

@@ -6,7 +6,7 @@
 //! the doorbell is a page of memory, a pump takes the packets that it announces, and each batch is a job of a
 //! `drm_gpu_scheduler` of the queue's own.
 //!
-//! Locks, outermost first: `Slice::queues`, `Engine::state`, `Feed::state` or `Vmids::state`; an engine's `state` is never held while
+//! Locks, outermost first: `DoorbellSlice::queues`, `EngineSlots::state`, `RingFeed::state` or `VmidPool::state`; an engine's `state` is never held while
 //! the hardware is waited for.
 
 pub(crate) mod compute;
@@ -26,28 +26,28 @@ mod spare;
 pub(crate) mod turns;
 mod user;
 
-use crate::health::Suspect;
+use crate::health::SuspectQueue;
 use crate::ip::Hardware;
-use crate::kern::params::Sched;
-use crate::kern::task::{Name, Who};
-use crate::mem::view::Pins;
+use crate::kern::params::SchedulerMode;
+use crate::kern::task::{TaskIdentity, TaskName};
+use crate::mem::view::ViewPins;
 use crate::mem::vm::Vm;
-use crate::mem::Memory;
-use crate::ring::Rings;
+use crate::mem::GpuMemory;
+use crate::ring::KernelRings;
 use crate::smi::SmiEvent;
-use compute::{ComputeQueue, Scheduler, TrapPage};
+use compute::{ComputeScheduler, TrapPage, UserComputeQueue};
 use core::ops::Deref;
-use doorbell::{Slice, Slices};
-use hw::doorbell::Slot;
+use doorbell::{DoorbellSlice, SliceTable};
+use hw::doorbell::DoorbellSlot;
 use hw::mqd::hqd::WaveState;
-use hw::queue::{Percentage, Priority, QueueType};
+use hw::queue::{QueuePercentage, QueuePriority, QueueType};
 use hw::sdma::ring::RingSize;
-use interrupts::Dispatch;
+use interrupts::InterruptDispatch;
 use kernel::prelude::*;
 use kernel::sync::{Arc, SetOnce};
-use slots::Slots;
-use turns::Turns;
-use user::SdmaQueue;
+use slots::SdmaSlots;
+use turns::HardwareQueues;
+use user::UserSdmaQueue;
 
 // How all queues of a process are quiesced; buffers need it too, so it lies below.
 pub(crate) use crate::mem::group;
@@ -57,39 +57,39 @@ const HOST_ENGINES: u8 = 2;
 
 /// The queues of a GPU, kept by each of them. Fields are dropped in this order: each only uses what is below it.
 #[pin_data]
-pub(crate) struct Queues {
+pub(crate) struct GpuQueues {
     /// Who takes the GPU's interrupts, once it does.
-    pub(crate) interrupts: SetOnce<Arc<Dispatch>>,
+    pub(crate) interrupts: SetOnce<Arc<InterruptDispatch>>,
     /// Who has which slot of an SDMA engine.
-    pub(crate) slots: Arc<Slots>,
+    pub(crate) slots: Arc<SdmaSlots>,
     /// Which compute queues are on the hardware.
-    pub(crate) compute: Arc<dyn Scheduler>,
+    pub(crate) compute: Arc<dyn ComputeScheduler>,
     /// Who has which doorbells.
     #[pin]
-    pub(crate) slices: Slices,
+    pub(crate) slices: SliceTable,
     /// The driver's own rings.
-    pub(crate) rings: Arc<Rings>,
+    pub(crate) rings: Arc<KernelRings>,
     /// The memory.
-    pub(crate) memory: Arc<Memory>,
+    pub(crate) memory: Arc<GpuMemory>,
     /// The hardware.
     pub(crate) hw: Arc<Hardware>,
 }
 
-impl Queues {
+impl GpuQueues {
     /// No queues. ENOMEM.
-    pub(crate) fn new(rings: &Arc<Rings>) -> Result<Arc<Self>> {
+    pub(crate) fn new(rings: &Arc<KernelRings>) -> Result<Arc<Self>> {
         Arc::pin_init(
             try_pin_init!(Self {
                 interrupts: SetOnce::new(),
-                slots: Slots::new()?,
+                slots: SdmaSlots::new()?,
                 compute: compute::scheduler(
-                    Sched::get(),
+                    SchedulerMode::get(),
                     &rings.hw.gfx,
                     &rings.hw.gmc,
                     &rings.hw.health,
                     &rings.hw.dev,
                 )?,
-                slices <- Slices::new(),
+                slices <- SliceTable::new(),
                 rings: rings.clone(),
                 memory: rings.memory.clone(),
                 hw: rings.hw.clone(),
@@ -100,7 +100,7 @@ impl Queues {
 
     /// Starts the scheduler of compute queues, once the rings have started.
     pub(crate) fn start(&self) -> Result {
-        let turns = Turns::new(self)?;
+        let turns = HardwareQueues::new(self)?;
         self.compute.start(&self.memory)?;
         self.hw.vmids.watch(Some(turns));
         Ok(())
@@ -132,9 +132,9 @@ pub(crate) struct CreateQueue {
     /// GPU address of the 64-bit write pointer that the process advances, in the same units.
     pub(crate) write_pointer: u64,
     /// Whether it is to run.
-    pub(crate) percentage: Percentage,
+    pub(crate) percentage: QueuePercentage,
     /// Its rank.
-    pub(crate) priority: Priority,
+    pub(crate) priority: QueuePriority,
     /// The engine for [`QueueType::SdmaByEngine`].
     pub(crate) engine: u32,
     /// What compute queues have besides.
@@ -154,13 +154,13 @@ impl CreateQueue {
 }
 
 /// A [`CreateQueue`] with the user memory pinned that the driver itself uses of it.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedQueue {
     create: CreateQueue,
-    pins: Pins,
+    pins: ViewPins,
 }
 
-impl Prepared {
-    /// What `create` asks for in `vm`, of the calling process; see [`Pins::add`].
+impl PreparedQueue {
+    /// What `create` asks for in `vm`, of the calling process; see [`ViewPins::add`].
     pub(crate) fn new(vm: &Arc<Vm>, create: CreateQueue) -> Result<Self> {
         Ok(Self {
             pins: pointers::pin(vm, &create)?,
@@ -169,7 +169,7 @@ impl Prepared {
     }
 }
 
-impl Deref for Prepared {
+impl Deref for PreparedQueue {
     type Target = CreateQueue;
 
     fn deref(&self) -> &CreateQueue {
@@ -198,9 +198,9 @@ pub(crate) struct UpdateQueue {
     /// Its ring. Without one it is not to run, until it is updated again; what it has stays held.
     pub(crate) ring: Option<(u64, RingSize)>,
     /// Whether it is to run.
-    pub(crate) percentage: Percentage,
+    pub(crate) percentage: QueuePercentage,
     /// Its rank.
-    pub(crate) priority: Priority,
+    pub(crate) priority: QueuePriority,
 }
 
 impl UpdateQueue {
@@ -213,7 +213,7 @@ impl UpdateQueue {
 /// A process's queue. Everything here may sleep and is bounded; it is off the hardware when it is dropped.
 pub(crate) trait UserQueue: Send + Sync {
     /// Its doorbell in the process's slice.
-    fn doorbell(&self) -> Slot;
+    fn doorbell(&self) -> DoorbellSlot;
 
     /// Changes what can change. EINVAL when it is destroyed, EFAULT and EINVAL for a ring that is none; EOPNOTSUPP for
     /// what cannot change.
@@ -241,38 +241,38 @@ pub(crate) trait UserQueue: Send + Sync {
 /// EINVAL for what `create` asks for, see there; ENOSPC without a doorbell, a slot of the hardware that it needs at once, or with
 /// too many queues; ENOMEM; errors of `trap`.
 pub(crate) fn create(
-    gpu: &Arc<Queues>,
+    gpu: &Arc<GpuQueues>,
     vm: &Arc<Vm>,
     trap: impl FnOnce() -> Result<Arc<TrapPage>>,
-    slice: &Arc<Slice>,
-    owner: Owner,
-    create: &Prepared,
+    slice: &Arc<DoorbellSlice>,
+    owner: QueueOwner,
+    create: &PreparedQueue,
 ) -> Result<Arc<dyn UserQueue>> {
     if create.kind.is_sdma() {
-        return Ok(SdmaQueue::create(gpu, vm, slice, owner, create)?);
+        return Ok(UserSdmaQueue::create(gpu, vm, slice, owner, create)?);
     }
-    let queue = ComputeQueue::create(gpu, vm, &trap()?, slice, owner, create)?;
+    let queue = UserComputeQueue::create(gpu, vm, &trap()?, slice, owner, create)?;
     Ok(queue)
 }
 
 /// Whose queue it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Owner {
+pub(crate) struct QueueOwner {
     /// The process, in the initial PID namespace.
     pub(crate) pid: i32,
     /// The process's name when the queue was made.
-    pub(crate) name: Name,
+    pub(crate) name: TaskName,
     /// The process, as the hardware knows it.
     pub(crate) pasid: u16,
     /// The queue's id within the process.
     pub(crate) queue: u32,
 }
 
-impl Owner {
+impl QueueOwner {
     /// Something that does not answer was at this queue.
-    fn suspect(&self) -> Suspect {
-        Suspect {
-            who: Who {
+    fn suspect(&self) -> SuspectQueue {
+        SuspectQueue {
+            who: TaskIdentity {
                 pid: self.pid,
                 name: self.name,
             },

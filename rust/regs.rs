@@ -18,18 +18,18 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use hw::bits::Field;
-use hw::ip::{Block, Ip};
+use hw::ip::{IpBlock, IpInfo};
 
 use crate::kern::mmio::{Mmio, GONE};
 
 /// A register: its segment of the block, and the dwords from the segment's base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Reg {
+pub(crate) struct Register {
     segment: usize,
     offset: u32,
 }
 
-impl Reg {
+impl Register {
     /// The register at `offset` of `segment`.
     pub(crate) const fn new(segment: usize, offset: u32) -> Self {
         Self { segment, offset }
@@ -64,17 +64,17 @@ pub(crate) const fn bit(n: u32) -> u32 {
 
 /// The registers of one instance of a block.
 #[derive(Clone)]
-pub(crate) struct Window {
+pub(crate) struct RegisterWindow {
     mmio: Arc<Mmio>,
     bases: &'static [u32],
 }
 
-impl Window {
+impl RegisterWindow {
     /// Instance `instance` of `block` in the table `ips`; ENODEV if the ASIC has none.
     pub(crate) fn new(
         mmio: &Arc<Mmio>,
-        ips: &'static [Ip],
-        block: Block,
+        ips: &'static [IpInfo],
+        block: IpBlock,
         instance: usize,
     ) -> Result<Self> {
         let ip = hw::ip::find(ips, block).ok_or(ENODEV)?;
@@ -85,24 +85,24 @@ impl Window {
     }
 
     /// The dword of `reg` in BAR5; None in a segment that the block does not have.
-    pub(crate) fn dword(&self, reg: Reg) -> Option<u32> {
+    pub(crate) fn dword(&self, reg: Register) -> Option<u32> {
         self.bases.get(reg.segment)?.checked_add(reg.offset)
     }
 
     /// Reads `reg`; all ones when the device is gone.
-    pub(crate) fn read(&self, reg: Reg) -> u32 {
+    pub(crate) fn read(&self, reg: Register) -> u32 {
         self.dword(reg).map_or(GONE, |dword| self.mmio.read(dword))
     }
 
     /// Writes `reg`.
-    pub(crate) fn write(&self, reg: Reg, value: u32) {
+    pub(crate) fn write(&self, reg: Register, value: u32) {
         if let Some(dword) = self.dword(reg) {
             self.mmio.write(dword, value);
         }
     }
 
     /// Writes `value` with its fields from `fields` replaced.
-    pub(crate) fn update(&self, reg: Reg, fields: &[(Field, u32)]) {
+    pub(crate) fn update(&self, reg: Register, fields: &[(Field, u32)]) {
         let value = fields.iter().fold(self.read(reg), |word, (field, value)| {
             with(word, *field, *value)
         });
@@ -110,7 +110,7 @@ impl Window {
     }
 
     /// Writes the bits of `mask` in `value`; the others of the register stay.
-    pub(crate) fn merge(&self, reg: Reg, mask: u32, value: u32) {
+    pub(crate) fn merge(&self, reg: Register, mask: u32, value: u32) {
         self.write(reg, self.read(reg) & !mask | value & mask);
     }
 
@@ -130,7 +130,7 @@ macro_rules! registers {
     )*) => {
         $(
             $(#[$doc])*
-            pub(crate) const $name: $crate::regs::Reg = $crate::regs::Reg::new($segment, $offset);
+            pub(crate) const $name: $crate::regs::Register = $crate::regs::Register::new($segment, $offset);
             $(
                 #[doc = concat!("Fields of [`", stringify!($name), "`].")]
                 pub(crate) mod $module {

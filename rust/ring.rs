@@ -9,10 +9,10 @@ mod sdma;
 
 use crate::ip::Hardware;
 use crate::kern::fence::Fence;
-use crate::mem::copy_engine::{CopyEngine, Lane};
+use crate::mem::copy_engine::{CopyEngine, CopyLane};
 use crate::mem::gart::JobMemory;
 use crate::mem::vram::VramBlocks;
-use crate::mem::Memory;
+use crate::mem::GpuMemory;
 use core::fmt;
 use hw::ip::GFX90A_SDMA_ENGINES;
 use kernel::new_spinlock;
@@ -22,30 +22,30 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{Arc, SpinLock};
 
 pub(crate) use job::TIMEOUT_MS;
-use job::{Keep, Ring};
+use job::{JobRing, KeptMemory};
 pub(crate) use pm4::Pm4Ring;
 use sdma::SdmaRing;
 pub(crate) use sdma::STARVED_MS;
 
 /// The rings of a GPU, one an engine, and the memory that they are in and work on.
-pub(crate) struct Rings {
-    running: Arc<Running>,
+pub(crate) struct KernelRings {
+    running: Arc<RunningSet>,
     /// The memory.
-    pub(crate) memory: Arc<Memory>,
+    pub(crate) memory: Arc<GpuMemory>,
     /// The hardware.
     pub(crate) hw: Arc<Hardware>,
 }
 
-/// The rings as memory knows them: none before [`Rings::start`] and after [`Rings::stop`], so that neither keeps the other.
+/// The rings as memory knows them: none before [`KernelRings::start`] and after [`KernelRings::stop`], so that neither keeps the other.
 #[pin_data]
-struct Running {
+struct RunningSet {
     #[pin]
-    set: SpinLock<Option<Arc<Set>>>,
+    set: SpinLock<Option<Arc<RingSet>>>,
     next: Atomic<u32>,
 }
 
 /// Who knows what else runs on the engines of the kernel rings.
-pub(crate) trait Engines: Send + Sync {
+pub(crate) trait RingEngines: Send + Sync {
     /// The kernel ring of `engine` gets no turns: every other queue there is to leave for a moment, so that the one shows
     /// that does not. Waits for nothing, allocates nothing.
     fn clear(&self, engine: u8);
@@ -55,15 +55,15 @@ pub(crate) trait Engines: Send + Sync {
 }
 
 /// The rings between start and stop.
-struct Set {
-    rings: KVec<Ring>,
+struct RingSet {
+    rings: KVec<JobRing>,
     /// MC address of the first byte of VRAM.
     vram: u64,
 }
 
 /// Whose turn it is.
 #[derive(Clone, Copy)]
-enum Turns<'a> {
+enum EngineTurn<'a> {
     /// Each engine's, one after the other: the number of the next one.
     All(&'a Atomic<u32>),
     /// Always the first one's.
@@ -84,11 +84,11 @@ pub(crate) struct RingState {
     pub(crate) dead: bool,
 }
 
-impl Rings {
+impl KernelRings {
     /// No rings yet; `memory` is cleared and copied by them once there are. ENOMEM.
-    pub(crate) fn new(memory: &Arc<Memory>) -> Result<Arc<Self>> {
+    pub(crate) fn new(memory: &Arc<GpuMemory>) -> Result<Arc<Self>> {
         let running = Arc::pin_init(
-            pin_init!(Running {
+            pin_init!(RunningSet {
                 set <- new_spinlock!(None, "Rings::set"),
                 next: Atomic::new(0),
             }),
@@ -105,18 +105,18 @@ impl Rings {
 
     /// Starts the ring of every engine; they and the GART are up. `engines` hears of those that hang. ENOMEM; ENOSPC without
     /// room in the GART; ETIMEDOUT for an engine that does nothing, which the log says. Sleeps.
-    pub(crate) fn start(&self, engines: &Arc<dyn Engines>) -> Result {
+    pub(crate) fn start(&self, engines: &Arc<dyn RingEngines>) -> Result {
         let gpu = &self.memory;
         let mut rings = KVec::with_capacity(GFX90A_SDMA_ENGINES, GFP_KERNEL)?;
         for engine in 0..GFX90A_SDMA_ENGINES as u8 {
-            rings.push(Ring::start(gpu, engine, engines)?, GFP_KERNEL)?;
+            rings.push(JobRing::start(gpu, engine, engines)?, GFP_KERNEL)?;
         }
         rings.iter().for_each(|ring| SdmaRing::pulse(ring.sdma()));
         for ring in &rings {
             ring.sdma().wait_pulse()?;
         }
         let set = Arc::new(
-            Set {
+            RingSet {
                 rings,
                 vram: gpu.hw.gmc.fb_base(),
             },
@@ -143,7 +143,7 @@ impl Rings {
         }
     }
 
-    /// Has `engine` show that it gives its kernel ring turns; if it does not, [`Engines::clear`] is called. Allocates nothing,
+    /// Has `engine` show that it gives its kernel ring turns; if it does not, [`RingEngines::clear`] is called. Allocates nothing,
     /// waits for nothing.
     pub(crate) fn pulse(&self, engine: u8) {
         if let Ok(set) = self.running.set() {
@@ -191,53 +191,53 @@ impl Rings {
     }
 }
 
-impl Running {
+impl RunningSet {
     /// Who does what belongs to `lane`.
-    fn turns(&self, lane: Lane) -> Turns<'_> {
+    fn turns(&self, lane: CopyLane) -> EngineTurn<'_> {
         match lane {
-            Lane::All => Turns::All(&self.next),
+            CopyLane::All => EngineTurn::All(&self.next),
             // Nobody's queue is put there who waits for pages: `queue::user::engines`.
-            Lane::Pages => Turns::First,
+            CopyLane::Pages => EngineTurn::First,
         }
     }
 
     /// The rings; ENODEV when they are stopped.
-    fn set(&self) -> Result<Arc<Set>> {
+    fn set(&self) -> Result<Arc<RingSet>> {
         self.set.lock().clone().ok_or(ENODEV)
     }
 }
 
-impl CopyEngine for Running {
-    fn fill(&self, blocks: &Arc<VramBlocks>, value: u32, lane: Lane) -> Result {
+impl CopyEngine for RunningSet {
+    fn fill(&self, blocks: &Arc<VramBlocks>, value: u32, lane: CopyLane) -> Result {
         batch::fill(&*self.set()?, self.turns(lane), blocks, value, true)
     }
 
     fn scrub(&self, blocks: &Arc<VramBlocks>) -> Result {
-        batch::fill(&*self.set()?, self.turns(Lane::All), blocks, 0, false)
+        batch::fill(&*self.set()?, self.turns(CopyLane::All), blocks, 0, false)
     }
 
     fn copy(
         &self,
         pieces: &mut dyn Iterator<Item = (u64, u64, u64)>,
         memory: JobMemory,
-        lane: Lane,
+        lane: CopyLane,
     ) -> Result {
         batch::copy(&*self.set()?, self.turns(lane), pieces, memory)
     }
 }
 
-impl Set {
+impl RingSet {
     /// Gives `packets`, which use the memory of `keep`, to the engine whose turn it is, or the next one whose ring works. EIO when none does.
     fn submit(
         &self,
-        turns: Turns<'_>,
+        turns: EngineTurn<'_>,
         packets: KVec<u32>,
-        keep: &Arc<Keep>,
+        keep: &Arc<KeptMemory>,
         counted: bool,
     ) -> Result<ARef<Fence>> {
         let first = match turns {
-            Turns::All(next) => next.fetch_add(1, Relaxed) as usize,
-            Turns::First => 0,
+            EngineTurn::All(next) => next.fetch_add(1, Relaxed) as usize,
+            EngineTurn::First => 0,
         };
         let count = self.rings.len();
         let mut rings = (0..count).filter_map(|n| self.rings.get((first.wrapping_add(n)) % count));

@@ -4,7 +4,7 @@
 use kernel::driver::Registration;
 use kernel::prelude::*;
 
-use kern::pci_driver::Adapter;
+use kern::pci_driver::PciAdapter;
 
 mod driver;
 mod ffi;
@@ -67,22 +67,22 @@ module! {
 /// The loaded module. Dropped in this order: no more GPUs, then no more interface, then what still runs of either.
 #[pin_data]
 struct Rkfd {
-    _resets: driver::reset::Registration,
+    _resets: driver::reset::ResetRegistration,
     #[pin]
-    _driver: Registration<Adapter<driver::Driver>>,
-    _kfd: kfd::Registration,
-    _debugfs: observe::debugfs::Registration,
-    _work: kern::workqueue::WorkQueues,
+    _driver: Registration<PciAdapter<driver::RkfdDriver>>,
+    _kfd: kfd::KfdRegistration,
+    _debugfs: observe::debugfs::DebugfsRegistration,
+    _work: kern::workqueue::ModuleWorkQueues,
 }
 
 impl kernel::InPlaceModule for Rkfd {
     fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
         // The interface first: GPUs join it.
         try_pin_init!(Self {
-            _work: kern::workqueue::WorkQueues::new()?,
-            _debugfs: observe::debugfs::Registration::new()?,
-            _kfd: kfd::Registration::new(module)?,
-            _resets: driver::reset::Registration::new()?,
+            _work: kern::workqueue::ModuleWorkQueues::new()?,
+            _debugfs: observe::debugfs::DebugfsRegistration::new()?,
+            _kfd: kfd::KfdRegistration::new(module)?,
+            _resets: driver::reset::ResetRegistration::new()?,
             _driver <- Registration::new(c"rkfd", module),
         })
     }

@@ -12,7 +12,7 @@ use kernel::sync::{Arc, SpinLock};
 
 use crate::kern::host;
 use crate::kern::mm_exit::AddressSpace;
-use crate::kern::task::Who;
+use crate::kern::task::TaskIdentity;
 use crate::kern::uapi::{migrate_trigger, smi_event, unmap_trigger};
 
 /// Bytes of the longest line: `KFD_SMI_EVENT_MSG_SIZE`.
@@ -24,7 +24,7 @@ const BACKLOG: usize = 8192;
 
 /// A process that an event concerns.
 #[derive(Clone, Copy)]
-pub(crate) struct Whose {
+pub(crate) struct SmiProcess {
     /// Its number in the initial PID namespace: for the text alone, since it is another's after it.
     pub(crate) pid: i32,
     /// Its address space, see [`AddressSpace::id`]; 0 while it is not known.
@@ -80,9 +80,9 @@ impl UnmapTrigger {
 
 /// Memory of a process on its way between system memory and VRAM. Locations are GPU ids, or 0 for system memory.
 #[derive(Clone, Copy)]
-pub(crate) struct Migration {
+pub(crate) struct SmiMigration {
     /// Whose.
-    pub(crate) whose: Whose,
+    pub(crate) whose: SmiProcess,
     /// Which, all of what was asked for in one.
     pub(crate) part: VaRange,
     /// From where.
@@ -97,7 +97,7 @@ pub(crate) struct Migration {
     pub(crate) trigger: MigrateTrigger,
 }
 
-impl fmt::Display for Migration {
+impl fmt::Display for SmiMigration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (first, pages) = (self.part.start() / PAGE_SIZE, self.part.pages());
         let (pid, from, to) = (self.whose.pid, self.from, self.to);
@@ -109,22 +109,22 @@ impl fmt::Display for Migration {
 #[derive(Clone, Copy)]
 pub(crate) enum SmiEvent<'a> {
     /// An access of a process had no mapping that allows it.
-    VmFault(Who),
+    VmFault(TaskIdentity),
     /// The queues of this process are taken off the hardware, for a reason of
     /// `KFD_QUEUE_EVICTION_TRIGGERS`.
-    Evicted(Whose, u32),
+    Evicted(SmiProcess, u32),
     /// They may run again.
-    Restored(Whose),
+    Restored(SmiProcess),
     /// Memory is about to move.
-    Migrating(Migration),
+    Migrating(SmiMigration),
     /// It has, with this errno, which is negative, or 0.
-    Migrated(Migration, i32),
+    Migrated(SmiMigration, i32),
     /// A page to which a queue of this process has come is about to be mapped: its number, and whether it is to be written.
-    PageFault(Whose, u64, bool),
+    PageFault(SmiProcess, u64, bool),
     /// It is mapped, after it or others around it have moved if that is true.
-    PageMapped(Whose, u64, bool),
+    PageMapped(SmiProcess, u64, bool),
     /// The GPU loses this part of its memory, without its queues being quiesced.
-    Unmapped(Whose, VaRange, UnmapTrigger),
+    Unmapped(SmiProcess, VaRange, UnmapTrigger),
     /// Something that hangs, which the text names, is about to be taken off the hardware.
     Resetting(&'a CStr),
     /// It was.
@@ -163,12 +163,12 @@ impl SmiEvent<'_> {
 }
 
 /// A line that is being written; what does not fit, with room for its end, is cut off.
-struct Line {
+struct SmiLine {
     bytes: [u8; LINE],
     len: usize,
 }
 
-impl Line {
+impl SmiLine {
     /// Ends the line.
     fn end(mut self) -> Self {
         if let Some(place) = self.bytes.get_mut(self.len) {
@@ -179,7 +179,7 @@ impl Line {
     }
 }
 
-impl Write for Line {
+impl Write for SmiLine {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let room = self.bytes.iter_mut().take(LINE - 1).skip(self.len);
         for (place, byte) in room.zip(text.bytes()) {
@@ -197,7 +197,7 @@ pub(crate) struct Smi {
     /// Times that something was taken off because it hung.
     resets: Atomic<u32>,
     #[pin]
-    watchers: SpinLock<KVVec<Arc<Watcher>>>,
+    watchers: SpinLock<KVVec<Arc<SmiWatcher>>>,
 }
 
 impl Smi {
@@ -214,7 +214,7 @@ impl Smi {
     }
 
     /// Lets `watcher` hear of the GPU until [`Smi::leave`]. ENOMEM; EMFILE when its process has [`MOST`] here already.
-    pub(crate) fn join(&self, watcher: &Arc<Watcher>) -> Result {
+    pub(crate) fn join(&self, watcher: &Arc<SmiWatcher>) -> Result {
         let mut room = KVVec::new();
         loop {
             let mut watchers = self.watchers.lock();
@@ -245,7 +245,7 @@ impl Smi {
     }
 
     /// `watcher` hears no more. The caller has another reference to it.
-    pub(crate) fn leave(&self, watcher: &Arc<Watcher>) {
+    pub(crate) fn leave(&self, watcher: &Arc<SmiWatcher>) {
         self.watchers
             .lock()
             .retain(|other| !Arc::ptr_eq(other, watcher));
@@ -267,8 +267,8 @@ impl Smi {
         }
     }
 
-    fn line(&self, what: &SmiEvent<'_>) -> Line {
-        let mut line = Line {
+    fn line(&self, what: &SmiEvent<'_>) -> SmiLine {
+        let mut line = SmiLine {
             bytes: [0; LINE],
             len: 0,
         };
@@ -279,14 +279,14 @@ impl Smi {
             SmiEvent::VmFault(who) => {
                 write!(line, "{number:x} {:x}:{}", who.pid, who.name)
             }
-            SmiEvent::Evicted(Whose { pid, .. }, why) => {
+            SmiEvent::Evicted(SmiProcess { pid, .. }, why) => {
                 write!(line, "{number:x} {now} -{pid} {gpu:x} {why}")
             }
-            SmiEvent::Restored(Whose { pid, .. }) => {
+            SmiEvent::Restored(SmiProcess { pid, .. }) => {
                 write!(line, "{number:x} {now} -{pid} {gpu:x} 0")
             }
             SmiEvent::Migrating(what) => {
-                let Migration {
+                let SmiMigration {
                     prefetch,
                     preferred,
                     trigger,
@@ -302,15 +302,15 @@ impl Smi {
                 let trigger = what.trigger.number();
                 write!(line, "{number:x} {now} {what} {trigger} {error}")
             }
-            SmiEvent::PageFault(Whose { pid, .. }, page, write) => {
+            SmiEvent::PageFault(SmiProcess { pid, .. }, page, write) => {
                 let access = if *write { 'W' } else { 'R' };
                 write!(line, "{number:x} {now} -{pid} @{page:x}({gpu:x}) {access}")
             }
-            SmiEvent::PageMapped(Whose { pid, .. }, page, migrated) => {
+            SmiEvent::PageMapped(SmiProcess { pid, .. }, page, migrated) => {
                 let how = if *migrated { 'M' } else { 'U' };
                 write!(line, "{number:x} {now} -{pid} @{page:x}({gpu:x}) {how}")
             }
-            SmiEvent::Unmapped(Whose { pid, .. }, part, trigger) => {
+            SmiEvent::Unmapped(SmiProcess { pid, .. }, part, trigger) => {
                 let (first, pages) = (part.start() / PAGE_SIZE, part.pages());
                 let trigger = trigger.number();
                 write!(
@@ -329,7 +329,7 @@ impl Smi {
 
 /// Who watches a GPU: an open file.
 #[pin_data]
-pub(crate) struct Watcher {
+pub(crate) struct SmiWatcher {
     /// That of its process, which is nobody else's while this is here.
     space: AddressSpace,
     sees_all: bool,
@@ -341,7 +341,7 @@ pub(crate) struct Watcher {
     ready: PollCondVar,
 }
 
-impl Watcher {
+impl SmiWatcher {
     /// Of the process of `space`, which sees what concerns it alone, or all with `sees_all`. It hears nothing until it
     /// says what it wants to. ENOMEM.
     pub(crate) fn new(space: AddressSpace, sees_all: bool) -> Result<Arc<Self>> {

@@ -12,7 +12,7 @@ use kernel::sync::{Arc, Mutex};
 
 use crate::kern::class::ClassDevice;
 use crate::kern::host::NumaNode;
-use tree::Tree;
+use tree::TopologyTree;
 
 /// What the topology says of a GPU.
 #[derive(Clone, Copy)]
@@ -54,12 +54,12 @@ impl GpuFacts {
 #[pin_data]
 pub(crate) struct Topology {
     #[pin]
-    state: Mutex<State>,
+    state: Mutex<TopologyState>,
 }
 
 /// Dropped in this order: the files are in the device's folder.
-struct State {
-    tree: Option<Tree>,
+struct TopologyState {
+    tree: Option<TopologyTree>,
     generation: u32,
     device: Arc<ClassDevice>,
 }
@@ -67,7 +67,7 @@ struct State {
 impl Topology {
     /// A topology of no GPUs, in the folder of `device`.
     pub(crate) fn new(device: Arc<ClassDevice>) -> impl PinInit<Self, Error> {
-        let state = Tree::new(&device, 1, &[]).map(|tree| State {
+        let state = TopologyTree::new(&device, 1, &[]).map(|tree| TopologyState {
             tree: Some(tree),
             generation: 1,
             device,
@@ -84,7 +84,7 @@ impl Topology {
         let gpus = gpus()?;
         state.tree = None;
         state.generation = state.generation.wrapping_add(1);
-        state.tree = Some(Tree::new(&state.device, state.generation, &gpus)?);
+        state.tree = Some(TopologyTree::new(&state.device, state.generation, &gpus)?);
         Ok(())
     }
 }

@@ -16,10 +16,10 @@ use super::reset;
 use crate::kern::{rebind, workqueue};
 
 /// Has a device bound anew. Once this is dropped, with what the driver has of the device, nothing of that happens any more.
-pub(super) struct Again(Arc<Rebind>);
+pub(super) struct RebindGuard(Arc<RebindWork>);
 
 #[pin_data]
-struct Rebind {
+struct RebindWork {
     pdev: ARef<pci::Device>,
     /// The driver does not have it any more. It becomes so under the device's lock.
     gone: AtomicFlag,
@@ -28,14 +28,14 @@ struct Rebind {
 }
 
 impl_has_work! {
-    impl HasWork<Self> for Rebind { self.work }
+    impl HasWork<Self> for RebindWork { self.work }
 }
 
-impl Again {
+impl RebindGuard {
     /// For `pdev`. ENOMEM.
     pub(super) fn new(pdev: &pci::Device) -> Result<Self> {
         let rebind = Arc::pin_init(
-            pin_init!(Rebind {
+            pin_init!(RebindWork {
                 pdev: pdev.into(),
                 gone: AtomicFlag::new(false),
                 work <- new_work!("Rebind::work"),
@@ -52,13 +52,13 @@ impl Again {
     }
 }
 
-impl Drop for Again {
+impl Drop for RebindGuard {
     fn drop(&mut self) {
         self.0.gone.store(true, Relaxed);
     }
 }
 
-impl WorkItem for Rebind {
+impl WorkItem for RebindWork {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {

@@ -17,10 +17,10 @@ const PATIENCE_MS: u32 = 40_000;
 
 /// The end of patience with a GPU; it does not come any more when this has been dropped, which sleeps: while the device is enabled, and after all
 /// of which there may be many.
-pub(super) struct Deadline(Arc<End>);
+pub(super) struct GpuDeadline(Arc<DeadlineWork>);
 
 #[pin_data]
-struct End {
+struct DeadlineWork {
     gpu: Arc<Gpu>,
     pdev: ARef<pci::Device>,
     #[pin]
@@ -28,14 +28,14 @@ struct End {
 }
 
 impl_has_delayed_work! {
-    impl HasDelayedWork<Self> for End { self.work }
+    impl HasDelayedWork<Self> for DeadlineWork { self.work }
 }
 
-impl Deadline {
+impl GpuDeadline {
     /// Endless patience with `gpu`, which is at `pdev`. ENOMEM.
     pub(super) fn new(pdev: &pci::Device, gpu: &Arc<Gpu>) -> Result<Self> {
         let end = Arc::pin_init(
-            pin_init!(End {
+            pin_init!(DeadlineWork {
                 gpu: gpu.clone(),
                 pdev: pdev.into(),
                 work <- new_delayed_work!("End::work"),
@@ -53,13 +53,13 @@ impl Deadline {
     }
 }
 
-impl Drop for Deadline {
+impl Drop for GpuDeadline {
     fn drop(&mut self) {
         workqueue::cancel(&self.0);
     }
 }
 
-impl WorkItem for End {
+impl WorkItem for DeadlineWork {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {

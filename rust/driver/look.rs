@@ -7,25 +7,25 @@ use kernel::pci;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use hw::firmware::state::Seen;
+use hw::firmware::state::ObservedState;
 use hw::topology::asic::Asic;
 
 use crate::firmware;
-use crate::firmware::files::{Files, Missing};
-use crate::ip::state::Observer;
+use crate::firmware::files::{FirmwareFiles, MissingFile};
+use crate::ip::state::BootObserver;
 use crate::ip::Hardware;
 use crate::kern::mmio::Mmio;
-use crate::kern::pci_ext::Enabled;
-use crate::mem::Memory;
+use crate::kern::pci_ext::EnabledDevice;
+use crate::mem::GpuMemory;
 
 /// Tells the log. ENODEV for a device that the driver does not know; errors of its BARs. Sleeps, for three seconds where its firmware does not
 /// get on.
 pub(super) fn report(pdev: &pci::Device<Core<'_>>) -> Result {
     let asic = Asic::find(pdev.device_id()).ok_or(ENODEV)?;
-    let _enabled = Enabled::new(pdev)?;
+    let _enabled = EnabledDevice::new(pdev)?;
     let mmio = Arc::new(Mmio::new(pdev)?, GFP_KERNEL)?;
     let dev: &Device<Bound> = pdev.as_ref();
-    let seen = Observer::new(&mmio, asic.ips)?.wait();
+    let seen = BootObserver::new(&mmio, asic.ips)?.wait();
     registers(dev, &seen);
     match seen.state() {
         Ok(state) => dev_info!(dev, "probe_only: {}\n", format_args!("{state}")),
@@ -35,13 +35,13 @@ pub(super) fn report(pdev: &pci::Device<Core<'_>>) -> Result {
             format_args!("{refusal}")
         ),
     }
-    match Files::request(dev, asic.firmware) {
+    match FirmwareFiles::request(dev, asic.firmware) {
         Ok(files) => {
             if files.check(dev).is_ok() {
                 dev_info!(dev, "probe_only: all firmware files are there and whole\n");
             }
         }
-        Err(Missing(name, error)) => {
+        Err(MissingFile(name, error)) => {
             dev_info!(dev, "probe_only: no firmware file {name}: {error:?}\n");
         }
     }
@@ -50,9 +50,9 @@ pub(super) fn report(pdev: &pci::Device<Core<'_>>) -> Result {
 
 /// Loads the firmware, starts the RLC, and undoes that. Errors of the steps, which tell the log. Sleeps.
 pub(super) fn load(pdev: &pci::Device<Core<'_>>) -> Result {
-    let _enabled = Enabled::new(pdev)?;
+    let _enabled = EnabledDevice::new(pdev)?;
     let hw = Hardware::new(pdev)?;
-    let memory = Memory::new(&hw).inspect_err(|_| hw.close())?;
+    let memory = GpuMemory::new(&hw).inspect_err(|_| hw.close())?;
     let loaded = firmware::load(&memory).and_then(|loaded| {
         hw.rlc.start();
         loaded.check_clock()?;
@@ -69,7 +69,7 @@ pub(super) fn load(pdev: &pci::Device<Core<'_>>) -> Result {
     result
 }
 
-fn registers(dev: &Device, seen: &Seen) {
+fn registers(dev: &Device, seen: &ObservedState) {
     if !seen.is_present() {
         return;
     }

@@ -14,10 +14,10 @@ use kernel::time::{Instant, Monotonic};
 use kernel::workqueue::{impl_has_work, new_work, Work, WorkItem};
 
 use crate::gpu::Gpu;
-use crate::health::{Part, Rescue, Wedged};
-use crate::kern::drm::Recovery;
-use crate::kern::slot::{Filled, Slot};
-use crate::kern::task::Who;
+use crate::health::{WedgeHandler, WedgeReport, WedgedPart};
+use crate::kern::drm::WedgeRecovery;
+use crate::kern::slot::{ArcSlot, FilledSlot};
+use crate::kern::task::TaskIdentity;
 use crate::kern::{params, rebind, workqueue};
 use crate::kfd;
 use crate::mem::bo::DrmDevice;
@@ -28,35 +28,35 @@ use crate::smi::SmiEvent;
 const PERIOD_MS: i64 = 600_000;
 
 /// The module's one record of resets.
-static RECORD: Slot<Record> = Slot::new();
+static RECORD: ArcSlot<ResetHistory> = ArcSlot::new();
 
 /// When which GPUs were reset.
 #[pin_data]
-struct Record {
+struct ResetHistory {
     /// Nothing is waited for under it.
     #[pin]
-    devices: Mutex<KVec<Entry>>,
+    devices: Mutex<KVec<KnownDevice>>,
 }
 
 /// A device that this driver has had.
-struct Entry {
+struct KnownDevice {
     dev: ARef<device::Device>,
     /// When it was reset, the last times. There is room for as many as may be.
     resets: KVec<Instant<Monotonic>>,
     /// It is being reset, because of this.
-    away: Option<Wedged>,
+    away: Option<WedgeReport>,
 }
 
 /// Keeps the record as long as the module is loaded. Once this is dropped no GPU is reset any more.
-pub(crate) struct Registration {
-    _filled: Filled<Record>,
+pub(crate) struct ResetRegistration {
+    _filled: FilledSlot<ResetHistory>,
 }
 
-impl Registration {
+impl ResetRegistration {
     /// No resets. ENOMEM.
     pub(crate) fn new() -> Result<Self> {
         let record = Arc::pin_init(
-            pin_init!(Record {
+            pin_init!(ResetHistory {
                 devices <- kernel::new_mutex!(KVec::new(), "Record::devices"),
             }),
             GFP_KERNEL,
@@ -72,7 +72,7 @@ pub(super) fn gives_back() -> bool {
     RECORD.get().is_some()
 }
 
-impl Record {
+impl ResetHistory {
     /// Makes room for `dev`. ENOMEM.
     fn add(&self, dev: &device::Device) -> Result {
         let mut devices = self.devices.lock();
@@ -80,7 +80,7 @@ impl Record {
             return Ok(());
         }
         let resets = KVec::with_capacity(params::resets().into(), GFP_KERNEL)?;
-        let entry = Entry {
+        let entry = KnownDevice {
             dev: dev.into(),
             resets,
             away: None,
@@ -89,7 +89,7 @@ impl Record {
     }
 
     /// Whether `dev`, which `cause` has wedged, may be reset once more, which counts then.
-    fn count(&self, dev: &device::Device, cause: &Wedged) -> bool {
+    fn count(&self, dev: &device::Device, cause: &WedgeReport) -> bool {
         let mut devices = self.devices.lock();
         let Some(entry) = devices.iter_mut().find(|entry| entry.is(dev)) else {
             return false;
@@ -104,25 +104,25 @@ impl Record {
     }
 
     /// What `dev`, which is here for the first time since then, was reset for.
-    fn came_back(&self, dev: &device::Device) -> Option<Wedged> {
+    fn came_back(&self, dev: &device::Device) -> Option<WedgeReport> {
         let mut devices = self.devices.lock();
         let entry = devices.iter_mut().find(|entry| entry.is(dev));
         entry.and_then(|entry| entry.away.take())
     }
 }
 
-impl Entry {
+impl KnownDevice {
     fn is(&self, dev: &device::Device) -> bool {
         core::ptr::eq(&*self.dev, dev)
     }
 }
 
 /// Watches over the health of a GPU until it is dropped.
-pub(super) struct Guard(Arc<Replug>);
+pub(super) struct ResetGuard(Arc<ReplugWork>);
 
 /// What is done for a GPU, once.
 #[pin_data]
-struct Replug {
+struct ReplugWork {
     gpu: Arc<Gpu>,
     node: ARef<DrmDevice>,
     pdev: ARef<pci::Device>,
@@ -135,20 +135,20 @@ struct Replug {
 }
 
 impl_has_work! {
-    impl HasWork<Self> for Replug { self.work }
+    impl HasWork<Self> for ReplugWork { self.work }
 }
 
 /// Wakes it.
-struct Alarm(Arc<Replug>);
+struct WedgeAlarm(Arc<ReplugWork>);
 
-impl Rescue for Alarm {
+impl WedgeHandler for WedgeAlarm {
     fn wedged(&self) {
         // It is told once.
         let _ = workqueue::reset().enqueue(self.0.clone());
     }
 }
 
-impl Guard {
+impl ResetGuard {
     /// Watches over `gpu`, which is at `pdev` with its render node `node`; `is_own`: with firmware of this driver's. ENOMEM; ENODEV while the
     /// module is unloaded.
     pub(super) fn new(
@@ -160,7 +160,7 @@ impl Guard {
         let record = RECORD.get().ok_or(ENODEV)?;
         record.add(&gpu.hw.dev)?;
         let replug = Arc::pin_init(
-            pin_init!(Replug {
+            pin_init!(ReplugWork {
                 gpu: gpu.clone(),
                 node: node.clone(),
                 pdev: pdev.into(),
@@ -170,23 +170,23 @@ impl Guard {
             }),
             GFP_KERNEL,
         )?;
-        let alarm = Arc::new(Alarm(replug.clone()), GFP_KERNEL)?;
+        let alarm = Arc::new(WedgeAlarm(replug.clone()), GFP_KERNEL)?;
         gpu.hw.health.listen(Some(alarm));
         if let Some(cause) = record.came_back(&gpu.hw.dev) {
-            node.wedged(Recovery::None, culprit(&cause));
+            node.wedged(WedgeRecovery::None, culprit(&cause));
         }
         Ok(Self(replug))
     }
 }
 
-impl Drop for Guard {
+impl Drop for ResetGuard {
     fn drop(&mut self) {
         self.0.gpu.hw.health.listen(None);
         self.0.gone.store(true, Relaxed);
     }
 }
 
-impl WorkItem for Replug {
+impl WorkItem for ReplugWork {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
@@ -201,19 +201,19 @@ impl WorkItem for Replug {
         if this.may_reset(&cause) {
             this.replug(&cause);
         } else {
-            this.node.wedged(Recovery::Rebind, culprit(&cause));
+            this.node.wedged(WedgeRecovery::Rebind, culprit(&cause));
         }
     }
 }
 
 /// Whose queue it was, if that is known.
-fn culprit(cause: &Wedged) -> Option<Who> {
+fn culprit(cause: &WedgeReport) -> Option<TaskIdentity> {
     cause.suspect.map(|suspect| suspect.who)
 }
 
-impl Replug {
+impl ReplugWork {
     /// Whether the GPU is reset: the log says so, or why not.
-    fn may_reset(&self, cause: &Wedged) -> bool {
+    fn may_reset(&self, cause: &WedgeReport) -> bool {
         let dev = &*self.gpu.hw.dev;
         let why = if params::resets() == 0 {
             "the parameter reset is 0"
@@ -233,11 +233,11 @@ impl Replug {
         false
     }
 
-    fn replug(&self, cause: &Wedged) {
+    fn replug(&self, cause: &WedgeReport) {
         let hw = &self.gpu.hw;
         hw.smi.tell(&SmiEvent::Resetting(cause.name()));
         kfd::tell_reset(&self.gpu);
-        if let Part::Sdma(engine) = cause.part {
+        if let WedgedPart::Sdma(engine) = cause.part {
             // Nobody waits for what it had.
             self.gpu.rings.fail(engine);
         }

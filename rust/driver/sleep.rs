@@ -18,26 +18,26 @@ use kernel::prelude::*;
 use kernel::sync::{Arc, Mutex};
 use kernel::time::{Instant, Monotonic};
 
-use crate::firmware::files::Files;
-use crate::firmware::{self, Loaded};
+use crate::firmware::files::FirmwareFiles;
+use crate::firmware::{self, LoadedFirmware};
 use crate::gpu::Gpu;
-use crate::kern::power::{Listener, Sleep, Subscription};
-use crate::mem::group::{Quiesced, Trigger};
-use crate::mem::image::Image;
+use crate::kern::power::{PowerListener, PowerSubscription, SleepPhase};
+use crate::mem::group::{EvictTrigger, QuiesceGuard};
+use crate::mem::image::VramImage;
 
 /// What a GPU needs for a sleep.
-struct Ready {
-    files: Files,
-    image: Image,
+struct SleepState {
+    files: FirmwareFiles,
+    image: VramImage,
     /// Keeps the queues off the hardware from before the first device sleeps until the last is back.
-    quiesced: KVVec<Quiesced>,
+    quiesced: KVVec<QuiesceGuard>,
     /// And, where an image of the machine was made, until what was announced is over.
-    until: Until,
+    until: QuiesceUntil,
 }
 
 /// Until when queues stay off the hardware of a GPU that is awake.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Until {
+pub(super) enum QuiesceUntil {
     /// All devices are back.
     Complete,
     /// What was announced is over: processes run by then.
@@ -46,26 +46,26 @@ pub(super) enum Until {
 
 /// Makes a GPU ready for sleep.
 #[pin_data]
-struct Valet {
+struct SuspendState {
     gpu: Arc<Gpu>,
     /// Its firmware is this driver's, which can load it again.
     is_own: bool,
     /// There is something from when a sleep is announced until that is over.
     #[pin]
-    ready: Mutex<Option<Ready>>,
+    ready: Mutex<Option<SleepState>>,
 }
 
 /// Hears of sleep.
-struct Ear(Arc<Valet>);
+struct PmNotifier(Arc<SuspendState>);
 
 /// A GPU as far as it sleeps. It does not hear of sleep any more when this has been dropped, which sleeps itself.
-pub(super) struct Sleeper {
-    _ear: Subscription<Ear>,
-    valet: Arc<Valet>,
+pub(super) struct PmRegistration {
+    _ear: PowerSubscription<PmNotifier>,
+    valet: Arc<SuspendState>,
     is_asleep: bool,
 }
 
-impl Valet {
+impl SuspendState {
     /// Why it cannot sleep now, if so.
     fn obstacle(&self) -> Option<&'static str> {
         let gpu = &self.gpu;
@@ -83,7 +83,7 @@ impl Valet {
     }
 
     /// Says why the machine stays awake: `why`. Gives the error.
-    fn refuse(&self, sleep: Sleep, why: fmt::Arguments<'_>, error: Error) -> Error {
+    fn refuse(&self, sleep: SleepPhase, why: fmt::Arguments<'_>, error: Error) -> Error {
         let dev: &Device = &self.gpu.hw.dev;
         dev_warn!(
             dev,
@@ -95,7 +95,7 @@ impl Valet {
     }
 
     /// EBUSY for a GPU that cannot sleep now: the log says why.
-    fn check(&self, sleep: Sleep) -> Result {
+    fn check(&self, sleep: SleepPhase) -> Result {
         match self.obstacle() {
             None => Ok(()),
             Some(why) => Err(self.refuse(sleep, format_args!("{why}"), EBUSY)),
@@ -103,13 +103,13 @@ impl Valet {
     }
 }
 
-impl Listener for Ear {
-    fn announced(&self, sleep: Sleep) -> Result {
+impl PowerListener for PmNotifier {
+    fn announced(&self, sleep: SleepPhase) -> Result {
         let Self(valet) = self;
         valet.check(sleep)?;
         let files = firmware::files(&valet.gpu.hw)?;
         let memory = &valet.gpu.memory;
-        let image = Image::new(memory).map_err(|error| {
+        let image = VramImage::new(memory).map_err(|error| {
             valet.refuse(
                 sleep,
                 format_args!(
@@ -119,11 +119,11 @@ impl Listener for Ear {
                 error,
             )
         })?;
-        *valet.ready.lock() = Some(Ready {
+        *valet.ready.lock() = Some(SleepState {
             files,
             image,
             quiesced: KVVec::new(),
-            until: Until::Complete,
+            until: QuiesceUntil::Complete,
         });
         Ok(())
     }
@@ -134,11 +134,11 @@ impl Listener for Ear {
     }
 }
 
-impl Sleeper {
+impl PmRegistration {
     /// Has `gpu` sleep with the machine; `is_own`: its firmware is this driver's. ENOMEM.
     pub(super) fn new(gpu: &Arc<Gpu>, is_own: bool) -> Result<Self> {
         let valet = Arc::pin_init(
-            pin_init!(Valet {
+            pin_init!(SuspendState {
                 gpu: gpu.clone(),
                 is_own,
                 ready <- kernel::new_mutex!(None, "Valet::ready"),
@@ -146,35 +146,35 @@ impl Sleeper {
             GFP_KERNEL,
         )?;
         Ok(Self {
-            _ear: Subscription::new(Ear(valet.clone()))?,
+            _ear: PowerSubscription::new(PmNotifier(valet.clone()))?,
             valet,
             is_asleep: false,
         })
     }
 
-    /// Has its queues leave the hardware, until [`Sleeper::complete`]. EBUSY where nothing was announced, or something has come since that keeps it
+    /// Has its queues leave the hardware, until [`PmRegistration::complete`]. EBUSY where nothing was announced, or something has come since that keeps it
     /// awake: the log says so; ENOMEM.
     pub(super) fn prepare(&mut self) -> Result {
         let valet = &self.valet;
         let mut ready = valet.ready.lock();
         let Some(ready) = &mut *ready else {
             return Err(valet.refuse(
-                Sleep::Unannounced,
+                SleepPhase::Unannounced,
                 format_args!("it was not announced"),
                 EBUSY,
             ));
         };
-        valet.check(Sleep::Unannounced)?;
+        valet.check(SleepPhase::Unannounced)?;
         let vms = &valet.gpu.memory.vms;
-        let quiesced = vms.quiesce(Trigger::Suspend)?;
+        let quiesced = vms.quiesce(EvictTrigger::Suspend)?;
         vms.let_go()?;
         ready.quiesced = quiesced;
-        ready.until = Until::Complete;
+        ready.until = QuiesceUntil::Complete;
         Ok(())
     }
 
-    /// Puts it to sleep, with `firmware`, after [`Sleeper::prepare`]. Errors of [`Gpu::suspend`], after which it is awake.
-    pub(super) fn suspend(&mut self, firmware: &mut Loaded) -> Result {
+    /// Puts it to sleep, with `firmware`, after [`PmRegistration::prepare`]. Errors of [`Gpu::suspend`], after which it is awake.
+    pub(super) fn suspend(&mut self, firmware: &mut LoadedFirmware) -> Result {
         let began = Instant::<Monotonic>::now();
         let mut ready = self.valet.ready.lock();
         let ready = (*ready).as_mut().ok_or(EBUSY)?;
@@ -196,8 +196,8 @@ impl Sleeper {
     /// Wakes it, if it sleeps, with `firmware`; its queues stay off `until` then. `master` allows it to be bus master. Errors of [`Gpu::bring_up_again`] and [`Gpu::start_again`]: then it is lost.
     pub(super) fn wake(
         &mut self,
-        firmware: &mut Loaded,
-        until: Until,
+        firmware: &mut LoadedFirmware,
+        until: QuiesceUntil,
         master: impl FnOnce(),
     ) -> Result {
         if !self.is_asleep {
@@ -224,7 +224,7 @@ impl Sleeper {
     pub(super) fn complete(&mut self) {
         let mut ready = self.valet.ready.lock();
         if let Some(ready) = &mut *ready {
-            if ready.until == Until::Complete {
+            if ready.until == QuiesceUntil::Complete {
                 ready.quiesced.clear();
             }
         }

@@ -14,26 +14,26 @@ use crate::kern::workqueue;
 const PERIOD_MS: u32 = 500;
 
 /// The look; there is none any more when this has been dropped, which sleeps.
-pub(super) struct Watch(Arc<Look>);
+pub(super) struct Watchdog(Arc<WatchdogWork>);
 
 #[pin_data]
-struct Look {
+struct WatchdogWork {
     gpu: Arc<Gpu>,
     #[pin]
     work: DelayedWork<Self>,
 }
 
 impl_has_delayed_work! {
-    impl HasDelayedWork<Self> for Look { self.work }
+    impl HasDelayedWork<Self> for WatchdogWork { self.work }
 }
 
-impl Look {
+impl WatchdogWork {
     fn later(self: Arc<Self>) {
         let _ = workqueue::highpri().enqueue_delayed(self, msecs_to_jiffies(PERIOD_MS));
     }
 }
 
-impl WorkItem for Look {
+impl WorkItem for WatchdogWork {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
@@ -42,11 +42,11 @@ impl WorkItem for Look {
     }
 }
 
-impl Watch {
+impl Watchdog {
     /// Begins to look after `gpu`. ENOMEM.
     pub(super) fn new(gpu: &Arc<Gpu>) -> Result<Self> {
         let look = Arc::pin_init(
-            pin_init!(Look {
+            pin_init!(WatchdogWork {
                 gpu: gpu.clone(),
                 work <- new_delayed_work!("Look::work"),
             }),
@@ -57,7 +57,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for Watchdog {
     fn drop(&mut self) {
         workqueue::cancel(&self.0);
     }

@@ -5,27 +5,27 @@
 use kernel::device::Device;
 use kernel::prelude::*;
 
-use hw::smu::limits::Limits;
-use hw::smu::{Clock, Features, Message};
+use hw::smu::limits::SmuLimits;
+use hw::smu::{SmuClock, SmuFeatures, SmuMessage};
 
 use super::limits::WITHOUT;
-use super::tables::Tables;
-use crate::ip::smu::{Failure, Smu};
+use super::tables::SmuTables;
+use crate::ip::smu::{Smu, SmuFailure};
 
 /// What the SMU does.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Clocks {
+pub(super) struct ClockControl {
     /// By itself.
-    pub(super) features: Features,
+    pub(super) features: SmuFeatures,
     /// Of graphics and memory, MHz, from the lowest to the highest; None where it does not set them, or does not say.
     pub(super) ranges: Option<[[u32; 2]; 2]>,
 }
 
 /// Ends what a driver before has left `smu` doing: by whose limits, nobody knows. Errors of [`Smu::ask`].
-pub(super) fn stop(smu: &mut Smu, dev: &Device) -> Result<(), Failure> {
+pub(super) fn stop(smu: &mut Smu, dev: &Device) -> Result<(), SmuFailure> {
     let left = smu.features()?;
     if left.are_any() {
-        smu.ask(Message::DisableAllSmuFeatures)?;
+        smu.ask(SmuMessage::DisableAllSmuFeatures)?;
         dev_info!(
             dev,
             "SMU: features {:#x}, which a driver has left on, are off\n",
@@ -39,11 +39,11 @@ pub(super) fn stop(smu: &mut Smu, dev: &Device) -> Result<(), Failure> {
 /// why, in one line. Sleeps, for some milliseconds; for seconds where it does not answer.
 pub(super) fn start(
     smu: &mut Smu,
-    tables: &Tables,
-    limits: &Limits,
+    tables: &SmuTables,
+    limits: &SmuLimits,
     has_board: bool,
     dev: &Device,
-) -> Clocks {
+) -> ClockControl {
     let features = match begin(smu, tables, limits, has_board) {
         Ok(features) if features.are_any() => features,
         Ok(_) => {
@@ -52,33 +52,33 @@ pub(super) fn start(
                 "SMU: {WITHOUT}: features {:#x} were to be on, and none is\n",
                 limits.features().0
             );
-            return Clocks::default();
+            return ClockControl::default();
         }
         Err(failure) => {
             // On its way it may have begun. That is all there is to do about it.
-            let _ = smu.ask(Message::DisableAllSmuFeatures);
+            let _ = smu.ask(SmuMessage::DisableAllSmuFeatures);
             if failure.is_news {
                 dev_warn!(dev, "SMU: {WITHOUT}: {}\n", format_args!("{failure}"));
             }
-            return Clocks::default();
+            return ClockControl::default();
         }
     };
     let ranges = ranges(smu, limits, features, dev);
-    Clocks { features, ranges }
+    ClockControl { features, ranges }
 }
 
 fn begin(
     smu: &mut Smu,
-    tables: &Tables,
-    limits: &Limits,
+    tables: &SmuTables,
+    limits: &SmuLimits,
     has_board: bool,
-) -> Result<Features, Failure> {
+) -> Result<SmuFeatures, SmuFailure> {
     tables.tell_trace(smu)?;
     tables.give(smu, limits)?;
-    smu.ask(Message::EnableAllSmuFeatures)?;
-    smu.ask(Message::RunDcBtc)?;
+    smu.ask(SmuMessage::EnableAllSmuFeatures)?;
+    smu.ask(SmuMessage::RunDcBtc)?;
     if has_board && smu.version().calibrates_board() {
-        smu.ask(Message::BoardPowerCalibration)?;
+        smu.ask(SmuMessage::BoardPowerCalibration)?;
     }
     smu.features()
 }
@@ -86,13 +86,13 @@ fn begin(
 /// Within what clocks are set, for the log as well.
 fn ranges(
     smu: &mut Smu,
-    limits: &Limits,
-    features: Features,
+    limits: &SmuLimits,
+    features: SmuFeatures,
     dev: &Device,
 ) -> Option<[[u32; 2]; 2]> {
     let mut range = |clock| smu.range(clock);
-    let told = range(Clock::Soc)
-        .and_then(|soc| Ok([soc, range(Clock::Memory)?, range(Clock::Fabric)?]))
+    let told = range(SmuClock::Soc)
+        .and_then(|soc| Ok([soc, range(SmuClock::Memory)?, range(SmuClock::Fabric)?]))
         .inspect_err(|failure| {
             if failure.is_news {
                 dev_warn!(

@@ -5,15 +5,15 @@ use kernel::device::Device;
 use kernel::firmware::Firmware;
 use kernel::prelude::*;
 
-use hw::firmware::file::{Damage, File};
-use hw::firmware::image::Image;
-use hw::firmware::part::{Part, Source};
-use hw::firmware::plan::Plan;
+use hw::firmware::file::{FirmwareFile, FirmwareFileError};
+use hw::firmware::image::FirmwareImage;
+use hw::firmware::part::{FirmwarePart, FirmwareSource};
+use hw::firmware::plan::FirmwarePlan;
 
 /// A file that could not be had: its name, and why.
-pub(crate) struct Missing(pub(crate) &'static CStr, pub(crate) Error);
+pub(crate) struct MissingFile(pub(crate) &'static CStr, pub(crate) Error);
 
-impl Missing {
+impl MissingFile {
     /// Tells the log, and gives the error.
     pub(crate) fn tell(self, dev: &Device) -> Error {
         let Self(name, error) = self;
@@ -26,17 +26,17 @@ impl Missing {
 }
 
 /// All files of a GPU's firmware.
-pub(crate) struct Files {
-    plan: &'static Plan,
-    files: KVec<(Source, Firmware)>,
+pub(crate) struct FirmwareFiles {
+    plan: &'static FirmwarePlan,
+    files: KVec<(FirmwareSource, Firmware)>,
 }
 
-impl Files {
+impl FirmwareFiles {
     /// Asks for all of them, in order. The first that cannot be had. Sleeps.
-    pub(crate) fn request(dev: &Device, plan: &'static Plan) -> Result<Self, Missing> {
+    pub(crate) fn request(dev: &Device, plan: &'static FirmwarePlan) -> Result<Self, MissingFile> {
         let mut files = KVec::new();
         for &(source, name) in plan.files {
-            let missing = |error| Missing(name, error);
+            let missing = |error| MissingFile(name, error);
             let file = Firmware::request_nowarn(name, dev).map_err(missing)?;
             files
                 .push((source, file), GFP_KERNEL)
@@ -57,17 +57,17 @@ impl Files {
         Ok(())
     }
 
-    /// The image of `part`. EINVAL if there is none, which [`Files::check`] tells.
-    pub(crate) fn image(&self, part: Part) -> Result<Image<'_>> {
+    /// The image of `part`. EINVAL if there is none, which [`FirmwareFiles::check`] tells.
+    pub(crate) fn image(&self, part: FirmwarePart) -> Result<FirmwareImage<'_>> {
         self.find(part).map_err(|_| EINVAL)
     }
 
-    fn find(&self, part: Part) -> Result<Image<'_>, Damage> {
+    fn find(&self, part: FirmwarePart) -> Result<FirmwareImage<'_>, FirmwareFileError> {
         let source = part.source();
         let mut files = self.files.iter();
         let (_, file) = files
             .find(|(which, _)| *which == source)
-            .ok_or(Damage::Missing(part))?;
-        part.find(&File::new(file.data())?)
+            .ok_or(FirmwareFileError::Missing(part))?;
+        part.find(&FirmwareFile::new(file.data())?)
     }
 }

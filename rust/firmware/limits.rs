@@ -3,8 +3,8 @@
 
 use kernel::prelude::*;
 
-use hw::smu::limits::Limits;
-use hw::vbios::{self, Damage, Vbios};
+use hw::smu::limits::SmuLimits;
+use hw::vbios::{self, Vbios, VbiosError};
 
 use crate::ip::rom::Rom;
 use crate::ip::Hardware;
@@ -15,7 +15,7 @@ pub(super) const WITHOUT: &str = "clocks and limits of power stay as at power-on
 
 /// The table of the card of `hw`. None where it has none that is beyond doubt, or nobody wants it: the log says why, in one line. ENOMEM. Sleeps, as long
 /// as it takes to read its flash chip twice.
-pub(super) fn find(hw: &Hardware) -> Result<Option<KBox<Limits>>> {
+pub(super) fn find(hw: &Hardware) -> Result<Option<KBox<SmuLimits>>> {
     if !params::are_clocks_set() {
         dev_info!(&*hw.dev, "SMU: {WITHOUT}: the parameter clocks is 0\n");
         return Ok(None);
@@ -37,7 +37,7 @@ pub(super) fn find(hw: &Hardware) -> Result<Option<KBox<Limits>>> {
     }
 }
 
-fn read(rom: &Rom) -> Result<Result<KBox<Limits>, Damage>> {
+fn read(rom: &Rom) -> Result<Result<KBox<SmuLimits>, VbiosError>> {
     let head = rom.read(vbios::HEADER_BYTES)?;
     let length = match vbios::length(&head) {
         Ok(length) => length,
@@ -46,9 +46,9 @@ fn read(rom: &Rom) -> Result<Result<KBox<Limits>, Damage>> {
     let image = rom.read(length)?;
     // There is no sum in it that anybody has checked, and voltages depend on it.
     if !rom.is(&image) {
-        return Ok(Err(Damage::Unsteady));
+        return Ok(Err(VbiosError::Unsteady));
     }
-    match Vbios::new(&image).and_then(|bios| Limits::new(&bios)) {
+    match Vbios::new(&image).and_then(|bios| SmuLimits::new(&bios)) {
         Ok(limits) => Ok(Ok(KBox::new(limits, GFP_KERNEL)?)),
         Err(damage) => Ok(Err(damage)),
     }

@@ -8,22 +8,22 @@ use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
 use kernel::time::{delay::fsleep, Delta, Instant, Monotonic};
 
-use hw::smu::Message;
+use hw::smu::SmuMessage;
 
-use super::sensors::Sensors;
-use super::Loaded;
-use crate::ip::state::Observer;
+use super::sensors::SmuSensors;
+use super::LoadedFirmware;
+use crate::ip::state::BootObserver;
 use crate::ip::Hardware;
 use crate::kern::params;
-use crate::kern::pci_ext::Config;
+use crate::kern::pci_ext::SavedConfig;
 
 /// How long the GPU is left alone after it has said that it resets itself (amdgpu: aldebaran_mode1_reset).
 const AWAY: Delta = Delta::from_millis(500);
 
 /// Resets a GPU that is wedged when it is dropped, if its firmware is this driver's: after all that stops what it does, its bus mastering
 /// included, and while its registers are there.
-pub(crate) struct Reset {
-    smu: Option<Arc<Sensors>>,
+pub(crate) struct FirmwareReset {
+    smu: Option<Arc<SmuSensors>>,
     hw: Arc<Hardware>,
     pdev: ARef<pci::Device>,
 }
@@ -33,9 +33,9 @@ pub(super) fn is_due(hw: &Hardware) -> bool {
     hw.health.cause().is_some() && params::resets() > 0
 }
 
-impl Reset {
+impl FirmwareReset {
     /// Of the GPU at `pdev`, which has `loaded`.
-    pub(crate) fn new(pdev: &pci::Device, loaded: &Loaded) -> Self {
+    pub(crate) fn new(pdev: &pci::Device, loaded: &LoadedFirmware) -> Self {
         Self {
             smu: loaded.smu().cloned(),
             hw: loaded.hw.clone(),
@@ -44,12 +44,12 @@ impl Reset {
     }
 
     /// EIO where the GPU is not set up by its own firmware after that; errors of the SMU, which the log has.
-    fn reset(&self, smu: &Sensors) -> Result {
+    fn reset(&self, smu: &SmuSensors) -> Result {
         let start = Instant::<Monotonic>::now();
-        let observer = Observer::new(&self.hw.mmio, self.hw.asic.ips)?;
-        let config = Config::save(&self.pdev)?;
+        let observer = BootObserver::new(&self.hw.mmio, self.hw.asic.ips)?;
+        let config = SavedConfig::save(&self.pdev)?;
         observer.mark_posted(false);
-        smu.ask(Message::GfxDriverReset).inspect_err(|error| {
+        smu.ask(SmuMessage::GfxDriverReset).inspect_err(|error| {
             // Refused. Without an answer nobody knows.
             if *error == EIO {
                 observer.mark_posted(true);
@@ -70,7 +70,7 @@ impl Reset {
     }
 }
 
-impl Drop for Reset {
+impl Drop for FirmwareReset {
     fn drop(&mut self) {
         let Some(smu) = &self.smu else { return };
         if !is_due(&self.hw) || !self.hw.is_present() {

@@ -8,25 +8,25 @@ use kernel::sync::aref::ARef;
 use kernel::sync::{Arc, SetOnce};
 use kernel::time::{Instant, Monotonic};
 
-use hw::ip::Block;
-use hw::smu::limits::Limits;
-use hw::smu::metrics::{Metrics, GPU_METRICS_BYTES};
-use hw::smu::{graphics_millivolts, Message};
+use hw::ip::IpBlock;
+use hw::smu::limits::SmuLimits;
+use hw::smu::metrics::{SmuMetrics, GPU_METRICS_BYTES};
+use hw::smu::{graphics_millivolts, SmuMessage};
 
-use super::clocks::{self, Clocks};
+use super::clocks::{self, ClockControl};
 use super::limits::WITHOUT;
-use super::tables::Tables;
-use crate::ip::sense::{Sense, Sensor};
-use crate::ip::smu::{Failure, Smu};
+use super::tables::SmuTables;
+use crate::ip::sense::{SensorKind, SensorSource};
+use crate::ip::smu::{Smu, SmuFailure};
 use crate::kern::errno;
 use crate::kern::host;
 use crate::kern::killable::KillableMutex;
 use crate::kern::mmio::GONE;
-use crate::mem::Memory;
+use crate::mem::GpuMemory;
 use crate::regs::smuio::{
     smuio_mcm_config, smusvi0_tel_plane0, SMUIO_MCM_CONFIG, SMUSVI0_TEL_PLANE0,
 };
-use crate::regs::Window;
+use crate::regs::RegisterWindow;
 
 /// For how long a table serves all who ask, milliseconds (amdgpu: 1 for a value, 5 for gpu_metrics).
 const FRESH_MS: i64 = 10;
@@ -34,49 +34,49 @@ const FRESH_MS: i64 = 10;
 const FIRST_DIE: u32 = 0;
 
 /// The last table, or why there is none, and when that was.
-type Last = (Result<Metrics>, Instant<Monotonic>);
+type Last = (Result<SmuMetrics>, Instant<Monotonic>);
 
-struct State {
+struct SensorCache {
     smu: Smu,
-    clocks: Clocks,
+    clocks: ClockControl,
     last: Option<Last>,
 }
 
 /// An SMU that runs.
 #[pin_data]
-pub(crate) struct Sensors {
+pub(crate) struct SmuSensors {
     /// Held while the SMU is waited for: two seconds where it does not answer, and then not before it has; four for the reset of the GPU.
     #[pin]
-    state: KillableMutex<State>,
+    state: KillableMutex<SensorCache>,
     /// The board's number, 0 for none; nothing where the SMU gives no table.
     serial: SetOnce<u64>,
-    tables: Tables,
+    tables: SmuTables,
     /// By which it sets clocks; it does not where there are none.
-    limits: Option<KBox<Limits>>,
-    smuio: Window,
+    limits: Option<KBox<SmuLimits>>,
+    smuio: RegisterWindow,
     dev: ARef<Device>,
 }
 
-impl Sensors {
+impl SmuSensors {
     /// Those of `smu`, of the GPU of `memory`, which sets clocks by `limits` from now on. ENOMEM; ENODEV if the ASIC has no such. What the SMU does not do for it the log
     /// says: without a table there are none, and it is only told that the driver goes. Sleeps.
     pub(super) fn new(
-        memory: &Memory,
+        memory: &GpuMemory,
         smu: Smu,
-        limits: Option<KBox<Limits>>,
+        limits: Option<KBox<SmuLimits>>,
     ) -> Result<Arc<Self>> {
         let hw = &memory.hw;
-        let smuio = Window::new(&hw.mmio, hw.asic.ips, Block::Smuio, 0)?;
-        let state = State {
+        let smuio = RegisterWindow::new(&hw.mmio, hw.asic.ips, IpBlock::Smuio, 0)?;
+        let state = SensorCache {
             smu,
-            clocks: Clocks::default(),
+            clocks: ClockControl::default(),
             last: None,
         };
         let sensors = Arc::pin_init(
             try_pin_init!(Self {
                 state <- KillableMutex::new(state, c"Sensors::state", kernel::static_lock_class!()),
                 serial: SetOnce::new(),
-                tables: Tables::new(memory)?,
+                tables: SmuTables::new(memory)?,
                 limits,
                 smuio,
                 dev: hw.dev.clone(),
@@ -99,8 +99,8 @@ impl Sensors {
     }
 
     /// Has the SMU set clocks, where it may: what it does not do the log says. Errors of [`Smu::ask`], if it cannot even be told where tables go.
-    fn begin_clocks(&self, state: &mut State) -> Result {
-        let State { smu, clocks, .. } = state;
+    fn begin_clocks(&self, state: &mut SensorCache) -> Result {
+        let SensorCache { smu, clocks, .. } = state;
         let begun = self.tables.tell(smu);
         if let Err(failure) = begun.and_then(|()| clocks::stop(smu, &self.dev)) {
             self.tell_failure(&failure);
@@ -112,7 +112,7 @@ impl Sensors {
         Ok(())
     }
 
-    fn tell_failure(&self, failure: &Failure) {
+    fn tell_failure(&self, failure: &SmuFailure) {
         if failure.is_news {
             dev_err!(
                 &*self.dev,
@@ -130,9 +130,9 @@ impl Sensors {
     /// Its firmware has been loaded anew: it is `smu` now. ETIMEDOUT, EIO, ENODEV as for [`Smu::send`]. Sleeps.
     pub(super) fn begin_anew(&self, smu: Smu) -> Result {
         let mut state = self.state.lock();
-        *state = State {
+        *state = SensorCache {
             smu,
-            clocks: Clocks::default(),
+            clocks: ClockControl::default(),
             last: None,
         };
         match self.begin_clocks(&mut state) {
@@ -153,11 +153,11 @@ impl Sensors {
 
     /// What it has measured, a moment ago at most. ETIMEDOUT if it does not answer, or has not yet; EIO if it will not; ENODATA if it has
     /// written nothing; ENODEV when it is gone; EINTR when the caller is killed. Sleeps.
-    pub(crate) fn read(&self) -> Result<Metrics> {
+    pub(crate) fn read(&self) -> Result<SmuMetrics> {
         self.refresh(&mut *self.state.lock_killable()?)
     }
 
-    fn refresh(&self, state: &mut State) -> Result<Metrics> {
+    fn refresh(&self, state: &mut SensorCache) -> Result<SmuMetrics> {
         if let Some((metrics, at)) = &state.last {
             if at.elapsed().as_millis() < FRESH_MS {
                 return *metrics;
@@ -210,47 +210,47 @@ impl Sensors {
     }
 
     /// Tells the SMU `message`. What it does not do the log says. Sleeps.
-    pub(crate) fn tell(&self, message: Message) {
+    pub(crate) fn tell(&self, message: SmuMessage) {
         // That is all there is to do about it.
         let _ = self.ask(message);
     }
 
     /// The same, and whether it was done: ETIMEDOUT, EIO, ENODEV as for [`Smu::send`].
-    pub(super) fn ask(&self, message: Message) -> Result {
+    pub(super) fn ask(&self, message: SmuMessage) -> Result {
         self.state.lock().smu.send(message).map(drop)
     }
 }
 
-impl Sense for Sensors {
-    fn sense(&self, sensor: Sensor) -> Result<u32> {
+impl SensorSource for SmuSensors {
+    fn sense(&self, sensor: SensorKind) -> Result<u32> {
         Ok(match sensor {
-            Sensor::GraphicsClock => {
+            SensorKind::GraphicsClock => {
                 let [graphics, _] = self.clocks()?;
                 graphics.into()
             }
-            Sensor::MemoryClock => {
+            SensorKind::MemoryClock => {
                 let [_, memory] = self.clocks()?;
                 memory.into()
             }
-            Sensor::Edge => {
+            SensorKind::Edge => {
                 let [edge, ..] = self.read()?.temperatures;
                 u32::from(edge) * 1000
             }
-            Sensor::Power => self.read()?.power.into(),
-            Sensor::GraphicsVoltage => self.millivolts()?,
-            Sensor::LowestGraphicsClock => {
+            SensorKind::Power => self.read()?.power.into(),
+            SensorKind::GraphicsVoltage => self.millivolts()?,
+            SensorKind::LowestGraphicsClock => {
                 let [[lowest, _], _] = self.ranges()?;
                 lowest
             }
-            Sensor::HighestGraphicsClock => {
+            SensorKind::HighestGraphicsClock => {
                 let [[_, highest], _] = self.ranges()?;
                 highest
             }
-            Sensor::LowestMemoryClock => {
+            SensorKind::LowestMemoryClock => {
                 let [_, [lowest, _]] = self.ranges()?;
                 lowest
             }
-            Sensor::HighestMemoryClock => {
+            SensorKind::HighestMemoryClock => {
                 let [_, [_, highest]] = self.ranges()?;
                 highest
             }

@@ -4,14 +4,14 @@
 
 /// What is asked for of a GPU's VRAM, in bytes, and the system memory that is taken for that. No locks: its owner has one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cover {
+pub struct VramBacking {
     usable: u64,
     asked: u64,
     away: u64,
     taken: u64,
 }
 
-impl Cover {
+impl VramBacking {
     /// Nothing is asked for.
     pub const fn new() -> Self {
         Self {
@@ -49,7 +49,7 @@ impl Cover {
         self.need(asked, away).saturating_sub(self.taken)
     }
 
-    /// So many bytes more are asked for, and in system memory; [`Cover::missing`] was taken for that.
+    /// So many bytes more are asked for, and in system memory; [`VramBacking::missing`] was taken for that.
     pub fn add(&mut self, asked: u64, away: u64) {
         self.taken = self.taken.saturating_add(self.missing(asked, away));
         self.asked = self.asked.saturating_add(asked);

@@ -33,9 +33,9 @@ const RANGE_OFFSET: Field = Field::new(11, 2);
 
 /// A doorbell within a process's slice (or within the kernel's 8 KiB).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Slot(u16);
+pub struct DoorbellSlot(u16);
 
-impl Slot {
+impl DoorbellSlot {
     /// KIQ's, in the kernel's slice.
     pub const KIQ: Self = Self(0);
     /// HIQ's, in the kernel's slice.
@@ -89,7 +89,7 @@ impl Slot {
         }
     }
 
-    /// The queue index of a slot made by [`Slot::scheduled`].
+    /// The queue index of a slot made by [`DoorbellSlot::scheduled`].
     #[inline]
     pub const fn scheduled_index(self) -> Option<u16> {
         self.0.checked_sub(PAGE_SLOTS)
@@ -165,7 +165,7 @@ impl SliceIndex {
 
     /// The doorbell of `slot` in this slice.
     #[inline]
-    pub const fn doorbell(self, slot: Slot) -> Doorbell {
+    pub const fn doorbell(self, slot: DoorbellSlot) -> Doorbell {
         Doorbell(self.0 as u32 * SLICE_SLOTS as u32 + slot.0 as u32)
     }
 }
@@ -190,21 +190,21 @@ impl Doorbell {
 
 /// Value of a `BIF_*_DOORBELL_RANGE` register: `dwords` dwords of each page from `slot` on.
 #[inline]
-const fn range(slot: Slot, dwords: u32) -> u32 {
+const fn range(slot: DoorbellSlot, dwords: u32) -> u32 {
     RANGE_OFFSET.put(slot.0 as u32 * 2) | RANGE_SIZE.put(dwords)
 }
 
 /// Value of NBIO's `BIF_SDMAn_DOORBELL_RANGE` for `engine`.
 #[inline]
 pub const fn sdma_range(engine: u8) -> Option<u32> {
-    match Slot::sdma_kernel(engine) {
+    match DoorbellSlot::sdma_kernel(engine) {
         Some(slot) => Some(range(slot, SDMA_ENGINE_SLOTS as u32 * 2)),
         None => None,
     }
 }
 
 /// Value of NBIO's `BIF_IH_DOORBELL_RANGE`: rings 0 to 2 and the retry CAM.
-pub const IH_RANGE: u32 = range(Slot::IH_RING0, 8);
+pub const IH_RANGE: u32 = range(DoorbellSlot::IH_RING0, 8);
 
 /// What an offset of `mmap` on the KFD file names, in its two top bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -256,7 +256,7 @@ impl MmapOffset {
 
     /// `doorbell_offset` of CREATE_QUEUE: the slice's mmap offset with the byte of `slot` in the low bits.
     #[inline]
-    pub const fn doorbell(gpu_id: u16, slot: Slot) -> u64 {
+    pub const fn doorbell(gpu_id: u16, slot: DoorbellSlot) -> u64 {
         let slice = Self {
             kind: MmapKind::Doorbell,
             gpu_id,

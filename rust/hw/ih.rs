@@ -8,8 +8,8 @@ mod sdma;
 mod shader;
 
 pub use cp::{CpEop, CpError};
-pub use fault::{CamPlace, FaultStatus, VmFault};
-pub use ring::{IhRing, WritePointer};
+pub use fault::{CamEntry, FaultStatus, VmFault};
+pub use ring::{IhRing, IhWritePointer};
 pub use sdma::{SdmaError, SdmaErrorKind, SdmaTrap};
 pub use shader::{ShaderCause, ShaderMessage};
 
@@ -31,7 +31,7 @@ const NODE: Field = Field::new(23, 16);
 
 /// Blocks that raise interrupts, by `client_id`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Client {
+pub enum IhClient {
     /// The IH itself.
     Ih,
     /// An SDMA engine, by number.
@@ -54,7 +54,7 @@ pub enum Client {
     Other(u8),
 }
 
-impl Client {
+impl IhClient {
     /// The number of the client, as entries carry it.
     #[inline]
     pub const fn id(self) -> u8 {
@@ -143,7 +143,7 @@ pub mod source {
 
 /// A hub that translates addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hub {
+pub enum HubKind {
     /// The hub of CP and shaders.
     Gfx,
     /// The hub of SDMA.
@@ -154,7 +154,7 @@ pub enum Hub {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IvEntry {
     /// Who raised it.
-    pub client: Client,
+    pub client: IhClient,
     /// Why: see [`source`].
     pub source: u8,
     /// The client's ring; its meaning is the client's.
@@ -162,7 +162,7 @@ pub struct IvEntry {
     /// The address space that was active.
     pub vmid: u8,
     /// The hub whose VMID that is.
-    pub hub: Hub,
+    pub hub: HubKind,
     /// GPU clock, 48 bits.
     pub timestamp: u64,
     /// The process; 0 where the hardware does not know it.
@@ -179,14 +179,14 @@ impl IvEntry {
     pub const fn decode(dwords: &[u32; ENTRY_DWORDS]) -> Self {
         let [first, ts_lo, ts_hi, process, d0, d1, d2, d3] = *dwords;
         Self {
-            client: Client::new(CLIENT.get(first) as u8),
+            client: IhClient::new(CLIENT.get(first) as u8),
             source: SOURCE.get(first) as u8,
             ring: RING.get(first) as u8,
             vmid: VMID.get(first) as u8,
             hub: if VMID_TYPE.is_set(first) {
-                Hub::Mm
+                HubKind::Mm
             } else {
-                Hub::Gfx
+                HubKind::Gfx
             },
             timestamp: join(ts_lo, TIMESTAMP_HI.get(ts_hi)),
             pasid: PASID.get(process) as u16,
@@ -197,36 +197,40 @@ impl IvEntry {
 
     /// What the entry announces.
     #[inline]
-    pub const fn event(&self) -> Event {
+    pub const fn event(&self) -> IvEvent {
         match (self.client, self.source) {
-            (Client::Sdma(engine), source::SDMA_TRAP) => {
-                Event::SdmaTrap(SdmaTrap::decode(engine, self))
+            (IhClient::Sdma(engine), source::SDMA_TRAP) => {
+                IvEvent::SdmaTrap(SdmaTrap::decode(engine, self))
             }
-            (Client::Sdma(engine), source) => match SdmaErrorKind::new(source) {
-                Some(kind) => Event::SdmaError(SdmaError::decode(engine, kind, self)),
-                None => Event::Unknown,
+            (IhClient::Sdma(engine), source) => match SdmaErrorKind::new(source) {
+                Some(kind) => IvEvent::SdmaError(SdmaError::decode(engine, kind, self)),
+                None => IvEvent::Unknown,
             },
-            (Client::Vmc, source::VM_FAULT) => Event::VmFault(VmFault::decode(Hub::Mm, self)),
-            (Client::Utcl2, source::VM_FAULT) => Event::VmFault(VmFault::decode(Hub::Gfx, self)),
-            (Client::Cp, source::CP_EOP) => Event::CpEop(CpEop::decode(self)),
+            (IhClient::Vmc, source::VM_FAULT) => {
+                IvEvent::VmFault(VmFault::decode(HubKind::Mm, self))
+            }
+            (IhClient::Utcl2, source::VM_FAULT) => {
+                IvEvent::VmFault(VmFault::decode(HubKind::Gfx, self))
+            }
+            (IhClient::Cp, source::CP_EOP) => IvEvent::CpEop(CpEop::decode(self)),
             (
-                Client::Cp,
+                IhClient::Cp,
                 source::CP_BAD_OPCODE
                 | source::CP_PRIV_REG
                 | source::CP_PRIV_INSTRUCTION
                 | source::CP_UNATTACHED_DOORBELL,
-            ) => Event::CpError(CpError::decode(self)),
-            (Client::Shader(engine), source::SQ_MESSAGE) => {
-                Event::ShaderMessage(ShaderMessage::decode(engine, self))
+            ) => IvEvent::CpError(CpError::decode(self)),
+            (IhClient::Shader(engine), source::SQ_MESSAGE) => {
+                IvEvent::ShaderMessage(ShaderMessage::decode(engine, self))
             }
-            _ => Event::Unknown,
+            _ => IvEvent::Unknown,
         }
     }
 }
 
 /// What an entry announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum IvEvent {
     /// A TRAP packet was reached.
     SdmaTrap(SdmaTrap),
     /// An SDMA engine refused something.

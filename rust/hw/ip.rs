@@ -8,7 +8,7 @@ use core::fmt;
 
 /// Version of a hardware block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Version {
+pub struct IpVersion {
     /// Generation.
     pub major: u8,
     /// Variant of the generation.
@@ -17,7 +17,7 @@ pub struct Version {
     pub rev: u8,
 }
 
-impl Version {
+impl IpVersion {
     /// The version `major.minor.rev`.
     #[inline]
     pub const fn new(major: u8, minor: u8, rev: u8) -> Self {
@@ -25,7 +25,7 @@ impl Version {
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for IpVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}", self.major, self.minor, self.rev)
     }
@@ -34,7 +34,7 @@ impl fmt::Display for Version {
 /// A kind of hardware block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Block {
+pub enum IpBlock {
     /// Bus interface: PCI, doorbells, HDP remap.
     Nbio,
     /// Graphics and compute: GRBM, CP, RLC, SPI and the GFXHUB.
@@ -59,16 +59,16 @@ pub enum Block {
 
 /// A block of an ASIC: its version and the first dword of each register segment of each instance.
 #[derive(Clone, Copy, Debug)]
-pub struct Ip {
+pub struct IpInfo {
     /// Which block.
-    pub block: Block,
+    pub block: IpBlock,
     /// Its version.
-    pub version: Version,
+    pub version: IpVersion,
     /// Segment bases by instance, dwords in BAR5.
     pub instances: &'static [&'static [u32]],
 }
 
-impl Ip {
+impl IpInfo {
     /// The dword in BAR5 of the register at `offset` of `segment` of `instance`; `None` if there is no such
     /// instance or segment.
     #[inline]
@@ -88,40 +88,40 @@ pub const GFX90A_SDMA_BASE: [u32; GFX90A_SDMA_ENGINES] =
     [0x1260, 0x1860, 0x1_e000, 0x1_e400, 0x1_e800];
 
 /// The blocks of gfx90a (Aldebaran), fixed since the part needs no discovery table.
-pub const GFX90A: [Ip; 10] = [
-    Ip {
-        block: Block::Nbio,
-        version: Version::new(7, 4, 4),
+pub const GFX90A: [IpInfo; 10] = [
+    IpInfo {
+        block: IpBlock::Nbio,
+        version: IpVersion::new(7, 4, 4),
         instances: &[&[0x0, 0x14, 0xd20, 0x1_0400]],
     },
-    Ip {
-        block: Block::Gc,
-        version: Version::new(9, 4, 2),
+    IpInfo {
+        block: IpBlock::Gc,
+        version: IpVersion::new(9, 4, 2),
         instances: &[&[0x2000, 0xa000]],
     },
-    Ip {
-        block: Block::Mmhub,
-        version: Version::new(9, 4, 2),
+    IpInfo {
+        block: IpBlock::Mmhub,
+        version: IpVersion::new(9, 4, 2),
         instances: &[&[0x1_a000]],
     },
-    Ip {
-        block: Block::Athub,
-        version: Version::new(9, 4, 2),
+    IpInfo {
+        block: IpBlock::Athub,
+        version: IpVersion::new(9, 4, 2),
         instances: &[&[0xc20]],
     },
-    Ip {
-        block: Block::Osssys,
-        version: Version::new(4, 4, 0),
+    IpInfo {
+        block: IpBlock::Osssys,
+        version: IpVersion::new(4, 4, 0),
         instances: &[&[0x10a0]],
     },
-    Ip {
-        block: Block::Hdp,
-        version: Version::new(4, 4, 0),
+    IpInfo {
+        block: IpBlock::Hdp,
+        version: IpVersion::new(4, 4, 0),
         instances: &[&[0xf20]],
     },
-    Ip {
-        block: Block::Sdma,
-        version: Version::new(4, 4, 0),
+    IpInfo {
+        block: IpBlock::Sdma,
+        version: IpVersion::new(4, 4, 0),
         instances: &[
             &[GFX90A_SDMA_BASE[0]],
             &[GFX90A_SDMA_BASE[1]],
@@ -130,25 +130,25 @@ pub const GFX90A: [Ip; 10] = [
             &[GFX90A_SDMA_BASE[4]],
         ],
     },
-    Ip {
-        block: Block::Mp,
-        version: Version::new(13, 0, 2),
+    IpInfo {
+        block: IpBlock::Mp,
+        version: IpVersion::new(13, 0, 2),
         instances: &[&[0x1_6000]],
     },
-    Ip {
-        block: Block::Smuio,
-        version: Version::new(13, 0, 2),
+    IpInfo {
+        block: IpBlock::Smuio,
+        version: IpVersion::new(13, 0, 2),
         instances: &[&[0x1_6800]],
     },
-    Ip {
-        block: Block::Df,
-        version: Version::new(3, 6, 0),
+    IpInfo {
+        block: IpBlock::Df,
+        version: IpVersion::new(3, 6, 0),
         instances: &[&[0x7000]],
     },
 ];
 
 /// The entry of `block` in an ASIC's table.
 #[inline]
-pub fn find(table: &'static [Ip], block: Block) -> Option<&'static Ip> {
+pub fn find(table: &'static [IpInfo], block: IpBlock) -> Option<&'static IpInfo> {
     table.iter().find(|ip| ip.block == block)
 }

@@ -2,7 +2,7 @@
 //! The driver's own compute queues, on MEC2: KIQ and HIQ.
 
 use crate::bits::Field;
-use crate::doorbell::Slot;
+use crate::doorbell::DoorbellSlot;
 
 /// A queue of the driver's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +43,10 @@ impl KernelQueue {
 
     /// Its doorbell in the kernel's slice.
     #[inline]
-    pub const fn doorbell(self) -> Slot {
+    pub const fn doorbell(self) -> DoorbellSlot {
         match self {
-            Self::Kiq => Slot::KIQ,
-            Self::Hiq => Slot::HIQ,
+            Self::Kiq => DoorbellSlot::KIQ,
+            Self::Hiq => DoorbellSlot::HIQ,
         }
     }
 

@@ -3,19 +3,24 @@
 //! whose entries lead to the next, and the last one's to nothing.
 
 use crate::pte::{ContextBase, Pde, Pte};
-use crate::va::{Level, PAGE_SIZE};
+use crate::va::{TableLevel, PAGE_SIZE};
 
 /// The levels, from the root on.
-const LEVELS: [Level; 4] = [Level::Pdb2, Level::Pdb1, Level::Pdb0, Level::Ptb];
+const LEVELS: [TableLevel; 4] = [
+    TableLevel::Pdb2,
+    TableLevel::Pdb1,
+    TableLevel::Pdb0,
+    TableLevel::Ptb,
+];
 
 /// Bytes of all tables.
 pub const BYTES: u64 = LEVELS.len() as u64 * PAGE_SIZE;
 
 /// The tables, by the address where they begin: where entries find VRAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoRetry(u64);
+pub struct NoRetryTables(u64);
 
-impl NoRetry {
+impl NoRetryTables {
     /// The tables at `first`, a multiple of the page size.
     #[inline]
     pub const fn at(first: u64) -> Self {

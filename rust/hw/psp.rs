@@ -32,9 +32,9 @@ pub const RESPONSE_AT: u64 = 0x360;
 
 /// The status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Status(pub u32);
+pub struct PspStatus(pub u32);
 
-impl Status {
+impl PspStatus {
     /// It has been done.
     pub const OK: Self = Self(0);
     /// A register list was there already: harmless.
@@ -43,7 +43,7 @@ impl Status {
 
 /// A command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum PspCommand {
     /// Gives the PSP memory of its own, to which nobody else has access from then on.
     SetupTmr {
         /// MC address of its first byte.
@@ -72,7 +72,7 @@ const VIRTUAL_AND_PHYSICAL: u32 = 1 << 1;
 const ID_AT: usize = 2;
 const ARGUMENTS_AT: usize = 7;
 
-impl Command {
+impl PspCommand {
     /// Its number.
     pub const fn id(self) -> u32 {
         match self {

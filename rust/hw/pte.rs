@@ -5,7 +5,7 @@
 //! size 9; an entry of PDB0 is a 2 MiB leaf unless its TF bit says that it points to a PTB of 4 KiB pages.
 
 use crate::bits::{hi, lo, Field64};
-use crate::va::{Leaf, Level, LARGE_PAGE_FRAGMENT};
+use crate::va::{LeafRun, TableLevel, LARGE_PAGE_FRAGMENT};
 
 const VALID: Field64 = Field64::bit(0);
 const SYSTEM: Field64 = Field64::bit(1);
@@ -57,7 +57,7 @@ impl Mtype {
 
 /// Where the memory behind a mapping is, seen from the GPU that maps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Residence {
+pub enum MemoryResidence {
     /// This GPU's own VRAM.
     LocalVram,
     /// Host memory, reached by DMA address.
@@ -75,19 +75,19 @@ pub struct Coherence {
 
 /// The memory type that gfx 9.4.2 needs for `residence` under `coherence`.
 #[inline]
-pub const fn mtype_gfx90a(residence: Residence, coherence: Coherence) -> Mtype {
+pub const fn mtype_gfx90a(residence: MemoryResidence, coherence: Coherence) -> Mtype {
     match residence {
-        Residence::LocalVram if coherence.uncached => Mtype::Uc,
-        Residence::LocalVram if coherence.coherent => Mtype::Cc,
-        Residence::LocalVram => Mtype::Rw,
-        Residence::Host if coherence.uncached || coherence.coherent => Mtype::Uc,
-        Residence::Host => Mtype::Nc,
+        MemoryResidence::LocalVram if coherence.uncached => Mtype::Uc,
+        MemoryResidence::LocalVram if coherence.coherent => Mtype::Cc,
+        MemoryResidence::LocalVram => Mtype::Rw,
+        MemoryResidence::Host if coherence.uncached || coherence.coherent => Mtype::Uc,
+        MemoryResidence::Host => Mtype::Nc,
     }
 }
 
 /// What an accessor may do to a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Access {
+pub struct PageAccess {
     /// Loads.
     pub read: bool,
     /// Stores.
@@ -96,7 +96,7 @@ pub struct Access {
     pub execute: bool,
 }
 
-impl Access {
+impl PageAccess {
     /// Loads and stores.
     pub const READ_WRITE: Self = Self {
         read: true,
@@ -123,7 +123,7 @@ impl Access {
 
 /// The attributes of a leaf entry, apart from its address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flags {
+pub struct PteFlags {
     /// Loads are allowed.
     pub readable: bool,
     /// Stores are allowed.
@@ -138,7 +138,7 @@ pub struct Flags {
     pub mtype: Mtype,
 }
 
-impl Flags {
+impl PteFlags {
     /// The attributes of GART entries: host memory, uncached, snooped, everything allowed.
     pub const GART: Self = Self {
         readable: true,
@@ -151,13 +151,17 @@ impl Flags {
 
     /// The attributes of a gfx 9.4.2 mapping. Host memory is always snooped.
     #[inline]
-    pub const fn gfx90a(residence: Residence, access: Access, coherence: Coherence) -> Self {
+    pub const fn gfx90a(
+        residence: MemoryResidence,
+        access: PageAccess,
+        coherence: Coherence,
+    ) -> Self {
         Self {
             readable: access.read,
             writeable: access.write,
             executable: access.execute,
-            snooped: matches!(residence, Residence::Host),
-            system: matches!(residence, Residence::Host),
+            snooped: matches!(residence, MemoryResidence::Host),
+            system: matches!(residence, MemoryResidence::Host),
             mtype: mtype_gfx90a(residence, coherence),
         }
     }
@@ -189,9 +193,9 @@ impl Flags {
 
 /// Log2 of the number of 4 KiB pages that are contiguous, aligned, and mapped with equal flags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Fragment(u8);
+pub struct PteFragment(u8);
 
-impl Fragment {
+impl PteFragment {
     /// One 4 KiB page.
     pub const PAGE: Self = Self(0);
     /// One 2 MiB page.
@@ -233,18 +237,18 @@ impl Pte {
     /// The entry that maps the page at `address`: a VRAM offset, or a DMA address with `flags.system`.
     /// Bits outside 47:12 are dropped.
     #[inline]
-    pub const fn page(address: u64, flags: Flags, fragment: Fragment) -> Self {
+    pub const fn page(address: u64, flags: PteFlags, fragment: PteFragment) -> Self {
         Self(leaf_bits(address, flags, fragment))
     }
 
     /// The GART entry for the host page at DMA address `address`.
     #[inline]
     pub const fn gart(address: u64, mtype: Mtype) -> Self {
-        let flags = Flags {
+        let flags = PteFlags {
             mtype,
-            ..Flags::GART
+            ..PteFlags::GART
         };
-        Self::page(address, flags, Fragment::PAGE)
+        Self::page(address, flags, PteFragment::PAGE)
     }
 
     /// The entry `pages` further on in a contiguous run with the same flags.
@@ -279,14 +283,14 @@ impl Pte {
 
     /// The attributes.
     #[inline]
-    pub const fn flags(self) -> Flags {
-        Flags::from_bits(self.0)
+    pub const fn flags(self) -> PteFlags {
+        PteFlags::from_bits(self.0)
     }
 
     /// The fragment that the page is part of.
     #[inline]
-    pub const fn fragment(self) -> Fragment {
-        Fragment(FRAGMENT.get(self.0) as u8)
+    pub const fn fragment(self) -> PteFragment {
+        PteFragment(FRAGMENT.get(self.0) as u8)
     }
 }
 
@@ -305,30 +309,30 @@ impl Pde {
 
     /// What a new table of `level` is filled with (PTBs too, as raw entries).
     #[inline]
-    pub const fn invalid(level: Level) -> u64 {
+    pub const fn invalid(level: TableLevel) -> u64 {
         match level {
-            Level::Pdb2 | Level::Pdb1 => Self::EMPTY.0,
-            Level::Pdb0 => Self::EMPTY_LEAF.0,
-            Level::Ptb => Pte::INVALID.0,
+            TableLevel::Pdb2 | TableLevel::Pdb1 => Self::EMPTY.0,
+            TableLevel::Pdb0 => Self::EMPTY_LEAF.0,
+            TableLevel::Ptb => Pte::INVALID.0,
         }
     }
 
     /// The entry in a directory of `level` that points to the next table at VRAM offset `table`. Bits of
     /// `table` outside 47:6 are dropped. A PTB has no such entry: `None`.
     #[inline]
-    pub const fn table(level: Level, table: u64) -> Option<Self> {
+    pub const fn table(level: TableLevel, table: u64) -> Option<Self> {
         let kind = match level {
-            Level::Pdb2 => 0,
-            Level::Pdb1 => BFS.put(LARGE_PAGE_FRAGMENT as u64),
-            Level::Pdb0 => TF.in_place(),
-            Level::Ptb => return None,
+            TableLevel::Pdb2 => 0,
+            TableLevel::Pdb1 => BFS.put(LARGE_PAGE_FRAGMENT as u64),
+            TableLevel::Pdb0 => TF.in_place(),
+            TableLevel::Ptb => return None,
         };
         Some(Self(table & TABLE.in_place() | VALID.in_place() | kind))
     }
 
     /// The PDB0 leaf that maps the 2 MiB page at `address`; P and TF are clear in this form.
     #[inline]
-    pub const fn large_page(address: u64, flags: Flags, fragment: Fragment) -> Self {
+    pub const fn large_page(address: u64, flags: PteFlags, fragment: PteFragment) -> Self {
         Self(leaf_bits(address, flags, fragment))
     }
 
@@ -358,12 +362,12 @@ impl Pde {
 
     /// Whether the entry, found in a directory of `level`, is a leaf, be it valid or not.
     #[inline]
-    pub const fn is_leaf(self, level: Level) -> bool {
+    pub const fn is_leaf(self, level: TableLevel) -> bool {
         match level {
-            Level::Pdb2 => false,
-            Level::Pdb1 => P.is_set(self.0),
-            Level::Pdb0 => P.is_set(self.0) || !TF.is_set(self.0),
-            Level::Ptb => true,
+            TableLevel::Pdb2 => false,
+            TableLevel::Pdb1 => P.is_set(self.0),
+            TableLevel::Pdb0 => P.is_set(self.0) || !TF.is_set(self.0),
+            TableLevel::Ptb => true,
         }
     }
 
@@ -380,16 +384,16 @@ impl Pde {
     }
 }
 
-impl Leaf {
+impl LeafRun {
     /// The first entry of the run.
     #[inline]
-    pub const fn entry(&self, flags: Flags) -> u64 {
+    pub const fn entry(&self, flags: PteFlags) -> u64 {
         leaf_bits(self.address, flags, self.fragment)
     }
 
     /// The entries of the run, in their order.
     #[inline]
-    pub fn entries(&self, flags: Flags) -> impl ExactSizeIterator<Item = u64> {
+    pub fn entries(&self, flags: PteFlags) -> impl ExactSizeIterator<Item = u64> {
         let first = self.entry(flags);
         let step = self.level.entry_span();
         // `VaRange::leaves` has checked that the addresses stay in their field, so adding is enough.
@@ -398,7 +402,7 @@ impl Leaf {
 }
 
 #[inline]
-const fn leaf_bits(address: u64, flags: Flags, fragment: Fragment) -> u64 {
+const fn leaf_bits(address: u64, flags: PteFlags, fragment: PteFragment) -> u64 {
     address & PAGE.in_place() | flags.bits() | FRAGMENT.put(fragment.0 as u64) | VALID.in_place()
 }
 

@@ -40,14 +40,14 @@ impl QueueType {
 
 /// `queue_percentage`: how much of the hardware the queue may have, and the XCC that PM4 of it goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Percentage {
+pub struct QueuePercentage {
     /// 0 to 100; a queue of 0 is created inactive.
     pub percent: u8,
     /// The target XCC of PM4 queues.
     pub pm4_xcc: u8,
 }
 
-impl Percentage {
+impl QueuePercentage {
     /// The percentage in the bits of the argument: 7:0 percent, at most 100; 15:8 XCC; those
     /// above are ignored.
     #[inline]
@@ -71,9 +71,9 @@ impl Percentage {
 
 /// `queue_priority`: 0 to 15.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Priority(u8);
+pub struct QueuePriority(u8);
 
-impl Priority {
+impl QueuePriority {
     /// What a queue has whose creator has no wish.
     pub const NORMAL: Self = Self(7);
 
@@ -118,7 +118,7 @@ const MECS: u8 = 2;
 
 /// Where an HQD is, of whichever micro engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct HqdLocation {
     /// Number of the micro engine, from 1 on.
     pub me: u8,
     /// The pipe.
@@ -128,10 +128,11 @@ pub struct Place {
 }
 
 /// The HQDs of both micro engines.
-pub fn all_hqds() -> impl Iterator<Item = Place> {
+pub fn all_hqds() -> impl Iterator<Item = HqdLocation> {
     (MEC1..=MECS).flat_map(|me| {
-        (0..MEC_PIPES)
-            .flat_map(move |pipe| (0..PIPE_QUEUES).map(move |queue| Place { me, pipe, queue }))
+        (0..MEC_PIPES).flat_map(move |pipe| {
+            (0..PIPE_QUEUES).map(move |queue| HqdLocation { me, pipe, queue })
+        })
     })
 }
 

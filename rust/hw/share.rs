@@ -6,13 +6,13 @@
 /// Of what is beyond that part everybody takes as much as there is. Of the part itself takes only who then has no more than
 /// its least: each of so many parties gets that, whatever the others do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct FairShare {
     all: u64,
     kept: u64,
     least: u64,
 }
 
-impl Share {
+impl FairShare {
     /// Of `all` things, `kept` (or all, if that is less) for `parties`: each has at least its part of them.
     #[inline]
     pub const fn new(all: u64, kept: u64, parties: u64) -> Self {
@@ -47,7 +47,7 @@ impl Share {
         }
     }
 
-    /// Whether one who has `own` may take `more`; the rest as [`Share::most`].
+    /// Whether one who has `own` may take `more`; the rest as [`FairShare::most`].
     #[inline]
     pub const fn allows(&self, taken: u64, own: u64, more: u64) -> bool {
         more <= self.most(taken, own)

@@ -29,7 +29,7 @@ const LAST_WITHOUT_CALIBRATION: u32 = 0x0044_1d00;
 
 /// A message, with its argument if it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Message {
+pub enum SmuMessage {
     /// Version of the firmware.
     GetSmuVersion,
     /// Version of what drivers and firmware have agreed on.
@@ -40,7 +40,7 @@ pub enum Message {
     EnableAllSmuFeatures,
     /// Everything that it does by itself ends.
     DisableAllSmuFeatures,
-    /// Which of the first 32 features are on: the low half of [`Features`].
+    /// Which of the first 32 features are on: the low half of [`SmuFeatures`].
     GetEnabledSmuFeaturesLow,
     /// The high half.
     GetEnabledSmuFeaturesHigh,
@@ -53,11 +53,11 @@ pub enum Message {
     /// Low half.
     SetToolsDramAddrLow(u32),
     /// A table is written to that page.
-    TransferTableSmu2Dram(Table),
+    TransferTableSmu2Dram(SmuTable),
     /// A table is read from that page.
-    TransferTableDram2Smu(Table),
+    TransferTableDram2Smu(SmuTable),
     /// One of a clock's levels: MHz ([`megahertz`]), or for [`HIGHEST_LEVEL`] the number of the highest.
-    GetDpmFreqByIndex(Clock, u8),
+    GetDpmFreqByIndex(SmuClock, u8),
     /// It measures how the supply of graphics droops.
     RunDcBtc,
     /// It measures the board's power once, to take it off from then on.
@@ -66,7 +66,7 @@ pub enum Message {
     PrepareMp1ForUnload,
 }
 
-impl Message {
+impl SmuMessage {
     /// Its number.
     pub const fn number(self) -> u32 {
         match self {
@@ -139,7 +139,7 @@ impl Message {
     }
 }
 
-impl fmt::Display for Message {
+impl fmt::Display for SmuMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({:#x})", self.name(), self.number())
     }
@@ -147,14 +147,14 @@ impl fmt::Display for Message {
 
 /// A table that the SMU gives or takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Table {
-    /// Within what it works: [`limits::Limits`].
+pub enum SmuTable {
+    /// Within what it works: [`limits::SmuLimits`].
     Limits,
-    /// What it measures: [`metrics::Metrics`].
+    /// What it measures: [`metrics::SmuMetrics`].
     Metrics,
 }
 
-impl Table {
+impl SmuTable {
     /// Its number.
     pub const fn number(self) -> u32 {
         match self {
@@ -166,7 +166,7 @@ impl Table {
 
 /// A clock whose levels it tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clock {
+pub enum SmuClock {
     /// Of SOC.
     Soc,
     /// Of memory.
@@ -175,7 +175,7 @@ pub enum Clock {
     Fabric,
 }
 
-impl Clock {
+impl SmuClock {
     /// Its number.
     pub const fn number(self) -> u32 {
         match self {
@@ -193,9 +193,9 @@ pub const fn megahertz(result: u32) -> u32 {
 
 /// What the SMU does by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Features(pub u64);
+pub struct SmuFeatures(pub u64);
 
-impl Features {
+impl SmuFeatures {
     const DPM_GFXCLK: Field64 = Field64::bit(1);
     const DPM_UCLK: Field64 = Field64::bit(2);
 
@@ -217,7 +217,7 @@ impl Features {
 
 /// An answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum SmuAnswer {
     /// None yet.
     None,
     /// Done.
@@ -234,7 +234,7 @@ pub enum Answer {
     Other(u32),
 }
 
-impl From<u32> for Answer {
+impl From<u32> for SmuAnswer {
     fn from(word: u32) -> Self {
         match word {
             0 => Self::None,
@@ -248,7 +248,7 @@ impl From<u32> for Answer {
     }
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for SmuAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::None => f.write_str("no answer"),
@@ -271,16 +271,16 @@ pub const fn graphics_millivolts(code: u32) -> u32 {
 
 /// Version of the firmware, as GetSmuVersion says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Version(pub u32);
+pub struct SmuVersion(pub u32);
 
-impl Version {
+impl SmuVersion {
     /// It calibrates a board's power.
     pub const fn calibrates_board(self) -> bool {
         self.0 > LAST_WITHOUT_CALIBRATION
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for SmuVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [_, major, minor, revision] = self.0.to_be_bytes();
         write!(f, "{major}.{minor}.{revision}")

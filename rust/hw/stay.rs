@@ -3,7 +3,7 @@
 
 /// Who relies on the place of one buffer. No locks: its owner has one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stay {
+pub struct PinState {
     moving: bool,
     pins: usize,
     shared: usize,
@@ -13,7 +13,7 @@ pub struct Stay {
     detached: bool,
 }
 
-impl Stay {
+impl PinState {
     /// Nobody does.
     pub const fn new() -> Self {
         Self {
@@ -73,18 +73,18 @@ impl Stay {
         !self.detached && (self.pins == 0 || !home)
     }
 
-    /// Keeps it where it is until [`Stay::unpin`]. False while it is being moved.
+    /// Keeps it where it is until [`PinState::unpin`]. False while it is being moved.
     pub fn pin(&mut self) -> bool {
         self.pins += usize::from(!self.moving);
         !self.moving
     }
 
-    /// Takes a [`Stay::pin`] back.
+    /// Takes a [`PinState::pin`] back.
     pub fn unpin(&mut self) {
         self.pins = self.pins.saturating_sub(1);
     }
 
-    /// Another device has it until [`Stay::unshare`], and does not give it back when asked if it `stays`. False unless it is in
+    /// Another device has it until [`PinState::unshare`], and does not give it back when asked if it `stays`. False unless it is in
     /// system memory, and not `home`, in VRAM.
     pub fn share(&mut self, stays: bool, home: bool) -> bool {
         if self.moving || home {
@@ -94,21 +94,21 @@ impl Stay {
         true
     }
 
-    /// Takes a [`Stay::share`] back; whether it may come home now, and nobody is just seeing to that.
+    /// Takes a [`PinState::share`] back; whether it may come home now, and nobody is just seeing to that.
     pub fn unshare(&mut self, stays: bool) -> bool {
         let count = self.shared_as(stays);
         *count = count.saturating_sub(1);
         !self.is_shared() && !self.is_stuck() && !self.asked_back
     }
 
-    /// Another device has it in VRAM until [`Stay::unshare_in_vram`], where it stays so long. False unless it is there, and so `home`.
+    /// Another device has it in VRAM until [`PinState::unshare_in_vram`], where it stays so long. False unless it is there, and so `home`.
     pub fn share_in_vram(&mut self, home: bool) -> bool {
         let there = home && !self.moving && !self.detached;
         self.in_vram += usize::from(there);
         there
     }
 
-    /// Takes a [`Stay::share_in_vram`] back.
+    /// Takes a [`PinState::share_in_vram`] back.
     pub fn unshare_in_vram(&mut self) {
         self.in_vram = self.in_vram.saturating_sub(1);
     }
@@ -118,7 +118,7 @@ impl Stay {
         self.asked_back = on;
     }
 
-    /// Begins to move it away from where it is, until [`Stay::settle`]. False if somebody relies on its place: whoever moves one that is shared
+    /// Begins to move it away from where it is, until [`PinState::settle`]. False if somebody relies on its place: whoever moves one that is shared
     /// has it given back before. One that is nobody's any more only moves `to_be_shared`.
     pub fn begin(&mut self, to_be_shared: bool) -> bool {
         let stuck = self.pins != 0 || (self.orphan && !to_be_shared);

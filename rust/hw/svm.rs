@@ -6,15 +6,15 @@ mod ping_pong;
 mod places;
 mod summary;
 
-pub use map::{AttributeMap, Ranges};
+pub use map::{AttributeMap, RangeStore};
 pub use ping_pong::PingPong;
-pub use places::Places;
-pub use summary::Summary;
+pub use places::GpuPlaces;
+pub use summary::AttributeSummary;
 
-use crate::pte::{Access, Coherence};
+use crate::pte::{Coherence, PageAccess};
 use crate::va::LARGE_PAGE_SIZE;
 
-/// See [`Attributes::together`].
+/// See [`SvmAttributes::together`].
 const MOST_TOGETHER: u64 = 16 * LARGE_PAGE_SIZE;
 
 /// `KFD_IOCTL_SVM_ATTR_*`.
@@ -97,7 +97,7 @@ impl GpuSet {
 
 /// Where memory is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Location {
+pub enum MemoryLocation {
     /// Nobody has said.
     Undefined,
     /// System memory.
@@ -106,7 +106,7 @@ pub enum Location {
     Gpu(u32),
 }
 
-impl Location {
+impl MemoryLocation {
     const fn from_raw(raw: u32) -> Self {
         match raw {
             UNDEFINED => Self::Undefined,
@@ -128,7 +128,7 @@ impl Location {
 
 /// How a GPU may use a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum GpuReach {
     /// It may, and the memory may be brought to it.
     Access,
     /// It may, where the memory is.
@@ -137,7 +137,7 @@ pub enum Reach {
     None,
 }
 
-impl Reach {
+impl GpuReach {
     /// `KFD_IOCTL_SVM_ATTR_ACCESS` and the two like it.
     const fn kind(self) -> u32 {
         match self {
@@ -150,13 +150,13 @@ impl Reach {
 
 /// One thing that a process says of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum AttributeChange {
     /// Where it is best.
-    Preferred(Location),
-    /// Where it is to come now; not [`Location::Undefined`].
-    Prefetch(Location),
+    Preferred(MemoryLocation),
+    /// Where it is to come now; not [`MemoryLocation::Undefined`].
+    Prefetch(MemoryLocation),
     /// How a GPU may use it.
-    Reach(GpuIndex, Reach),
+    Reach(GpuIndex, GpuReach),
     /// Flags that are set from now on.
     Set(u32),
     /// Flags that are clear from now on.
@@ -165,7 +165,7 @@ pub enum Change {
     Granularity(u8),
 }
 
-impl Change {
+impl AttributeChange {
     /// What the `kind` and `value` of an attribute say; `gpu` tells the GPU of an id, if there is one. [`BadAttribute`] for an
     /// unknown kind or GPU.
     #[inline]
@@ -176,13 +176,13 @@ impl Change {
     ) -> Result<Self, BadAttribute> {
         let reach = match kind {
             kind::PREFERRED_LOC | kind::PREFETCH_LOC => {
-                let location = Location::from_raw(value);
-                if let Location::Gpu(id) = location {
+                let location = MemoryLocation::from_raw(value);
+                if let MemoryLocation::Gpu(id) = location {
                     gpu(id).ok_or(BadAttribute)?;
                 }
                 return match (kind, location) {
                     (kind::PREFERRED_LOC, location) => Ok(Self::Preferred(location)),
-                    (_, Location::Undefined) => Err(BadAttribute),
+                    (_, MemoryLocation::Undefined) => Err(BadAttribute),
                     (_, location) => Ok(Self::Prefetch(location)),
                 };
             }
@@ -191,9 +191,9 @@ impl Change {
             kind::GRANULARITY => {
                 return Ok(Self::Granularity(value.min(MOST_GRANULARITY) as u8));
             }
-            kind::ACCESS => Reach::Access,
-            kind::ACCESS_IN_PLACE => Reach::InPlace,
-            kind::NO_ACCESS => Reach::None,
+            kind::ACCESS => GpuReach::Access,
+            kind::ACCESS_IN_PLACE => GpuReach::InPlace,
+            kind::NO_ACCESS => GpuReach::None,
             _ => return Err(BadAttribute),
         };
         Ok(Self::Reach(gpu(value).ok_or(BadAttribute)?, reach))
@@ -202,13 +202,13 @@ impl Change {
     /// Whether a GPU may use the range after it.
     #[inline]
     pub const fn gives_access(self) -> bool {
-        matches!(self, Self::Reach(_, Reach::Access | Reach::InPlace))
+        matches!(self, Self::Reach(_, GpuReach::Access | GpuReach::InPlace))
     }
 }
 
 /// One thing that a process asks of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Question {
+pub enum AttributeQuery {
     /// Where it is best.
     Preferred,
     /// Where it was to come last.
@@ -223,8 +223,8 @@ pub enum Question {
     Granularity,
 }
 
-impl Question {
-    /// What an attribute of this `kind` and `value` asks; the rest as [`Change::new`]. Kinds of access are asked by the first one.
+impl AttributeQuery {
+    /// What an attribute of this `kind` and `value` asks; the rest as [`AttributeChange::new`]. Kinds of access are asked by the first one.
     #[inline]
     pub fn new(
         kind: u32,
@@ -245,22 +245,22 @@ impl Question {
 
 /// All that can be said of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Attributes {
-    preferred: Location,
-    prefetch: Location,
+pub struct SvmAttributes {
+    preferred: MemoryLocation,
+    prefetch: MemoryLocation,
     access: GpuSet,
     in_place: GpuSet,
     flags: u32,
     granularity: u8,
 }
 
-impl Default for Attributes {
+impl Default for SvmAttributes {
     /// Of a range of which nothing was said, while page faults are not retried (XNACK off): no GPU may use it.
     #[inline]
     fn default() -> Self {
         Self {
-            preferred: Location::Undefined,
-            prefetch: Location::Undefined,
+            preferred: MemoryLocation::Undefined,
+            prefetch: MemoryLocation::Undefined,
             access: GpuSet::default(),
             in_place: GpuSet::default(),
             flags: flag::HOST_ACCESS | flag::COHERENT,
@@ -271,7 +271,7 @@ impl Default for Attributes {
 
 /// Where memory is to be that a GPU has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Destination {
+pub enum FaultDestination {
     /// System memory.
     System,
     /// The VRAM of that GPU.
@@ -280,7 +280,7 @@ pub enum Destination {
     Stays,
 }
 
-impl Attributes {
+impl SvmAttributes {
     /// Of a range of which nothing was said: if page faults are retried (XNACK on), all GPUs may use it.
     #[inline]
     pub fn initial(retries: bool) -> Self {
@@ -292,46 +292,46 @@ impl Attributes {
 
     /// These after `changes`, one after the other.
     #[inline]
-    pub fn after(self, changes: &[Change]) -> Self {
+    pub fn after(self, changes: &[AttributeChange]) -> Self {
         changes.iter().fold(self, |was, change| match *change {
-            Change::Preferred(preferred) => Self { preferred, ..was },
-            Change::Prefetch(prefetch) => Self { prefetch, ..was },
-            Change::Reach(gpu, reach) => was.reached(gpu, reach),
-            Change::Set(flags) => Self {
+            AttributeChange::Preferred(preferred) => Self { preferred, ..was },
+            AttributeChange::Prefetch(prefetch) => Self { prefetch, ..was },
+            AttributeChange::Reach(gpu, reach) => was.reached(gpu, reach),
+            AttributeChange::Set(flags) => Self {
                 flags: was.flags | flags,
                 ..was
             },
-            Change::Clear(flags) => Self {
+            AttributeChange::Clear(flags) => Self {
                 flags: was.flags & !flags,
                 ..was
             },
-            Change::Granularity(granularity) => Self { granularity, ..was },
+            AttributeChange::Granularity(granularity) => Self { granularity, ..was },
         })
     }
 
-    fn reached(self, gpu: GpuIndex, reach: Reach) -> Self {
+    fn reached(self, gpu: GpuIndex, reach: GpuReach) -> Self {
         let mut now = Self {
             access: self.access.without(gpu),
             in_place: self.in_place.without(gpu),
             ..self
         };
         match reach {
-            Reach::Access => now.access = now.access.with(gpu),
-            Reach::InPlace => now.in_place = now.in_place.with(gpu),
-            Reach::None => {}
+            GpuReach::Access => now.access = now.access.with(gpu),
+            GpuReach::InPlace => now.in_place = now.in_place.with(gpu),
+            GpuReach::None => {}
         }
         now
     }
 
     /// How `gpu` may use the range.
     #[inline]
-    pub const fn reach(&self, gpu: GpuIndex) -> Reach {
+    pub const fn reach(&self, gpu: GpuIndex) -> GpuReach {
         if self.access.has(gpu) {
-            Reach::Access
+            GpuReach::Access
         } else if self.in_place.has(gpu) {
-            Reach::InPlace
+            GpuReach::InPlace
         } else {
-            Reach::None
+            GpuReach::None
         }
     }
 
@@ -340,42 +340,42 @@ impl Attributes {
     #[inline]
     pub const fn keeps_in_system(&self, gpu: GpuIndex, retries: bool) -> bool {
         match self.reach(gpu) {
-            Reach::Access => !retries,
-            Reach::InPlace => true,
-            Reach::None => false,
+            GpuReach::Access => !retries,
+            GpuReach::InPlace => true,
+            GpuReach::None => false,
         }
     }
 
     /// Where it was to come last.
     #[inline]
-    pub const fn prefetch(&self) -> Location {
+    pub const fn prefetch(&self) -> MemoryLocation {
         self.prefetch
     }
 
     /// Where it is best.
     #[inline]
-    pub const fn preferred(&self) -> Location {
+    pub const fn preferred(&self) -> MemoryLocation {
         self.preferred
     }
 
     /// Where memory is to be that the GPU `id`, at `gpu`, has come to: where it is preferred, if that is there or in system memory; otherwise there, unless the GPU uses
     /// it in place (`svm_range_best_restore_location`).
     #[inline]
-    pub const fn destination(&self, gpu: GpuIndex, id: u32) -> Destination {
+    pub const fn destination(&self, gpu: GpuIndex, id: u32) -> FaultDestination {
         match self.preferred {
-            Location::System => Destination::System,
-            Location::Gpu(preferred) if preferred == id => Destination::Vram,
-            Location::Gpu(_) | Location::Undefined => match self.reach(gpu) {
-                Reach::Access => Destination::Vram,
-                Reach::InPlace | Reach::None => Destination::Stays,
+            MemoryLocation::System => FaultDestination::System,
+            MemoryLocation::Gpu(preferred) if preferred == id => FaultDestination::Vram,
+            MemoryLocation::Gpu(_) | MemoryLocation::Undefined => match self.reach(gpu) {
+                GpuReach::Access => FaultDestination::Vram,
+                GpuReach::InPlace | GpuReach::None => FaultDestination::Stays,
             },
         }
     }
 
     /// What a GPU that may use the range may do with it.
     #[inline]
-    pub const fn access(&self) -> Access {
-        Access {
+    pub const fn access(&self) -> PageAccess {
+        PageAccess {
             read: true,
             write: self.flags & flag::GPU_RO == 0,
             execute: self.flags & flag::GPU_EXEC != 0,
@@ -394,11 +394,10 @@ impl Attributes {
     pub const fn together(&self, retries: bool) -> u64 {
         let refaults = retries && !self.is_always_mapped();
         match (self.prefetch, self.preferred) {
-            (Location::Undefined | Location::System, Location::Undefined | Location::System)
-                if !refaults =>
-            {
-                MOST_TOGETHER
-            }
+            (
+                MemoryLocation::Undefined | MemoryLocation::System,
+                MemoryLocation::Undefined | MemoryLocation::System,
+            ) if !refaults => MOST_TOGETHER,
             _ => LARGE_PAGE_SIZE,
         }
     }

@@ -57,14 +57,14 @@ impl TrapHandler {
 /// The handler that a process has set: any addresses of its own. No code means that there is none: s_trap does nothing
 /// then, and a wave that cannot go on halts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SecondLevel {
+pub struct SecondLevelTrap {
     /// Its code, which the first level jumps to.
     pub code: u64,
     /// Its memory, which it finds in TTMP14:15.
     pub memory: u64,
 }
 
-impl SecondLevel {
+impl SecondLevelTrap {
     /// The TMA block. No debugger is attached.
     #[inline]
     pub const fn block(self) -> [u64; MEMORY_WORDS] {

@@ -21,7 +21,7 @@ pub const fn turn_ms(took: i64) -> i64 {
 
 /// Who waits, for how many milliseconds so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
+pub enum VramWait {
     /// A process that is away and has something to do. It took `took` milliseconds to bring it home the last time.
     Home {
         /// So long it is away.
@@ -36,7 +36,7 @@ pub enum Wait {
     },
 }
 
-impl Wait {
+impl VramWait {
     /// For how long it is to be served: who has the most goes first. Not yet if that is less than nothing.
     #[inline]
     pub const fn due(self) -> i64 {

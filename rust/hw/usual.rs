@@ -9,9 +9,9 @@ const LEAST_US: i64 = 1000;
 
 /// A time in microseconds: a mean of the last ones, of which one alone tells little.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usual(i64);
+pub struct LatencyAverage(i64);
 
-impl Usual {
+impl LatencyAverage {
     /// Not known yet, which is nothing.
     #[inline]
     pub const fn new() -> Self {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! GPU virtual addresses: ranges, page-table levels, and the cutting of a mapping into table entries.
 
-use crate::pte::Fragment;
+use crate::pte::PteFragment;
 use core::ops::Range;
 
 /// Log2 of the small page.
@@ -180,8 +180,8 @@ impl VaRange {
 
     /// The parts of the range that lie in different tables of `level`, in ascending order.
     #[inline]
-    pub const fn tables(self, level: Level) -> Tables {
-        Tables {
+    pub const fn tables(self, level: TableLevel) -> TableWalk {
+        TableWalk {
             next: self.start,
             end: self.end,
             level,
@@ -191,7 +191,7 @@ impl VaRange {
     /// The entries that map the range to the contiguous memory at `address`, largest pages first where they fit.
     /// `None` when `address` is not page aligned or the memory would pass bit 47.
     #[inline]
-    pub const fn leaves(self, address: u64) -> Option<Leaves> {
+    pub const fn leaves(self, address: u64) -> Option<LeafWalk> {
         let fits = match address.checked_add(self.size()) {
             Some(end) => end <= 1 << 48,
             None => false,
@@ -199,7 +199,7 @@ impl VaRange {
         if !fits || address % PAGE_SIZE != 0 {
             return None;
         }
-        Some(Leaves {
+        Some(LeafWalk {
             va: self.start,
             end: self.end,
             address,
@@ -216,7 +216,7 @@ pub const fn canonical(va: u64) -> u64 {
 /// A level of the page tables, named by the table that holds the entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Level {
+pub enum TableLevel {
     /// The root: 512 GiB an entry.
     Pdb2,
     /// 1 GiB an entry.
@@ -227,7 +227,7 @@ pub enum Level {
     Ptb,
 }
 
-impl Level {
+impl TableLevel {
     /// Log2 of the bytes that one entry covers.
     #[inline]
     pub const fn shift(self) -> u32 {
@@ -290,13 +290,13 @@ pub struct TablePart {
 
 /// See [`VaRange::tables`].
 #[derive(Clone, Debug)]
-pub struct Tables {
+pub struct TableWalk {
     next: u64,
     end: u64,
-    level: Level,
+    level: TableLevel,
 }
 
-impl Iterator for Tables {
+impl Iterator for TableWalk {
     type Item = TablePart;
 
     #[inline]
@@ -322,9 +322,9 @@ impl Iterator for Tables {
 
 /// A run of equal entries within one table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Leaf {
+pub struct LeafRun {
     /// `Pdb0` (2 MiB pages) or `Ptb` (4 KiB pages).
-    pub level: Level,
+    pub level: TableLevel,
     /// The address that the first entry maps.
     pub va: u64,
     /// The memory that it maps to; the entries that follow map what follows.
@@ -332,10 +332,10 @@ pub struct Leaf {
     /// The entries, all in one table.
     pub count: usize,
     /// The fragment value of all of them.
-    pub fragment: Fragment,
+    pub fragment: PteFragment,
 }
 
-impl Leaf {
+impl LeafRun {
     /// The bytes that the run maps.
     #[inline]
     pub const fn bytes(&self) -> u64 {
@@ -351,7 +351,7 @@ impl Leaf {
 
 /// See [`VaRange::leaves`].
 #[derive(Clone, Debug)]
-pub struct Leaves {
+pub struct LeafWalk {
     va: u64,
     end: u64,
     address: u64,
@@ -360,22 +360,22 @@ pub struct Leaves {
 /// The level and the size, as log2 of bytes, of the largest aligned block at the start of a mapping. A block
 /// never leaves its table.
 #[inline]
-const fn block(va: u64, address: u64, remaining: u64) -> (Level, u32) {
+const fn block(va: u64, address: u64, remaining: u64) -> (TableLevel, u32) {
     let aligned = (va | address).trailing_zeros();
     let fits = remaining.ilog2();
     let order = if aligned < fits { aligned } else { fits };
-    let table = Level::Pdb0.table_span().ilog2();
+    let table = TableLevel::Pdb0.table_span().ilog2();
     if order >= LARGE_PAGE_SHIFT {
-        (Level::Pdb0, if order < table { order } else { table })
+        (TableLevel::Pdb0, if order < table { order } else { table })
     } else {
-        (Level::Ptb, order)
+        (TableLevel::Ptb, order)
     }
 }
 
-impl Iterator for Leaves {
-    type Item = Leaf;
+impl Iterator for LeafWalk {
+    type Item = LeafRun;
 
-    fn next(&mut self) -> Option<Leaf> {
+    fn next(&mut self) -> Option<LeafRun> {
         if self.va >= self.end {
             return None;
         }
@@ -393,12 +393,12 @@ impl Iterator for Leaves {
         {
             bytes += 1 << order;
         }
-        let leaf = Leaf {
+        let leaf = LeafRun {
             level,
             va: self.va,
             address: self.address,
             count: (bytes >> level.shift()) as usize,
-            fragment: Fragment::new(order - PAGE_SHIFT),
+            fragment: PteFragment::new(order - PAGE_SHIFT),
         };
         self.va += bytes;
         self.address += bytes;

@@ -34,7 +34,7 @@ const ATOM: [u8; 4] = *b"ATOM";
 
 /// A data table, by its place in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum VbiosTableKind {
     /// What the board adds to the SMU's limits (smc_dpm_info).
     Board,
     /// What the BIOS says of itself (firmwareinfo).
@@ -43,7 +43,7 @@ pub enum Kind {
     Power,
 }
 
-impl Kind {
+impl VbiosTableKind {
     const fn number(self) -> usize {
         match self {
             Self::Board => 2,
@@ -53,7 +53,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for VbiosTableKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self {
             Self::Board => "smc_dpm_info",
@@ -66,14 +66,14 @@ impl fmt::Display for Kind {
 
 /// Revisions of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Revision {
+pub struct TableRevision {
     /// Of its format.
     pub format: u8,
     /// Of what is in it.
     pub content: u8,
 }
 
-impl fmt::Display for Revision {
+impl fmt::Display for TableRevision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.format, self.content)
     }
@@ -81,7 +81,7 @@ impl fmt::Display for Revision {
 
 /// What is wrong with a BIOS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Damage {
+pub enum VbiosError {
     /// It is no option ROM of such a card: it begins with these two bytes.
     NoImage([u8; 2]),
     /// Reading it twice gave two images.
@@ -89,15 +89,15 @@ pub enum Damage {
     /// The header of its tables is not in it, or is none.
     NoTables,
     /// There is no such table in it.
-    Missing(Kind),
+    Missing(VbiosTableKind),
     /// There is, and it does not lie in it as a whole.
-    Outside(Kind),
+    Outside(VbiosTableKind),
     /// A revision that is not known.
-    Revision(Kind, Revision),
+    Revision(VbiosTableKind, TableRevision),
     /// A table has `bytes`, fewer than `least`.
     Short {
         /// Which.
-        kind: Kind,
+        kind: VbiosTableKind,
         /// What it has.
         bytes: usize,
         /// What it has to have.
@@ -114,7 +114,7 @@ pub enum Damage {
     },
 }
 
-impl fmt::Display for Damage {
+impl fmt::Display for VbiosError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoImage([a, b]) => write!(f, "there is none: it begins with {a:02x} {b:02x}"),
@@ -137,15 +137,15 @@ fn place_at(bytes: &[u8], at: usize) -> Option<usize> {
     bytes_at(bytes, at).map(|half| u16::from_le_bytes(half).into())
 }
 
-/// How many bytes the image has that begins with `head`, [`HEADER_BYTES`] or more. [`Damage::NoImage`].
-pub fn length(head: &[u8]) -> Result<usize, Damage> {
+/// How many bytes the image has that begins with `head`, [`HEADER_BYTES`] or more. [`VbiosError::NoImage`].
+pub fn length(head: &[u8]) -> Result<usize, VbiosError> {
     let begin = bytes_at(head, 0).unwrap_or_default();
     let units = head.get(at::LENGTH).copied().map_or(0, usize::from);
     let is_ours = bytes_at(head, at::SIGNATURE) == Some(SIGNATURE);
     if begin == MAGIC && is_ours && units > 0 {
         Ok(units * UNIT)
     } else {
-        Err(Damage::NoImage(begin))
+        Err(VbiosError::NoImage(begin))
     }
 }
 
@@ -158,10 +158,10 @@ pub struct Vbios<'a> {
 }
 
 impl<'a> Vbios<'a> {
-    /// The image that is `bytes`, of which nothing counts behind its own length. [`Damage`] if it is not all there, or has no tables.
-    pub fn new(bytes: &'a [u8]) -> Result<Self, Damage> {
+    /// The image that is `bytes`, of which nothing counts behind its own length. [`VbiosError`] if it is not all there, or has no tables.
+    pub fn new(bytes: &'a [u8]) -> Result<Self, VbiosError> {
         let length = length(bytes)?;
-        let image = bytes.get(..length).ok_or(Damage::NoTables)?;
+        let image = bytes.get(..length).ok_or(VbiosError::NoTables)?;
         let list = || {
             let header = place_at(image, at::HEADER)?;
             let rest = image.get(header..)?;
@@ -172,47 +172,47 @@ impl<'a> Vbios<'a> {
         };
         Ok(Self {
             bytes: image,
-            list: list().ok_or(Damage::NoTables)?,
+            list: list().ok_or(VbiosError::NoTables)?,
         })
     }
 
-    /// The data table `kind`. [`Damage`] if there is none, or not all of it.
-    pub fn table(&self, kind: Kind) -> Result<Table<'a>, Damage> {
-        let list = self.bytes.get(self.list..).ok_or(Damage::NoTables)?;
-        let length = place_at(list, 0).ok_or(Damage::NoTables)?;
+    /// The data table `kind`. [`VbiosError`] if there is none, or not all of it.
+    pub fn table(&self, kind: VbiosTableKind) -> Result<VbiosTable<'a>, VbiosError> {
+        let list = self.bytes.get(self.list..).ok_or(VbiosError::NoTables)?;
+        let length = place_at(list, 0).ok_or(VbiosError::NoTables)?;
         // The list may be shorter than that, and then has no such table.
-        let list = list.get(..length).ok_or(Damage::NoTables)?;
+        let list = list.get(..length).ok_or(VbiosError::NoTables)?;
         let entry = TABLE_HEADER_BYTES + 2 * kind.number();
         let at = place_at(list, entry).filter(|at| *at != 0);
-        let at = at.ok_or(Damage::Missing(kind))?;
+        let at = at.ok_or(VbiosError::Missing(kind))?;
         let table = || {
             let rest = self.bytes.get(at..)?;
             let [low, high, format, content] = bytes_at(rest, 0)?;
             let bytes = rest.get(..u16::from_le_bytes([low, high]).into())?;
-            Some(Table {
+            Some(VbiosTable {
                 kind,
-                revision: Revision { format, content },
+                revision: TableRevision { format, content },
                 bytes,
             })
         };
-        table().ok_or(Damage::Outside(kind))
+        table().ok_or(VbiosError::Outside(kind))
     }
 }
 
 /// A data table, which is all in the image.
 #[derive(Clone, Copy, Debug)]
-pub struct Table<'a> {
-    kind: Kind,
+pub struct VbiosTable<'a> {
+    kind: VbiosTableKind,
     /// What its header says.
-    pub revision: Revision,
+    pub revision: TableRevision,
     bytes: &'a [u8],
 }
 
-impl<'a> Table<'a> {
-    /// All of it, with its header. [`Damage::Short`] if that is less than `least` bytes.
-    pub fn with(&self, least: usize) -> Result<&'a [u8], Damage> {
+impl<'a> VbiosTable<'a> {
+    /// All of it, with its header. [`VbiosError::Short`] if that is less than `least` bytes.
+    pub fn with(&self, least: usize) -> Result<&'a [u8], VbiosError> {
         if self.bytes.len() < least {
-            return Err(Damage::Short {
+            return Err(VbiosError::Short {
                 kind: self.kind,
                 bytes: self.bytes.len(),
                 least,
@@ -221,14 +221,14 @@ impl<'a> Table<'a> {
         Ok(self.bytes)
     }
 
-    /// The `N` bytes at `at`. [`Damage::Short`] if they are not all in it.
-    pub fn bytes<const N: usize>(&self, at: usize) -> Result<[u8; N], Damage> {
+    /// The `N` bytes at `at`. [`VbiosError::Short`] if they are not all in it.
+    pub fn bytes<const N: usize>(&self, at: usize) -> Result<[u8; N], VbiosError> {
         let least = at.saturating_add(N);
-        bytes_at(self.with(least)?, at).ok_or(Damage::Outside(self.kind))
+        bytes_at(self.with(least)?, at).ok_or(VbiosError::Outside(self.kind))
     }
 
     /// That its revision is not known.
-    pub fn unknown(&self) -> Damage {
-        Damage::Revision(self.kind, self.revision)
+    pub fn unknown(&self) -> VbiosError {
+        VbiosError::Revision(self.kind, self.revision)
     }
 }

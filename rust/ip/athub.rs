@@ -5,24 +5,24 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::Delta;
 
-use hw::ip::{Block, Ip};
+use hw::ip::{IpBlock, IpInfo};
 
 use super::vmid::Vmid;
 use crate::kern::mmio::Mmio;
 use crate::regs::athub::{self as regs, atc_vmid0_pasid_mapping as mapping};
 use crate::regs::hub::VMIDS;
-use crate::regs::{bit, Window};
+use crate::regs::{bit, RegisterWindow};
 
 /// The block. Its caller serialises mappings.
 pub(crate) struct Athub {
-    regs: Window,
+    regs: RegisterWindow,
 }
 
 impl Athub {
     /// The block of the ASIC whose blocks are `ips`; ENODEV if it has none.
-    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [Ip]) -> Result<Self> {
+    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [IpInfo]) -> Result<Self> {
         Ok(Self {
-            regs: Window::new(mmio, ips, Block::Athub, 0)?,
+            regs: RegisterWindow::new(mmio, ips, IpBlock::Athub, 0)?,
         })
     }
 
@@ -49,7 +49,7 @@ impl Athub {
         is_mapped.then(|| mapping::PASID.get(value) as u16)
     }
 
-    fn set(&self, reg: crate::regs::Reg, value: u32, finished: u32) -> Result {
+    fn set(&self, reg: crate::regs::Register, value: u32, finished: u32) -> Result {
         let status = regs::ATC_VMID_PASID_MAPPING_UPDATE_STATUS;
         self.regs.write(reg, value);
         kernel::io::poll::read_poll_timeout(

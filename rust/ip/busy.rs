@@ -14,12 +14,12 @@ const FRESH_MS: i64 = 100;
 
 /// The last answer.
 #[pin_data]
-pub(crate) struct Busy {
+pub(crate) struct BusyMeter {
     #[pin]
     last: Mutex<Option<(u32, Instant<Monotonic>)>>,
 }
 
-impl Busy {
+impl BusyMeter {
     /// Nobody has asked.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {

@@ -5,26 +5,26 @@ use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use hw::bits::join;
-use hw::ip::{Block, Ip};
+use hw::ip::{IpBlock, IpInfo};
 
 use crate::kern::mmio::Mmio;
 use crate::regs::gc::{self as regs, rlc_capture_gpu_clock_count as capture};
-use crate::regs::Window;
+use crate::regs::RegisterWindow;
 
 /// The clock; the lock keeps one latch and its two reads together.
 #[pin_data]
-pub(crate) struct Clock {
+pub(crate) struct ReferenceClock {
     #[pin]
-    regs: SpinLock<Window>,
+    regs: SpinLock<RegisterWindow>,
 }
 
-impl Clock {
+impl ReferenceClock {
     /// The clock of the ASIC whose blocks are `ips`; ENODEV if it has none.
     pub(crate) fn new(
         mmio: &Arc<Mmio>,
-        ips: &'static [Ip],
+        ips: &'static [IpInfo],
     ) -> Result<impl PinInit<Self, core::convert::Infallible>> {
-        let window = Window::new(mmio, ips, Block::Gc, 0)?;
+        let window = RegisterWindow::new(mmio, ips, IpBlock::Gc, 0)?;
         Ok(pin_init!(Self {
             regs <- new_spinlock!(window),
         }))

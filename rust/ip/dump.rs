@@ -5,18 +5,18 @@ use core::fmt;
 
 use kernel::prelude::*;
 
-use hw::ip::{Block, GFX90A_SDMA_ENGINES};
+use hw::ip::{IpBlock, GFX90A_SDMA_ENGINES};
 use hw::queue::{Hqd, USER_HQDS};
 
 use super::Hardware;
-use crate::regs::{gc, mp, nbio, sdma, Reg, Window};
+use crate::regs::{gc, mp, nbio, sdma, Register, RegisterWindow};
 
 /// A block, and registers by their names.
-type Group = (Block, &'static [(&'static str, Reg)]);
+type Group = (IpBlock, &'static [(&'static str, Register)]);
 
 const GROUPS: [Group; 3] = [
     (
-        Block::Gc,
+        IpBlock::Gc,
         &[
             ("GRBM_STATUS", gc::GRBM_STATUS),
             ("CP_MEC_CNTL", gc::CP_MEC_CNTL),
@@ -26,7 +26,7 @@ const GROUPS: [Group; 3] = [
         ],
     ),
     (
-        Block::Mp,
+        IpBlock::Mp,
         &[
             ("MP0_C2PMSG_35", mp::MP0_C2PMSG_35),
             ("MP0_C2PMSG_64", mp::MP0_C2PMSG_64),
@@ -35,7 +35,7 @@ const GROUPS: [Group; 3] = [
         ],
     ),
     (
-        Block::Nbio,
+        IpBlock::Nbio,
         &[
             ("RCC_CONFIG_MEMSIZE", nbio::RCC_CONFIG_MEMSIZE),
             ("BIOS_SCRATCH_7", nbio::BIOS_SCRATCH_7),
@@ -44,7 +44,7 @@ const GROUPS: [Group; 3] = [
 ];
 
 /// The same of each SDMA engine.
-const OF_SDMA: &[(&str, Reg)] = &[
+const OF_SDMA: &[(&str, Register)] = &[
     ("F32_CNTL", sdma::F32_CNTL),
     ("CNTL", sdma::CNTL),
     ("STATUS_REG", sdma::STATUS_REG),
@@ -56,9 +56,9 @@ const OF_SDMA: &[(&str, Reg)] = &[
 
 fn show(
     f: &mut dyn fmt::Write,
-    window: Result<Window>,
+    window: Result<RegisterWindow>,
     name: &str,
-    regs: &[(&str, Reg)],
+    regs: &[(&str, Register)],
 ) -> fmt::Result {
     let Ok(window) = window else { return Ok(()) };
     regs.iter()
@@ -67,13 +67,13 @@ fn show(
 
 /// Writes a line for each register, and one for each of the user HQDs that is active. May sleep.
 pub(crate) fn registers(hw: &Hardware, f: &mut dyn fmt::Write) -> fmt::Result {
-    let window = |block, instance| Window::new(&hw.mmio, hw.asic.ips, block, instance);
+    let window = |block, instance| RegisterWindow::new(&hw.mmio, hw.asic.ips, block, instance);
     for (block, regs) in GROUPS {
         show(f, window(block, 0), "", regs)?;
     }
     const NAMES: [&str; GFX90A_SDMA_ENGINES] = ["SDMA0_", "SDMA1_", "SDMA2_", "SDMA3_", "SDMA4_"];
     for (engine, name) in NAMES.into_iter().enumerate() {
-        show(f, window(Block::Sdma, engine), name, OF_SDMA)?;
+        show(f, window(IpBlock::Sdma, engine), name, OF_SDMA)?;
     }
     for hqd in (0..USER_HQDS).filter_map(Hqd::new) {
         if let Some(doorbell) = hw.gfx.active_doorbell(hqd) {

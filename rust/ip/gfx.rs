@@ -10,7 +10,7 @@ use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 
 use hw::bits::{lo, Field};
-use hw::ip::{Block, Ip};
+use hw::ip::{IpBlock, IpInfo};
 use hw::mqd::hqd::HqdImage;
 use hw::queue::{all_hqds, Hqd, MEC1, MEC_PIPES, USER_HQDS};
 use hw::topology::asic::Asic;
@@ -28,7 +28,7 @@ use crate::regs::gc::{
 };
 use crate::regs::hub::VMIDS;
 use crate::regs::smuio::{smuio_mcm_config, SMUIO_MCM_CONFIG};
-use crate::regs::{bit, with, Reg, Window};
+use crate::regs::{bit, with, Register, RegisterWindow};
 
 /// How long the MECs take to stand or to run.
 const MEC_PAUSE: Delta = Delta::from_micros(50);
@@ -48,14 +48,14 @@ const SAVE: u32 = 3;
 
 /// The banks of registers of which one at a time is accessed (GRBM_GFX_CNTL).
 #[derive(Clone, Copy)]
-struct Select {
+struct GrbmSelect {
     me: u8,
     pipe: u8,
     queue: u8,
     vmid: u32,
 }
 
-impl Select {
+impl GrbmSelect {
     /// The registers that a VMID has one each of.
     fn of_vmid(vmid: u32) -> Self {
         Self {
@@ -70,13 +70,13 @@ impl Select {
 /// The block.
 #[pin_data]
 pub(crate) struct Gfx {
-    regs: Window,
-    df: Window,
+    regs: RegisterWindow,
+    df: RegisterWindow,
     /// Which die of its package it is on.
     die: u32,
     /// Held while a bank is selected. Nothing else is taken, waited for or allocated under it.
     #[pin]
-    banks: Mutex<Banks>,
+    banks: Mutex<HqdBanks>,
     /// Held while MEC_CNTL changes, also while a pipe is in reset: so that a pipe that leaves its reset does not let MECs
     /// run that were halted meanwhile. Nothing is allocated under it.
     #[pin]
@@ -84,11 +84,11 @@ pub(crate) struct Gfx {
 }
 
 /// What the registers of MEC1's HQDs without a queue hold, by the HQD's index, where that is known.
-struct Banks {
+struct HqdBanks {
     held: KVec<Option<HqdImage>>,
 }
 
-impl Banks {
+impl HqdBanks {
     fn hold(&mut self, hqd: Hqd, image: Option<HqdImage>) {
         if let Some(held) = self.held.get_mut(usize::from(hqd.index())) {
             *held = image;
@@ -102,13 +102,13 @@ impl Banks {
 
 /// A selected bank, until this is dropped. It then stays selected, as whoever accesses registers of a bank selects one
 /// first.
-struct Bank<'a> {
-    regs: &'a Window,
-    banks: MutexGuard<'a, Banks>,
+struct SelectedBank<'a> {
+    regs: &'a RegisterWindow,
+    banks: MutexGuard<'a, HqdBanks>,
 }
 
-impl Bank<'_> {
-    fn set(&self, select: Select) {
+impl SelectedBank<'_> {
+    fn set(&self, select: GrbmSelect) {
         self.regs.write(
             regs::GRBM_GFX_CNTL,
             grbm_gfx_cntl::MEID.put(select.me.into())
@@ -135,12 +135,12 @@ pub(crate) fn sh_mem_config(retries: bool) -> u32 {
 
 impl Gfx {
     /// The block of the ASIC whose blocks are `ips`; ENODEV if it has none. ENOMEM.
-    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [Ip]) -> Result<Arc<Self>> {
-        let regs = Window::new(mmio, ips, Block::Gc, 0)?;
-        let df = Window::new(mmio, ips, Block::Df, 0)?;
-        let smuio = Window::new(mmio, ips, Block::Smuio, 0)?;
+    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [IpInfo]) -> Result<Arc<Self>> {
+        let regs = RegisterWindow::new(mmio, ips, IpBlock::Gc, 0)?;
+        let df = RegisterWindow::new(mmio, ips, IpBlock::Df, 0)?;
+        let smuio = RegisterWindow::new(mmio, ips, IpBlock::Smuio, 0)?;
         let die = smuio_mcm_config::DIE_ID.get(smuio.read(SMUIO_MCM_CONFIG));
-        let banks = Banks {
+        let banks = HqdBanks {
             held: KVec::from_elem(None, USER_HQDS.into(), GFP_KERNEL)?,
         };
         Arc::pin_init(
@@ -166,8 +166,8 @@ impl Gfx {
         })
     }
 
-    fn select(&self, select: Select) -> Bank<'_> {
-        let bank = Bank {
+    fn select(&self, select: GrbmSelect) -> SelectedBank<'_> {
+        let bank = SelectedBank {
             banks: self.banks.lock(),
             regs: &self.regs,
         };
@@ -175,8 +175,8 @@ impl Gfx {
         bank
     }
 
-    fn bank(&self, hqd: Hqd) -> Bank<'_> {
-        self.select(Select {
+    fn bank(&self, hqd: Hqd) -> SelectedBank<'_> {
+        self.select(GrbmSelect {
             me: MEC1,
             pipe: hqd.pipe(),
             queue: hqd.queue(),
@@ -201,7 +201,7 @@ impl Gfx {
             r.write(regs::SPI_GDBG_TRAP_DATA0.nth(word, 1), 0);
         }
         for vmid in 0..VMIDS {
-            let bank = self.select(Select::of_vmid(vmid));
+            let bank = self.select(GrbmSelect::of_vmid(vmid));
             r.write(regs::SH_MEM_CONFIG, sh_mem_config(false));
             // The driver's own VMID has no waves, and no apertures.
             let bases = if vmid == 0 { 0 } else { SH_MEM_BASES };
@@ -235,7 +235,7 @@ impl Gfx {
         );
         r.update(regs::CP_PQ_STATUS, &[(cp_pq_status::DOORBELL_ENABLE, 1)]);
         for pipe in 0..MEC_PIPES {
-            let _bank = self.select(Select {
+            let _bank = self.select(GrbmSelect {
                 me: MEC1,
                 pipe,
                 queue: 0,
@@ -260,12 +260,13 @@ impl Gfx {
     /// The trap handler that waves of `vmid` run from the next trap on.
     pub(crate) fn set_trap_handler(&self, vmid: Vmid, handler: TrapHandler) {
         let vmid = vmid.get().into();
-        self.select(Select::of_vmid(vmid)).set_trap_handler(handler);
+        self.select(GrbmSelect::of_vmid(vmid))
+            .set_trap_handler(handler);
     }
 
     /// Whether waves of `vmid`, of which there are none, wait for pages that are not there.
     pub(crate) fn set_retries(&self, vmid: Vmid, retries: bool) {
-        let bank = self.select(Select::of_vmid(vmid.get().into()));
+        let bank = self.select(GrbmSelect::of_vmid(vmid.get().into()));
         bank.regs.write(regs::SH_MEM_CONFIG, sh_mem_config(retries));
     }
 
@@ -274,14 +275,14 @@ impl Gfx {
         self.regs
             .update(regs::CP_PQ_STATUS, &[(cp_pq_status::DOORBELL_ENABLE, 0)]);
         self.halt(true);
-        drop(self.select(Select::of_vmid(0)));
+        drop(self.select(GrbmSelect::of_vmid(0)));
     }
 
     /// Empties the HQDs of both MECs, which are halted, whoever has a queue in them (amdgpu: gfx_v9_0_kiq_fini_register, for one that does not leave by
     /// itself).
     pub(super) fn drop_queues(&self) {
         for place in all_hqds() {
-            let bank = self.select(Select {
+            let bank = self.select(GrbmSelect {
                 me: place.me,
                 pipe: place.pipe,
                 queue: place.queue,
@@ -292,7 +293,7 @@ impl Gfx {
                 bank.regs.write(regs::CP_HQD_PQ_DOORBELL_CONTROL, 0);
             }
         }
-        drop(self.select(Select::of_vmid(0)));
+        drop(self.select(GrbmSelect::of_vmid(0)));
     }
 
     /// Halted MECs begin anew when they run again: no pipe has anything left, and code that was cached is forgotten.
@@ -334,7 +335,7 @@ impl Gfx {
         }
     }
 
-    fn read(&self, hqd: Hqd, reg: Reg) -> u32 {
+    fn read(&self, hqd: Hqd, reg: Register) -> u32 {
         self.bank(hqd).regs.read(reg)
     }
 
@@ -393,7 +394,7 @@ impl HqdGuard {
         self.gfx.banks.lock().hold(self.hqd, image);
     }
 
-    fn dequeue(&self, bank: &Bank<'_>, how: u32) {
+    fn dequeue(&self, bank: &SelectedBank<'_>, how: u32) {
         bank.regs.write(
             regs::CP_HQD_DEQUEUE_REQUEST,
             cp_hqd_dequeue_request::DEQUEUE_REQ.put(how),

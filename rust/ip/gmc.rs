@@ -9,22 +9,22 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_mutex, Arc, Mutex};
 
 use hw::ih::FaultStatus;
-use hw::ip::Block;
-use hw::no_retry::{self, NoRetry};
+use hw::ip::IpBlock;
+use hw::no_retry::{self, NoRetryTables};
 use hw::pte::ContextBase;
 use hw::va::{PAGE_SIZE, TABLE_ENTRIES};
 
 use super::athub::Athub;
 use super::hdp::Hdp;
 use super::hub::{FbLocation, GartAperture, Hub, ScratchPages};
-use super::rest::AtRest;
+use super::rest::HaltedGpu;
 use super::vmid::Vmid;
-use crate::health::{Health, Part, Wedged};
+use crate::health::{GpuHealth, WedgeReport, WedgedPart};
 use crate::kern::dma_words::DmaWords;
 use crate::kern::trace;
 use crate::kern::vram_map::VramMap;
 use crate::regs::hub::VMIDS;
-use crate::regs::{osssys, Window};
+use crate::regs::{osssys, RegisterWindow};
 
 /// Bytes at the start of VRAM that are the memory controller's: its scratch page, and the tables without retry. Nobody else may have
 /// them.
@@ -41,7 +41,7 @@ const PAGE_DWORDS: usize = 1024;
 /// generation; so nobody knows what it leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub(crate) enum Flush {
+pub(crate) enum TlbFlush {
     /// Translations only: enough after mapping, and where no access is under way. amdgpu's rings do so when a VMID gets tables.
     Legacy = 0,
     /// Accesses under way are waited for: needed before pages are reused.
@@ -52,27 +52,27 @@ pub(crate) enum Flush {
 #[pin_data]
 pub(crate) struct Gmc {
     hdp: Arc<Hdp>,
-    health: Arc<Health>,
+    health: Arc<GpuHealth>,
     dev: ARef<Device>,
     fb: FbLocation,
     dummy: DmaWords,
-    osssys: Window,
+    osssys: RegisterWindow,
     /// Where no access is retried.
     no_retry: ContextBase,
     /// By VMID the process that was last barred in it, and has not been given any since; 0 for none. Changed with `hubs`.
     barred: [Atomic<u32>; VMIDS as usize],
     /// One change or invalidation at a time: engine 17 has one request register.
     #[pin]
-    hubs: Mutex<Hubs>,
+    hubs: Mutex<TranslationHubs>,
 }
 
-struct Hubs {
+struct TranslationHubs {
     gfx: Hub,
     mm: Hub,
     athub: Athub,
 }
 
-impl Hubs {
+impl TranslationHubs {
     fn each(&self) -> [&Hub; 2] {
         [&self.gfx, &self.mm]
     }
@@ -81,7 +81,7 @@ impl Hubs {
 /// Sets the ways to VRAM, which is at `fb`, up, and what the memory controller has of it; `dummy` is the bus address of the page that accesses to
 /// nothing go to. The tables without retry.
 fn set_up(
-    hubs: &Hubs,
+    hubs: &TranslationHubs,
     hdp: &Hdp,
     vram_map: &VramMap,
     fb: FbLocation,
@@ -89,7 +89,7 @@ fn set_up(
 ) -> Result<ContextBase> {
     let vram = SCRATCH;
     hdp.bring_up(fb.base);
-    let no_retry = NoRetry::at(NO_RETRY + fb.offset);
+    let no_retry = NoRetryTables::at(NO_RETRY + fb.offset);
     for (offset, entry) in no_retry.tables() {
         vram_map.fill64(NO_RETRY + offset, entry, TABLE_ENTRIES)?;
     }
@@ -104,16 +104,16 @@ impl Gmc {
     /// VRAM makes no sense; ENOMEM.
     pub(super) fn new(
         dev: &Device<Bound>,
-        rest: &AtRest<'_>,
+        rest: &HaltedGpu<'_>,
         hdp: &Arc<Hdp>,
-        health: &Arc<Health>,
+        health: &Arc<GpuHealth>,
         vram_map: &VramMap,
         vram: u64,
     ) -> Result<Arc<Self>> {
         let (mmio, ips) = rest.registers();
-        let hubs = Hubs {
-            gfx: Hub::new(mmio, ips, hw::ih::Hub::Gfx)?,
-            mm: Hub::new(mmio, ips, hw::ih::Hub::Mm)?,
+        let hubs = TranslationHubs {
+            gfx: Hub::new(mmio, ips, hw::ih::HubKind::Gfx)?,
+            mm: Hub::new(mmio, ips, hw::ih::HubKind::Mm)?,
             athub: Athub::new(mmio, ips)?,
         };
         let fb = hubs.mm.fb_location();
@@ -131,7 +131,7 @@ impl Gmc {
         let dummy = DmaWords::new(dev, PAGE_DWORDS)?;
         let no_retry = set_up(&hubs, hdp, vram_map, fb, dummy.address())?;
         let hdp = hdp.clone();
-        let osssys = Window::new(mmio, ips, Block::Osssys, 0)?;
+        let osssys = RegisterWindow::new(mmio, ips, IpBlock::Osssys, 0)?;
         Arc::pin_init(
             pin_init!(Self {
                 hdp,
@@ -149,7 +149,7 @@ impl Gmc {
     }
 
     /// Brings both hubs up again, which have lost all: as in [`Gmc::new`], and the GART is off. EIO if VRAM is not where it was.
-    pub(super) fn bring_up(&self, _: &AtRest<'_>, vram_map: &VramMap) -> Result {
+    pub(super) fn bring_up(&self, _: &HaltedGpu<'_>, vram_map: &VramMap) -> Result {
         let hubs = self.hubs.lock();
         if hubs.mm.fb_location() != self.fb {
             dev_err!(self.dev, "VRAM is not where it was\n");
@@ -195,7 +195,7 @@ impl Gmc {
         for hub in hubs.each() {
             hub.enable_gart(gart, self.fb);
         }
-        self.invalidate(&hubs, Vmid::KERNEL, Flush::Legacy)
+        self.invalidate(&hubs, Vmid::KERNEL, TlbFlush::Legacy)
     }
 
     /// Gives `vmid` to process `pasid` with the page tables at `root`. Sleeps. ETIMEDOUT if the hardware
@@ -213,7 +213,7 @@ impl Gmc {
             hub.set_base(vmid, root);
         }
         // Who had the VMID before has left no translation in it, see `unbind`. That there were no tables must not be remembered either.
-        self.invalidate(&hubs, vmid, Flush::Legacy)
+        self.invalidate(&hubs, vmid, TlbFlush::Legacy)
     }
 
     /// Takes the tables from `vmid`; when it returns Ok no access through them is under way, and no translation is left.
@@ -223,7 +223,7 @@ impl Gmc {
         for hub in hubs.each() {
             hub.set_base(vmid, ContextBase::NONE);
         }
-        let flushed = self.invalidate(&hubs, vmid, Flush::Heavyweight);
+        let flushed = self.invalidate(&hubs, vmid, TlbFlush::Heavyweight);
         self.set_interrupt_pasid(vmid, 0);
         hubs.athub.map(vmid, None)?;
         flushed
@@ -240,7 +240,7 @@ impl Gmc {
             }
         }
         for vmid in Vmid::of_firmware() {
-            self.invalidate(&hubs, vmid, Flush::Heavyweight)?;
+            self.invalidate(&hubs, vmid, TlbFlush::Heavyweight)?;
             self.set_interrupt_pasid(vmid, 0);
             hubs.athub.map(vmid, None)?;
         }
@@ -263,7 +263,7 @@ impl Gmc {
             return Ok(());
         }
         hubs.mm.set_base(vmid, self.no_retry);
-        let kind = Flush::Legacy;
+        let kind = TlbFlush::Legacy;
         trace::tlb_flush(vmid.get().into(), kind as u32);
         self.invalidate_in(&hubs.mm, vmid, kind)
     }
@@ -293,7 +293,7 @@ impl Gmc {
 
     /// Drops the cached translations of `vmid` in both hubs, after what the CPU has written to VRAM is
     /// visible. Sleeps. ETIMEDOUT if a hub does not answer within a second.
-    pub(crate) fn flush(&self, vmid: Vmid, kind: Flush) -> Result {
+    pub(crate) fn flush(&self, vmid: Vmid, kind: TlbFlush) -> Result {
         self.invalidate(&self.hubs.lock(), vmid, kind)
     }
 
@@ -302,7 +302,7 @@ impl Gmc {
     /// source says: it has to be flushed when a process stops using compute queues, too. Until another has it the PASID
     /// stays: amdkfd (kfd_flush_tlb) flushes by it, whether or not there are queues. Sleeps; allocates nothing. ETIMEDOUT
     /// if a hub does not answer within a second.
-    pub(crate) fn flush_process(&self, pasid: u16, kind: Flush) -> Result {
+    pub(crate) fn flush_process(&self, pasid: u16, kind: TlbFlush) -> Result {
         let hubs = self.hubs.lock();
         self.hdp.flush();
         Vmid::of_firmware()
@@ -316,11 +316,11 @@ impl Gmc {
     }
 
     /// The fault that `hub` has latched; it latches the next one after this. Sleeps.
-    pub(crate) fn take_fault(&self, hub: hw::ih::Hub) -> Option<FaultStatus> {
+    pub(crate) fn take_fault(&self, hub: hw::ih::HubKind) -> Option<FaultStatus> {
         let hubs = self.hubs.lock();
         match hub {
-            hw::ih::Hub::Gfx => hubs.gfx.take_fault(),
-            hw::ih::Hub::Mm => hubs.mm.take_fault(),
+            hw::ih::HubKind::Gfx => hubs.gfx.take_fault(),
+            hw::ih::HubKind::Mm => hubs.mm.take_fault(),
         }
     }
 
@@ -333,7 +333,7 @@ impl Gmc {
     }
 
     /// See [`Gmc::flush`].
-    fn invalidate(&self, hubs: &Hubs, vmid: Vmid, kind: Flush) -> Result {
+    fn invalidate(&self, hubs: &TranslationHubs, vmid: Vmid, kind: TlbFlush) -> Result {
         trace::tlb_flush(vmid.get().into(), kind as u32);
         self.hdp.flush();
         for hub in hubs.each() {
@@ -344,12 +344,12 @@ impl Gmc {
 
     /// The same in one hub, whatever the CPU has written. One that does not answer takes the GPU down: what it still has of page tables,
     /// nobody can take from it.
-    fn invalidate_in(&self, hub: &Hub, vmid: Vmid, kind: Flush) -> Result {
+    fn invalidate_in(&self, hub: &Hub, vmid: Vmid, kind: TlbFlush) -> Result {
         let was_silent = hub.is_silent();
         hub.invalidate(vmid, kind).inspect_err(|_| {
             if !was_silent {
-                let wedged = Wedged {
-                    part: Part::Hub(hub.which()),
+                let wedged = WedgeReport {
+                    part: WedgedPart::Hub(hub.which()),
                     suspect: None,
                 };
                 dev_err!(self.dev, "{}\n", format_args!("{wedged}"));

@@ -6,7 +6,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use hw::bits::lo;
-use hw::ip::{Block, Ip};
+use hw::ip::{IpBlock, IpInfo};
 use hw::va::PAGE_SIZE;
 
 use super::nbio::HDP_PAGE;
@@ -15,7 +15,7 @@ use crate::kern::dma_resource::DmaResource;
 use crate::kern::mmio::Mmio;
 use crate::regs::hdp::{self as regs, hdp_misc_cntl as misc_cntl};
 use crate::regs::nbio::RCC_CONFIG_MEMSIZE;
-use crate::regs::Window;
+use crate::regs::RegisterWindow;
 
 /// READ_BUFFER_WATERMARK that HDP 4.4.0 wants (amdgpu: hdp_v4_0_init_registers).
 const WATERMARK: u32 = 2;
@@ -24,19 +24,23 @@ const WATERMARK: u32 = 2;
 pub(crate) struct Hdp {
     mmio: Arc<Mmio>,
     page: Arc<DmaResource>,
-    regs: Window,
-    nbio: Window,
+    regs: RegisterWindow,
+    nbio: RegisterWindow,
 }
 
 impl Hdp {
     /// The block of the ASIC whose blocks are `ips`; ENODEV if it has none, ENOMEM.
-    pub(crate) fn new(dev: &Device<Bound>, mmio: &Arc<Mmio>, ips: &'static [Ip]) -> Result<Self> {
+    pub(crate) fn new(
+        dev: &Device<Bound>,
+        mmio: &Arc<Mmio>,
+        ips: &'static [IpInfo],
+    ) -> Result<Self> {
         let page = DmaResource::new(dev, mmio.address(HDP_PAGE.into())?, PAGE_SIZE)?;
         Ok(Self {
             mmio: mmio.clone(),
             page: Arc::new(page, GFP_KERNEL)?,
-            regs: Window::new(mmio, ips, Block::Hdp, 0)?,
-            nbio: Window::new(mmio, ips, Block::Nbio, 0)?,
+            regs: RegisterWindow::new(mmio, ips, IpBlock::Hdp, 0)?,
+            nbio: RegisterWindow::new(mmio, ips, IpBlock::Nbio, 0)?,
         })
     }
 

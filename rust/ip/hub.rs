@@ -8,11 +8,11 @@ use kernel::time::Delta;
 
 use hw::bits::{hi, lo};
 use hw::ih::FaultStatus;
-use hw::ip::{Block, Ip};
+use hw::ip::{IpBlock, IpInfo};
 use hw::pte::{ContextBase, CONTEXT_BLOCK_SIZE, CONTEXT_DEPTH};
 use hw::va::{LAST_PFN, PAGE_SHIFT};
 
-use super::gmc::Flush;
+use super::gmc::TlbFlush;
 use super::vmid::Vmid;
 use crate::kern::mmio::Mmio;
 use crate::regs::hub::{
@@ -21,7 +21,7 @@ use crate::regs::hub::{
     vm_l2_cntl3, vm_l2_cntl4, vm_l2_protection_fault_cntl as fault_cntl,
     vm_l2_protection_fault_cntl2 as fault_cntl2,
 };
-use crate::regs::{bit, gc, mmhub, Reg, Window};
+use crate::regs::{bit, gc, mmhub, Register, RegisterWindow};
 
 /// The invalidation engine of the CPU; the others are for rings.
 const ENGINE: u32 = 17;
@@ -86,37 +86,41 @@ pub(crate) struct ScratchPages {
 
 /// A hub. Its caller serialises changes and invalidations.
 pub(crate) struct Hub {
-    which: hw::ih::Hub,
-    first: Reg,
-    regs: Window,
+    which: hw::ih::HubKind,
+    first: Register,
+    regs: RegisterWindow,
     /// An invalidation was not acknowledged in time, and none since.
     silent: Atomic<bool>,
 }
 
 impl Hub {
     /// Hub `which` of the ASIC whose blocks are `ips`; ENODEV if it has none.
-    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [Ip], which: hw::ih::Hub) -> Result<Self> {
+    pub(crate) fn new(
+        mmio: &Arc<Mmio>,
+        ips: &'static [IpInfo],
+        which: hw::ih::HubKind,
+    ) -> Result<Self> {
         let (block, first) = match which {
-            hw::ih::Hub::Gfx => (Block::Gc, gc::VM_L2_CNTL),
-            hw::ih::Hub::Mm => (Block::Mmhub, mmhub::VM_L2_CNTL),
+            hw::ih::HubKind::Gfx => (IpBlock::Gc, gc::VM_L2_CNTL),
+            hw::ih::HubKind::Mm => (IpBlock::Mmhub, mmhub::VM_L2_CNTL),
         };
         Ok(Self {
             which,
             first,
-            regs: Window::new(mmio, ips, block, 0)?,
+            regs: RegisterWindow::new(mmio, ips, block, 0)?,
             silent: Atomic::new(false),
         })
     }
 
-    fn read(&self, reg: Reg) -> u32 {
+    fn read(&self, reg: Register) -> u32 {
         self.regs.read(reg.within(self.first))
     }
 
-    fn write(&self, reg: Reg, value: u32) {
+    fn write(&self, reg: Register, value: u32) {
         self.regs.write(reg.within(self.first), value);
     }
 
-    fn write_pair(&self, low: Reg, value: u64) {
+    fn write_pair(&self, low: Register, value: u64) {
         self.write(low, lo(value));
         self.write(regs::high_of(low), hi(value));
     }
@@ -150,7 +154,7 @@ impl Hub {
                 WHOLE_RANGE,
             );
         }
-        if self.which == hw::ih::Hub::Mm {
+        if self.which == hw::ih::HubKind::Mm {
             for group in 0..mmhub::DAGBS {
                 for reg in [
                     mmhub::DAGB0_WRCLI_GPU_SNOOP_OVERRIDE,
@@ -318,7 +322,7 @@ impl Hub {
 
     /// Drops all cached translations of `vmid` and waits for it. Sleeps. ETIMEDOUT after a second, and at once as long as the
     /// hub has not answered since it did not the last time.
-    pub(crate) fn invalidate(&self, vmid: Vmid, kind: Flush) -> Result {
+    pub(crate) fn invalidate(&self, vmid: Vmid, kind: TlbFlush) -> Result {
         let mask = bit(vmid.get().into());
         self.write(
             regs::VM_INVALIDATE_ENG0_REQ.nth(ENGINE, 1),
@@ -346,7 +350,7 @@ impl Hub {
     }
 
     /// Which it is.
-    pub(crate) fn which(&self) -> hw::ih::Hub {
+    pub(crate) fn which(&self) -> hw::ih::HubKind {
         self.which
     }
 

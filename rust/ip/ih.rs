@@ -13,16 +13,16 @@ use kernel::time::Delta;
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 
 use hw::bits::{hi, lo};
-use hw::doorbell::{SliceIndex, Slot};
+use hw::doorbell::{DoorbellSlot, SliceIndex};
 use hw::ih::{
-    CpEop, CpError, Event, FaultStatus, IhRing, IvEntry, ShaderMessage, VmFault, WritePointer,
+    CpEop, CpError, FaultStatus, IhRing, IhWritePointer, IvEntry, IvEvent, ShaderMessage, VmFault,
     ENTRY_BYTES, ENTRY_DWORDS,
 };
-use hw::ip::{Block, Ip};
+use hw::ip::{IpBlock, IpInfo};
 
 use super::gmc::Gmc;
 use super::page_faults::PageFault;
-use super::retries::{self, Retries};
+use super::retries::{self, RetryFaults};
 use super::vmid::Vmid;
 use crate::kern::barrier;
 use crate::kern::dma_words::DmaWords;
@@ -33,7 +33,7 @@ use crate::regs::osssys::{
     self as regs, ih_chicken, ih_doorbell_rptr, ih_rb_base_hi, ih_rb_cntl as cntl, ih_rb_wptr,
     ih_rb_wptr_addr_hi,
 };
-use crate::regs::Window;
+use crate::regs::RegisterWindow;
 
 /// Log2 of the ring's dwords: 256 KiB.
 const ORDER: u32 = 16;
@@ -57,7 +57,7 @@ const SPACE_BUS: u32 = 1;
 
 /// Who cares for page faults of a process that are retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Care {
+pub(crate) enum FaultPolicy {
     /// Nobody: they are errors.
     Nobody,
     /// Somebody maps what the process has there.
@@ -83,7 +83,7 @@ pub(crate) trait InterruptSink: Send + Sync {
     /// An access could not be translated. `status` is what the hub has latched, if it was the first.
     fn vm_fault(&self, fault: &VmFault, status: Option<FaultStatus>);
     /// Who cares for page faults of process `pasid` that are retried.
-    fn care(&self, pasid: u16) -> Care;
+    fn care(&self, pasid: u16) -> FaultPolicy;
     /// One more waits for that.
     fn page_fault(&self, pasid: u16);
     /// So much for now: what many entries may have asked for is done once.
@@ -93,7 +93,7 @@ pub(crate) trait InterruptSink: Send + Sync {
 /// The block with its ring.
 #[pin_data]
 pub(crate) struct Ih {
-    regs: Window,
+    regs: RegisterWindow,
     doorbells: Arc<DoorbellMap>,
     /// How often entries were lost because the ring was full.
     overflows: Atomic<u64>,
@@ -111,7 +111,7 @@ pub(crate) struct Ih {
     #[pin]
     work: DelayedWork<Self>,
     gmc: Arc<Gmc>,
-    retries: Retries,
+    retries: RetryFaults,
 }
 
 impl_has_delayed_work! {
@@ -131,12 +131,12 @@ impl Ih {
     pub(super) fn new(
         dev: &Device<Bound>,
         mmio: &Arc<Mmio>,
-        ips: &'static [Ip],
+        ips: &'static [IpInfo],
         doorbells: &Arc<DoorbellMap>,
         gmc: &Arc<Gmc>,
-        retries: Retries,
+        retries: RetryFaults,
     ) -> Result<Arc<Self>> {
-        let regs = Window::new(mmio, ips, Block::Osssys, 0)?;
+        let regs = RegisterWindow::new(mmio, ips, IpBlock::Osssys, 0)?;
         let doorbells = doorbells.clone();
         let gmc = gmc.clone();
         let ring = DmaWords::new(dev, DWORDS + 1)?;
@@ -342,18 +342,18 @@ impl Ih {
 
     /// The write pointer. When it has passed the read pointer, the copy of it in memory may be old, and the register is asked. A device that
     /// is gone has no entries any more.
-    fn wptr(&self) -> WritePointer {
+    fn wptr(&self) -> IhWritePointer {
         let mut value = self.ring.read(DWORDS);
         if ih_rb_wptr::RB_OVERFLOW.is_set(value) {
             value = self.regs.read(regs::IH_RB_WPTR);
             if value == GONE {
-                return WritePointer {
+                return IhWritePointer {
                     offset: RING.offset(self.handled.load(Acquire)),
                     overflow: false,
                 };
             }
         }
-        WritePointer {
+        IhWritePointer {
             offset: offset(value),
             overflow: ih_rb_wptr::RB_OVERFLOW.is_set(value),
         }
@@ -418,7 +418,7 @@ impl Ih {
 }
 
 /// Turns the rings of the block of `regs` off, also those that only another driver uses, and the retry CAM.
-pub(super) fn turn_off(regs: &Window) {
+pub(super) fn turn_off(regs: &RegisterWindow) {
     regs.update(
         regs::IH_RB_CNTL,
         &[(cntl::RB_ENABLE, 0), (cntl::ENABLE_INTR, 0)],
@@ -432,7 +432,7 @@ pub(super) fn turn_off(regs: &Window) {
 
 /// The doorbell of the read pointer.
 const fn doorbell() -> hw::doorbell::Doorbell {
-    SliceIndex::KERNEL.doorbell(Slot::IH_RING0)
+    SliceIndex::KERNEL.doorbell(DoorbellSlot::IH_RING0)
 }
 
 /// Byte offset in a value of WPTR; inside the ring and on an entry whatever the value.
@@ -453,7 +453,7 @@ fn named(entry: IvEntry, gmc: &Gmc) -> IvEntry {
 }
 
 /// Tells `sink` what an entry announces, which is at `position` of the ring.
-fn dispatch(entry: &IvEntry, position: u64, retries: &Retries, sink: &dyn InterruptSink) {
+fn dispatch(entry: &IvEntry, position: u64, retries: &RetryFaults, sink: &dyn InterruptSink) {
     trace::interrupt(
         entry.client.id().into(),
         entry.source.into(),
@@ -463,14 +463,14 @@ fn dispatch(entry: &IvEntry, position: u64, retries: &Retries, sink: &dyn Interr
         entry.data[0],
     );
     match entry.event() {
-        Event::SdmaTrap(trap) => sink.sdma_trap(trap.engine, trap.vmid, trap.pasid, trap.context),
-        Event::SdmaError(error) => {
+        IvEvent::SdmaTrap(trap) => sink.sdma_trap(trap.engine, trap.vmid, trap.pasid, trap.context),
+        IvEvent::SdmaError(error) => {
             sink.sdma_error(error.engine, entry.source, error.vmid, error.pasid)
         }
-        Event::VmFault(fault) => retries.fault(&fault, position, sink),
-        Event::CpEop(eop) => sink.cp_eop(&eop),
-        Event::CpError(error) => sink.cp_error(&error),
-        Event::ShaderMessage(message) => sink.shader_message(&message),
-        Event::Unknown => {}
+        IvEvent::VmFault(fault) => retries.fault(&fault, position, sink),
+        IvEvent::CpEop(eop) => sink.cp_eop(&eop),
+        IvEvent::CpError(error) => sink.cp_error(&error),
+        IvEvent::ShaderMessage(message) => sink.shader_message(&message),
+        IvEvent::Unknown => {}
     }
 }

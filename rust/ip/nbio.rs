@@ -6,20 +6,20 @@ use kernel::sync::Arc;
 
 use hw::bits::{hi, lo};
 use hw::doorbell::{sdma_range, IH_RANGE};
-use hw::ip::{Block, Ip, GFX90A_SDMA_ENGINES};
+use hw::ip::{IpBlock, IpInfo, GFX90A_SDMA_ENGINES};
 
-use super::rest::AtRest;
+use super::rest::HaltedGpu;
 use crate::kern::mmio::{Mmio, GONE};
 use crate::regs::nbio::{
     self as regs, baco_cntl, doorbell_selfring_gpa_aper_cntl as selfring, interrupt_cntl,
     rcc_dev0_epf0_strap0, rcc_doorbell_aper_en,
 };
-use crate::regs::{Reg, Window};
+use crate::regs::{Register, RegisterWindow};
 
 /// Where in BAR5 the HDP's flush registers are made to appear: a page of its own, which user space may map.
 pub(crate) const HDP_PAGE: u32 = 0x7_f000;
 
-const SDMA_RANGES: [Reg; GFX90A_SDMA_ENGINES] = [
+const SDMA_RANGES: [Register; GFX90A_SDMA_ENGINES] = [
     regs::BIF_SDMA0_DOORBELL_RANGE,
     regs::BIF_SDMA1_DOORBELL_RANGE,
     regs::BIF_SDMA2_DOORBELL_RANGE,
@@ -29,14 +29,14 @@ const SDMA_RANGES: [Reg; GFX90A_SDMA_ENGINES] = [
 
 /// The block.
 pub(crate) struct Nbio {
-    regs: Window,
+    regs: RegisterWindow,
 }
 
 impl Nbio {
     /// The block of the ASIC whose blocks are `ips`; ENODEV if it has none.
-    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [Ip]) -> Result<Self> {
+    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [IpInfo]) -> Result<Self> {
         Ok(Self {
-            regs: Window::new(mmio, ips, Block::Nbio, 0)?,
+            regs: RegisterWindow::new(mmio, ips, IpBlock::Nbio, 0)?,
         })
     }
 
@@ -55,7 +55,7 @@ impl Nbio {
 
     /// Opens the doorbell BAR and places the HDP's flush page. `doorbells` is the bus address of the doorbell
     /// BAR: what the GPU itself stores there goes to the doorbells without leaving the chip. Nothing of it does that yet.
-    pub(super) fn bring_up(&self, _: &AtRest<'_>, doorbells: u64) {
+    pub(super) fn bring_up(&self, _: &HaltedGpu<'_>, doorbells: u64) {
         let r = &self.regs;
         r.update(
             regs::BACO_CNTL,

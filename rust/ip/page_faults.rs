@@ -5,8 +5,8 @@
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
-use hw::doorbell::{Doorbell, SliceIndex, Slot};
-use hw::ih::{CamPlace, Hub, VmFault};
+use hw::doorbell::{Doorbell, DoorbellSlot, SliceIndex};
+use hw::ih::{CamEntry, HubKind, VmFault};
 
 use crate::kern::doorbell_map::DoorbellMap;
 use crate::kern::host;
@@ -18,7 +18,7 @@ pub(crate) struct PageFault {
     /// Where it was in the interrupt ring, see [`Ih::position`](super::ih::Ih::position).
     pub(crate) position: u64,
     /// None when it waits on.
-    place: Option<CamPlace>,
+    place: Option<CamEntry>,
     of: Arc<PageFaults>,
 }
 
@@ -27,19 +27,19 @@ impl PageFault {
     pub(crate) fn put_back(mut self, awaits: bool) {
         if let Some(place) = self.place.take() {
             let stage = match awaits {
-                true => Stage::Awaits,
-                false => Stage::Waits,
+                true => FaultStage::Awaits,
+                false => FaultStage::Waits,
             };
             self.leave_to(place, stage);
         }
     }
 
     /// What becomes of its place, if it is still its.
-    fn leave_to(&self, place: CamPlace, stage: Stage) {
+    fn leave_to(&self, place: CamEntry, stage: FaultStage) {
         let mut state = self.of.state.lock();
         let waiting = state.slots.get_mut(place.index()).and_then(Option::as_mut);
-        let is_its = |waiting: &&mut Waiting| {
-            waiting.stage == Stage::Served && waiting.position == self.position
+        let is_its = |waiting: &&mut WaitingFault| {
+            waiting.stage == FaultStage::Served && waiting.position == self.position
         };
         if let Some(waiting) = waiting.filter(is_its) {
             waiting.stage = stage;
@@ -51,7 +51,7 @@ impl Drop for PageFault {
     fn drop(&mut self) {
         if let Some(place) = self.place {
             let at_ms = host::boot_ms();
-            self.leave_to(place, Stage::Over { at_ms });
+            self.leave_to(place, FaultStage::Over { at_ms });
             self.of.acknowledge(place);
         }
     }
@@ -59,7 +59,7 @@ impl Drop for PageFault {
 
 /// How far the driver is with a fault.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum FaultStage {
     /// It is to be looked at.
     Waits,
     /// Somebody is at it.
@@ -70,23 +70,23 @@ enum Stage {
     Over { at_ms: u64 },
 }
 
-struct Waiting {
+struct WaitingFault {
     fault: VmFault,
     position: u64,
-    stage: Stage,
+    stage: FaultStage,
 }
 
 /// Queues whose process's faults are urgent at a time, about one on each engine. Those of more are dealt with as they come.
 const MOST_URGENT: usize = 8;
 
-struct State {
+struct PageFaultsState {
     /// By the place in the CAM: the last one there.
-    slots: KVec<Option<Waiting>>,
-    /// The processes whose faults are [`Urgent`], by PASID.
+    slots: KVec<Option<WaitingFault>>,
+    /// The processes whose faults are [`UrgentFaults`], by PASID.
     urgent: [Option<u16>; MOST_URGENT],
 }
 
-impl State {
+impl PageFaultsState {
     fn is_urgent(&self, pasid: u16) -> bool {
         self.urgent.contains(&Some(pasid))
     }
@@ -94,13 +94,13 @@ impl State {
 
 /// Others wait for an SDMA engine on which a process's queue stands at page faults, until this is dropped: those come first of the process's, and
 /// memory does not move for any of them, which takes much longer than to map it where it is.
-pub(crate) struct Urgent {
+pub(crate) struct UrgentFaults {
     of: Arc<PageFaults>,
     /// None: there was no room.
     place: Option<usize>,
 }
 
-impl Drop for Urgent {
+impl Drop for UrgentFaults {
     fn drop(&mut self) {
         let mut state = self.of.state.lock();
         let its = self.place.and_then(|place| state.urgent.get_mut(place));
@@ -112,18 +112,18 @@ impl Drop for Urgent {
 
 /// How far somebody has come who looks at each fault of a process once: those in the interrupt ring before were looked at.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct FaultCursor {
     /// Of waves and the CP.
     gfx: u64,
     /// Of SDMA.
     mm: u64,
 }
 
-impl Seen {
-    fn of(&mut self, hub: Hub) -> &mut u64 {
+impl FaultCursor {
+    fn of(&mut self, hub: HubKind) -> &mut u64 {
         match hub {
-            Hub::Gfx => &mut self.gfx,
-            Hub::Mm => &mut self.mm,
+            HubKind::Gfx => &mut self.gfx,
+            HubKind::Mm => &mut self.mm,
         }
     }
 }
@@ -133,20 +133,20 @@ impl Seen {
 pub(crate) struct PageFaults {
     doorbells: Arc<DoorbellMap>,
     #[pin]
-    state: SpinLock<State>,
+    state: SpinLock<PageFaultsState>,
 }
 
 impl PageFaults {
     /// None. ENOMEM.
     pub(super) fn new(doorbells: &Arc<DoorbellMap>) -> Result<Arc<Self>> {
-        let mut slots = KVec::with_capacity(CamPlace::COUNT, GFP_KERNEL)?;
-        for _ in 0..CamPlace::COUNT {
+        let mut slots = KVec::with_capacity(CamEntry::COUNT, GFP_KERNEL)?;
+        for _ in 0..CamEntry::COUNT {
             slots.push(None, GFP_KERNEL)?;
         }
         Arc::pin_init(
             pin_init!(Self {
                 doorbells: doorbells.clone(),
-                state <- new_spinlock!(State { slots, urgent: [None; MOST_URGENT] }, "PageFaults::state"),
+                state <- new_spinlock!(PageFaultsState { slots, urgent: [None; MOST_URGENT] }, "PageFaults::state"),
             }),
             GFP_KERNEL,
         )
@@ -154,34 +154,34 @@ impl PageFaults {
 
     /// `fault`, which was at `position` of the interrupt ring, waits from now on. One that was at its place is forgotten: the place was
     /// acknowledged, and who still retries that has come again.
-    pub(super) fn put(&self, place: CamPlace, fault: VmFault, position: u64) {
+    pub(super) fn put(&self, place: CamEntry, fault: VmFault, position: u64) {
         if let Some(slot) = self.state.lock().slots.get_mut(place.index()) {
-            *slot = Some(Waiting {
+            *slot = Some(WaitingFault {
                 fault,
                 position,
-                stage: Stage::Waits,
+                stage: FaultStage::Waits,
             });
         }
     }
 
     /// The next of process `pasid` that nobody has `seen`: that of SDMA if they are urgent, or else the one that has waited longest. It looks at all
     /// places, of which there are a thousand.
-    pub(crate) fn take(self: &Arc<Self>, pasid: u16, seen: &mut Seen) -> Option<PageFault> {
+    pub(crate) fn take(self: &Arc<Self>, pasid: u16, seen: &mut FaultCursor) -> Option<PageFault> {
         let mut state = self.state.lock();
         let is_urgent = state.is_urgent(pasid);
-        let its = state.slots.iter_mut().zip(CamPlace::all());
+        let its = state.slots.iter_mut().zip(CamEntry::all());
         let its = its.filter_map(|(slot, place)| Some((slot.as_mut()?, place)));
         let its = its.filter(|(waiting, _)| {
             let is_new = waiting.position >= *seen.of(waiting.fault.hub);
             let is_its = waiting.fault.pasid == pasid && is_new;
-            is_its && matches!(waiting.stage, Stage::Waits | Stage::Awaits)
+            is_its && matches!(waiting.stage, FaultStage::Waits | FaultStage::Awaits)
         });
         let (waiting, place) = its.min_by_key(|(waiting, _)| {
-            let comes_first = is_urgent && waiting.fault.hub == Hub::Mm;
+            let comes_first = is_urgent && waiting.fault.hub == HubKind::Mm;
             (!comes_first, waiting.position)
         })?;
         *seen.of(waiting.fault.hub) = waiting.position + 1;
-        waiting.stage = Stage::Served;
+        waiting.stage = FaultStage::Served;
         let (fault, position) = (waiting.fault, waiting.position);
         drop(state);
         Some(PageFault {
@@ -196,9 +196,9 @@ impl PageFaults {
     /// `since_ms`, by [`host::boot_ms`], so far as their places were not taken by others.
     pub(crate) fn are_under_way(&self, pasid: u16, since_ms: u64) -> bool {
         let is_under_way = |stage| match stage {
-            Stage::Waits | Stage::Served => true,
-            Stage::Awaits => false,
-            Stage::Over { at_ms } => at_ms >= since_ms,
+            FaultStage::Waits | FaultStage::Served => true,
+            FaultStage::Awaits => false,
+            FaultStage::Over { at_ms } => at_ms >= since_ms,
         };
         let state = self.state.lock();
         let mut all = state.slots.iter().flatten();
@@ -206,33 +206,33 @@ impl PageFaults {
     }
 
     /// Those of process `pasid` are urgent from now on.
-    pub(crate) fn hurry(self: &Arc<Self>, pasid: u16) -> Urgent {
+    pub(crate) fn hurry(self: &Arc<Self>, pasid: u16) -> UrgentFaults {
         let mut state = self.state.lock();
         let place = state.urgent.iter().position(Option::is_none);
         if let Some(its) = place.and_then(|place| state.urgent.get_mut(place)) {
             *its = Some(pasid);
         }
         drop(state);
-        Urgent {
+        UrgentFaults {
             of: self.clone(),
             place,
         }
     }
 
-    /// Whether those of process `pasid` are [`Urgent`].
+    /// Whether those of process `pasid` are [`UrgentFaults`].
     pub(crate) fn are_urgent(&self, pasid: u16) -> bool {
         self.state.lock().is_urgent(pasid)
     }
 
     /// Those of process `pasid` wait no longer: what of them is still retried comes again.
     pub(crate) fn forget(self: &Arc<Self>, pasid: u16) {
-        while let Some(fault) = self.take(pasid, &mut Seen::default()) {
+        while let Some(fault) = self.take(pasid, &mut FaultCursor::default()) {
             drop(fault);
         }
     }
 
     /// Lets the CAM have another one at `place`. Any context.
-    pub(super) fn acknowledge(&self, place: CamPlace) {
+    pub(super) fn acknowledge(&self, place: CamEntry) {
         self.doorbells
             .ring32(doorbell().byte() as u32, place.acknowledgement());
     }
@@ -240,5 +240,5 @@ impl PageFaults {
 
 /// The CAM's doorbell.
 pub(super) const fn doorbell() -> Doorbell {
-    SliceIndex::KERNEL.doorbell(Slot::IH_RETRY_CAM)
+    SliceIndex::KERNEL.doorbell(DoorbellSlot::IH_RETRY_CAM)
 }

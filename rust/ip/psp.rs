@@ -15,22 +15,22 @@ use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
 use kernel::time::Delta;
 
-use hw::firmware::image::{Image, MOST_BYTES};
-use hw::ip::{Block, Ip};
+use hw::firmware::image::{FirmwareImage, MOST_BYTES};
+use hw::ip::{IpBlock, IpInfo};
 use hw::psp::READY;
 
 use super::hdp::Hdp;
 use super::hub::FbLocation;
 use crate::kern::mmio::{Mmio, GONE};
 use crate::kern::vram_map::VramMap;
-use crate::regs::{mp, Reg, Window};
+use crate::regs::{mp, Register, RegisterWindow};
 
 /// How long an answer in a mailbox may take.
 const TIMEOUT: Delta = Delta::from_millis(1000);
 /// Between two looks at it.
 const POLL: Delta = Delta::from_millis(1);
 
-pub(crate) use ring::{Ring, Tmr};
+pub(crate) use ring::{PspRing, Tmr};
 
 /// Bytes of the memory for images, as well aligned, and of the pages for ring, command and fence.
 pub(crate) const IMAGE_BYTES: u64 = MOST_BYTES as u64;
@@ -38,7 +38,7 @@ pub(crate) const PAGES_BYTES: u64 = 3 * hw::va::PAGE_SIZE;
 
 /// Memory for what the PSP is given, VRAM offsets. The GPU has nothing else in it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Places {
+pub(crate) struct PspBuffers {
     /// [`IMAGE_BYTES`] for an image.
     pub(crate) image: u64,
     /// [`PAGES_BYTES`] for the rest.
@@ -47,18 +47,18 @@ pub(crate) struct Places {
 
 /// A register by which the PSP is told something, and answers.
 #[derive(Clone, Copy)]
-struct Mailbox {
-    reg: Reg,
+struct PspMailbox {
+    reg: Register,
     name: &'static str,
 }
 
 /// The block, and memory that it reads.
 pub(crate) struct Psp {
-    regs: Window,
+    regs: RegisterWindow,
     vram: Arc<VramMap>,
     hdp: Arc<Hdp>,
     fb: FbLocation,
-    places: Places,
+    places: PspBuffers,
     dev: ARef<device::Device>,
 }
 
@@ -67,12 +67,12 @@ impl Psp {
     pub(crate) fn new(
         dev: &ARef<device::Device>,
         mmio: &Arc<Mmio>,
-        ips: &'static [Ip],
+        ips: &'static [IpInfo],
         (vram, hdp, fb): (&Arc<VramMap>, &Arc<Hdp>, FbLocation),
-        places: Places,
+        places: PspBuffers,
     ) -> Result<Self> {
         Ok(Self {
-            regs: Window::new(mmio, ips, Block::Mp, 0)?,
+            regs: RegisterWindow::new(mmio, ips, IpBlock::Mp, 0)?,
             vram: vram.clone(),
             hdp: hdp.clone(),
             fb,
@@ -91,7 +91,7 @@ impl Psp {
 
     /// Waits until the PSP is done with what `mailbox` was told last: what that holds then. ENODEV when the device is gone; ETIMEDOUT without an
     /// answer to `what`: the log says so. Sleeps.
-    fn wait_ready(&self, mailbox: Mailbox, what: fmt::Arguments<'_>) -> Result<u32> {
+    fn wait_ready(&self, mailbox: PspMailbox, what: fmt::Arguments<'_>) -> Result<u32> {
         let read = || self.regs.read(mailbox.reg);
         match read_poll_timeout(|| Ok(read()), |word| word & READY != 0, POLL, TIMEOUT) {
             Ok(GONE) => Err(ENODEV),
@@ -105,7 +105,7 @@ impl Psp {
     }
 
     /// Puts `image` where the PSP reads it, and nothing but zeros behind it: its MC address.
-    fn stage(&self, image: &Image<'_>) -> Result<u64> {
+    fn stage(&self, image: &FirmwareImage<'_>) -> Result<u64> {
         let at = self.places.image;
         let rest = image.bytes.len().next_multiple_of(8);
         self.vram

@@ -10,24 +10,24 @@ use kernel::device::Device;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use hw::firmware::state::Running;
-use hw::ip::{Block, Ip, GFX90A_SDMA_ENGINES};
+use hw::firmware::state::RunningEngines;
+use hw::ip::{IpBlock, IpInfo, GFX90A_SDMA_ENGINES};
 
 use super::gfx::Gfx;
 use super::ih;
 use super::rlc::Rlc;
 use super::sdma::Sdma;
 use crate::kern::mmio::Mmio;
-use crate::regs::Window;
+use crate::regs::RegisterWindow;
 
 /// A GPU of which nothing is at work, nor will be before it is told to: who changes its way to memory gets to the registers by this.
-pub(super) struct AtRest<'a> {
+pub(super) struct HaltedGpu<'a> {
     mmio: &'a Arc<Mmio>,
-    ips: &'static [Ip],
+    ips: &'static [IpInfo],
 }
 
 /// What may be at work.
-pub(super) struct Engines<'a> {
+pub(super) struct EngineSet<'a> {
     /// The SDMA engines.
     pub(super) sdma: &'a [Arc<Sdma>; GFX90A_SDMA_ENGINES],
     /// The command processor.
@@ -36,15 +36,15 @@ pub(super) struct Engines<'a> {
     pub(super) rlc: &'a Rlc,
 }
 
-impl<'a> AtRest<'a> {
+impl<'a> HaltedGpu<'a> {
     /// Halts the `engines` and turns the interrupt ring off, if any of that is `running`; nothing is written otherwise. ENODEV if the ASIC whose
     /// blocks are `ips` has no interrupt ring; EIO for an engine that does not stop: the log says so. Sleeps.
     pub(super) fn bring(
         dev: &Device,
         mmio: &'a Arc<Mmio>,
-        ips: &'static [Ip],
-        running: &Running,
-        engines: &Engines<'_>,
+        ips: &'static [IpInfo],
+        running: &RunningEngines,
+        engines: &EngineSet<'_>,
     ) -> Result<Self> {
         let rest = Self { mmio, ips };
         if !running.any() {
@@ -65,7 +65,7 @@ impl<'a> AtRest<'a> {
         engines.gfx.stop();
         engines.gfx.drop_queues();
         engines.rlc.stop();
-        ih::turn_off(&Window::new(mmio, ips, Block::Osssys, 0)?);
+        ih::turn_off(&RegisterWindow::new(mmio, ips, IpBlock::Osssys, 0)?);
         match stuck {
             None => Ok(rest),
             Some(number) => {
@@ -78,7 +78,7 @@ impl<'a> AtRest<'a> {
         }
     }
     /// Its registers, and the blocks of its ASIC.
-    pub(super) fn registers(&self) -> (&'a Arc<Mmio>, &'static [Ip]) {
+    pub(super) fn registers(&self) -> (&'a Arc<Mmio>, &'static [IpInfo]) {
         (self.mmio, self.ips)
     }
 }

@@ -14,36 +14,36 @@
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use hw::ih::{CamPlace, FaultStatus, Hub, VmFault};
-use hw::ip::{Block, Ip};
+use hw::ih::{CamEntry, FaultStatus, HubKind, VmFault};
+use hw::ip::{IpBlock, IpInfo};
 
 use super::gmc::Gmc;
-use super::ih::{Care, InterruptSink};
+use super::ih::{FaultPolicy, InterruptSink};
 use super::page_faults::{doorbell, PageFaults};
-use super::vmid::{Vmid, Vmids};
+use super::vmid::{Vmid, VmidPool};
 use crate::kern::mmio::Mmio;
 use crate::regs::osssys::{self as regs, ih_doorbell_rptr, ih_retry_int_cam_cntl};
-use crate::regs::Window;
+use crate::regs::RegisterWindow;
 
 /// The CAM, and what is done about faults.
-pub(super) struct Retries {
-    regs: Window,
+pub(super) struct RetryFaults {
+    regs: RegisterWindow,
     waiting: Arc<PageFaults>,
     gmc: Arc<Gmc>,
-    vmids: Arc<Vmids>,
+    vmids: Arc<VmidPool>,
 }
 
-impl Retries {
+impl RetryFaults {
     /// The CAM of the ASIC whose blocks are `ips`, off; ENODEV if it has none. What waits for its page is in `waiting`.
     pub(super) fn new(
         mmio: &Arc<Mmio>,
-        ips: &'static [Ip],
+        ips: &'static [IpInfo],
         waiting: &Arc<PageFaults>,
         gmc: &Arc<Gmc>,
-        vmids: &Arc<Vmids>,
+        vmids: &Arc<VmidPool>,
     ) -> Result<Self> {
         Ok(Self {
-            regs: Window::new(mmio, ips, Block::Osssys, 0)?,
+            regs: RegisterWindow::new(mmio, ips, IpBlock::Osssys, 0)?,
             waiting: waiting.clone(),
             gmc: gmc.clone(),
             vmids: vmids.clone(),
@@ -61,7 +61,7 @@ impl Retries {
 
     /// Entries were lost, and nobody knows which places they had: whatever is still retried is raised again.
     pub(super) fn forget(&self) {
-        CamPlace::all().for_each(|place| self.waiting.acknowledge(place));
+        CamEntry::all().for_each(|place| self.waiting.acknowledge(place));
     }
 
     /// Has the access that `fault` tells of, which was at `position` of the interrupt ring, wait for its page if it is one that is retried and
@@ -70,14 +70,14 @@ impl Retries {
         let status = self.gmc.take_fault(fault.hub);
         if let Some(place) = fault.retry {
             match sink.care(fault.pasid) {
-                Care::Nobody => {}
-                Care::Maps if self.is_barred(fault) => {}
-                Care::Maps => {
+                FaultPolicy::Nobody => {}
+                FaultPolicy::Maps if self.is_barred(fault) => {}
+                FaultPolicy::Maps => {
                     self.waiting.put(place, *fault, position);
                     sink.page_fault(fault.pasid);
                     return;
                 }
-                Care::Ends => {
+                FaultPolicy::Ends => {
                     self.end(fault);
                     self.waiting.acknowledge(place);
                     return;
@@ -92,7 +92,7 @@ impl Retries {
 
     /// Whether the process has had a fault for which it has lost its address space, until it is given another.
     fn is_barred(&self, fault: &VmFault) -> bool {
-        let vmid = Vmid::new(fault.vmid).filter(|_| fault.hub == Hub::Mm);
+        let vmid = Vmid::new(fault.vmid).filter(|_| fault.hub == HubKind::Mm);
         vmid.is_some_and(|vmid| self.gmc.is_barred(vmid, fault.pasid))
     }
 
@@ -101,7 +101,7 @@ impl Retries {
         if self.is_barred(fault) {
             return;
         }
-        let vmid = Vmid::new(fault.vmid).filter(|_| fault.hub == Hub::Mm);
+        let vmid = Vmid::new(fault.vmid).filter(|_| fault.hub == HubKind::Mm);
         if let Some(vmid) = vmid.filter(|vmid| self.vmids.recall(*vmid, fault.pasid)) {
             // If the hub does not answer the GPU is down.
             let _ = self.gmc.bar(vmid, fault.pasid);
@@ -116,7 +116,7 @@ impl Retries {
         sink: &dyn InterruptSink,
     ) {
         match (fault.hub, Vmid::new(fault.vmid)) {
-            (Hub::Mm, Some(vmid)) if vmid != Vmid::KERNEL => {
+            (HubKind::Mm, Some(vmid)) if vmid != Vmid::KERNEL => {
                 // What follows the first has been caused by that, for then every address of the process faults, also if it is told when
                 // the process has already lost the VMID.
                 if !self.gmc.is_barred(vmid, fault.pasid) {
@@ -156,12 +156,12 @@ impl Retries {
 }
 
 /// Turns the CAM of the block of `regs` off.
-pub(super) fn turn_off(regs: &Window) {
+pub(super) fn turn_off(regs: &RegisterWindow) {
     enable(regs, false);
     regs.write(regs::IH_DOORBELL_RETRY_CAM, 0);
 }
 
-fn enable(regs: &Window, on: bool) {
+fn enable(regs: &RegisterWindow, on: bool) {
     regs.update(
         regs::IH_RETRY_INT_CAM_CNTL,
         &[(ih_retry_int_cam_cntl::ENABLE, on.into())],

@@ -8,7 +8,7 @@ use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 
 use hw::bits::Field;
-use hw::ip::{Block, Ip};
+use hw::ip::{IpBlock, IpInfo};
 
 use super::shader_array::ShaderArray;
 use crate::kern::mmio::{Mmio, GONE};
@@ -16,7 +16,7 @@ use crate::regs::gc::{
     self as regs, cp_int_cntl_ring0 as int, rlc_cntl, rlc_serdes_noncu_master_busy as noncu,
     rlc_spm_mc_cntl, rlc_srm_cntl,
 };
-use crate::regs::Window;
+use crate::regs::RegisterWindow;
 
 /// How long it takes to begin.
 const PAUSE: Delta = Delta::from_micros(50);
@@ -34,15 +34,15 @@ const SLEEP: [Field; 3] = [
 
 /// The block.
 pub(crate) struct Rlc {
-    regs: Window,
+    regs: RegisterWindow,
     engines: u32,
 }
 
 impl Rlc {
     /// The block of the ASIC whose blocks are `ips`, which has so many shader `engines`; ENODEV if it has none.
-    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [Ip], engines: u32) -> Result<Self> {
+    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [IpInfo], engines: u32) -> Result<Self> {
         Ok(Self {
-            regs: Window::new(mmio, ips, Block::Gc, 0)?,
+            regs: RegisterWindow::new(mmio, ips, IpBlock::Gc, 0)?,
             engines,
         })
     }

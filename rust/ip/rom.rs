@@ -6,11 +6,11 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::{delay::fsleep, Delta};
 
-use hw::ip::{Block, Ip};
+use hw::ip::{IpBlock, IpInfo};
 
 use crate::kern::mmio::Mmio;
 use crate::regs::smuio::{ROM_DATA, ROM_INDEX};
-use crate::regs::Window;
+use crate::regs::RegisterWindow;
 
 /// Bytes that are read without a rest: others want the CPU, too.
 const PIECE: usize = 4096;
@@ -18,14 +18,14 @@ const REST: Delta = Delta::from_micros(20);
 
 /// The chip. One reads at a time: who has the GPU alone.
 pub(crate) struct Rom {
-    smuio: Window,
+    smuio: RegisterWindow,
 }
 
 impl Rom {
     /// That of the ASIC whose blocks are `ips`; ENODEV if it has none.
-    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [Ip]) -> Result<Self> {
+    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [IpInfo]) -> Result<Self> {
         Ok(Self {
-            smuio: Window::new(mmio, ips, Block::Smuio, 0)?,
+            smuio: RegisterWindow::new(mmio, ips, IpBlock::Smuio, 0)?,
         })
     }
 

@@ -7,8 +7,8 @@ use kernel::time::Delta;
 
 use hw::bits::{hi, join, lo};
 use hw::doorbell::{Doorbell, SDMA_QUEUES};
-use hw::ip::{Block, Ip};
-use hw::mqd::sdma::{doorbell_offset, kernel_rb_cntl, RlcImage};
+use hw::ip::{IpBlock, IpInfo};
+use hw::mqd::sdma::{doorbell_offset, kernel_rb_cntl, RlcQueueImage};
 use hw::sdma::ring::RingSize;
 
 use crate::kern::mmio::Mmio;
@@ -16,7 +16,7 @@ use crate::regs::sdma::{
     self as regs, cntl, context_status, doorbell, f32_cntl, ib_cntl, minor_ptr_update,
     phase0_quantum, rb_cntl, status_reg, utcl1_timeout,
 };
-use crate::regs::{Reg, Window};
+use crate::regs::{Register, RegisterWindow};
 
 /// How long a ring may take to end what it is doing.
 pub(crate) const STOP_TIMEOUT: Delta = Delta::from_millis(2000);
@@ -48,13 +48,13 @@ pub(crate) struct KernelRingConfig {
 
 /// An engine. Calls for one ring are serialised by the ring's owner; different rings do not interfere.
 pub(crate) struct Sdma {
-    regs: Window,
+    regs: RegisterWindow,
 }
 
 impl Sdma {
     /// Engine `engine` of the ASIC whose blocks are `ips`; ENODEV if it has none.
-    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [Ip], engine: u8) -> Result<Arc<Self>> {
-        let regs = Window::new(mmio, ips, Block::Sdma, engine.into())?;
+    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [IpInfo], engine: u8) -> Result<Arc<Self>> {
+        let regs = RegisterWindow::new(mmio, ips, IpBlock::Sdma, engine.into())?;
         Ok(Arc::new(Self { regs }, GFP_KERNEL)?)
     }
 
@@ -147,25 +147,25 @@ impl Sdma {
         (0..SDMA_QUEUES).for_each(|queue| self.disable(rlc(queue)));
     }
 
-    fn disable(&self, ring: Reg) {
+    fn disable(&self, ring: Register) {
         self.enable(ring, false);
         self.write(ring, regs::DOORBELL, 0);
     }
 
-    fn read(&self, ring: Reg, reg: Reg) -> u32 {
+    fn read(&self, ring: Register, reg: Register) -> u32 {
         self.regs.read(reg.within(ring))
     }
 
-    fn write(&self, ring: Reg, reg: Reg, value: u32) {
+    fn write(&self, ring: Register, reg: Register, value: u32) {
         self.regs.write(reg.within(ring), value);
     }
 
-    fn write_pair(&self, ring: Reg, low: Reg, high: Reg, value: u64) {
+    fn write_pair(&self, ring: Register, low: Register, high: Register, value: u64) {
         self.write(ring, low, lo(value));
         self.write(ring, high, hi(value));
     }
 
-    fn enable(&self, ring: Reg, on: bool) {
+    fn enable(&self, ring: Register, on: bool) {
         self.regs.update(
             regs::RB_CNTL.within(ring),
             &[(rb_cntl::RB_ENABLE, on.into())],
@@ -210,7 +210,7 @@ impl Sdma {
 
     /// Puts a queue into RLC slot `queue`, to go on from the read pointer `rptr` to the write pointer `wptr`
     /// (bytes). The slot is empty. Sleeps. EINVAL if there is no such slot, ETIMEDOUT if it does not get idle.
-    pub(crate) fn load(&self, queue: u8, image: &RlcImage, rptr: u64, wptr: u64) -> Result {
+    pub(crate) fn load(&self, queue: u8, image: &RlcQueueImage, rptr: u64, wptr: u64) -> Result {
         let ring = slot(queue)?;
         self.write(ring, regs::RB_CNTL, image.rb_cntl);
         self.wait_idle(ring, STOP_TIMEOUT)?;
@@ -251,14 +251,14 @@ impl Sdma {
         slot(queue).map_or(0, |ring| self.read_pointer(ring))
     }
 
-    fn halt(&self, ring: Reg, time: Delta) -> Result {
+    fn halt(&self, ring: Register, time: Delta) -> Result {
         self.enable(ring, false);
         let stopped = self.wait_idle(ring, time);
         self.write(ring, regs::DOORBELL, 0);
         stopped
     }
 
-    fn wait_idle(&self, ring: Reg, time: Delta) -> Result {
+    fn wait_idle(&self, ring: Register, time: Delta) -> Result {
         kernel::io::poll::read_poll_timeout(
             || Ok(self.read(ring, regs::CONTEXT_STATUS)),
             |status| context_status::IDLE.is_set(*status),
@@ -268,7 +268,7 @@ impl Sdma {
         Ok(())
     }
 
-    fn set_write_pointer(&self, ring: Reg, wptr: u64) {
+    fn set_write_pointer(&self, ring: Register, wptr: u64) {
         self.write(
             ring,
             regs::MINOR_PTR_UPDATE,
@@ -279,7 +279,7 @@ impl Sdma {
     }
 
     /// The pointer moves while it is read: a carry into the high half between the two reads shows.
-    fn read_pointer(&self, ring: Reg) -> u64 {
+    fn read_pointer(&self, ring: Register) -> u64 {
         let high = self.read(ring, regs::RB_RPTR_HI);
         let low = self.read(ring, regs::RB_RPTR);
         let again = self.read(ring, regs::RB_RPTR_HI);
@@ -292,11 +292,11 @@ impl Sdma {
 }
 
 /// Where RLC queue `queue`'s registers begin.
-const fn rlc(queue: u8) -> Reg {
+const fn rlc(queue: u8) -> Register {
     regs::RLC0.nth(queue as u32, regs::RLC_STRIDE)
 }
 
-fn slot(queue: u8) -> Result<Reg> {
+fn slot(queue: u8) -> Result<Register> {
     if queue >= SDMA_QUEUES {
         return Err(EINVAL);
     }

@@ -5,7 +5,7 @@ use kernel::prelude::*;
 
 /// A sensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sensor {
+pub(crate) enum SensorKind {
     /// Clock of graphics, MHz.
     GraphicsClock,
     /// Clock of memory, MHz.
@@ -27,8 +27,8 @@ pub(crate) enum Sensor {
 }
 
 /// Who has them.
-pub(crate) trait Sense: Send + Sync {
+pub(crate) trait SensorSource: Send + Sync {
     /// What `sensor` shows. ETIMEDOUT, EIO or ENODATA where the SMU does not say; ENODEV when the device is gone; EINTR when the caller is killed.
     /// Sleeps, for some seconds where the SMU does not answer.
-    fn sense(&self, sensor: Sensor) -> Result<u32>;
+    fn sense(&self, sensor: SensorKind) -> Result<u32>;
 }

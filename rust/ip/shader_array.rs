@@ -2,14 +2,14 @@
 //! Registers that each shader array has (GRBM_GFX_INDEX says whose are accessed).
 
 use crate::regs::gc::{self as regs, grbm_gfx_index as index};
-use crate::regs::Window;
+use crate::regs::RegisterWindow;
 
 /// A shader array whose registers are accessed, until this is dropped: then what is written goes to all again. One at a time.
-pub(super) struct ShaderArray<'a>(&'a Window);
+pub(super) struct ShaderArray<'a>(&'a RegisterWindow);
 
 impl<'a> ShaderArray<'a> {
     /// Array `array` of shader engine `engine` of the GC block `gc`.
-    pub(super) fn select(gc: &'a Window, engine: u32, array: u32) -> Self {
+    pub(super) fn select(gc: &'a RegisterWindow, engine: u32, array: u32) -> Self {
         gc.write(
             regs::GRBM_GFX_INDEX,
             index::INSTANCE_BROADCAST_WRITES.flag(true)

@@ -11,13 +11,13 @@ use kernel::sync::Arc;
 use kernel::time::Delta;
 
 use hw::bits::{hi, join, lo};
-use hw::ip::{Block, Ip};
-use hw::smu::link::{self, Link};
-use hw::smu::{megahertz, Answer, Clock, Features, Message, Version};
+use hw::ip::{IpBlock, IpInfo};
+use hw::smu::link::{self, PcieLink};
+use hw::smu::{megahertz, SmuAnswer, SmuClock, SmuFeatures, SmuMessage, SmuVersion};
 use hw::smu::{FIRMWARE_FLAGS, HIGHEST_LEVEL};
 
 use crate::kern::mmio::{Mmio, GONE};
-use crate::regs::{mp, nbio, Window};
+use crate::regs::{mp, nbio, RegisterWindow};
 
 /// How long its firmware may take to begin, and to answer.
 const START_TIMEOUT: Delta = Delta::from_millis(1000);
@@ -29,19 +29,19 @@ const RUNS: u32 = 1;
 
 /// A message that was not done.
 #[derive(Clone, Copy)]
-pub(crate) struct Failure {
-    message: Message,
+pub(crate) struct SmuFailure {
+    message: SmuMessage,
     /// None, or one that says so.
-    answer: Option<Answer>,
+    answer: Option<SmuAnswer>,
     /// ETIMEDOUT without an answer, EIO when it is not done, ENODEV when the device is gone.
     pub(crate) error: Error,
     /// It has not gone so the last time, nor is the device gone: somebody wants to hear of it.
     pub(crate) is_news: bool,
 }
 
-impl Failure {
+impl SmuFailure {
     /// `message` could not even be sent. Only a device that is gone is no news.
-    pub(crate) fn unsent(message: Message, error: Error) -> Self {
+    pub(crate) fn unsent(message: SmuMessage, error: Error) -> Self {
         Self {
             message,
             answer: None,
@@ -51,7 +51,7 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for SmuFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { message, error, .. } = self;
         match self.answer {
@@ -63,15 +63,15 @@ impl fmt::Display for Failure {
 
 /// The SMU with firmware that runs.
 pub(crate) struct Smu {
-    mp: Window,
-    nbio: Window,
+    mp: RegisterWindow,
+    nbio: RegisterWindow,
     /// Nobody has sent a message to this firmware.
     is_fresh: bool,
     /// It has not answered the last message, and is not asked again before it has.
     is_lost: bool,
     /// The last message, if it was not done, and why: the log has that.
-    failed: Option<(Message, Error)>,
-    version: Version,
+    failed: Option<(SmuMessage, Error)>,
+    version: SmuVersion,
     dev: ARef<device::Device>,
 }
 
@@ -81,9 +81,9 @@ impl Smu {
     pub(crate) fn start(
         dev: &ARef<device::Device>,
         mmio: &Arc<Mmio>,
-        ips: &'static [Ip],
+        ips: &'static [IpInfo],
     ) -> Result<Self> {
-        let nbio = Window::new(mmio, ips, Block::Nbio, 0)?;
+        let nbio = RegisterWindow::new(mmio, ips, IpBlock::Nbio, 0)?;
         let flags = || Ok(fabric(&nbio, FIRMWARE_FLAGS));
         let runs = read_poll_timeout(flags, |flags| flags & RUNS != 0, POLL, START_TIMEOUT);
         if !runs.is_ok_and(|flags| flags != GONE) {
@@ -94,16 +94,16 @@ impl Smu {
             return Err(EIO);
         }
         let mut smu = Self {
-            mp: Window::new(mmio, ips, Block::Mp, 0)?,
+            mp: RegisterWindow::new(mmio, ips, IpBlock::Mp, 0)?,
             nbio,
             is_fresh: true,
             is_lost: false,
             failed: None,
-            version: Version(0),
+            version: SmuVersion(0),
             dev: dev.clone(),
         };
-        let interface = smu.send(Message::GetDriverIfVersion)?;
-        smu.version = Version(smu.send(Message::GetSmuVersion)?);
+        let interface = smu.send(SmuMessage::GetDriverIfVersion)?;
+        smu.version = SmuVersion(smu.send(SmuMessage::GetSmuVersion)?);
         dev_info!(
             dev,
             "SMU: firmware {}, interface {interface}\n",
@@ -113,49 +113,49 @@ impl Smu {
     }
 
     /// Of its firmware.
-    pub(crate) fn version(&self) -> Version {
+    pub(crate) fn version(&self) -> SmuVersion {
         self.version
     }
 
     /// What it does by itself. As [`Self::ask`].
-    pub(crate) fn features(&mut self) -> Result<Features, Failure> {
-        let high = self.ask(Message::GetEnabledSmuFeaturesHigh)?;
-        let low = self.ask(Message::GetEnabledSmuFeaturesLow)?;
-        Ok(Features(join(low, high)))
+    pub(crate) fn features(&mut self) -> Result<SmuFeatures, SmuFailure> {
+        let high = self.ask(SmuMessage::GetEnabledSmuFeaturesHigh)?;
+        let low = self.ask(SmuMessage::GetEnabledSmuFeaturesLow)?;
+        Ok(SmuFeatures(join(low, high)))
     }
 
     /// Tables go by MC address `at`, a page, from now on. As [`Self::ask`].
-    pub(crate) fn set_table_page(&mut self, at: u64) -> Result<(), Failure> {
-        self.ask(Message::SetDriverDramAddrHigh(hi(at)))?;
-        self.ask(Message::SetDriverDramAddrLow(lo(at))).map(drop)
+    pub(crate) fn set_table_page(&mut self, at: u64) -> Result<(), SmuFailure> {
+        self.ask(SmuMessage::SetDriverDramAddrHigh(hi(at)))?;
+        self.ask(SmuMessage::SetDriverDramAddrLow(lo(at))).map(drop)
     }
 
     /// What it notes for tools goes to MC address `at` from now on. As [`Self::ask`].
-    pub(crate) fn set_trace_memory(&mut self, at: u64) -> Result<(), Failure> {
-        self.ask(Message::SetToolsDramAddrHigh(hi(at)))?;
-        self.ask(Message::SetToolsDramAddrLow(lo(at))).map(drop)
+    pub(crate) fn set_trace_memory(&mut self, at: u64) -> Result<(), SmuFailure> {
+        self.ask(SmuMessage::SetToolsDramAddrHigh(hi(at)))?;
+        self.ask(SmuMessage::SetToolsDramAddrLow(lo(at))).map(drop)
     }
 
     /// The lowest and the highest level of `clock`, MHz. As [`Self::ask`].
-    pub(crate) fn range(&mut self, clock: Clock) -> Result<[u32; 2], Failure> {
-        let highest = self.ask(Message::GetDpmFreqByIndex(clock, HIGHEST_LEVEL))?;
+    pub(crate) fn range(&mut self, clock: SmuClock) -> Result<[u32; 2], SmuFailure> {
+        let highest = self.ask(SmuMessage::GetDpmFreqByIndex(clock, HIGHEST_LEVEL))?;
         // There are not so many: then it says so.
         let highest = u8::try_from(megahertz(highest)).unwrap_or(HIGHEST_LEVEL - 1);
-        let mut level = |level| self.ask(Message::GetDpmFreqByIndex(clock, level));
+        let mut level = |level| self.ask(SmuMessage::GetDpmFreqByIndex(clock, level));
         Ok([level(0)?, level(highest)?].map(megahertz))
     }
 
     /// The GPU's PCI Express link. The windows on the fabric are used by who has the SMU alone.
-    pub(crate) fn link(&mut self) -> Link {
+    pub(crate) fn link(&mut self) -> PcieLink {
         let [width, speed, extended] =
             [link::WIDTH, link::SPEED, link::EXTENDED].map(|at| fabric(&self.nbio, at));
-        Link::new(width, speed, extended)
+        PcieLink::new(width, speed, extended)
     }
 
     /// Sends `message`; what is answered. ETIMEDOUT without an answer, EIO when it is not done: the log says so, the first time in a row.
     /// ENODEV when the device is gone. Sleeps, for two seconds at most where there is no answer, and then not before the answer has come.
     /// The reset of the GPU is sent nevertheless, after two seconds more: it is the last that can be done.
-    pub(crate) fn send(&mut self, message: Message) -> Result<u32> {
+    pub(crate) fn send(&mut self, message: SmuMessage) -> Result<u32> {
         self.ask(message).map_err(|failure| {
             if failure.is_news {
                 dev_err!(self.dev, "SMU: {}\n", format_args!("{failure}"));
@@ -165,10 +165,10 @@ impl Smu {
     }
 
     /// The same, without a word to the log.
-    pub(crate) fn ask(&mut self, message: Message) -> Result<u32, Failure> {
-        let is_last = message == Message::GfxDriverReset;
+    pub(crate) fn ask(&mut self, message: SmuMessage) -> Result<u32, SmuFailure> {
+        let is_last = message == SmuMessage::GfxDriverReset;
         if self.is_lost && !is_last && self.mp.read(mp::MP1_C2PMSG_90) == 0 {
-            return Err(Failure {
+            return Err(SmuFailure {
                 message,
                 answer: None,
                 error: ETIMEDOUT,
@@ -193,7 +193,7 @@ impl Smu {
             self.answer()
         });
         match answer {
-            Ok(Answer::Ok) => {
+            Ok(SmuAnswer::Ok) => {
                 self.failed = None;
                 Ok(self.mp.read(mp::MP1_C2PMSG_82))
             }
@@ -205,8 +205,13 @@ impl Smu {
         }
     }
 
-    fn failure(&mut self, message: Message, answer: Option<Answer>, error: Error) -> Failure {
-        Failure {
+    fn failure(
+        &mut self,
+        message: SmuMessage,
+        answer: Option<SmuAnswer>,
+        error: Error,
+    ) -> SmuFailure {
+        SmuFailure {
             message,
             answer,
             error,
@@ -217,7 +222,7 @@ impl Smu {
     }
 
     /// The answer to the last message, once there is one.
-    fn answer(&self) -> Result<Answer> {
+    fn answer(&self) -> Result<SmuAnswer> {
         let word = read_poll_timeout(
             || Ok(self.mp.read(mp::MP1_C2PMSG_90)),
             |word| *word != 0,
@@ -226,13 +231,13 @@ impl Smu {
         )?;
         match word {
             GONE => Err(ENODEV),
-            word => Ok(Answer::from(word)),
+            word => Ok(SmuAnswer::from(word)),
         }
     }
 }
 
 /// What is at SMN address `at`, seen through the window of `nbio`.
-fn fabric(nbio: &Window, at: u32) -> u32 {
+fn fabric(nbio: &RegisterWindow, at: u32) -> u32 {
     nbio.write(nbio::PCIE_INDEX2, at);
     nbio.read(nbio::PCIE_DATA2)
 }

@@ -5,8 +5,8 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::{delay::fsleep, Delta, Instant, Monotonic};
 
-use hw::firmware::state::{Running, Seen};
-use hw::ip::{Block, Ip, GFX90A_SDMA_ENGINES};
+use hw::firmware::state::{ObservedState, RunningEngines};
+use hw::ip::{IpBlock, IpInfo, GFX90A_SDMA_ENGINES};
 
 use crate::kern::mmio::Mmio;
 use crate::regs::gc::{self, cp_mec_cntl, rlc_cntl};
@@ -16,7 +16,7 @@ use crate::regs::nbio::{self, bios_scratch_7, rcc_iov_func_identifier};
 use crate::regs::osssys::{ih_rb_cntl, IH_RB_CNTL, IH_RB_CNTL_RING1, IH_RB_CNTL_RING2};
 use crate::regs::sdma::{f32_cntl, F32_CNTL};
 use crate::regs::smuio::{smuio_mcm_config, SMUIO_MCM_CONFIG};
-use crate::regs::Window;
+use crate::regs::RegisterWindow;
 
 /// How long a GPU may take to come out of a reset.
 const PRESENT: Delta = Delta::from_millis(100);
@@ -29,35 +29,35 @@ const POST: Delta = Delta::from_millis(5000);
 const POLL: Delta = Delta::from_millis(1);
 
 /// Who looks.
-pub(crate) struct Observer {
-    nbio: Window,
-    mp: Window,
-    smuio: Window,
-    gc: Window,
-    osssys: Window,
-    sdma: [Window; GFX90A_SDMA_ENGINES],
+pub(crate) struct BootObserver {
+    nbio: RegisterWindow,
+    mp: RegisterWindow,
+    smuio: RegisterWindow,
+    gc: RegisterWindow,
+    osssys: RegisterWindow,
+    sdma: [RegisterWindow; GFX90A_SDMA_ENGINES],
 }
 
-impl Observer {
+impl BootObserver {
     /// For the ASIC whose blocks are `ips`; ENODEV if it lacks one.
-    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [Ip]) -> Result<Self> {
-        let window = |block| Window::new(mmio, ips, block, 0);
-        let engine = |n| Window::new(mmio, ips, Block::Sdma, n);
+    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [IpInfo]) -> Result<Self> {
+        let window = |block| RegisterWindow::new(mmio, ips, block, 0);
+        let engine = |n| RegisterWindow::new(mmio, ips, IpBlock::Sdma, n);
         Ok(Self {
-            nbio: window(Block::Nbio)?,
-            mp: window(Block::Mp)?,
-            smuio: window(Block::Smuio)?,
-            gc: window(Block::Gc)?,
-            osssys: window(Block::Osssys)?,
+            nbio: window(IpBlock::Nbio)?,
+            mp: window(IpBlock::Mp)?,
+            smuio: window(IpBlock::Smuio)?,
+            gc: window(IpBlock::Gc)?,
+            osssys: window(IpBlock::Osssys)?,
             sdma: [engine(0)?, engine(1)?, engine(2)?, engine(3)?, engine(4)?],
         })
     }
 
     /// What registers say now.
-    pub(crate) fn look(&self) -> Seen {
+    pub(crate) fn look(&self) -> ObservedState {
         let mcm = self.smuio.read(SMUIO_MCM_CONFIG);
         let xgmi = self.gc.read(MC_VM_XGMI_LFB_CNTL.within(gc::VM_L2_CNTL));
-        Seen {
+        ObservedState {
             is_virtual: rcc_iov_func_identifier::FUNC_IDENTIFIER
                 .is_set(self.nbio.read(nbio::RCC_IOV_FUNC_IDENTIFIER)),
             is_posted: bios_scratch_7::ASIC_INIT_COMPLETE
@@ -75,14 +75,14 @@ impl Observer {
         }
     }
 
-    fn running(&self) -> Running {
+    fn running(&self) -> RunningEngines {
         let mec = self.gc.read(gc::CP_MEC_CNTL);
         let halts = [cp_mec_cntl::MEC_ME1_HALT, cp_mec_cntl::MEC_ME2_HALT];
         let mut sdma = [false; GFX90A_SDMA_ENGINES];
         for (runs, engine) in sdma.iter_mut().zip(&self.sdma) {
             *runs = !f32_cntl::HALT.is_set(engine.read(F32_CNTL));
         }
-        Running {
+        RunningEngines {
             mec: halts.iter().any(|halt| !halt.is_set(mec)),
             rlc: rlc_cntl::RLC_ENABLE_F32.is_set(self.gc.read(gc::RLC_CNTL)),
             sdma,
@@ -93,7 +93,7 @@ impl Observer {
     }
 
     /// What registers say once the GPU has come as far as it does by itself: three seconds at most. Sleeps.
-    pub(crate) fn wait(&self) -> Seen {
+    pub(crate) fn wait(&self) -> ObservedState {
         let seen = self.wait_for(PRESENT, |seen| seen.is_present());
         if !seen.is_present() || seen.is_virtual {
             return seen;
@@ -113,7 +113,7 @@ impl Observer {
     }
 
     /// What registers say once the GPU, which was reset, is set up by its own firmware again: five seconds at most. Sleeps.
-    pub(crate) fn wait_for_post(&self) -> Seen {
+    pub(crate) fn wait_for_post(&self) -> ObservedState {
         let seen = self.wait_for(PRESENT, |seen| seen.is_present());
         if !seen.is_present() {
             return seen;
@@ -121,7 +121,7 @@ impl Observer {
         self.wait_for(POST, |seen| seen.is_posted)
     }
 
-    fn wait_for(&self, time: Delta, is_there: impl Fn(&Seen) -> bool) -> Seen {
+    fn wait_for(&self, time: Delta, is_there: impl Fn(&ObservedState) -> bool) -> ObservedState {
         let start = Instant::<Monotonic>::now();
         loop {
             let seen = self.look();

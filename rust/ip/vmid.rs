@@ -8,13 +8,13 @@
 
 use core::iter;
 
-use hw::usual::Usual;
+use hw::usual::LatencyAverage;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::time::{Delta, Instant, Monotonic};
 
-use crate::kern::params::Sched;
-use crate::ledger::{Hold, Kind, Ledger};
+use crate::kern::params::SchedulerMode;
+use crate::ledger::{Ledger, LedgerHold, LedgerKind};
 
 /// The first VMID of compute on gfx 9.4.2; 0 is the kernel's, 1 and 2 graphics'.
 const FIRST: u8 = 3;
@@ -69,21 +69,21 @@ impl Vmid {
 
 /// Whether it is a process's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum VmidTurn {
     /// It has a VMID, or gets one.
     Now,
-    /// It is to ask again in so many milliseconds, or when [`Watch::changed`] is called.
+    /// It is to ask again in so many milliseconds, or when [`VmidUser::changed`] is called.
     In(i64),
 }
 
 /// The processes whose turn it is.
 #[derive(Default)]
-pub(crate) struct Called {
+pub(crate) struct DueProcesses {
     pasids: [u16; LAST as usize + 1],
     count: usize,
 }
 
-impl Called {
+impl DueProcesses {
     fn add(&mut self, pasid: u16) {
         if let Some(place) = self.pasids.get_mut(self.count) {
             *place = pasid;
@@ -98,19 +98,19 @@ impl Called {
 }
 
 /// Who has queues on the hardware, or wants to have some there.
-pub(crate) trait Watch: Send + Sync {
+pub(crate) trait VmidUser: Send + Sync {
     /// A VMID is free, wanted or recalled: looks anew at its queues. Any context; waits for nothing.
     fn changed(&self);
 }
 
 /// A VMID that a process has.
-struct Lease {
+struct LeaseRecord {
     pasid: u16,
     since: Instant<Monotonic>,
     recalled: Option<Instant<Monotonic>>,
 }
 
-impl Lease {
+impl LeaseRecord {
     /// Whether it can be counted on to end soon.
     fn is_ending(&self) -> bool {
         self.recalled
@@ -119,25 +119,25 @@ impl Lease {
 }
 
 /// A process that waits.
-struct Waiter {
+struct VmidWaiter {
     pasid: u16,
     /// When it has last asked.
     seen: Instant<Monotonic>,
 }
 
-struct State {
-    leases: [Option<Lease>; LAST as usize + 1],
+struct VmidPoolState {
+    leases: [Option<LeaseRecord>; LAST as usize + 1],
     last: u8,
     /// The line: the first has waited longest.
-    line: KVVec<Waiter>,
+    line: KVVec<VmidWaiter>,
     /// When those were last looked for that do not ask any more.
     tidied: Instant<Monotonic>,
     /// How long it usually takes to give a process's page tables to a VMID, or to take them away.
-    change: Usual,
+    change: LatencyAverage,
 }
 
-impl State {
-    fn leases(&self) -> impl Iterator<Item = &Option<Lease>> {
+impl VmidPoolState {
+    fn leases(&self) -> impl Iterator<Item = &Option<LeaseRecord>> {
         self.leases
             .get(FIRST.into()..=self.last.into())
             .into_iter()
@@ -150,11 +150,12 @@ impl State {
 
     /// How many are free now, or are expected to be soon.
     fn expected(&self) -> usize {
-        let is_expected = |lease: &&Option<Lease>| lease.as_ref().is_none_or(Lease::is_ending);
+        let is_expected =
+            |lease: &&Option<LeaseRecord>| lease.as_ref().is_none_or(LeaseRecord::is_ending);
         self.leases().filter(is_expected).count()
     }
 
-    fn has(&self, pasid: u16) -> Option<&Lease> {
+    fn has(&self, pasid: u16) -> Option<&LeaseRecord> {
         self.leases().flatten().find(|lease| lease.pasid == pasid)
     }
 
@@ -183,7 +184,7 @@ impl State {
     }
 
     /// The lease that is to be recalled next.
-    fn oldest(&mut self) -> Option<&mut Lease> {
+    fn oldest(&mut self) -> Option<&mut LeaseRecord> {
         self.leases
             .get_mut(FIRST.into()..=self.last.into())?
             .iter_mut()
@@ -195,28 +196,28 @@ impl State {
 
 /// Who has which of the driver's VMIDs, and who waits.
 #[pin_data]
-pub(crate) struct Vmids {
+pub(crate) struct VmidPool {
     ledger: Arc<Ledger>,
     #[pin]
-    watch: SpinLock<Option<Arc<dyn Watch>>>,
+    watch: SpinLock<Option<Arc<dyn VmidUser>>>,
     #[pin]
-    state: SpinLock<State>,
+    state: SpinLock<VmidPoolState>,
 }
 
-impl Vmids {
+impl VmidPool {
     /// None leased. Some are the firmware's if `sched` says that it schedules. ENOMEM.
-    pub(crate) fn new(ledger: &Arc<Ledger>, sched: Sched) -> Result<Arc<Self>> {
+    pub(crate) fn new(ledger: &Arc<Ledger>, sched: SchedulerMode) -> Result<Arc<Self>> {
         let ledger = ledger.clone();
         let last = match sched {
-            Sched::Direct => LAST,
-            Sched::Hws => FIRST_OF_FIRMWARE - 1,
+            SchedulerMode::Direct => LAST,
+            SchedulerMode::Hws => FIRST_OF_FIRMWARE - 1,
         };
-        let state = State {
+        let state = VmidPoolState {
             leases: [const { None }; LAST as usize + 1],
             last,
             line: KVVec::with_capacity(MOST_WAITING, GFP_KERNEL)?,
             tidied: Instant::now(),
-            change: Usual::new(),
+            change: LatencyAverage::new(),
         };
         Arc::pin_init(
             pin_init!(Self {
@@ -229,7 +230,7 @@ impl Vmids {
     }
 
     /// Says who has queues, or that nobody has any more: who has some holds the VMIDs in turn.
-    pub(crate) fn watch(&self, watch: Option<Arc<dyn Watch>>) {
+    pub(crate) fn watch(&self, watch: Option<Arc<dyn VmidUser>>) {
         let before = core::mem::replace(&mut *self.watch.lock(), watch);
         drop(before);
     }
@@ -243,9 +244,9 @@ impl Vmids {
 
     /// Whose queues can be put on the hardware, as far as VMIDs go: who has one and is not to give it up, and the first of the
     /// line, for those that are free.
-    pub(crate) fn called(&self) -> Called {
+    pub(crate) fn called(&self) -> DueProcesses {
         let state = self.state.lock();
-        let mut called = Called::default();
+        let mut called = DueProcesses::default();
         let held = state.leases().flatten();
         for lease in held.filter(|lease| lease.recalled.is_none()) {
             called.add(lease.pasid);
@@ -259,17 +260,17 @@ impl Vmids {
     /// Whether a queue of process `pasid` that has work can be put on the hardware, as far as VMIDs go. If not, the process
     /// waits in the line, and who has had a VMID for `quantum` milliseconds yields it for that. Allocates nothing, waits for
     /// nothing.
-    pub(crate) fn turn(&self, pasid: u16, quantum: i64) -> Turn {
+    pub(crate) fn turn(&self, pasid: u16, quantum: i64) -> VmidTurn {
         let mut state = self.state.lock();
         state.tidy();
         let held = state.has(pasid);
         if held.is_some_and(|lease| lease.recalled.is_none()) {
-            return Turn::Now;
+            return VmidTurn::Now;
         }
         let mut is_news = false;
         let place = match state.place(pasid) {
             Some(place) => place,
-            None if held.is_none() && state.free() > state.line.len() => return Turn::Now,
+            None if held.is_none() && state.free() > state.line.len() => return VmidTurn::Now,
             None => {
                 is_news = true;
                 state.line.len()
@@ -279,13 +280,13 @@ impl Vmids {
         match state.line.get_mut(place) {
             Some(waiter) => waiter.seen = now,
             None => {
-                let waiter = Waiter { pasid, seen: now };
+                let waiter = VmidWaiter { pasid, seen: now };
                 // One that finds no room asks again.
                 let _ = state.line.push_within_capacity(waiter);
             }
         }
         if place < state.free() && state.has(pasid).is_none() {
-            return Turn::Now;
+            return VmidTurn::Now;
         }
         let quantum = quantum.max(state.least_kept());
         let mut wait = ASK_MS;
@@ -304,7 +305,7 @@ impl Vmids {
         if is_news {
             self.changed();
         }
-        Turn::In(wait)
+        VmidTurn::In(wait)
     }
 
     /// To give page tables to a VMID, or to take them away, has taken so long.
@@ -368,7 +369,7 @@ impl Vmids {
         let Some((number, lease)) = free else {
             return Err(ENOSPC);
         };
-        *lease = Some(Lease {
+        *lease = Some(LeaseRecord {
             pasid,
             since: Instant::now(),
             recalled: None,
@@ -379,7 +380,7 @@ impl Vmids {
         drop(state);
         Ok(VmidLease {
             vmid: Vmid(number),
-            _held: self.ledger.hold(Kind::Vmids, 1),
+            _held: self.ledger.hold(LedgerKind::Vmids, 1),
             vmids: self.clone(),
         })
     }
@@ -388,8 +389,8 @@ impl Vmids {
 /// A VMID that is its owner's until dropped. The owner unbinds it from its page tables first.
 pub(crate) struct VmidLease {
     vmid: Vmid,
-    _held: Hold,
-    vmids: Arc<Vmids>,
+    _held: LedgerHold,
+    vmids: Arc<VmidPool>,
 }
 
 impl VmidLease {

@@ -8,17 +8,17 @@ use kernel::{
 };
 
 /// A range of addresses of which some are taken, the lowest free ones first. It has a lock of its own, a spinlock.
-pub(crate) struct Addresses {
+pub(crate) struct AddressAllocator {
     range: Range<usize>,
     taken: Pin<KBox<MapleTreeAlloc<()>>>,
 }
 
 // SAFETY: The tree has a lock of its own, and its entries are nothing that a thread could own.
-unsafe impl Send for Addresses {}
+unsafe impl Send for AddressAllocator {}
 // SAFETY: As above.
-unsafe impl Sync for Addresses {}
+unsafe impl Sync for AddressAllocator {}
 
-impl Addresses {
+impl AddressAllocator {
     /// Nothing taken out of `range`. `ENOMEM`.
     pub(crate) fn new(range: Range<u64>) -> Result<Self> {
         Ok(Self {

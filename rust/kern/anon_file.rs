@@ -94,7 +94,7 @@ pub(crate) trait AnonFile: Sized + 'static {
 /// A file that holds `data`, under the name `name`. ENFILE, ENOMEM.
 pub(crate) fn open<T: AnonFile>(name: &'static CStr, data: T::Data) -> Result<ARef<File>> {
     let data = data.into_foreign();
-    let operations: *const ffi::file_operations = &Operations::<T>::TABLE;
+    let operations: *const ffi::file_operations = &AnonFileOps::<T>::TABLE;
     // SAFETY: The name and the table are static. The reference goes to the file, whose `release` takes it.
     let file = unsafe {
         ffi::anon_inode_getfile(
@@ -113,9 +113,9 @@ pub(crate) fn open<T: AnonFile>(name: &'static CStr, data: T::Data) -> Result<AR
     Ok(unsafe { ARef::from_raw(file) })
 }
 
-struct Operations<T>(PhantomData<T>);
+struct AnonFileOps<T>(PhantomData<T>);
 
-impl<T: AnonFile> Operations<T> {
+impl<T: AnonFile> AnonFileOps<T> {
     const TABLE: ffi::file_operations = ffi::file_operations {
         owner: T::MODULE.as_ptr(),
         read: Some(Self::read),

@@ -14,7 +14,7 @@ use crate::ffi;
 
 /// Where to look for memory first, and which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Search {
+pub(crate) enum BuddySearch {
     /// From the end, cleared memory first.
     Cleared,
     /// From the end, memory first that is not cleared.
@@ -25,7 +25,7 @@ pub(crate) enum Search {
 
 /// Addresses of `size` bytes from `start` on, given out in pages. It has a lock of its own, a mutex.
 #[pin_data(PinnedDrop)]
-pub(crate) struct Buddy {
+pub(crate) struct BuddyAllocator {
     #[pin]
     raw: Opaque<ffi::gpu_buddy>,
     #[pin]
@@ -35,11 +35,11 @@ pub(crate) struct Buddy {
 }
 
 // SAFETY: The allocator is memory that any thread may use.
-unsafe impl Send for Buddy {}
+unsafe impl Send for BuddyAllocator {}
 // SAFETY: Whoever uses it holds the lock.
-unsafe impl Sync for Buddy {}
+unsafe impl Sync for BuddyAllocator {}
 
-impl Buddy {
+impl BuddyAllocator {
     /// All of `size` bytes from `start` on free, in whole pages, and none of it cleared. What is aligned is so from `start` on. EINVAL for
     /// less than a page, ENOMEM.
     pub(crate) fn new(start: u64, size: u64) -> Result<Arc<Self>> {
@@ -74,15 +74,19 @@ impl Buddy {
     /// also when there is no such memory.
     pub(crate) fn alloc(
         self: &Arc<Self>,
-        search: Search,
+        search: BuddySearch,
         size: u64,
         align: u64,
         contiguous: bool,
-    ) -> Result<Blocks> {
+    ) -> Result<BuddyBlocks> {
         let mut flags = match search {
-            Search::Cleared => ffi::GPU_BUDDY_TOPDOWN_ALLOCATION | ffi::GPU_BUDDY_CLEAR_ALLOCATION,
-            Search::Dirty => ffi::GPU_BUDDY_TOPDOWN_ALLOCATION,
-            Search::FromStart => ffi::GPU_BUDDY_RANGE_ALLOCATION | ffi::GPU_BUDDY_CLEAR_ALLOCATION,
+            BuddySearch::Cleared => {
+                ffi::GPU_BUDDY_TOPDOWN_ALLOCATION | ffi::GPU_BUDDY_CLEAR_ALLOCATION
+            }
+            BuddySearch::Dirty => ffi::GPU_BUDDY_TOPDOWN_ALLOCATION,
+            BuddySearch::FromStart => {
+                ffi::GPU_BUDDY_RANGE_ALLOCATION | ffi::GPU_BUDDY_CLEAR_ALLOCATION
+            }
         };
         if contiguous {
             flags |= ffi::GPU_BUDDY_CONTIGUOUS_ALLOCATION;
@@ -99,7 +103,7 @@ impl Buddy {
         });
         drop(guard);
         done.map_err(|_| ENOMEM)?;
-        Ok(Blocks {
+        Ok(BuddyBlocks {
             list,
             cleared: false,
             buddy: self.clone(),
@@ -108,7 +112,7 @@ impl Buddy {
 }
 
 #[pinned_drop]
-impl PinnedDrop for Buddy {
+impl PinnedDrop for BuddyAllocator {
     fn drop(self: Pin<&mut Self>) {
         // SAFETY: Initialized, and finished once; blocks hold the allocator, so there are none.
         unsafe { ffi::gpu_buddy_fini(self.raw.get()) };
@@ -116,7 +120,7 @@ impl PinnedDrop for Buddy {
 }
 
 /// A block.
-pub(crate) struct Block {
+pub(crate) struct BuddyBlock {
     /// The first address.
     pub(crate) start: u64,
     /// Bytes.
@@ -126,20 +130,20 @@ pub(crate) struct Block {
 }
 
 /// Memory that was given out, in blocks; free again when dropped.
-pub(crate) struct Blocks {
+pub(crate) struct BuddyBlocks {
     list: KBox<Opaque<ffi::list_head>>,
     cleared: bool,
-    buddy: Arc<Buddy>,
+    buddy: Arc<BuddyAllocator>,
 }
 
 // SAFETY: The list is the owner's alone, whichever thread that is.
-unsafe impl Send for Blocks {}
+unsafe impl Send for BuddyBlocks {}
 // SAFETY: It does not change while it is shared.
-unsafe impl Sync for Blocks {}
+unsafe impl Sync for BuddyBlocks {}
 
-impl Blocks {
+impl BuddyBlocks {
     /// The blocks, in the order of the memory.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Block> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = BuddyBlock> + '_ {
         let first = self.buddy.start;
         let head = self.list.get();
         // SAFETY: The list is initialized, and does not change meanwhile.
@@ -153,7 +157,7 @@ impl Blocks {
                 let block: *mut ffi::gpu_buddy_block =
                     container_of!(at, ffi::gpu_buddy_block, __bindgen_anon_1.link);
                 at = (*at).next;
-                Some(Block {
+                Some(BuddyBlock {
                     start: first + ffi::gpu_buddy_block_offset(block),
                     size: (PAGE_SIZE as u64) << ffi::gpu_buddy_block_order(block),
                     cleared: ffi::rkfd_gpu_buddy_block_is_clear(block),
@@ -168,7 +172,7 @@ impl Blocks {
     }
 }
 
-impl Drop for Blocks {
+impl Drop for BuddyBlocks {
     fn drop(&mut self) {
         let flags = if self.cleared {
             ffi::GPU_BUDDY_CLEARED as u32

@@ -37,7 +37,7 @@ pub(crate) trait CharFile: Sized + 'static {
 
 /// Memory of a registered device.
 #[repr(C)]
-struct Inner {
+struct CharDeviceInner {
     cdev: Opaque<ffi::cdev>,
     operations: ffi::file_operations,
     /// Whose address space all files map through, wherever they were opened.
@@ -46,7 +46,7 @@ struct Inner {
 
 /// A registered character device.
 pub(crate) struct CharDevice<T> {
-    inner: KBox<Inner>,
+    inner: KBox<CharDeviceInner>,
     number: ffi::dev_t,
     _file: PhantomData<T>,
 }
@@ -69,7 +69,7 @@ impl<T: CharFile> CharDevice<T> {
         operations.mmap = Some(mmap::<T>);
         operations.llseek = Some(ffi::noop_llseek);
         let inner = KBox::new(
-            Inner {
+            CharDeviceInner {
                 cdev: Opaque::zeroed(),
                 operations,
                 mappings: AnonInode::new(name)?,
@@ -133,10 +133,10 @@ unsafe extern "C" fn open<T: CharFile>(
     status(opened.and_then(|()| {
         let data = T::open()?;
         // SAFETY: The private data of a file being opened is ours, and so is what it maps through. Its operations are those of
-        // an `Inner`, which the module has as long as it has files.
+        // an `CharDeviceInner`, which the module has as long as it has files.
         unsafe {
             let operations = (*file).f_op;
-            let inner = container_of!(operations, Inner, operations);
+            let inner = container_of!(operations, CharDeviceInner, operations);
             (*file).f_mapping = (*inner).mappings.mapping();
             (*file).private_data = data.into_foreign();
         }

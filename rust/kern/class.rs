@@ -9,14 +9,14 @@ use kernel::prelude::*;
 use crate::ffi;
 
 /// A device class. Who may open its devices' files in /dev, udev decides.
-pub(crate) struct Class(NonNull<ffi::class>);
+pub(crate) struct DeviceClass(NonNull<ffi::class>);
 
 // SAFETY: A registered class may be used and destroyed from any thread.
-unsafe impl Send for Class {}
+unsafe impl Send for DeviceClass {}
 // SAFETY: A shared reference only lets devices be created, which the driver core serialises.
-unsafe impl Sync for Class {}
+unsafe impl Sync for DeviceClass {}
 
-impl Class {
+impl DeviceClass {
     /// Registers class `name`. The kernel's own error if the name is taken (which it also logs).
     pub(crate) fn new(name: &'static CStr) -> Result<Self> {
         // SAFETY: `name` is a string that outlives the class.
@@ -25,7 +25,7 @@ impl Class {
     }
 }
 
-impl Drop for Class {
+impl Drop for DeviceClass {
     fn drop(&mut self) {
         // SAFETY: `new` registered it, and each `ClassDevice` owns its class, so no device is left.
         unsafe { ffi::class_destroy(self.0.as_ptr()) };
@@ -36,17 +36,17 @@ impl Drop for Class {
 pub(crate) struct ClassDevice {
     device: NonNull<ffi::device>,
     number: ffi::dev_t,
-    class: Class,
+    class: DeviceClass,
 }
 
-// SAFETY: As for `Class`; the device is only read until it is destroyed.
+// SAFETY: As for `DeviceClass`; the device is only read until it is destroyed.
 unsafe impl Send for ClassDevice {}
 // SAFETY: As above.
 unsafe impl Sync for ClassDevice {}
 
 impl ClassDevice {
     /// Makes device `name` of `class`, whose file opens the character device `number`.
-    pub(crate) fn new(class: Class, name: &CStr, number: ffi::dev_t) -> Result<Self> {
+    pub(crate) fn new(class: DeviceClass, name: &CStr, number: ffi::dev_t) -> Result<Self> {
         // SAFETY: The class is registered, the format takes one string, and the name is copied.
         let device = from_err_ptr(unsafe {
             ffi::device_create(

@@ -11,9 +11,9 @@ use super::device;
 use crate::ffi;
 
 /// A text of limited length. What does not fit is left out: writing it allocates nothing.
-pub(crate) struct Text(VVec<u8>);
+pub(crate) struct DumpText(VVec<u8>);
 
-impl Text {
+impl DumpText {
     /// Nothing, with room for `bytes`. ENOMEM.
     pub(crate) fn new(bytes: usize) -> Result<Self> {
         Ok(Self(VVec::with_capacity(bytes, GFP_KERNEL)?))
@@ -27,7 +27,7 @@ impl Text {
     }
 }
 
-impl fmt::Write for Text {
+impl fmt::Write for DumpText {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for &byte in text.as_bytes() {
             if self.0.push_within_capacity(byte).is_err() {

@@ -11,7 +11,7 @@ mod moving;
 
 use super::{dma_map::DmaRun, series::THIS_MODULE, workqueue};
 use crate::ffi;
-use block::{Block, Blocks};
+use block::{PageBlock, PageBlocks};
 use core::{mem::ManuallyDrop, ops::Range, ptr::NonNull};
 use kernel::{
     device::Device,
@@ -36,14 +36,14 @@ const TRIES: u32 = 300;
 const PAUSE: Delta = Delta::from_millis(10);
 
 /// A copy has failed.
-pub(crate) struct NotCopied {
+pub(crate) struct CopyFailed {
     /// Why.
     pub(crate) error: Error,
     /// The device may still write to where it was to go.
     pub(crate) under_way: bool,
 }
 
-impl From<Error> for NotCopied {
+impl From<Error> for CopyFailed {
     fn from(error: Error) -> Self {
         Self {
             error,
@@ -53,32 +53,32 @@ impl From<Error> for NotCopied {
 }
 
 /// A device's memory, and who copies. All of it sleeps, for a bounded time; called with pages locked, so that it waits for no process.
-pub(crate) trait Store: Send + Sync {
+pub(crate) trait MemoryStore: Send + Sync {
     /// Memory for so many pages, if there is any that nobody else wants; `zeroed` if that is asked. `ENOMEM`, and what clearing it may
     /// fail with.
-    fn take(&self, pages: usize, zeroed: bool) -> Result<Arc<dyn Room>>;
+    fn take(&self, pages: usize, zeroed: bool) -> Result<Arc<dyn DeviceSpace>>;
 
     /// Copies pages, which are at `places` (bytes from the first byte of the device's memory), to `runs`, in that order. Nothing is written
     /// there any more at the return, unless what is returned says so.
-    fn copy_out(&self, places: &[u64], runs: &[DmaRun]) -> Result<(), NotCopied>;
+    fn copy_out(&self, places: &[u64], runs: &[DmaRun]) -> Result<(), CopyFailed>;
 }
 
 /// Memory of a device that was taken; free again when dropped, where sleeping is allowed.
-pub(crate) trait Room: Send + Sync {
+pub(crate) trait DeviceSpace: Send + Sync {
     /// Where a page of it is, in bytes from the first byte of the device's memory.
     fn place(&self, page: usize) -> Option<u64>;
 
-    /// Copies `runs` to the pages at `places`, in that order. As [`Store`].
+    /// Copies `runs` to the pages at `places`, in that order. As [`MemoryStore`].
     fn copy_in(&self, runs: &[DmaRun], places: &[u64]) -> Result;
 }
 
 /// Hears of pages that leave without anybody having asked for that. Pages may be locked, and the mmap lock held: it waits for nothing.
-pub(crate) trait Witness: Send + Sync {
+pub(crate) trait MigrationObserver: Send + Sync {
     /// What came in from `addresses` is about to leave, as far as it is still there.
-    fn leaving(&self, addresses: &Range<usize>, why: Cause);
+    fn leaving(&self, addresses: &Range<usize>, why: MigrationCause);
 
     /// It has, or stays.
-    fn left(&self, addresses: &Range<usize>, why: Cause, result: Result);
+    fn left(&self, addresses: &Range<usize>, why: MigrationCause, result: Result);
 }
 
 /// The memory of a device. It goes when this is dropped, for which nobody may have any of it: see [`DeviceMemory::close`].
@@ -92,12 +92,12 @@ pub(crate) struct DeviceMemory {
     first: usize,
     count: usize,
     dev: ARef<Device>,
-    store: KBox<dyn Store>,
+    store: KBox<dyn MemoryStore>,
     /// Whether something may be brought in. Held while something is, inside the mmap lock, which a process may keep from others.
     #[pin]
     open: Mutex<bool>,
     #[pin]
-    blocks: Blocks,
+    blocks: PageBlocks,
     /// Gives memory back that no page is left of.
     #[pin]
     work: Work<Self>,
@@ -122,7 +122,7 @@ static TABLE: ffi::dev_pagemap_ops = {
 
 /// Why pages go to system memory.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Cause {
+pub(crate) enum MigrationCause {
     /// The CPU has touched one.
     Touched,
     /// They are wanted there, or the memory for something else.
@@ -137,7 +137,7 @@ impl DeviceMemory {
     pub(crate) fn new(
         dev: &ARef<Device>,
         size: usize,
-        store: KBox<dyn Store>,
+        store: KBox<dyn MemoryStore>,
     ) -> Result<Arc<Self>> {
         // SAFETY: The kernel's tree of resources has its own lock.
         let resource = from_err_ptr(unsafe {
@@ -169,7 +169,7 @@ impl DeviceMemory {
                 dev: dev.clone(),
                 store,
                 open <- new_mutex!(true, "DeviceMemory::open"),
-                blocks <- Blocks::new(),
+                blocks <- PageBlocks::new(),
                 work <- new_work!("DeviceMemory::work"),
             }),
             GFP_KERNEL,
@@ -192,11 +192,11 @@ impl DeviceMemory {
     /// # Safety
     ///
     /// It is a page of such memory, and somebody's meanwhile.
-    unsafe fn block_of<'a>(page: NonNull<ffi::page>) -> Option<&'a Block> {
+    unsafe fn block_of<'a>(page: NonNull<ffi::page>) -> Option<&'a PageBlock> {
         // SAFETY: By this function's contract: the page has begun its life, and as long as it has not ended it its block is in the list.
         unsafe {
             ffi::rkfd_device_page_data(page.as_ptr())
-                .cast::<Block>()
+                .cast::<PageBlock>()
                 .as_ref()
         }
     }
@@ -241,10 +241,10 @@ impl DeviceMemory {
 
     /// Moves what was brought in first to system memory, until `enough` is free or nothing is left that can move. Sleeps.
     pub(crate) fn evict(&self, enough: impl Fn() -> bool) {
-        self.evict_all(enough, Cause::Asked);
+        self.evict_all(enough, MigrationCause::Asked);
     }
 
-    fn evict_all(&self, enough: impl Fn() -> bool, why: Cause) {
+    fn evict_all(&self, enough: impl Fn() -> bool, why: MigrationCause) {
         let mut next = 0;
         while !enough() {
             let Some(block) = self.blocks.at_or_after(next) else {
@@ -262,7 +262,7 @@ impl DeviceMemory {
     pub(crate) fn close(self: Arc<Self>) -> bool {
         *self.open.lock() = false;
         for _ in 0..TRIES {
-            self.evict_all(|| false, Cause::Gone);
+            self.evict_all(|| false, MigrationCause::Gone);
             self.release();
             if self.is_empty() {
                 return true;
@@ -287,7 +287,7 @@ impl DeviceMemory {
     /// # Safety
     ///
     /// The block is one of this memory's, and the page, or who has made it, was counted.
-    unsafe fn put(&self, block: NonNull<Block>) {
+    unsafe fn put(&self, block: NonNull<PageBlock>) {
         // SAFETY: As long as something is counted it is in the list.
         if unsafe { block.as_ref() }.put() {
             self.blocks.add_free(block);
@@ -346,12 +346,12 @@ impl DeviceMemory {
         let block = unsafe { Self::block_of(page) };
         let witness = block.map(|block| block.origin().witness.clone());
         if let Some(witness) = &witness {
-            witness.leaving(&(start..end), Cause::Touched);
+            witness.leaving(&(start..end), MigrationCause::Touched);
         }
         // SAFETY: As above; the addresses are the VMA's.
         let moved = unsafe { memory.move_out_of(raw, start, end, Some(page)) };
         if let Some(witness) = &witness {
-            witness.left(&(start..end), Cause::Touched, moved.map(drop));
+            witness.left(&(start..end), MigrationCause::Touched, moved.map(drop));
         }
         match moved {
             // If it has not moved, somebody else has it: the CPU comes again.

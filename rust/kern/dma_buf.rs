@@ -152,27 +152,27 @@ impl DmaBuf {
 }
 
 /// Who has a dma-buf mapped for a device.
-pub(crate) trait Importer: Send + Sync + 'static {
+pub(crate) trait DmaBufImporter: Send + Sync + 'static {
     /// The exporter is about to move the memory: from the return on nothing on the device uses the addresses. Whoever wants to go on
     /// maps it again later. The reservation's lock is held; bounded; sleeps.
     fn invalidate(&self);
 }
 
 /// Where the memory is for the device, as long as it is mapped.
-struct Mapped {
+struct MappedAttachment {
     table: NonNull<ffi::sg_table>,
     runs: KVVec<DmaRun>,
 }
 
 // SAFETY: The table is only named; who has taken the structure out of its place gives it back.
-unsafe impl Send for Mapped {}
+unsafe impl Send for MappedAttachment {}
 // SAFETY: As above.
-unsafe impl Sync for Mapped {}
+unsafe impl Sync for MappedAttachment {}
 
-/// The DMA addresses of an [`Attachment`]; they may lead nowhere by now, but who relies on them was asked before.
-pub(crate) struct Runs(Arc<Mapped>);
+/// The DMA addresses of an [`DmaBufAttachment`]; they may lead nowhere by now, but who relies on them was asked before.
+pub(crate) struct AttachmentRuns(Arc<MappedAttachment>);
 
-impl Deref for Runs {
+impl Deref for AttachmentRuns {
     type Target = [DmaRun];
 
     /// Adjacent ones merged, in the order of the memory.
@@ -181,14 +181,14 @@ impl Deref for Runs {
     }
 }
 
-/// What the callback needs of an [`Attachment`].
+/// What the callback needs of an [`DmaBufAttachment`].
 #[pin_data]
-struct Inner<I> {
+struct AttachmentInner<I> {
     #[pin]
     importer: I,
     /// Changed under the reservation's lock only.
     #[pin]
-    mapped: SpinLock<Option<Arc<Mapped>>>,
+    mapped: SpinLock<Option<Arc<MappedAttachment>>>,
     /// The device must not be given any addresses any more.
     closed: AtomicFlag,
 }
@@ -199,19 +199,19 @@ struct Inner<I> {
 /// # Invariants
 ///
 /// `raw` is an attachment of `buf` with `inner` as its private data. What `inner` has mapped was mapped by `raw`.
-pub(crate) struct Attachment<I: Importer> {
+pub(crate) struct DmaBufAttachment<I: DmaBufImporter> {
     raw: NonNull<ffi::dma_buf_attachment>,
-    inner: Arc<Inner<I>>,
+    inner: Arc<AttachmentInner<I>>,
     buf: ARef<DmaBuf>,
     _dev: ARef<kernel::device::Device>,
 }
 
 // SAFETY: The attachment may be used from any thread, under the reservation's lock.
-unsafe impl<I: Importer> Send for Attachment<I> {}
+unsafe impl<I: DmaBufImporter> Send for DmaBufAttachment<I> {}
 // SAFETY: As above.
-unsafe impl<I: Importer> Sync for Attachment<I> {}
+unsafe impl<I: DmaBufImporter> Sync for DmaBufAttachment<I> {}
 
-impl<I: Importer> Attachment<I> {
+impl<I: DmaBufImporter> DmaBufAttachment<I> {
     /// It takes addresses without pages behind them: another device's memory.
     const OPERATIONS: ffi::dma_buf_attach_ops = ffi::dma_buf_attach_ops {
         allow_peer2peer: true,
@@ -225,7 +225,7 @@ impl<I: Importer> Attachment<I> {
         importer: impl PinInit<I>,
     ) -> Result<Self> {
         let inner = Arc::pin_init(
-            pin_init!(Inner {
+            pin_init!(AttachmentInner {
                 importer <- importer,
                 mapped <- new_spinlock!(None, "Attachment::mapped"),
                 closed: AtomicFlag::new(false),
@@ -255,8 +255,8 @@ impl<I: Importer> Attachment<I> {
     ///
     /// The exporter calls it with an attachment of this type, and with the reservation's lock.
     unsafe extern "C" fn invalidate_callback(raw: *mut ffi::dma_buf_attachment) {
-        // SAFETY: The private data is an `Inner`, which lives as long as the attachment.
-        let inner = unsafe { &*(*raw).importer_priv.cast::<Inner<I>>() };
+        // SAFETY: The private data is an `AttachmentInner`, which lives as long as the attachment.
+        let inner = unsafe { &*(*raw).importer_priv.cast::<AttachmentInner<I>>() };
         let mapped = inner.mapped.lock().take();
         if let Some(mapped) = mapped {
             inner.importer.invalidate();
@@ -276,8 +276,8 @@ impl<I: Importer> Attachment<I> {
     }
 
     /// The DMA addresses, while it is mapped.
-    pub(crate) fn runs(&self) -> Option<Runs> {
-        self.inner.mapped.lock().clone().map(Runs)
+    pub(crate) fn runs(&self) -> Option<AttachmentRuns> {
+        self.inner.mapped.lock().clone().map(AttachmentRuns)
     }
 
     /// The attachment inside.
@@ -286,8 +286,8 @@ impl<I: Importer> Attachment<I> {
     }
 
     /// With the reservation's lock: nobody moves the memory meanwhile. Sleeps.
-    pub(crate) fn locked<R>(&self, f: impl FnOnce(&Locked<'_, I>) -> R) -> R {
-        self.buf.locked(|| f(&Locked(self)))
+    pub(crate) fn locked<R>(&self, f: impl FnOnce(&LockedAttachment<'_, I>) -> R) -> R {
+        self.buf.locked(|| f(&LockedAttachment(self)))
     }
 
     /// Takes the memory away from the device for good. The caller has seen to it that nothing on the device uses it any more, and
@@ -298,7 +298,7 @@ impl<I: Importer> Attachment<I> {
     }
 }
 
-impl<I: Importer> Drop for Attachment<I> {
+impl<I: DmaBufImporter> Drop for DmaBufAttachment<I> {
     fn drop(&mut self) {
         self.locked(|this| this.unmap());
         // SAFETY: The attachment is that of the dma-buf, and nothing is mapped by it any more.
@@ -307,15 +307,15 @@ impl<I: Importer> Drop for Attachment<I> {
 }
 
 /// An attachment with its reservation's lock held.
-pub(crate) struct Locked<'a, I: Importer>(&'a Attachment<I>);
+pub(crate) struct LockedAttachment<'a, I: DmaBufImporter>(&'a DmaBufAttachment<I>);
 
-impl<I: Importer> Locked<'_, I> {
+impl<I: DmaBufImporter> LockedAttachment<'_, I> {
     /// Maps it, if it is not.
     ///
     /// What the exporter says, ETIMEDOUT if it does not come to an end with the memory, EINTR on a signal, EIO if
-    /// it gives something else than its pages, ENODEV after [`Attachment::close`].
+    /// it gives something else than its pages, ENODEV after [`DmaBufAttachment::close`].
     pub(crate) fn map(&self) -> Result {
-        let Self(Attachment {
+        let Self(DmaBufAttachment {
             raw, inner, buf, ..
         }) = self;
         if inner.closed.load(Acquire) {
@@ -344,7 +344,10 @@ impl<I: Importer> Locked<'_, I> {
         let collect = || {
             // SAFETY: The table is mapped.
             let runs = unsafe { DmaRun::collect(table.as_ptr(), buf.size() as u64)? };
-            Ok(Arc::new(Mapped { table, runs }, GFP_KERNEL_ACCOUNT)?)
+            Ok(Arc::new(
+                MappedAttachment { table, runs },
+                GFP_KERNEL_ACCOUNT,
+            )?)
         };
         match collect() {
             Ok(mapped) => {

@@ -82,9 +82,9 @@ impl DmaRun {
 }
 
 /// Owns the scatter list; its pages belong to somebody else.
-struct Table(UnsafeCell<ffi::sg_table>);
+struct ScatterTable(UnsafeCell<ffi::sg_table>);
 
-impl Drop for Table {
+impl Drop for ScatterTable {
     fn drop(&mut self) {
         // SAFETY: The table was made by `DmaMap::new`, and is freed only here.
         unsafe { ffi::sg_free_table(self.0.get()) };
@@ -98,7 +98,7 @@ impl Drop for Table {
 pub(super) struct DmaMap {
     runs: KVVec<DmaRun>,
     mapped: AtomicFlag,
-    table: Table,
+    table: ScatterTable,
     dev: ARef<Device>,
 }
 
@@ -124,7 +124,7 @@ impl DmaMap {
             ffi::sg_alloc_table(&mut table, count, ffi::GFP_KERNEL | ffi::__GFP_ACCOUNT)
         })?;
         let mut entry = table.sgl;
-        let table = Table(UnsafeCell::new(table));
+        let table = ScatterTable(UnsafeCell::new(table));
         let mut size = 0usize;
         for (first, pages) in pieces {
             if entry.is_null() {
@@ -144,7 +144,7 @@ impl DmaMap {
     }
 
     /// Maps what `table` names, `size` bytes.
-    fn map(dev: &ARef<Device>, table: Table, size: usize) -> Result<Self> {
+    fn map(dev: &ARef<Device>, table: ScatterTable, size: usize) -> Result<Self> {
         let mut map = Self {
             runs: KVVec::new(),
             mapped: AtomicFlag::new(false),

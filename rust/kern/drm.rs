@@ -16,4 +16,6 @@ pub(crate) mod objects;
 mod share;
 pub(crate) mod uapi;
 
-pub(crate) use self::device::{Device, Driver, DriverInfo, Recovery, Registration};
+pub(crate) use self::device::{
+    DrmDevice, DrmDriver, DrmDriverInfo, DrmRegistration, WedgeRecovery,
+};

@@ -22,7 +22,7 @@ const NAME: usize = 32;
 
 /// What a fence is allocated as.
 #[repr(C)]
-struct Allocation {
+struct FenceAllocation {
     // First: the kernel frees the address of the fence.
     fence: Opaque<ffi::dma_fence>,
     // Its own copy, so that the name lives as long as the fence.
@@ -30,12 +30,12 @@ struct Allocation {
 }
 
 /// `dma_fence_ops`, in a static that may be shared.
-struct Operations(ffi::dma_fence_ops);
+struct FenceOps(ffi::dma_fence_ops);
 
 // SAFETY: The structure is never written.
-unsafe impl Sync for Operations {}
+unsafe impl Sync for FenceOps {}
 
-static OPERATIONS: Operations = Operations(ffi::dma_fence_ops {
+static OPERATIONS: FenceOps = FenceOps(ffi::dma_fence_ops {
     get_driver_name: Some(driver_name),
     get_timeline_name: Some(timeline_name),
     ..pin_init::zeroed()
@@ -57,7 +57,7 @@ unsafe extern "C" fn driver_name(_fence: *mut ffi::dma_fence) -> *const c_char {
 /// `fence` must be one that `BlankFence::begin` made, and stay as long as the name is used.
 unsafe extern "C" fn timeline_name(fence: *mut ffi::dma_fence) -> *const c_char {
     // SAFETY: Only fences that `BlankFence::begin` made have this operation.
-    unsafe { (&raw const (*fence.cast::<Allocation>()).name).cast() }
+    unsafe { (&raw const (*fence.cast::<FenceAllocation>()).name).cast() }
 }
 
 /// `ECANCELED`: what was waited for was given up.
@@ -93,7 +93,7 @@ impl FenceContext {
 ///
 /// # Invariants
 ///
-/// `0` is one reference to an initialized fence in an [`Allocation`].
+/// `0` is one reference to an initialized fence in an [`FenceAllocation`].
 pub(crate) struct HwFence(NonNull<ffi::dma_fence>);
 
 // SAFETY: A fence may be signalled from any thread.
@@ -103,7 +103,7 @@ unsafe impl Send for HwFence {}
 unsafe impl Sync for HwFence {}
 
 /// Memory for a fence. It is allocated before a job is given away: nothing on the way to a signal may allocate.
-pub(crate) struct BlankFence(KBox<Allocation>);
+pub(crate) struct BlankFence(KBox<FenceAllocation>);
 
 // SAFETY: It is memory that nobody else knows.
 unsafe impl Send for BlankFence {}
@@ -113,7 +113,7 @@ unsafe impl Sync for BlankFence {}
 impl BlankFence {
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<Self> {
-        let allocation = Allocation {
+        let allocation = FenceAllocation {
             fence: Opaque::zeroed(),
             name: [0; NAME],
         };

@@ -8,41 +8,41 @@ use kernel::error::from_err_ptr;
 use kernel::prelude::*;
 
 use super::device::as_raw;
-use super::kobject::Files;
+use super::kobject::SysfsFiles;
 use crate::ffi;
 
 /// The files as the driver core wants them: a list of one group, which names them.
-struct Groups {
+struct HwmonGroups {
     list: [*const ffi::attribute_group; 2],
     group: ffi::attribute_group,
     _attributes: KVec<*mut ffi::attribute>,
-    _files: Files,
+    _files: SysfsFiles,
 }
 
 /// A hwmon device. It goes when this is dropped, after who reads its files.
-pub(crate) struct Hwmon {
+pub(crate) struct HwmonDevice {
     device: NonNull<ffi::device>,
-    _groups: KBox<Groups>,
+    _groups: KBox<HwmonGroups>,
 }
 
 // SAFETY: The device is only given back, which any thread may do; the files may go anywhere.
-unsafe impl Send for Hwmon {}
+unsafe impl Send for HwmonDevice {}
 // SAFETY: Nothing can be done with a shared reference.
-unsafe impl Sync for Hwmon {}
+unsafe impl Sync for HwmonDevice {}
 
-impl Hwmon {
+impl HwmonDevice {
     /// A device below `parent`, which its driver makes, until it is unbound at the latest; `name` has no blanks and no `-`. Its files are
     /// `files`, by the names that sensors have (Documentation/hwmon/sysfs-interface.rst of the kernel). None in a kernel without hwmon. ENOMEM.
     pub(crate) fn new(
         parent: &Device<Bound>,
         name: &'static CStr,
-        files: Files,
+        files: SysfsFiles,
     ) -> Result<Option<Self>> {
         let mut attributes = files.attributes()?;
         let mut group: ffi::attribute_group = pin_init::zeroed();
         group.__bindgen_anon_2.attrs = attributes.as_mut_ptr();
         let mut groups = KBox::new(
-            Groups {
+            HwmonGroups {
                 list: [core::ptr::null(); 2],
                 group,
                 _attributes: attributes,
@@ -67,7 +67,7 @@ impl Hwmon {
     }
 }
 
-impl Drop for Hwmon {
+impl Drop for HwmonDevice {
     fn drop(&mut self) {
         // SAFETY: `new` has registered it.
         unsafe { ffi::rkfd_hwmon_device_unregister(self.device.as_ptr()) };

@@ -19,48 +19,48 @@ use crate::ffi;
 const PAGE: usize = 4096;
 
 /// The name of a file, or of all files of one kind. A static: it tells lockdep which files are alike.
-pub(crate) struct FileName {
+pub(crate) struct SysfsName {
     name: &'static CStr,
     #[cfg(CONFIG_DEBUG_LOCK_ALLOC)]
-    class: Class,
+    class: LockClass,
 }
 
 #[cfg(CONFIG_DEBUG_LOCK_ALLOC)]
-struct Class(ffi::lock_class_key);
+struct LockClass(ffi::lock_class_key);
 
 #[cfg(CONFIG_DEBUG_LOCK_ALLOC)]
 // SAFETY: Only its address is used.
-unsafe impl Sync for Class {}
+unsafe impl Sync for LockClass {}
 
-impl FileName {
+impl SysfsName {
     /// The file name `name`.
     pub(crate) const fn new(name: &'static CStr) -> Self {
         Self {
             name,
             #[cfg(CONFIG_DEBUG_LOCK_ALLOC)]
-            class: Class(pin_init::zeroed()),
+            class: LockClass(pin_init::zeroed()),
         }
     }
 }
 
 /// What a file says that is made when somebody reads it. No lock may be needed for it under which its file is removed: that
 /// waits for who reads.
-pub(crate) trait Show: Send + Sync {
+pub(crate) trait SysfsShow: Send + Sync {
     /// Writes it to `page`. EFBIG where that is full; other errors are the reader's, too. Sleeps, if it likes.
-    fn show(&self, page: &mut Page<'_>) -> Result;
+    fn show(&self, page: &mut SysfsPage<'_>) -> Result;
 }
 
-impl<T: fmt::Display + Send + Sync> Show for T {
-    fn show(&self, page: &mut Page<'_>) -> Result {
+impl<T: fmt::Display + Send + Sync> SysfsShow for T {
+    fn show(&self, page: &mut SysfsPage<'_>) -> Result {
         write!(page, "{self}").map_err(|_| EFBIG)
     }
 }
 
 /// One of these, shared.
-pub(crate) type Live = Arc<dyn Show>;
+pub(crate) type Live = Arc<dyn SysfsShow>;
 
 /// What a file says.
-enum Content {
+enum FileContent {
     Text(KVec<u8>),
     /// In decimal, without the end of a line.
     Number(u64),
@@ -70,15 +70,15 @@ enum Content {
 /// A file, which all may read, in a folder of ours or in that of a device. sysfs keeps the address of its attribute
 /// until it is removed.
 #[repr(C)]
-struct File {
+struct SysfsFile {
     attribute: ffi::device_attribute,
-    content: Content,
+    content: FileContent,
     /// The name, if it is not the kind's.
     _name: Option<CString>,
 }
 
-impl File {
-    fn new(kind: &'static FileName, name: Option<CString>, content: Content) -> Self {
+impl SysfsFile {
+    fn new(kind: &'static SysfsName, name: Option<CString>, content: FileContent) -> Self {
         let mut attribute: ffi::device_attribute = pin_init::zeroed();
         attribute.attr.name = name.as_deref().unwrap_or(kind.name).as_char_ptr();
         attribute.attr.mode = 0o444;
@@ -102,15 +102,15 @@ impl File {
 
 /// What the kobject's memory is; the kobject owns it.
 #[repr(C)]
-struct Inner {
+struct KobjectInner {
     kobject: Opaque<ffi::kobject>,
-    files: KVec<File>,
+    files: KVec<SysfsFile>,
 }
 
 /// Text that is being written to a file.
-struct Text(KVec<u8>);
+struct SysfsText(KVec<u8>);
 
-impl Write for Text {
+impl Write for SysfsText {
     fn write_str(&mut self, s: &str) -> fmt::Result {
         if self.0.len() + s.len() >= PAGE {
             return Err(fmt::Error);
@@ -122,9 +122,9 @@ impl Write for Text {
 }
 
 /// The page that a reader gets, and how much of it is written.
-pub(crate) struct Page<'a>(&'a mut [u8], usize);
+pub(crate) struct SysfsPage<'a>(&'a mut [u8], usize);
 
-impl Page<'_> {
+impl SysfsPage<'_> {
     /// Adds bytes, which need not be text. EFBIG if they do not fit.
     pub(crate) fn write_bytes(&mut self, bytes: &[u8]) -> Result {
         let end = self.1.checked_add(bytes.len()).ok_or(EFBIG)?;
@@ -135,21 +135,21 @@ impl Page<'_> {
     }
 }
 
-impl Write for Page<'_> {
+impl Write for SysfsPage<'_> {
     fn write_str(&mut self, s: &str) -> fmt::Result {
         self.write_bytes(s.as_bytes()).map_err(|_| fmt::Error)
     }
 }
 
 /// The files that a folder will have.
-pub(crate) struct Files(KVec<File>);
+pub(crate) struct SysfsFiles(KVec<SysfsFile>);
 
 // SAFETY: Attributes are only read, by whoever; what is beside them may go anywhere.
-unsafe impl Send for Files {}
+unsafe impl Send for SysfsFiles {}
 // SAFETY: As above.
-unsafe impl Sync for Files {}
+unsafe impl Sync for SysfsFiles {}
 
-impl Files {
+impl SysfsFiles {
     /// Their attributes, and a null behind them: what groups of attributes are made of. They are there as long as the files, if none is
     /// added any more. ENOMEM.
     pub(super) fn attributes(&self) -> Result<KVec<*mut ffi::attribute>> {
@@ -172,33 +172,33 @@ impl Files {
     }
 
     /// Adds file `name` with what `content` displays as now. EFBIG if that does not stay below a page, ENOMEM.
-    pub(crate) fn with(self, name: &'static FileName, content: &dyn fmt::Display) -> Result<Self> {
-        let mut text = Text(KVec::with_capacity(64, GFP_KERNEL)?);
+    pub(crate) fn with(self, name: &'static SysfsName, content: &dyn fmt::Display) -> Result<Self> {
+        let mut text = SysfsText(KVec::with_capacity(64, GFP_KERNEL)?);
         write!(text, "{content}").map_err(|_| EFBIG)?;
-        self.and(File::new(name, None, Content::Text(text.0)))
+        self.and(SysfsFile::new(name, None, FileContent::Text(text.0)))
     }
 
     /// Adds file `name` with a number, without the end of a line. ENOMEM.
-    pub(crate) fn with_number(self, name: &'static FileName, number: u64) -> Result<Self> {
-        self.and(File::new(name, None, Content::Number(number)))
+    pub(crate) fn with_number(self, name: &'static SysfsName, number: u64) -> Result<Self> {
+        self.and(SysfsFile::new(name, None, FileContent::Number(number)))
     }
 
     /// Adds file `name` with what `content` shows when it is read. Who reads gets EFBIG if that does not stay below a page. ENOMEM.
-    pub(crate) fn with_live(self, name: &'static FileName, content: Live) -> Result<Self> {
-        self.and(File::new(name, None, Content::Live(content)))
+    pub(crate) fn with_live(self, name: &'static SysfsName, content: Live) -> Result<Self> {
+        self.and(SysfsFile::new(name, None, FileContent::Live(content)))
     }
 
     /// The same for a file that is called `name`, one of the kind `kind`. ENOMEM.
     pub(crate) fn with_live_as(
         self,
-        kind: &'static FileName,
+        kind: &'static SysfsName,
         name: CString,
         content: Live,
     ) -> Result<Self> {
-        self.and(File::new(kind, Some(name), Content::Live(content)))
+        self.and(SysfsFile::new(kind, Some(name), FileContent::Live(content)))
     }
 
-    fn and(mut self, file: File) -> Result<Self> {
+    fn and(mut self, file: SysfsFile) -> Result<Self> {
         self.0.push(file, GFP_KERNEL)?;
         Ok(self)
     }
@@ -209,7 +209,7 @@ impl Files {
 /// # Safety
 ///
 /// `kobject` was added, and the files stay, and stay where they are, until they are removed, or its folder is.
-unsafe fn create_files(kobject: *mut ffi::kobject, files: &[File]) -> Result {
+unsafe fn create_files(kobject: *mut ffi::kobject, files: &[SysfsFile]) -> Result {
     for (index, file) in files.iter().enumerate() {
         // SAFETY: By this function's contract.
         let made = to_result(unsafe {
@@ -229,7 +229,7 @@ unsafe fn create_files(kobject: *mut ffi::kobject, files: &[File]) -> Result {
 /// # Safety
 ///
 /// `kobject` was added, and they are files in it.
-unsafe fn remove_files(kobject: *mut ffi::kobject, files: &[File]) {
+unsafe fn remove_files(kobject: *mut ffi::kobject, files: &[SysfsFile]) {
     for file in files {
         // SAFETY: By this function's contract.
         unsafe { ffi::sysfs_remove_file_ns(kobject, file.as_attribute(), core::ptr::null()) };
@@ -237,12 +237,12 @@ unsafe fn remove_files(kobject: *mut ffi::kobject, files: &[File]) {
 }
 
 /// A folder. Those below it have to be dropped before it.
-pub(crate) struct Folder(NonNull<Inner>);
+pub(crate) struct SysfsFolder(NonNull<KobjectInner>);
 
 // SAFETY: The kobject is reference counted and its files never change.
-unsafe impl Send for Folder {}
+unsafe impl Send for SysfsFolder {}
 // SAFETY: As above.
-unsafe impl Sync for Folder {}
+unsafe impl Sync for SysfsFolder {}
 
 static OPS: ffi::sysfs_ops = ffi::sysfs_ops {
     show: Some(show),
@@ -251,30 +251,30 @@ static OPS: ffi::sysfs_ops = ffi::sysfs_ops {
 
 /// Gives `kobj_type`s the `Sync` that a static needs.
 #[repr(transparent)]
-struct Type(ffi::kobj_type);
+struct KobjectType(ffi::kobj_type);
 
 // SAFETY: The kernel only reads it.
-unsafe impl Sync for Type {}
+unsafe impl Sync for KobjectType {}
 
-static TYPE: Type = {
+static TYPE: KobjectType = {
     let mut ty: ffi::kobj_type = pin_init::zeroed();
     ty.release = Some(release);
     ty.sysfs_ops = &OPS;
-    Type(ty)
+    KobjectType(ty)
 };
 
 /// `sysfs_ops::show`.
 ///
 /// # Safety
 ///
-/// sysfs calls it with a file of a [`Folder`], which is there meanwhile, and a page to write to.
+/// sysfs calls it with a file of a [`SysfsFolder`], which is there meanwhile, and a page to write to.
 unsafe extern "C" fn show(
     _kobject: *mut ffi::kobject,
     attribute: *mut ffi::attribute,
     page: *mut kernel::ffi::c_char,
 ) -> isize {
     // SAFETY: Files of kobjects of `TYPE` are made by `create_files` alone, of attributes that are the first member of a
-    // `File`, which is there until the file is removed.
+    // `SysfsFile`, which is there until the file is removed.
     unsafe { display(attribute.cast(), page) }
 }
 
@@ -282,13 +282,13 @@ unsafe extern "C" fn show(
 ///
 /// # Safety
 ///
-/// The driver core calls it with a file of [`MoreFiles::of_device`], which is there meanwhile, and a page to write to.
+/// The driver core calls it with a file of [`AddedFiles::of_device`], which is there meanwhile, and a page to write to.
 unsafe extern "C" fn show_of_device(
     _device: *mut ffi::device,
     attribute: *mut ffi::device_attribute,
     page: *mut kernel::ffi::c_char,
 ) -> isize {
-    // SAFETY: Attributes with this function are the first member of a `File`, which is there until the file is removed.
+    // SAFETY: Attributes with this function are the first member of a `SysfsFile`, which is there until the file is removed.
     unsafe { display(attribute.cast(), page) }
 }
 
@@ -297,7 +297,7 @@ unsafe extern "C" fn show_of_device(
 /// # Safety
 ///
 /// The file is there meanwhile; `page` is one that nobody else has.
-unsafe fn display(file: *const File, page: *mut kernel::ffi::c_char) -> isize {
+unsafe fn display(file: *const SysfsFile, page: *mut kernel::ffi::c_char) -> isize {
     // SAFETY: By this function's contract.
     let (file, page) = unsafe {
         (
@@ -305,11 +305,11 @@ unsafe fn display(file: *const File, page: *mut kernel::ffi::c_char) -> isize {
             core::slice::from_raw_parts_mut(page.cast::<u8>(), PAGE),
         )
     };
-    let mut page = Page(page, 0);
+    let mut page = SysfsPage(page, 0);
     let written = match &file.content {
-        Content::Text(text) => page.write_bytes(text),
-        Content::Number(number) => number.show(&mut page),
-        Content::Live(content) => content.show(&mut page),
+        FileContent::Text(text) => page.write_bytes(text),
+        FileContent::Number(number) => number.show(&mut page),
+        FileContent::Live(content) => content.show(&mut page),
     };
     match written {
         // sysfs wants less than the whole page.
@@ -323,31 +323,35 @@ unsafe fn display(file: *const File, page: *mut kernel::ffi::c_char) -> isize {
 ///
 /// # Safety
 ///
-/// The kernel calls it once, with the kobject of a [`Folder`] that nobody uses any more.
+/// The kernel calls it once, with the kobject of a [`SysfsFolder`] that nobody uses any more.
 unsafe extern "C" fn release(kobject: *mut ffi::kobject) {
     // SAFETY: The kernel calls this once, with the last reference gone; `create` leaked the box to it.
-    drop(unsafe { KBox::from_raw(kobject.cast::<Inner>()) });
+    drop(unsafe { KBox::from_raw(kobject.cast::<KobjectInner>()) });
 }
 
-impl Folder {
+impl SysfsFolder {
     /// A folder `name` under `device`.
-    pub(crate) fn under_device(device: &ClassDevice, name: &CStr, files: Files) -> Result<Self> {
+    pub(crate) fn under_device(
+        device: &ClassDevice,
+        name: &CStr,
+        files: SysfsFiles,
+    ) -> Result<Self> {
         Self::create(device.kobject(), core::ptr::null_mut(), name, files)
     }
 
     /// A folder `name` under `self`.
-    pub(crate) fn folder(&self, name: &CStr, files: Files) -> Result<Self> {
+    pub(crate) fn folder(&self, name: &CStr, files: SysfsFiles) -> Result<Self> {
         Self::create(self.kobject(), core::ptr::null_mut(), name, files)
     }
 
     /// More files in `self`. They have to be dropped before it. ENOMEM.
-    pub(crate) fn add(&self, files: Files) -> Result<MoreFiles> {
+    pub(crate) fn add(&self, files: SysfsFiles) -> Result<AddedFiles> {
         // SAFETY: The folder was added.
-        unsafe { MoreFiles::new(self.kobject(), files) }
+        unsafe { AddedFiles::new(self.kobject(), files) }
     }
 
     /// A link `name` in `self` to the folder of `device`. It has to be dropped before `self`. ENOMEM, EEXIST.
-    pub(crate) fn link(&self, device: &Device, name: &CStr) -> Result<Link> {
+    pub(crate) fn link(&self, device: &Device, name: &CStr) -> Result<SysfsLink> {
         let name = CString::try_from(name)?;
         let kobject = self.kobject();
         // SAFETY: The folder was added, the device is there, and the name is copied.
@@ -356,7 +360,7 @@ impl Folder {
         })?;
         // SAFETY: The folder has a reference.
         unsafe { ffi::kobject_get(kobject) };
-        Ok(Link { kobject, name })
+        Ok(SysfsLink { kobject, name })
     }
 
     fn kobject(&self) -> *mut ffi::kobject {
@@ -368,7 +372,7 @@ impl Folder {
     pub(crate) fn under_module_set(
         module: &'static ThisModule,
         name: &CStr,
-        files: Files,
+        files: SysfsFiles,
     ) -> Result<Self> {
         // SAFETY: The module is loaded, so its kobject is in the set of modules.
         let set = unsafe { (*module.as_ptr()).mkobj.kobj.kset };
@@ -389,10 +393,10 @@ impl Folder {
         parent: *mut ffi::kobject,
         set: *mut ffi::kset,
         name: &CStr,
-        files: Files,
+        files: SysfsFiles,
     ) -> Result<Self> {
         let inner = KBox::new(
-            Inner {
+            KobjectInner {
                 kobject: Opaque::zeroed(),
                 files: files.0,
             },
@@ -429,7 +433,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for SysfsFolder {
     fn drop(&mut self) {
         // SAFETY: We hold a reference of the kobject. Only folders below hold others, and they are gone; the files
         // go with it, after their readers.
@@ -442,28 +446,28 @@ impl Drop for Folder {
 }
 
 /// Files that were added to a folder later, or to that of a device; they have to be dropped before it.
-pub(crate) struct MoreFiles {
+pub(crate) struct AddedFiles {
     kobject: *mut ffi::kobject,
-    files: KVec<File>,
+    files: KVec<SysfsFile>,
 }
 
-// SAFETY: As for `Folder`.
-unsafe impl Send for MoreFiles {}
-// SAFETY: As for `Folder`.
-unsafe impl Sync for MoreFiles {}
+// SAFETY: As for `SysfsFolder`.
+unsafe impl Send for AddedFiles {}
+// SAFETY: As for `SysfsFolder`.
+unsafe impl Sync for AddedFiles {}
 
-impl MoreFiles {
+impl AddedFiles {
     /// Files in the folder of `device`, which its driver makes, until it is unbound at the latest. ENOMEM; EEXIST where there is a file of
     /// that name.
-    pub(crate) fn of_device(device: &Device<Bound>, files: Files) -> Result<Self> {
+    pub(crate) fn of_device(device: &Device<Bound>, files: SysfsFiles) -> Result<Self> {
         // SAFETY: A bound device is there, and its attributes are shown by `dev_attr_show`, for which they are made.
         unsafe { Self::new(&raw mut (*as_raw(device)).kobj, files) }
     }
 
     /// # Safety
     ///
-    /// `kobject` was added, and shows attributes of `File`s.
-    unsafe fn new(kobject: *mut ffi::kobject, files: Files) -> Result<Self> {
+    /// `kobject` was added, and shows attributes of `SysfsFile`s.
+    unsafe fn new(kobject: *mut ffi::kobject, files: SysfsFiles) -> Result<Self> {
         // SAFETY: By this function's contract; the answer keeps the files, in a list that is not changed any more.
         unsafe { create_files(kobject, &files.0) }?;
         // SAFETY: The kobject has a reference.
@@ -475,7 +479,7 @@ impl MoreFiles {
     }
 }
 
-impl Drop for MoreFiles {
+impl Drop for AddedFiles {
     fn drop(&mut self) {
         // SAFETY: We hold a reference of the kobject, to whose folder the files were added.
         unsafe {
@@ -486,17 +490,17 @@ impl Drop for MoreFiles {
 }
 
 /// A link in a folder.
-pub(crate) struct Link {
+pub(crate) struct SysfsLink {
     kobject: *mut ffi::kobject,
     name: CString,
 }
 
-// SAFETY: As for `Folder`.
-unsafe impl Send for Link {}
-// SAFETY: As for `Folder`.
-unsafe impl Sync for Link {}
+// SAFETY: As for `SysfsFolder`.
+unsafe impl Send for SysfsLink {}
+// SAFETY: As for `SysfsFolder`.
+unsafe impl Sync for SysfsLink {}
 
-impl Drop for Link {
+impl Drop for SysfsLink {
     fn drop(&mut self) {
         // SAFETY: We hold a reference of the kobject, in whose folder the link was made.
         unsafe {

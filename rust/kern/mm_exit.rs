@@ -45,7 +45,7 @@ impl AddressSpace {
 }
 
 /// Who hears of the end of address spaces.
-pub(crate) trait Listener: Send + Sync + 'static {
+pub(crate) trait MmExitListener: Send + Sync + 'static {
     /// The address space of `id` ends: its last user is gone and its mappings are about to go. May sleep, for a
     /// bounded time; runs in the context of the last user, inside an SRCU section of the kernel's.
     fn ended(&self, id: usize);
@@ -53,24 +53,24 @@ pub(crate) trait Listener: Send + Sync + 'static {
 
 /// Memory of a subscription; freed by the kernel's SRCU callback.
 #[repr(C)]
-struct Inner<T> {
+struct MmExitInner<T> {
     notifier: Opaque<ffi::mmu_notifier>,
     listener: Arc<T>,
 }
 
-/// A subscription to the end of one address space. Dropping it ends it, also from within [`Listener::ended`]; the
+/// A subscription to the end of one address space. Dropping it ends it, also from within [`MmExitListener::ended`]; the
 /// listener's reference is dropped later, in atomic context, so it must not be the last.
-pub(crate) struct Subscription<T: Listener>(NonNull<Inner<T>>);
+pub(crate) struct MmExitSubscription<T: MmExitListener>(NonNull<MmExitInner<T>>);
 
 // SAFETY: The listener is `Send` and `Sync`, the notifier has its own locks.
-unsafe impl<T: Listener> Send for Subscription<T> {}
+unsafe impl<T: MmExitListener> Send for MmExitSubscription<T> {}
 // SAFETY: As above.
-unsafe impl<T: Listener> Sync for Subscription<T> {}
+unsafe impl<T: MmExitListener> Sync for MmExitSubscription<T> {}
 
 /// Gives a static table of operations for each kind of listener.
-struct Operations<T>(core::marker::PhantomData<T>);
+struct MmExitOps<T>(core::marker::PhantomData<T>);
 
-impl<T: Listener> Operations<T> {
+impl<T: MmExitListener> MmExitOps<T> {
     const TABLE: ffi::mmu_notifier_ops = {
         let mut table: ffi::mmu_notifier_ops = pin_init::zeroed();
         table.release = Some(Self::release);
@@ -82,10 +82,10 @@ impl<T: Listener> Operations<T> {
     ///
     /// # Safety
     ///
-    /// The kernel calls it with the notifier of an `Inner<T>`, which it keeps meanwhile.
+    /// The kernel calls it with the notifier of an `MmExitInner<T>`, which it keeps meanwhile.
     unsafe extern "C" fn release(notifier: *mut ffi::mmu_notifier, mm: *mut ffi::mm_struct) {
-        // SAFETY: The notifier is the first member of an `Inner<T>`, which SRCU keeps until we return.
-        let inner = unsafe { &*notifier.cast::<Inner<T>>() };
+        // SAFETY: The notifier is the first member of an `MmExitInner<T>`, which SRCU keeps until we return.
+        let inner = unsafe { &*notifier.cast::<MmExitInner<T>>() };
         inner.listener.ended(mm as usize);
     }
 
@@ -93,21 +93,21 @@ impl<T: Listener> Operations<T> {
     ///
     /// # Safety
     ///
-    /// The kernel calls it once, with the notifier of an `Inner<T>` that nobody uses any more.
+    /// The kernel calls it once, with the notifier of an `MmExitInner<T>` that nobody uses any more.
     unsafe extern "C" fn free(notifier: *mut ffi::mmu_notifier) {
         // SAFETY: The kernel calls this once after the subscription's end; `new` leaked the box to it.
-        drop(unsafe { KBox::from_raw(notifier.cast::<Inner<T>>()) });
+        drop(unsafe { KBox::from_raw(notifier.cast::<MmExitInner<T>>()) });
     }
 }
 
-impl<T: Listener> Subscription<T> {
+impl<T: MmExitListener> MmExitSubscription<T> {
     /// Subscribes `listener` to the end of the calling process's address space. EINTR if a signal is pending,
     /// ENOMEM, ESRCH for a kernel thread.
     pub(crate) fn current(listener: Arc<T>) -> Result<Self> {
         let task = kernel::current!();
         let mm = task.mm().ok_or(ESRCH)?;
         let inner = KBox::new(
-            Inner {
+            MmExitInner {
                 notifier: Opaque::zeroed(),
                 listener,
             },
@@ -115,14 +115,14 @@ impl<T: Listener> Subscription<T> {
         )?;
         let notifier = inner.notifier.get();
         // SAFETY: Nobody else knows the notifier yet.
-        unsafe { (*notifier).ops = &Operations::<T>::TABLE };
+        unsafe { (*notifier).ops = &MmExitOps::<T>::TABLE };
         // SAFETY: The current process uses `mm`; the notifier stays in place until the kernel frees it.
         to_result(unsafe { ffi::mmu_notifier_register(notifier, mm.as_raw()) })?;
         Ok(Self(NonNull::from(KBox::leak(inner))))
     }
 }
 
-impl<T: Listener> Drop for Subscription<T> {
+impl<T: MmExitListener> Drop for MmExitSubscription<T> {
     fn drop(&mut self) {
         // SAFETY: It was registered, and is put once. The memory is the kernel's from here on.
         unsafe { ffi::mmu_notifier_put((*self.0.as_ptr()).notifier.get()) };

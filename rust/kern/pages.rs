@@ -21,7 +21,7 @@ use kernel::{
 const MAX_ORDER: u32 = 9;
 
 /// Pages from the page allocator, in pieces of `1 << order` pages; freed when dropped.
-struct Owned {
+struct OwnedPages {
     list: PageList,
     /// The pieces in the order of the list: the first page, and the order.
     pieces: KVVec<(NonNull<ffi::page>, u8)>,
@@ -30,11 +30,11 @@ struct Owned {
 }
 
 // SAFETY: The pieces are the list's pages, which it may share; they are freed by whoever has the last of it.
-unsafe impl Send for Owned {}
+unsafe impl Send for OwnedPages {}
 // SAFETY: As above; the pieces do not change once all are there.
-unsafe impl Sync for Owned {}
+unsafe impl Sync for OwnedPages {}
 
-impl Owned {
+impl OwnedPages {
     fn alloc(pages: usize, zeroed: bool) -> Result<Self> {
         let mut owned = Self {
             list: PageList::with_capacity(pages, true)?,
@@ -87,7 +87,7 @@ fn alloc(order: u32, zeroed: bool) -> Option<NonNull<ffi::page>> {
     NonNull::new(unsafe { ffi::alloc_pages(gfp, order) })
 }
 
-impl Drop for Owned {
+impl Drop for OwnedPages {
     fn drop(&mut self) {
         if self.kept.load(Relaxed) {
             return;
@@ -104,7 +104,7 @@ impl Drop for Owned {
 pub(crate) struct SystemPages {
     // The device loses the pages before they are freed.
     dma: DmaMap,
-    owned: Arc<Owned>,
+    owned: Arc<OwnedPages>,
 }
 
 impl SystemPages {
@@ -124,12 +124,12 @@ impl SystemPages {
         if size == 0 {
             return Err(EINVAL);
         }
-        let owned = Owned::alloc(size.div_ceil(PAGE_SIZE), zeroed)?;
+        let owned = OwnedPages::alloc(size.div_ceil(PAGE_SIZE), zeroed)?;
         let owned = Arc::new(owned, GFP_KERNEL_ACCOUNT)?;
         Self::mapped(dev, owned)
     }
 
-    fn mapped(dev: &ARef<Device>, owned: Arc<Owned>) -> Result<Self> {
+    fn mapped(dev: &ARef<Device>, owned: Arc<OwnedPages>) -> Result<Self> {
         let pieces = owned.pieces.iter();
         let pieces = pieces.map(|&(first, order)| (first, 1 << order));
         Ok(Self {

@@ -12,7 +12,7 @@ pub(crate) fn is_sdma_scheduled() -> bool {
 
 /// How far a GPU is brought up: the parameter `probe_only`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Probe {
+pub(crate) enum ProbeMode {
     /// As far as it goes.
     Whole,
     /// It is only looked at.
@@ -21,7 +21,7 @@ pub(crate) enum Probe {
     Load,
 }
 
-impl Probe {
+impl ProbeMode {
     /// What the user has chosen.
     pub(crate) fn get() -> Self {
         let value = crate::module_parameters::probe_only.value();
@@ -52,14 +52,14 @@ pub(crate) fn resets() -> u8 {
 
 /// Who schedules compute queues: the parameter `sched`. It does not change while the module is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sched {
+pub(crate) enum SchedulerMode {
     /// The driver.
     Direct,
     /// The hardware scheduler, by runlists.
     Hws,
 }
 
-impl Sched {
+impl SchedulerMode {
     /// What the user has chosen.
     pub(crate) fn get() -> Self {
         // SAFETY: Reads a variable that is set before the module starts.

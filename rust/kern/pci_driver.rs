@@ -15,7 +15,7 @@ use crate::ffi;
 
 /// A PCI driver that is asked these things, too, for a device that it has bound: after probe has succeeded, before unbind, and never at the
 /// same time as either or as one another, since the device's lock is held. All may sleep.
-pub(crate) trait Driver: pci::Driver {
+pub(crate) trait PciDriver: pci::Driver {
     /// The machine goes down, or another kernel is about to run: the device may not do anything by itself when this returns. Processes are
     /// still there. What remains of the driver's data stays, and unbind may follow or not.
     fn shutdown(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>);
@@ -28,7 +28,7 @@ pub(crate) trait Driver: pci::Driver {
     /// after an error, which keeps the machine awake.
     fn suspend(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>) -> Result;
 
-    /// After a [`Driver::suspend`] that went well: the device answers, and its configuration space is as it was then. Whatever else there was
+    /// After a [`PciDriver::suspend`] that went well: the device answers, and its configuration space is as it was then. Whatever else there was
     /// of it may be lost.
     fn resume(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>) -> Result;
 
@@ -36,7 +36,7 @@ pub(crate) trait Driver: pci::Driver {
     /// changes from now on is in it.
     fn thaw(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>) -> Result;
 
-    /// The end of what [`Driver::prepare_sleep`] began, whatever came of it; processes are still frozen.
+    /// The end of what [`PciDriver::prepare_sleep`] began, whatever came of it; processes are still frozen.
     fn complete_sleep(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>);
 
     /// Somebody is about to reset the device (`reset` in sysfs): it forgets what it was told. It answers now, and not any more when this has
@@ -51,17 +51,17 @@ pub(crate) trait Driver: pci::Driver {
 }
 
 /// The kernel crate's adapter, and the places that it leaves empty.
-pub(crate) struct Adapter<T: Driver>(PhantomData<T>);
+pub(crate) struct PciAdapter<T: PciDriver>(PhantomData<T>);
 
 // SAFETY: It is that of the kernel crate's adapter: its registration, probe and remove are what runs.
-unsafe impl<T: Driver> DriverLayout for Adapter<T> {
+unsafe impl<T: PciDriver> DriverLayout for PciAdapter<T> {
     type DriverType = ffi::pci_driver;
     type DriverData<'bound> = T::Data<'bound>;
     const DEVICE_DRIVER_OFFSET: usize = offset_of!(Self::DriverType, driver);
 }
 
 // SAFETY: As for the kernel crate's adapter, which does either.
-unsafe impl<T: Driver> RegistrationOps for Adapter<T> {
+unsafe impl<T: PciDriver> RegistrationOps for PciAdapter<T> {
     unsafe fn register(
         driver: &Opaque<Self::DriverType>,
         name: &'static CStr,
@@ -71,8 +71,8 @@ unsafe impl<T: Driver> RegistrationOps for Adapter<T> {
         // SAFETY: Nobody else knows the driver before it is registered.
         unsafe {
             (*raw).shutdown = Some(shutdown::<T>);
-            (*raw).driver.pm = &Tables::<T>::SLEEP;
-            (*raw).err_handler = &Tables::<T>::ERRORS;
+            (*raw).driver.pm = &PciOps::<T>::SLEEP;
+            (*raw).err_handler = &PciOps::<T>::ERRORS;
         }
         // SAFETY: The caller keeps the driver until `unregister`. What is filled in there are other fields.
         unsafe { <pci::Adapter<T> as RegistrationOps>::register(driver, name, module) }
@@ -85,9 +85,9 @@ unsafe impl<T: Driver> RegistrationOps for Adapter<T> {
 }
 
 /// Gives static tables of operations for each driver.
-struct Tables<T>(PhantomData<T>);
+struct PciOps<T>(PhantomData<T>);
 
-impl<T: Driver> Tables<T> {
+impl<T: PciDriver> PciOps<T> {
     const SLEEP: ffi::dev_pm_ops = {
         let mut table: ffi::dev_pm_ops = pin_init::zeroed();
         table.prepare = Some(prepare::<T>);
@@ -117,9 +117,9 @@ impl<T: Driver> Tables<T> {
 ///
 /// # Safety
 ///
-/// The kernel calls it with a device that the driver of an [`Adapter`] of `T` has bound, its lock held.
-unsafe extern "C" fn shutdown<T: Driver>(pdev: *mut ffi::pci_dev) {
-    // SAFETY: The caller has the device, its lock is held, and `pci::Device` is a transparent wrapper of it.
+/// The kernel calls it with a device that the driver of an [`PciAdapter`] of `T` has bound, its lock held.
+unsafe extern "C" fn shutdown<T: PciDriver>(pdev: *mut ffi::pci_dev) {
+    // SAFETY: The caller has the device, its lock is held, and `pci::DrmDevice` is a transparent wrapper of it.
     let pdev = unsafe { &*pdev.cast::<pci::Device<CoreInternal<'_>>>() };
     // SAFETY: The device has this driver only after its probe has succeeded, which the adapter's has done with such data, and until remove.
     let data = unsafe { pdev.as_ref().drvdata_borrow::<T::Data<'_>>() };
@@ -131,7 +131,7 @@ unsafe extern "C" fn shutdown<T: Driver>(pdev: *mut ffi::pci_dev) {
 /// # Safety
 ///
 /// `dev` is part of a device as for [`shutdown`], whose lock is held.
-unsafe fn with_device<T: Driver, R>(
+unsafe fn with_device<T: PciDriver, R>(
     dev: *mut ffi::device,
     hook: impl FnOnce(&pci::Device<Core<'_>>, Pin<&T::Data<'_>>) -> R,
 ) -> R {
@@ -153,7 +153,7 @@ fn errno(result: Result) -> kernel::ffi::c_int {
 /// # Safety
 ///
 /// The kernel calls it with the `dev` of a device as for [`shutdown`].
-unsafe extern "C" fn prepare<T: Driver>(dev: *mut ffi::device) -> kernel::ffi::c_int {
+unsafe extern "C" fn prepare<T: PciDriver>(dev: *mut ffi::device) -> kernel::ffi::c_int {
     // SAFETY: The caller's.
     errno(unsafe { with_device::<T, _>(dev, T::prepare_sleep) })
 }
@@ -163,7 +163,7 @@ unsafe extern "C" fn prepare<T: Driver>(dev: *mut ffi::device) -> kernel::ffi::c
 /// # Safety
 ///
 /// As [`prepare`].
-unsafe extern "C" fn suspend<T: Driver>(dev: *mut ffi::device) -> kernel::ffi::c_int {
+unsafe extern "C" fn suspend<T: PciDriver>(dev: *mut ffi::device) -> kernel::ffi::c_int {
     // SAFETY: The caller's.
     errno(unsafe { with_device::<T, _>(dev, T::suspend) })
 }
@@ -173,7 +173,7 @@ unsafe extern "C" fn suspend<T: Driver>(dev: *mut ffi::device) -> kernel::ffi::c
 /// # Safety
 ///
 /// As [`prepare`].
-unsafe extern "C" fn resume<T: Driver>(dev: *mut ffi::device) -> kernel::ffi::c_int {
+unsafe extern "C" fn resume<T: PciDriver>(dev: *mut ffi::device) -> kernel::ffi::c_int {
     // SAFETY: The caller's.
     errno(unsafe { with_device::<T, _>(dev, T::resume) })
 }
@@ -183,7 +183,7 @@ unsafe extern "C" fn resume<T: Driver>(dev: *mut ffi::device) -> kernel::ffi::c_
 /// # Safety
 ///
 /// As [`prepare`].
-unsafe extern "C" fn thaw<T: Driver>(dev: *mut ffi::device) -> kernel::ffi::c_int {
+unsafe extern "C" fn thaw<T: PciDriver>(dev: *mut ffi::device) -> kernel::ffi::c_int {
     // SAFETY: The caller's.
     errno(unsafe { with_device::<T, _>(dev, T::thaw) })
 }
@@ -193,7 +193,7 @@ unsafe extern "C" fn thaw<T: Driver>(dev: *mut ffi::device) -> kernel::ffi::c_in
 /// # Safety
 ///
 /// As [`prepare`].
-unsafe extern "C" fn complete<T: Driver>(dev: *mut ffi::device) {
+unsafe extern "C" fn complete<T: PciDriver>(dev: *mut ffi::device) {
     // SAFETY: The caller's.
     unsafe { with_device::<T, _>(dev, T::complete_sleep) }
 }
@@ -203,7 +203,7 @@ unsafe extern "C" fn complete<T: Driver>(dev: *mut ffi::device) {
 /// # Safety
 ///
 /// The kernel calls it with a device as for [`shutdown`].
-unsafe extern "C" fn error_detected<T: Driver>(
+unsafe extern "C" fn error_detected<T: PciDriver>(
     pdev: *mut ffi::pci_dev,
     state: ffi::pci_channel_state_t,
 ) -> ffi::pci_ers_result_t {
@@ -224,7 +224,7 @@ unsafe extern "C" fn error_detected<T: Driver>(
 /// # Safety
 ///
 /// The kernel calls it with a device as for [`shutdown`].
-unsafe extern "C" fn reset_prepare<T: Driver>(pdev: *mut ffi::pci_dev) {
+unsafe extern "C" fn reset_prepare<T: PciDriver>(pdev: *mut ffi::pci_dev) {
     // SAFETY: As for `shutdown`.
     let pdev = unsafe { &*pdev.cast::<pci::Device<CoreInternal<'_>>>() };
     // SAFETY: As for `shutdown`.
@@ -237,7 +237,7 @@ unsafe extern "C" fn reset_prepare<T: Driver>(pdev: *mut ffi::pci_dev) {
 /// # Safety
 ///
 /// The kernel calls it with a device as for [`shutdown`].
-unsafe extern "C" fn reset_done<T: Driver>(pdev: *mut ffi::pci_dev) {
+unsafe extern "C" fn reset_done<T: PciDriver>(pdev: *mut ffi::pci_dev) {
     // SAFETY: As for `shutdown`.
     let pdev = unsafe { &*pdev.cast::<pci::Device<CoreInternal<'_>>>() };
     // SAFETY: As for `shutdown`.

@@ -27,9 +27,9 @@ fn raw(pdev: &pci::Device) -> *mut ffi::pci_dev {
 }
 
 /// A device that answers at its BARs. It is disabled when this is dropped, after all else that is the driver's.
-pub(crate) struct Enabled(ARef<pci::Device>);
+pub(crate) struct EnabledDevice(ARef<pci::Device>);
 
-impl Enabled {
+impl EnabledDevice {
     /// Enables `pdev`. The kernel's own errors.
     pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
         pdev.enable_device_mem()?;
@@ -38,7 +38,7 @@ impl Enabled {
     }
 }
 
-impl Drop for Enabled {
+impl Drop for EnabledDevice {
     fn drop(&mut self) {
         // SAFETY: The device is a valid one, and was enabled once.
         unsafe { ffi::pci_disable_device(raw(&self.0)) };
@@ -47,9 +47,9 @@ impl Drop for Enabled {
 
 /// A device that may read and write memory and send interrupts. When this has been dropped it may not any more,
 /// whatever it is at (PCI_COMMAND, Bus Master Enable): before memory that it has used is given away.
-pub(crate) struct Mastering(ARef<pci::Device>);
+pub(crate) struct BusMastering(ARef<pci::Device>);
 
-impl Mastering {
+impl BusMastering {
     /// Allows `pdev` to. What it is to do then is set up, and what others have left in it is stopped.
     pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Self {
         pdev.set_master();
@@ -58,13 +58,13 @@ impl Mastering {
     }
 }
 
-impl Drop for Mastering {
+impl Drop for BusMastering {
     fn drop(&mut self) {
         end_mastering(&self.0);
     }
 }
 
-/// Forbids `pdev` to, before its [`Mastering`] is dropped. Any context.
+/// Forbids `pdev` to, before its [`BusMastering`] is dropped. Any context.
 pub(crate) fn end_mastering(pdev: &pci::Device) {
     // SAFETY: The device is a valid one. That it is enabled does not matter: that is in the same register, which nobody else writes meanwhile but
     // to the same end.
@@ -72,9 +72,9 @@ pub(crate) fn end_mastering(pdev: &pci::Device) {
 }
 
 /// What the configuration space of a device had, to be written back when it has lost that.
-pub(crate) struct Config(ARef<pci::Device>);
+pub(crate) struct SavedConfig(ARef<pci::Device>);
 
-impl Config {
+impl SavedConfig {
     /// Notes what `pdev` has now. The kernel's own errors.
     pub(crate) fn save(pdev: &ARef<pci::Device>) -> Result<Self> {
         // SAFETY: The device is valid, and its driver's: nobody else saves or restores meanwhile.
@@ -91,13 +91,13 @@ impl Config {
 
 /// Whether the device is on the bus: its configuration space answers.
 pub(crate) fn is_present(pdev: &pci::Device) -> bool {
-    // SAFETY: `pci::Device` is a transparent wrapper of a valid `struct pci_dev`.
+    // SAFETY: `pci::DrmDevice` is a transparent wrapper of a valid `struct pci_dev`.
     unsafe { ffi::pci_device_is_present(raw(pdev)) }
 }
 
 /// The PCI domain of the device.
 pub(crate) fn domain(pdev: &pci::Device) -> u32 {
-    // SAFETY: `pci::Device` is a transparent wrapper of a valid `struct pci_dev`, whose bus outlives it.
+    // SAFETY: `pci::DrmDevice` is a transparent wrapper of a valid `struct pci_dev`, whose bus outlives it.
     unsafe { ffi::rkfd_pci_domain_nr(raw(pdev)) as u32 }
 }
 
@@ -134,6 +134,6 @@ pub(super) fn switched(dev: &Device, other: &Device, start: u64, size: u64) -> R
 /// Lets the device do atomic operations on memory, of 32 and of 64 bits; whether the way there carries them.
 pub(crate) fn enable_atomics(pdev: &pci::Device<Core<'_>>) -> bool {
     let sizes = ffi::PCI_EXP_DEVCAP2_ATOMIC_COMP32 | ffi::PCI_EXP_DEVCAP2_ATOMIC_COMP64;
-    // SAFETY: `pci::Device` is a transparent wrapper of a valid `struct pci_dev`.
+    // SAFETY: `pci::DrmDevice` is a transparent wrapper of a valid `struct pci_dev`.
     unsafe { ffi::pci_enable_atomic_ops_to_root(raw(pdev), sizes) == 0 }
 }

@@ -12,7 +12,7 @@ use crate::ffi;
 
 /// What the machine is about to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sleep {
+pub(crate) enum SleepPhase {
     /// To RAM, or with only its processors idle.
     Suspend,
     /// To disk.
@@ -23,7 +23,7 @@ pub(crate) enum Sleep {
     Unannounced,
 }
 
-impl Sleep {
+impl SleepPhase {
     /// What an event of the kernel's list of listeners announces; `None` for those that come after.
     fn announced_by(event: kernel::ffi::c_ulong) -> Option<Self> {
         match event {
@@ -35,7 +35,7 @@ impl Sleep {
     }
 }
 
-impl fmt::Display for Sleep {
+impl fmt::Display for SleepPhase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Suspend => "suspend",
@@ -47,10 +47,10 @@ impl fmt::Display for Sleep {
 }
 
 /// Who hears of the machine's sleep.
-pub(crate) trait Listener: Send + Sync + 'static {
+pub(crate) trait PowerListener: Send + Sync + 'static {
     /// The machine is about to `sleep`, and no process is frozen yet. An error keeps it from that, and is what who asked for it is
     /// told. May sleep; runs with the kernel's lock of the list of listeners held, so no subscription is made or dropped here.
-    fn announced(&self, sleep: Sleep) -> Result;
+    fn announced(&self, sleep: SleepPhase) -> Result;
 
     /// What was announced, to this listener or to others, is over, or does not come. As there; processes run.
     fn over(&self);
@@ -58,20 +58,20 @@ pub(crate) trait Listener: Send + Sync + 'static {
 
 /// Memory of a subscription.
 #[repr(C)]
-struct Inner<T> {
+struct PowerInner<T> {
     block: Opaque<ffi::notifier_block>,
     listener: T,
 }
 
 /// A listener that hears. It does not any more when this has been dropped, which sleeps.
-pub(crate) struct Subscription<T: Listener>(NonNull<Inner<T>>);
+pub(crate) struct PowerSubscription<T: PowerListener>(NonNull<PowerInner<T>>);
 
 // SAFETY: The listener is `Send` and `Sync`, the block is the kernel's, under its lock.
-unsafe impl<T: Listener> Send for Subscription<T> {}
+unsafe impl<T: PowerListener> Send for PowerSubscription<T> {}
 // SAFETY: Nothing can be done with a shared reference.
-unsafe impl<T: Listener> Sync for Subscription<T> {}
+unsafe impl<T: PowerListener> Sync for PowerSubscription<T> {}
 
-impl<T: Listener> Subscription<T> {
+impl<T: PowerListener> PowerSubscription<T> {
     /// Has `listener` hear, in a kernel whose machine can sleep. Sleeps. ENOMEM.
     pub(crate) fn new(listener: T) -> Result<Self> {
         let block = ffi::notifier_block {
@@ -79,7 +79,7 @@ impl<T: Listener> Subscription<T> {
             ..pin_init::zeroed()
         };
         let inner = KBox::new(
-            Inner {
+            PowerInner {
                 block: Opaque::new(block),
                 listener,
             },
@@ -92,7 +92,7 @@ impl<T: Listener> Subscription<T> {
     }
 }
 
-impl<T: Listener> Drop for Subscription<T> {
+impl<T: PowerListener> Drop for PowerSubscription<T> {
     fn drop(&mut self) {
         // SAFETY: `new` has put it into the list, and has leaked the box. When the call returns the list has it no more, and nobody
         // calls it, as callers hold the list's lock.
@@ -107,15 +107,15 @@ impl<T: Listener> Drop for Subscription<T> {
 ///
 /// # Safety
 ///
-/// The kernel calls it with the block of an `Inner<T>`, which is in its list meanwhile.
-unsafe extern "C" fn call<T: Listener>(
+/// The kernel calls it with the block of an `PowerInner<T>`, which is in its list meanwhile.
+unsafe extern "C" fn call<T: PowerListener>(
     block: *mut ffi::notifier_block,
     event: kernel::ffi::c_ulong,
     _data: *mut kernel::ffi::c_void,
 ) -> kernel::ffi::c_int {
-    // SAFETY: The block is the first member of an `Inner<T>`, which stays as long as the block is in the list.
-    let inner = unsafe { &*block.cast::<Inner<T>>() };
-    let answer = match Sleep::announced_by(event) {
+    // SAFETY: The block is the first member of an `PowerInner<T>`, which stays as long as the block is in the list.
+    let inner = unsafe { &*block.cast::<PowerInner<T>>() };
+    let answer = match SleepPhase::announced_by(event) {
         Some(sleep) => inner.listener.announced(sleep),
         // There is one of these for each of the others.
         None => {

@@ -12,7 +12,7 @@ use crate::ffi;
 /// The kernel has no such function: between the answer and the release the lock is free. Who takes it then to unbind the device has done so when the
 /// release, which is next in line, gets it, and finds no driver.
 pub(crate) fn release(dev: &Device, is_meant: impl FnOnce() -> bool) -> bool {
-    let held = Held::new(dev);
+    let held = DeviceLock::new(dev);
     let meant = is_meant();
     drop(held);
     if meant {
@@ -23,9 +23,9 @@ pub(crate) fn release(dev: &Device, is_meant: impl FnOnce() -> bool) -> bool {
 }
 
 /// The lock of a device, under which it gets drivers and loses them.
-struct Held<'a>(&'a Device);
+struct DeviceLock<'a>(&'a Device);
 
-impl<'a> Held<'a> {
+impl<'a> DeviceLock<'a> {
     fn new(dev: &'a Device) -> Self {
         // SAFETY: The device is valid, and its lock is not held by the caller of `release`.
         unsafe { ffi::rkfd_device_lock(device::as_raw(dev)) };
@@ -33,7 +33,7 @@ impl<'a> Held<'a> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for DeviceLock<'_> {
     fn drop(&mut self) {
         // SAFETY: It was taken by this task, see `new`.
         unsafe { ffi::rkfd_device_unlock(device::as_raw(self.0)) };

@@ -2,13 +2,13 @@
 //! `drm_gpu_scheduler`: jobs that run when what they depend on is done and the hardware has room.
 //!
 //! The lifetimes that C leaves to its callers, and how they are kept here:
-//! - An [`Entity`] holds its [`Scheduler`], and a [`Job`] that is not pushed borrows its entity.
+//! - An [`SchedEntity`] holds its [`DrmScheduler`], and a [`SchedJob`] that is not pushed borrows its entity.
 //! - Jobs that are pushed belong to the scheduler. It goes only when the last of them is freed: killed ones
 //!   are freed by the system's workqueue, some time after their entity is gone.
 //! - Its name is read by fences until a grace period after they are signalled, so its memory is freed by RCU.
 //! - Running jobs is one work item, which never runs twice at a time; freeing them another. A scheduler with a timeout has an
 //!   ordered workqueue of its own, so that the timeout does not meet a job that is being run. Without one, many schedulers
-//!   share [`Workers`]: a job is freed only when it has ended, which is after it was run.
+//!   share [`SharedWorkQueue`]: a job is freed only when it has ended, which is after it was run.
 //!
 //! A job's payload must not own its scheduler or entity: it is dropped in the scheduler's own work.
 
@@ -34,7 +34,7 @@ use crate::{
     kern::{self, fence::Fence},
 };
 
-pub(crate) use self::{entity::Entity, job::Job};
+pub(crate) use self::{entity::SchedEntity, job::SchedJob};
 
 // The generated structures are as long as C's.
 const _: () = {
@@ -45,7 +45,7 @@ const _: () = {
 };
 
 /// What runs the jobs of a scheduler.
-pub(crate) trait Backend: 'static {
+pub(crate) trait SchedBackend: 'static {
     /// What a job carries.
     type Job: Send + 'static;
 
@@ -67,21 +67,21 @@ const NAME: usize = 48;
 
 /// The part of a scheduler that fences look at.
 #[repr(C)]
-struct Memory {
+struct SchedMemory {
     sched: Opaque<ffi::drm_gpu_scheduler>,
     name: [u8; NAME],
 }
 
 /// Counts the jobs of a scheduler that exist.
 #[pin_data]
-struct Live {
+struct LiveJobs {
     #[pin]
     count: Mutex<u64>,
     #[pin]
     none: CondVar,
 }
 
-impl Live {
+impl LiveJobs {
     fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -100,17 +100,17 @@ impl Live {
     }
 }
 
-/// One job in [`Live`].
-struct Counted(Arc<Live>);
+/// One job in [`LiveJobs`].
+struct CountedJob(Arc<LiveJobs>);
 
-impl Counted {
-    fn new(live: &Arc<Live>) -> Self {
+impl CountedJob {
+    fn new(live: &Arc<LiveJobs>) -> Self {
         *live.count.lock() += 1;
         Self(live.clone())
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedJob {
     fn drop(&mut self) {
         let mut count = self.0.count.lock();
         *count -= 1;
@@ -121,15 +121,15 @@ impl Drop for Counted {
 }
 
 /// A workqueue for schedulers; waits for what is queued when dropped. It has a thread for when memory is short.
-struct WorkQueue(NonNull<ffi::workqueue_struct>);
+struct SchedWorkQueue(NonNull<ffi::workqueue_struct>);
 
 // SAFETY: A workqueue may be used and destroyed from any thread.
-unsafe impl Send for WorkQueue {}
+unsafe impl Send for SchedWorkQueue {}
 
 // SAFETY: As above.
-unsafe impl Sync for WorkQueue {}
+unsafe impl Sync for SchedWorkQueue {}
 
-impl WorkQueue {
+impl SchedWorkQueue {
     /// One that runs one item at a time.
     fn ordered(name: &CStr) -> Result<Self> {
         // SAFETY: The name is copied.
@@ -147,7 +147,7 @@ impl WorkQueue {
     }
 }
 
-impl Drop for WorkQueue {
+impl Drop for SchedWorkQueue {
     fn drop(&mut self) {
         // SAFETY: Nobody queues on it any more. This waits for what is queued.
         unsafe { ffi::destroy_workqueue(self.0.as_ptr()) };
@@ -155,32 +155,35 @@ impl Drop for WorkQueue {
 }
 
 /// A workqueue that schedulers share, so that one more costs no thread.
-pub(crate) struct Workers(WorkQueue);
+pub(crate) struct SharedWorkQueue(SchedWorkQueue);
 
-impl Workers {
+impl SharedWorkQueue {
     /// A workqueue of this name. ENOMEM.
     pub(crate) fn new(name: &'static CStr) -> Result<Arc<Self>> {
-        Ok(Arc::new(Self(WorkQueue::unordered(name)?), GFP_KERNEL)?)
+        Ok(Arc::new(
+            Self(SchedWorkQueue::unordered(name)?),
+            GFP_KERNEL,
+        )?)
     }
 }
 
 /// What runs a scheduler's work items.
-pub(crate) enum Runner {
+pub(crate) enum SchedRunner {
     /// A workqueue of its own, with a thread: a job that takes longer than the timeout is reported to
-    /// [`Backend::timed_out`].
+    /// [`SchedBackend::timed_out`].
     Own(Option<Jiffies>),
     /// That of others, too. Jobs may take as long as they like.
-    Shared(Arc<Workers>),
+    Shared(Arc<SharedWorkQueue>),
 }
 
-/// A [`Runner`] in use.
-enum Running {
-    Own(WorkQueue),
-    Shared(Arc<Workers>),
+/// A [`SchedRunner`] in use.
+enum ActiveRunner {
+    Own(SchedWorkQueue),
+    Shared(Arc<SharedWorkQueue>),
 }
 
-impl Running {
-    fn queue(&self) -> &WorkQueue {
+impl ActiveRunner {
+    fn queue(&self) -> &SchedWorkQueue {
         match self {
             Self::Own(queue) => queue,
             Self::Shared(workers) => &workers.0,
@@ -193,23 +196,23 @@ impl Running {
 /// # Invariants
 ///
 /// `memory` is a live allocation with an initialized scheduler that works on `running`.
-pub(crate) struct Scheduler<B: Backend> {
-    memory: NonNull<Memory>,
+pub(crate) struct DrmScheduler<B: SchedBackend> {
+    memory: NonNull<SchedMemory>,
     credit_limit: u32,
-    live: Arc<Live>,
-    running: Option<Running>,
+    live: Arc<LiveJobs>,
+    running: Option<ActiveRunner>,
     // The scheduler names it in its messages.
     _dev: ARef<device::Device>,
     _backend: PhantomData<fn(B)>,
 }
 
 // SAFETY: The scheduler may be used from any thread; jobs are `Send`.
-unsafe impl<B: Backend> Send for Scheduler<B> {}
+unsafe impl<B: SchedBackend> Send for DrmScheduler<B> {}
 
 // SAFETY: As above.
-unsafe impl<B: Backend> Sync for Scheduler<B> {}
+unsafe impl<B: SchedBackend> Sync for DrmScheduler<B> {}
 
-impl<B: Backend> Scheduler<B> {
+impl<B: SchedBackend> DrmScheduler<B> {
     const OPS: ffi::drm_sched_backend_ops = ffi::drm_sched_backend_ops {
         prepare_job: None,
         run_job: Some(job::run_callback::<B>),
@@ -223,21 +226,23 @@ impl<B: Backend> Scheduler<B> {
     pub(crate) fn new(
         name: &CStr,
         credit_limit: u32,
-        runner: Runner,
+        runner: SchedRunner,
         dev: &device::Device,
     ) -> Result<Arc<Self>> {
         if credit_limit == 0 {
             return Err(EINVAL);
         }
         let (running, timeout) = match runner {
-            Runner::Own(timeout) => (Running::Own(WorkQueue::ordered(name)?), timeout),
-            Runner::Shared(workers) => (Running::Shared(workers), None),
+            SchedRunner::Own(timeout) => {
+                (ActiveRunner::Own(SchedWorkQueue::ordered(name)?), timeout)
+            }
+            SchedRunner::Shared(workers) => (ActiveRunner::Shared(workers), None),
         };
         let queue = running.queue().0.as_ptr();
-        let live = Live::new()?;
+        let live = LiveJobs::new()?;
 
         let mut memory = KBox::new(
-            Memory {
+            SchedMemory {
                 sched: Opaque::zeroed(),
                 name: [0; NAME],
             },
@@ -285,7 +290,7 @@ impl<B: Backend> Scheduler<B> {
     }
 }
 
-impl<B: Backend> Drop for Scheduler<B> {
+impl<B: SchedBackend> Drop for DrmScheduler<B> {
     fn drop(&mut self) {
         // Entities hold the scheduler, so there are none: no new jobs come.
         // SAFETY: Initialized, and finished once.

@@ -13,7 +13,7 @@ mod linux_7_3;
 pub(crate) use linux_7_3::*;
 
 /// Who takes a device's interrupts.
-pub(crate) trait Handler: Send + Sync + 'static {
+pub(crate) trait IrqHandler: Send + Sync + 'static {
     /// An interrupt has come. Runs in a thread and may sleep; the line is masked until it returns.
     fn handle(&self);
 }

@@ -12,17 +12,17 @@ const UNINIT: i32 = 0;
 const BUSY: i32 = 1;
 const READY: i32 = 2;
 
-/// Holds an `Arc`, or nothing. Statics are not dropped when the module goes, so the [`Filled`] guard of the module's
+/// Holds an `Arc`, or nothing. Statics are not dropped when the module goes, so the [`FilledSlot`] guard of the module's
 /// own object empties it.
-pub(crate) struct Slot<T: 'static> {
+pub(crate) struct ArcSlot<T: 'static> {
     state: Atomic<i32>,
     value: UnsafeCell<MaybeUninit<Mutex<Option<Arc<T>>>>>,
 }
 
 // SAFETY: The value is initialised once, by whom `state` chooses, and is a mutex from then on.
-unsafe impl<T: Send + Sync> Sync for Slot<T> {}
+unsafe impl<T: Send + Sync> Sync for ArcSlot<T> {}
 
-impl<T: Send + Sync> Slot<T> {
+impl<T: Send + Sync> ArcSlot<T> {
     /// An empty place.
     pub(crate) const fn new() -> Self {
         Self {
@@ -49,13 +49,13 @@ impl<T: Send + Sync> Slot<T> {
     }
 
     /// Puts `value` in until the guard is dropped. EBUSY if there is one.
-    pub(crate) fn fill(&'static self, value: Arc<T>) -> Result<Filled<T>> {
+    pub(crate) fn fill(&'static self, value: Arc<T>) -> Result<FilledSlot<T>> {
         let mut place = self.mutex().lock();
         if place.is_some() {
             return Err(EBUSY);
         }
         *place = Some(value);
-        Ok(Filled(self))
+        Ok(FilledSlot(self))
     }
 
     /// What is in it.
@@ -64,10 +64,10 @@ impl<T: Send + Sync> Slot<T> {
     }
 }
 
-/// Empties a [`Slot`] when dropped.
-pub(crate) struct Filled<T: Send + Sync + 'static>(&'static Slot<T>);
+/// Empties a [`ArcSlot`] when dropped.
+pub(crate) struct FilledSlot<T: Send + Sync + 'static>(&'static ArcSlot<T>);
 
-impl<T: Send + Sync> Drop for Filled<T> {
+impl<T: Send + Sync> Drop for FilledSlot<T> {
     fn drop(&mut self) {
         let value = self.0.mutex().lock().take();
         // Its destructor may use the slot.

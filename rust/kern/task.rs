@@ -35,18 +35,18 @@ const NAME: usize = 16;
 
 /// A process, for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Who {
+pub(crate) struct TaskIdentity {
     /// Its number, in the initial PID namespace.
     pub(crate) pid: i32,
     /// Its name.
-    pub(crate) name: Name,
+    pub(crate) name: TaskName,
 }
 
 /// The name of a process, for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Name([u8; NAME]);
+pub(crate) struct TaskName([u8; NAME]);
 
-impl Name {
+impl TaskName {
     /// That of the calling process.
     pub(crate) fn of_current() -> Self {
         let mut name = [0; NAME];
@@ -63,7 +63,7 @@ impl Name {
 
 /// On one line: the process chooses the name, so what is neither a letter nor a blank is shown as its number, as the
 /// kernel does it in `/proc`.
-impl fmt::Display for Name {
+impl fmt::Display for TaskName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut letters = self.0.iter().take_while(|&&letter| letter != 0);
         letters.try_for_each(|&letter| match letter {
@@ -76,26 +76,26 @@ impl fmt::Display for Name {
 
 /// Something that a thread of the kernel's does, and that others can have it give up.
 #[pin_data]
-pub(crate) struct Mortal {
+pub(crate) struct CancelScope {
     #[pin]
-    state: Mutex<Life>,
+    state: Mutex<CancelState>,
 }
 
-/// What [`Mortal`] knows.
-struct Life {
+/// What [`CancelScope`] knows.
+struct CancelState {
     /// The thread that is at it, or none.
     thread: *mut ffi::task_struct,
     /// It is to be given up, if it has not ended.
     killed: bool,
 }
 
-// SAFETY: The thread is only used while it is inside `Mortal::run`, with the lock.
-unsafe impl Send for Life {}
+// SAFETY: The thread is only used while it is inside `CancelScope::run`, with the lock.
+unsafe impl Send for CancelState {}
 
-impl Mortal {
+impl CancelScope {
     /// Not begun.
     pub(crate) fn new() -> impl PinInit<Self> {
-        let life = Life {
+        let life = CancelState {
             thread: ptr::null_mut(),
             killed: false,
         };

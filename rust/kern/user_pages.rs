@@ -10,12 +10,12 @@ use kernel::{mm::Mm, page::PAGE_SIZE, prelude::*, sync::aref::ARef};
 const BATCH: usize = 512;
 
 /// Pages that count as pinned by a process (`VmPin` of its status), until dropped.
-struct Locked {
+struct LockedPages {
     mm: ARef<Mm>,
     pages: i64,
 }
 
-impl Locked {
+impl LockedPages {
     /// `pages` more of the calling process. `ENOMEM` beyond its limit of locked memory, which does not bind who has
     /// CAP_IPC_LOCK; `ESRCH` for a thread of the kernel's.
     fn new(pages: usize) -> Result<Self> {
@@ -40,7 +40,7 @@ impl Locked {
     }
 }
 
-impl Drop for Locked {
+impl Drop for LockedPages {
     fn drop(&mut self) {
         // SAFETY: As in `new`.
         unsafe { ffi::rkfd_pinned_vm_add_return(self.mm.as_raw().cast(), -self.pages) };
@@ -48,16 +48,16 @@ impl Drop for Locked {
 }
 
 /// Pinned pages; unpinned when dropped, dirty when they may have been written.
-struct Pinned {
+struct PinnedPages {
     list: PageList,
     writable: bool,
-    _locked: Locked,
+    _locked: LockedPages,
 }
 
-impl Pinned {
+impl PinnedPages {
     fn pin(start: usize, pages: usize, writable: bool) -> Result<Self> {
         let mut pinned = Self {
-            _locked: Locked::new(pages)?,
+            _locked: LockedPages::new(pages)?,
             list: PageList::with_capacity(pages, writable)?,
             writable,
         };
@@ -98,7 +98,7 @@ impl Pinned {
     }
 }
 
-impl Drop for Pinned {
+impl Drop for PinnedPages {
     fn drop(&mut self) {
         let pages = self.list.pages();
         // SAFETY: The list holds the pages that were pinned, each once; the function only reads the array.
@@ -114,7 +114,7 @@ impl Drop for Pinned {
 
 /// Memory of a process that the driver's CPU accesses go to, whatever the process does with its mapping meanwhile. Its
 /// accessors are those of [`PageList`]: writes are refused (`EPERM`) where it was not pinned for writing.
-pub(crate) struct UserPages(Pinned);
+pub(crate) struct UserPages(PinnedPages);
 
 impl UserPages {
     /// Pins the `size` bytes at `start` of the calling process.
@@ -128,7 +128,7 @@ impl UserPages {
             return Err(EINVAL);
         }
         start.checked_add(size).ok_or(EFAULT)?;
-        Pinned::pin(start, size / PAGE_SIZE, writable).map(Self)
+        PinnedPages::pin(start, size / PAGE_SIZE, writable).map(Self)
     }
 }
 

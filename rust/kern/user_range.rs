@@ -11,40 +11,40 @@ mod slow;
 use super::{mm_exit::AddressSpace, task};
 use crate::ffi;
 use core::ops::{Deref, Range};
-use extent::Extent;
-pub(crate) use extent::{around, first_hole, is_memory, is_own, Around};
-pub(crate) use fault::{Missing, Request};
+use extent::VmaExtent;
+pub(crate) use extent::{around, first_hole, is_memory, is_own, MemoryAround};
+pub(crate) use fault::{MissingPages, PageRequest};
 use kernel::{error::to_result, page::PAGE_SIZE, prelude::*, types::Opaque};
 pub(crate) use moves::{bring_in, bring_out};
 pub(crate) use pages::DevicePages;
 use pin_init::PinInit;
-pub(crate) use slow::{await_pages, is_changing, with_lock_soon, Brought, LockWait};
+pub(crate) use slow::{await_pages, is_changing, with_lock_soon, FetchRequest, LockWait};
 
 /// Who uses the pages of a range.
-pub(crate) trait Watcher: Send + Sync + 'static {
+pub(crate) trait RangeWatcher: Send + Sync + 'static {
     /// Pages of the range are about to go or to change; they are not used any more at the return. Calls
-    /// [`Change::set_seq`] with its lock held, and with that lock held asks [`Watch::is_stale`].
+    /// [`RangeChange::set_seq`] with its lock held, and with that lock held asks [`RangeWatch::is_stale`].
     ///
     /// Runs in whatever context changes the memory, maybe under reclaim: sleeps for a bounded time, allocates nothing,
     /// and takes no lock under which memory is allocated or the mmap lock is taken.
-    fn invalidate(&self, change: &Change);
+    fn invalidate(&self, change: &RangeChange);
 
     /// Whether it matters that pages go or change which stay where they are for the process: those that it unmaps always do.
     const ALL_CHANGES: bool = true;
 }
 
 /// A change of the pages of a range.
-pub(crate) struct Change {
+pub(crate) struct RangeChange {
     notifier: *mut ffi::mmu_interval_notifier,
     sequence: usize,
     own: bool,
     range: Range<usize>,
-    kind: Kind,
+    kind: ChangeKind,
 }
 
 /// What happens to pages.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ChangeKind {
     /// The process gives its memory up, or moves it to other addresses.
     Unmapped,
     /// They are copied to others.
@@ -53,8 +53,8 @@ pub(crate) enum Kind {
     Other,
 }
 
-impl Change {
-    /// Makes every [`Stamp`] of the range that was taken before stale.
+impl RangeChange {
+    /// Makes every [`RangeStamp`] of the range that was taken before stale.
     pub(crate) fn set_seq(&self) {
         // SAFETY: The notifier and its sequence number are those of the callback that this was made in.
         unsafe { ffi::rkfd_mmu_interval_set_seq(self.notifier, self.sequence) };
@@ -62,7 +62,7 @@ impl Change {
 
     /// The addresses at which the process gives its memory up, or moves it away from; not only of the range that is watched.
     pub(crate) fn unmapped(&self) -> Option<Range<usize>> {
-        (self.kind == Kind::Unmapped).then(|| self.range.clone())
+        (self.kind == ChangeKind::Unmapped).then(|| self.range.clone())
     }
 
     /// The addresses whose pages change; not only of the range that is watched.
@@ -71,7 +71,7 @@ impl Change {
     }
 
     /// What happens to them.
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> ChangeKind {
         self.kind
     }
 
@@ -84,34 +84,34 @@ impl Change {
 
 /// A moment in the life of a range.
 #[derive(Clone, Copy)]
-pub(crate) struct Stamp(usize);
+pub(crate) struct RangeStamp(usize);
 
 #[repr(C)]
 #[pin_data]
-struct Inner<T> {
+struct RangeInner<T> {
     notifier: Opaque<ffi::mmu_interval_notifier>,
     #[pin]
     watcher: T,
 }
 
-/// A range that is watched until this is dropped. Dropping it waits for [`Watcher::invalidate`], so none of the locks
+/// A range that is watched until this is dropped. Dropping it waits for [`RangeWatcher::invalidate`], so none of the locks
 /// that are taken there may be held.
-pub(crate) struct Watch<T: Watcher> {
-    inner: Pin<KBox<Inner<T>>>,
+pub(crate) struct RangeWatch<T: RangeWatcher> {
+    inner: Pin<KBox<RangeInner<T>>>,
     space: AddressSpace,
     start: usize,
     size: usize,
 }
 
 // SAFETY: The watcher is `Send` and `Sync`, the notifier has its own locks.
-unsafe impl<T: Watcher> Send for Watch<T> {}
+unsafe impl<T: RangeWatcher> Send for RangeWatch<T> {}
 // SAFETY: As above.
-unsafe impl<T: Watcher> Sync for Watch<T> {}
+unsafe impl<T: RangeWatcher> Sync for RangeWatch<T> {}
 
 /// Gives a static table of operations for each kind of watcher.
-struct Operations<T>(core::marker::PhantomData<T>);
+struct RangeOps<T>(core::marker::PhantomData<T>);
 
-impl<T: Watcher> Operations<T> {
+impl<T: RangeWatcher> RangeOps<T> {
     const TABLE: ffi::mmu_interval_notifier_ops = {
         let mut table: ffi::mmu_interval_notifier_ops = pin_init::zeroed();
         table.invalidate = Some(Self::invalidate);
@@ -122,7 +122,7 @@ impl<T: Watcher> Operations<T> {
     ///
     /// # Safety
     ///
-    /// The kernel calls it with the notifier of an `Inner<T>`, which it keeps meanwhile.
+    /// The kernel calls it with the notifier of an `RangeInner<T>`, which it keeps meanwhile.
     unsafe extern "C" fn invalidate(
         notifier: *mut ffi::mmu_interval_notifier,
         range: *const ffi::mmu_notifier_range,
@@ -131,25 +131,25 @@ impl<T: Watcher> Operations<T> {
         // SAFETY: The range is valid during the call.
         let (event, start, end) = unsafe { ((*range).event, (*range).start, (*range).end) };
         let kind = match event {
-            ffi::mmu_notifier_event_MMU_NOTIFY_UNMAP => Kind::Unmapped,
-            ffi::mmu_notifier_event_MMU_NOTIFY_MIGRATE => Kind::Moves,
-            _ => Kind::Other,
+            ffi::mmu_notifier_event_MMU_NOTIFY_UNMAP => ChangeKind::Unmapped,
+            ffi::mmu_notifier_event_MMU_NOTIFY_MIGRATE => ChangeKind::Moves,
+            _ => ChangeKind::Other,
         };
-        if !T::ALL_CHANGES && kind != Kind::Unmapped {
+        if !T::ALL_CHANGES && kind != ChangeKind::Unmapped {
             return true;
         }
         // SAFETY: The range is valid during the call.
         if unsafe { (*range).flags } & ffi::MMU_NOTIFIER_RANGE_BLOCKABLE == 0 {
             return false;
         }
-        // SAFETY: The notifier is the first member of an `Inner<T>`, which stays until the notifier is removed.
-        let inner = unsafe { &*notifier.cast::<Inner<T>>() };
+        // SAFETY: The notifier is the first member of an `RangeInner<T>`, which stays until the notifier is removed.
+        let inner = unsafe { &*notifier.cast::<RangeInner<T>>() };
         // SAFETY: The range is valid during the call.
         let mm = unsafe { (*range).mm };
         let own = kernel::current!()
             .mm()
             .is_some_and(|own| own.as_raw() == mm);
-        inner.watcher.invalidate(&Change {
+        inner.watcher.invalidate(&RangeChange {
             notifier,
             sequence,
             own,
@@ -160,7 +160,7 @@ impl<T: Watcher> Operations<T> {
     }
 }
 
-impl<T: Watcher> Watch<T> {
+impl<T: RangeWatcher> RangeWatch<T> {
     /// Watches the `size` bytes at `start` of `space`, for `watcher`. ENOMEM, EOVERFLOW for a range that wraps, ESRCH
     /// when the address space is at its end. Takes the mmap lock unless there was one before: see [`prepare`].
     pub(crate) fn new(
@@ -170,7 +170,7 @@ impl<T: Watcher> Watch<T> {
         watcher: impl PinInit<T>,
     ) -> Result<Self> {
         let inner = KBox::pin_init(
-            pin_init!(Inner {
+            pin_init!(RangeInner {
                 notifier: Opaque::zeroed(),
                 watcher <- watcher,
             }),
@@ -185,7 +185,7 @@ impl<T: Watcher> Watch<T> {
                 user.as_raw(),
                 start,
                 size,
-                &Operations::<T>::TABLE,
+                &RangeOps::<T>::TABLE,
             )
         })?;
         Ok(Self {
@@ -197,34 +197,34 @@ impl<T: Watcher> Watch<T> {
     }
 
     /// The moment from which on changes count; waits for one that is under way. Sleeps.
-    pub(crate) fn begin(&self) -> Stamp {
+    pub(crate) fn begin(&self) -> RangeStamp {
         // SAFETY: The notifier is inserted.
-        Stamp(unsafe { ffi::mmu_interval_read_begin(self.inner.notifier.get()) })
+        RangeStamp(unsafe { ffi::mmu_interval_read_begin(self.inner.notifier.get()) })
     }
 
-    /// Whether the range has changed since. The lock is held under which [`Change::set_seq`] is called.
-    pub(crate) fn is_stale(&self, stamp: Stamp) -> bool {
+    /// Whether the range has changed since. The lock is held under which [`RangeChange::set_seq`] is called.
+    pub(crate) fn is_stale(&self, stamp: RangeStamp) -> bool {
         // SAFETY: The notifier is inserted.
         unsafe { ffi::rkfd_mmu_interval_read_retry(self.inner.notifier.get(), stamp.0) }
     }
 }
 
 /// Nobody who uses pages.
-struct Nobody;
+struct NoWatcher;
 
-impl Watcher for Nobody {
-    fn invalidate(&self, _: &Change) {}
+impl RangeWatcher for NoWatcher {
+    fn invalidate(&self, _: &RangeChange) {}
 
     const ALL_CHANGES: bool = false;
 }
 
-/// Sees to it that [`Watch::new`] of `space` need not take the mmap lock, which the kernel does for the first one. EINTR if a signal is
+/// Sees to it that [`RangeWatch::new`] of `space` need not take the mmap lock, which the kernel does for the first one. EINTR if a signal is
 /// pending, ENOMEM, ESRCH.
 pub(crate) fn prepare(space: &AddressSpace) -> Result {
-    Watch::new(space, 0, PAGE_SIZE, Nobody).map(drop)
+    RangeWatch::new(space, 0, PAGE_SIZE, NoWatcher).map(drop)
 }
 
-impl<T: Watcher> Deref for Watch<T> {
+impl<T: RangeWatcher> Deref for RangeWatch<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -232,7 +232,7 @@ impl<T: Watcher> Deref for Watch<T> {
     }
 }
 
-impl<T: Watcher> Drop for Watch<T> {
+impl<T: RangeWatcher> Drop for RangeWatch<T> {
     fn drop(&mut self) {
         // SAFETY: It was inserted, and is removed once.
         unsafe { ffi::mmu_interval_notifier_remove(self.inner.notifier.get()) };

@@ -11,7 +11,7 @@ use kernel::sync::{Arc, ArcBorrow, SetOnce};
 use kernel::types::ForeignOwnable;
 
 /// What is behind a page of a mapping.
-pub(crate) enum Page {
+pub(crate) enum VmaPage {
     /// A page of a device's BAR, mapped uncached.
     Io {
         /// Its page frame number.
@@ -29,8 +29,8 @@ pub(crate) enum Page {
 /// What can be mapped page by page.
 pub(crate) trait Mappable: Send + Sync + 'static {
     /// What is behind page `index` of the mapping. It must stay as long as the object exists, or until the page
-    /// was taken away by [`Zapper::zap`] while this already answers otherwise.
-    fn page(&self, index: usize) -> Page;
+    /// was taken away by [`VmaZapper::zap`] while this already answers otherwise.
+    fn page(&self, index: usize) -> VmaPage;
 
     /// Page `index` is mapped: from now on accesses are not seen. Called after the page was inserted, with the
     /// mapping's lock held: no user memory may be touched.
@@ -39,7 +39,7 @@ pub(crate) trait Mappable: Send + Sync + 'static {
 
 /// Maps `object` at `vma`, which must be shared, and have `pages` pages. The mapping cannot be split, grown, or
 /// inherited by a child process. From `pgoff` on, in pages, its offsets in the file's address space must
-/// be the object's own, so that [`Zapper::zap`] meets it alone. EINVAL for a mapping of another shape.
+/// be the object's own, so that [`VmaZapper::zap`] meets it alone. EINVAL for a mapping of another shape.
 pub(crate) fn map<T: Mappable>(vma: &VmaNew, object: Arc<T>, pages: usize, pgoff: usize) -> Result {
     let raw = vma.as_ptr();
     if vma.end() - vma.start() != pages * PAGE_SIZE {
@@ -59,14 +59,14 @@ pub(crate) fn map<T: Mappable>(vma: &VmaNew, object: Arc<T>, pages: usize, pgoff
         ffi::rkfd_vm_flags_set(raw, ffi::VM_PFNMAP);
         (*raw).vm_pgoff = pgoff;
         (*raw).vm_private_data = object.into_foreign().cast();
-        (*raw).vm_ops = &Operations::<T>::TABLE;
+        (*raw).vm_ops = &VmaOps::<T>::TABLE;
     }
     Ok(())
 }
 
-struct Operations<T>(PhantomData<T>);
+struct VmaOps<T>(PhantomData<T>);
 
-impl<T: Mappable> Operations<T> {
+impl<T: Mappable> VmaOps<T> {
     const TABLE: ffi::vm_operations_struct = ffi::vm_operations_struct {
         open: Some(Self::open),
         close: Some(Self::close),
@@ -139,9 +139,9 @@ impl<T: Mappable> Operations<T> {
         let index = (address - start) / PAGE_SIZE;
         let (pfn, prot) = match object.page(index) {
             // SAFETY: Makes a value from a value.
-            Page::Io { pfn } => (pfn, unsafe { ffi::rkfd_pgprot_noncached(prot) }),
-            Page::Ram { pfn } => (pfn, prot),
-            Page::Nothing => return ffi::vm_fault_reason_VM_FAULT_SIGBUS,
+            VmaPage::Io { pfn } => (pfn, unsafe { ffi::rkfd_pgprot_noncached(prot) }),
+            VmaPage::Ram { pfn } => (pfn, prot),
+            VmaPage::Nothing => return ffi::vm_fault_reason_VM_FAULT_SIGBUS,
         };
         // SAFETY: The frame stays as `Mappable::page` promises; the mapping has VM_PFNMAP.
         let result = unsafe { ffi::vmf_insert_pfn_prot(vma, address, pfn, prot) };
@@ -152,17 +152,17 @@ impl<T: Mappable> Operations<T> {
 }
 
 /// The address space of a file through which an object is mapped: takes pages of it away from everybody.
-pub(crate) struct Zapper {
+pub(crate) struct VmaZapper {
     inode: NonNull<ffi::inode>,
     pgoff: usize,
 }
 
 // SAFETY: The address space has locks of its own; the inode is referenced.
-unsafe impl Send for Zapper {}
+unsafe impl Send for VmaZapper {}
 // SAFETY: As above.
-unsafe impl Sync for Zapper {}
+unsafe impl Sync for VmaZapper {}
 
-impl Zapper {
+impl VmaZapper {
     /// Notes in `slot` that its object is mapped through `vma`'s file, from page `pgoff` on. All files through which it is
     /// mapped have one address space, see [`AnonInode`](super::anon_file::AnonInode), so that one zapper meets all of its
     /// mappings. ENODEV for a mapping without file.
@@ -202,7 +202,7 @@ impl Zapper {
     }
 }
 
-impl Drop for Zapper {
+impl Drop for VmaZapper {
     fn drop(&mut self) {
         // SAFETY: The reference is ours.
         unsafe { ffi::iput(self.inode.as_ptr()) };

@@ -20,23 +20,23 @@ const CHUNK: usize = 64 << 10;
 /// (`ip::hdp::Hdp::flush`). After unbind every access is ENODEV; outside the BAR, or not aligned to its
 /// size, EINVAL. Any context, but long copies take their time.
 pub(crate) struct VramMap {
-    mapping: Devres<Mapping>,
+    mapping: Devres<BarMapping>,
     start: u64,
     size: u64,
 }
 
 /// The BAR, requested and mapped.
-struct Mapping {
+struct BarMapping {
     pdev: kernel::sync::aref::ARef<pci::Device>,
     base: *mut u8,
 }
 
 // SAFETY: the mapping is global; its address is valid in every context.
-unsafe impl Send for Mapping {}
+unsafe impl Send for BarMapping {}
 // SAFETY: as above; what is behind it is only accessed by the I/O accessors, which allow races.
-unsafe impl Sync for Mapping {}
+unsafe impl Sync for BarMapping {}
 
-impl Mapping {
+impl BarMapping {
     fn new(pdev: &pci::Device<Bound>, start: u64, size: u64) -> Result<Self> {
         let raw = raw(pdev);
         // SAFETY: `raw` is a valid PCI device, `BAR` one of its resources and the name is static.
@@ -59,7 +59,7 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
+impl Drop for BarMapping {
     fn drop(&mut self) {
         // SAFETY: mapped and requested in `new`; `Devres` has ended all accesses.
         unsafe {
@@ -70,7 +70,7 @@ impl Drop for Mapping {
 }
 
 fn raw<C: kernel::device::DeviceContext>(pdev: &pci::Device<C>) -> *mut ffi::pci_dev {
-    // `pci::Device` is a transparent wrapper of `struct pci_dev`.
+    // `pci::DrmDevice` is a transparent wrapper of `struct pci_dev`.
     core::ptr::from_ref(pdev).cast_mut().cast()
 }
 
@@ -84,7 +84,7 @@ impl VramMap {
             return Err(ENODEV);
         }
         let bound: &pci::Device<Bound> = pdev;
-        let mapping = Devres::new(bound.as_ref(), Mapping::new(bound, start, size)?)?;
+        let mapping = Devres::new(bound.as_ref(), BarMapping::new(bound, start, size)?)?;
         Ok(Self {
             mapping,
             start,

@@ -24,44 +24,44 @@ static RESET: Place = AtomicPtr::new(core::ptr::null_mut());
 ///
 /// Those are *freezable* whose items change what GPUs have of memory, or take GPUs from the driver: while the machine sleeps, from before the first
 /// device does until after the last one is back, none of them runs. Nobody may wait for one then.
-pub(crate) struct WorkQueues {
+pub(crate) struct ModuleWorkQueues {
     // Its items bind devices and unbind them, for which all others are there.
-    _reset: WorkQueue,
+    _reset: UnboundWorkQueue,
     // Items of this one queue some on the next.
-    _allocating: WorkQueue,
-    _highpri: WorkQueue,
-    _background: WorkQueue,
-    _patient: WorkQueue,
+    _allocating: UnboundWorkQueue,
+    _highpri: UnboundWorkQueue,
+    _background: UnboundWorkQueue,
+    _patient: UnboundWorkQueue,
 }
 
-impl WorkQueues {
+impl ModuleWorkQueues {
     /// Makes the workqueues that [`highpri`], [`allocating`], [`background`], [`patient`] and [`reset`] give. Once per load of the module. ENOMEM.
     pub(crate) fn new() -> Result<Self> {
         let urgent = ffi::wq_flags_WQ_HIGHPRI | ffi::wq_flags_WQ_MEM_RECLAIM;
         let freezable = ffi::wq_flags_WQ_FREEZABLE;
         let pump = ffi::wq_flags_WQ_HIGHPRI | freezable;
         Ok(Self {
-            _reset: WorkQueue::new(&RESET, c"rkfd_reset", freezable)?,
-            _allocating: WorkQueue::new(&ALLOCATING, c"rkfd_pump", pump)?,
-            _highpri: WorkQueue::new(&HIGHPRI, c"rkfd", urgent)?,
-            _background: WorkQueue::new(&BACKGROUND, c"rkfd_background", freezable)?,
-            _patient: WorkQueue::new(&PATIENT, c"rkfd_patient", 0)?,
+            _reset: UnboundWorkQueue::new(&RESET, c"rkfd_reset", freezable)?,
+            _allocating: UnboundWorkQueue::new(&ALLOCATING, c"rkfd_pump", pump)?,
+            _highpri: UnboundWorkQueue::new(&HIGHPRI, c"rkfd", urgent)?,
+            _background: UnboundWorkQueue::new(&BACKGROUND, c"rkfd_background", freezable)?,
+            _patient: UnboundWorkQueue::new(&PATIENT, c"rkfd_patient", 0)?,
         })
     }
 }
 
 /// An unbound workqueue: a work item runs on whichever CPU is free.
-struct WorkQueue {
+struct UnboundWorkQueue {
     queue: NonNull<ffi::workqueue_struct>,
     place: &'static Place,
 }
 
 // SAFETY: A workqueue may be used and destroyed from any thread.
-unsafe impl Send for WorkQueue {}
+unsafe impl Send for UnboundWorkQueue {}
 // SAFETY: As above.
-unsafe impl Sync for WorkQueue {}
+unsafe impl Sync for UnboundWorkQueue {}
 
-impl WorkQueue {
+impl UnboundWorkQueue {
     fn new(place: &'static Place, name: &'static CStr, flags: u32) -> Result<Self> {
         let flags = flags | ffi::wq_flags_WQ_UNBOUND;
         // SAFETY: The name is a format without arguments.
@@ -72,7 +72,7 @@ impl WorkQueue {
     }
 }
 
-impl Drop for WorkQueue {
+impl Drop for UnboundWorkQueue {
     fn drop(&mut self) {
         self.place.store(core::ptr::null_mut(), Ordering::Release);
         // SAFETY: The workqueue is ours and destroyed once. What still has the pointer from before is an

@@ -5,23 +5,23 @@ use kernel::device::Device;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use crate::kern::kobject::{FileName, Files, Folder, Link};
+use crate::kern::kobject::{SysfsFiles, SysfsFolder, SysfsLink, SysfsName};
 
-static INITSTATE: FileName = FileName::new(c"initstate");
-static CWSR_ENABLE: FileName = FileName::new(c"cwsr_enable");
+static INITSTATE: SysfsName = SysfsName::new(c"initstate");
+static CWSR_ENABLE: SysfsName = SysfsName::new(c"cwsr_enable");
 
 /// The folder. Its parts are dropped before it.
 pub(super) struct AmdgpuModule {
     /// The GPUs, where Kubernetes' device plugin finds them.
-    gpus: Folder,
-    _drivers: Folder,
-    _parameters: Folder,
-    _folder: Folder,
+    gpus: SysfsFolder,
+    _drivers: SysfsFolder,
+    _parameters: SysfsFolder,
+    _folder: SysfsFolder,
 }
 
 /// A GPU in it.
 pub(super) struct GpuLink {
-    _link: Link,
+    _link: SysfsLink,
     _module: Arc<AmdgpuModule>,
 }
 
@@ -29,17 +29,18 @@ impl AmdgpuModule {
     /// The folder, beside that of `module`. EBUSY if amdgpu is loaded, ENOMEM.
     pub(super) fn new(module: &'static ThisModule) -> Result<Arc<Self>> {
         // ROCm takes this file for the sign that the driver is there.
-        let files = Files::new().with(&INITSTATE, &"live\n")?;
-        let folder = Folder::under_module_set(module, c"amdgpu", files).inspect_err(|error| {
-            if *error == EBUSY {
-                pr_err!("amdgpu is loaded: unload it first (modprobe -r amdgpu)\n");
-            }
-        })?;
+        let files = SysfsFiles::new().with(&INITSTATE, &"live\n")?;
+        let folder =
+            SysfsFolder::under_module_set(module, c"amdgpu", files).inspect_err(|error| {
+                if *error == EBUSY {
+                    pr_err!("amdgpu is loaded: unload it first (modprobe -r amdgpu)\n");
+                }
+            })?;
         // Clients look here whether waves are saved.
-        let parameters = Files::new().with(&CWSR_ENABLE, &"1\n")?;
-        let drivers = folder.folder(c"drivers", Files::new())?;
+        let parameters = SysfsFiles::new().with(&CWSR_ENABLE, &"1\n")?;
+        let drivers = folder.folder(c"drivers", SysfsFiles::new())?;
         let module = Self {
-            gpus: drivers.folder(c"pci:amdgpu", Files::new())?,
+            gpus: drivers.folder(c"pci:amdgpu", SysfsFiles::new())?,
             _drivers: drivers,
             _parameters: folder.folder(c"parameters", parameters)?,
             _folder: folder,

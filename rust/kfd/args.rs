@@ -2,8 +2,8 @@
 //! Arguments of ioctls, checked as far as they can be on their own.
 
 use hw::doorbell::SLICE_BYTES;
-use hw::pte::{Access, Coherence};
-use hw::queue::{Percentage, Priority, QueueType};
+use hw::pte::{Coherence, PageAccess};
+use hw::queue::{QueuePercentage, QueuePriority, QueueType};
 use hw::sdma::ring::{RingSize, MIN_BYTES as MIN_RING};
 use hw::topology::gpu_id::GpuId;
 use hw::va::{VaRange, GPUVM_BASE, PAGE_SIZE, USER_VA_END};
@@ -11,7 +11,7 @@ use kernel::prelude::*;
 
 use crate::kern::errno;
 use crate::kern::uapi::{self, alloc_flag as flag, open_flag};
-use crate::mem::bo::Usage;
+use crate::mem::bo::BoUsage;
 use crate::queue::{ComputeBuffers, CreateQueue, UpdateQueue};
 
 /// The most GPUs that one MAP or UNMAP may name.
@@ -40,9 +40,9 @@ fn ring_size(size: u32) -> Result<RingSize> {
 }
 
 /// Share and rank of a queue. EINVAL.
-fn share(percentage: u32, priority: u32) -> Result<(Percentage, Priority)> {
-    let priority = Priority::new(priority).ok_or(EINVAL)?;
-    Ok((Percentage::new(percentage).ok_or(EINVAL)?, priority))
+fn share(percentage: u32, priority: u32) -> Result<(QueuePercentage, QueuePriority)> {
+    let priority = QueuePriority::new(priority).ok_or(EINVAL)?;
+    Ok((QueuePercentage::new(percentage).ok_or(EINVAL)?, priority))
 }
 
 /// CREATE_QUEUE. EOPNOTSUPP for a type of queue that is not there.
@@ -99,7 +99,7 @@ pub(super) fn set_memory_policy(args: &uapi::SetMemoryPolicy) -> Result {
 
 /// What memory ALLOC_MEMORY_OF_GPU asks for.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum AllocKind {
     /// VRAM, in one piece if so asked.
     Vram { contiguous: bool },
     /// System memory.
@@ -115,13 +115,13 @@ pub(super) enum Kind {
 /// ALLOC_MEMORY_OF_GPU.
 pub(super) struct AllocMemory {
     /// What memory.
-    pub(super) kind: Kind,
+    pub(super) kind: AllocKind,
     /// Bytes.
     pub(super) size: u64,
     /// Where it will be mapped, if it is to have a place.
     pub(super) range: Option<VaRange>,
     /// How the GPU uses it.
-    pub(super) usage: Usage,
+    pub(super) usage: BoUsage,
 }
 
 const KINDS: u32 = flag::VRAM | flag::GTT | flag::USERPTR | flag::DOORBELL | flag::MMIO_REMAP;
@@ -179,19 +179,19 @@ pub(super) fn alloc_memory(args: &uapi::AllocMemory) -> Result<AllocMemory> {
     let (kind, size) = match args.flags & KINDS {
         flag::VRAM => {
             let contiguous = has(flag::CONTIGUOUS);
-            (Kind::Vram { contiguous }, args.size)
+            (AllocKind::Vram { contiguous }, args.size)
         }
-        flag::GTT => (Kind::Gtt, args.size),
-        flag::USERPTR => (Kind::User(args.mmap_offset), args.size),
-        flag::DOORBELL => (Kind::Doorbell, SLICE_BYTES),
-        flag::MMIO_REMAP => (Kind::MmioRemap, PAGE_SIZE),
+        flag::GTT => (AllocKind::Gtt, args.size),
+        flag::USERPTR => (AllocKind::User(args.mmap_offset), args.size),
+        flag::DOORBELL => (AllocKind::Doorbell, SLICE_BYTES),
+        flag::MMIO_REMAP => (AllocKind::MmioRemap, PAGE_SIZE),
         _ => return Err(EINVAL),
     };
     if args.size != size {
         return Err(EINVAL);
     }
-    let usage = Usage {
-        access: Access {
+    let usage = BoUsage {
+        access: PageAccess {
             read: true,
             write: has(flag::WRITABLE),
             execute: has(flag::EXECUTABLE),
@@ -211,14 +211,14 @@ pub(super) fn alloc_memory(args: &uapi::AllocMemory) -> Result<AllocMemory> {
 
 /// The number of a buffer among all of a process: its GPU in the upper half.
 #[derive(Clone, Copy)]
-pub(super) struct Handle {
+pub(super) struct BufferHandle {
     /// The GPU that it is on.
     pub(super) gpu: GpuId,
     /// Its number there.
     pub(super) number: u32,
 }
 
-impl Handle {
+impl BufferHandle {
     /// The handle that user space passed. EINVAL if it cannot be one.
     pub(super) fn decode(raw: u64) -> Result<Self> {
         Ok(Self {

@@ -9,11 +9,11 @@ use kernel::sync::{Arc, ArcBorrow};
 use super::{args, ioctl, Kfd};
 use crate::kern::chrdev::CharFile;
 use crate::kern::host;
-use crate::process::table::Opened;
+use crate::process::table::OpenedProcess;
 
 /// What an open file of /dev/kfd holds.
 pub(crate) struct KfdFile {
-    process: Opened,
+    process: OpenedProcess,
     kfd: Arc<Kfd>,
 }
 

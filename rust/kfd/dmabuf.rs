@@ -3,7 +3,7 @@
 
 use kernel::prelude::*;
 
-use super::args::{self, Handle};
+use super::args::{self, BufferHandle};
 use super::ioctl::Caller;
 use super::memory;
 use crate::kern::dma_buf::DmaBuf;
@@ -43,7 +43,7 @@ pub(super) fn import(caller: &Caller<'_>, args: &mut uapi::ImportDmabuf) -> Resu
     };
     let import = || Ok((BoHandle::of_import(Bo::import(&drm, &buf)?, &buf), range));
     let number = context.with_memory(|memory| memory.import(buf.is_writable(), import))?;
-    args.handle = Handle { gpu: id, number }.encode();
+    args.handle = BufferHandle { gpu: id, number }.encode();
     Ok(())
 }
 

@@ -5,20 +5,22 @@ use hw::doorbell::{MmapKind, MmapOffset};
 use hw::topology::gpu_id::GpuId;
 use kernel::prelude::*;
 
-use super::args::Handle;
+use super::args::BufferHandle;
 use super::ioctl::Caller;
 use crate::kern::{uaccess_ext, uapi};
-use crate::process::events::{Came, Item, Items, Kind, MemoryFault, Told, SLOTS};
+use crate::process::events::{
+    ConsumedEvents, EventKind, EventPayload, MemoryFault, WaitItem, WaitItems, SLOTS,
+};
 
 /// A wait without an end: `timeout` of WAIT_EVENTS.
 const FOREVER: u32 = u32::MAX;
 
 /// CREATE_EVENT. A process may bring its event page with its first event that has a slot.
 pub(super) fn create(caller: &Caller<'_>, args: &mut uapi::CreateEvent) -> Result {
-    let kind = Kind::new(args.event_type)?;
+    let kind = EventKind::new(args.event_type)?;
     let events = caller.process.events();
     if args.event_page_offset != 0 {
-        let handle = Handle::decode(args.event_page_offset)?;
+        let handle = BufferHandle::decode(args.event_page_offset)?;
         let context = caller.process.context(handle.gpu).ok_or(EINVAL)?;
         let (bo, access) = context.with_memory(|memory| memory.bo(handle.number))?;
         // The driver writes it.
@@ -55,7 +57,10 @@ pub(super) fn reset(caller: &Caller<'_>, args: &mut uapi::ResetEvent) -> Result 
 
 /// WAIT_EVENTS. What has come is there for the next wait if the caller cannot be told of it. EINVAL for more events than
 /// there are slots.
-pub(super) fn wait(caller: &Caller<'_>, args: &mut uapi::WaitEvents) -> Result<Option<Came>> {
+pub(super) fn wait(
+    caller: &Caller<'_>,
+    args: &mut uapi::WaitEvents,
+) -> Result<Option<ConsumedEvents>> {
     args.wait_result = uapi::KFD_IOC_WAIT_RESULT_FAIL;
     let items = items(args.events_ptr, args.num_events)?;
     let all = args.wait_for_all != 0;
@@ -64,7 +69,7 @@ pub(super) fn wait(caller: &Caller<'_>, args: &mut uapi::WaitEvents) -> Result<O
     // For the call that is made again after a signal.
     args.timeout = timeout.unwrap_or(FOREVER);
     let came = result?;
-    for (index, item) in (0..).zip(came.iter().flat_map(Came::items)) {
+    for (index, item) in (0..).zip(came.iter().flat_map(ConsumedEvents::items)) {
         tell(args.events_ptr, index, item.told())?;
     }
     args.wait_result = if came.is_some() {
@@ -76,20 +81,20 @@ pub(super) fn wait(caller: &Caller<'_>, args: &mut uapi::WaitEvents) -> Result<O
 }
 
 /// The caller of WAIT_EVENTS was told.
-pub(super) fn keep(came: Option<Came>) {
+pub(super) fn keep(came: Option<ConsumedEvents>) {
     if let Some(came) = came {
         came.keep();
     }
 }
 
 /// The events of the array at `array`.
-fn items(array: u64, count: u32) -> Result<Items> {
-    let read = |index| -> Result<Item> {
+fn items(array: u64, count: u32) -> Result<WaitItems> {
+    let read = |index| -> Result<WaitItem> {
         let data: uapi::EventData = uaccess_ext::read_element(array, index)?;
-        Ok(Item::new(data.event_id, uapi::last_event_age(&data)))
+        Ok(WaitItem::new(data.event_id, uapi::last_event_age(&data)))
     };
     if count == 1 {
-        return Ok(Items::One(read(0)?));
+        return Ok(WaitItems::One(read(0)?));
     }
     let room = usize::try_from(count)?;
     if room > SLOTS {
@@ -100,24 +105,24 @@ fn items(array: u64, count: u32) -> Result<Items> {
     for index in 0..count {
         items.push(read(index)?, GFP_KERNEL_ACCOUNT)?;
     }
-    Ok(Items::Many(items))
+    Ok(WaitItems::Many(items))
 }
 
 /// Writes what there is to tell of an event to its element of the array.
-fn tell(array: u64, index: u32, told: &Told) -> Result {
+fn tell(array: u64, index: u32, told: &EventPayload) -> Result {
     type Data = uapi::EventData;
     match told {
-        Told::Nothing => Ok(()),
-        Told::Age(age) => uaccess_ext::write_head::<Data, _>(array, index, age),
-        Told::Memory(fault) => {
+        EventPayload::Nothing => Ok(()),
+        EventPayload::Age(age) => uaccess_ext::write_head::<Data, _>(array, index, age),
+        EventPayload::Memory(fault) => {
             let data = memory_exception(fault);
             uaccess_ext::write_head::<Data, _>(array, index, &data)
         }
-        Told::Stopped(gpu) => {
+        EventPayload::Stopped(gpu) => {
             let data = hw_exception(*gpu, uapi::KFD_HW_EXCEPTION_PER_ENGINE_RESET);
             uaccess_ext::write_head::<Data, _>(array, index, &data)
         }
-        Told::Reset(gpu) => {
+        EventPayload::Reset(gpu) => {
             let data = hw_exception(*gpu, uapi::KFD_HW_EXCEPTION_WHOLE_GPU_RESET);
             uaccess_ext::write_head::<Data, _>(array, index, &data)
         }

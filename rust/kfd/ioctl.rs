@@ -12,7 +12,7 @@ use kernel::transmute::{AsBytes, FromBytes};
 use super::{args, dmabuf, events, info, memory, queues, settings, smi, svm, Kfd};
 use crate::kern::new_fd::NewFd;
 use crate::kern::{errno, trace, uaccess_ext};
-use crate::process::context::Context;
+use crate::process::context::GpuContext;
 use crate::process::Process;
 
 /// `AMDKFD_IOCTL_BASE`.
@@ -28,7 +28,7 @@ pub(super) struct Caller<'a> {
 
 impl Caller<'_> {
     /// The calling process's part of the GPU that it calls `gpu_id`. EINVAL for an unknown one, ENOMEM.
-    pub(super) fn context(&self, gpu_id: u32) -> Result<Arc<Context>> {
+    pub(super) fn context(&self, gpu_id: u32) -> Result<Arc<GpuContext>> {
         let id = args::gpu_id(gpu_id)?;
         if let Some(context) = self.process.context(id) {
             return Ok(context);
@@ -41,7 +41,7 @@ impl Caller<'_> {
 
 /// Which way arguments go, as the command's number implies, whatever the caller's command says.
 #[derive(Clone, Copy, PartialEq)]
-enum Direction {
+enum IoctlDirection {
     /// From the caller.
     In,
     /// To the caller.
@@ -51,17 +51,17 @@ enum Direction {
 }
 
 /// An ioctl that is being made.
-struct Call<'a> {
+struct IoctlCall<'a> {
     caller: &'a Caller<'a>,
     arg: usize,
     size: usize,
 }
 
-impl Call<'_> {
+impl IoctlCall<'_> {
     /// Runs `function` on the caller's arguments.
     fn run<T>(
         &self,
-        direction: Direction,
+        direction: IoctlDirection,
         function: fn(&Caller<'_>, &mut T) -> Result,
     ) -> Result<isize>
     where
@@ -80,27 +80,29 @@ impl Call<'_> {
     where
         T: AsBytes + FromBytes + pin_init::Zeroable,
     {
-        self.result(Direction::InOut, function).map(keep)?;
+        self.result(IoctlDirection::InOut, function).map(keep)?;
         Ok(0)
     }
 
     /// What `function` gives. The arguments go back also after an error, for their counts of what was done.
     fn result<T, R>(
         &self,
-        direction: Direction,
+        direction: IoctlDirection,
         function: fn(&Caller<'_>, &mut T) -> Result<R>,
     ) -> Result<R>
     where
         T: AsBytes + FromBytes + pin_init::Zeroable,
     {
         let mut args = match direction {
-            Direction::Out => pin_init::zeroed(),
-            Direction::In | Direction::InOut => uaccess_ext::read_sized(self.arg, self.size)?,
+            IoctlDirection::Out => pin_init::zeroed(),
+            IoctlDirection::In | IoctlDirection::InOut => {
+                uaccess_ext::read_sized(self.arg, self.size)?
+            }
         };
         let result = function(self.caller, &mut args);
         let written = match direction {
-            Direction::In => Ok(()),
-            Direction::Out | Direction::InOut => {
+            IoctlDirection::In => Ok(()),
+            IoctlDirection::Out | IoctlDirection::InOut => {
                 uaccess_ext::write_sized::<T>(self.arg, self.size, &args)
             }
         };
@@ -113,7 +115,7 @@ pub(super) fn dispatch(caller: &Caller<'_>, cmd: u32, arg: usize) -> Result<isiz
     if _IOC_TYPE(cmd) != TYPE {
         return Err(ENOTTY);
     }
-    let call = Call {
+    let call = IoctlCall {
         caller,
         arg,
         size: _IOC_SIZE(cmd),
@@ -127,8 +129,8 @@ pub(super) fn dispatch(caller: &Caller<'_>, cmd: u32, arg: usize) -> Result<isiz
 }
 
 /// Answers the ioctl of number `nr`.
-fn answer(call: &Call<'_>, nr: u32) -> Result<isize> {
-    use Direction::{In, InOut, Out};
+fn answer(call: &IoctlCall<'_>, nr: u32) -> Result<isize> {
+    use IoctlDirection::{In, InOut, Out};
 
     match nr {
         0x01 => call.run(Out, info::get_version),

@@ -7,18 +7,18 @@ use kernel::sync::Arc;
 use hw::doorbell::{MmapKind, MmapOffset};
 use hw::va::VaRange;
 
-use super::args::{self, AllocMemory, Handle, Kind};
+use super::args::{self, AllocKind, AllocMemory, BufferHandle};
 use super::ioctl::Caller;
-use crate::kern::drm::file::FileRef;
+use crate::kern::drm::file::DrmFileRef;
 use crate::kern::{uaccess_ext, uapi};
 use crate::mem::bo;
-use crate::process::context::Context;
+use crate::process::context::GpuContext;
 
 /// ACQUIRE_VM: the address space of an open render file becomes the process's, once and for all. EINVAL also for no file
 /// at all: EBADF is kept for a child of fork, which clients know by it.
 pub(super) fn acquire_vm(caller: &Caller<'_>, args: &mut uapi::AcquireVm) -> Result {
     let context = caller.context(args.gpu_id)?;
-    let file = FileRef::from_fd(args.drm_fd as i32).map_err(|_| EINVAL)?;
+    let file = DrmFileRef::from_fd(args.drm_fd as i32).map_err(|_| EINVAL)?;
     caller.process.acquire(&context, file)
 }
 
@@ -31,7 +31,7 @@ pub(super) fn set_memory_policy(caller: &Caller<'_>, args: &mut uapi::SetMemoryP
 /// A buffer is not where shared virtual memory is, nor made of it. EADDRINUSE, EINTR.
 fn check_svm(caller: &Caller<'_>, wanted: &AllocMemory) -> Result {
     let user = match wanted.kind {
-        Kind::User(address) => VaRange::new(address, wanted.size).ok(),
+        AllocKind::User(address) => VaRange::new(address, wanted.size).ok(),
         _ => None,
     };
     let svm = caller.process.svm();
@@ -48,41 +48,41 @@ pub(super) fn alloc(caller: &Caller<'_>, args: &mut uapi::AllocMemory) -> Result
     let drm = caller.kfd.with_node(id, |node| Ok(node.drm.clone()))?;
     let (size, usage) = (wanted.size, wanted.usage);
     let mut registers = match wanted.kind {
-        Kind::Doorbell => Some(context.slice()?.registers()?),
-        Kind::MmioRemap => Some(context.flush_registers()?),
+        AllocKind::Doorbell => Some(context.slice()?.registers()?),
+        AllocKind::MmioRemap => Some(context.flush_registers()?),
         _ => None,
     };
     let (number, offset) = caller.process.with_lock_soon(|| {
         context.with_memory(|memory| {
             memory.insert(wanted.range, |client| match wanted.kind {
-                Kind::Vram { contiguous } => {
+                AllocKind::Vram { contiguous } => {
                     bo::create::vram(&drm, client, size, usage, contiguous)
                 }
-                Kind::Gtt => bo::create::gtt(&drm, client, size, usage),
-                Kind::User(address) => bo::create::user(&drm, client, address, size, usage),
-                Kind::Doorbell | Kind::MmioRemap => {
+                AllocKind::Gtt => bo::create::gtt(&drm, client, size, usage),
+                AllocKind::User(address) => bo::create::user(&drm, client, address, size, usage),
+                AllocKind::Doorbell | AllocKind::MmioRemap => {
                     let registers = registers.take().ok_or(EINVAL)?;
                     bo::create::registers(&drm, client, size, registers, usage.access)
                 }
             })
         })
     })?;
-    args.handle = Handle { gpu: id, number }.encode();
+    args.handle = BufferHandle { gpu: id, number }.encode();
     let of_kfd_file = |kind| {
         let gpu_id = id.get();
         MmapOffset { kind, gpu_id }.encode()
     };
     args.mmap_offset = match wanted.kind {
-        Kind::Doorbell => of_kfd_file(MmapKind::Doorbell),
-        Kind::MmioRemap => of_kfd_file(MmapKind::Mmio),
-        Kind::Vram { .. } | Kind::Gtt | Kind::User(_) => offset,
+        AllocKind::Doorbell => of_kfd_file(MmapKind::Doorbell),
+        AllocKind::MmioRemap => of_kfd_file(MmapKind::Mmio),
+        AllocKind::Vram { .. } | AllocKind::Gtt | AllocKind::User(_) => offset,
     };
     Ok(())
 }
 
 /// The context and the number of a buffer. EINVAL.
-pub(super) fn buffer(caller: &Caller<'_>, handle: u64) -> Result<(Arc<Context>, Handle)> {
-    let handle = Handle::decode(handle)?;
+pub(super) fn buffer(caller: &Caller<'_>, handle: u64) -> Result<(Arc<GpuContext>, BufferHandle)> {
+    let handle = BufferHandle::decode(handle)?;
     let context = caller.process.context(handle.gpu).ok_or(EINVAL)?;
     Ok((context, handle))
 }
@@ -107,7 +107,7 @@ pub(super) fn free(caller: &Caller<'_>, args: &mut uapi::FreeMemory) -> Result {
 /// AVAILABLE_MEMORY: the largest buffer of VRAM that the process could get now.
 pub(super) fn available(caller: &Caller<'_>, args: &mut uapi::AvailableMemory) -> Result {
     let id = args::gpu_id(args.gpu_id)?;
-    let look = |context: &Arc<Context>| {
+    let look = |context: &Arc<GpuContext>| {
         let memory = &context.gpu().memory;
         memory.budget.available(&memory.vram, context.client())
     };
@@ -119,7 +119,7 @@ pub(super) fn available(caller: &Caller<'_>, args: &mut uapi::AvailableMemory) -
 }
 
 /// The list of GPUs of a MAP or an UNMAP.
-struct Devices {
+struct DeviceList {
     array: u64,
     count: u32,
 }
@@ -128,9 +128,9 @@ struct Devices {
 /// not there.
 fn for_each_device(
     caller: &Caller<'_>,
-    devices: &Devices,
+    devices: &DeviceList,
     done: &mut u32,
-    mut act: impl FnMut(&Context) -> Result,
+    mut act: impl FnMut(&GpuContext) -> Result,
 ) -> Result {
     for index in args::devices(devices.count, *done)? {
         let raw: u32 = uaccess_ext::read_element(devices.array, index)?;
@@ -145,7 +145,7 @@ fn for_each_device(
 /// not reach the memory.
 pub(super) fn map(caller: &Caller<'_>, args: &mut uapi::MapMemory) -> Result {
     let (context, handle) = buffer(caller, args.handle)?;
-    let devices = Devices {
+    let devices = DeviceList {
         array: args.device_ids_array_ptr,
         count: args.n_devices,
     };
@@ -157,7 +157,7 @@ pub(super) fn map(caller: &Caller<'_>, args: &mut uapi::MapMemory) -> Result {
 /// UNMAP_MEMORY_FROM_GPU.
 pub(super) fn unmap(caller: &Caller<'_>, args: &mut uapi::UnmapMemory) -> Result {
     let (context, handle) = buffer(caller, args.handle)?;
-    let devices = Devices {
+    let devices = DeviceList {
         array: args.device_ids_array_ptr,
         count: args.n_devices,
     };

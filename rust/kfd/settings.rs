@@ -6,7 +6,7 @@ use kernel::prelude::*;
 use super::args;
 use super::ioctl::Caller;
 use crate::kern::{params, uaccess_ext, uapi};
-use hw::trap::SecondLevel;
+use hw::trap::SecondLevelTrap;
 
 /// Entries that there would be of GB_TILE_MODE, which gfx9 does not have any more.
 const TILE_MODES: u32 = 32;
@@ -26,10 +26,12 @@ pub(super) fn set_scratch_backing_va(
 /// SET_TRAP_HANDLER: the second level, which the driver's own handler takes waves to. EFAULT for what is not the user's, ENODEV
 /// before ACQUIRE_VM, ENOMEM.
 pub(super) fn set_trap_handler(caller: &Caller<'_>, args: &mut uapi::SetTrapHandler) -> Result {
-    caller.context(args.gpu_id)?.set_trap_handler(SecondLevel {
-        code: args::user_address(args.tba_addr)?,
-        memory: args::user_address(args.tma_addr)?,
-    })
+    caller
+        .context(args.gpu_id)?
+        .set_trap_handler(SecondLevelTrap {
+            code: args::user_address(args.tba_addr)?,
+            memory: args::user_address(args.tma_addr)?,
+        })
 }
 
 /// GET_TILE_CONFIG: GB_ADDR_CONFIG. Modes of tiles are zero, as many of them as the caller has room for.

@@ -12,7 +12,7 @@ use crate::gpu::Gpu;
 use crate::kern::anon_file::{self, AnonFile};
 use crate::kern::new_fd::NewFd;
 use crate::kern::{series, task, uapi};
-use crate::smi::{Smi, Watcher};
+use crate::smi::{Smi, SmiWatcher};
 
 /// Bytes that one read gives at most.
 const MOST: usize = 1024;
@@ -24,7 +24,7 @@ pub(super) fn open(caller: &Caller<'_>, args: &mut uapi::SmiEvents) -> Result<Ne
         .kfd
         .with_node(id, |node| Ok(node.gpu.clone()))
         .map_err(|_| EINVAL)?;
-    let watcher = Watcher::new(caller.process.space().clone(), task::is_admin())?;
+    let watcher = SmiWatcher::new(caller.process.space().clone(), task::is_admin())?;
     gpu.hw.smi.join(&watcher)?;
     let file = SmiFile {
         smi: gpu.hw.smi.clone(),
@@ -39,7 +39,7 @@ pub(super) fn open(caller: &Caller<'_>, args: &mut uapi::SmiEvents) -> Result<Ne
 /// What such a file holds: not the GPU, which may go.
 struct SmiFile {
     smi: Arc<Smi>,
-    watcher: Arc<Watcher>,
+    watcher: Arc<SmiWatcher>,
 }
 
 impl Drop for SmiFile {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Ioctl of shared virtual memory: what is said of ranges, and asked.
 
-use hw::svm::{Change, GpuIndex, Question};
+use hw::svm::{AttributeChange, AttributeQuery, GpuIndex};
 use hw::topology::gpu_id::GpuId;
 use hw::va::{VaRange, PAGE_SIZE};
 use kernel::prelude::*;
@@ -9,7 +9,7 @@ use kernel::prelude::*;
 use super::ioctl::Caller;
 use crate::kern::uapi::{SvmArgs, SvmAttribute};
 use crate::kern::{errno, params, uaccess_ext};
-use crate::process::svm::{Opened, Progress};
+use crate::process::svm::{MoveProgress, OpenedSvm};
 
 /// Bytes before the attributes, and of one.
 const HEAD: usize = core::mem::size_of::<SvmArgs>();
@@ -75,7 +75,8 @@ fn any_index(caller: &Caller<'_>, id: u32) -> Option<GpuIndex> {
 fn set(caller: &Caller<'_>, args: &SvmArgs, attributes: &[SvmAttribute]) -> Result {
     let mut gives = false;
     for attribute in attributes {
-        let change = Change::new(attribute.type_, attribute.value, |id| any_index(caller, id));
+        let change =
+            AttributeChange::new(attribute.type_, attribute.value, |id| any_index(caller, id));
         gives |= change.map_err(|_| EINVAL)?.gives_access();
     }
     if !caller.process.has_vm() {
@@ -89,7 +90,7 @@ fn set(caller: &Caller<'_>, args: &SvmArgs, attributes: &[SvmAttribute]) -> Resu
             return Err(ENODEV);
         }
     }
-    let mut progress = Progress::default();
+    let mut progress = MoveProgress::default();
     let mut done = say(caller, range, attributes, &mut progress);
     // Of a GPU that has gone nothing can be said.
     while done == Err(errno::in_progress()) {
@@ -101,18 +102,18 @@ fn set(caller: &Caller<'_>, args: &SvmArgs, attributes: &[SvmAttribute]) -> Resu
     done
 }
 
-/// Says what `attributes` say of `range`, once: see [`Opened::set`].
+/// Says what `attributes` say of `range`, once: see [`OpenedSvm::set`].
 fn say(
     caller: &Caller<'_>,
     range: VaRange,
     attributes: &[SvmAttribute],
-    progress: &mut Progress,
+    progress: &mut MoveProgress,
 ) -> Result {
     let mut svm = caller.process.svm().open_for(caller.process, range)?;
     let mut changes = KVVec::with_capacity(attributes.len(), GFP_KERNEL_ACCOUNT)?;
     for attribute in attributes {
         let change = with_gpu(caller, &mut svm, |gpu| {
-            Change::new(attribute.type_, attribute.value, gpu)
+            AttributeChange::new(attribute.type_, attribute.value, gpu)
         })?;
         changes.push(change, GFP_KERNEL_ACCOUNT)?;
     }
@@ -125,7 +126,7 @@ fn get(caller: &Caller<'_>, args: &SvmArgs, attributes: &mut [SvmAttribute]) -> 
     let summary = svm.summary(range);
     for attribute in attributes {
         let question = with_gpu(caller, &mut svm, |gpu| {
-            Question::new(attribute.type_, attribute.value, gpu)
+            AttributeQuery::new(attribute.type_, attribute.value, gpu)
         })?;
         let (kind, value) = summary.answer(question);
         attribute.type_ = kind;
@@ -137,7 +138,7 @@ fn get(caller: &Caller<'_>, args: &SvmArgs, attributes: &mut [SvmAttribute]) -> 
 /// What `f` makes of an attribute, for which it may have to know a GPU. EINVAL for what it does not like; ENOSPC, ENOMEM.
 fn with_gpu<T, E>(
     caller: &Caller<'_>,
-    svm: &mut Opened<'_>,
+    svm: &mut OpenedSvm<'_>,
     f: impl FnOnce(&mut dyn FnMut(u32) -> Option<GpuIndex>) -> Result<T, E>,
 ) -> Result<T> {
     let mut failed = Ok(());

@@ -7,9 +7,9 @@
 
 use crate::{
     kern::{memory, task},
-    mem::vram::Vram,
+    mem::vram::VramManager,
 };
-use hw::{cover::Cover, share::Share, va::LARGE_PAGE_SIZE};
+use hw::{cover::VramBacking, share::FairShare, va::LARGE_PAGE_SIZE};
 use kernel::{
     new_spinlock,
     prelude::*,
@@ -43,9 +43,9 @@ const PARTIES: u64 = 1024;
 const KEPT_PART: u64 = 8;
 
 /// How system memory is shared.
-fn system_share() -> Share {
+fn system_share() -> FairShare {
     let limit = system_limit();
-    Share::new(limit, limit / KEPT_PART, PARTIES)
+    FairShare::new(limit, limit / KEPT_PART, PARTIES)
 }
 
 /// Takes `bytes` of system memory for one who has `own` bytes before, of what is counted for it. `ENOMEM` when that passes its
@@ -81,7 +81,7 @@ fn left(own: u64) -> u64 {
 /// A kind of memory that a client has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub(crate) enum Region {
+pub(crate) enum MemoryRegion {
     /// VRAM that it asked for, wherever it is now.
     Vram,
     /// System memory of the driver's.
@@ -100,13 +100,13 @@ pub(crate) enum Region {
     Kept,
 }
 
-impl Region {
+impl MemoryRegion {
     const COUNT: usize = Self::Kept as usize + 1;
 }
 
 /// The memory of one address space on one GPU. Counts only; no locks.
-pub(crate) struct Client {
-    bytes: [Atomic<i64>; Region::COUNT],
+pub(crate) struct MemoryClient {
+    bytes: [Atomic<i64>; MemoryRegion::COUNT],
     /// System memory that it has taken, of all regions.
     system: Atomic<i64>,
     /// Mappings in its address space.
@@ -120,11 +120,11 @@ pub(crate) struct Client {
     moving: AtomicFlag,
 }
 
-impl Client {
+impl MemoryClient {
     /// A client without memory. `ENOMEM`.
     pub(super) fn new() -> Result<Arc<Self>> {
         let client = Self {
-            bytes: [const { Atomic::new(0) }; Region::COUNT],
+            bytes: [const { Atomic::new(0) }; MemoryRegion::COUNT],
             system: Atomic::new(0),
             mappings: Atomic::new(0),
             pasid: Atomic::new(0),
@@ -146,11 +146,11 @@ impl Client {
     }
 
     /// Bytes of a region.
-    pub(crate) fn bytes(&self, region: Region) -> u64 {
+    pub(crate) fn bytes(&self, region: MemoryRegion) -> u64 {
         u64::try_from(self.bytes[region as usize].load(Relaxed)).unwrap_or(0)
     }
 
-    pub(super) fn add(&self, region: Region, bytes: i64) {
+    pub(super) fn add(&self, region: MemoryRegion, bytes: i64) {
         self.bytes[region as usize].add(bytes, Relaxed);
     }
 
@@ -158,7 +158,7 @@ impl Client {
     fn take(&self, bytes: u64) -> Result {
         let signed = i64::try_from(bytes).map_err(|_| ENOMEM)?;
         let own = u64::try_from(self.system.fetch_add(signed, Relaxed)).unwrap_or(0);
-        take(bytes, own + self.bytes(Region::Vram))
+        take(bytes, own + self.bytes(MemoryRegion::Vram))
             .inspect_err(|_| self.system.add(-signed, Relaxed))
     }
 
@@ -166,10 +166,10 @@ impl Client {
     /// have to cover.
     fn own(&self) -> u64 {
         let system = u64::try_from(self.system.load(Relaxed)).unwrap_or(0);
-        system + self.bytes(Region::Vram)
+        system + self.bytes(MemoryRegion::Vram)
     }
 
-    /// Gives back what [`Client::take`] took.
+    /// Gives back what [`MemoryClient::take`] took.
     fn give(&self, bytes: u64) {
         self.system.add(-(bytes as i64), Relaxed);
         give(bytes);
@@ -213,14 +213,14 @@ impl Client {
 
     /// Bytes of its VRAM that are in system memory and are to come home.
     pub(super) fn to_come_home(&self) -> u64 {
-        let kept = self.bytes(Region::Kept);
-        self.bytes(Region::Evicted).saturating_sub(kept)
+        let kept = self.bytes(MemoryRegion::Kept);
+        self.bytes(MemoryRegion::Evicted).saturating_sub(kept)
     }
 
     /// Bytes of its VRAM that are there and may be moved away.
     pub(super) fn movable_home(&self) -> u64 {
-        let away = self.bytes(Region::Evicted) + self.bytes(Region::Stuck);
-        self.bytes(Region::Vram).saturating_sub(away)
+        let away = self.bytes(MemoryRegion::Evicted) + self.bytes(MemoryRegion::Stuck);
+        self.bytes(MemoryRegion::Vram).saturating_sub(away)
     }
 
     /// The PASID of the process that has it; 0 if none has.
@@ -231,14 +231,18 @@ impl Client {
 
 /// System memory that something has taken for a client, pinned or allocated; given back when dropped.
 pub(crate) struct SystemShare {
-    client: Arc<Client>,
-    region: Region,
+    client: Arc<MemoryClient>,
+    region: MemoryRegion,
     bytes: u64,
 }
 
 impl SystemShare {
     /// Takes `bytes` of `region` for `client`. `ENOMEM` when that passes its share. Any context.
-    pub(crate) fn take(client: &Arc<Client>, region: Region, bytes: u64) -> Result<Self> {
+    pub(crate) fn take(
+        client: &Arc<MemoryClient>,
+        region: MemoryRegion,
+        bytes: u64,
+    ) -> Result<Self> {
         client.take(bytes)?;
         client.add(region, bytes as i64);
         Ok(Self {
@@ -258,14 +262,14 @@ impl Drop for SystemShare {
 
 /// What a mapping costs, and that it is one of those that there may be; given back when dropped.
 pub(super) struct MappingShare {
-    client: Arc<Client>,
+    client: Arc<MemoryClient>,
     _metadata: SystemShare,
 }
 
 impl MappingShare {
     /// One more mapping of `client`'s. `ENOMEM` when there are [`MOST_MAPPINGS`], or its share is passed.
-    pub(super) fn take(client: &Arc<Client>) -> Result<Self> {
-        let metadata = SystemShare::take(client, Region::Metadata, MAPPING_BYTES)?;
+    pub(super) fn take(client: &Arc<MemoryClient>) -> Result<Self> {
+        let metadata = SystemShare::take(client, MemoryRegion::Metadata, MAPPING_BYTES)?;
         // From here on the count goes down when it is dropped.
         let before = client.mappings.fetch_add(1, Relaxed);
         let share = Self {
@@ -287,9 +291,9 @@ impl Drop for MappingShare {
 }
 
 /// What clients together have of a GPU's VRAM, in bytes.
-struct Sums {
+struct ClientSums {
     /// What they asked for, and system memory for that.
-    cover: Cover,
+    cover: VramBacking,
     /// Of that, what has to stay where it is.
     stuck: u64,
     /// Of that, what those have left behind who are gone: most of it goes soon.
@@ -301,18 +305,18 @@ struct Sums {
 /// Clients together may ask for more than there is. Then all of it is covered by system memory, which is taken at once:
 /// so each of them can always be moved out for another, and be brought back while that one is out.
 #[pin_data]
-pub(crate) struct Budget {
+pub(crate) struct VramBudget {
     #[pin]
-    sums: SpinLock<Sums>,
+    sums: SpinLock<ClientSums>,
 }
 
-impl Budget {
+impl VramBudget {
     /// Nobody has anything. `ENOMEM`.
     pub(crate) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 sums <- new_spinlock!(
-                    Sums { cover: Cover::new(), stuck: 0, left: 0 },
+                    ClientSums { cover: VramBacking::new(), stuck: 0, left: 0 },
                     "Budget::sums"
                 ),
             }),
@@ -322,7 +326,7 @@ impl Budget {
 
     /// The bytes that `client`, or one that is new, may ask for in one buffer, in whole large pages, as clients
     /// allocate it.
-    pub(crate) fn available(&self, vram: &Vram, client: Option<&Client>) -> u64 {
+    pub(crate) fn available(&self, vram: &VramManager, client: Option<&MemoryClient>) -> u64 {
         let mut sums = self.sums.lock();
         sums.cover.set_usable(vram.usable());
         sums.available(client) / LARGE_PAGE_SIZE * LARGE_PAGE_SIZE
@@ -332,10 +336,10 @@ impl Budget {
     /// processes that have ended still have some of it.
     pub(crate) fn charge(
         self: &Arc<Self>,
-        vram: &Vram,
-        client: &Arc<Client>,
+        vram: &VramManager,
+        client: &Arc<MemoryClient>,
         bytes: u64,
-    ) -> Result<Charge> {
+    ) -> Result<VramCharge> {
         let mut tries = 0;
         while !self.try_charge(vram, client, bytes)? {
             tries += 1;
@@ -344,7 +348,7 @@ impl Budget {
             }
             fsleep(PAUSE);
         }
-        Ok(Charge {
+        Ok(VramCharge {
             client: client.clone(),
             budget: self.clone(),
             bytes,
@@ -352,7 +356,7 @@ impl Budget {
     }
 
     /// False when it may be possible in a moment.
-    fn try_charge(&self, vram: &Vram, client: &Client, bytes: u64) -> Result<bool> {
+    fn try_charge(&self, vram: &VramManager, client: &MemoryClient, bytes: u64) -> Result<bool> {
         let mut sums = self.sums.lock();
         sums.cover.set_usable(vram.usable());
         let available = sums.available(Some(client));
@@ -366,17 +370,21 @@ impl Budget {
         // Buffers in system memory may have been faster.
         take(sums.cover.missing(bytes, 0), client.own())?;
         sums.cover.add(bytes, 0);
-        client.add(Region::Vram, bytes as i64);
+        client.add(MemoryRegion::Vram, bytes as i64);
         Ok(true)
     }
 
     /// Pays for `bytes` of system memory that a buffer of `client`'s is about to be in, until what is returned is dropped. `ENOMEM` when
     /// that is not covered yet, and passes its share.
-    pub(super) fn pay_for_away(self: &Arc<Self>, client: &Client, bytes: u64) -> Result<PaidAway> {
+    pub(super) fn pay_for_away(
+        self: &Arc<Self>,
+        client: &MemoryClient,
+        bytes: u64,
+    ) -> Result<AwayCharge> {
         let mut sums = self.sums.lock();
         take(sums.cover.missing(0, bytes), client.own())?;
         sums.cover.add(0, bytes);
-        Ok(PaidAway {
+        Ok(AwayCharge {
             budget: self.clone(),
             bytes,
         })
@@ -384,46 +392,46 @@ impl Budget {
 }
 
 /// System memory that a VRAM buffer is in is paid for; given back when dropped, unless all VRAM has to be covered.
-pub(super) struct PaidAway {
-    budget: Arc<Budget>,
+pub(super) struct AwayCharge {
+    budget: Arc<VramBudget>,
     bytes: u64,
 }
 
-impl Drop for PaidAway {
+impl Drop for AwayCharge {
     fn drop(&mut self) {
         let mut sums = self.budget.sums.lock();
         give(sums.cover.remove(0, self.bytes));
     }
 }
 
-impl Sums {
-    fn available(&self, client: Option<&Client>) -> u64 {
+impl ClientSums {
+    fn available(&self, client: Option<&MemoryClient>) -> u64 {
         let own = |region| client.map_or(0, |client| client.bytes(region));
         let (usable, asked) = (self.cover.usable(), self.cover.asked());
         // Others make room, apart from what has to stay.
-        let stuck = self.stuck.saturating_sub(own(Region::Stuck));
-        let room = usable.saturating_sub(own(Region::Vram) + stuck);
+        let stuck = self.stuck.saturating_sub(own(MemoryRegion::Stuck));
+        let room = usable.saturating_sub(own(MemoryRegion::Vram) + stuck);
         let free = usable.saturating_sub(asked);
         if free >= room {
             // Nobody else has any, so nothing of it has to be covered.
             return room;
         }
-        let left = left(client.map_or(0, Client::own));
+        let left = left(client.map_or(0, MemoryClient::own));
         let covered = (self.cover.taken() + left).saturating_sub(asked);
         room.min(free.max(covered))
     }
 }
 
 /// VRAM that a client may have; given back when dropped.
-pub(crate) struct Charge {
-    client: Arc<Client>,
-    budget: Arc<Budget>,
+pub(crate) struct VramCharge {
+    client: Arc<MemoryClient>,
+    budget: Arc<VramBudget>,
     bytes: u64,
 }
 
-impl Charge {
+impl VramCharge {
     /// Whose it is.
-    pub(super) fn client(&self) -> &Arc<Client> {
+    pub(super) fn client(&self) -> &Arc<MemoryClient> {
         &self.client
     }
 
@@ -436,7 +444,7 @@ impl Charge {
     pub(super) fn keep(&self, on: bool) {
         let bytes = self.bytes as i64;
         self.client
-            .add(Region::Kept, if on { bytes } else { -bytes });
+            .add(MemoryRegion::Kept, if on { bytes } else { -bytes });
     }
 
     /// It is in VRAM and has to stay there from now on, or no longer.
@@ -445,10 +453,10 @@ impl Charge {
         let bytes = self.bytes as i64;
         if on {
             sums.stuck += self.bytes;
-            self.client.add(Region::Stuck, bytes);
+            self.client.add(MemoryRegion::Stuck, bytes);
         } else {
             sums.stuck -= self.bytes;
-            self.client.add(Region::Stuck, -bytes);
+            self.client.add(MemoryRegion::Stuck, -bytes);
         }
     }
 
@@ -469,10 +477,10 @@ impl Charge {
     }
 }
 
-impl Drop for Charge {
+impl Drop for VramCharge {
     fn drop(&mut self) {
         let mut sums = self.budget.sums.lock();
-        self.client.add(Region::Vram, -(self.bytes as i64));
+        self.client.add(MemoryRegion::Vram, -(self.bytes as i64));
         give(sums.cover.remove(self.bytes, 0));
     }
 }

@@ -7,25 +7,25 @@ mod peer;
 
 use crate::{
     kern::{
-        dma_buf::Runs,
+        dma_buf::AttachmentRuns,
         dma_resource::DmaResource,
-        drm::{self, exported::ObjectHandle, gem::Object},
+        drm::{self, exported::ObjectHandle, gem::GemObject},
         pages::{DmaRun, SystemPages},
     },
-    ledger::{Hold, Kind},
+    ledger::{LedgerHold, LedgerKind},
     mem::{
-        account::{Client, Region, SystemShare, BUFFER_BYTES},
-        import::Import,
+        account::{MemoryClient, MemoryRegion, SystemShare, BUFFER_BYTES},
+        import::ImportedMemory,
         metadata::MetadataCell,
-        placement::{Pinned, Place, Placement},
+        placement::{BoPlace, PinnedBuffer, VramPlacement},
         user::UserMemory,
         vram::{VramBlocks, VramRun},
-        Memory,
+        GpuMemory,
     },
 };
 use peer::PeerVram;
 
-use hw::pte::{Access, Coherence, Residence};
+use hw::pte::{Coherence, MemoryResidence, PageAccess};
 use kernel::{
     prelude::*,
     sync::{Arc, SetOnce},
@@ -36,32 +36,32 @@ const PINNED_PART: u64 = 32;
 const PINNED_MIN: u64 = 64 << 20;
 
 /// The DRM device of a GPU.
-pub(crate) type DrmDevice = drm::Device<Arc<Memory>>;
+pub(crate) type DrmDevice = drm::DrmDevice<Arc<GpuMemory>>;
 
 /// A buffer object.
-pub(crate) type Bo = Object<Buffer>;
+pub(crate) type Bo = GemObject<BoData>;
 
 /// A handle of one.
-pub(crate) type BoHandle = ObjectHandle<Buffer>;
+pub(crate) type BoHandle = ObjectHandle<BoData>;
 
 /// What is behind a buffer.
-enum Backing {
+enum BoBacking {
     /// VRAM, or system memory for a while.
-    Vram(Arc<Placement>),
+    Vram(Arc<VramPlacement>),
     /// System memory of the driver's.
     Gtt(SystemPages),
     /// Memory of the process itself, which changes as the process likes.
     User(UserMemory),
     /// Memory that somebody else has exported.
-    Imported(Import),
+    Imported(ImportedMemory),
     /// The process's doorbells or the page of HDP flush registers, which the CPU maps through /dev/kfd.
-    Registers(Registers),
+    Registers(RegisterRange),
     /// VRAM of another GPU.
     Peer(PeerVram),
 }
 
 /// Registers of the GPU that a process may have, as the GPU itself reaches them.
-pub(crate) struct Registers {
+pub(crate) struct RegisterRange {
     /// The BAR.
     pub(crate) bar: Arc<DmaResource>,
     /// Which of it.
@@ -72,28 +72,28 @@ pub(crate) struct Registers {
 
 /// How the GPU may use a buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
+pub(crate) struct BoUsage {
     /// What the GPU may do; reading is always allowed.
-    pub(crate) access: Access,
+    pub(crate) access: PageAccess,
     /// What the GPU's caches may do.
     pub(crate) coherence: Coherence,
 }
 
 /// The driver's part of a buffer object.
-pub(crate) struct Buffer {
-    backing: Backing,
-    usage: Usage,
+pub(crate) struct BoData {
+    backing: BoBacking,
+    usage: BoUsage,
     metadata: MetadataCell,
-    gpu: Arc<Memory>,
-    _bytes: Option<Hold>,
+    gpu: Arc<GpuMemory>,
+    _bytes: Option<LedgerHold>,
     _share: Option<SystemShare>,
     /// What the driver keeps of it, once somebody pays for it.
     paid: SetOnce<SystemShare>,
-    _hold: Hold,
+    _hold: LedgerHold,
 }
 
-impl Buffer {
-    fn new(gpu: &Arc<Memory>, backing: Backing, usage: Usage) -> Self {
+impl BoData {
+    fn new(gpu: &Arc<GpuMemory>, backing: BoBacking, usage: BoUsage) -> Self {
         Self {
             backing,
             usage,
@@ -102,11 +102,11 @@ impl Buffer {
             _bytes: None,
             _share: None,
             paid: SetOnce::new(),
-            _hold: gpu.hw.ledger.hold(Kind::Bos, 1),
+            _hold: gpu.hw.ledger.hold(LedgerKind::Bos, 1),
         }
     }
 
-    fn sharing(self, share: SystemShare, kind: Kind, size: u64) -> Self {
+    fn sharing(self, share: SystemShare, kind: LedgerKind, size: u64) -> Self {
         Self {
             _bytes: Some(self.gpu.hw.ledger.hold(kind, size)),
             _share: Some(share),
@@ -114,17 +114,17 @@ impl Buffer {
         }
     }
 
-    /// The same, for which [`Buffer::pay`] was called.
-    fn paid_by(self, client: &Arc<Client>) -> Result<Self> {
+    /// The same, for which [`BoData::pay`] was called.
+    fn paid_by(self, client: &Arc<MemoryClient>) -> Result<Self> {
         self.pay(client)?;
         Ok(self)
     }
 
     /// `client` pays for what the driver keeps of it, unless somebody does already: what is imported has no client of its own, so
     /// that who gets the first handle pays. `ENOMEM` past its share.
-    pub(crate) fn pay(&self, client: &Arc<Client>) -> Result {
+    pub(crate) fn pay(&self, client: &Arc<MemoryClient>) -> Result {
         if self.paid.as_ref().is_none() {
-            let share = SystemShare::take(client, Region::Metadata, BUFFER_BYTES)?;
+            let share = SystemShare::take(client, MemoryRegion::Metadata, BUFFER_BYTES)?;
             // Another thread may be first, and this share is given back.
             self.paid.populate(share);
         }
@@ -132,13 +132,13 @@ impl Buffer {
     }
 
     /// The GPU that it was made for.
-    pub(crate) fn gpu(&self) -> &Arc<Memory> {
+    pub(crate) fn gpu(&self) -> &Arc<GpuMemory> {
         &self.gpu
     }
 
     /// What the GPU may do.
-    pub(crate) fn access(&self) -> Access {
-        Access {
+    pub(crate) fn access(&self) -> PageAccess {
+        PageAccess {
             read: true,
             ..self.usage.access
         }
@@ -155,56 +155,56 @@ impl Buffer {
     }
 
     /// Where the memory is. It stays there as long as the buffer is pinned, or as the
-    /// lock of a VM is held that maps it and [`Buffer::is_mappable`].
-    pub(crate) fn residence(&self) -> Residence {
+    /// lock of a VM is held that maps it and [`BoData::is_mappable`].
+    pub(crate) fn residence(&self) -> MemoryResidence {
         match &self.backing {
-            Backing::Vram(placement) => match placement.place() {
-                Place::Vram(_) => Residence::LocalVram,
-                Place::System(_) => Residence::Host,
+            BoBacking::Vram(placement) => match placement.place() {
+                BoPlace::Vram(_) => MemoryResidence::LocalVram,
+                BoPlace::System(_) => MemoryResidence::Host,
             },
-            Backing::Gtt(_)
-            | Backing::User(_)
-            | Backing::Imported(_)
-            | Backing::Registers(_)
-            | Backing::Peer(_) => Residence::Host,
+            BoBacking::Gtt(_)
+            | BoBacking::User(_)
+            | BoBacking::Imported(_)
+            | BoBacking::Registers(_)
+            | BoBacking::Peer(_) => MemoryResidence::Host,
         }
     }
 
     /// Whether it is registers, which nothing can be put into.
     pub(crate) fn is_registers(&self) -> bool {
-        matches!(self.backing, Backing::Registers(_))
+        matches!(self.backing, BoBacking::Registers(_))
     }
 
     /// Whether it is another GPU's VRAM, which goes with that.
     pub(super) fn is_peer_vram(&self) -> bool {
-        matches!(self.backing, Backing::Peer(_))
+        matches!(self.backing, BoBacking::Peer(_))
     }
 
     /// Whether it is system memory of the driver's.
     pub(crate) fn is_gtt(&self) -> bool {
-        matches!(self.backing, Backing::Gtt(_))
+        matches!(self.backing, BoBacking::Gtt(_))
     }
 
     /// The user memory, when it is that.
     pub(super) fn user(&self) -> Option<&UserMemory> {
         match &self.backing {
-            Backing::User(memory) => Some(memory),
+            BoBacking::User(memory) => Some(memory),
             _ => None,
         }
     }
 
-    /// Whether the GPU may be given the addresses of [`Buffer::runs`].
+    /// Whether the GPU may be given the addresses of [`BoData::runs`].
     pub(crate) fn is_reachable(&self) -> bool {
         match &self.backing {
-            Backing::Vram(placement) => match placement.place() {
-                Place::Vram(_) => true,
-                Place::System(away) => away.pages().is_mapped(),
+            BoBacking::Vram(placement) => match placement.place() {
+                BoPlace::Vram(_) => true,
+                BoPlace::System(away) => away.pages().is_mapped(),
             },
-            Backing::Gtt(pages) => pages.is_mapped(),
-            Backing::Imported(import) => import.is_mapped(),
-            Backing::Registers(registers) => registers.bar.is_mapped(),
-            Backing::Peer(peer) => peer.is_mapped(),
-            Backing::User(_) => false,
+            BoBacking::Gtt(pages) => pages.is_mapped(),
+            BoBacking::Imported(import) => import.is_mapped(),
+            BoBacking::Registers(registers) => registers.bar.is_mapped(),
+            BoBacking::Peer(peer) => peer.is_mapped(),
+            BoBacking::User(_) => false,
         }
     }
 
@@ -212,43 +212,47 @@ impl Buffer {
     /// of a process, which has others from time to time.
     pub(crate) fn runs(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         /// Who keeps the runs.
-        enum Keeper<'a> {
-            Moving(Place),
-            Imported(Runs),
+        enum RunKeeper<'a> {
+            Moving(BoPlace),
+            Imported(AttachmentRuns),
             Fixed(&'a [DmaRun]),
         }
         let keeper = match &self.backing {
-            Backing::Vram(placement) => Keeper::Moving(placement.place()),
-            Backing::Gtt(pages) => Keeper::Fixed(pages.dma_runs()),
-            Backing::Imported(import) => import.runs().map_or(Keeper::Fixed(&[]), Keeper::Imported),
-            Backing::Registers(registers) => Keeper::Fixed(core::slice::from_ref(&registers.run)),
-            Backing::Peer(peer) => Keeper::Fixed(peer.runs()),
-            Backing::User(_) => Keeper::Fixed(&[]),
+            BoBacking::Vram(placement) => RunKeeper::Moving(placement.place()),
+            BoBacking::Gtt(pages) => RunKeeper::Fixed(pages.dma_runs()),
+            BoBacking::Imported(import) => import
+                .runs()
+                .map_or(RunKeeper::Fixed(&[]), RunKeeper::Imported),
+            BoBacking::Registers(registers) => {
+                RunKeeper::Fixed(core::slice::from_ref(&registers.run))
+            }
+            BoBacking::Peer(peer) => RunKeeper::Fixed(peer.runs()),
+            BoBacking::User(_) => RunKeeper::Fixed(&[]),
         };
         let run = |run: &DmaRun| (run.address, run.size);
         (0..).map_while(move |index| match &keeper {
-            Keeper::Moving(Place::Vram(blocks)) => {
+            RunKeeper::Moving(BoPlace::Vram(blocks)) => {
                 let run: &VramRun = blocks.runs().get(index)?;
                 Some((run.offset, run.size))
             }
-            Keeper::Moving(Place::System(away)) => away.pages().dma_runs().get(index).map(run),
-            Keeper::Imported(runs) => runs.get(index).map(run),
-            Keeper::Fixed(runs) => runs.get(index).map(run),
+            RunKeeper::Moving(BoPlace::System(away)) => away.pages().dma_runs().get(index).map(run),
+            RunKeeper::Imported(runs) => runs.get(index).map(run),
+            RunKeeper::Fixed(runs) => runs.get(index).map(run),
         })
     }
 
     /// What is imported.
-    pub(super) fn import(&self) -> Option<&Import> {
+    pub(super) fn import(&self) -> Option<&ImportedMemory> {
         match &self.backing {
-            Backing::Imported(import) => Some(import),
+            BoBacking::Imported(import) => Some(import),
             _ => None,
         }
     }
 
     /// The placement of a VRAM buffer.
-    pub(super) fn placement(&self) -> Option<&Arc<Placement>> {
+    pub(super) fn placement(&self) -> Option<&Arc<VramPlacement>> {
         match &self.backing {
-            Backing::Vram(placement) => Some(placement),
+            BoBacking::Vram(placement) => Some(placement),
             _ => None,
         }
     }
@@ -256,26 +260,26 @@ impl Buffer {
     /// Whether page tables may lead to the memory now: it is not on its way.
     pub(super) fn is_mappable(&self) -> bool {
         match &self.backing {
-            Backing::Vram(placement) => placement.is_mappable(),
-            Backing::Imported(import) => import.is_mapped(),
+            BoBacking::Vram(placement) => placement.is_mappable(),
+            BoBacking::Imported(import) => import.is_mapped(),
             _ => true,
         }
     }
 
     /// Whether it may be pinned for a queue of `client`'s: a small part of VRAM in all. `ENOMEM` otherwise.
-    pub(super) fn may_be_pinned(&self, client: &Client) -> Result {
+    pub(super) fn may_be_pinned(&self, client: &MemoryClient) -> Result {
         let Some(placement) = self.placement().filter(|placement| placement.may_move()) else {
             return Ok(());
         };
         let most = PINNED_MIN.max(self.gpu.vram.usable() / PINNED_PART);
-        if placement.bytes() + client.bytes(Region::Stuck) > most {
+        if placement.bytes() + client.bytes(MemoryRegion::Stuck) > most {
             return Err(ENOMEM);
         }
         Ok(())
     }
 
     /// Keeps the memory where it is: `None` if it never moves. `EBUSY` while it is on its way.
-    pub(super) fn try_pin(&self) -> Result<Option<Pinned>> {
+    pub(super) fn try_pin(&self) -> Result<Option<PinnedBuffer>> {
         match self.placement() {
             None => Ok(None),
             Some(placement) => placement.try_pin().map(Some).ok_or(EBUSY),
@@ -290,14 +294,14 @@ impl Buffer {
     }
 
     /// Keeps the memory where it is if it is another's than `client`'s, who could not be told when it moves.
-    pub(super) fn pin_for(&self, client: &Arc<Client>) -> Option<Pinned> {
-        let foreign = |p: &&Arc<Placement>| !Arc::ptr_eq(p.client(), client);
+    pub(super) fn pin_for(&self, client: &Arc<MemoryClient>) -> Option<PinnedBuffer> {
+        let foreign = |p: &&Arc<VramPlacement>| !Arc::ptr_eq(p.client(), client);
         self.placement().filter(foreign).map(|p| p.pin())
     }
 
     fn pages(&self) -> Option<&SystemPages> {
         match &self.backing {
-            Backing::Gtt(pages) => Some(pages),
+            BoBacking::Gtt(pages) => Some(pages),
             _ => None,
         }
     }
@@ -311,21 +315,21 @@ impl Buffer {
     /// Takes system memory away from the device, which is about to go. No VM maps the buffer any more.
     pub(crate) fn unmap_dma(&self) {
         match &self.backing {
-            Backing::Gtt(pages) => pages.unmap_dma(),
-            Backing::Imported(import) => import.close(),
-            Backing::Vram(placement) => placement.detach(),
-            Backing::Registers(registers) => registers.bar.unmap(),
-            Backing::Peer(peer) => peer.unmap(),
-            Backing::User(_) => (),
+            BoBacking::Gtt(pages) => pages.unmap_dma(),
+            BoBacking::Imported(import) => import.close(),
+            BoBacking::Vram(placement) => placement.detach(),
+            BoBacking::Registers(registers) => registers.bar.unmap(),
+            BoBacking::Peer(peer) => peer.unmap(),
+            BoBacking::User(_) => (),
         }
     }
 
     /// Whether others may be given it, and then whether it is VRAM. EINVAL if it is not memory of the driver's.
     pub(crate) fn is_shared_vram(&self) -> Result<bool> {
         match &self.backing {
-            Backing::Vram(_) => Ok(true),
-            Backing::Gtt(_) | Backing::Imported(_) => Ok(false),
-            Backing::User(_) | Backing::Registers(_) | Backing::Peer(_) => Err(EINVAL),
+            BoBacking::Vram(_) => Ok(true),
+            BoBacking::Gtt(_) | BoBacking::Imported(_) => Ok(false),
+            BoBacking::User(_) | BoBacking::Registers(_) | BoBacking::Peer(_) => Err(EINVAL),
         }
     }
 
@@ -358,22 +362,22 @@ impl Buffer {
             return pages.read32s(offset, to);
         }
         match self.placement().ok_or(EINVAL)?.place() {
-            Place::System(away) => away.pages().read32s(offset, to),
-            Place::Vram(blocks) => Self::vram_pieces(&blocks, offset, to.len(), |place, part| {
+            BoPlace::System(away) => away.pages().read32s(offset, to),
+            BoPlace::Vram(blocks) => Self::vram_pieces(&blocks, offset, to.len(), |place, part| {
                 let to = to.get_mut(part).ok_or(EINVAL)?;
                 self.gpu.hw.vram_map.read32s(place, to)
             }),
         }
     }
 
-    /// Reads the 64-bit value at byte `offset`, a multiple of 8, in one access. Errors as [`Buffer::read32s`].
+    /// Reads the 64-bit value at byte `offset`, a multiple of 8, in one access. Errors as [`BoData::read32s`].
     pub(crate) fn read64(&self, offset: u64) -> Result<u64> {
         if let Some(pages) = self.pages() {
             return pages.read64(offset);
         }
         match self.placement().ok_or(EINVAL)?.place() {
-            Place::System(away) => away.pages().read64(offset),
-            Place::Vram(blocks) => {
+            BoPlace::System(away) => away.pages().read64(offset),
+            BoPlace::Vram(blocks) => {
                 let (place, _) = blocks.locate(offset).ok_or(EINVAL)?;
                 self.gpu.hw.vram_map.read64(place)
             }
@@ -381,14 +385,14 @@ impl Buffer {
     }
 
     /// Writes the 64-bit value at byte `offset`, a multiple of 8, in one access: of a buffer that is pinned, if it can
-    /// move. Errors as [`Buffer::read32s`]; `EPERM` for memory that the process itself may only read.
+    /// move. Errors as [`BoData::read32s`]; `EPERM` for memory that the process itself may only read.
     pub(crate) fn write64(&self, offset: u64, value: u64) -> Result {
         if let Some(pages) = self.pages() {
             return pages.write64(offset, value);
         }
         match self.placement().ok_or(EINVAL)?.place() {
-            Place::System(away) => away.pages().write64(offset, value),
-            Place::Vram(blocks) => {
+            BoPlace::System(away) => away.pages().write64(offset, value),
+            BoPlace::Vram(blocks) => {
                 let (place, _) = blocks.locate(offset).ok_or(EINVAL)?;
                 self.gpu.hw.vram_map.write64(place, value)
             }

@@ -9,7 +9,7 @@ use super::vram::VramBlocks;
 
 /// Which engines do it.
 #[derive(Clone, Copy)]
-pub(crate) enum Lane {
+pub(crate) enum CopyLane {
     /// All of them, in turn.
     All,
     /// The one at which no queue ever waits for a page: what has to be done before a page is there.
@@ -21,7 +21,7 @@ pub(crate) enum Lane {
 pub(crate) trait CopyEngine: Send + Sync {
     /// Fills `blocks` with `value`. The blocks are kept as long as an engine writes to them. ENOMEM, ENODEV, EIO;
     /// ETIMEDOUT when an engine hangs; EINTR when the caller is killed, with the fill still under way.
-    fn fill(&self, blocks: &Arc<VramBlocks>, value: u32, lane: Lane) -> Result;
+    fn fill(&self, blocks: &Arc<VramBlocks>, value: u32, lane: CopyLane) -> Result;
 
     /// Fills `blocks` with zeros, for nobody: the jobs are not among those that are counted. As [`CopyEngine::fill`].
     fn scrub(&self, blocks: &Arc<VramBlocks>) -> Result;
@@ -32,6 +32,6 @@ pub(crate) trait CopyEngine: Send + Sync {
         &self,
         pieces: &mut dyn Iterator<Item = (u64, u64, u64)>,
         memory: JobMemory,
-        lane: Lane,
+        lane: CopyLane,
     ) -> Result;
 }

@@ -15,7 +15,7 @@
 //!
 //! Buffers move in steps: one buffer, or small ones together, as many as take some [`STEP_MS`]. In between others have their
 //! chance, and who is killed goes. The state's lock is not held meanwhile, since queues have to leave the hardware, which has to copy: of
-//! each address space one thread has the [`Mover`], and others do without what is there, or wait for that one alone.
+//! each address space one thread has the [`BufferMover`], and others do without what is there, or wait for that one alone.
 
 mod line;
 mod member;
@@ -26,12 +26,12 @@ mod transfer;
 use crate::{
     kern::{killable::KillableMutex, task, workqueue},
     mem::{
-        account::{Client, PAUSE, TRIES},
+        account::{MemoryClient, PAUSE, TRIES},
         bo::Bo,
-        placement::Placement,
+        placement::VramPlacement,
         vm::Vm,
         vram::VramBlocks,
-        Memory,
+        GpuMemory,
     },
 };
 use hw::va::PAGE_SIZE;
@@ -45,10 +45,10 @@ use kernel::{
     time::{delay::fsleep, msecs_to_jiffies, Instant, Monotonic},
     workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem},
 };
-use line::Line;
-use member::Member;
-use mover::Mover;
-use state::State;
+use line::WaitList;
+use member::EvictMember;
+use mover::BufferMover;
+use state::EvictorState;
 
 /// How often somebody looks whether a process that is away has something to do, milliseconds.
 const LOOK_MS: i64 = 50;
@@ -64,9 +64,9 @@ const STEP_MS: i64 = 20;
 const BESIDE_MS: i64 = 100;
 
 /// The time that a step may take.
-struct Step(Instant<Monotonic>);
+struct EvictStep(Instant<Monotonic>);
 
-impl Step {
+impl EvictStep {
     fn begin() -> Self {
         Self(Instant::now())
     }
@@ -77,7 +77,7 @@ impl Step {
 }
 
 /// What came of looking for room.
-enum Made {
+enum RoomOutcome {
     /// Some was made; there may be more.
     Some,
     /// None yet: others have their turn.
@@ -90,13 +90,13 @@ enum Made {
 #[pin_data]
 pub(crate) struct Evictor {
     #[pin]
-    state: Mutex<State>,
+    state: Mutex<EvictorState>,
     /// Who copies. The window that engines see system memory through takes an eighth of the GART: there is one, and who
     /// moves buffers has it for a part of them at a time.
     #[pin]
     window: KillableMutex<()>,
     #[pin]
-    line: Line,
+    line: WaitList,
     /// Bytes of VRAM that are kept for who is due to come home.
     kept: Atomic<u64>,
     /// As the state says, for who does not look at that.
@@ -132,7 +132,7 @@ pub(crate) struct MemberState {
     /// The process.
     pub(crate) pid: u32,
     /// What it has.
-    pub(crate) client: Arc<Client>,
+    pub(crate) client: Arc<MemoryClient>,
     /// Its queues wait for its buffers.
     pub(crate) away: bool,
 }
@@ -143,7 +143,7 @@ impl Evictor {
         Arc::pin_init(
             pin_init!(Self {
                 state <- new_mutex!(
-                    State { members: KVVec::new(), moving: 0, closed: false },
+                    EvictorState { members: KVVec::new(), moving: 0, closed: false },
                     "Evictor::state"
                 ),
                 window <- KillableMutex::new(
@@ -151,7 +151,7 @@ impl Evictor {
                     c"Evictor::window",
                     kernel::static_lock_class!(),
                 ),
-                line <- Line::new(),
+                line <- WaitList::new(),
                 kept: Atomic::new(0),
                 stopped: AtomicFlag::new(false),
                 turn <- new_delayed_work!("Evictor::turn"),
@@ -161,20 +161,20 @@ impl Evictor {
     }
 
     /// `vm` takes part until what is returned is dropped. `ENODEV` when the device goes, `ENOMEM`.
-    pub(crate) fn join(self: &Arc<Self>, vm: &Arc<Vm>) -> Result<Membership> {
+    pub(crate) fn join(self: &Arc<Self>, vm: &Arc<Vm>) -> Result<EvictMembership> {
         let mut state = self.state.lock();
         if state.closed {
             return Err(ENODEV);
         }
-        state.members.push(Member::new(vm), GFP_KERNEL)?;
-        Ok(Membership {
+        state.members.push(EvictMember::new(vm), GFP_KERNEL)?;
+        Ok(EvictMembership {
             evictor: self.clone(),
             vm: vm.clone(),
         })
     }
 
     /// Calls `f` with what moves buffers of `vm`, without the lock. `None` while somebody else has that, and when the device goes.
-    fn with_mover<R>(&self, vm: &Arc<Vm>, f: impl FnOnce(&mut Mover) -> R) -> Option<R> {
+    fn with_mover<R>(&self, vm: &Arc<Vm>, f: impl FnOnce(&mut BufferMover) -> R) -> Option<R> {
         let begun = {
             let mut state = self.state.lock();
             if state.closed {
@@ -193,12 +193,12 @@ impl Evictor {
     /// the end of the step.
     fn make_room(
         &self,
-        client: &Arc<Client>,
-        step: &Step,
+        client: &Arc<MemoryClient>,
+        step: &EvictStep,
         enough: impl Fn() -> bool,
-    ) -> Result<Made> {
+    ) -> Result<RoomOutcome> {
         let mut order = KVVec::new();
-        let mut none = Made::Nothing;
+        let mut none = RoomOutcome::Nothing;
         for member in &self.state.lock().members {
             let other = member.vm.client();
             if Arc::ptr_eq(other, client) || other.movable_home() == 0 {
@@ -208,7 +208,7 @@ impl Evictor {
                 Some((class, age, left)) if left <= 0 => {
                     order.push(((class, age), member.vm.clone()), GFP_KERNEL)?;
                 }
-                _ => none = Made::Later,
+                _ => none = RoomOutcome::Later,
             }
         }
         let mut any = false;
@@ -220,13 +220,13 @@ impl Evictor {
             let (_, vm) = order.remove(place).map_err(|_| EINVAL)?;
             match self.with_mover(&vm, |mover| mover.yield_vram(step, &enough)) {
                 Some(moved) => any |= moved?,
-                None => none = Made::Later,
+                None => none = RoomOutcome::Later,
             }
             if any && (step.is_over() || enough()) {
                 break;
             }
         }
-        Ok(if any { Made::Some } else { none })
+        Ok(if any { RoomOutcome::Some } else { none })
     }
 
     /// Lets those leave of which something can come home that other devices had; whether there are any others, for which there is no
@@ -234,7 +234,7 @@ impl Evictor {
     fn recall(&self) -> bool {
         loop {
             let mut later = false;
-            let leaves = |member: &&Member| {
+            let leaves = |member: &&EvictMember| {
                 let leaves = member.leaves();
                 later |= leaves.is_none();
                 leaves == Some(true)
@@ -256,7 +256,7 @@ impl Evictor {
 
     /// Gives the next one its turn, if it can be; in how many milliseconds to come again.
     fn turn(&self) -> Option<i64> {
-        let step = Step::begin();
+        let step = EvictStep::begin();
         let next = self.state.lock().turn(|client| self.line.first(client));
         let (vm, fits) = match next {
             Ok(next) => next,
@@ -268,7 +268,7 @@ impl Evictor {
             match self.make_room(client, &step, fits) {
                 Ok(_) if fits() => (),
                 // Others first have their chance.
-                Ok(Made::Some) => return Some(SOON_MS),
+                Ok(RoomOutcome::Some) => return Some(SOON_MS),
                 Ok(_) => return Some(AGAIN_MS),
                 Err(_) => return self.put_last(&vm),
             }
@@ -304,8 +304,8 @@ impl Evictor {
     /// to go; errors of the engines. Sleeps until there is room.
     pub(crate) fn alloc(
         self: &Arc<Self>,
-        gpu: &Memory,
-        client: &Arc<Client>,
+        gpu: &GpuMemory,
+        client: &Arc<MemoryClient>,
         size: u64,
         contiguous: bool,
     ) -> Result<VramBlocks> {
@@ -333,21 +333,21 @@ impl Evictor {
                 (overtaken, state.moving != 0)
             };
             let made = if overtaken {
-                Ok(Made::Later)
+                Ok(RoomOutcome::Later)
             } else if let Some(blocks) = alloc()? {
                 return Ok(blocks);
             } else if moving && asking.ms() < BESIDE_MS {
                 // It may be enough for both.
-                Ok(Made::Later)
+                Ok(RoomOutcome::Later)
             } else {
-                self.make_room(client, &Step::begin(), || gpu.vram.free() >= size)
+                self.make_room(client, &EvictStep::begin(), || gpu.vram.free() >= size)
             };
             // Whoever was quiesced comes back, whatever became of this.
             self.look_in(LOOK_MS);
             match made? {
-                Made::Some => (),
-                Made::Later => fsleep(PAUSE),
-                Made::Nothing => {
+                RoomOutcome::Some => (),
+                RoomOutcome::Later => fsleep(PAUSE),
+                RoomOutcome::Nothing => {
                     // The client may have it, so it is on its way: somebody is just ending.
                     tries += 1;
                     if tries > TRIES {
@@ -388,8 +388,8 @@ impl Evictor {
 
     /// Moves `bo` to where other devices reach it. `None` while somebody else moves buffers of its client. EBUSY when it has to stay where
     /// it is; the rest as [`transfer::out`].
-    fn move_out(&self, bo: &Bo, placement: &Placement) -> Option<Result> {
-        let own = |member: &&Member| Arc::ptr_eq(member.vm.client(), placement.client());
+    fn move_out(&self, bo: &Bo, placement: &VramPlacement) -> Option<Result> {
+        let own = |member: &&EvictMember| Arc::ptr_eq(member.vm.client(), placement.client());
         let mut state = self.state.lock();
         if state.closed {
             return Some(Err(ENODEV));
@@ -415,7 +415,7 @@ impl Evictor {
     }
 
     /// Takes one [`Evictor::share`] back: the buffer goes home when there is room.
-    pub(crate) fn unshare(self: &Arc<Self>, placement: &Placement, stays: bool) {
+    pub(crate) fn unshare(self: &Arc<Self>, placement: &VramPlacement, stays: bool) {
         if placement.unshare(stays) {
             placement.client().recall(true);
             if !self.stopped.load(Relaxed) {
@@ -473,12 +473,12 @@ impl Evictor {
 }
 
 /// An address space takes part as long as this exists.
-pub(crate) struct Membership {
+pub(crate) struct EvictMembership {
     evictor: Arc<Evictor>,
     vm: Arc<Vm>,
 }
 
-impl Drop for Membership {
+impl Drop for EvictMembership {
     fn drop(&mut self) {
         // Nobody else moves its buffers from here on.
         let mover = loop {

@@ -3,17 +3,17 @@
 
 use crate::{
     ip::{
-        gmc::{Flush, Gmc},
+        gmc::{Gmc, TlbFlush},
         vmid::Vmid,
     },
     kern::{
-        addresses::Addresses,
+        addresses::AddressAllocator,
         pages::{DmaRun, SystemPages},
         ratelimit::dev_err_ratelimited,
         vram_map::VramMap,
     },
-    ledger::{Hold, Kind, Ledger},
-    mem::vram::{Reclaimable, Vram, VramBlocks, VramRun},
+    ledger::{Ledger, LedgerHold, LedgerKind},
+    mem::vram::{ReclaimableVram, VramBlocks, VramManager, VramRun},
 };
 use core::ops::Deref;
 use hw::{
@@ -32,8 +32,8 @@ const ALL: u64 = u64::MAX;
 const BATCH: usize = 64;
 
 /// The table, and who has which of its pages.
-struct Table {
-    addresses: Addresses,
+struct GartTable {
+    addresses: AddressAllocator,
     /// MC address of what the first entry maps.
     start: u64,
     memory: VramBlocks,
@@ -42,7 +42,7 @@ struct Table {
     ledger: Arc<Ledger>,
 }
 
-impl Table {
+impl GartTable {
     /// The VRAM offset of the entry for MC address `mc`, which is the table's.
     fn entry(&self, mc: u64) -> u64 {
         self.memory.start() + ((mc - self.start) >> PAGE_SHIFT) * ENTRY_BYTES
@@ -84,13 +84,13 @@ impl Table {
 }
 
 /// The GART of a GPU. It has a lock of its own, a mutex.
-pub(crate) struct Gart(Arc<Table>);
+pub(crate) struct Gart(Arc<GartTable>);
 
 impl Gart {
     /// An empty GART of `size` bytes from MC address `start` on, with its table in `vram`. Not yet turned on:
     /// see [`Gmc::enable_gart`]. `EINVAL` when a bound is not page aligned or they wrap, `ENOMEM`.
     pub(crate) fn new(
-        vram: &Vram,
+        vram: &VramManager,
         vram_map: &Arc<VramMap>,
         gmc: &Arc<Gmc>,
         ledger: &Arc<Ledger>,
@@ -103,8 +103,8 @@ impl Gart {
         }
         let memory = vram.alloc_table((size >> PAGE_SHIFT) * ENTRY_BYTES)?;
         let table = Arc::new(
-            Table {
-                addresses: Addresses::new(start..end)?,
+            GartTable {
+                addresses: AddressAllocator::new(start..end)?,
                 start,
                 memory,
                 vram_map: vram_map.clone(),
@@ -151,39 +151,42 @@ impl Gart {
         let mc = buffer.mc_addr();
         let runs = buffer.pages.dma_runs().iter().copied();
         self.0.write(mc, runs, uncached)?;
-        self.0.gmc.flush(Vmid::KERNEL, Flush::Legacy)?;
+        self.0.gmc.flush(Vmid::KERNEL, TlbFlush::Legacy)?;
         Ok(buffer)
     }
 
-    fn take(&self, size: u64) -> Result<Node> {
-        Ok(Node {
+    fn take(&self, size: u64) -> Result<GartNode> {
+        Ok(GartNode {
             mc: self.0.addresses.take(size)?,
             size,
             given_back: false,
-            _hold: self.0.ledger.hold(Kind::GartPages, size >> PAGE_SHIFT),
+            _hold: self
+                .0
+                .ledger
+                .hold(LedgerKind::GartPages, size >> PAGE_SHIFT),
             table: self.0.clone(),
         })
     }
 
     /// `size` bytes of addresses, whole pages, behind which nothing is yet. `ENOSPC`, `ENOMEM`.
-    pub(crate) fn window(&self, size: u64) -> Result<Arc<Window>> {
-        Ok(Arc::new(Window(self.take(size)?), GFP_KERNEL)?)
+    pub(crate) fn window(&self, size: u64) -> Result<Arc<GartWindow>> {
+        Ok(Arc::new(GartWindow(self.take(size)?), GFP_KERNEL)?)
     }
 }
 
 /// A node of the GART's address space. Nothing is behind them any more once they are given back.
-struct Node {
+struct GartNode {
     mc: u64,
     size: u64,
     given_back: bool,
-    _hold: Hold,
-    table: Arc<Table>,
+    _hold: LedgerHold,
+    table: Arc<GartTable>,
 }
 
 /// Addresses in the GART behind which one part of a buffer after the other is put.
-pub(crate) struct Window(Node);
+pub(crate) struct GartWindow(GartNode);
 
-impl Window {
+impl GartWindow {
     /// The address of the first byte for engines that work in VMID 0.
     pub(crate) fn mc_addr(&self) -> u64 {
         self.0.mc
@@ -208,14 +211,14 @@ impl Window {
             })
         });
         self.0.table.write(self.0.mc, parts, ALL)?;
-        self.0.table.gmc.flush(Vmid::KERNEL, Flush::Legacy)
+        self.0.table.gmc.flush(Vmid::KERNEL, TlbFlush::Legacy)
     }
 
     /// Nothing is behind the addresses any more. `ENODEV` when the device is gone, and reaches nothing; `ETIMEDOUT` when it may still
     /// reach what there was. Sleeps.
     pub(crate) fn hide(&self) -> Result {
         self.0.table.clear(self.0.mc, self.0.size)?;
-        self.0.table.gmc.flush(Vmid::KERNEL, Flush::Heavyweight)
+        self.0.table.gmc.flush(Vmid::KERNEL, TlbFlush::Heavyweight)
     }
 }
 
@@ -225,23 +228,23 @@ pub(crate) enum JobMemory {
     Vram { _blocks: Arc<VramBlocks> },
     /// VRAM and system memory, with where VMID 0 sees that.
     Pairs {
-        _window: Arc<Window>,
-        _pairs: Arc<KVVec<Pair>>,
+        _window: Arc<GartWindow>,
+        _pairs: Arc<KVVec<VramSystemPair>>,
     },
     /// Where VMID 0 sees system memory that somebody else keeps, and VRAM that is written.
     Shown {
-        _window: Arc<Window>,
-        _vram: Option<Arc<Reclaimable>>,
+        _window: Arc<GartWindow>,
+        _vram: Option<Arc<ReclaimableVram>>,
     },
     /// System memory for what is in VRAM, with where VMID 0 sees it; the VRAM is kept by whoever has it.
     Image {
-        _window: Arc<Window>,
+        _window: Arc<GartWindow>,
         _pages: Arc<SystemPages>,
     },
 }
 
 /// The VRAM and the system memory of a buffer, of the same size.
-pub(crate) struct Pair {
+pub(crate) struct VramSystemPair {
     /// The VRAM.
     pub(crate) blocks: Arc<VramBlocks>,
     /// The system memory.
@@ -257,7 +260,7 @@ impl JobMemory {
     }
 
     /// System memory that is to be seen in the window.
-    pub(super) fn image(pages: &Arc<SystemPages>, window: &Arc<Window>) -> Self {
+    pub(super) fn image(pages: &Arc<SystemPages>, window: &Arc<GartWindow>) -> Self {
         Self::Image {
             _window: window.clone(),
             _pages: pages.clone(),
@@ -265,7 +268,7 @@ impl JobMemory {
     }
 
     /// VRAM and system memory, some of which is to be seen in the window.
-    pub(crate) fn pairs(pairs: &Arc<KVVec<Pair>>, window: &Arc<Window>) -> Self {
+    pub(crate) fn pairs(pairs: &Arc<KVVec<VramSystemPair>>, window: &Arc<GartWindow>) -> Self {
         Self::Pairs {
             _window: window.clone(),
             _pairs: pairs.clone(),
@@ -273,7 +276,7 @@ impl JobMemory {
     }
 
     /// What is to be seen in the window, which others keep or hide, and the VRAM that is written, if any is.
-    pub(crate) fn shown(window: &Arc<Window>, vram: Option<Arc<Reclaimable>>) -> Self {
+    pub(crate) fn shown(window: &Arc<GartWindow>, vram: Option<Arc<ReclaimableVram>>) -> Self {
         Self::Shown {
             _window: window.clone(),
             _vram: vram,
@@ -284,7 +287,7 @@ impl JobMemory {
 /// System memory with an address in the GART, until it is dropped. Its accessors are those of
 /// [`SystemPages`].
 pub(crate) struct GartBuffer {
-    node: Node,
+    node: GartNode,
     pages: SystemPages,
 }
 
@@ -312,7 +315,7 @@ impl Drop for GartBuffer {
     }
 }
 
-impl Node {
+impl GartNode {
     /// Takes away what is behind the addresses, and gives them back; whether the GPU reaches nothing there any more. The
     /// second time nothing happens.
     fn give_back(&mut self) -> bool {
@@ -320,7 +323,7 @@ impl Node {
             return true;
         }
         let cleared = self.table.clear(self.mc, self.size);
-        let flushed = self.table.gmc.flush(Vmid::KERNEL, Flush::Heavyweight);
+        let flushed = self.table.gmc.flush(Vmid::KERNEL, TlbFlush::Heavyweight);
         // ENODEV: the device is gone and reaches nothing any more. After another failure the addresses may
         // still lead to what follows, so they are not used again.
         if matches!(cleared, Ok(()) | Err(ENODEV)) && matches!(flushed, Ok(()) | Err(ENODEV)) {
@@ -337,7 +340,7 @@ impl Node {
     }
 }
 
-impl Drop for Node {
+impl Drop for GartNode {
     fn drop(&mut self) {
         self.give_back();
     }

@@ -4,7 +4,7 @@
 use crate::kern::mm_exit::AddressSpace;
 use crate::kern::trace;
 use crate::mem::stopwatch::Stopwatch;
-use crate::smi::{Smi, SmiEvent, Whose};
+use crate::smi::{Smi, SmiEvent, SmiProcess};
 use kernel::{
     new_mutex, new_spinlock,
     prelude::*,
@@ -18,7 +18,7 @@ use kernel::{
 /// Why queues are quiesced. The numbers are those of `KFD_QUEUE_EVICTION_TRIGGERS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub(crate) enum Trigger {
+pub(crate) enum EvictTrigger {
     /// Shared virtual memory of the process moves or goes.
     Svm = 0,
     /// USERPTR memory of the process moves or goes.
@@ -33,14 +33,14 @@ pub(crate) enum Trigger {
 ///
 /// All functions are called with the group locked, and may be called under memory reclaim: they allocate nothing, and
 /// take no lock under which memory is allocated.
-pub(crate) trait Member: Send + Sync {
-    /// [`Member::quiesce`] is about to follow, as of others beside it: what takes time may begin. Waits for nothing.
+pub(crate) trait GroupMember: Send + Sync {
+    /// [`GroupMember::quiesce`] is about to follow, as of others beside it: what takes time may begin. Waits for nothing.
     fn begin_quiesce(&self) {}
 
-    /// Takes the queue off the hardware; it does not get on it before [`Member::resume`]. Whatever it does, it is off
+    /// Takes the queue off the hardware; it does not get on it before [`GroupMember::resume`]. Whatever it does, it is off
     /// at the return: when its engine hangs, the queue has failed. Unless `patience` is over before: then it is off as soon as it
     /// can be. Bounded; sleeps. Also called for one that is off.
-    fn quiesce(&self, patience: &Patience);
+    fn quiesce(&self, patience: &QuiesceTimeout);
 
     /// The queue may run again, if its process wants it to. Waits for nothing.
     fn resume(&self);
@@ -52,12 +52,12 @@ pub(crate) trait Member: Send + Sync {
 }
 
 /// How long somebody waits for queues to be off the hardware.
-pub(crate) struct Patience {
+pub(crate) struct QuiesceTimeout {
     since: Instant<Monotonic>,
     ms: Option<i64>,
 }
 
-impl Patience {
+impl QuiesceTimeout {
     /// As long as the hardware may take.
     pub(crate) fn endless() -> Self {
         let since = Instant::now();
@@ -92,7 +92,7 @@ impl Patience {
 /// The queues of one process on one GPU. Its lock, a mutex, is taken inside an MMU notifier: no memory is allocated
 /// under it.
 #[pin_data]
-pub(crate) struct Group {
+pub(crate) struct QueueGroup {
     gpu: u32,
     smi: Arc<Smi>,
     pid: Atomic<i32>,
@@ -107,25 +107,25 @@ pub(crate) struct Group {
     #[pin]
     sdma: Stopwatch,
     #[pin]
-    state: Mutex<State>,
+    state: Mutex<GroupState>,
 }
 
-struct State {
-    members: KVec<Arc<dyn Member>>,
-    /// How many [`Quiesced`] guards there are.
+struct GroupState {
+    members: KVec<Arc<dyn GroupMember>>,
+    /// How many [`QuiesceGuard`] guards there are.
     quiesced: usize,
     /// Somebody had no patience left before all of them were off the hardware.
     not_off: bool,
 }
 
-impl State {
+impl GroupState {
     fn position(&self, member: *const ()) -> Option<usize> {
-        let is = |other: &Arc<dyn Member>| Arc::as_ptr(other).cast::<()>() == member;
+        let is = |other: &Arc<dyn GroupMember>| Arc::as_ptr(other).cast::<()>() == member;
         self.members.iter().position(is)
     }
 }
 
-impl Group {
+impl QueueGroup {
     /// No queues, on the GPU with this id, whose watchers are told. `ENOMEM`.
     pub(super) fn new(gpu: u32, smi: &Arc<Smi>) -> Result<Arc<Self>> {
         Arc::pin_init(
@@ -138,7 +138,7 @@ impl Group {
                 evicted <- Stopwatch::new(),
                 sdma <- Stopwatch::new(),
                 state <- new_mutex!(
-                    State { members: KVec::new(), quiesced: 0, not_off: false },
+                    GroupState { members: KVec::new(), quiesced: 0, not_off: false },
                     "Group::state"
                 ),
             }),
@@ -176,15 +176,15 @@ impl Group {
         state.is_none_or(|state| state.members.iter().any(|member| member.wants_to_run()))
     }
 
-    /// Adds a queue, which is quiesced at once if the group is. It stays until [`Group::leave`]. `ENOMEM`.
-    pub(crate) fn join(&self, member: Arc<dyn Member>) -> Result {
+    /// Adds a queue, which is quiesced at once if the group is. It stays until [`QueueGroup::leave`]. `ENOMEM`.
+    pub(crate) fn join(&self, member: Arc<dyn GroupMember>) -> Result {
         let mut more = KVec::new();
         loop {
             let mut state = self.state.lock();
             let count = state.members.len();
             if count < state.members.capacity() {
                 if state.quiesced != 0 {
-                    member.quiesce(&Patience::endless());
+                    member.quiesce(&QuiesceTimeout::endless());
                 }
                 return state
                     .members
@@ -205,7 +205,7 @@ impl Group {
     }
 
     /// The group has nothing to do with a queue any more, from the return on. Nothing happens when it is not in it.
-    pub(crate) fn leave<T: Member>(&self, member: &Arc<T>) {
+    pub(crate) fn leave<T: GroupMember>(&self, member: &Arc<T>) {
         let gone = {
             let mut state = self.state.lock();
             let place = state.position(Arc::as_ptr(member).cast());
@@ -217,13 +217,17 @@ impl Group {
 
     /// Keeps every queue of the group off the hardware, also those that come later, until all guards are dropped.
     /// Bounded by what the hardware may take; sleeps, allocates nothing.
-    pub(crate) fn quiesce(self: &Arc<Self>, why: Trigger) -> Quiesced {
-        self.quiesce_within(why, &Patience::endless())
+    pub(crate) fn quiesce(self: &Arc<Self>, why: EvictTrigger) -> QuiesceGuard {
+        self.quiesce_within(why, &QuiesceTimeout::endless())
     }
 
     /// The same, but waits no longer than `patience` for those that do not leave: who calls this sees to it that they can do no
     /// harm. Who comes next waits for them as long as its own patience lasts.
-    pub(crate) fn quiesce_within(self: &Arc<Self>, why: Trigger, patience: &Patience) -> Quiesced {
+    pub(crate) fn quiesce_within(
+        self: &Arc<Self>,
+        why: EvictTrigger,
+        patience: &QuiesceTimeout,
+    ) -> QuiesceGuard {
         let mut state = self.state.lock();
         state.quiesced += 1;
         let is_first = state.quiesced == 1;
@@ -243,13 +247,13 @@ impl Group {
             state.not_off = patience.is_over();
         }
         drop(state);
-        Quiesced {
+        QuiesceGuard {
             why,
             group: self.clone(),
         }
     }
 
-    fn resume(&self, why: Trigger) {
+    fn resume(&self, why: EvictTrigger) {
         let mut state = self.state.lock();
         state.quiesced = state.quiesced.saturating_sub(1);
         if state.quiesced == 0 {
@@ -259,15 +263,15 @@ impl Group {
     }
 
     /// Whose its queues are.
-    pub(super) fn whose(&self) -> Whose {
-        Whose {
+    pub(super) fn whose(&self) -> SmiProcess {
+        SmiProcess {
             pid: self.pid() as i32,
             space: self.space.lock().as_ref().map_or(0, AddressSpace::id),
         }
     }
 
     /// Counts, and for whoever watches: the group's queues are taken off the hardware, or come back.
-    fn tell(&self, why: Trigger, evicted: bool) {
+    fn tell(&self, why: EvictTrigger, evicted: bool) {
         let (pid, pasid) = (self.pid(), self.pasid.load(Relaxed));
         let owner = self.whose();
         if evicted {
@@ -284,12 +288,12 @@ impl Group {
 
 /// Keeps a group's queues off the hardware; the last one that is dropped lets them on again. Dropped where sleeping is
 /// allowed; allocates nothing.
-pub(crate) struct Quiesced {
-    why: Trigger,
-    group: Arc<Group>,
+pub(crate) struct QuiesceGuard {
+    why: EvictTrigger,
+    group: Arc<QueueGroup>,
 }
 
-impl Drop for Quiesced {
+impl Drop for QuiesceGuard {
     fn drop(&mut self) {
         self.group.resume(self.why);
     }

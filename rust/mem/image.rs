@@ -11,10 +11,10 @@ use kernel::prelude::*;
 use kernel::rbtree::RBTree;
 use kernel::sync::Arc;
 
-use super::copy_engine::Lane;
+use super::copy_engine::CopyLane;
 use super::gart::JobMemory;
 use super::vram::{VramBlocks, VramRun};
-use super::Memory;
+use super::GpuMemory;
 use crate::kern::memory;
 use crate::kern::pages::SystemPages;
 
@@ -26,13 +26,13 @@ const LEFT_PART: u64 = 16;
 
 /// Which way.
 #[derive(Clone, Copy)]
-enum Direction {
+enum ImageDirection {
     Out,
     Home,
 }
 
 /// Room for what VRAM holds, and that.
-pub(crate) struct Image {
+pub(crate) struct VramImage {
     pieces: KVVec<Arc<SystemPages>>,
     /// The GART's table.
     table: KVVec<u32>,
@@ -42,9 +42,9 @@ pub(crate) struct Image {
     free: [Option<VramBlocks>; 2],
 }
 
-impl Image {
+impl VramImage {
     /// Room for what there is now. `ENOMEM`, `EINTR` when the caller is killed. Sleeps.
-    pub(crate) fn new(gpu: &Memory) -> Result<Self> {
+    pub(crate) fn new(gpu: &GpuMemory) -> Result<Self> {
         let bytes = gpu.gart.runs().iter().map(|run| run.size).sum::<u64>();
         let mut image = Self {
             pieces: KVVec::new(),
@@ -56,8 +56,8 @@ impl Image {
         Ok(image)
     }
 
-    /// Makes room for `bytes` bytes, if there is not. Errors as [`Image::new`].
-    fn grow(&mut self, gpu: &Memory, bytes: u64) -> Result {
+    /// Makes room for `bytes` bytes, if there is not. Errors as [`VramImage::new`].
+    fn grow(&mut self, gpu: &GpuMemory, bytes: u64) -> Result {
         // Nobody is to be killed for it, and a machine that sleeps needs some itself.
         let more = bytes.saturating_sub(self.bytes());
         if more != 0 && more + memory::total() / LEFT_PART > memory::available() {
@@ -80,7 +80,7 @@ impl Image {
     /// of the engines; VRAM is as it was then. Sleeps.
     pub(crate) fn save(
         &mut self,
-        gpu: &Memory,
+        gpu: &GpuMemory,
         others: &mut dyn Iterator<Item = VramRun>,
     ) -> Result {
         let saved = self.try_save(gpu, others);
@@ -90,7 +90,7 @@ impl Image {
         saved
     }
 
-    fn try_save(&mut self, gpu: &Memory, others: &mut dyn Iterator<Item = VramRun>) -> Result {
+    fn try_save(&mut self, gpu: &GpuMemory, others: &mut dyn Iterator<Item = VramRun>) -> Result {
         self.free = gpu.vram.take_free()?;
         // Bytes by the first one's offset.
         let mut left_out = RBTree::new();
@@ -115,25 +115,25 @@ impl Image {
         self.grow(gpu, at)?;
         // What the CPU has written is there.
         gpu.hw.hdp.flush();
-        self.copy(gpu, Direction::Out)
+        self.copy(gpu, ImageDirection::Out)
     }
 
-    /// Saves the GART's table. Nothing is given addresses there any more before [`Image::restore_table`]. `ENODEV`.
-    pub(crate) fn save_table(&mut self, gpu: &Memory) -> Result {
+    /// Saves the GART's table. Nothing is given addresses there any more before [`VramImage::restore_table`]. `ENODEV`.
+    pub(crate) fn save_table(&mut self, gpu: &GpuMemory) -> Result {
         gpu.hw.hdp.flush();
         gpu.hw.vram_map.read32s(gpu.gart.table(), &mut self.table)
     }
 
     /// Brings the GART's table back, before the GART is on. `ENODEV`.
-    pub(crate) fn restore_table(&self, gpu: &Memory) -> Result {
+    pub(crate) fn restore_table(&self, gpu: &GpuMemory) -> Result {
         gpu.hw.vram_map.write32s(gpu.gart.table(), &self.table)?;
         gpu.hw.hdp.flush();
         Ok(())
     }
 
     /// Brings all else back, and lets others have the rest again. `ENOMEM`, `ENOSPC` in the GART; errors of the engines. Sleeps.
-    pub(crate) fn restore(&mut self, gpu: &Memory) -> Result {
-        let copied = self.copy(gpu, Direction::Home);
+    pub(crate) fn restore(&mut self, gpu: &GpuMemory) -> Result {
+        let copied = self.copy(gpu, ImageDirection::Home);
         // What the CPU has read there before is another's.
         gpu.hw.hdp.flush();
         self.end();
@@ -151,7 +151,7 @@ impl Image {
         self.free = [None, None];
     }
 
-    fn copy(&self, gpu: &Memory, direction: Direction) -> Result {
+    fn copy(&self, gpu: &GpuMemory, direction: ImageDirection) -> Result {
         let vram = gpu.hw.gmc.fb_base();
         let all = self.runs.last().map_or(0, |run| run.at + run.size);
         let window = gpu.gart.window(PIECE)?;
@@ -169,12 +169,13 @@ impl Image {
                 let here = vram + offset;
                 let there = window.mc_addr() + (from - start);
                 Some(match direction {
-                    Direction::Out => (here, there, size),
-                    Direction::Home => (there, here, size),
+                    ImageDirection::Out => (here, there, size),
+                    ImageDirection::Home => (there, here, size),
                 })
             });
             let memory = JobMemory::image(pages, &window);
-            gpu.copy_engine()?.copy(&mut pieces, memory, Lane::All)?;
+            gpu.copy_engine()?
+                .copy(&mut pieces, memory, CopyLane::All)?;
         }
         Ok(())
     }

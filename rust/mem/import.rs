@@ -5,7 +5,7 @@
 //! entries cleared before; they go on when it is mapped again, where it is then: see [`super::vm`].
 
 use super::{bo::Bo, vm::Vm};
-use crate::kern::dma_buf::{Attachment, DmaBuf, Importer, Runs};
+use crate::kern::dma_buf::{AttachmentRuns, DmaBuf, DmaBufAttachment, DmaBufImporter};
 use kernel::{
     device::Device,
     new_mutex,
@@ -18,7 +18,7 @@ use kernel::{
 };
 
 /// An address space that maps it.
-struct User {
+struct ImportUser {
     vm: Arc<Vm>,
     /// The buffer's address, which tells it apart from others there.
     buffer: usize,
@@ -27,15 +27,15 @@ struct User {
 
 /// All that map it.
 #[pin_data]
-pub(crate) struct Users {
+pub(crate) struct ImportUsers {
     /// Inside the reservation's lock; outside those of the address spaces.
     #[pin]
-    list: Mutex<KVec<User>>,
+    list: Mutex<KVec<ImportUser>>,
     /// It could not be had any more.
     lost: AtomicFlag,
 }
 
-impl Importer for Users {
+impl DmaBufImporter for ImportUsers {
     fn invalidate(&self) {
         self.lost.store(false, Relaxed);
         for user in &*self.list.lock() {
@@ -45,25 +45,28 @@ impl Importer for Users {
 }
 
 /// Imported memory.
-pub(crate) struct Import(Attachment<Users>);
+pub(crate) struct ImportedMemory(DmaBufAttachment<ImportUsers>);
 
-impl Import {
-    /// Attaches `dev` to `buf`; see [`Attachment::new`].
-    pub(super) fn attach(dev: &ARef<Device>, buf: &DmaBuf) -> Result<Attachment<Users>> {
-        let users = pin_init!(Users {
+impl ImportedMemory {
+    /// Attaches `dev` to `buf`; see [`DmaBufAttachment::new`].
+    pub(super) fn attach(
+        dev: &ARef<Device>,
+        buf: &DmaBuf,
+    ) -> Result<DmaBufAttachment<ImportUsers>> {
+        let users = pin_init!(ImportUsers {
             list <- new_mutex!(KVec::new(), "Import::users"),
             lost: AtomicFlag::new(false),
         });
-        Attachment::new(dev, buf, users)
+        DmaBufAttachment::new(dev, buf, users)
     }
 
     /// What is attached.
-    pub(super) fn new(attachment: Attachment<Users>) -> Self {
+    pub(super) fn new(attachment: DmaBufAttachment<ImportUsers>) -> Self {
         Self(attachment)
     }
 
     /// The DMA addresses, while it is mapped.
-    pub(super) fn runs(&self) -> Option<Runs> {
+    pub(super) fn runs(&self) -> Option<AttachmentRuns> {
         self.0.runs()
     }
 
@@ -82,7 +85,7 @@ impl Import {
         self.0.importer().lost.store(true, Relaxed);
     }
 
-    /// Maps it again where it is now, and calls `show` while it stays there. See [`crate::kern::dma_buf::Locked::map`].
+    /// Maps it again where it is now, and calls `show` while it stays there. See [`crate::kern::dma_buf::LockedAttachment::map`].
     pub(super) fn validate(&self, show: impl FnOnce() -> Result) -> Result {
         self.0.locked(|this| {
             this.map()?;
@@ -104,9 +107,9 @@ pub(super) struct ImportUse {
 
 impl ImportUse {
     /// `vm` is about to map `bo`; `None` if that is not imported. It is mapped for the GPU, and if it moves `vm` is told. See
-    /// [`crate::kern::dma_buf::Locked::map`]; ENOMEM.
+    /// [`crate::kern::dma_buf::LockedAttachment::map`]; ENOMEM.
     pub(super) fn new(vm: &Arc<Vm>, bo: &ARef<Bo>) -> Result<Option<Self>> {
-        let Some(Import(attachment)) = bo.import() else {
+        let Some(ImportedMemory(attachment)) = bo.import() else {
             return Ok(None);
         };
         let buffer = bo.address();
@@ -120,7 +123,7 @@ impl ImportUse {
                     Ok(())
                 }
                 None => {
-                    let user = User {
+                    let user = ImportUser {
                         vm: vm.clone(),
                         buffer,
                         mappings: 1,
@@ -142,7 +145,7 @@ impl ImportUse {
 
 impl Drop for ImportUse {
     fn drop(&mut self) {
-        let Some(Import(attachment)) = self.bo.import() else {
+        let Some(ImportedMemory(attachment)) = self.bo.import() else {
             return;
         };
         let buffer = self.bo.address();
@@ -166,7 +169,7 @@ impl Drop for ImportUse {
     }
 }
 
-impl User {
+impl ImportUser {
     fn is(&self, vm: &Arc<Vm>, buffer: usize) -> bool {
         Arc::ptr_eq(&self.vm, vm) && self.buffer == buffer
     }

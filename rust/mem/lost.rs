@@ -11,19 +11,19 @@ use kernel::{
 };
 
 /// Anything.
-trait Kept: Send + Sync {}
+trait KeptItem: Send + Sync {}
 
-impl<T: Send + Sync> Kept for T {}
+impl<T: Send + Sync> KeptItem for T {}
 
-/// What is kept of a GPU's memory. It may itself hold that memory: [`Lost::close`] ends the circle.
+/// What is kept of a GPU's memory. It may itself hold that memory: [`LostMemory::close`] ends the circle.
 #[pin_data]
-pub(crate) struct Lost {
+pub(crate) struct LostMemory {
     /// `None` once the device reaches nothing any more. Innermost.
     #[pin]
-    kept: Mutex<Option<KVec<Arc<dyn Kept>>>>,
+    kept: Mutex<Option<KVec<Arc<dyn KeptItem>>>>,
 }
 
-impl Lost {
+impl LostMemory {
     /// Nothing yet.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {

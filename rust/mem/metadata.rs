@@ -12,7 +12,7 @@ pub(crate) const DWORDS: usize = 64;
 
 /// The metadata of a buffer.
 #[derive(Clone, Copy)]
-pub(crate) struct Metadata {
+pub(crate) struct BoMetadata {
     /// Flags, of which none is defined.
     pub(crate) flags: u64,
     /// How an image lies in the buffer.
@@ -23,7 +23,7 @@ pub(crate) struct Metadata {
     pub(crate) data: [u32; DWORDS],
 }
 
-impl Metadata {
+impl BoMetadata {
     const EMPTY: Self = Self {
         flags: 0,
         tiling: 0,
@@ -33,13 +33,13 @@ impl Metadata {
 }
 
 #[pin_data]
-struct Written {
+struct WrittenMetadata {
     #[pin]
-    metadata: Mutex<Metadata>,
+    metadata: Mutex<BoMetadata>,
 }
 
 /// Where a buffer has its metadata, which takes memory once there is some. It has its own lock.
-pub(crate) struct MetadataCell(SetOnce<Arc<Written>>);
+pub(crate) struct MetadataCell(SetOnce<Arc<WrittenMetadata>>);
 
 impl MetadataCell {
     /// Empty.
@@ -48,14 +48,14 @@ impl MetadataCell {
     }
 
     /// The metadata, empty if none was written.
-    pub(crate) fn get(&self) -> Metadata {
+    pub(crate) fn get(&self) -> BoMetadata {
         self.0
             .as_ref()
-            .map_or(Metadata::EMPTY, |written| *written.metadata.lock())
+            .map_or(BoMetadata::EMPTY, |written| *written.metadata.lock())
     }
 
     /// Writes `metadata` over what is there. EINVAL if it says that it is longer than it is, ENOMEM.
-    pub(crate) fn set(&self, metadata: Metadata) -> Result {
+    pub(crate) fn set(&self, metadata: BoMetadata) -> Result {
         if metadata.size as usize > size_of_val(&metadata.data) {
             return Err(EINVAL);
         }
@@ -64,7 +64,7 @@ impl MetadataCell {
             return Ok(());
         }
         let written = Arc::pin_init(
-            pin_init!(Written {
+            pin_init!(WrittenMetadata {
                 metadata <- new_mutex!(metadata, "MetadataCell"),
             }),
             GFP_KERNEL_ACCOUNT,

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Where the memory of a VRAM buffer is: in VRAM, or in system memory while others have its VRAM.
 //!
-//! The buffer is *at home* in VRAM. [`super::evict`] alone moves it, between [`Placement::begin`] and [`Move::settle`];
-//! meanwhile the CPU's faults wait, and page tables do not lead to it. Whoever relies on its place holds a [`Pinned`]: it
+//! The buffer is *at home* in VRAM. [`super::evict`] alone moves it, between [`VramPlacement::begin`] and [`BoMove::settle`];
+//! meanwhile the CPU's faults wait, and page tables do not lead to it. Whoever relies on its place holds a [`PinnedBuffer`]: it
 //! stays then, wherever it is.
 
 use crate::{
     kern::pages::SystemPages,
-    ledger::{Hold, Kind},
+    ledger::{LedgerHold, LedgerKind},
     mem::{
-        account::{Charge, Client, PaidAway, Region},
+        account::{AwayCharge, MemoryClient, MemoryRegion, VramCharge},
         vram::VramBlocks,
-        Memory,
+        GpuMemory,
     },
 };
 use hw::stay;
@@ -25,23 +25,23 @@ use kernel::{
 };
 
 /// System memory that a buffer is in while it is not in VRAM.
-pub(crate) struct Away {
+pub(crate) struct SystemCopy {
     pages: Arc<SystemPages>,
     bytes: u64,
     /// No VRAM is there for it.
     counted: AtomicFlag,
-    client: Arc<Client>,
-    _paid: PaidAway,
-    _hold: Hold,
+    client: Arc<MemoryClient>,
+    _paid: AwayCharge,
+    _hold: LedgerHold,
 }
 
-impl Away {
+impl SystemCopy {
     /// `pages`, for which is `paid`; not counted yet. `ENOMEM`.
     pub(super) fn new(
-        gpu: &Memory,
-        client: &Arc<Client>,
+        gpu: &GpuMemory,
+        client: &Arc<MemoryClient>,
         pages: Arc<SystemPages>,
-        paid: PaidAway,
+        paid: AwayCharge,
     ) -> Result<Arc<Self>> {
         let bytes = pages.size();
         let away = Self {
@@ -50,7 +50,7 @@ impl Away {
             counted: AtomicFlag::new(false),
             client: client.clone(),
             _paid: paid,
-            _hold: gpu.hw.ledger.hold(Kind::EvictedBytes, bytes),
+            _hold: gpu.hw.ledger.hold(LedgerKind::EvictedBytes, bytes),
         };
         Ok(Arc::new(away, GFP_KERNEL_ACCOUNT)?)
     }
@@ -65,12 +65,12 @@ impl Away {
         if self.counted.xchg(on, Relaxed) != on {
             let bytes = self.bytes as i64;
             self.client
-                .add(Region::Evicted, if on { bytes } else { -bytes });
+                .add(MemoryRegion::Evicted, if on { bytes } else { -bytes });
         }
     }
 }
 
-impl Drop for Away {
+impl Drop for SystemCopy {
     fn drop(&mut self) {
         self.count(false);
     }
@@ -78,35 +78,35 @@ impl Drop for Away {
 
 /// A place; the memory stays as long as somebody has this, but the buffer may have gone elsewhere.
 #[derive(Clone)]
-pub(crate) enum Place {
+pub(crate) enum BoPlace {
     /// At home.
     Vram(Arc<VramBlocks>),
     /// In system memory.
-    System(Arc<Away>),
+    System(Arc<SystemCopy>),
 }
 
 /// Whether a buffer may move, and as what it is counted.
-pub(crate) struct Stay {
-    of: stay::Stay,
+pub(crate) struct StayState {
+    of: stay::PinState,
     /// Of what has to stay.
-    counted: Counted,
+    counted: PinnedAs,
 }
 
 /// Of what has to stay where it is.
 #[derive(Clone, Copy, PartialEq)]
-enum Counted {
+enum PinnedAs {
     No,
     InVram,
     InSystem,
 }
 
-impl Stay {
+impl StayState {
     /// Counts it as what it is after a change.
-    fn count(&mut self, charge: &Charge, home: bool) {
+    fn count(&mut self, charge: &VramCharge, home: bool) {
         let now = match (self.of.is_stuck(), home) {
-            (false, _) => Counted::No,
-            (true, true) => Counted::InVram,
-            (true, false) => Counted::InSystem,
+            (false, _) => PinnedAs::No,
+            (true, true) => PinnedAs::InVram,
+            (true, false) => PinnedAs::InSystem,
         };
         let was = core::mem::replace(&mut self.counted, now);
         if was == now {
@@ -114,9 +114,9 @@ impl Stay {
         }
         for (counted, on) in [(was, false), (now, true)] {
             match counted {
-                Counted::No => (),
-                Counted::InVram => charge.stick(on),
-                Counted::InSystem => charge.keep(on),
+                PinnedAs::No => (),
+                PinnedAs::InVram => charge.stick(on),
+                PinnedAs::InSystem => charge.keep(on),
             }
         }
     }
@@ -125,30 +125,30 @@ impl Stay {
 /// The placement of a VRAM buffer. Its mutex `stay` is held while the CPU's page tables are filled; `place` is a
 /// spinlock, for who may not sleep.
 #[pin_data(PinnedDrop)]
-pub(crate) struct Placement {
+pub(crate) struct VramPlacement {
     #[pin]
-    place: SpinLock<Place>,
+    place: SpinLock<BoPlace>,
     #[pin]
-    stay: Mutex<Stay>,
+    stay: Mutex<StayState>,
     /// A move has ended.
     #[pin]
     settled: CondVar,
     contiguous: bool,
-    charge: Charge,
+    charge: VramCharge,
 }
 
-impl Placement {
+impl VramPlacement {
     /// A buffer in `blocks`, which `charge` allows. `ENOMEM`.
     pub(super) fn new(
         blocks: Arc<VramBlocks>,
-        charge: Charge,
+        charge: VramCharge,
         contiguous: bool,
     ) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
-                place <- new_spinlock!(Place::Vram(blocks), "Placement::place"),
+                place <- new_spinlock!(BoPlace::Vram(blocks), "Placement::place"),
                 stay <- new_mutex!(
-                    Stay { of: stay::Stay::new(), counted: Counted::No },
+                    StayState { of: stay::PinState::new(), counted: PinnedAs::No },
                     "Placement::stay"
                 ),
                 settled <- new_condvar!("Placement::settled"),
@@ -160,12 +160,12 @@ impl Placement {
     }
 
     /// Where it is now. Any context.
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> BoPlace {
         self.place.lock().clone()
     }
 
     /// Whose it is.
-    pub(super) fn client(&self) -> &Arc<Client> {
+    pub(super) fn client(&self) -> &Arc<MemoryClient> {
         self.charge.client()
     }
 
@@ -180,7 +180,7 @@ impl Placement {
     }
 
     /// Keeps it where it is while a fault is handled, once it is anywhere. `None` when a signal came first.
-    pub(super) fn steady(&self) -> Option<MutexGuard<'_, Stay>> {
+    pub(super) fn steady(&self) -> Option<MutexGuard<'_, StayState>> {
         let mut stay = self.stay.lock();
         while stay.of.is_moving() {
             if self.settled.wait_interruptible(&mut stay) {
@@ -204,17 +204,17 @@ impl Placement {
     }
 
     /// Keeps it where it is. `None` while it is being moved.
-    pub(super) fn try_pin(self: &Arc<Self>) -> Option<Pinned> {
+    pub(super) fn try_pin(self: &Arc<Self>) -> Option<PinnedBuffer> {
         let mut stay = self.stay.lock();
         if !stay.of.pin() {
             return None;
         }
         stay.count(&self.charge, self.is_home());
-        Some(Pinned(self.clone()))
+        Some(PinnedBuffer(self.clone()))
     }
 
     /// Keeps it where it is, once it is anywhere. Sleeps.
-    pub(super) fn pin(self: &Arc<Self>) -> Pinned {
+    pub(super) fn pin(self: &Arc<Self>) -> PinnedBuffer {
         loop {
             match self.try_pin() {
                 Some(pin) => return pin,
@@ -242,7 +242,7 @@ impl Placement {
 
     /// Whether it is in VRAM.
     fn is_home(&self) -> bool {
-        matches!(*self.place.lock(), Place::Vram(_))
+        matches!(*self.place.lock(), BoPlace::Vram(_))
     }
 
     /// Whether it may be brought to where other devices reach it, as far as can be seen now.
@@ -251,7 +251,7 @@ impl Placement {
         stay.of.may_be_shared(self.is_home())
     }
 
-    /// Shares it with another device; it `stays` then, until [`Placement::unshare`]. False unless it is in system memory.
+    /// Shares it with another device; it `stays` then, until [`VramPlacement::unshare`]. False unless it is in system memory.
     pub(super) fn share(&self, stays: bool) -> bool {
         let mut stay = self.stay.lock();
         if !stay.of.share(stays, self.is_home()) {
@@ -261,7 +261,7 @@ impl Placement {
         true
     }
 
-    /// Takes a [`Placement::share`] back; whether it is to be brought home now.
+    /// Takes a [`VramPlacement::share`] back; whether it is to be brought home now.
     pub(super) fn unshare(&self, stays: bool) -> bool {
         let mut stay = self.stay.lock();
         let may_come = stay.of.unshare(stays);
@@ -314,20 +314,20 @@ impl Placement {
     /// Takes its system memory, now or later, away from the device, which is about to go. No VM maps it any more.
     pub(super) fn detach(&self) {
         self.stay.lock().of.detach();
-        if let Place::System(away) = self.place() {
+        if let BoPlace::System(away) = self.place() {
             away.pages.unmap_dma();
         }
     }
 
-    /// Begins to move it away from where it is. `None` if it has to stay, is shared, or is being moved: see [`stay::Stay::begin`].
-    pub(super) fn begin(self: &Arc<Self>, to_be_shared: bool) -> Option<Move> {
+    /// Begins to move it away from where it is. `None` if it has to stay, is shared, or is being moved: see [`stay::PinState::begin`].
+    pub(super) fn begin(self: &Arc<Self>, to_be_shared: bool) -> Option<BoMove> {
         let begun = self.stay.lock().of.begin(to_be_shared);
-        begun.then(|| Move(self.clone()))
+        begun.then(|| BoMove(self.clone()))
     }
 }
 
 #[pinned_drop]
-impl PinnedDrop for Placement {
+impl PinnedDrop for VramPlacement {
     fn drop(self: Pin<&mut Self>) {
         // Pins hold the placement.
         let mut stay = self.stay.lock();
@@ -335,15 +335,15 @@ impl PinnedDrop for Placement {
             self.charge.leave(false);
         }
         // As what nobody relies on.
-        stay.of = stay::Stay::new();
+        stay.of = stay::PinState::new();
         stay.count(&self.charge, true);
     }
 }
 
 /// A buffer stays where it is as long as this exists. Dropped where sleeping is allowed.
-pub(crate) struct Pinned(Arc<Placement>);
+pub(crate) struct PinnedBuffer(Arc<VramPlacement>);
 
-impl Drop for Pinned {
+impl Drop for PinnedBuffer {
     fn drop(&mut self) {
         let mut stay = self.0.stay.lock();
         stay.of.unpin();
@@ -352,7 +352,7 @@ impl Drop for Pinned {
 }
 
 /// Another device reaches a buffer in VRAM, which stays there as long as this exists. Dropped where sleeping is allowed.
-pub(super) struct SharedInVram(Arc<Placement>);
+pub(super) struct SharedInVram(Arc<VramPlacement>);
 
 impl Drop for SharedInVram {
     fn drop(&mut self) {
@@ -363,15 +363,15 @@ impl Drop for SharedInVram {
 }
 
 /// A buffer that is being moved: the CPU's faults wait. When it is dropped the buffer is where it was.
-pub(super) struct Move(Arc<Placement>);
+pub(super) struct BoMove(Arc<VramPlacement>);
 
-impl Move {
+impl BoMove {
     /// The buffer is at `place` now, and so is its content.
-    pub(super) fn settle(self, place: Place) {
+    pub(super) fn settle(self, place: BoPlace) {
         let old = core::mem::replace(&mut *self.0.place.lock(), place.clone());
-        let home = matches!(place, Place::Vram(_));
+        let home = matches!(place, BoPlace::Vram(_));
         self.0.stay.lock().count(&self.0.charge, home);
-        if let Place::System(away) = place {
+        if let BoPlace::System(away) = place {
             away.count(true);
             if self.0.stay.lock().of.is_detached() {
                 away.pages.unmap_dma();
@@ -383,7 +383,7 @@ impl Move {
     }
 }
 
-impl Drop for Move {
+impl Drop for BoMove {
     fn drop(&mut self) {
         self.0.stay.lock().of.settle();
         self.0.settled.notify_all();

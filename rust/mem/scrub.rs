@@ -4,7 +4,7 @@
 
 use super::{copy_engine::CopyEngine, vram::VramBlocks};
 use crate::kern::{
-    buddy::{Buddy, Search},
+    buddy::{BuddyAllocator, BuddySearch},
     workqueue,
 };
 use kernel::{
@@ -26,8 +26,8 @@ const SOON_MS: u32 = 20;
 
 /// Clears the VRAM of a GPU that is free.
 #[pin_data]
-pub(crate) struct Scrubber {
-    buddy: Arc<Buddy>,
+pub(crate) struct VramScrubber {
+    buddy: Arc<BuddyAllocator>,
     engine: SetOnce<Arc<dyn CopyEngine>>,
     /// Bytes that are being cleared.
     under_way: Atomic<i64>,
@@ -42,20 +42,20 @@ pub(crate) struct Scrubber {
 }
 
 impl_has_delayed_work! {
-    impl HasDelayedWork<Self> for Scrubber { self.work }
+    impl HasDelayedWork<Self> for VramScrubber { self.work }
 }
 
 /// What a look for memory that is not cleared has come to.
-enum Found {
+enum ScrubResult {
     /// Some, and now it is.
     Some,
     /// None in pieces of that size.
     None,
 }
 
-impl Scrubber {
+impl VramScrubber {
     /// One for what `buddy` gives out, which has nothing to clear with yet. `ENOMEM`.
-    pub(super) fn new(buddy: &Arc<Buddy>) -> Result<Arc<Self>> {
+    pub(super) fn new(buddy: &Arc<BuddyAllocator>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 buddy: buddy.clone(),
@@ -69,7 +69,7 @@ impl Scrubber {
         )
     }
 
-    /// From now on, until [`Scrubber::stop`], `engine` clears.
+    /// From now on, until [`VramScrubber::stop`], `engine` clears.
     pub(super) fn start(self: &Arc<Self>, engine: Arc<dyn CopyEngine>) {
         self.engine.populate(engine);
         self.has_work();
@@ -101,17 +101,17 @@ impl Scrubber {
     }
 
     /// Clears `size` bytes of what is free and not cleared. `ENOMEM` when there are not so many, errors of the engine.
-    fn clear(self: &Arc<Self>, engine: &dyn CopyEngine, size: u64) -> Result<Found> {
+    fn clear(self: &Arc<Self>, engine: &dyn CopyEngine, size: u64) -> Result<ScrubResult> {
         let _clearing = self.clearing.lock();
         let blocks = self
             .buddy
-            .alloc(Search::Dirty, size, PAGE_SIZE as u64, false)?;
+            .alloc(BuddySearch::Dirty, size, PAGE_SIZE as u64, false)?;
         let blocks = Arc::new(VramBlocks::new(blocks, self)?, GFP_KERNEL)?;
         let found = if blocks.were_cleared() {
-            Found::None
+            ScrubResult::None
         } else {
             engine.scrub(&blocks)?;
-            Found::Some
+            ScrubResult::Some
         };
         blocks.set_cleared();
         Ok(found)
@@ -131,8 +131,8 @@ impl Scrubber {
             self.under_way.add(-(size as i64), Relaxed);
             match found {
                 // There may be larger ones again by now.
-                Ok(Found::Some) => most = MOST.min(size * 2),
-                Ok(Found::None) => most = size / 2,
+                Ok(ScrubResult::Some) => most = MOST.min(size * 2),
+                Ok(ScrubResult::None) => most = size / 2,
                 Err(error) if error == ENOMEM => most = size / 2,
                 Err(error) => return Err(error),
             }
@@ -141,7 +141,7 @@ impl Scrubber {
     }
 }
 
-impl WorkItem for Scrubber {
+impl WorkItem for VramScrubber {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {

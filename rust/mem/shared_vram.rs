@@ -3,12 +3,12 @@
 //! want it, and what was there comes to system memory.
 
 use super::{
-    copy_engine::Lane,
-    gart::{JobMemory, Window},
-    vram::{Reclaimable, Reclaimer},
-    Memory,
+    copy_engine::CopyLane,
+    gart::{GartWindow, JobMemory},
+    vram::{ReclaimableVram, VramReclaimer},
+    GpuMemory,
 };
-use crate::kern::device_memory::{DeviceMemory, NotCopied, Room, Store};
+use crate::kern::device_memory::{CopyFailed, DeviceMemory, DeviceSpace, MemoryStore};
 use crate::kern::pages::DmaRun;
 use core::mem;
 use hw::va::{LARGE_PAGE_SIZE, PAGE_SIZE};
@@ -22,7 +22,7 @@ use kernel::{
 };
 
 /// The pages of it that there are structures for.
-enum Pages {
+enum VramPages {
     /// Nobody has wanted them yet.
     Unused,
     /// There are some.
@@ -35,7 +35,7 @@ enum Pages {
 #[pin_data]
 pub(crate) struct SharedVram {
     #[pin]
-    pages: Mutex<Pages>,
+    pages: Mutex<VramPages>,
 }
 
 impl SharedVram {
@@ -43,7 +43,7 @@ impl SharedVram {
     pub(super) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
-                pages <- new_mutex!(Pages::Unused, "SharedVram::pages"),
+                pages <- new_mutex!(VramPages::Unused, "SharedVram::pages"),
             }),
             GFP_KERNEL,
         )
@@ -52,41 +52,41 @@ impl SharedVram {
     /// The pages, if anybody has wanted them.
     pub(crate) fn get(&self) -> Option<Arc<DeviceMemory>> {
         match &*self.pages.lock() {
-            Pages::There(memory) => Some(memory.clone()),
-            Pages::Unused | Pages::None => None,
+            VramPages::There(memory) => Some(memory.clone()),
+            VramPages::Unused | VramPages::None => None,
         }
     }
 
     /// The pages. `None` when there are no structures to be had for them, which is tried once, or the device goes. Sleeps.
-    pub(crate) fn open(&self, gpu: &Arc<Memory>) -> Option<Arc<DeviceMemory>> {
+    pub(crate) fn open(&self, gpu: &Arc<GpuMemory>) -> Option<Arc<DeviceMemory>> {
         let mut pages = self.pages.lock();
-        if let Pages::Unused = *pages {
+        if let VramPages::Unused = *pages {
             let size = (gpu.vram.total() / LARGE_PAGE_SIZE * LARGE_PAGE_SIZE) as usize;
-            let made = Copier::new(gpu).and_then(|copier| {
+            let made = VramCopier::new(gpu).and_then(|copier| {
                 let store = KBox::new(copier, GFP_KERNEL)?;
                 DeviceMemory::new(&gpu.hw.dev, size, store)
             });
             *pages = match made {
-                Ok(memory) => Pages::There(memory),
+                Ok(memory) => VramPages::There(memory),
                 Err(error) => {
                     dev_notice!(
                         &*gpu.hw.dev,
                         "shared virtual memory stays in system memory: no pages for VRAM: {error:?}\n"
                     );
-                    Pages::None
+                    VramPages::None
                 }
             };
         }
         match &*pages {
-            Pages::There(memory) => Some(memory.clone()),
-            Pages::Unused | Pages::None => None,
+            VramPages::There(memory) => Some(memory.clone()),
+            VramPages::Unused | VramPages::None => None,
         }
     }
 
     /// All of it comes to system memory: the device is about to go, and no process has the GPU any more. Bounded; sleeps.
-    pub(crate) fn close(&self, gpu: &Memory) {
-        let pages = mem::replace(&mut *self.pages.lock(), Pages::None);
-        let Pages::There(memory) = pages else {
+    pub(crate) fn close(&self, gpu: &GpuMemory) {
+        let pages = mem::replace(&mut *self.pages.lock(), VramPages::None);
+        let VramPages::There(memory) = pages else {
             return;
         };
         if !memory.close() {
@@ -98,7 +98,7 @@ impl SharedVram {
     }
 }
 
-impl Reclaimer for SharedVram {
+impl VramReclaimer for SharedVram {
     fn reclaim(&self, enough: &dyn Fn() -> bool) {
         if let Some(memory) = self.get() {
             memory.evict(enough);
@@ -108,24 +108,24 @@ impl Reclaimer for SharedVram {
 
 /// Copies by the engines, which see system memory through a window in the GART.
 #[pin_data]
-struct Copier {
+struct VramCopier {
     /// A window that nobody uses, as long as there are pages in VRAM. Held over a copy: inside the locks of pages.
     #[pin]
-    window: Mutex<Option<Arc<Window>>>,
+    window: Mutex<Option<Arc<GartWindow>>>,
     /// What was taken and is not free again.
     taken: Atomic<usize>,
-    gpu: Arc<Memory>,
+    gpu: Arc<GpuMemory>,
 }
 
 /// Which way.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+enum CopyDirection {
     In,
     Out,
 }
 
-impl Copier {
-    fn new(gpu: &Arc<Memory>) -> Result<Arc<Self>> {
+impl VramCopier {
+    fn new(gpu: &Arc<GpuMemory>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 window <- new_mutex!(None, "Copier::window"),
@@ -139,11 +139,11 @@ impl Copier {
     /// Copies between `runs` and the pages at `places`, which are in `blocks` if they are to be kept.
     fn copy(
         &self,
-        way: Way,
+        way: CopyDirection,
         places: &[u64],
         runs: &[DmaRun],
-        blocks: Option<Arc<Reclaimable>>,
-    ) -> Result<(), NotCopied> {
+        blocks: Option<Arc<ReclaimableVram>>,
+    ) -> Result<(), CopyFailed> {
         let mut slot = self.window.lock();
         let window = match slot.take() {
             Some(window) => window,
@@ -162,7 +162,7 @@ impl Copier {
             // The GPU is gone, or does not see the pages any more: who still copies does it to nowhere.
             (Err(error), Ok(()) | Err(ENODEV)) => Err(error.into()),
             (Ok(()), Err(ENODEV)) => Ok(()),
-            (copied, Err(error)) => Err(NotCopied {
+            (copied, Err(error)) => Err(CopyFailed {
                 error: copied.err().unwrap_or(error),
                 under_way: true,
             }),
@@ -172,10 +172,10 @@ impl Copier {
     /// The same, once the runs are behind `window`.
     fn copy_shown(
         &self,
-        way: Way,
+        way: CopyDirection,
         places: &[u64],
-        window: &Arc<Window>,
-        blocks: Option<Arc<Reclaimable>>,
+        window: &Arc<GartWindow>,
+        blocks: Option<Arc<ReclaimableVram>>,
     ) -> Result {
         let vram = self.gpu.hw.gmc.fb_base();
         let mut next = 0;
@@ -189,24 +189,24 @@ impl Copier {
             let here = window.mc_addr() + first as u64 * PAGE_SIZE;
             let (there, size) = (vram + place, count as u64 * PAGE_SIZE);
             Some(match way {
-                Way::In => (here, there, size),
-                Way::Out => (there, here, size),
+                CopyDirection::In => (here, there, size),
+                CopyDirection::Out => (there, here, size),
             })
         });
         let memory = JobMemory::shown(window, blocks);
         let engine = self.gpu.copy_engine()?;
-        engine.copy(&mut pieces, memory, Lane::Pages)
+        engine.copy(&mut pieces, memory, CopyLane::Pages)
     }
 }
 
 /// VRAM for pages of a process.
-struct Taken {
-    copier: Arc<Copier>,
-    vram: Arc<Reclaimable>,
+struct TakenVram {
+    copier: Arc<VramCopier>,
+    vram: Arc<ReclaimableVram>,
 }
 
-impl Taken {
-    fn new(copier: &Arc<Copier>, vram: Arc<Reclaimable>) -> Result<Arc<Self>> {
+impl TakenVram {
+    fn new(copier: &Arc<VramCopier>, vram: Arc<ReclaimableVram>) -> Result<Arc<Self>> {
         copier.taken.add(1, Relaxed);
         let taken = Self {
             copier: copier.clone(),
@@ -216,7 +216,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for TakenVram {
     fn drop(&mut self) {
         if self.copier.taken.fetch_sub(1, Relaxed) == 1 {
             let window = self.copier.window.lock().take();
@@ -225,25 +225,25 @@ impl Drop for Taken {
     }
 }
 
-impl Store for Arc<Copier> {
-    fn take(&self, pages: usize, zeroed: bool) -> Result<Arc<dyn Room>> {
+impl MemoryStore for Arc<VramCopier> {
+    fn take(&self, pages: usize, zeroed: bool) -> Result<Arc<dyn DeviceSpace>> {
         let gpu = &self.gpu;
         let vram = gpu
             .vram
             .alloc_reclaimable(pages as u64 * PAGE_SIZE, zeroed)?;
         let vram = Arc::new(vram, GFP_KERNEL)?;
         if zeroed && !vram.blocks().were_cleared() {
-            gpu.copy_engine()?.fill(vram.blocks(), 0, Lane::Pages)?;
+            gpu.copy_engine()?.fill(vram.blocks(), 0, CopyLane::Pages)?;
         }
-        Ok(Taken::new(self, vram)?)
+        Ok(TakenVram::new(self, vram)?)
     }
 
-    fn copy_out(&self, places: &[u64], runs: &[DmaRun]) -> Result<(), NotCopied> {
-        self.copy(Way::Out, places, runs, None)
+    fn copy_out(&self, places: &[u64], runs: &[DmaRun]) -> Result<(), CopyFailed> {
+        self.copy(CopyDirection::Out, places, runs, None)
     }
 }
 
-impl Room for Taken {
+impl DeviceSpace for TakenVram {
     fn place(&self, page: usize) -> Option<u64> {
         let (offset, _) = self.vram.blocks().locate(page as u64 * PAGE_SIZE)?;
         Some(offset)
@@ -252,7 +252,7 @@ impl Room for Taken {
     fn copy_in(&self, runs: &[DmaRun], places: &[u64]) -> Result {
         let copied = self
             .copier
-            .copy(Way::In, places, runs, Some(self.vram.clone()));
+            .copy(CopyDirection::In, places, runs, Some(self.vram.clone()));
         copied.map_err(|failed| failed.error)
     }
 }

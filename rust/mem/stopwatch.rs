@@ -13,10 +13,10 @@ use kernel::{
 #[pin_data]
 pub(crate) struct Stopwatch {
     #[pin]
-    state: SpinLock<State>,
+    state: SpinLock<StopwatchState>,
 }
 
-struct State {
+struct StopwatchState {
     /// Up to `at`, nanoseconds.
     total: u64,
     /// How often it goes on since then.
@@ -24,7 +24,7 @@ struct State {
     at: Instant<Monotonic>,
 }
 
-impl State {
+impl StopwatchState {
     /// Brings the sum up to now.
     fn advance(&mut self) {
         let now = Instant::now();
@@ -40,7 +40,7 @@ impl Stopwatch {
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             state <- new_spinlock!(
-                State { total: 0, running: 0, at: Instant::now() },
+                StopwatchState { total: 0, running: 0, at: Instant::now() },
                 "Stopwatch::state"
             ),
         })

@@ -5,11 +5,11 @@
 //! long as its trees are high, however many tables there are.
 
 use crate::{
-    kern::buddy::{Blocks, Buddy, Search},
-    ledger::{Hold, Kind, Ledger},
-    mem::account::{Client, Region},
+    kern::buddy::{BuddyAllocator, BuddyBlocks, BuddySearch},
+    ledger::{Ledger, LedgerHold, LedgerKind},
+    mem::account::{MemoryClient, MemoryRegion},
 };
-use hw::{share::Share, va::TABLE_BYTES};
+use hw::{share::FairShare, va::TABLE_BYTES};
 use kernel::{
     page::PAGE_SIZE,
     prelude::*,
@@ -33,10 +33,10 @@ pub(super) fn bytes_of(total: u64) -> u64 {
 
 /// The VRAM of a GPU that is for page tables.
 pub(super) struct TablePool {
-    buddy: Arc<Buddy>,
+    buddy: Arc<BuddyAllocator>,
     /// Bytes that are charged to clients.
     taken: Arc<Atomic<i64>>,
-    share: Share,
+    share: FairShare,
     ledger: Arc<Ledger>,
 }
 
@@ -45,9 +45,9 @@ impl TablePool {
     pub(super) fn new(start: u64, size: u64, ledger: Arc<Ledger>) -> Result<Self> {
         let kept = size / 4;
         Ok(Self {
-            buddy: Buddy::new(start, size)?,
+            buddy: BuddyAllocator::new(start, size)?,
             taken: Arc::new(Atomic::new(0), GFP_KERNEL)?,
-            share: Share::new(size, kept, (kept / LEAST).min(PARTIES)),
+            share: FairShare::new(size, kept, (kept / LEAST).min(PARTIES)),
             ledger,
         })
     }
@@ -68,28 +68,28 @@ impl TablePool {
     }
 
     /// Memory for one more table of `client`, in which there is anything. `ENOMEM`, also when that passes its share.
-    pub(super) fn alloc(&self, client: &Arc<Client>) -> Result<TableMemory> {
+    pub(super) fn alloc(&self, client: &Arc<MemoryClient>) -> Result<TableMemory> {
         let charge = self.charge(client)?;
         let buddy = &self.buddy;
-        let blocks = buddy.alloc(Search::Dirty, TABLE_BYTES, PAGE_SIZE as u64, true)?;
+        let blocks = buddy.alloc(BuddySearch::Dirty, TABLE_BYTES, PAGE_SIZE as u64, true)?;
         let start = blocks.iter().next().ok_or(EIO)?.start;
         Ok(TableMemory {
             start,
             _blocks: blocks,
             _charge: charge,
-            _holds: [Kind::VramBytes, Kind::VramTables]
+            _holds: [LedgerKind::VramBytes, LedgerKind::VramTables]
                 .map(|kind| self.ledger.hold(kind, TABLE_BYTES)),
         })
     }
 
     /// All of it that is free, so that nobody gets any; `None` if there is none. `ENOMEM`, also when some was taken meanwhile.
-    pub(super) fn take_free(&self) -> Result<Option<Blocks>> {
+    pub(super) fn take_free(&self) -> Result<Option<BuddyBlocks>> {
         match self.free() {
             0 => Ok(None),
             free => {
                 let buddy = &self.buddy;
                 Ok(Some(buddy.alloc(
-                    Search::Dirty,
+                    BuddySearch::Dirty,
                     free,
                     PAGE_SIZE as u64,
                     false,
@@ -99,8 +99,8 @@ impl TablePool {
     }
 
     /// Lets `client` have one more. `ENOMEM` when that passes its share.
-    fn charge(&self, client: &Arc<Client>) -> Result<Charge> {
-        let own = client.bytes(Region::Tables);
+    fn charge(&self, client: &Arc<MemoryClient>) -> Result<TableCharge> {
+        let own = client.bytes(MemoryRegion::Tables);
         let mut taken = self.taken.load(Relaxed);
         // What is refused is never counted: it would stand in others' way meanwhile.
         loop {
@@ -114,8 +114,8 @@ impl TablePool {
                 Err(now) => taken = now,
             }
         }
-        client.add(Region::Tables, TABLE_BYTES as i64);
-        Ok(Charge {
+        client.add(MemoryRegion::Tables, TABLE_BYTES as i64);
+        Ok(TableCharge {
             taken: self.taken.clone(),
             client: client.clone(),
         })
@@ -126,9 +126,9 @@ impl TablePool {
 pub(super) struct TableMemory {
     start: u64,
     // Before its charge, so that who may have a table finds memory for it.
-    _blocks: Blocks,
-    _charge: Charge,
-    _holds: [Hold; 2],
+    _blocks: BuddyBlocks,
+    _charge: TableCharge,
+    _holds: [LedgerHold; 2],
 }
 
 impl TableMemory {
@@ -139,14 +139,14 @@ impl TableMemory {
 }
 
 /// What a client has of it; given back when dropped.
-struct Charge {
+struct TableCharge {
     taken: Arc<Atomic<i64>>,
-    client: Arc<Client>,
+    client: Arc<MemoryClient>,
 }
 
-impl Drop for Charge {
+impl Drop for TableCharge {
     fn drop(&mut self) {
         self.taken.add(-(TABLE_BYTES as i64), Relaxed);
-        self.client.add(Region::Tables, -(TABLE_BYTES as i64));
+        self.client.add(MemoryRegion::Tables, -(TABLE_BYTES as i64));
     }
 }

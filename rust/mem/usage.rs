@@ -5,15 +5,15 @@ use kernel::{fmt, prelude::*};
 
 use crate::kern::params;
 
-use super::{account::Region, vm::Vm};
+use super::{account::MemoryRegion, vm::Vm};
 
 /// Calls `line` with each line. For how long SDMA has worked for it is known where the driver makes jobs of that, for how long the
 /// CP has is not.
 pub(crate) fn show(vm: &Vm, mut line: impl FnMut(fmt::Arguments<'_>)) {
     let client = vm.client();
     let kib = |region| client.bytes(region) >> 10;
-    let (vram, evicted) = (kib(Region::Vram), kib(Region::Evicted));
-    let system = kib(Region::Gtt) + kib(Region::User);
+    let (vram, evicted) = (kib(MemoryRegion::Vram), kib(MemoryRegion::Evicted));
+    let system = kib(MemoryRegion::Gtt) + kib(MemoryRegion::User);
     let here = vram.saturating_sub(evicted);
     line(fmt!("pasid:\t{}\n", client.pasid()));
     for (region, total, resident) in [("vram", vram, here), ("gtt", system, system + evicted)] {

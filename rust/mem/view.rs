@@ -3,7 +3,7 @@
 
 use crate::{
     kern::user_pages::UserPages,
-    mem::vm::{Held, Vm},
+    mem::vm::{HeldMapping, Vm},
 };
 use hw::va::VaRange;
 use kernel::{prelude::*, sync::Arc};
@@ -11,7 +11,7 @@ use kernel::{prelude::*, sync::Arc};
 /// User memory that was pinned for views that are to be made of it. Pinning waits for whoever brings the pages, which may be a program:
 /// it is done with no lock that others need, and nothing held.
 #[derive(Default)]
-pub(crate) struct Pins(KVec<PinnedRange>);
+pub(crate) struct ViewPins(KVec<PinnedRange>);
 
 struct PinnedRange {
     start: u64,
@@ -20,7 +20,7 @@ struct PinnedRange {
     pages: Arc<UserPages>,
 }
 
-impl Pins {
+impl ViewPins {
     /// Pins what `range` of `vm`, an address space of the calling process, has of its memory: nothing for other memory, or for
     /// a range that cannot be held. `EFAULT` when it cannot be pinned, `EINTR`, `ENOMEM`, also beyond the process's limit of
     /// locked memory. Sleeps for as long as the pages take to come; a kill ends that.
@@ -49,7 +49,7 @@ impl Pins {
     }
 
     /// The pages of what `held` covers, `None` for other than user memory. `EFAULT` for what was not pinned.
-    fn of(&self, held: &Held) -> Result<Option<Arc<UserPages>>> {
+    fn of(&self, held: &HeldMapping) -> Result<Option<Arc<UserPages>>> {
         let Some(user) = held.bo().user() else {
             return Ok(None);
         };
@@ -69,21 +69,21 @@ impl Pins {
 /// A held part of an address space that the CPU reaches at any time, also where nothing may be waited for. User
 /// memory stays pinned for it: its content may then differ from what the process sees, if that changes its
 /// mapping, but it is nobody else's.
-pub(crate) struct View {
+pub(crate) struct CpuView {
     pinned: Option<Arc<UserPages>>,
-    held: Held,
+    held: HeldMapping,
 }
 
-impl View {
+impl CpuView {
     /// The CPU's view of what is held, by the process that has it. `EFAULT` for user memory that is not among `pins`.
-    pub(crate) fn new(held: Held, pins: &Pins) -> Result<Self> {
+    pub(crate) fn new(held: HeldMapping, pins: &ViewPins) -> Result<Self> {
         Ok(Self {
             pinned: pins.of(&held)?,
             held,
         })
     }
 
-    /// Reads dwords from byte `offset` of the part on; see [`Buffer::read32s`](super::bo::Buffer::read32s).
+    /// Reads dwords from byte `offset` of the part on; see [`BoData::read32s`](super::bo::Buffer::read32s).
     pub(crate) fn read32s(&self, offset: u64, to: &mut [u32]) -> Result {
         match &self.pinned {
             Some(pages) => pages.read32s(offset, to),
@@ -91,7 +91,7 @@ impl View {
         }
     }
 
-    /// Reads the 64-bit value at byte `offset`; see [`Buffer::read64`](super::bo::Buffer::read64).
+    /// Reads the 64-bit value at byte `offset`; see [`BoData::read64`](super::bo::Buffer::read64).
     pub(crate) fn read64(&self, offset: u64) -> Result<u64> {
         match &self.pinned {
             Some(pages) => pages.read64(offset),
@@ -99,7 +99,7 @@ impl View {
         }
     }
 
-    /// Writes the 64-bit value at byte `offset`; see [`Buffer::write64`](super::bo::Buffer::write64).
+    /// Writes the 64-bit value at byte `offset`; see [`BoData::write64`](super::bo::Buffer::write64).
     pub(crate) fn write64(&self, offset: u64, value: u64) -> Result {
         match &self.pinned {
             Some(pages) => pages.write64(offset, value),

@@ -16,33 +16,33 @@ mod waiting;
 
 pub(crate) use self::{
     kernel_mapping::KernelMapping,
-    mapping::{Held, Part},
-    retry::Retry,
-    shared::{Chunk, There},
+    mapping::{HeldMapping, MappedPart},
+    retry::RetryBackoff,
+    shared::{MappedAt, SharedChunk},
     vmid::{ListedUse, VmidUse},
 };
 
 use self::{
-    mapping::{Key, Mapping},
-    moved::Moved,
-    table::Tree,
-    userptr::{Evicted, Userptr},
-    vmid::{Bound, Listed},
+    mapping::{BoMapping, Key},
+    moved::ImportMoves,
+    table::PageTableTree,
+    userptr::{EvictedUserptrs, Userptr},
+    vmid::{BoundVmid, ListedProcess},
 };
 use crate::{
-    ip::gmc::Flush,
-    kern::{addresses::Addresses, ratelimit::dev_err_ratelimited, trace},
-    ledger::{Hold, Kind},
+    ip::gmc::TlbFlush,
+    kern::{addresses::AddressAllocator, ratelimit::dev_err_ratelimited, trace},
+    ledger::{LedgerHold, LedgerKind},
     mem::{
-        account::{Client, MappingShare},
+        account::{MappingShare, MemoryClient},
         bo::DrmDevice,
-        group::Group,
+        group::QueueGroup,
         import::ImportUse,
-        Memory,
+        GpuMemory,
     },
 };
 use hw::{
-    pte::{ContextBase, Flags, Residence},
+    pte::{ContextBase, MemoryResidence, PteFlags},
     va::{VaRange, PAGE_SIZE},
 };
 use kernel::{
@@ -58,39 +58,39 @@ use kernel::{
 };
 
 /// What the lock of a VM guards.
-struct State {
+struct VmState {
     /// User space's mappings by their last address.
-    mappings: RBTree<u64, Arc<Mapping>>,
-    /// The same by buffer, see [`Mapping::key`].
-    by_buffer: RBTree<Key, Arc<Mapping>>,
+    mappings: RBTree<u64, Arc<BoMapping>>,
+    /// The same by buffer, see [`BoMapping::key`].
+    by_buffer: RBTree<Key, Arc<BoMapping>>,
     /// The driver's own mappings, above user space's half.
-    upper: Addresses,
-    tree: Tree,
+    upper: AddressAllocator,
+    tree: PageTableTree,
     /// Nothing is mapped any more: the device is gone.
     closed: bool,
 }
 
-impl State {
+impl VmState {
     /// The mapping that has `va` in it, or else the next one above.
-    fn at_or_above(&self, va: u64) -> Option<Arc<Mapping>> {
+    fn at_or_above(&self, va: u64) -> Option<Arc<BoMapping>> {
         let cursor = self.mappings.cursor_lower_bound(&va)?;
         Some(cursor.current().1.clone())
     }
 
     /// The mapping that covers all of `range`.
-    fn covering(&self, range: VaRange) -> Option<Arc<Mapping>> {
+    fn covering(&self, range: VaRange) -> Option<Arc<BoMapping>> {
         self.at_or_above(range.start())
             .filter(|mapping| mapping.range().covers(range))
     }
 
     /// Puts a mapping in where nothing is mapped.
-    fn insert(&mut self, nodes: Nodes) {
+    fn insert(&mut self, nodes: MappingNodes) {
         self.mappings.insert(nodes.by_address);
         self.by_buffer.insert(nodes.by_buffer);
     }
 
     /// Takes out a mapping whose memory the GPU does not reach any more. What is returned is dropped without the lock.
-    fn forget(&mut self, mapping: &Mapping) -> impl Sized {
+    fn forget(&mut self, mapping: &BoMapping) -> impl Sized {
         // Before the addresses may be another mapping's.
         let gone = mapping.userptr().map(|userptr| userptr.detach());
         let by_buffer = self.by_buffer.remove_node(&mapping.key());
@@ -104,27 +104,27 @@ impl State {
     }
 
     /// Something that leads here and is not about to go.
-    fn staying_tie(&self) -> Option<Arc<Mapping>> {
+    fn staying_tie(&self) -> Option<Arc<BoMapping>> {
         let mut mappings = self.mappings.values();
         let found = mappings.find(|mapping| mapping.is_tied() && !mapping.is_leaving());
         found.cloned()
     }
 
     /// Whether `mapping` is still in the address space.
-    fn has(&self, mapping: &Arc<Mapping>) -> bool {
+    fn has(&self, mapping: &Arc<BoMapping>) -> bool {
         let there = self.at_or_above(mapping.range().start());
         there.is_some_and(|there| Arc::ptr_eq(&there, mapping))
     }
 }
 
-/// The places of a mapping in a [`State`].
-struct Nodes {
-    by_address: RBTreeNode<u64, Arc<Mapping>>,
-    by_buffer: RBTreeNode<Key, Arc<Mapping>>,
+/// The places of a mapping in a [`VmState`].
+struct MappingNodes {
+    by_address: RBTreeNode<u64, Arc<BoMapping>>,
+    by_buffer: RBTreeNode<Key, Arc<BoMapping>>,
 }
 
-impl Nodes {
-    fn new(mapping: &Arc<Mapping>) -> Result<Self> {
+impl MappingNodes {
+    fn new(mapping: &Arc<BoMapping>) -> Result<Self> {
         let last = mapping.range().end() - 1;
         Ok(Self {
             by_address: RBTreeNode::new(last, mapping.clone(), GFP_KERNEL_ACCOUNT)?,
@@ -138,22 +138,22 @@ impl Nodes {
 #[pin_data]
 pub(crate) struct Vm {
     #[pin]
-    state: Mutex<State>,
+    state: Mutex<VmState>,
     /// The VMID, while anything runs in the VM. A lock of its own, inside `state`: queues get and lose their VMID where
     /// nothing may wait for memory.
     #[pin]
-    bound: Mutex<Option<Bound>>,
+    bound: Mutex<Option<BoundVmid>>,
     /// The process, while the firmware may give it a VMID, or has and that is not flushed yet. As `bound`.
     #[pin]
-    listed: Mutex<Option<Listed>>,
+    listed: Mutex<Option<ListedProcess>>,
     /// Where the page tables begin.
     root: ContextBase,
     /// Inside a USERPTR range's lock and outside the group's. Nothing is allocated under it.
     #[pin]
-    evicted: Mutex<Evicted>,
+    evicted: Mutex<EvictedUserptrs>,
     /// As `evicted`.
     #[pin]
-    moved: Mutex<Moved>,
+    moved: Mutex<ImportMoves>,
     /// Something that is to go is held no more.
     left: AtomicFlag,
     /// Nobody has it any more.
@@ -162,10 +162,10 @@ pub(crate) struct Vm {
     retries: AtomicFlag,
     #[pin]
     restore: DelayedWork<Self>,
-    client: Arc<Client>,
-    group: Arc<Group>,
-    gpu: Arc<Memory>,
-    _hold: Hold,
+    client: Arc<MemoryClient>,
+    group: Arc<QueueGroup>,
+    gpu: Arc<GpuMemory>,
+    _hold: LedgerHold,
     // The device outlives what user space has of it.
     drm: ARef<DrmDevice>,
 }
@@ -176,13 +176,13 @@ impl_has_delayed_work! {
 
 impl Vm {
     /// An empty address space. `ENOMEM`; `ENODEV` when the device is gone.
-    pub(crate) fn new(gpu: &Arc<Memory>, drm: ARef<DrmDevice>) -> Result<Arc<Self>> {
-        let client = Client::new()?;
-        let state = State {
+    pub(crate) fn new(gpu: &Arc<GpuMemory>, drm: ARef<DrmDevice>) -> Result<Arc<Self>> {
+        let client = MemoryClient::new()?;
+        let state = VmState {
             mappings: RBTree::new(),
             by_buffer: RBTree::new(),
             upper: kernel_mapping::addresses()?,
-            tree: Tree::new(gpu, &client)?,
+            tree: PageTableTree::new(gpu, &client)?,
             closed: false,
         };
         let root = state.tree.base();
@@ -192,16 +192,16 @@ impl Vm {
                 bound <- new_mutex!(None, "Vm::bound"),
                 listed <- new_mutex!(None, "Vm::listed"),
                 root,
-                evicted <- new_mutex!(Evicted::default(), "Vm::evicted"),
-                moved <- new_mutex!(Moved::default(), "Vm::moved"),
+                evicted <- new_mutex!(EvictedUserptrs::default(), "Vm::evicted"),
+                moved <- new_mutex!(ImportMoves::default(), "Vm::moved"),
                 left: AtomicFlag::new(false),
                 retired: AtomicFlag::new(false),
                 retries: AtomicFlag::new(false),
                 restore <- new_delayed_work!("Vm::restore"),
                 client,
-                group: Group::new(gpu.hw.id.get().into(), &gpu.hw.smi)?,
+                group: QueueGroup::new(gpu.hw.id.get().into(), &gpu.hw.smi)?,
                 gpu: gpu.clone(),
-                _hold: gpu.hw.ledger.hold(Kind::Vms, 1),
+                _hold: gpu.hw.ledger.hold(LedgerKind::Vms, 1),
                 drm,
             }),
             GFP_KERNEL_ACCOUNT,
@@ -209,7 +209,7 @@ impl Vm {
     }
 
     /// The GPU.
-    pub(crate) fn gpu(&self) -> &Arc<Memory> {
+    pub(crate) fn gpu(&self) -> &Arc<GpuMemory> {
         &self.gpu
     }
 
@@ -219,12 +219,12 @@ impl Vm {
     }
 
     /// Whose memory is counted together.
-    pub(crate) fn client(&self) -> &Arc<Client> {
+    pub(crate) fn client(&self) -> &Arc<MemoryClient> {
         &self.client
     }
 
     /// The queues that run in it.
-    pub(crate) fn group(&self) -> &Arc<Group> {
+    pub(crate) fn group(&self) -> &Arc<QueueGroup> {
         &self.group
     }
 
@@ -245,7 +245,7 @@ impl Vm {
 
     /// Makes changed page tables known to the GPU. Without the VM's lock, too: either the VMID is seen here, or it is
     /// bound later, and the tables are read after that.
-    fn flush(&self, kind: Flush) -> Result {
+    fn flush(&self, kind: TlbFlush) -> Result {
         // Nothing is cached without a VMID, or without queues on a runlist: that was flushed when the last one went.
         if let Some(bound) = &*self.bound.lock() {
             self.gpu.hw.gmc.flush(bound.vmid(), kind)?;
@@ -262,7 +262,7 @@ impl Vm {
     /// `EEXIST` when something in the range is mapped, `EINVAL` when it is larger than what there is of the buffer from
     /// there on, or the buffer is another GPU's, `EFAULT` when the process no longer has its user memory, `ENOMEM`,
     /// `ENODEV` when the device is gone, `ETIMEDOUT` when it does not answer a flush. Nothing is mapped then.
-    pub(crate) fn map(self: &Arc<Self>, range: VaRange, part: Part) -> Result {
+    pub(crate) fn map(self: &Arc<Self>, range: VaRange, part: MappedPart) -> Result {
         self.map_while(range, part, &|| Ok(()))
     }
 
@@ -270,7 +270,7 @@ impl Vm {
     pub(crate) fn map_while(
         self: &Arc<Self>,
         range: VaRange,
-        part: Part,
+        part: MappedPart,
         go_on: &dyn Fn() -> Result,
     ) -> Result {
         let end = part.offset.checked_add(range.size()).ok_or(EINVAL)?;
@@ -290,9 +290,9 @@ impl Vm {
         let import = ImportUse::new(self, &part.bo)?;
         let is_import = import.is_some();
         let share = MappingShare::take(&self.client)?;
-        let mapping = Mapping::new(range, part, userptr, pinned, import, share);
+        let mapping = BoMapping::new(range, part, userptr, pinned, import, share);
         let mapping = Arc::new(mapping, GFP_KERNEL_ACCOUNT)?;
-        let nodes = Nodes::new(&mapping)?;
+        let nodes = MappingNodes::new(&mapping)?;
         let mut state = self.state.lock();
         if state.closed {
             return Err(ENODEV);
@@ -314,13 +314,14 @@ impl Vm {
         let shown = mapping.bo().is_mappable();
         mapping.set_shown(shown);
         let done = if shown {
-            write(&mut state.tree, &mapping, &mut written).and_then(|()| self.flush(Flush::Legacy))
+            write(&mut state.tree, &mapping, &mut written)
+                .and_then(|()| self.flush(TlbFlush::Legacy))
         } else {
             Ok(())
         };
         if let Err(error) = done {
             let idle = state.tree.clear(range, &mut written);
-            match self.flush(Flush::Heavyweight) {
+            match self.flush(TlbFlush::Heavyweight) {
                 Ok(()) => drop(idle),
                 Err(_) => self.lose((idle, mapping)),
             }
@@ -367,10 +368,10 @@ impl Vm {
     }
 
     /// Takes out a mapping that nothing holds. Its notifier is in effect until the GPU has lost the pages.
-    fn take_out(&self, mut state: MutexGuard<'_, State>, mapping: &Arc<Mapping>) -> Result {
+    fn take_out(&self, mut state: MutexGuard<'_, VmState>, mapping: &Arc<BoMapping>) -> Result {
         let (range, mut written) = (mapping.range(), 0);
         let idle = state.tree.clear(range, &mut written);
-        let flushed = self.flush(Flush::Heavyweight);
+        let flushed = self.flush(TlbFlush::Heavyweight);
         trace::unmap(self.group.pid(), range.start(), range.size(), written);
         if let Err(error) = flushed {
             drop(state);
@@ -441,18 +442,18 @@ impl Vm {
 
     /// Keeps the mapping that covers `range` in place until what is returned is dropped. The buffer may move, while the queues
     /// that run here are quiesced. `EFAULT` when no single mapping covers it.
-    pub(crate) fn hold(self: &Arc<Self>, range: VaRange) -> Result<Held> {
+    pub(crate) fn hold(self: &Arc<Self>, range: VaRange) -> Result<HeldMapping> {
         let state = self.state.lock();
         let mapping = state
             .covering(range)
             .filter(|mapping| mapping.may_be_held())
             .ok_or(EFAULT)?;
-        Ok(Held::new(self, &mapping, range, None))
+        Ok(HeldMapping::new(self, &mapping, range, None))
     }
 
     /// As [`Vm::hold`], and keeps the buffer where it is, for accesses of the driver's own. `ENOMEM` when too much of the client's
     /// VRAM has to stay already.
-    pub(crate) fn hold_still(self: &Arc<Self>, range: VaRange) -> Result<Held> {
+    pub(crate) fn hold_still(self: &Arc<Self>, range: VaRange) -> Result<HeldMapping> {
         loop {
             let mapping = {
                 let state = self.state.lock();
@@ -462,7 +463,7 @@ impl Vm {
                     .ok_or(EFAULT)?;
                 mapping.bo().may_be_pinned(&self.client)?;
                 if let Ok(pinned) = mapping.bo().try_pin() {
-                    return Ok(Held::new(self, &mapping, range, pinned));
+                    return Ok(HeldMapping::new(self, &mapping, range, pinned));
                 }
                 mapping
             };
@@ -473,17 +474,17 @@ impl Vm {
 }
 
 /// Writes the entries of a mapping.
-fn write(tree: &mut Tree, mapping: &Mapping, written: &mut u64) -> Result {
+fn write(tree: &mut PageTableTree, mapping: &BoMapping, written: &mut u64) -> Result {
     let (range, bo) = (mapping.range(), mapping.bo());
     let residence = bo.residence();
     if !bo.is_reachable() {
         // Imported memory that is about to move: who is told takes the mapping out again.
         return bo.import().map(|_| ()).ok_or(ENODEV);
     }
-    let flags = Flags::gfx90a(residence, mapping.part().access, bo.coherence());
+    let flags = PteFlags::gfx90a(residence, mapping.part().access, bo.coherence());
     let base = match residence {
-        Residence::LocalVram => bo.gpu().hw.gmc.fb_offset(),
-        Residence::Host => 0,
+        MemoryResidence::LocalVram => bo.gpu().hw.gmc.fb_offset(),
+        MemoryResidence::Host => 0,
     };
     let mut skip = mapping.part().offset;
     let mut at = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The address spaces of a GPU.
 
-use super::group::{Quiesced, Trigger};
+use super::group::{EvictTrigger, QuiesceGuard};
 use super::vm::Vm;
 use kernel::{
     new_mutex,
@@ -13,7 +13,7 @@ use kernel::{
 /// Every address space, from when it is made until nobody has it and nothing leads to it any more: user
 /// memory and memory that others export lead to where they are mapped, and so could keep an address space for ever.
 #[pin_data]
-pub(crate) struct Vms {
+pub(crate) struct VmList {
     /// By address. Innermost.
     #[pin]
     list: Mutex<RBTree<usize, Arc<Vm>>>,
@@ -23,7 +23,7 @@ fn key(vm: &Vm) -> usize {
     core::ptr::from_ref(vm) as usize
 }
 
-impl Vms {
+impl VmList {
     /// None yet.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
@@ -60,7 +60,7 @@ impl Vms {
     }
 
     /// Keeps the queues of all of them off the hardware until what is returned is dropped. ENOMEM. Bounded by what the hardware may take; sleeps.
-    pub(crate) fn quiesce(&self, why: Trigger) -> Result<KVVec<Quiesced>> {
+    pub(crate) fn quiesce(&self, why: EvictTrigger) -> Result<KVVec<QuiesceGuard>> {
         let mut quiesced = KVVec::new();
         let mut done = Ok(());
         self.for_each(|vm| {

@@ -2,11 +2,11 @@
 //! VRAM: who has which part of it.
 
 use crate::{
-    kern::buddy::{Blocks, Buddy, Search},
-    ledger::{Hold, Kind, Ledger},
+    kern::buddy::{BuddyAllocator, BuddyBlocks, BuddySearch},
+    ledger::{Ledger, LedgerHold, LedgerKind},
     mem::{
-        account::Client,
-        scrub::Scrubber,
+        account::MemoryClient,
+        scrub::VramScrubber,
         table_pool::{self, TableMemory, TablePool},
     },
 };
@@ -32,33 +32,33 @@ pub(crate) struct VramRun {
 }
 
 /// Who has VRAM that can be reclaimed.
-pub(crate) trait Reclaimer: Send + Sync {
+pub(crate) trait VramReclaimer: Send + Sync {
     /// Gives back what has been had for longest, until there is `enough` or nothing is left that can be given back. Sleeps, for a time that is bounded by what
     /// engines may take for each large page.
     fn reclaim(&self, enough: &dyn Fn() -> bool);
 }
 
-/// The VRAM of a GPU, given out in pages. What is free is cleared in the background, see [`Scrubber`].
-pub(crate) struct Vram {
+/// The VRAM of a GPU, given out in pages. What is free is cleared in the background, see [`VramScrubber`].
+pub(crate) struct VramManager {
     tables: TablePool,
     /// What somebody has for good, and what page tables have.
-    _reserved: [Option<Blocks>; 2],
-    buddy: Arc<Buddy>,
-    scrubber: Arc<Scrubber>,
+    _reserved: [Option<BuddyBlocks>; 2],
+    buddy: Arc<BuddyAllocator>,
+    scrubber: Arc<VramScrubber>,
     total: u64,
     reserved: u64,
     kept: u64,
     /// Who has what can be reclaimed.
-    reclaimer: SetOnce<Arc<dyn Reclaimer>>,
+    reclaimer: SetOnce<Arc<dyn VramReclaimer>>,
     ledger: Arc<Ledger>,
 }
 
-impl Vram {
+impl VramManager {
     /// `size` bytes of VRAM, all free apart from `first` and `last` bytes at its ends, whole pages, which somebody has for
     /// good. The CPU reaches all of it. `EINVAL` when there is less than a page, `ENOMEM`.
     pub(crate) fn new(size: u64, first: u64, last: u64, ledger: Arc<Ledger>) -> Result<Self> {
-        let buddy = Buddy::new(0, size.checked_sub(last).ok_or(EINVAL)?)?;
-        let take = |bytes| buddy.alloc(Search::FromStart, bytes, PAGE_SIZE as u64, true);
+        let buddy = BuddyAllocator::new(0, size.checked_sub(last).ok_or(EINVAL)?)?;
+        let take = |bytes| buddy.alloc(BuddySearch::FromStart, bytes, PAGE_SIZE as u64, true);
         let reserved = match first {
             0 => None,
             // The first of a search from the start.
@@ -70,7 +70,7 @@ impl Vram {
         Ok(Self {
             tables: TablePool::new(start, bytes, ledger.clone())?,
             _reserved: [reserved, Some(tables)],
-            scrubber: Scrubber::new(&buddy)?,
+            scrubber: VramScrubber::new(&buddy)?,
             total: size,
             reserved: first + last,
             kept: last,
@@ -86,7 +86,7 @@ impl Vram {
     }
 
     /// Who clears what is free.
-    pub(crate) fn scrubber(&self) -> &Arc<Scrubber> {
+    pub(crate) fn scrubber(&self) -> &Arc<VramScrubber> {
         &self.scrubber
     }
 
@@ -100,19 +100,19 @@ impl Vram {
 
     /// The bytes that buffers may have: whole large pages, without what the driver itself has and page tables may need.
     pub(crate) fn usable(&self) -> u64 {
-        let driver = u64::try_from(self.ledger.count(Kind::VramTables)).unwrap_or(0);
+        let driver = u64::try_from(self.ledger.count(LedgerKind::VramTables)).unwrap_or(0);
         let driver = driver.saturating_sub(self.tables.taken()) + self.reserved;
         let left = self.total().saturating_sub(driver + self.tables.all());
         left / LARGE_PAGE_SIZE * LARGE_PAGE_SIZE
     }
 
     /// Memory for one more page table of `client`, in which there is anything. `ENOMEM`, also when that passes its share. Sleeps.
-    pub(super) fn alloc_page_table(&self, client: &Arc<Client>) -> Result<TableMemory> {
+    pub(super) fn alloc_page_table(&self, client: &Arc<MemoryClient>) -> Result<TableMemory> {
         self.tables.alloc(client)
     }
 
     /// From now on `reclaimer` is asked for what can be reclaimed.
-    pub(super) fn set_reclaimer(&self, reclaimer: Arc<dyn Reclaimer>) {
+    pub(super) fn set_reclaimer(&self, reclaimer: Arc<dyn VramReclaimer>) {
         self.reclaimer.populate(reclaimer);
     }
 
@@ -123,32 +123,32 @@ impl Vram {
 
     /// The bytes that can be reclaimed.
     pub(crate) fn reclaimable(&self) -> u64 {
-        u64::try_from(self.ledger.count(Kind::SharedVramBytes)).unwrap_or(0)
+        u64::try_from(self.ledger.count(LedgerKind::SharedVramBytes)).unwrap_or(0)
     }
 
     /// The bytes that buffers may still take, and nobody has.
     fn spare(&self) -> u64 {
-        let driver = u64::try_from(self.ledger.count(Kind::VramTables)).unwrap_or(0);
+        let driver = u64::try_from(self.ledger.count(LedgerKind::VramTables)).unwrap_or(0);
         let others = self.used().saturating_sub(driver + self.reserved);
         self.usable().saturating_sub(others)
     }
 
     /// `size` bytes, whole pages, until they are wanted for something else; cleared, if it `matters` and there are such. `ENOMEM` when nobody
     /// leaves so many free. Waits for nobody.
-    pub(super) fn alloc_reclaimable(&self, size: u64, matters: bool) -> Result<Reclaimable> {
+    pub(super) fn alloc_reclaimable(&self, size: u64, matters: bool) -> Result<ReclaimableVram> {
         if size > self.spare() {
             return Err(ENOMEM);
         }
         let search = if matters {
-            Search::Cleared
+            BuddySearch::Cleared
         } else {
-            Search::Dirty
+            BuddySearch::Dirty
         };
         let blocks = self.take(search, size, PAGE_SIZE as u64, false, None)?;
         let blocks = Arc::new(blocks, GFP_KERNEL)?;
-        Ok(Reclaimable {
+        Ok(ReclaimableVram {
             blocks,
-            _hold: self.ledger.hold(Kind::SharedVramBytes, size),
+            _hold: self.ledger.hold(LedgerKind::SharedVramBytes, size),
         })
     }
 
@@ -181,9 +181,9 @@ impl Vram {
             return Err(ENOMEM);
         }
         let search = if matters {
-            Search::Cleared
+            BuddySearch::Cleared
         } else {
-            Search::Dirty
+            BuddySearch::Dirty
         };
         let take = |contiguous| match self.take(search, size, align, contiguous, None) {
             // It may be about to be cleared, and free again.
@@ -208,7 +208,13 @@ impl Vram {
     /// `size` bytes in one run, rounded up to `align`, a power of two of at least a page, and so aligned: what the driver itself needs.
     pub(crate) fn alloc_own(&self, size: u64, align: u64) -> Result<VramBlocks> {
         // Searched from the start, while buffers come from the end: neither cuts up the other's part.
-        self.take(Search::FromStart, size, align, true, Some(Kind::VramTables))
+        self.take(
+            BuddySearch::FromStart,
+            size,
+            align,
+            true,
+            Some(LedgerKind::VramTables),
+        )
     }
 
     /// All that is free, so that nobody gets any of it. Nobody takes anything for cleared of what was, when it is free again. ENOMEM, also when
@@ -216,12 +222,14 @@ impl Vram {
     pub(super) fn take_free(&self) -> Result<[Option<VramBlocks>; 2]> {
         let buffers = match self.buddy.free() {
             (0, _) => None,
-            (free, _) => Some(
-                self.buddy
-                    .alloc(Search::Dirty, free, PAGE_SIZE as u64, false)?,
-            ),
+            (free, _) => {
+                Some(
+                    self.buddy
+                        .alloc(BuddySearch::Dirty, free, PAGE_SIZE as u64, false)?,
+                )
+            }
         };
-        let taken = |blocks: Option<Blocks>| {
+        let taken = |blocks: Option<BuddyBlocks>| {
             let taken = blocks.map(|blocks| VramBlocks::new(blocks, &self.scrubber));
             taken.transpose()
         };
@@ -235,11 +243,11 @@ impl Vram {
 
     fn take(
         &self,
-        search: Search,
+        search: BuddySearch,
         size: u64,
         align: u64,
         contiguous: bool,
-        also: Option<Kind>,
+        also: Option<LedgerKind>,
     ) -> Result<VramBlocks> {
         if size == 0 || align < PAGE_SIZE as u64 || !align.is_power_of_two() {
             return Err(EINVAL);
@@ -250,19 +258,19 @@ impl Vram {
         }
         let blocks = self.buddy.alloc(search, size, align, contiguous)?;
         let mut taken = VramBlocks::new(blocks, &self.scrubber)?;
-        taken._hold = Some(self.ledger.hold(Kind::VramBytes, size));
+        taken._hold = Some(self.ledger.hold(LedgerKind::VramBytes, size));
         taken._also = also.map(|kind| self.ledger.hold(kind, size));
         Ok(taken)
     }
 }
 
 /// VRAM that somebody has until it is wanted for something else; given back when dropped.
-pub(crate) struct Reclaimable {
+pub(crate) struct ReclaimableVram {
     blocks: Arc<VramBlocks>,
-    _hold: Hold,
+    _hold: LedgerHold,
 }
 
-impl Reclaimable {
+impl ReclaimableVram {
     /// The VRAM.
     pub(super) fn blocks(&self) -> &Arc<VramBlocks> {
         &self.blocks
@@ -277,15 +285,15 @@ pub(crate) struct VramBlocks {
     were_cleared: bool,
     /// It is when it is given back.
     are_cleared: AtomicFlag,
-    _hold: Option<Hold>,
-    _also: Option<Hold>,
-    blocks: Blocks,
-    scrubber: Arc<Scrubber>,
+    _hold: Option<LedgerHold>,
+    _also: Option<LedgerHold>,
+    blocks: BuddyBlocks,
+    scrubber: Arc<VramScrubber>,
 }
 
 impl VramBlocks {
     /// What was given out of the memory that `scrubber` clears when it is free again. `ENOMEM`.
-    pub(super) fn new(blocks: Blocks, scrubber: &Arc<Scrubber>) -> Result<Self> {
+    pub(super) fn new(blocks: BuddyBlocks, scrubber: &Arc<VramScrubber>) -> Result<Self> {
         let mut runs = KVVec::<VramRun>::new();
         let (mut at, mut cleared) = (0, true);
         for block in blocks.iter() {

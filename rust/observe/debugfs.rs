@@ -3,7 +3,7 @@
 
 use super::tables::{self, Table};
 use crate::gpu::Gpu;
-use crate::kern::slot::{Filled, Slot};
+use crate::kern::slot::{ArcSlot, FilledSlot};
 use kernel::debugfs::{Dir, File};
 use kernel::device::Core;
 use kernel::pci;
@@ -11,19 +11,19 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 /// The folder of the GPUs' folders.
-static ROOT: Slot<Root> = Slot::new();
+static ROOT: ArcSlot<DebugfsRoot> = ArcSlot::new();
 
-struct Root(Dir);
+struct DebugfsRoot(Dir);
 
 /// `/sys/kernel/debug/rkfd`, as long as the module is loaded.
-pub(crate) struct Registration {
-    _filled: Filled<Root>,
+pub(crate) struct DebugfsRegistration {
+    _filled: FilledSlot<DebugfsRoot>,
 }
 
-impl Registration {
+impl DebugfsRegistration {
     /// Makes the folder. ENOMEM; EBUSY if there is one.
     pub(crate) fn new() -> Result<Self> {
-        let root = Arc::new(Root(Dir::new(c"rkfd")), GFP_KERNEL)?;
+        let root = Arc::new(DebugfsRoot(Dir::new(c"rkfd")), GFP_KERNEL)?;
         Ok(Self {
             _filled: ROOT.fill(root)?,
         })
@@ -46,16 +46,16 @@ const FILES: [(&CStr, Table); 11] = [
 ];
 
 /// A GPU, and what of it a file has.
-struct Shown(Arc<Gpu>, Table);
+struct DebugfsFile(Arc<Gpu>, Table);
 
-type Text = Pin<KBox<File<Shown>>>;
+type Text = Pin<KBox<File<DebugfsFile>>>;
 
 /// The folder of a GPU, until dropped. It holds the GPU, so it must be dropped when the device goes.
-pub(crate) struct GpuFiles {
+pub(crate) struct GpuDebugfs {
     _files: KVec<Text>,
 }
 
-impl GpuFiles {
+impl GpuDebugfs {
     /// Makes the folder of `gpu`, which is `pdev`. ENOMEM.
     pub(crate) fn new(gpu: &Arc<Gpu>, pdev: &pci::Device<Core<'_>>) -> Result<Self> {
         let name = pdev.as_ref().name();
@@ -63,7 +63,7 @@ impl GpuFiles {
         let dir = root.0.subdir(name);
         let mut files = KVec::with_capacity(FILES.len(), GFP_KERNEL)?;
         for (name, table) in FILES {
-            let shown = Shown(gpu.clone(), table);
+            let shown = DebugfsFile(gpu.clone(), table);
             let file = dir.read_callback_file(name, shown, &|shown, f| (shown.1)(&shown.0, f));
             files.push(KBox::pin_init(file, GFP_KERNEL)?, GFP_KERNEL)?;
         }

@@ -7,9 +7,9 @@ use kernel::prelude::*;
 
 use super::tables::{self, Table};
 use crate::gpu::Gpu;
-use crate::health::Wedged;
+use crate::health::WedgeReport;
 use crate::ip::dump;
-use crate::kern::coredump::Text;
+use crate::kern::coredump::DumpText;
 use crate::kern::host;
 
 /// Bytes of a dump. A line of a queue has about a hundred.
@@ -27,17 +27,17 @@ const SECTIONS: [(&str, Table); 8] = [
 ];
 
 /// A section about a GPU.
-struct Of<'a>(&'a Gpu, Table);
+struct DumpSection<'a>(&'a Gpu, Table);
 
-impl fmt::Display for Of<'_> {
+impl fmt::Display for DumpSection<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (self.1)(self.0, f)
     }
 }
 
 /// Shows what `gpu` was at, which `cause` has wedged. ENOMEM. Sleeps.
-pub(crate) fn show(gpu: &Gpu, cause: &Wedged) -> Result {
-    let mut text = Text::new(LARGEST)?;
+pub(crate) fn show(gpu: &Gpu, cause: &WedgeReport) -> Result {
+    let mut text = DumpText::new(LARGEST)?;
     // What does not fit is left out.
     let _ = write!(
         text,
@@ -47,7 +47,7 @@ pub(crate) fn show(gpu: &Gpu, cause: &Wedged) -> Result {
         gpu.hw.id.get()
     );
     for (name, section) in SECTIONS {
-        let _ = write!(text, "\n[{name}]\n{}", Of(gpu, section));
+        let _ = write!(text, "\n[{name}]\n{}", DumpSection(gpu, section));
     }
     text.show(&gpu.hw.dev);
     Ok(())

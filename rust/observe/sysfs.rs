@@ -9,21 +9,21 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use crate::ip::Hardware;
-use crate::kern::kobject::{FileName, Files, MoreFiles};
-use crate::mem::{account, Memory};
+use crate::kern::kobject::{AddedFiles, SysfsFiles, SysfsName};
+use crate::mem::{account, GpuMemory};
 
-static VRAM_TOTAL: FileName = FileName::new(c"mem_info_vram_total");
-static VRAM_USED: FileName = FileName::new(c"mem_info_vram_used");
-static VISIBLE_TOTAL: FileName = FileName::new(c"mem_info_vis_vram_total");
-static VISIBLE_USED: FileName = FileName::new(c"mem_info_vis_vram_used");
-static GTT_TOTAL: FileName = FileName::new(c"mem_info_gtt_total");
-static GTT_USED: FileName = FileName::new(c"mem_info_gtt_used");
-static BUSY: FileName = FileName::new(c"gpu_busy_percent");
+static VRAM_TOTAL: SysfsName = SysfsName::new(c"mem_info_vram_total");
+static VRAM_USED: SysfsName = SysfsName::new(c"mem_info_vram_used");
+static VISIBLE_TOTAL: SysfsName = SysfsName::new(c"mem_info_vis_vram_total");
+static VISIBLE_USED: SysfsName = SysfsName::new(c"mem_info_vis_vram_used");
+static GTT_TOTAL: SysfsName = SysfsName::new(c"mem_info_gtt_total");
+static GTT_USED: SysfsName = SysfsName::new(c"mem_info_gtt_used");
+static BUSY: SysfsName = SysfsName::new(c"gpu_busy_percent");
 
 /// A figure of memory, bytes.
-struct Figure(Arc<Memory>, fn(&Memory) -> u64);
+struct MemoryFigure(Arc<GpuMemory>, fn(&GpuMemory) -> u64);
 
-impl fmt::Display for Figure {
+impl fmt::Display for MemoryFigure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", (self.1)(&self.0))
     }
@@ -38,16 +38,16 @@ impl fmt::Display for BusyPercent {
 }
 
 /// The files of a GPU, which is the device `device`, until dropped: before its registers are gone. ENOMEM.
-pub(crate) fn show(gpu: &Arc<Memory>, device: &Device<Bound>) -> Result<MoreFiles> {
-    let figure = |of| Arc::new(Figure(gpu.clone(), of), GFP_KERNEL);
+pub(crate) fn show(gpu: &Arc<GpuMemory>, device: &Device<Bound>) -> Result<AddedFiles> {
+    let figure = |of| Arc::new(MemoryFigure(gpu.clone(), of), GFP_KERNEL);
     // The CPU reaches all of VRAM.
-    let files = Files::new()
+    let files = SysfsFiles::new()
         .with_live(&VRAM_TOTAL, figure(|gpu| gpu.vram.total())?)?
         .with_live(&VRAM_USED, figure(|gpu| gpu.vram.used())?)?
         .with_live(&VISIBLE_TOTAL, figure(|gpu| gpu.vram.total())?)?
         .with_live(&VISIBLE_USED, figure(|gpu| gpu.vram.used())?)?
         .with_live(&GTT_TOTAL, figure(|_| account::system_limit())?)?
-        .with_live(&GTT_USED, figure(Memory::system_used)?)?
+        .with_live(&GTT_USED, figure(GpuMemory::system_used)?)?
         .with_live(&BUSY, Arc::new(BusyPercent(gpu.hw.clone()), GFP_KERNEL)?)?;
-    MoreFiles::of_device(device, files)
+    AddedFiles::of_device(device, files)
 }

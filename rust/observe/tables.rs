@@ -4,10 +4,10 @@
 
 use crate::gpu::Gpu;
 use crate::ip::vmid::Vmid;
-use crate::kern::params::{self, Sched};
-use crate::mem::account::Region;
-use crate::queue::compute::{self, Place};
-use crate::queue::slots::{QueueState, Seat};
+use crate::kern::params::{self, SchedulerMode};
+use crate::mem::account::MemoryRegion;
+use crate::queue::compute::{self, SchedulerPlace};
+use crate::queue::slots::{QueueView, SdmaSeat};
 use kernel::fmt;
 
 /// What writes a table of a GPU.
@@ -57,11 +57,11 @@ pub(super) fn clients(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f,
             "{} {} {} {} {} {} {}",
             member.pid,
-            bytes(Region::Vram),
-            bytes(Region::Evicted),
-            bytes(Region::Stuck),
-            bytes(Region::Gtt),
-            bytes(Region::User),
+            bytes(MemoryRegion::Vram),
+            bytes(MemoryRegion::Evicted),
+            bytes(MemoryRegion::Stuck),
+            bytes(MemoryRegion::Gtt),
+            bytes(MemoryRegion::User),
             if member.away { "away" } else { "home" }
         )
     })
@@ -74,7 +74,7 @@ pub(super) fn queues(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         "pid queue mode engine slot vmid rptr wptr hw_rptr hw_wptr busy_us saved turns"
     )?;
     gpu.queues.slots.states(|queue| {
-        let QueueState {
+        let QueueView {
             owner,
             engine,
             seat,
@@ -87,11 +87,11 @@ pub(super) fn queues(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mode = if scheduled { "scheduled" } else { "direct" };
         write!(f, "{} {} {mode} {engine} ", owner.pid, owner.queue)?;
         match seat {
-            Seat::Out => write!(f, "-")?,
-            Seat::In(slot) => write!(f, "{slot}")?,
-            Seat::Loading(slot) => write!(f, "{slot}+")?,
-            Seat::Leaving(slot) => write!(f, "{slot}-")?,
-            Seat::Stuck(slot) => write!(f, "{slot}!")?,
+            SdmaSeat::Out => write!(f, "-")?,
+            SdmaSeat::In(slot) => write!(f, "{slot}")?,
+            SdmaSeat::Loading(slot) => write!(f, "{slot}+")?,
+            SdmaSeat::Leaving(slot) => write!(f, "{slot}-")?,
+            SdmaSeat::Stuck(slot) => write!(f, "{slot}!")?,
         }
         let (rptr, wptr) = pointers;
         vmid_of_queue(vmid, f)?;
@@ -108,16 +108,16 @@ pub(super) fn queues(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 /// Like [`queues`]; the slot is pipe and queue of MEC1, and what the hardware's pointers are only the hardware knows. Bytes of
 /// saved waves are those of a queue that is out.
-fn compute_queue(queue: &compute::State<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn compute_queue(queue: &compute::QueuePlacement<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let owner = queue.owner();
     let format = if queue.is_aql() { "aql" } else { "pm4" };
     write!(f, "{} {} {format} cp ", owner.pid, owner.queue)?;
     match queue.place {
-        Place::Out => write!(f, "-")?,
-        Place::Listed => write!(f, "hws")?,
-        Place::In(hqd) => write!(f, "{}.{}", hqd.pipe(), hqd.queue())?,
-        Place::Leaving(hqd) => write!(f, "{}.{}-", hqd.pipe(), hqd.queue())?,
-        Place::Stuck(hqd) => write!(f, "{}.{}!", hqd.pipe(), hqd.queue())?,
+        SchedulerPlace::Out => write!(f, "-")?,
+        SchedulerPlace::Listed => write!(f, "hws")?,
+        SchedulerPlace::In(hqd) => write!(f, "{}.{}", hqd.pipe(), hqd.queue())?,
+        SchedulerPlace::Leaving(hqd) => write!(f, "{}.{}-", hqd.pipe(), hqd.queue())?,
+        SchedulerPlace::Stuck(hqd) => write!(f, "{}.{}!", hqd.pipe(), hqd.queue())?,
     }
     let (rptr, wptr) = queue.pointers();
     vmid_of_queue(queue.vmid, f)?;
@@ -163,9 +163,9 @@ pub(super) fn vmids(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             writeln!(f, "{vmid} {} {} {count}", owner.pasid, owner.pid)?;
         }
     }
-    match Sched::get() {
-        Sched::Direct => Ok(()),
-        Sched::Hws => firmware_vmids(gpu, f),
+    match SchedulerMode::get() {
+        SchedulerMode::Direct => Ok(()),
+        SchedulerMode::Hws => firmware_vmids(gpu, f),
     }
 }
 
@@ -177,7 +177,7 @@ fn firmware_vmids(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         };
         let (mut pid, mut count) = (0, 0);
         gpu.queues.compute.states(&mut |queue| {
-            if queue.owner().pasid == pasid && queue.place == Place::Listed {
+            if queue.owner().pasid == pasid && queue.place == SchedulerPlace::Listed {
                 pid = queue.owner().pid;
                 count += 1;
             }
@@ -203,9 +203,9 @@ pub(super) fn doorbells(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 /// The module's parameters: the kernel crate does not show them in sysfs yet.
 pub(super) fn parameters(_gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let sdma_sched = u8::from(params::is_sdma_scheduled());
-    let sched = match Sched::get() {
-        Sched::Direct => "direct",
-        Sched::Hws => "hws",
+    let sched = match SchedulerMode::get() {
+        SchedulerMode::Direct => "direct",
+        SchedulerMode::Hws => "hws",
     };
     let svm = u8::from(params::is_svm_enabled());
     let resets = params::resets();

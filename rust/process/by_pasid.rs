@@ -7,29 +7,29 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::xarray::{AllocKind, XArray};
 
-use super::events::{Events, Kind, MemoryFault, Told};
+use super::events::{EventKind, EventPayload, MemoryFault, ProcessEvents};
 use super::svm::Svm;
 use super::Process;
-use crate::ip::ih::Care;
-use crate::kern::task::Who;
+use crate::ip::ih::FaultPolicy;
+use crate::kern::task::TaskIdentity;
 use crate::queue::interrupts::ProcessSink;
 
 /// The processes that GPUs can name. The interrupt thread holds an entry a little longer than it is in here; its
 /// process has ended it before that, so that there is nothing left to free.
 #[pin_data]
-pub(super) struct ByPasid {
+pub(super) struct PasidMap {
     #[pin]
-    entries: XArray<Arc<Known>>,
+    entries: XArray<Arc<PasidEntry>>,
 }
 
 /// What is known of a process.
-struct Known {
-    who: Who,
-    events: Arc<Events>,
+struct PasidEntry {
+    who: TaskIdentity,
+    events: Arc<ProcessEvents>,
     svm: Arc<Svm>,
 }
 
-impl ByPasid {
+impl PasidMap {
     /// None. ENOMEM.
     pub(super) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
@@ -41,9 +41,9 @@ impl ByPasid {
     }
 
     /// Lets GPUs name the process `who` by PASID `pasid`, which nobody else has. ENOMEM.
-    pub(super) fn insert(&self, pasid: u16, who: Who, process: &Process) -> Result {
+    pub(super) fn insert(&self, pasid: u16, who: TaskIdentity, process: &Process) -> Result {
         let (events, svm) = (process.events.clone(), process.svm.clone());
-        let known = Arc::new(Known { who, events, svm }, GFP_KERNEL)?;
+        let known = Arc::new(PasidEntry { who, events, svm }, GFP_KERNEL)?;
         let stored = self
             .entries
             .lock()
@@ -58,12 +58,12 @@ impl ByPasid {
         drop(gone);
     }
 
-    fn get(&self, pasid: u16) -> Option<Arc<Known>> {
+    fn get(&self, pasid: u16) -> Option<Arc<PasidEntry>> {
         self.entries.lock().get(pasid.into()).map(Arc::from)
     }
 }
 
-impl ProcessSink for ByPasid {
+impl ProcessSink for PasidMap {
     fn signal(&self, pasid: u16, context: u32, bits: u32) -> bool {
         let known = self.get(pasid);
         known.is_none_or(|known| known.events.signal(context, bits))
@@ -75,16 +75,18 @@ impl ProcessSink for ByPasid {
         }
     }
 
-    fn fault(&self, gpu: GpuId, pasid: u16, fault: &VmFault) -> Option<Who> {
+    fn fault(&self, gpu: GpuId, pasid: u16, fault: &VmFault) -> Option<TaskIdentity> {
         let known = self.get(pasid)?;
         let fault = memory_fault(gpu, fault);
-        known.events.raise(Kind::Memory, Told::Memory(fault));
+        known
+            .events
+            .raise(EventKind::Memory, EventPayload::Memory(fault));
         Some(known.who)
     }
 
-    fn care(&self, gpu: GpuId, pasid: u16) -> Care {
+    fn care(&self, gpu: GpuId, pasid: u16) -> FaultPolicy {
         self.get(pasid)
-            .map_or(Care::Nobody, |known| known.svm.care(gpu))
+            .map_or(FaultPolicy::Nobody, |known| known.svm.care(gpu))
     }
 
     fn page_fault(&self, pasid: u16) {
@@ -95,7 +97,9 @@ impl ProcessSink for ByPasid {
 
     fn stopped(&self, gpu: GpuId, pasid: u16) {
         if let Some(known) = self.get(pasid) {
-            known.events.raise(Kind::Hardware, Told::Stopped(gpu));
+            known
+                .events
+                .raise(EventKind::Hardware, EventPayload::Stopped(gpu));
         }
     }
 }

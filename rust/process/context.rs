@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What a process has of one GPU: its address space, its buffers, its doorbells.
 
-use hw::trap::SecondLevel;
+use hw::trap::SecondLevelTrap;
 use hw::va::PAGE_SIZE;
 use kernel::mm::virt::VmaNew;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, AtomicFlag, Release};
 use kernel::sync::{Arc, Mutex, SetOnce};
 
-use super::memory::Memory;
-use super::registers::Registers;
+use super::memory::ProcessBuffers;
+use super::registers::RegisterPage;
 use super::sysfs::ProcessFolder;
 use crate::gpu::Gpu;
-use crate::kern::drm::file::FileRef;
+use crate::kern::drm::file::DrmFileRef;
 use crate::kern::killable::KillableMutex;
 use crate::kern::mm_exit::AddressSpace;
-use crate::mem::account::Client;
+use crate::mem::account::MemoryClient;
 use crate::mem::bo;
 use crate::mem::vm::Vm;
 use crate::queue::compute::TrapPage;
-use crate::queue::doorbell::{Slice, Slices};
-use crate::render::file::File;
+use crate::queue::doorbell::{DoorbellSlice, SliceTable};
+use crate::render::file::RenderFile;
 
 /// A process's part of a GPU.
 #[pin_data]
-pub(crate) struct Context {
+pub(crate) struct GpuContext {
     gpu: Arc<Gpu>,
     pid: i32,
     pasid: u16,
@@ -33,20 +33,20 @@ pub(crate) struct Context {
     closed: AtomicFlag,
     /// Held while buffers are made and mapped; outside the mmap lock.
     #[pin]
-    memory: KillableMutex<Memory>,
+    memory: KillableMutex<ProcessBuffers>,
     /// What is counted of the acquired address space: for who only looks, and need not wait until memory was found for a buffer.
-    client: SetOnce<Arc<Client>>,
+    client: SetOnce<Arc<MemoryClient>>,
     /// Inside the mmap lock: mmap needs it.
     #[pin]
-    doorbells: Mutex<Need<Arc<Slice>>>,
+    doorbells: Mutex<LazyState<Arc<DoorbellSlice>>>,
     /// The trap handler of its shaders. Held while it is made and changed; outside `Vm::state`.
     #[pin]
-    trap: Mutex<Need<Arc<TrapPage>>>,
-    registers: Arc<Registers>,
+    trap: Mutex<LazyState<Arc<TrapPage>>>,
+    registers: Arc<RegisterPage>,
 }
 
 /// What a process gets when it first needs it.
-enum Need<T> {
+enum LazyState<T> {
     /// It has not yet.
     Not,
     Has(T),
@@ -54,7 +54,7 @@ enum Need<T> {
     Ended,
 }
 
-impl<T: Clone> Need<T> {
+impl<T: Clone> LazyState<T> {
     /// What it needs, made by `make` if it is the first time. ENODEV at the end; errors of `make`.
     fn get(&mut self, make: impl FnOnce() -> Result<T>) -> Result<T> {
         match self {
@@ -77,7 +77,7 @@ impl<T: Clone> Need<T> {
     }
 }
 
-impl Context {
+impl GpuContext {
     /// A context of `gpu`, of the process `pid`, `pasid`, of `space`, with nothing in it. ENOMEM.
     pub(super) fn new(
         gpu: &Arc<Gpu>,
@@ -85,7 +85,7 @@ impl Context {
         pasid: u16,
         space: &AddressSpace,
     ) -> Result<Arc<Self>> {
-        let registers = Registers::new(gpu, pasid)?;
+        let registers = RegisterPage::new(gpu, pasid)?;
         Arc::pin_init(
             pin_init!(Self {
                 gpu: gpu.clone(),
@@ -94,13 +94,13 @@ impl Context {
                 space: space.clone(),
                 closed: AtomicFlag::new(false),
                 memory <- KillableMutex::new(
-                    Memory::new(gpu),
+                    ProcessBuffers::new(gpu),
                     c"Context::memory",
                     kernel::static_lock_class!()
                 ),
                 client: SetOnce::new(),
-                doorbells <- kernel::new_mutex!(Need::Not, "Context::doorbells"),
-                trap <- kernel::new_mutex!(Need::Not, "Context::trap"),
+                doorbells <- kernel::new_mutex!(LazyState::Not, "Context::doorbells"),
+                trap <- kernel::new_mutex!(LazyState::Not, "Context::trap"),
                 registers,
             }),
             GFP_KERNEL_ACCOUNT,
@@ -119,7 +119,10 @@ impl Context {
 
     /// Runs `f` on the memory. ENODEV when the process or the GPU is at its end, EINTR when the caller is killed while another thread has it: that
     /// may take as long as room for a buffer takes to find.
-    pub(crate) fn with_memory<T>(&self, f: impl FnOnce(&mut Memory) -> Result<T>) -> Result<T> {
+    pub(crate) fn with_memory<T>(
+        &self,
+        f: impl FnOnce(&mut ProcessBuffers) -> Result<T>,
+    ) -> Result<T> {
         let mut memory = self.memory.lock_killable()?;
         if memory.is_ended() {
             return Err(ENODEV);
@@ -128,7 +131,7 @@ impl Context {
     }
 
     /// Maps a buffer of this GPU's to that of `on`, of the same process. ENODEV before ACQUIRE_VM of either, or at the end; see
-    /// [`Memory::map`] and [`Memory::map_peer`].
+    /// [`ProcessBuffers::map`] and [`ProcessBuffers::map_peer`].
     pub(crate) fn map(&self, handle: u32, on: &Self) -> Result {
         if core::ptr::eq(self, on) {
             return self.with_memory(|memory| memory.map(handle, &|| self.go_on()));
@@ -142,7 +145,7 @@ impl Context {
         })
     }
 
-    /// Unmaps a buffer of this GPU's from that of `on`, of the same process. ENODEV as [`Context::map`]; see [`Memory::unmap`].
+    /// Unmaps a buffer of this GPU's from that of `on`, of the same process. ENODEV as [`GpuContext::map`]; see [`ProcessBuffers::unmap`].
     pub(crate) fn unmap(&self, handle: u32, on: &Self) -> Result {
         if core::ptr::eq(self, on) {
             return self.with_memory(|memory| memory.unmap(handle));
@@ -151,10 +154,10 @@ impl Context {
         self.with_memory(|memory| memory.unmap_peer(handle, &vm))
     }
 
-    /// ACQUIRE_VM: see [`Memory::acquire`]. What is counted of it is shown in `folder` from then on. EINVAL for a file of another GPU.
+    /// ACQUIRE_VM: see [`ProcessBuffers::acquire`]. What is counted of it is shown in `folder` from then on. EINVAL for a file of another GPU.
     pub(super) fn acquire(
         &self,
-        file: FileRef<File>,
+        file: DrmFileRef<RenderFile>,
         folder: Option<Arc<ProcessFolder>>,
     ) -> Result {
         if !Arc::ptr_eq(file.data().vm().gpu(), &self.gpu.memory) {
@@ -177,7 +180,7 @@ impl Context {
     }
 
     /// What is counted of the address space, if one was acquired.
-    pub(crate) fn client(&self) -> Option<&Client> {
+    pub(crate) fn client(&self) -> Option<&MemoryClient> {
         self.client.as_ref().map(|client| &**client)
     }
 
@@ -187,8 +190,8 @@ impl Context {
     }
 
     /// The process's doorbells, made with the first call. ENODEV at the end, ENOMEM.
-    pub(crate) fn slice(&self) -> Result<Arc<Slice>> {
-        let open = || Slices::open(&self.gpu.queues, self.pid, self.pasid);
+    pub(crate) fn slice(&self) -> Result<Arc<DoorbellSlice>> {
+        let open = || SliceTable::open(&self.gpu.queues, self.pid, self.pasid);
         self.doorbells.lock().get(open)
     }
 
@@ -199,28 +202,28 @@ impl Context {
     }
 
     /// SET_TRAP_HANDLER: where the process's own handler is. ENODEV before ACQUIRE_VM and at the end, ENOMEM.
-    pub(crate) fn set_trap_handler(&self, second: SecondLevel) -> Result {
+    pub(crate) fn set_trap_handler(&self, second: SecondLevelTrap) -> Result {
         let vm = self.vm()?;
         let mut trap = self.trap.lock();
         trap.get(|| TrapPage::new(&vm))?.set_second_level(second)
     }
 
     /// The page of flush registers as the GPU reaches it.
-    pub(crate) fn flush_registers(&self) -> Result<bo::Registers> {
+    pub(crate) fn flush_registers(&self) -> Result<bo::RegisterRange> {
         let bar = self.gpu.hw.hdp.page();
-        Ok(bo::Registers {
+        Ok(bo::RegisterRange {
             bar: bar.clone(),
             run: bar.part(0, PAGE_SIZE)?,
             _owner: None,
         })
     }
 
-    /// Maps the page of flush registers at `vma`, see [`Registers::mmap`].
+    /// Maps the page of flush registers at `vma`, see [`RegisterPage::mmap`].
     pub(crate) fn mmap_registers(&self, vma: &VmaNew) -> Result {
         self.registers.mmap(vma)
     }
 
-    /// Refuses new use; what is there stays until [`Context::release`].
+    /// Refuses new use; what is there stays until [`GpuContext::release`].
     pub(super) fn close(&self) {
         self.closed.store(true, Release);
         self.memory.lock().close();

@@ -17,12 +17,12 @@ use kernel::sync::{Arc, Mutex, SpinLock};
 use crate::kern::uapi;
 use crate::kern::vma;
 use crate::mem::bo::Bo;
-use event::Event;
-use numbers::Numbers;
-use page::{EventPage, OwnPage};
+use event::KfdEvent;
+use numbers::EventIds;
+use page::{EventPage, OwnEventPage};
 
-pub(crate) use event::{Kind, MemoryFault, Told};
-pub(crate) use waiting::{Came, Item, Items};
+pub(crate) use event::{EventKind, EventPayload, MemoryFault};
+pub(crate) use waiting::{ConsumedEvents, WaitItem, WaitItems};
 
 /// Slots in the event page: `KFD_SIGNAL_EVENT_LIMIT`. Slot 0 is no event's: firmware sends interrupts of context 0
 /// that mean nothing.
@@ -39,34 +39,34 @@ const OTHERS: usize = 1024;
 /// The events of a process. `changing` is outside the spinlock, inside the mmap lock, and held over allocations: by
 /// who adds events. All else takes the spinlock alone.
 #[pin_data]
-pub(crate) struct Events {
+pub(crate) struct ProcessEvents {
     #[pin]
     changing: Mutex<()>,
     #[pin]
-    state: SpinLock<State>,
+    state: SpinLock<EventsState>,
 }
 
-struct State {
+struct EventsState {
     /// Those with a slot, by slot.
-    signals: Numbers,
+    signals: EventIds,
     /// The others, from [`FIRST_OTHER`] on.
-    others: Numbers,
+    others: EventIds,
     page: Option<EventPage>,
     /// Slots that the process has mapped.
     slots: usize,
     ended: bool,
 }
 
-impl Events {
+impl ProcessEvents {
     /// No events. ENOMEM.
     pub(super) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 changing <- kernel::new_mutex!((), "Events::changing"),
                 state <- kernel::new_spinlock!(
-                    State {
-                        signals: Numbers::none(),
-                        others: Numbers::none(),
+                    EventsState {
+                        signals: EventIds::none(),
+                        others: EventIds::none(),
                         page: None,
                         slots: 0,
                         ended: false,
@@ -116,9 +116,9 @@ impl Events {
 
     /// Makes an event; its number, which for one with a slot is the slot's. ENOSPC if all numbers are taken, ENOMEM,
     /// ENODEV at the process's end.
-    pub(crate) fn create(&self, kind: Kind, auto_reset: bool) -> Result<u32> {
+    pub(crate) fn create(&self, kind: EventKind, auto_reset: bool) -> Result<u32> {
         let _changing = self.changing.lock();
-        let event = KBox::new(Event::new(kind, auto_reset), GFP_KERNEL_ACCOUNT)?;
+        let event = KBox::new(KfdEvent::new(kind, auto_reset), GFP_KERNEL_ACCOUNT)?;
         if kind.has_slot() {
             self.prepare_slots()?;
         } else {
@@ -149,12 +149,12 @@ impl Events {
             (state.signals.is_none(), state.page.is_none())
         };
         if places {
-            let signals = Numbers::new(SLOTS)?;
+            let signals = EventIds::new(SLOTS)?;
             let none = core::mem::replace(&mut self.state.lock().signals, signals);
             drop(none);
         }
         if page {
-            let page = OwnPage::new()?;
+            let page = OwnEventPage::new()?;
             let mut state = self.state.lock();
             state.page = Some(EventPage::Own(page));
             state.slots = UNMAPPED_SLOTS;
@@ -165,7 +165,7 @@ impl Events {
     /// Sees to it that there are places for events without slots. The caller holds `changing`.
     fn prepare_others(&self) -> Result {
         if self.state.lock().others.is_none() {
-            let others = Numbers::new(OTHERS)?;
+            let others = EventIds::new(OTHERS)?;
             let none = core::mem::replace(&mut self.state.lock().others, others);
             drop(none);
         }
@@ -182,18 +182,18 @@ impl Events {
 
     /// Sets event `id` for the process. EINVAL for an unknown one, or one that is not the process's to set.
     pub(crate) fn set(&self, id: u32) -> Result {
-        self.on_signal(id, Event::set)
+        self.on_signal(id, KfdEvent::set)
     }
 
-    /// Resets event `id` for the process. EINVAL as for [`Events::set`].
+    /// Resets event `id` for the process. EINVAL as for [`ProcessEvents::set`].
     pub(crate) fn reset(&self, id: u32) -> Result {
-        self.on_signal(id, Event::reset)
+        self.on_signal(id, KfdEvent::reset)
     }
 
-    fn on_signal(&self, id: u32, act: impl FnOnce(&mut Event)) -> Result {
+    fn on_signal(&self, id: u32, act: impl FnOnce(&mut KfdEvent)) -> Result {
         let mut state = self.state.lock();
         let event = state.get_mut(id).ok_or(EINVAL)?;
-        if event.kind() != Kind::Signal {
+        if event.kind() != EventKind::Signal {
             return Err(EINVAL);
         }
         act(event);
@@ -241,7 +241,7 @@ impl Events {
     }
 
     /// Sets the events of `kind`, for `payload`. Allocates nothing, waits for nothing.
-    pub(crate) fn raise(&self, kind: Kind, payload: Told) {
+    pub(crate) fn raise(&self, kind: EventKind, payload: EventPayload) {
         let mut state = self.state.lock();
         let mut at = 0;
         while let Some(number) = state.others.next(at) {
@@ -261,8 +261,8 @@ impl Events {
             let mut state = self.state.lock();
             state.ended = true;
             state.lose_all();
-            let signals = core::mem::replace(&mut state.signals, Numbers::none());
-            let others = core::mem::replace(&mut state.others, Numbers::none());
+            let signals = core::mem::replace(&mut state.signals, EventIds::none());
+            let others = core::mem::replace(&mut state.others, EventIds::none());
             (signals, others, state.page.take())
         };
         // Freed without the lock.
@@ -270,9 +270,9 @@ impl Events {
     }
 }
 
-impl State {
+impl EventsState {
     /// The event `id`.
-    fn get_mut(&mut self, id: u32) -> Option<&mut Event> {
+    fn get_mut(&mut self, id: u32) -> Option<&mut KfdEvent> {
         match id.checked_sub(FIRST_OTHER) {
             Some(number) => self.others.get_mut(number as usize),
             None => self.signals.get_mut(id as usize),
@@ -280,7 +280,7 @@ impl State {
     }
 
     /// Takes the event `id` out, and tells those that wait for it.
-    fn take(&mut self, id: u32) -> Option<KBox<Event>> {
+    fn take(&mut self, id: u32) -> Option<KBox<KfdEvent>> {
         let event = match id.checked_sub(FIRST_OTHER) {
             Some(number) => self.others.take(number as usize)?,
             None => self.signals.take(id as usize)?,

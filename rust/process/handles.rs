@@ -5,12 +5,12 @@ use kernel::prelude::*;
 
 /// Objects by number. Numbers start at 1, and those that are free again are used first. There may be more of them
 /// than pages in a row can be had for.
-pub(super) struct Handles<T> {
+pub(super) struct HandleTable<T> {
     places: KVVec<Option<T>>,
     free: KVVec<u32>,
 }
 
-impl<T> Handles<T> {
+impl<T> HandleTable<T> {
     /// No objects.
     pub(super) const fn new() -> Self {
         Self {
@@ -19,7 +19,7 @@ impl<T> Handles<T> {
         }
     }
 
-    /// The number that [`Handles::insert`] will give to the next object, which then cannot fail. ENOMEM, ENOSPC.
+    /// The number that [`HandleTable::insert`] will give to the next object, which then cannot fail. ENOMEM, ENOSPC.
     pub(super) fn next(&mut self) -> Result<u32> {
         if self.free.is_empty() {
             let number = u32::try_from(self.places.len() + 1).map_err(|_| ENOSPC)?;
@@ -39,7 +39,7 @@ impl<T> Handles<T> {
         Ok(number)
     }
 
-    /// Takes a number for an object that comes later, by [`Handles::fill`], or does not: [`Handles::give_back`]. Nobody
+    /// Takes a number for an object that comes later, by [`HandleTable::fill`], or does not: [`HandleTable::give_back`]. Nobody
     /// finds anything under it meanwhile. ENOMEM, ENOSPC.
     pub(super) fn reserve(&mut self) -> Result<u32> {
         let number = self.next()?;
@@ -54,7 +54,7 @@ impl<T> Handles<T> {
         }
     }
 
-    /// The object for which `number` was taken does not come, or is gone: see [`Handles::take_out`].
+    /// The object for which `number` was taken does not come, or is gone: see [`HandleTable::take_out`].
     pub(super) fn give_back(&mut self, number: u32) {
         // Cannot fail: see `next`.
         let _ = self.free.push_within_capacity(number);
@@ -87,7 +87,7 @@ impl<T> Handles<T> {
         Some(object)
     }
 
-    /// Takes the object of a number out, and leaves the number taken until [`Handles::give_back`].
+    /// Takes the object of a number out, and leaves the number taken until [`HandleTable::give_back`].
     pub(super) fn take_out(&mut self, number: u32) -> Option<T> {
         self.place(number)?.take()
     }

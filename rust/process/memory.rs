@@ -1,59 +1,59 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The memory of a process on one GPU: the address space that it acquired, and its buffers by handle.
 
-use hw::pte::Access;
+use hw::pte::PageAccess;
 use hw::va::VaRange;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
 
-use super::handles::Handles;
+use super::handles::HandleTable;
 use crate::gpu::Gpu;
-use crate::kern::drm::file::FileRef;
+use crate::kern::drm::file::DrmFileRef;
 use crate::kern::ratelimit::dev_warn_ratelimited;
-use crate::ledger::{Hold, Kind};
+use crate::ledger::{LedgerHold, LedgerKind};
 use crate::mem;
-use crate::mem::account::Client;
+use crate::mem::account::MemoryClient;
 use crate::mem::bo::{Bo, BoHandle};
-use crate::mem::vm::{Part, Vm};
-use crate::render::file::{File, Owner};
+use crate::mem::vm::{MappedPart, Vm};
+use crate::render::file::{RenderFile, VmOwner};
 
 /// An acquired address space, and the open render file that it is of.
-struct Acquired {
+struct AcquiredVm {
     // Queues and buffers are gone by then.
     vm: Arc<Vm>,
-    file: FileRef<File>,
-    _owner: Owner,
+    file: DrmFileRef<RenderFile>,
+    _owner: VmOwner,
 }
 
 /// A buffer, and its place in all address spaces of the process if it has one. Dropping it unmaps it.
-struct Buffer {
+struct ProcessBuffer {
     bo: BoHandle,
     range: Option<VaRange>,
-    access: Access,
+    access: PageAccess,
     mapped: bool,
     vm: Arc<Vm>,
     /// The address spaces on other GPUs in which it is mapped.
     peers: KVec<Arc<Vm>>,
     /// The file that may map it for the CPU, if one may.
-    file: Option<FileRef<File>>,
+    file: Option<DrmFileRef<RenderFile>>,
 }
 
 /// See the module. Dropped in this order.
-pub(crate) struct Memory {
-    buffers: Handles<Buffer>,
-    acquired: Option<Acquired>,
-    counted: Option<Hold>,
+pub(crate) struct ProcessBuffers {
+    buffers: HandleTable<ProcessBuffer>,
+    acquired: Option<AcquiredVm>,
+    counted: Option<LedgerHold>,
     ended: bool,
 }
 
-impl Memory {
+impl ProcessBuffers {
     /// Nothing.
     pub(super) fn new(gpu: &Arc<Gpu>) -> Self {
         Self {
-            buffers: Handles::new(),
+            buffers: HandleTable::new(),
             acquired: None,
-            counted: Some(gpu.hw.ledger.hold(Kind::Processes, 1)),
+            counted: Some(gpu.hw.ledger.hold(LedgerKind::Processes, 1)),
             ended: false,
         }
     }
@@ -70,7 +70,7 @@ impl Memory {
 
     /// Takes the buffers out of the process's address space on `gpu`, which they may be of or not: its queues are gone. Bounded:
     /// one TLB flush a buffer.
-    pub(super) fn unmap_on(&mut self, gpu: &Arc<mem::Memory>) {
+    pub(super) fn unmap_on(&mut self, gpu: &Arc<mem::GpuMemory>) {
         for buffer in self.buffers.iter_mut() {
             if Arc::ptr_eq(buffer.vm.gpu(), gpu) {
                 buffer.unmap_own();
@@ -103,7 +103,7 @@ impl Memory {
 
     /// Takes the address space of `file` for the process. EBUSY if it has that of another file, or if another process
     /// has this one; ENOMEM, ENODEV when the GPU goes, EINTR when the caller is killed.
-    pub(crate) fn acquire(&mut self, file: FileRef<File>) -> Result {
+    pub(crate) fn acquire(&mut self, file: DrmFileRef<RenderFile>) -> Result {
         if let Some(acquired) = &self.acquired {
             return if acquired.file.is_same(&file) {
                 Ok(())
@@ -113,7 +113,7 @@ impl Memory {
         }
         let owner = file.data().own()?;
         file.data().take_part()?;
-        self.acquired = Some(Acquired {
+        self.acquired = Some(AcquiredVm {
             vm: file.data().vm().clone(),
             file,
             _owner: owner,
@@ -126,7 +126,7 @@ impl Memory {
     pub(crate) fn insert(
         &mut self,
         range: Option<VaRange>,
-        make: impl FnOnce(&Arc<Client>) -> Result<ARef<Bo>>,
+        make: impl FnOnce(&Arc<MemoryClient>) -> Result<ARef<Bo>>,
     ) -> Result<(u32, u64)> {
         self.add(|client| {
             let bo = BoHandle::new(make(client)?);
@@ -137,7 +137,7 @@ impl Memory {
 
     /// Adds what `import` gives: a buffer that may be another process's too, and its place, if it is to have one. The
     /// process may read and execute it, and write if `writable` and the buffer is; the CPU too, but not by the render
-    /// file if it may only read. The rest as [`Memory::insert`].
+    /// file if it may only read. The rest as [`ProcessBuffers::insert`].
     pub(crate) fn import(
         &mut self,
         writable: bool,
@@ -146,9 +146,9 @@ impl Memory {
         let added = self.add(|client| {
             let (bo, range) = import()?;
             bo.pay(client)?;
-            let access = Access {
+            let access = PageAccess {
                 write: writable && bo.access().write,
-                ..Access::READ_WRITE.executable()
+                ..PageAccess::READ_WRITE.executable()
             };
             Ok((bo, range, access, access.write))
         });
@@ -159,7 +159,7 @@ impl Memory {
     /// may map it.
     fn add(
         &mut self,
-        make: impl FnOnce(&Arc<Client>) -> Result<(BoHandle, Option<VaRange>, Access, bool)>,
+        make: impl FnOnce(&Arc<MemoryClient>) -> Result<(BoHandle, Option<VaRange>, PageAccess, bool)>,
     ) -> Result<(u32, u64)> {
         let acquired = self.acquired.as_ref().ok_or(ENODEV)?;
         self.buffers.next()?;
@@ -169,7 +169,7 @@ impl Memory {
         if let Some(file) = &file {
             bo.allow(file)?;
         }
-        let buffer = Buffer {
+        let buffer = ProcessBuffer {
             bo,
             range,
             access,
@@ -182,7 +182,7 @@ impl Memory {
     }
 
     /// The buffer of a handle, and what the process may do with it. EINVAL for an unknown one.
-    pub(crate) fn bo(&mut self, handle: u32) -> Result<(ARef<Bo>, Access)> {
+    pub(crate) fn bo(&mut self, handle: u32) -> Result<(ARef<Bo>, PageAccess)> {
         let buffer = self.buffer(handle)?;
         Ok(((*buffer.bo).clone(), buffer.access))
     }
@@ -250,15 +250,15 @@ impl Memory {
         Ok(())
     }
 
-    fn buffer(&mut self, handle: u32) -> Result<&mut Buffer> {
+    fn buffer(&mut self, handle: u32) -> Result<&mut ProcessBuffer> {
         self.buffers.get_mut(handle).ok_or(EINVAL)
     }
 }
 
-impl Buffer {
+impl ProcessBuffer {
     /// All of it, as `bo` leads to it.
-    fn part(&self, bo: ARef<Bo>) -> Part {
-        Part {
+    fn part(&self, bo: ARef<Bo>) -> MappedPart {
+        MappedPart {
             bo,
             offset: 0,
             access: self.access,
@@ -299,7 +299,7 @@ impl Buffer {
     }
 }
 
-impl Drop for Buffer {
+impl Drop for ProcessBuffer {
     fn drop(&mut self) {
         self.unmap();
         if let Some(file) = &self.file {

@@ -10,12 +10,12 @@ const COUNT: usize = 1 << 16;
 
 /// The PASIDs in use.
 #[pin_data]
-pub(crate) struct Pasids {
+pub(crate) struct PasidPool {
     #[pin]
-    state: Mutex<State>,
+    state: Mutex<PasidState>,
 }
 
-struct State {
+struct PasidState {
     used: BitmapVec,
     next: usize,
 }
@@ -23,17 +23,17 @@ struct State {
 /// A leased PASID.
 pub(crate) struct Pasid {
     value: u16,
-    pasids: Arc<Pasids>,
+    pasids: Arc<PasidPool>,
 }
 
-impl Pasids {
+impl PasidPool {
     /// None in use. ENOMEM.
     pub(crate) fn new() -> Result<Arc<Self>> {
         let mut used = BitmapVec::new(COUNT, GFP_KERNEL)?;
         used.set_bit(0);
         Arc::pin_init(
             pin_init!(Self {
-                state <- kernel::new_mutex!(State { used, next: 1 }, "Pasids::state"),
+                state <- kernel::new_mutex!(PasidState { used, next: 1 }, "Pasids::state"),
             }),
             GFP_KERNEL,
         )

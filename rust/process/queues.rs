@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The queues of a process, on all GPUs.
 
-use hw::doorbell::Slot;
+use hw::doorbell::DoorbellSlot;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::context::Context;
-use super::handles::Handles;
+use super::context::GpuContext;
+use super::handles::HandleTable;
 use super::sysfs::QueueFolder;
 use crate::queue::UserQueue;
 
-/// A queue, what it is on, and where it is shown. Dropped without the lock of [`Queues`].
-pub(super) struct Entry {
+/// A queue, what it is on, and where it is shown. Dropped without the lock of [`ProcessQueues`].
+pub(super) struct QueueEntry {
     pub(super) queue: Arc<dyn UserQueue>,
-    pub(super) context: Arc<Context>,
+    pub(super) context: Arc<GpuContext>,
     pub(super) folder: Option<QueueFolder>,
 }
 
 /// The queues by id.
-pub(super) struct Queues {
-    entries: Handles<Entry>,
+pub(super) struct ProcessQueues {
+    entries: HandleTable<QueueEntry>,
     /// Whether the ROCm runtime has announced itself, which it does before it has queues.
     runtime: bool,
 }
 
-impl Queues {
+impl ProcessQueues {
     /// No queues.
     pub(super) const fn new() -> Self {
         Self {
-            entries: Handles::new(),
+            entries: HandleTable::new(),
             runtime: false,
         }
     }
@@ -39,7 +39,7 @@ impl Queues {
     }
 
     /// The queue of number `id` was made, or was not; how that went.
-    pub(super) fn made(&mut self, id: u32, entry: Result<Entry>) -> Result<Slot> {
+    pub(super) fn made(&mut self, id: u32, entry: Result<QueueEntry>) -> Result<DoorbellSlot> {
         match entry {
             Ok(entry) => {
                 let slot = entry.queue.doorbell();
@@ -54,7 +54,7 @@ impl Queues {
     }
 
     /// The queue `id`, and what it is on. EINVAL.
-    pub(super) fn get(&mut self, id: u32) -> Result<(Arc<dyn UserQueue>, Arc<Context>)> {
+    pub(super) fn get(&mut self, id: u32) -> Result<(Arc<dyn UserQueue>, Arc<GpuContext>)> {
         let entry = self.entries.get_mut(id).ok_or(EINVAL)?;
         Ok((entry.queue.clone(), entry.context.clone()))
     }
@@ -91,8 +91,8 @@ impl Queues {
     }
 
     /// Takes queue `id` out, which is `queue`. EINVAL if it is not any more. Its number is another's only after
-    /// [`Queues::gone`], when its folder is not there any more.
-    pub(super) fn take(&mut self, id: u32, queue: &Arc<dyn UserQueue>) -> Result<Entry> {
+    /// [`ProcessQueues::gone`], when its folder is not there any more.
+    pub(super) fn take(&mut self, id: u32, queue: &Arc<dyn UserQueue>) -> Result<QueueEntry> {
         let entry = self.entries.get_mut(id).ok_or(EINVAL)?;
         if !Arc::ptr_eq(&entry.queue, queue) {
             return Err(EINVAL);
@@ -100,8 +100,8 @@ impl Queues {
         self.entries.take_out(id).ok_or(EINVAL)
     }
 
-    /// Takes a queue on `context` out, if there is one, as [`Queues::take`] does.
-    pub(super) fn take_on(&mut self, context: &Arc<Context>) -> Option<(u32, Entry)> {
+    /// Takes a queue on `context` out, if there is one, as [`ProcessQueues::take`] does.
+    pub(super) fn take_on(&mut self, context: &Arc<GpuContext>) -> Option<(u32, QueueEntry)> {
         let id = self
             .entries
             .find(|entry| Arc::ptr_eq(&entry.context, context))?;

@@ -9,17 +9,17 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{Arc, ArcBorrow, SetOnce};
 
 use crate::gpu::Gpu;
-use crate::kern::vma::{self, Mappable, Page, Zapper};
+use crate::kern::vma::{self, Mappable, VmaPage, VmaZapper};
 
 /// The page, as one process has it.
-pub(super) struct Registers {
+pub(super) struct RegisterPage {
     gpu: Arc<Gpu>,
     pasid: u16,
-    zapper: SetOnce<Zapper>,
+    zapper: SetOnce<VmaZapper>,
     closed: Atomic<bool>,
 }
 
-impl Registers {
+impl RegisterPage {
     /// The page of `gpu` for the process `pasid`. ENOMEM.
     pub(super) fn new(gpu: &Arc<Gpu>, pasid: u16) -> Result<Arc<Self>> {
         let registers = Self {
@@ -45,7 +45,7 @@ impl Registers {
         if self.closed.load(Relaxed) {
             return Err(ENODEV);
         }
-        Zapper::claim(&self.zapper, vma, self.pgoff())?;
+        VmaZapper::claim(&self.zapper, vma, self.pgoff())?;
         vma::map(vma, self.clone(), 1, self.pgoff())
     }
 
@@ -58,11 +58,11 @@ impl Registers {
     }
 }
 
-impl Mappable for Registers {
-    fn page(&self, _index: usize) -> Page {
+impl Mappable for RegisterPage {
+    fn page(&self, _index: usize) -> VmaPage {
         match self.gpu.hw.hdp.remap_pfn() {
-            Ok(pfn) if !self.closed.load(Relaxed) => Page::Io { pfn },
-            _ => Page::Nothing,
+            Ok(pfn) if !self.closed.load(Relaxed) => VmaPage::Io { pfn },
+            _ => VmaPage::Nothing,
         }
     }
 

@@ -10,7 +10,9 @@ mod precedence;
 mod ranges;
 mod unmapped;
 
-use hw::svm::{AttributeMap, Attributes, Change, GpuIndex, PingPong, Places, Summary};
+use hw::svm::{
+    AttributeChange, AttributeMap, AttributeSummary, GpuIndex, GpuPlaces, PingPong, SvmAttributes,
+};
 use hw::topology::gpu_id::GpuId;
 use hw::va::{VaRange, GPUVM_BASE, USER_VA_END};
 use kernel::prelude::*;
@@ -24,17 +26,17 @@ use crate::kern::errno;
 use crate::kern::killable::{KillableGuard, KillableMutex};
 use crate::kern::mm_exit::AddressSpace;
 use crate::kern::ratelimit::dev_warn_ratelimited;
-use crate::kern::user_range::{self, Brought, Watch};
+use crate::kern::user_range::{self, FetchRequest, RangeWatch};
 use crate::kern::workqueue;
-use crate::mem::vm::{Retry, Vm};
-use crate::mem::Memory;
+use crate::mem::vm::{RetryBackoff, Vm};
+use crate::mem::GpuMemory;
 use chunks::bring;
-use faults::Known;
-use list::List;
-pub(super) use mode::Closing;
-pub(crate) use place::Progress;
-use ranges::{make_room_to_forget, make_room_to_set, Tree};
-use unmapped::{Listener, Unmapped};
+use faults::KnownFaults;
+use list::SmallRangeList;
+pub(super) use mode::ClosingGpus;
+pub(crate) use place::MoveProgress;
+use ranges::{make_room_to_forget, make_room_to_set, RangeTree};
+use unmapped::{UnmapListener, UnmappedRanges};
 
 /// The shared virtual memory of a process.
 #[pin_data]
@@ -44,7 +46,7 @@ pub(crate) struct Svm {
     pasid: u16,
     /// Page faults are retried (XNACK). Changed with `state`, while there are no queues.
     retries: AtomicFlag,
-    /// The process loses the GPU of this id, or all of them, and nothing is mapped there any more: see [`Closing`].
+    /// The process loses the GPU of this id, or all of them, and nothing is mapped there any more: see [`ClosingGpus`].
     closing: Atomic<u32>,
     /// Queues that were made or destroyed: what those did that are gone does not count against others.
     queues: Atomic<u64>,
@@ -53,13 +55,13 @@ pub(crate) struct Svm {
     /// Held while something is said, and so while the process's memory is waited for, but for no program: see
     /// [`user_range::with_lock_soon`]. Outside a context's memory and the mmap lock.
     #[pin]
-    state: KillableMutex<State>,
+    state: KillableMutex<SvmState>,
     /// How many wait for that lock who are not to wait until all of a process's memory is there.
     awaited: Atomic<i32>,
     /// When page faults began to wait for that lock, milliseconds since boot; 0 while none do.
     faults_wait_since: Atomic<u64>,
     #[pin]
-    unmapped: Unmapped,
+    unmapped: UnmappedRanges,
     /// Memory was unmapped since somebody last looked who refuses a page fault.
     changed: AtomicFlag,
     /// Does what is left to be done.
@@ -79,39 +81,39 @@ impl_has_delayed_work! {
     impl HasDelayedWork<Self, FAULTS> for Svm { self.faults }
 }
 
-struct State {
-    map: AttributeMap<Tree>,
+struct SvmState {
+    map: AttributeMap<RangeTree>,
     /// GPUs of which something was said.
-    gpus: Places<GpuId>,
+    gpus: GpuPlaces<GpuId>,
     /// Their address spaces.
     vms: KVec<(GpuIndex, Arc<Vm>)>,
     /// What was unmapped and is not forgotten yet.
     pending: KVVec<VaRange>,
     /// Where GPUs may not have what was said: chunks that were taken out and could not be made anew, and what was forgotten for want of room.
-    torn: List,
+    torn: SmallRangeList,
     /// How often that failed, or to forget what was unmapped.
-    retry: Retry,
+    retry: RetryBackoff,
     /// Who was last to wait for a program that has to bring a page.
-    bringer: Option<Brought>,
+    bringer: Option<FetchRequest>,
     /// What is known of the page faults of these GPUs.
-    faults: KVec<Known>,
+    faults: KVec<KnownFaults>,
     /// What has lately moved because of them.
     ping_pong: KBox<PingPong>,
-    listener: Option<Watch<Listener>>,
+    listener: Option<RangeWatch<UnmapListener>>,
     ended: bool,
 }
 
 impl Svm {
     /// Of the process `pid`, `pasid` of address space `space`, which has said nothing. ENOMEM.
     pub(super) fn new(space: &AddressSpace, pid: i32, pasid: u16) -> Result<Arc<Self>> {
-        let unmapped = Unmapped::new()?;
-        let state = State {
-            map: AttributeMap::new(Tree::new(), Attributes::initial(false)),
-            gpus: Places::new(),
+        let unmapped = UnmappedRanges::new()?;
+        let state = SvmState {
+            map: AttributeMap::new(RangeTree::new(), SvmAttributes::initial(false)),
+            gpus: GpuPlaces::new(),
             vms: KVec::new(),
             pending: KVVec::new(),
-            torn: List::new()?,
-            retry: Retry::default(),
+            torn: SmallRangeList::new()?,
+            retry: RetryBackoff::default(),
             bringer: None,
             faults: KVec::new(),
             ping_pong: KBox::new(PingPong::new(), GFP_KERNEL_ACCOUNT)?,
@@ -124,7 +126,7 @@ impl Svm {
                 pid,
                 pasid,
                 retries: AtomicFlag::new(false),
-                closing: Atomic::new(Closing::NONE),
+                closing: Atomic::new(ClosingGpus::NONE),
                 queues: Atomic::new(0),
                 changed: AtomicFlag::new(false),
                 used: AtomicFlag::new(false),
@@ -141,7 +143,7 @@ impl Svm {
 
     /// Nobody else says or asks anything until what is returned is dropped. What the process has unmapped until now is
     /// forgotten, and GPUs have got again what they had lost, unless there was no memory for that the last time. `check` says whether it may be done. EINTR when the caller is killed, ENODEV at the process's end, ENOMEM.
-    fn open(self: &Arc<Self>, check: impl Fn() -> Result) -> Result<Opened<'_>> {
+    fn open(self: &Arc<Self>, check: impl Fn() -> Result) -> Result<OpenedSvm<'_>> {
         user_range::with_lock_soon(&self.space, || {
             let mut state = self.lock_when_calm()?;
             if state.ended {
@@ -152,7 +154,7 @@ impl Svm {
                 state.mend_or_later(self)?;
             }
             check()?;
-            Ok(Opened { svm: self, state })
+            Ok(OpenedSvm { svm: self, state })
         })
     }
 
@@ -162,7 +164,7 @@ impl Svm {
         self: &Arc<Self>,
         process: &Process,
         range: VaRange,
-    ) -> Result<Opened<'_>> {
+    ) -> Result<OpenedSvm<'_>> {
         self.open(|| {
             let (start, size) = (range.start() as usize, range.size() as usize);
             if !user_range::is_own(&self.space, start, size)? {
@@ -201,11 +203,11 @@ impl Svm {
 
     /// The process loses the GPU with this memory, of which it can say nothing any more. Its queues there are gone. Who is giving GPUs
     /// memory is not waited for longer than a chunk of that takes.
-    pub(super) fn leave(&self, gpu: &Arc<Memory>) {
+    pub(super) fn leave(&self, gpu: &Arc<GpuMemory>) {
         self.awaited.add(1, Relaxed);
         let mut state = self.state.lock();
         let _ = self.awaited.fetch_sub(1, Relaxed);
-        let State {
+        let SvmState {
             map,
             vms,
             gpus,
@@ -263,11 +265,11 @@ impl WorkItem<CLEANUP> for Svm {
         }
         let done = state.forget_unmapped(&this);
         if done.and_then(|()| state.mend(&this)).is_ok() {
-            state.retry = Retry::default();
+            state.retry = RetryBackoff::default();
         } else if state.retry.is_enough() {
             // GPUs go without it. What was unmapped is forgotten by whoever says or asks something next.
             state.torn.clear();
-            state.retry = Retry::default();
+            state.retry = RetryBackoff::default();
         } else {
             state.later(&this);
         }
@@ -275,19 +277,19 @@ impl WorkItem<CLEANUP> for Svm {
 }
 
 /// The shared virtual memory of a process, for one who says or asks something.
-pub(crate) struct Opened<'a> {
+pub(crate) struct OpenedSvm<'a> {
     svm: &'a Arc<Svm>,
-    state: KillableGuard<'a, State>,
+    state: KillableGuard<'a, SvmState>,
 }
 
-impl Opened<'_> {
+impl OpenedSvm<'_> {
     /// Where the GPU `id` is among those of which something was said. ENOSPC when there are too many.
     pub(crate) fn index(&mut self, id: GpuId) -> Result<GpuIndex> {
         self.state.gpus.take(id).ok_or(ENOSPC)
     }
 
     /// What was said of `range`.
-    pub(crate) fn summary(&self, range: VaRange) -> Summary {
+    pub(crate) fn summary(&self, range: VaRange) -> AttributeSummary {
         self.state.map.summary(range)
     }
 
@@ -298,8 +300,8 @@ impl Opened<'_> {
         &mut self,
         process: &Process,
         range: VaRange,
-        changes: &[Change],
-        progress: &mut Progress,
+        changes: &[AttributeChange],
+        progress: &mut MoveProgress,
     ) -> Result {
         self.join(process)?;
         let state = &mut *self.state;
@@ -335,20 +337,20 @@ impl Opened<'_> {
                 vm.set_retries(self.svm.retries());
                 self.state
                     .faults
-                    .push(Known::new(index), GFP_KERNEL_ACCOUNT)?;
+                    .push(KnownFaults::new(index), GFP_KERNEL_ACCOUNT)?;
                 self.state.vms.push((index, vm), GFP_KERNEL_ACCOUNT)?;
             }
         }
         if self.state.listener.is_none() {
             let (start, size) = (GPUVM_BASE as usize, (USER_VA_END - GPUVM_BASE) as usize);
-            let listener = Listener(self.svm.clone());
-            self.state.listener = Some(Watch::new(&self.svm.space, start, size, listener)?);
+            let listener = UnmapListener(self.svm.clone());
+            self.state.listener = Some(RangeWatch::new(&self.svm.space, start, size, listener)?);
         }
         Ok(())
     }
 }
 
-impl State {
+impl SvmState {
     /// Has the work item try again what has just failed, later each time.
     fn later(&mut self, svm: &Arc<Svm>) {
         let delay = self.retry.fail();

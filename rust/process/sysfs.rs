@@ -16,27 +16,27 @@ use kernel::sync::{new_mutex, Arc, Mutex, SetOnce};
 use kernel::time::Delta;
 
 use crate::kern::class::ClassDevice;
-use crate::kern::kobject::{FileName, Files, Folder, MoreFiles};
+use crate::kern::kobject::{AddedFiles, SysfsFiles, SysfsFolder, SysfsName};
 use crate::kern::params;
-use crate::mem::account::{Client, Region};
-use crate::mem::group::Group;
+use crate::mem::account::{MemoryClient, MemoryRegion};
+use crate::mem::group::QueueGroup;
 use crate::mem::vm::Vm;
 
-static PASID: FileName = FileName::new(c"pasid");
-static VRAM: FileName = FileName::new(c"vram");
-static SDMA: FileName = FileName::new(c"sdma");
-static EVICTED_MS: FileName = FileName::new(c"evicted_ms");
-static SIZE: FileName = FileName::new(c"size");
-static TYPE: FileName = FileName::new(c"type");
-static GPUID: FileName = FileName::new(c"gpuid");
+static PASID: SysfsName = SysfsName::new(c"pasid");
+static VRAM: SysfsName = SysfsName::new(c"vram");
+static SDMA: SysfsName = SysfsName::new(c"sdma");
+static EVICTED_MS: SysfsName = SysfsName::new(c"evicted_ms");
+static SIZE: SysfsName = SysfsName::new(c"size");
+static TYPE: SysfsName = SysfsName::new(c"type");
+static GPUID: SysfsName = SysfsName::new(c"gpuid");
 
 /// `proc`: the folder of the processes' folders.
 #[pin_data]
-pub(crate) struct Processes {
+pub(crate) struct ProcessesFolder {
     /// The GPUs that every process has files for.
     #[pin]
     gpus: Mutex<KVec<GpuId>>,
-    folder: Folder,
+    folder: SysfsFolder,
     _device: Arc<ClassDevice>,
 }
 
@@ -45,61 +45,61 @@ pub(crate) struct Processes {
 pub(super) struct ProcessFolder {
     /// Held while files are made.
     #[pin]
-    gpus: Mutex<KVec<GpuFiles>>,
-    queues: Folder,
-    folder: Folder,
-    all: Arc<Processes>,
+    gpus: Mutex<KVec<ProcessGpuFiles>>,
+    queues: SysfsFolder,
+    folder: SysfsFolder,
+    all: Arc<ProcessesFolder>,
 }
 
 /// The files of a GPU in a process's folder.
-struct GpuFiles {
+struct ProcessGpuFiles {
     gpu: GpuId,
-    counted: Arc<Counted>,
-    _stats: Folder,
-    _files: MoreFiles,
+    counted: Arc<ProcessCounters>,
+    _stats: SysfsFolder,
+    _files: AddedFiles,
 }
 
 /// `proc/<PID>/queues/<queue>`.
 pub(super) struct QueueFolder {
-    _folder: Folder,
-    size: Arc<Size>,
+    _folder: SysfsFolder,
+    size: Arc<RingSizeFile>,
     _process: Arc<ProcessFolder>,
 }
 
 /// A number as most files have it.
-struct Number(u64);
+struct DecimalFile(u64);
 
-impl fmt::Display for Number {
+impl fmt::Display for DecimalFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.0)
     }
 }
 
 /// What is counted of a process on a GPU, once it has acquired an address space there; until then all is 0.
-struct Counted(SetOnce<(Arc<Client>, Arc<Group>)>);
+struct ProcessCounters(SetOnce<(Arc<MemoryClient>, Arc<QueueGroup>)>);
 
-impl Counted {
+impl ProcessCounters {
     /// What `count` finds.
-    fn get(&self, count: impl FnOnce(&Client, &Group) -> u64) -> Number {
+    fn get(&self, count: impl FnOnce(&MemoryClient, &QueueGroup) -> u64) -> DecimalFile {
         let counted = self.0.as_ref();
-        Number(counted.map_or(0, |(client, group)| count(client, group)))
+        DecimalFile(counted.map_or(0, |(client, group)| count(client, group)))
     }
 }
 
 /// Bytes of VRAM that a process asked for.
-struct Vram(Arc<Counted>);
+struct VramFile(Arc<ProcessCounters>);
 
-impl fmt::Display for Vram {
+impl fmt::Display for VramFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes = self.0.get(|client, _| client.bytes(Region::Vram));
+        let bytes = self.0.get(|client, _| client.bytes(MemoryRegion::Vram));
         bytes.fmt(f)
     }
 }
 
 /// Microseconds for which engines of SDMA had packets of a process to do.
-struct Sdma(Arc<Counted>);
+struct SdmaFile(Arc<ProcessCounters>);
 
-impl fmt::Display for Sdma {
+impl fmt::Display for SdmaFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = self.0.get(|_, group| micros(group.sdma().total()));
         time.fmt(f)
@@ -107,7 +107,7 @@ impl fmt::Display for Sdma {
 }
 
 /// Milliseconds for which a process's queues were kept off the hardware.
-struct EvictedMs(Arc<Counted>);
+struct EvictedMs(Arc<ProcessCounters>);
 
 impl fmt::Display for EvictedMs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -122,18 +122,18 @@ fn micros(time: Delta) -> u64 {
 }
 
 /// Bytes of a queue's ring. Like all files of a queue without the end of a line, as amdkfd has them.
-struct Size(Atomic<u64>);
+struct RingSizeFile(Atomic<u64>);
 
-impl fmt::Display for Size {
+impl fmt::Display for RingSizeFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0.load(Relaxed))
     }
 }
 
-impl Processes {
+impl ProcessesFolder {
     /// The folder, without processes, in that of `device`. ENOMEM.
     pub(crate) fn new(device: Arc<ClassDevice>) -> Result<Arc<Self>> {
-        let folder = Folder::under_device(&device, c"proc", Files::new())?;
+        let folder = SysfsFolder::under_device(&device, c"proc", SysfsFiles::new())?;
         Arc::pin_init(
             pin_init!(Self {
                 gpus <- new_mutex!(KVec::new(), "Processes::gpus"),
@@ -147,9 +147,9 @@ impl Processes {
     /// The folder of the process `pid`, which has none yet, without files of GPUs. ENOMEM.
     pub(super) fn add(self: &Arc<Self>, pid: i32, pasid: u16) -> Result<Arc<ProcessFolder>> {
         let name = CString::try_from_fmt(fmt!("{pid}"))?;
-        let files = Files::new().with(&PASID, &Number(pasid.into()))?;
+        let files = SysfsFiles::new().with(&PASID, &DecimalFile(pasid.into()))?;
         let folder = self.folder.folder(&name, files)?;
-        let queues = folder.folder(c"queues", Files::new())?;
+        let queues = folder.folder(c"queues", SysfsFiles::new())?;
         Arc::pin_init(
             pin_init!(ProcessFolder {
                 gpus <- new_mutex!(KVec::new(), "ProcessFolder::gpus"),
@@ -174,7 +174,7 @@ impl Processes {
 
 /// What a process's folder has to have changed to show the GPUs that there are.
 #[derive(Clone, Copy)]
-pub(super) enum Differs {
+pub(super) enum FolderChange {
     /// It has no files of this one.
     Lacks(GpuId),
     /// It has files of this one, which is to be shown no more.
@@ -183,21 +183,21 @@ pub(super) enum Differs {
 
 impl ProcessFolder {
     /// In what the GPUs that it shows differ from those that are to be shown, if in anything. Allocates nothing.
-    pub(super) fn differs(&self) -> Option<Differs> {
+    pub(super) fn differs(&self) -> Option<FolderChange> {
         let (wanted, has) = (self.all.gpus.lock(), self.gpus.lock());
         let lacks = |gpu: &&GpuId| !has.iter().any(|files| files.gpu == **gpu);
         if let Some(&gpu) = wanted.iter().find(lacks) {
-            return Some(Differs::Lacks(gpu));
+            return Some(FolderChange::Lacks(gpu));
         }
-        let keeps = |files: &&GpuFiles| !wanted.contains(&files.gpu);
-        Some(Differs::Keeps(has.iter().find(keeps)?.gpu))
+        let keeps = |files: &&ProcessGpuFiles| !wanted.contains(&files.gpu);
+        Some(FolderChange::Keeps(has.iter().find(keeps)?.gpu))
     }
 
     /// Makes or removes the files in question. ENOMEM.
-    pub(super) fn adjust(&self, differs: Differs) -> Result {
+    pub(super) fn adjust(&self, differs: FolderChange) -> Result {
         match differs {
-            Differs::Lacks(gpu) => self.add_gpu(gpu),
-            Differs::Keeps(gpu) => {
+            FolderChange::Lacks(gpu) => self.add_gpu(gpu),
+            FolderChange::Keeps(gpu) => {
                 self.remove_gpu(gpu);
                 Ok(())
             }
@@ -207,21 +207,21 @@ impl ProcessFolder {
     /// Adds the files of the GPU `gpu`, which has none. ENOMEM.
     pub(super) fn add_gpu(&self, gpu: GpuId) -> Result {
         let number = gpu.get();
-        let counted = Arc::new(Counted(SetOnce::new()), GFP_KERNEL)?;
-        let vram = Arc::new(Vram(counted.clone()), GFP_KERNEL)?;
+        let counted = Arc::new(ProcessCounters(SetOnce::new()), GFP_KERNEL)?;
+        let vram = Arc::new(VramFile(counted.clone()), GFP_KERNEL)?;
         let vram_name = CString::try_from_fmt(fmt!("vram_{number}"))?;
-        let mut files = Files::new().with_live_as(&VRAM, vram_name, vram)?;
+        let mut files = SysfsFiles::new().with_live_as(&VRAM, vram_name, vram)?;
         if params::is_sdma_scheduled() {
-            let sdma = Arc::new(Sdma(counted.clone()), GFP_KERNEL)?;
+            let sdma = Arc::new(SdmaFile(counted.clone()), GFP_KERNEL)?;
             let name = CString::try_from_fmt(fmt!("sdma_{number}"))?;
             files = files.with_live_as(&SDMA, name, sdma)?;
         }
         let evicted = Arc::new(EvictedMs(counted.clone()), GFP_KERNEL)?;
-        let stats = Files::new().with_live(&EVICTED_MS, evicted)?;
+        let stats = SysfsFiles::new().with_live(&EVICTED_MS, evicted)?;
         let stats_name = CString::try_from_fmt(fmt!("stats_{number}"))?;
         let mut gpus = self.gpus.lock();
         gpus.push(
-            GpuFiles {
+            ProcessGpuFiles {
                 gpu,
                 counted,
                 _stats: self.folder.folder(&stats_name, stats)?,
@@ -256,8 +256,8 @@ impl ProcessFolder {
         gpu: GpuId,
         size: u64,
     ) -> Result<QueueFolder> {
-        let size = Arc::new(Size(Atomic::new(size)), GFP_KERNEL)?;
-        let files = Files::with_capacity(3)?
+        let size = Arc::new(RingSizeFile(Atomic::new(size)), GFP_KERNEL)?;
+        let files = SysfsFiles::with_capacity(3)?
             .with_live(&SIZE, size.clone())?
             .with_number(&TYPE, kind as u64)?
             .with_number(&GPUID, gpu.get().into())?;

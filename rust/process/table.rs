@@ -7,14 +7,14 @@ use kernel::rbtree::{RBTree, RBTreeNode};
 use kernel::sync::{Arc, CondVar, Mutex};
 use kernel::workqueue::WorkItem;
 
-use super::by_pasid::ByPasid;
-use super::events::{Kind, Told};
-use super::pasid::Pasids;
-use super::sysfs::Processes;
+use super::by_pasid::PasidMap;
+use super::events::{EventKind, EventPayload};
+use super::pasid::PasidPool;
+use super::sysfs::ProcessesFolder;
 use super::Process;
 use crate::gpu::Gpu;
-use crate::kern::mm_exit::{AddressSpace, Listener, Subscription};
-use crate::kern::task::{Name, Who};
+use crate::kern::mm_exit::{AddressSpace, MmExitListener, MmExitSubscription};
+use crate::kern::task::{TaskIdentity, TaskName};
 use crate::kern::{user_range, workqueue};
 use crate::queue::interrupts::ProcessSink;
 
@@ -22,29 +22,29 @@ use crate::queue::interrupts::ProcessSink;
 /// work item, or by its own exit if that comes before the item has begun: an item may have to wait for the memory of
 /// a thread to run it, and memory is what an exit gives back.
 #[pin_data]
-pub(crate) struct Table {
+pub(crate) struct ProcessTable {
     /// By the address space's id.
     #[pin]
     entries: Mutex<Entries>,
     /// A process has ended, or is through with its first file.
     #[pin]
     changed: CondVar,
-    pasids: Arc<Pasids>,
-    by_pasid: Arc<ByPasid>,
-    shown: Arc<Processes>,
+    pasids: Arc<PasidPool>,
+    by_pasid: Arc<PasidMap>,
+    shown: Arc<ProcessesFolder>,
 }
 
-type Entries = RBTree<usize, Entry>;
+type Entries = RBTree<usize, ProcessEntry>;
 
-struct Entry {
+struct ProcessEntry {
     process: Arc<Process>,
     files: usize,
-    stage: Stage,
+    stage: ProcessStage,
 }
 
 /// Where a process is between its beginning and its end.
 #[derive(Clone, Copy, PartialEq)]
-enum Stage {
+enum ProcessStage {
     /// One of its threads opens its first file: who else opens one waits for that.
     Opening,
     /// It has files.
@@ -55,7 +55,7 @@ enum Stage {
     Ending,
 }
 
-impl Stage {
+impl ProcessStage {
     /// Whether it has files no more.
     fn is_ending(self) -> bool {
         matches!(self, Self::Closed | Self::Ending)
@@ -63,16 +63,16 @@ impl Stage {
 }
 
 /// A process as an open file holds it; the last one that is dropped ends the process.
-pub(crate) struct Opened {
-    table: Arc<Table>,
+pub(crate) struct OpenedProcess {
+    table: Arc<ProcessTable>,
     process: Arc<Process>,
 }
 
-impl Table {
+impl ProcessTable {
     /// No processes; they will be shown in `shown`. ENOMEM.
-    pub(crate) fn new(shown: Arc<Processes>) -> Result<Arc<Self>> {
-        let pasids = Pasids::new()?;
-        let by_pasid = ByPasid::new()?;
+    pub(crate) fn new(shown: Arc<ProcessesFolder>) -> Result<Arc<Self>> {
+        let pasids = PasidPool::new()?;
+        let by_pasid = PasidMap::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 entries <- kernel::new_mutex!(RBTree::new(), "Table::entries"),
@@ -92,7 +92,7 @@ impl Table {
 
     /// Opens the calling process's entry, and makes one for its first file, once what it had before its last close is gone. ESRCH
     /// for a kernel thread, ENOSPC without a free PASID, EINTR if a signal is pending, ENOMEM.
-    pub(crate) fn open(self: &Arc<Self>) -> Result<Opened> {
+    pub(crate) fn open(self: &Arc<Self>) -> Result<OpenedProcess> {
         let id = AddressSpace::current()?.id();
         loop {
             {
@@ -114,18 +114,18 @@ impl Table {
     }
 
     /// Makes the calling process's entry; `None` when another thread makes it, or there is one that is ending. ESRCH, ENOSPC, ENOMEM as
-    /// [`Table::open`].
-    fn open_first(self: &Arc<Self>) -> Result<Option<Opened>> {
+    /// [`ProcessTable::open`].
+    fn open_first(self: &Arc<Self>) -> Result<Option<OpenedProcess>> {
         let space = AddressSpace::current()?;
         let id = space.id();
         // Without the lock: it takes the mmap lock, which the process may keep busy.
-        let subscription = Subscription::current(self.clone())?;
+        let subscription = MmExitSubscription::current(self.clone())?;
         user_range::prepare(&space)?;
         let process = Process::new(self, space, self.pasids.lease()?, subscription)?;
-        let entry = Entry {
+        let entry = ProcessEntry {
             process: process.clone(),
             files: 1,
-            stage: Stage::Opening,
+            stage: ProcessStage::Opening,
         };
         let entry = RBTreeNode::new(id, entry, GFP_KERNEL)?;
         let shows = {
@@ -151,7 +151,7 @@ impl Table {
         }
         self.changed.notify_all();
         introduced?;
-        Ok(Some(Opened {
+        Ok(Some(OpenedProcess {
             table: self.clone(),
             process,
         }))
@@ -161,9 +161,9 @@ impl Table {
     /// nobody knows it.
     fn introduce(&self, process: &Arc<Process>, shows: bool) -> Result {
         let pasid = process.pasid.get();
-        let who = Who {
+        let who = TaskIdentity {
             pid: process.pid,
-            name: Name::of_current(),
+            name: TaskName::of_current(),
         };
         let folder = match shows {
             true => Some(self.shown.add(process.pid, pasid)?),
@@ -177,7 +177,7 @@ impl Table {
             let Some(differs) = differs else {
                 *process.folder.lock() = folder;
                 if let Some(entry) = entries.get_mut(&process.space.id()) {
-                    entry.stage = Stage::Open;
+                    entry.stage = ProcessStage::Open;
                 }
                 return Ok(());
             };
@@ -196,10 +196,10 @@ impl Table {
     }
 
     /// One more file of the process of address space `id`, if it has an entry.
-    fn open_again(self: &Arc<Self>, entries: &mut Entries, id: usize) -> Option<Opened> {
+    fn open_again(self: &Arc<Self>, entries: &mut Entries, id: usize) -> Option<OpenedProcess> {
         let entry = open_entry(entries, id)?;
         entry.files += 1;
-        Some(Opened {
+        Some(OpenedProcess {
             table: self.clone(),
             process: entry.process.clone(),
         })
@@ -209,7 +209,7 @@ impl Table {
     pub(crate) fn show(&self, gpu: GpuId) -> Result {
         let entries = self.entries.lock();
         self.shown.show(gpu)?;
-        let folders = |entry: &Entry| entry.process.folder();
+        let folders = |entry: &ProcessEntry| entry.process.folder();
         let shown = entries
             .values()
             .filter_map(folders)
@@ -228,7 +228,7 @@ impl Table {
 
     /// Takes all that processes have of `gpu`. The caller sees to it that no more is made.
     pub(crate) fn leave(&self, gpu: &Arc<Gpu>) {
-        let uses = |entry: &&Entry| entry.process.uses(gpu);
+        let uses = |entry: &&ProcessEntry| entry.process.uses(gpu);
         loop {
             let entries = self.entries.lock();
             let found = entries.values().find(uses);
@@ -244,21 +244,22 @@ impl Table {
         let entries = self.entries.lock();
         let users = entries.values().filter(|entry| entry.process.uses(gpu));
         for entry in users {
-            let told = Told::Reset(gpu.hw.id);
-            entry.process.events().raise(Kind::Hardware, told);
+            let told = EventPayload::Reset(gpu.hw.id);
+            entry.process.events().raise(EventKind::Hardware, told);
         }
     }
 
     /// Ends the process of address space `id`, if there is one, `which` says so, and nobody is at that. It stays in the table meanwhile, so
-    /// that [`Table::leave`] waits for it.
+    /// that [`ProcessTable::leave`] waits for it.
     fn end(&self, id: usize, which: impl Fn(&Arc<Process>) -> bool) {
         let mut entries = self.entries.lock();
         let Some(entry) = entries.get_mut(&id).filter(|entry| {
-            matches!(entry.stage, Stage::Open | Stage::Closed) && which(&entry.process)
+            matches!(entry.stage, ProcessStage::Open | ProcessStage::Closed)
+                && which(&entry.process)
         }) else {
             return;
         };
-        entry.stage = Stage::Ending;
+        entry.stage = ProcessStage::Ending;
         let process = &entry.process.clone();
         drop(entries);
         process.end();
@@ -269,7 +270,7 @@ impl Table {
 
     /// Waits for the end of those that are ending, or of the one of them that `which` says. Bounded by what the hardware may take; sleeps.
     fn wait(&self, which: Option<usize>) {
-        let is_ending = |entry: &Entry| entry.stage.is_ending();
+        let is_ending = |entry: &ProcessEntry| entry.stage.is_ending();
         let mut entries = self.entries.lock();
         while match which {
             Some(id) => entries.get(&id).is_some_and(is_ending),
@@ -286,20 +287,20 @@ impl Table {
 }
 
 /// The entry of the process of address space `id`, while it has files.
-fn open_entry(entries: &mut Entries, id: usize) -> Option<&mut Entry> {
+fn open_entry(entries: &mut Entries, id: usize) -> Option<&mut ProcessEntry> {
     entries
         .get_mut(&id)
-        .filter(|entry| entry.stage == Stage::Open)
+        .filter(|entry| entry.stage == ProcessStage::Open)
 }
 
 /// Whether the process of address space `id` is at its beginning or its end, which who opens a file waits for.
 fn is_busy(entries: &Entries, id: usize) -> bool {
     entries
         .get(&id)
-        .is_some_and(|entry| entry.stage != Stage::Open)
+        .is_some_and(|entry| entry.stage != ProcessStage::Open)
 }
 
-impl Listener for Table {
+impl MmExitListener for ProcessTable {
     fn ended(&self, id: usize) {
         self.end(id, |_| true);
         // A work item may be at it, as its last file was closed just before.
@@ -318,7 +319,7 @@ impl WorkItem for Process {
     }
 }
 
-impl core::ops::Deref for Opened {
+impl core::ops::Deref for OpenedProcess {
     type Target = Arc<Process>;
 
     fn deref(&self) -> &Arc<Process> {
@@ -326,7 +327,7 @@ impl core::ops::Deref for Opened {
     }
 }
 
-impl Drop for Opened {
+impl Drop for OpenedProcess {
     fn drop(&mut self) {
         let mut entries = self.table.entries.lock();
         let entry = open_entry(&mut entries, self.process.space.id());
@@ -335,7 +336,7 @@ impl Drop for Opened {
         };
         entry.files -= 1;
         if entry.files == 0 {
-            entry.stage = Stage::Closed;
+            entry.stage = ProcessStage::Closed;
             // Who closes the file need not wait for queues to leave the hardware. It is queued once.
             let _ = workqueue::background().enqueue(self.process.clone());
         }

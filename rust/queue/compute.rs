@@ -2,7 +2,7 @@
 //! Compute queues: rings of PM4 or AQL packets that the CP's micro engines read, and a process rings the hardware's own
 //! doorbell for.
 //!
-//! A [`Scheduler`] decides which of them are on the hardware. Everything that a queue is made of is held while it
+//! A [`ComputeScheduler`] decides which of them are on the hardware. Everything that a queue is made of is held while it
 //! exists, and how far it is, the CP writes to its descriptor when it lets go of it: so a queue can be taken off and go
 //! on elsewhere at any time, in another HQD and in another VMID.
 
@@ -17,30 +17,30 @@ mod table;
 mod trap;
 mod user;
 
-use crate::health::Health;
+use crate::health::GpuHealth;
 use crate::ip::gfx::Gfx;
 use crate::ip::gmc::Gmc;
-use crate::kern::params::Sched;
+use crate::kern::params::SchedulerMode;
 use kernel::device::Device;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
 
-pub(super) use descriptor::Room;
-pub(crate) use scheduler::{Place, Scheduler, State};
+pub(super) use descriptor::MqdMemory;
+pub(crate) use scheduler::{ComputeScheduler, QueuePlacement, SchedulerPlace};
 pub(crate) use trap::TrapPage;
-pub(super) use user::ComputeQueue;
+pub(super) use user::UserComputeQueue;
 
 /// The scheduler that `sched`, the module's parameter, asks for; where it does not answer any more it says so to `health`. ENOMEM.
 pub(crate) fn scheduler(
-    sched: Sched,
+    sched: SchedulerMode,
     gfx: &Arc<Gfx>,
     gmc: &Arc<Gmc>,
-    health: &Arc<Health>,
+    health: &Arc<GpuHealth>,
     dev: &ARef<Device>,
-) -> Result<Arc<dyn Scheduler>> {
+) -> Result<Arc<dyn ComputeScheduler>> {
     Ok(match sched {
-        Sched::Direct => direct::Direct::new(gfx)?,
-        Sched::Hws => hws::Hws::new(gfx, gmc, health, dev)?,
+        SchedulerMode::Direct => direct::DirectScheduler::new(gfx)?,
+        SchedulerMode::Hws => hws::HwsScheduler::new(gfx, gmc, health, dev)?,
     })
 }

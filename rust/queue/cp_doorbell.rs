@@ -7,8 +7,8 @@
 //! the process could as well have stored there on purpose. The slice itself is another process's only when no mapping of
 //! it is left.
 
-use super::doorbell::Slice;
-use hw::doorbell::{Doorbell, Slot, PAGE_SLOTS};
+use super::doorbell::DoorbellSlice;
+use hw::doorbell::{Doorbell, DoorbellSlot, PAGE_SLOTS};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -16,13 +16,13 @@ use kernel::sync::Arc;
 const WORD: usize = u64::BITS as usize;
 
 /// Which of a slice's CP doorbells are taken.
-pub(super) struct CpSlots {
+pub(super) struct CpDoorbellSlots {
     taken: [u64; PAGE_SLOTS as usize / WORD],
     /// Where the search begins: after the one that was taken last.
     next: u16,
 }
 
-impl CpSlots {
+impl CpDoorbellSlots {
     /// None taken.
     pub(super) const fn new() -> Self {
         Self {
@@ -31,26 +31,26 @@ impl CpSlots {
         }
     }
 
-    fn word(&mut self, slot: Slot) -> Option<(&mut u64, u64)> {
+    fn word(&mut self, slot: DoorbellSlot) -> Option<(&mut u64, u64)> {
         let index = usize::from(slot.index());
         let word = self.taken.get_mut(index / WORD)?;
         Some((word, 1 << (index % WORD)))
     }
 
-    fn is_free(&mut self, slot: Slot) -> bool {
+    fn is_free(&mut self, slot: DoorbellSlot) -> bool {
         self.word(slot).is_some_and(|(word, bit)| *word & bit == 0)
     }
 
-    fn set(&mut self, slot: Slot, taken: bool) {
+    fn set(&mut self, slot: DoorbellSlot, taken: bool) {
         if let Some((word, bit)) = self.word(slot) {
             *word = if taken { *word | bit } else { *word & !bit };
         }
     }
 
-    fn take(&mut self) -> Option<Slot> {
+    fn take(&mut self) -> Option<DoorbellSlot> {
         let next = self.next;
-        let later = Slot::cp_slots().filter(|slot| slot.index() >= next);
-        let earlier = Slot::cp_slots().filter(|slot| slot.index() < next);
+        let later = DoorbellSlot::cp_slots().filter(|slot| slot.index() >= next);
+        let earlier = DoorbellSlot::cp_slots().filter(|slot| slot.index() < next);
         let slot = Iterator::chain(later, earlier).find(|&slot| self.is_free(slot))?;
         self.set(slot, true);
         self.next = slot.index() + 1;
@@ -60,14 +60,14 @@ impl CpSlots {
 
 /// A CP doorbell of a process, until dropped: after its queue has left the hardware.
 pub(super) struct CpDoorbell {
-    slot: Slot,
+    slot: DoorbellSlot,
     doorbell: Doorbell,
-    slice: Arc<Slice>,
+    slice: Arc<DoorbellSlice>,
 }
 
 impl CpDoorbell {
     /// One of `slice`. ENOSPC when all are taken, or the BAR has no room for the slice; ENOMEM.
-    pub(super) fn new(slice: &Arc<Slice>) -> Result<Self> {
+    pub(super) fn new(slice: &Arc<DoorbellSlice>) -> Result<Self> {
         let index = slice.index()?;
         let slot = slice.cp.lock().take().ok_or(ENOSPC)?;
         Ok(Self {
@@ -78,12 +78,12 @@ impl CpDoorbell {
     }
 
     /// Its place in the slice.
-    pub(super) fn slot(&self) -> Slot {
+    pub(super) fn slot(&self) -> DoorbellSlot {
         self.slot
     }
 
     /// The slice that has it.
-    pub(super) fn slice(&self) -> &Arc<Slice> {
+    pub(super) fn slice(&self) -> &Arc<DoorbellSlice> {
         &self.slice
     }
 

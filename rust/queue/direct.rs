@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Direct queues: the engine reads the process's own ring, and the process rings the hardware's doorbell.
 
-use super::pointers::Pointers;
+use super::pointers::QueuePointers;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
 /// A direct queue's memory and how far it was when it was last taken off the hardware.
-pub(super) struct Direct {
-    pub(super) pointers: Pointers,
+pub(super) struct DirectQueue {
+    pub(super) pointers: QueuePointers,
     rptr: Atomic<u64>,
 }
 
-impl Direct {
-    pub(super) fn new(pointers: Pointers) -> Self {
+impl DirectQueue {
+    pub(super) fn new(pointers: QueuePointers) -> Self {
         Self {
             pointers,
             rptr: Atomic::new(0),

@@ -5,21 +5,21 @@
 //! each process has one of its own, once it has a queue whose doorbell the hardware itself gets: the BAR has room for 254, and
 //! processes that only have scheduled queues need none of it.
 
-use super::compute::Room;
-use super::cp_doorbell::CpSlots;
-use super::quota::{Own, Quota};
+use super::compute::MqdMemory;
+use super::cp_doorbell::CpDoorbellSlots;
+use super::quota::{ProcessQueueCounts, QueueQuota};
 use super::ring_memory::RingMemory;
 use super::rlc::SCHEDULED_SLICE;
-use super::scheduled::Scheduled;
-use super::spare::Spare;
+use super::scheduled::ScheduledQueue;
+use super::spare::SpareMemory;
 use crate::kern::params;
-use crate::kern::vma::{self, Mappable, Page, SharedPage, Zapper};
+use crate::kern::vma::{self, Mappable, SharedPage, VmaPage, VmaZapper};
 use crate::kern::workqueue;
-use crate::ledger::{Hold, Kind};
-use crate::mem::bo::Registers;
-use crate::queue::Queues;
+use crate::ledger::{LedgerHold, LedgerKind};
+use crate::mem::bo::RegisterRange;
+use crate::queue::GpuQueues;
 use core::fmt;
-use hw::doorbell::{MmapKind, MmapOffset, SliceIndex, Slot, SLICE_BYTES};
+use hw::doorbell::{DoorbellSlot, MmapKind, MmapOffset, SliceIndex, SLICE_BYTES};
 use hw::ip::GFX90A_SDMA_ENGINES;
 use kernel::mm::virt::VmaNew;
 use kernel::page::PAGE_SIZE;
@@ -42,39 +42,39 @@ const PAGES: usize = SLICE_BYTES as usize / PAGE_SIZE;
 
 /// Which slices are whose.
 #[pin_data]
-pub(crate) struct Slices {
+pub(crate) struct SliceTable {
     #[pin]
-    used: Mutex<KVec<Lease>>,
+    used: Mutex<KVec<SliceLease>>,
     /// How many queues there are.
     #[pin]
-    quota: Quota,
+    quota: QueueQuota,
 }
 
 #[derive(Clone, Copy)]
-struct Lease {
+struct SliceLease {
     index: u16,
     pid: i32,
     pasid: u16,
 }
 
-impl Slices {
+impl SliceTable {
     /// None leased.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             used <- new_mutex!(KVec::new(), "Slices::used"),
-            quota <- Quota::new(),
+            quota <- QueueQuota::new(),
         })
     }
 
     /// The doorbells of a process on `gpu`, none of the hardware's yet. ENOMEM.
-    pub(crate) fn open(gpu: &Arc<Queues>, pid: i32, pasid: u16) -> Result<Arc<Slice>> {
+    pub(crate) fn open(gpu: &Arc<GpuQueues>, pid: i32, pasid: u16) -> Result<Arc<DoorbellSlice>> {
         let page = if params::is_sdma_scheduled() {
             Some(SharedPage::new()?)
         } else {
             None
         };
         Arc::pin_init(
-            pin_init!(Slice {
+            pin_init!(DoorbellSlice {
                 page,
                 zapper: SetOnce::new(),
                 writable: Atomic::new(false),
@@ -85,14 +85,14 @@ impl Slices {
                 queues <- new_mutex!(KVec::new(), "Slice::queues"),
                 first: Atomic::new(0),
                 fruitless: Atomic::new(0),
-                cp <- new_spinlock!(CpSlots::new(), "Slice::cp"),
+                cp <- new_spinlock!(CpDoorbellSlots::new(), "Slice::cp"),
                 pass <- new_delayed_work!("Slice::pass"),
                 refill <- new_delayed_work!("Slice::refill"),
-                counts: Own::new(),
+                counts: ProcessQueueCounts::new(),
                 served: [const { Atomic::new(0) }; GFX90A_SDMA_ENGINES],
-                rings <- Spare::new(),
-                descriptors <- Spare::new(),
-                _hold: gpu.hw.ledger.hold(Kind::DoorbellSlices, 1),
+                rings <- SpareMemory::new(),
+                descriptors <- SpareMemory::new(),
+                _hold: gpu.hw.ledger.hold(LedgerKind::DoorbellSlices, 1),
                 leased: SetOnce::new(),
                 pid,
                 pasid,
@@ -103,7 +103,7 @@ impl Slices {
     }
 
     /// Leases a slice of the BAR, of `bar` bytes, for `slice`, unless it has one. ENOSPC when all are leased, ENOMEM.
-    fn lease(&self, slice: &Slice, bar: u64) -> Result {
+    fn lease(&self, slice: &DoorbellSlice, bar: u64) -> Result {
         let mut used = self.used.lock();
         if slice.leased.as_ref().is_some() {
             return Ok(());
@@ -112,14 +112,14 @@ impl Slices {
         let last = SliceIndex::count(bar).min(u64::from(u16::MAX)) as u16;
         let free = (FIRST..last).find(|&index| !taken(index)).ok_or(ENOSPC)?;
         let index = SliceIndex::new(free, bar).ok_or(ENOSPC)?;
-        let lease = Lease {
+        let lease = SliceLease {
             index: free,
             pid: slice.pid,
             pasid: slice.pasid,
         };
         used.push(lease, GFP_KERNEL)?;
         // From here on it goes back when the guard is dropped. There is none yet: that is looked at under the lock.
-        slice.leased.populate(Leased {
+        slice.leased.populate(LeasedSlice {
             index,
             gpu: slice.gpu.clone(),
         });
@@ -135,12 +135,12 @@ impl Slices {
 }
 
 /// A slice that is taken; free again when dropped.
-struct Leased {
+struct LeasedSlice {
     index: SliceIndex,
-    gpu: Arc<Queues>,
+    gpu: Arc<GpuQueues>,
 }
 
-impl Drop for Leased {
+impl Drop for LeasedSlice {
     fn drop(&mut self) {
         let mut used = self.gpu.slices.used.lock();
         used.retain(|lease| lease.index != self.index.index());
@@ -151,9 +151,9 @@ impl Drop for Leased {
 /// direct queues; for scheduled ones it is a page of memory, which [`super::pump`] takes away from the process while nothing is under way, so
 /// that the first store is seen.
 #[pin_data]
-pub(crate) struct Slice {
+pub(crate) struct DoorbellSlice {
     pub(super) page: Option<SharedPage>,
-    zapper: SetOnce<Zapper>,
+    zapper: SetOnce<VmaZapper>,
     /// The scheduled page may be mapped, so that stores to it go unseen.
     pub(super) writable: Atomic<bool>,
     /// The scheduled page was touched since the last pass.
@@ -164,46 +164,46 @@ pub(crate) struct Slice {
     pub(super) unmet: Atomic<bool>,
     pub(super) closed: Atomic<bool>,
     #[pin]
-    pub(super) queues: Mutex<KVec<Arc<Scheduled>>>,
+    pub(super) queues: Mutex<KVec<Arc<ScheduledQueue>>>,
     /// Which of them the next look begins with. Under `queues`.
     pub(super) first: Atomic<usize>,
     /// How many passes of the watchdog in a row found no job ended, as far as it counts. Under `queues`.
     pub(super) fruitless: Atomic<u32>,
     /// Which of the CP's doorbells are compute queues'.
     #[pin]
-    pub(super) cp: SpinLock<CpSlots>,
+    pub(super) cp: SpinLock<CpDoorbellSlots>,
     #[pin]
     pass: DelayedWork<Self, PASS>,
     /// Has a pass run while a job is under way.
     #[pin]
     refill: DelayedWork<Self, REFILL>,
     /// How many queues the process has.
-    pub(super) counts: Own,
-    /// For each SDMA engine when one of them was last given a slot, in turns of the engine's; 0 is never. Under `Engine::state`.
+    pub(super) counts: ProcessQueueCounts,
+    /// For each SDMA engine when one of them was last given a slot, in turns of the engine's; 0 is never. Under `EngineSlots::state`.
     pub(super) served: [Atomic<u64>; GFX90A_SDMA_ENGINES],
     /// What the next scheduled queue can have.
     #[pin]
-    pub(super) rings: Spare<RingMemory>,
+    pub(super) rings: SpareMemory<RingMemory>,
     /// What the next compute queue can have.
     #[pin]
-    pub(super) descriptors: Spare<Room>,
-    _hold: Hold,
+    pub(super) descriptors: SpareMemory<MqdMemory>,
+    _hold: LedgerHold,
     // The slice is another's only when nothing of it is left.
-    leased: SetOnce<Leased>,
+    leased: SetOnce<LeasedSlice>,
     pid: i32,
     pasid: u16,
-    gpu: Arc<Queues>,
+    gpu: Arc<GpuQueues>,
 }
 
 impl_has_delayed_work! {
-    impl HasDelayedWork<Self, PASS> for Slice { self.pass }
+    impl HasDelayedWork<Self, PASS> for DoorbellSlice { self.pass }
 }
 
 impl_has_delayed_work! {
-    impl HasDelayedWork<Self, REFILL> for Slice { self.refill }
+    impl HasDelayedWork<Self, REFILL> for DoorbellSlice { self.refill }
 }
 
-impl WorkItem<REFILL> for Slice {
+impl WorkItem<REFILL> for DoorbellSlice {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
@@ -211,7 +211,7 @@ impl WorkItem<REFILL> for Slice {
     }
 }
 
-impl WorkItem<PASS> for Slice {
+impl WorkItem<PASS> for DoorbellSlice {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
@@ -219,7 +219,7 @@ impl WorkItem<PASS> for Slice {
     }
 }
 
-impl Slice {
+impl DoorbellSlice {
     /// The hardware's doorbells of the process, leased with the first call. Sleeps. ENOSPC when all are leased, ENOMEM.
     pub(super) fn index(&self) -> Result<SliceIndex> {
         self.gpu.slices.lease(self, self.gpu.hw.doorbells.size())?;
@@ -233,7 +233,7 @@ impl Slice {
     }
 
     /// How many queues there are.
-    pub(super) fn quota(&self) -> &Quota {
+    pub(super) fn quota(&self) -> &QueueQuota {
         &self.gpu.slices.quota
     }
 
@@ -253,19 +253,19 @@ impl Slice {
         if self.closed.load(Relaxed) {
             return Err(ENODEV);
         }
-        Zapper::claim(&self.zapper, vma, self.pgoff())?;
+        VmaZapper::claim(&self.zapper, vma, self.pgoff())?;
         vma::map(vma, self.clone(), PAGES, self.pgoff())
     }
 
     /// The slice as the GPU reaches it: without the doorbells of scheduled queues, which only the process's own stores ring.
     /// ENOSPC when all of the hardware's are leased.
-    pub(crate) fn registers(self: &Arc<Self>) -> Result<Registers> {
+    pub(crate) fn registers(self: &Arc<Self>) -> Result<RegisterRange> {
         let size = match self.page {
             Some(_) => PAGE_SIZE as u64,
             None => SLICE_BYTES,
         };
         let bar = self.gpu.hw.doorbells.dma();
-        Ok(Registers {
+        Ok(RegisterRange {
             bar: bar.clone(),
             run: bar.part(self.index()?.byte(), size)?,
             _owner: Some(self.clone()),
@@ -280,7 +280,7 @@ impl Slice {
     }
 
     /// The doorbell that the process rings for a scheduled queue: what it last stored.
-    pub(super) fn value(&self, slot: Slot) -> u64 {
+    pub(super) fn value(&self, slot: DoorbellSlot) -> u64 {
         self.page
             .as_ref()
             .map_or(0, |page| page.read64(slot.byte() as usize))
@@ -306,8 +306,8 @@ impl Slice {
     /// ENODEV when closed; errors of `make`.
     pub(super) fn add(
         &self,
-        make: impl FnOnce(Slot) -> Result<Arc<Scheduled>>,
-    ) -> Result<Arc<Scheduled>> {
+        make: impl FnOnce(DoorbellSlot) -> Result<Arc<ScheduledQueue>>,
+    ) -> Result<Arc<ScheduledQueue>> {
         let mut queues = self.queues.lock();
         if self.closed.load(Relaxed) {
             return Err(ENODEV);
@@ -315,7 +315,7 @@ impl Slice {
         let page = self.page.as_ref().ok_or(EINVAL)?;
         let taken = |slot| queues.iter().any(|queue| queue.slot == slot);
         let slot = (0..)
-            .map_while(Slot::scheduled)
+            .map_while(DoorbellSlot::scheduled)
             .find(|&slot| !taken(slot))
             .ok_or(ENOSPC)?;
         page.write64(slot.byte() as usize, 0);
@@ -326,27 +326,27 @@ impl Slice {
     }
 
     /// The pump has nothing to do with `queue` any more, from the return on.
-    pub(super) fn remove(&self, queue: &Arc<Scheduled>) {
+    pub(super) fn remove(&self, queue: &Arc<ScheduledQueue>) {
         let mut queues = self.queues.lock();
         queues.retain(|other| !Arc::ptr_eq(other, queue));
     }
 }
 
-impl Mappable for Slice {
-    fn page(&self, index: usize) -> Page {
+impl Mappable for DoorbellSlice {
+    fn page(&self, index: usize) -> VmaPage {
         if self.closed.load(Relaxed) {
-            return Page::Nothing;
+            return VmaPage::Nothing;
         }
         match &self.page {
-            Some(page) if index == SCHEDULED_PAGE => Page::Ram { pfn: page.pfn() },
+            Some(page) if index == SCHEDULED_PAGE => VmaPage::Ram { pfn: page.pfn() },
             _ => {
                 let Some(leased) = self.leased.as_ref() else {
-                    return Page::Nothing;
+                    return VmaPage::Nothing;
                 };
                 let byte = leased.index.byte() as u32 + (index * PAGE_SIZE) as u32;
                 match self.gpu.hw.doorbells.pfn(byte) {
-                    Ok(pfn) if index < PAGES => Page::Io { pfn },
-                    _ => Page::Nothing,
+                    Ok(pfn) if index < PAGES => VmaPage::Io { pfn },
+                    _ => VmaPage::Nothing,
                 }
             }
         }

@@ -2,17 +2,17 @@
 //! The hardware ring of a scheduled queue: kernel memory in the process's VM, into which jobs copy the process's
 //! packets.
 
-use super::doorbell::Slice;
-use super::group::Group;
+use super::doorbell::DoorbellSlice;
+use super::group::QueueGroup;
 use super::interrupts::END_OF_JOB;
-use super::pointers::Pointers;
-use super::ring_memory::{Lease, STATUS_FENCE, STATUS_RPTR};
+use super::pointers::QueuePointers;
+use super::ring_memory::{RingLease, STATUS_FENCE, STATUS_RPTR};
 use crate::kern::fence::{Fence, HwFence};
 use crate::mem::stopwatch::Stopwatch;
 use crate::mem::vm::Vm;
-use crate::mem::Memory;
-use crate::ring::flight::{self, Flight};
-use hw::sdma::length::{self, Length};
+use crate::mem::GpuMemory;
+use crate::ring::flight::{self, JobsInFlight};
+use hw::sdma::length::{self, PacketLength};
 use hw::sdma::packet;
 use hw::sdma::ring::{phase, RingSize};
 use kernel::new_spinlock;
@@ -39,19 +39,19 @@ const _: () = assert!(JOB_BYTES >= 13 * 4 * JOB_PACKETS as u64);
 
 /// A scheduled queue's rings and the jobs between them. Byte counts never wrap.
 #[pin_data]
-pub(super) struct Feed {
-    pub(super) pointers: Pointers,
+pub(super) struct RingFeed {
+    pub(super) pointers: QueuePointers,
     #[pin]
-    state: SpinLock<State>,
+    state: SpinLock<FeedState>,
     /// Counts the time in which an engine has something of the process to do. Inside `state`.
-    group: Arc<Group>,
+    group: Arc<QueueGroup>,
     /// The same, of this queue alone.
     #[pin]
     time: Stopwatch,
-    memory: Lease,
+    memory: RingLease,
 }
 
-struct State {
+struct FeedState {
     /// The process's bytes that are done: its read pointer.
     done: u64,
     /// The process's bytes that jobs were made of.
@@ -62,16 +62,16 @@ struct State {
     written: u64,
     /// How far the hardware had come when it last gave the queue up.
     rptr: u64,
-    flight: Flight,
+    flight: JobsInFlight,
     /// Whether the queue is in a slot.
     seated: bool,
-    /// Whether its time is being counted: see [`State::count`].
+    /// Whether its time is being counted: see [`FeedState::count`].
     counted: bool,
     /// Why the queue takes no more.
     failed: Option<Error>,
 }
 
-impl State {
+impl FeedState {
     /// Has the time counted in which the queue is in a slot and has jobs there. Called after each change of either.
     fn count(&mut self, watches: [&Stopwatch; 2]) {
         let busy = self.seated && self.flight.count() != 0;
@@ -89,14 +89,14 @@ impl State {
 
 /// Bytes of the process's ring that one job is made of.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Batch {
+pub(super) struct FeedBatch {
     /// Byte count of the first.
     pub(super) from: u64,
     /// Byte count after the last.
     pub(super) to: u64,
 }
 
-impl Batch {
+impl FeedBatch {
     /// Dwords of the hardware ring that the job takes at most.
     pub(super) fn credits(&self) -> u32 {
         ((self.to - self.from) / 4) as u32 + OVERHEAD_DWORDS
@@ -104,12 +104,12 @@ impl Batch {
 }
 
 /// What a look at queues may still do: somebody else waits for its end.
-pub(super) struct Budget {
+pub(super) struct FeedBudget {
     packets: u32,
     more: bool,
 }
 
-impl Budget {
+impl FeedBudget {
     /// So many packets are looked at.
     pub(super) const fn new(packets: u32) -> Self {
         Self {
@@ -130,17 +130,17 @@ impl Budget {
 }
 
 /// Dwords of the process's ring, read [`CHUNK`] at a time: packets are short.
-struct Ahead<'a> {
-    pointers: &'a Pointers,
+struct ReadAhead<'a> {
+    pointers: &'a QueuePointers,
     /// Byte counts of the first that was read, and after the last.
     from: u64,
     to: u64,
     dwords: [u32; CHUNK],
 }
 
-impl<'a> Ahead<'a> {
+impl<'a> ReadAhead<'a> {
     /// Nothing is read yet.
-    fn new(pointers: &'a Pointers) -> Self {
+    fn new(pointers: &'a QueuePointers) -> Self {
         Self {
             pointers,
             from: 0,
@@ -164,13 +164,13 @@ impl<'a> Ahead<'a> {
     }
 }
 
-impl Feed {
+impl RingFeed {
     /// The rings for a process's queue, which count as its memory. EINVAL for a ring too large to be copied, ENOMEM.
     pub(super) fn new(
-        gpu: &Memory,
+        gpu: &GpuMemory,
         vm: &Arc<Vm>,
-        slice: &Arc<Slice>,
-        pointers: Pointers,
+        slice: &Arc<DoorbellSlice>,
+        pointers: QueuePointers,
     ) -> Result<impl PinInit<Self>> {
         let user = pointers.size().bytes();
         if user > MAX_USER_BYTES {
@@ -179,18 +179,18 @@ impl Feed {
         // Twice the process's ring: with all that it can hold, there is room for the ends of all jobs.
         let size = RingSize::new((2 * user).max(MIN_BYTES)).map_err(|_| EINVAL)?;
         const { assert!(flight::MAX as u64 * OVERHEAD_DWORDS as u64 * 4 + 1024 + 32 <= MIN_BYTES) };
-        let memory = Lease::new(gpu, vm, slice, size)?;
+        let memory = RingLease::new(gpu, vm, slice, size)?;
         let group = vm.group().clone();
         Ok(pin_init!(Self {
             pointers,
             state <- new_spinlock!(
-                State {
+                FeedState {
                     done: 0,
                     taken: 0,
                     jobs: 0,
                     written: 0,
                     rptr: 0,
-                    flight: Flight::new(),
+                    flight: JobsInFlight::new(),
                     seated: false,
                     counted: false,
                     failed: None,
@@ -236,7 +236,7 @@ impl Feed {
     /// Takes the packets that the process has put into its ring since the last time, `doorbell` being the doorbell's value, as
     /// many as may be of one job and within `budget`. `None` when there is no new one as a whole, no more jobs may be made
     /// for now, or the budget is spent. Called by one at a time.
-    pub(super) fn take(&self, doorbell: u64, budget: &mut Budget) -> Option<Batch> {
+    pub(super) fn take(&self, doorbell: u64, budget: &mut FeedBudget) -> Option<FeedBatch> {
         let wptr = self.pointers.write_pointer();
         let (done, from) = {
             let state = self.state.lock();
@@ -253,26 +253,28 @@ impl Feed {
         let mut state = self.state.lock();
         state.taken = to;
         state.jobs += 1;
-        Some(Batch { from, to })
+        Some(FeedBatch { from, to })
     }
 
     /// Where the last packet ends of those between the byte counts that are there as a whole: for the rest of one the
     /// hardware waits, and so does what would come behind it. What is no packet, it is to see and to refuse. No further than
     /// one job and `budget` go.
-    fn last_end(&self, from: u64, to: u64, budget: &mut Budget) -> u64 {
+    fn last_end(&self, from: u64, to: u64, budget: &mut FeedBudget) -> u64 {
         let most = to.min(from + JOB_BYTES);
-        let mut ahead = Ahead::new(&self.pointers);
+        let mut ahead = ReadAhead::new(&self.pointers);
         let mut at = from;
         for _ in 0..JOB_PACKETS {
             if at >= to || budget.is_spent() {
                 break;
             }
             budget.packets -= 1;
-            let length = ahead.header(at, to).map_or(Length::Unknown, length::of);
+            let length = ahead
+                .header(at, to)
+                .map_or(PacketLength::Unknown, length::of);
             let end = match length {
-                Length::Dwords(dwords) => at + u64::from(dwords) * 4,
-                Length::Incomplete(_) => return at,
-                Length::Unknown => most.max(at),
+                PacketLength::Dwords(dwords) => at + u64::from(dwords) * 4,
+                PacketLength::Incomplete(_) => return at,
+                PacketLength::Unknown => most.max(at),
             };
             if end > to {
                 return at;
@@ -281,7 +283,7 @@ impl Feed {
                 break;
             }
             at = end;
-            if length == Length::Unknown {
+            if length == PacketLength::Unknown {
                 break;
             }
         }
@@ -289,8 +291,8 @@ impl Feed {
         at
     }
 
-    /// Gives back what [`Feed::take`] took last, for which no job could be made.
-    pub(super) fn put_back(&self, batch: Batch) {
+    /// Gives back what [`RingFeed::take`] took last, for which no job could be made.
+    pub(super) fn put_back(&self, batch: FeedBatch) {
         let mut state = self.state.lock();
         state.taken = batch.from;
         state.jobs -= 1;
@@ -322,7 +324,7 @@ impl Feed {
 
     /// Copies a batch into the hardware ring and ends it with FENCE and TRAP. Called by the queue's scheduler alone,
     /// one job after the other, with the credits for it. Errors of a queue that has failed.
-    pub(super) fn emit(&self, batch: Batch, fence: HwFence) -> Result<ARef<Fence>> {
+    pub(super) fn emit(&self, batch: FeedBatch, fence: HwFence) -> Result<ARef<Fence>> {
         let handle = fence.fence();
         let (written, sequence) = {
             let state = self.state.lock();

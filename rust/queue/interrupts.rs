@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What interrupts mean for queues and kernel rings. Nothing here waits for memory: fences depend on it.
 
-use super::compute::Scheduler;
-use super::slots::Slots;
-use super::Owner;
-use crate::ip::ih::{Care, InterruptSink};
+use super::compute::ComputeScheduler;
+use super::slots::SdmaSlots;
+use super::QueueOwner;
+use crate::ip::ih::{FaultPolicy, InterruptSink};
 use crate::kern::ratelimit::dev_warn_ratelimited;
-use crate::kern::task::Who;
+use crate::kern::task::TaskIdentity;
 use crate::kern::trace;
-use crate::queue::Queues;
-use crate::ring::Rings;
+use crate::queue::GpuQueues;
+use crate::ring::KernelRings;
 use crate::smi::{Smi, SmiEvent};
 use core::cell::Cell;
 use hw::ih::{CpEop, CpError, FaultStatus, SdmaErrorKind, ShaderCause, ShaderMessage, VmFault};
@@ -28,9 +28,9 @@ pub(crate) trait ProcessSink: Send + Sync {
     /// Queues of the process asked for interrupts: any of its events may be meant.
     fn look(&self, pasid: u16);
     /// An access of the process, which it gives, could not be translated.
-    fn fault(&self, gpu: GpuId, pasid: u16, fault: &VmFault) -> Option<Who>;
+    fn fault(&self, gpu: GpuId, pasid: u16, fault: &VmFault) -> Option<TaskIdentity>;
     /// Who cares for page faults of the process that are retried.
-    fn care(&self, gpu: GpuId, pasid: u16) -> Care;
+    fn care(&self, gpu: GpuId, pasid: u16) -> FaultPolicy;
     /// One more waits for that.
     fn page_fault(&self, pasid: u16);
     /// A queue of the process was stopped: it hung, or asked for something that is refused.
@@ -52,25 +52,25 @@ const KERNEL_VMID: u8 = 0;
 
 /// Takes interrupts to the queues and rings of a GPU.
 #[pin_data]
-pub(crate) struct Dispatch {
-    slots: Arc<Slots>,
-    compute: Arc<dyn Scheduler>,
-    rings: Arc<Rings>,
+pub(crate) struct InterruptDispatch {
+    slots: Arc<SdmaSlots>,
+    compute: Arc<dyn ComputeScheduler>,
+    rings: Arc<KernelRings>,
     processes: Arc<dyn ProcessSink>,
     smi: Arc<Smi>,
     id: GpuId,
     dev: ARef<Device>,
     #[pin]
-    batch: SpinLock<Batch>,
+    batch: SpinLock<InterruptBatch>,
 }
 
 /// What entries since the last [`InterruptSink::flush`] have asked for. All of them were in the ring before the first of them
 /// was handled, so that what was done once for the first need not be done before the flush for another that is the same.
 #[derive(Default)]
-struct Batch {
+struct InterruptBatch {
     /// Engines whose kernel ring was looked at, and whose queues were; a bit each.
-    rings: Engines,
-    queues: Engines,
+    rings: TrapEngines,
+    queues: TrapEngines,
     /// Processes any of whose events may be meant.
     look: FewPasids,
     /// Processes all of whose queues were stopped.
@@ -79,12 +79,12 @@ struct Batch {
 
 /// Engines that have sent TRAPs, a bit each.
 #[derive(Default)]
-struct Engines {
+struct TrapEngines {
     once: u8,
     again: u8,
 }
 
-impl Engines {
+impl TrapEngines {
     /// Whether it is the first TRAP of `engine`.
     fn is_first(&mut self, engine: u8) -> bool {
         let bit = 1 << (engine % u8::BITS as u8);
@@ -122,9 +122,9 @@ impl FewPasids {
     }
 }
 
-impl Dispatch {
+impl InterruptDispatch {
     /// For the interrupts of `gpu`, which it does not hold; `processes` are told theirs. ENOMEM.
-    pub(crate) fn new(gpu: &Queues, processes: Arc<dyn ProcessSink>) -> Result<Arc<Self>> {
+    pub(crate) fn new(gpu: &GpuQueues, processes: Arc<dyn ProcessSink>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 slots: gpu.slots.clone(),
@@ -134,7 +134,7 @@ impl Dispatch {
                 smi: gpu.hw.smi.clone(),
                 id: gpu.hw.id,
                 dev: gpu.hw.dev.clone(),
-                batch <- new_spinlock!(Batch::default(), "Dispatch::batch"),
+                batch <- new_spinlock!(InterruptBatch::default(), "Dispatch::batch"),
             }),
             GFP_KERNEL,
         )
@@ -157,11 +157,11 @@ impl Dispatch {
 }
 
 /// The process for a message.
-fn pid(owner: Option<Owner>) -> i32 {
+fn pid(owner: Option<QueueOwner>) -> i32 {
     owner.map_or(0, |owner| owner.pid)
 }
 
-impl InterruptSink for Dispatch {
+impl InterruptSink for InterruptDispatch {
     fn sdma_trap(&self, engine: u8, vmid: u8, pasid: u16, context: u32) {
         if vmid == KERNEL_VMID {
             if self.batch.lock().rings.is_first(engine) {
@@ -191,7 +191,7 @@ impl InterruptSink for Dispatch {
         pasids.for_each(|pasid| self.processes.look(pasid));
     }
 
-    fn care(&self, pasid: u16) -> Care {
+    fn care(&self, pasid: u16) -> FaultPolicy {
         self.processes.care(self.id, pasid)
     }
 
@@ -261,7 +261,7 @@ impl InterruptSink for Dispatch {
             meant
         });
         // One that was stopped before is no news.
-        let Some(Owner { pid, queue, .. }) = owner else {
+        let Some(QueueOwner { pid, queue, .. }) = owner else {
             return;
         };
         if !told.get() {

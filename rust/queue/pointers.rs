@@ -2,29 +2,29 @@
 //! A user queue's memory: its ring and its two pointers, held so that they stay mapped as long as the queue exists. The
 //! driver reads and writes them where it may not wait for a process's memory, so user memory is pinned.
 
-use super::{CreateQueue, Prepared};
-use crate::mem::view::{Pins, View};
-use crate::mem::vm::{Held, Vm};
+use super::{CreateQueue, PreparedQueue};
+use crate::mem::view::{CpuView, ViewPins};
+use crate::mem::vm::{HeldMapping, Vm};
 use hw::sdma::ring::RingSize;
 use hw::va::{VaError, VaRange, PAGE_SIZE};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
 /// A 64-bit word of user memory that CPU and GPU reach.
-pub(super) struct Word {
-    view: View,
+pub(super) struct UserWord {
+    view: CpuView,
     offset: u64,
 }
 
-impl Word {
+impl UserWord {
     /// The word at GPU address `address`. EFAULT for an address that is not the user's; EINVAL when it is not a
     /// multiple of 8 or nothing is mapped there.
-    pub(super) fn new(vm: &Arc<Vm>, pins: &Pins, address: u64) -> Result<Self> {
+    pub(super) fn new(vm: &Arc<Vm>, pins: &ViewPins, address: u64) -> Result<Self> {
         if address % 8 != 0 {
             return Err(EINVAL);
         }
         let in_page = address % PAGE_SIZE;
-        let view = View::new(hold_still(vm, address - in_page, PAGE_SIZE)?, pins)?;
+        let view = CpuView::new(hold_still(vm, address - in_page, PAGE_SIZE)?, pins)?;
         // Memory that the CPU does not reach is refused here rather than later.
         view.read64(in_page).map_err(|_| EINVAL)?;
         Ok(Self {
@@ -39,9 +39,9 @@ impl Word {
         self.view.read64(self.offset).unwrap_or(0)
     }
 
-    /// As [`Word::new`], for a word that is written, by the driver or by the hardware: EINVAL also where the process
+    /// As [`UserWord::new`], for a word that is written, by the driver or by the hardware: EINVAL also where the process
     /// may only read.
-    pub(super) fn written(vm: &Arc<Vm>, pins: &Pins, address: u64) -> Result<Self> {
+    pub(super) fn written(vm: &Arc<Vm>, pins: &ViewPins, address: u64) -> Result<Self> {
         let word = Self::new(vm, pins, address)?;
         if word.view.is_writable() {
             Ok(word)
@@ -65,7 +65,7 @@ pub(super) fn range(address: u64, size: u64) -> Result<VaRange> {
 
 /// Holds the mapping that covers `size` bytes at `address`, for the hardware. EFAULT for addresses that are not the user's,
 /// EINVAL for others where no memory is mapped.
-pub(super) fn hold(vm: &Arc<Vm>, address: u64, size: u64) -> Result<Held> {
+pub(super) fn hold(vm: &Arc<Vm>, address: u64, size: u64) -> Result<HeldMapping> {
     let held = vm.hold(range(address, size)?).map_err(|_| EINVAL)?;
     if held.bo().is_registers() {
         return Err(EINVAL);
@@ -74,7 +74,7 @@ pub(super) fn hold(vm: &Arc<Vm>, address: u64, size: u64) -> Result<Held> {
 }
 
 /// As [`hold`], for the driver too.
-fn hold_still(vm: &Arc<Vm>, address: u64, size: u64) -> Result<Held> {
+fn hold_still(vm: &Arc<Vm>, address: u64, size: u64) -> Result<HeldMapping> {
     vm.hold_still(range(address, size)?)
         .map_err(|error| if error == EFAULT { EINVAL } else { error })
 }
@@ -85,9 +85,9 @@ fn ring_bytes(create: &CreateQueue) -> u64 {
 }
 
 /// Pins what the driver itself reads and writes of the queue that `create` asks for: its pointers, and the ring of one of SDMA.
-/// See [`Pins::add`].
-pub(super) fn pin(vm: &Arc<Vm>, create: &CreateQueue) -> Result<Pins> {
-    let mut pins = Pins::default();
+/// See [`ViewPins::add`].
+pub(super) fn pin(vm: &Arc<Vm>, create: &CreateQueue) -> Result<ViewPins> {
+    let mut pins = ViewPins::default();
     let mut add = |address, size| match VaRange::new(address, size) {
         Ok(range) => pins.add(vm, range),
         // It is refused where it is to be held.
@@ -103,31 +103,31 @@ pub(super) fn pin(vm: &Arc<Vm>, create: &CreateQueue) -> Result<Pins> {
 }
 
 /// The ring and pointers of a user queue.
-pub(super) struct Pointers {
-    ring: View,
+pub(super) struct QueuePointers {
+    ring: CpuView,
     address: u64,
     size: RingSize,
-    read: Word,
+    read: UserWord,
     read_address: u64,
-    write: Word,
+    write: UserWord,
 }
 
-impl Pointers {
+impl QueuePointers {
     /// Holds what `create` names. EFAULT for addresses that are not the user's; EINVAL for what is not mapped, not
     /// aligned, for a read pointer that may not be written, or for a ring that is not one buffer from start to end.
-    pub(super) fn new(vm: &Arc<Vm>, create: &Prepared) -> Result<Self> {
+    pub(super) fn new(vm: &Arc<Vm>, create: &PreparedQueue) -> Result<Self> {
         let bytes = ring_bytes(create);
         let ring = hold_still(vm, create.ring, bytes)?;
         if ring.offset() != 0 || ring.bo().size() as u64 != bytes {
             return Err(EINVAL);
         }
         Ok(Self {
-            ring: View::new(ring, &create.pins)?,
+            ring: CpuView::new(ring, &create.pins)?,
             address: create.ring,
             size: create.size,
-            read: Word::written(vm, &create.pins, create.read_pointer)?,
+            read: UserWord::written(vm, &create.pins, create.read_pointer)?,
             read_address: create.read_pointer,
-            write: Word::new(vm, &create.pins, create.write_pointer)?,
+            write: UserWord::new(vm, &create.pins, create.write_pointer)?,
         })
     }
 

@@ -32,13 +32,13 @@
 //! by without any progress it is armed beside them, lest a queue that waits in POLL_REGMEM hides the doorbells of the
 //! others.
 //!
-//! A look takes no more packets than a [`Budget`] says, as others wait for its end: calls for the process's queues, and in a fault
+//! A look takes no more packets than a [`FeedBudget`] says, as others wait for its end: calls for the process's queues, and in a fault
 //! all that waits for the process's `mmap_lock`. What it leaves is another pass's, after [`REFILL_DELAY`] at the latest, which begins with
 //! the queue that had nothing of this one.
 
-use super::doorbell::{Slice, PASS, REFILL, SCHEDULED_PAGE};
-use super::feed::{Budget, JOB_PACKETS};
-use super::scheduled::Scheduled;
+use super::doorbell::{DoorbellSlice, PASS, REFILL, SCHEDULED_PAGE};
+use super::feed::{FeedBudget, JOB_PACKETS};
+use super::scheduled::ScheduledQueue;
 use crate::kern::workqueue;
 use kernel::sync::atomic::{Acquire, Full, Relaxed, Release};
 use kernel::sync::Arc;
@@ -62,7 +62,7 @@ const FAULT_PACKETS: u32 = JOB_PACKETS;
 
 /// What a look at all queues of a slice found.
 #[derive(Clone, Copy, Default)]
-struct Found {
+struct PumpResult {
     /// Jobs were made, or have ended.
     progress: bool,
     /// Jobs are under way.
@@ -78,9 +78,9 @@ struct Found {
 }
 
 /// Looks at every queue once, and takes of them so many packets at most.
-fn look(slice: &Slice, queues: &[Arc<Scheduled>], packets: u32) -> Found {
-    let mut found = Found::default();
-    let mut budget = Budget::new(packets);
+fn look(slice: &DoorbellSlice, queues: &[Arc<ScheduledQueue>], packets: u32) -> PumpResult {
+    let mut found = PumpResult::default();
+    let mut budget = FeedBudget::new(packets);
     let mut left_out = None;
     let first = slice.first.load(Relaxed);
     let numbered = || queues.iter().enumerate();
@@ -106,7 +106,7 @@ fn look(slice: &Slice, queues: &[Arc<Scheduled>], packets: u32) -> Found {
 }
 
 /// One pass over the slice, in the work item. Sleeps.
-pub(super) fn pass(slice: &Arc<Slice>) {
+pub(super) fn pass(slice: &Arc<DoorbellSlice>) {
     let queues = slice.queues.lock();
     if slice.closed.load(Relaxed) {
         return;
@@ -116,12 +116,12 @@ pub(super) fn pass(slice: &Arc<Slice>) {
     let unmet = slice.unmet.xchg(false, Full);
     if !(faulted || kicked || unmet || slice.writable.load(Acquire)) {
         match watch(&queues) {
-            Watched::Ended => {}
-            Watched::Busy => {
+            WatchedFence::Ended => {}
+            WatchedFence::Busy => {
                 let before = slice.fruitless.load(Relaxed);
                 return slice.watch((before + 1).min(DOUBLINGS));
             }
-            Watched::Idle => return,
+            WatchedFence::Idle => return,
         }
     }
     let mut found = look(slice, &queues, PASS_PACKETS);
@@ -132,7 +132,7 @@ pub(super) fn pass(slice: &Arc<Slice>) {
         }
         fsleep(MOMENT);
         let again = look(slice, &queues, PASS_PACKETS);
-        found = Found {
+        found = PumpResult {
             progress: found.progress || again.progress,
             ..again
         };
@@ -159,7 +159,7 @@ pub(super) fn pass(slice: &Arc<Slice>) {
 }
 
 /// What the fences of a slice's queues tell.
-enum Watched {
+enum WatchedFence {
     /// Jobs have ended.
     Ended,
     /// None has, and some are under way.
@@ -169,12 +169,12 @@ enum Watched {
 }
 
 /// Looks at the jobs that are under way, and at nothing else.
-fn watch(queues: &[Arc<Scheduled>]) -> Watched {
-    let mut watched = Watched::Idle;
+fn watch(queues: &[Arc<ScheduledQueue>]) -> WatchedFence {
+    let mut watched = WatchedFence::Idle;
     for queue in queues.iter().filter(|queue| queue.is_busy()) {
         watched = match watched {
-            _ if queue.check() => Watched::Ended,
-            Watched::Idle => Watched::Busy,
+            _ if queue.check() => WatchedFence::Ended,
+            WatchedFence::Idle => WatchedFence::Busy,
             before => before,
         };
     }
@@ -182,13 +182,13 @@ fn watch(queues: &[Arc<Scheduled>]) -> Watched {
 }
 
 /// Has a pass run in [`REFILL_DELAY`], in a work item of its own: the end of a job may be handled meanwhile. Sleeps.
-pub(super) fn refill(slice: &Arc<Slice>) {
+pub(super) fn refill(slice: &Arc<DoorbellSlice>) {
     fsleep(REFILL_DELAY);
     slice.kick();
 }
 
 /// The page has just been mapped by a fault, whose store follows. In the fault: user memory may not be touched.
-pub(super) fn touched(slice: &Arc<Slice>) {
+pub(super) fn touched(slice: &Arc<DoorbellSlice>) {
     // A process writes its write pointer before the doorbell, so that what is announced can mostly be taken here, a
     // change of threads earlier.
     let mut taken = false;
@@ -211,7 +211,7 @@ pub(super) fn touched(slice: &Arc<Slice>) {
     }
 }
 
-impl Slice {
+impl DoorbellSlice {
     /// Has a pass look at the jobs that are under way, before long, after so many `fruitless` ones. Does nothing if one is queued
     /// already, which is sooner.
     fn watch(self: &Arc<Self>, fruitless: u32) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The memory of a scheduled queue's hardware ring, in the process's VM.
 
-use super::doorbell::Slice;
+use super::doorbell::DoorbellSlice;
 use crate::kern::pages::SystemPages;
-use crate::mem::account::{Region, SystemShare};
+use crate::mem::account::{MemoryRegion, SystemShare};
 use crate::mem::vm::{KernelMapping, Vm};
-use crate::mem::Memory;
+use crate::mem::GpuMemory;
 use core::ops::Deref;
-use hw::pte::Access;
+use hw::pte::PageAccess;
 use hw::sdma::ring::RingSize;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -32,9 +32,9 @@ pub(super) struct RingMemory {
 
 impl RingMemory {
     /// A ring of `size`, which counts as the process's memory. ENOMEM, ENOSPC.
-    fn new(gpu: &Memory, vm: &Arc<Vm>, size: RingSize) -> Result<Self> {
+    fn new(gpu: &GpuMemory, vm: &Arc<Vm>, size: RingSize) -> Result<Self> {
         let bytes = size.bytes() + STATUS_BYTES as u64;
-        let share = SystemShare::take(vm.client(), Region::Gtt, bytes)?;
+        let share = SystemShare::take(vm.client(), MemoryRegion::Gtt, bytes)?;
         let pages = |bytes| {
             let pages = SystemPages::alloc(&gpu.hw.dev, bytes)?;
             Ok::<_, Error>(Arc::new(pages, GFP_KERNEL_ACCOUNT)?)
@@ -42,8 +42,8 @@ impl RingMemory {
         let (ring, status) = (pages(size.bytes() as usize)?, pages(STATUS_BYTES)?);
         Ok(Self {
             size,
-            ring_map: vm.kernel_map(ring.clone(), Access::READ)?,
-            status_map: vm.kernel_map(status.clone(), Access::READ_WRITE)?,
+            ring_map: vm.kernel_map(ring.clone(), PageAccess::READ)?,
+            status_map: vm.kernel_map(status.clone(), PageAccess::READ_WRITE)?,
             ring,
             status,
             _share: share,
@@ -52,17 +52,17 @@ impl RingMemory {
 }
 
 /// The memory of a queue, as long as that exists. Dropped once the hardware has let go of the queue.
-pub(super) struct Lease {
+pub(super) struct RingLease {
     memory: Arc<RingMemory>,
-    slice: Arc<Slice>,
+    slice: Arc<DoorbellSlice>,
 }
 
-impl Lease {
+impl RingLease {
     /// For a queue with doorbells in `slice`, that runs in `vm`: see [`RingMemory::new`].
     pub(super) fn new(
-        gpu: &Memory,
+        gpu: &GpuMemory,
         vm: &Arc<Vm>,
-        slice: &Arc<Slice>,
+        slice: &Arc<DoorbellSlice>,
         size: RingSize,
     ) -> Result<Self> {
         let memory = match slice.rings.take(|memory| memory.size == size) {
@@ -81,7 +81,7 @@ impl Lease {
     }
 }
 
-impl Deref for Lease {
+impl Deref for RingLease {
     type Target = RingMemory;
 
     fn deref(&self) -> &RingMemory {
@@ -89,7 +89,7 @@ impl Deref for Lease {
     }
 }
 
-impl Drop for Lease {
+impl Drop for RingLease {
     fn drop(&mut self) {
         if self.memory.size.bytes() <= MOST_KEPT {
             self.slice.rings.keep(&self.memory);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A user queue as an engine sees it: what is loaded into an RLC slot.
 
-use super::direct::Direct;
-use super::doorbell::Slice;
-use super::feed::Feed;
-use super::group::{Member, Patience};
-use super::quota::Counted;
-use super::Owner;
+use super::direct::DirectQueue;
+use super::doorbell::DoorbellSlice;
+use super::feed::RingFeed;
+use super::group::{GroupMember, QuiesceTimeout};
+use super::quota::CountedQueue;
+use super::QueueOwner;
 use crate::ip::vmid::Vmid;
-use crate::ledger::Hold;
+use crate::ledger::LedgerHold;
 use crate::mem::vm::Vm;
-use crate::queue::Queues;
-use hw::doorbell::{Doorbell, SliceIndex, Slot};
-use hw::mqd::sdma::{RlcImage, SdmaMqd, SdmaQueue};
+use crate::queue::GpuQueues;
+use hw::doorbell::{Doorbell, DoorbellSlot, SliceIndex};
+use hw::mqd::sdma::{RlcQueueImage, SdmaMqd, SdmaMqdConfig};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
 use kernel::sync::Arc;
@@ -21,56 +21,56 @@ use kernel::sync::Arc;
 pub(super) const SCHEDULED_SLICE: u16 = 1;
 
 /// A user queue of SDMA. Whoever holds it keeps its memory mapped.
-pub(super) struct Rlc {
-    pub(super) owner: Owner,
+pub(super) struct SdmaHwQueue {
+    pub(super) owner: QueueOwner,
     pub(super) engine: u8,
-    pub(super) source: Source,
+    pub(super) source: PacketSource,
     /// The process wants it to run.
     active: Atomic<bool>,
     /// Its group is quiesced.
     quiesced: Atomic<bool>,
     /// It has failed, or is about to go.
     failed: Atomic<bool>,
-    pub(super) slice: Arc<Slice>,
+    pub(super) slice: Arc<DoorbellSlice>,
     vm: Arc<Vm>,
-    pub(super) gpu: Arc<Queues>,
-    _hold: Hold,
-    _counted: Counted,
+    pub(super) gpu: Arc<GpuQueues>,
+    _hold: LedgerHold,
+    _counted: CountedQueue,
     // Last: everything above is released by then.
-    gone: Gone,
+    gone: DropNotice,
 }
 
 /// Says when it was dropped.
-struct Gone(Arc<Atomic<bool>>);
+struct DropNotice(Arc<Atomic<bool>>);
 
-impl Drop for Gone {
+impl Drop for DropNotice {
     fn drop(&mut self) {
         self.0.store(true, Release);
     }
 }
 
 /// Where the packets come from that the engine does.
-pub(super) enum Source {
+pub(super) enum PacketSource {
     /// The process's ring itself.
-    Direct(Direct),
+    Direct(DirectQueue),
     /// A ring of the kernel's, fed by jobs.
-    Feed(Pin<KBox<Feed>>),
+    Feed(Pin<KBox<RingFeed>>),
 }
 
-impl Rlc {
+impl SdmaHwQueue {
     /// A queue that no engine knows yet, allowed to run if `active`, of the process that has `counted` it as one of SDMA.
     /// ENOMEM.
     pub(super) fn new(
-        gpu: &Arc<Queues>,
-        owner: Owner,
+        gpu: &Arc<GpuQueues>,
+        owner: QueueOwner,
         engine: u8,
-        source: Source,
+        source: PacketSource,
         vm: &Arc<Vm>,
         active: bool,
-        counted: Counted,
+        counted: CountedQueue,
     ) -> Result<Arc<Self>> {
-        let hold = gpu.hw.ledger.hold(crate::ledger::Kind::Queues, 1);
-        let gone = Gone(Arc::new(Atomic::new(false), GFP_KERNEL_ACCOUNT)?);
+        let hold = gpu.hw.ledger.hold(crate::ledger::LedgerKind::Queues, 1);
+        let gone = DropNotice(Arc::new(Atomic::new(false), GFP_KERNEL_ACCOUNT)?);
         let rlc = Arc::new(
             Self {
                 owner,
@@ -102,10 +102,10 @@ impl Rlc {
     }
 
     /// The feed of a scheduled queue.
-    pub(super) fn feed(&self) -> Option<&Feed> {
+    pub(super) fn feed(&self) -> Option<&RingFeed> {
         match &self.source {
-            Source::Direct(_) => None,
-            Source::Feed(feed) => Some(feed),
+            PacketSource::Direct(_) => None,
+            PacketSource::Feed(feed) => Some(feed),
         }
     }
 
@@ -128,8 +128,8 @@ impl Rlc {
     /// is, and else the process's memory tells.
     pub(super) fn has_work(&self, out: bool) -> bool {
         match &self.source {
-            Source::Direct(direct) => direct.has_work(out),
-            Source::Feed(feed) => feed.is_loaded(),
+            PacketSource::Direct(direct) => direct.has_work(out),
+            PacketSource::Feed(feed) => feed.is_loaded(),
         }
     }
 
@@ -140,11 +140,11 @@ impl Rlc {
 
     /// The hardware doorbell that goes with RLC slot `queue` of the engine. Any context.
     pub(super) fn doorbell(&self, queue: u8) -> Result<Doorbell> {
-        let slot = Slot::sdma(self.engine, queue).ok_or(EINVAL)?;
+        let slot = DoorbellSlot::sdma(self.engine, queue).ok_or(EINVAL)?;
         let slice = match &self.source {
             // Leased when the queue was made.
-            Source::Direct(_) => self.slice.leased_index()?,
-            Source::Feed(_) => {
+            PacketSource::Direct(_) => self.slice.leased_index()?,
+            PacketSource::Feed(_) => {
                 SliceIndex::new(SCHEDULED_SLICE, self.gpu.hw.doorbells.size()).ok_or(ENODEV)?
             }
         };
@@ -152,22 +152,22 @@ impl Rlc {
     }
 
     /// What RLC slot `queue` is loaded with, for the VM's VMID, and the read and write pointer to go on from.
-    pub(super) fn image(&self, queue: u8, vmid: Vmid) -> Result<(RlcImage, u64, u64)> {
+    pub(super) fn image(&self, queue: u8, vmid: Vmid) -> Result<(RlcQueueImage, u64, u64)> {
         let (ring_base, ring_size, read_pointer, (rptr, wptr)) = match &self.source {
-            Source::Direct(direct) => (
+            PacketSource::Direct(direct) => (
                 direct.pointers.ring_address(),
                 direct.pointers.size(),
                 direct.pointers.read_address(),
                 direct.position(),
             ),
-            Source::Feed(feed) => (
+            PacketSource::Feed(feed) => (
                 feed.ring_address(),
                 feed.size(),
                 feed.read_address(),
                 feed.position(),
             ),
         };
-        let mqd = SdmaMqd::new(&SdmaQueue {
+        let mqd = SdmaMqd::new(&SdmaMqdConfig {
             ring_base,
             ring_size,
             read_pointer,
@@ -182,8 +182,8 @@ impl Rlc {
     /// How far the hardware's ring is to be done.
     pub(super) fn target(&self) -> u64 {
         match &self.source {
-            Source::Direct(direct) => direct.position().1,
-            Source::Feed(feed) => feed.position().1,
+            PacketSource::Direct(direct) => direct.position().1,
+            PacketSource::Feed(feed) => feed.position().1,
         }
     }
 
@@ -210,14 +210,14 @@ impl Rlc {
     /// The hardware has given the queue up at `rptr`.
     pub(super) fn save(&self, rptr: u64) {
         match &self.source {
-            Source::Direct(direct) => direct.save(rptr),
-            Source::Feed(feed) => feed.save(rptr),
+            PacketSource::Direct(direct) => direct.save(rptr),
+            PacketSource::Feed(feed) => feed.save(rptr),
         }
     }
 
     /// Ends the jobs that are done, and has the pump look for more. Allocates nothing.
     pub(super) fn check(&self) {
-        if self.feed().is_some_and(Feed::check) {
+        if self.feed().is_some_and(RingFeed::check) {
             self.slice.kick();
         }
     }
@@ -231,14 +231,14 @@ impl Rlc {
     }
 }
 
-impl Member for Rlc {
+impl GroupMember for SdmaHwQueue {
     fn begin_quiesce(&self) {
         self.quiesced.store(true, Release);
         // Engines do not wait for each other's packets to end.
         self.gpu.slots.look(self);
     }
 
-    fn quiesce(&self, patience: &Patience) {
+    fn quiesce(&self, patience: &QuiesceTimeout) {
         // Before the engine is told: from then on nobody loads it.
         self.quiesced.store(true, Release);
         // A queue that hangs has failed by this, or will have.
@@ -253,8 +253,8 @@ impl Member for Rlc {
 
     fn wants_to_run(&self) -> bool {
         let more = || match &self.source {
-            Source::Direct(direct) => direct.has_work(false),
-            Source::Feed(feed) => feed.wants_to_run(),
+            PacketSource::Direct(direct) => direct.has_work(false),
+            PacketSource::Feed(feed) => feed.wants_to_run(),
         };
         self.active.load(Acquire) && !self.has_failed() && more()
     }

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Scheduled queues: each with a `drm_gpu_scheduler` and an entity of its own, from its first job on.
 
-use super::feed::{Batch, Budget, Feed};
-use super::rlc::Rlc;
+use super::feed::{FeedBatch, FeedBudget, RingFeed};
+use super::rlc::SdmaHwQueue;
 use crate::kern::fence::{canceled, Fence, FenceContext, HwFence};
-use crate::kern::sched::{Backend, Entity, Job, Runner, Scheduler};
+use crate::kern::sched::{DrmScheduler, SchedBackend, SchedEntity, SchedJob, SchedRunner};
 use crate::kern::trace;
-use crate::ledger::{Hold, Kind};
-use hw::doorbell::Slot;
+use crate::ledger::{LedgerHold, LedgerKind};
+use hw::doorbell::DoorbellSlot;
 use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::aref::ARef;
 use kernel::sync::{Arc, SetOnce};
 
 /// A queue, its scheduler, and its doorbell in the process's slice.
-pub(super) struct Scheduled {
+pub(super) struct ScheduledQueue {
     // The scheduler goes before the queue that it feeds.
-    line: SetOnce<Line>,
-    pub(super) slot: Slot,
-    pub(super) rlc: Arc<Rlc>,
+    line: SetOnce<SubmitQueue>,
+    pub(super) slot: DoorbellSlot,
+    pub(super) rlc: Arc<SdmaHwQueue>,
 }
 
 /// Where a queue's jobs wait.
-struct Line {
+struct SubmitQueue {
     // Jobs that wait go before the scheduler.
-    entity: Pin<KBox<Entity<QueueBackend>>>,
-    _scheduler: Arc<Scheduler<QueueBackend>>,
+    entity: Pin<KBox<SchedEntity<QueueBackend>>>,
+    _scheduler: Arc<DrmScheduler<QueueBackend>>,
     fences: FenceContext,
 }
 
@@ -33,13 +33,13 @@ struct Line {
 pub(super) struct QueueBackend;
 
 pub(super) struct Submission {
-    batch: Batch,
+    batch: FeedBatch,
     fence: Option<HwFence>,
-    rlc: Arc<Rlc>,
-    _hold: Hold,
+    rlc: Arc<SdmaHwQueue>,
+    _hold: LedgerHold,
 }
 
-impl Backend for QueueBackend {
+impl SchedBackend for QueueBackend {
     type Job = Submission;
 
     fn run(submission: &mut Submission) -> Result<Option<ARef<Fence>>> {
@@ -66,26 +66,26 @@ impl Backend for QueueBackend {
     }
 }
 
-impl Line {
+impl SubmitQueue {
     /// For the jobs of `rlc`, which has a feed. ENOMEM.
-    fn new(rlc: &Rlc) -> Result<Self> {
+    fn new(rlc: &SdmaHwQueue) -> Result<Self> {
         let feed = rlc.feed().ok_or(EINVAL)?;
         let owner = rlc.owner;
         let name = CString::try_from_fmt(fmt!("sdma{}.{}.{}", rlc.engine, owner.pid, owner.queue))?;
         // A queue may wait in POLL_REGMEM as long as it likes: there is no timeout.
-        let runner = Runner::Shared(rlc.gpu.slots.workers().clone());
-        let scheduler = Scheduler::new(&name, feed.credits(), runner, &rlc.gpu.hw.dev)?;
+        let runner = SchedRunner::Shared(rlc.gpu.slots.workers().clone());
+        let scheduler = DrmScheduler::new(&name, feed.credits(), runner, &rlc.gpu.hw.dev)?;
         Ok(Self {
-            entity: Entity::new(&scheduler)?,
+            entity: SchedEntity::new(&scheduler)?,
             _scheduler: scheduler,
             fences: FenceContext::new(&name),
         })
     }
 }
 
-impl Scheduled {
+impl ScheduledQueue {
     /// For `rlc`, which has a feed. ENOMEM.
-    pub(super) fn new(rlc: Arc<Rlc>, slot: Slot) -> Result<Arc<Self>> {
+    pub(super) fn new(rlc: Arc<SdmaHwQueue>, slot: DoorbellSlot) -> Result<Arc<Self>> {
         let scheduled = Self {
             line: SetOnce::new(),
             slot,
@@ -95,26 +95,26 @@ impl Scheduled {
     }
 
     /// Its jobs' line, made by the first call. ENOMEM. Called with the slice's queues locked.
-    fn line(&self) -> Result<&Line> {
+    fn line(&self) -> Result<&SubmitQueue> {
         if self.line.as_ref().is_none() {
-            self.line.populate(Line::new(&self.rlc)?);
+            self.line.populate(SubmitQueue::new(&self.rlc)?);
         }
         self.line.as_ref().ok_or(ENOMEM)
     }
 
     /// Ends the jobs that are done; whether there were any.
     pub(super) fn check(&self) -> bool {
-        self.rlc.feed().is_some_and(Feed::check)
+        self.rlc.feed().is_some_and(RingFeed::check)
     }
 
     /// How many jobs are under way.
     pub(super) fn jobs(&self) -> usize {
-        self.rlc.feed().map_or(0, Feed::jobs)
+        self.rlc.feed().map_or(0, RingFeed::jobs)
     }
 
     /// Whether jobs are under way.
     pub(super) fn is_busy(&self) -> bool {
-        self.rlc.feed().is_some_and(Feed::is_busy)
+        self.rlc.feed().is_some_and(RingFeed::is_busy)
     }
 
     /// Whether more was taken than `doorbell`, the queue's doorbell, tells.
@@ -126,7 +126,7 @@ impl Scheduled {
 
     /// Makes a job of what is new in the process's ring, as far as `budget` goes, `doorbell` being what its doorbell holds;
     /// whether there was anything. ENOMEM: nothing was taken. Called with the slice's queues locked.
-    pub(super) fn take(&self, doorbell: u64, budget: &mut Budget) -> Result<bool> {
+    pub(super) fn take(&self, doorbell: u64, budget: &mut FeedBudget) -> Result<bool> {
         let Some(feed) = self.rlc.feed().filter(|_| self.rlc.is_runnable()) else {
             return Ok(false);
         };
@@ -146,14 +146,14 @@ impl Scheduled {
         }
     }
 
-    fn job(&self, batch: Batch) -> Result<Job<'_, QueueBackend>> {
+    fn job(&self, batch: FeedBatch) -> Result<SchedJob<'_, QueueBackend>> {
         let line = self.line()?;
         let submission = Submission {
             batch,
             fence: Some(HwFence::new(&line.fences)?),
             rlc: self.rlc.clone(),
-            _hold: self.rlc.gpu.hw.ledger.hold(Kind::Jobs, 1),
+            _hold: self.rlc.gpu.hw.ledger.hold(LedgerKind::Jobs, 1),
         };
-        Job::new(&line.entity, batch.credits(), submission)
+        SchedJob::new(&line.entity, batch.credits(), submission)
     }
 }

@@ -4,16 +4,16 @@
 
 mod engine;
 
-use super::group::Patience;
-use super::rlc::{Rlc, Source};
-use super::Owner;
+use super::group::QuiesceTimeout;
+use super::rlc::{PacketSource, SdmaHwQueue};
+use super::QueueOwner;
 use crate::ip::vmid::Vmid;
 use crate::ip::Hardware;
-use crate::kern::sched::Workers;
-use crate::ring::Engines;
+use crate::kern::sched::SharedWorkQueue;
+use crate::ring::RingEngines;
 use core::fmt;
-use engine::{Engine, Key, View};
-use hw::doorbell::Slot;
+use engine::{EngineSlots, QueueKey, SlotView};
+use hw::doorbell::DoorbellSlot;
 use hw::ip::GFX90A_SDMA_ENGINES;
 use kernel::dev_warn;
 use kernel::prelude::*;
@@ -22,7 +22,7 @@ use kernel::time::Delta;
 
 /// Where a queue is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seat {
+pub(crate) enum SdmaSeat {
     /// In no slot.
     Out,
     /// Being loaded into the slot.
@@ -35,7 +35,7 @@ pub(crate) enum Seat {
     Stuck(u8),
 }
 
-impl Seat {
+impl SdmaSeat {
     fn slot(self) -> Option<u8> {
         match self {
             Self::Out => None,
@@ -47,20 +47,20 @@ impl Seat {
 }
 
 /// The slots of all engines.
-pub(crate) struct Slots {
-    engines: [Arc<Engine>; GFX90A_SDMA_ENGINES],
+pub(crate) struct SdmaSlots {
+    engines: [Arc<EngineSlots>; GFX90A_SDMA_ENGINES],
     /// What runs the schedulers of queues.
-    workers: Arc<Workers>,
+    workers: Arc<SharedWorkQueue>,
 }
 
 /// A queue as debugfs shows it.
-pub(crate) struct QueueState {
+pub(crate) struct QueueView {
     /// Whose it is.
-    pub(crate) owner: Owner,
+    pub(crate) owner: QueueOwner,
     /// Its engine and where it is.
     pub(crate) engine: u8,
     /// Where it is.
-    pub(crate) seat: Seat,
+    pub(crate) seat: SdmaSeat,
     /// Its address space's VMID, while it is on the hardware.
     pub(crate) vmid: Option<u8>,
     /// It is scheduled, not direct.
@@ -73,32 +73,32 @@ pub(crate) struct QueueState {
     pub(crate) time: Option<Delta>,
 }
 
-impl Slots {
+impl SdmaSlots {
     /// All slots free. ENOMEM.
     pub(crate) fn new() -> Result<Arc<Self>> {
         let engines = [
-            Engine::new(0)?,
-            Engine::new(1)?,
-            Engine::new(2)?,
-            Engine::new(3)?,
-            Engine::new(4)?,
+            EngineSlots::new(0)?,
+            EngineSlots::new(1)?,
+            EngineSlots::new(2)?,
+            EngineSlots::new(3)?,
+            EngineSlots::new(4)?,
         ];
-        let workers = Workers::new(c"rkfd_queues")?;
+        let workers = SharedWorkQueue::new(c"rkfd_queues")?;
         Ok(Arc::new(Self { engines, workers }, GFP_KERNEL)?)
     }
 
     /// What runs the schedulers of queues: one thread of the kernel's for all of them.
-    pub(super) fn workers(&self) -> &Arc<Workers> {
+    pub(super) fn workers(&self) -> &Arc<SharedWorkQueue> {
         &self.workers
     }
 
-    fn engine(&self, number: u8) -> Option<&Arc<Engine>> {
+    fn engine(&self, number: u8) -> Option<&Arc<EngineSlots>> {
         self.engines.get(usize::from(number))
     }
 
     /// VMIDs are free, wanted or recalled.
     pub(super) fn wake(&self) {
-        self.engines.iter().for_each(Engine::wake);
+        self.engines.iter().for_each(EngineSlots::wake);
     }
 
     /// The engine of `range` that has the fewest queues, of those that have room for one of process `pasid`.
@@ -109,44 +109,44 @@ impl Slots {
 
     /// Adds a queue to its engine. The doorbell that the hardware gives to a direct one is returned: ENOSPC when its
     /// process has all of them. ENOMEM; ENODEV when the device goes.
-    pub(super) fn add(&self, rlc: Arc<Rlc>) -> Result<Option<Slot>> {
+    pub(super) fn add(&self, rlc: Arc<SdmaHwQueue>) -> Result<Option<DoorbellSlot>> {
         let engine = rlc.engine;
         let slot = self.engine(engine).ok_or(EINVAL)?.add(rlc)?;
-        slot.map(|slot| Slot::sdma(engine, slot).ok_or(EINVAL))
+        slot.map(|slot| DoorbellSlot::sdma(engine, slot).ok_or(EINVAL))
             .transpose()
     }
 
     /// Takes a queue off the hardware for good. ETIMEDOUT for a queue that hangs, which stays with the engine.
     /// Bounded; sleeps.
-    pub(super) fn remove(&self, rlc: &Rlc) -> Result {
+    pub(super) fn remove(&self, rlc: &SdmaHwQueue) -> Result {
         self.engine(rlc.engine)
             .ok_or(EINVAL)?
-            .evict(rlc, true, &Patience::endless())
+            .evict(rlc, true, &QuiesceTimeout::endless())
     }
 
     /// Has the engine take a queue off that may not run any more. Allocates nothing, waits for nothing.
-    pub(super) fn look(&self, rlc: &Rlc) {
+    pub(super) fn look(&self, rlc: &SdmaHwQueue) {
         if let Some(engine) = self.engine(rlc.engine) {
             engine.wake();
         }
     }
 
-    /// Takes a queue off the hardware until [`Slots::admit`]. ETIMEDOUT when it hangs, or `patience` is over before it is off;
+    /// Takes a queue off the hardware until [`SdmaSlots::admit`]. ETIMEDOUT when it hangs, or `patience` is over before it is off;
     /// it will be. Bounded; sleeps.
-    pub(super) fn suspend(&self, rlc: &Rlc, patience: &Patience) -> Result {
+    pub(super) fn suspend(&self, rlc: &SdmaHwQueue, patience: &QuiesceTimeout) -> Result {
         let engine = self.engine(rlc.engine).ok_or(EINVAL)?;
         engine.evict(rlc, false, patience)
     }
 
     /// Allows a suspended queue to run again.
-    pub(super) fn admit(&self, rlc: &Rlc) {
+    pub(super) fn admit(&self, rlc: &SdmaHwQueue) {
         if let Some(engine) = self.engine(rlc.engine) {
             engine.admit(rlc);
         }
     }
 
     /// Has the hardware do what was put into a queue's ring. Allocates nothing, waits for nothing.
-    pub(super) fn submit(&self, rlc: &Rlc) {
+    pub(super) fn submit(&self, rlc: &SdmaHwQueue) {
         if let Some(engine) = self.engine(rlc.engine) {
             engine.submit(rlc);
         }
@@ -156,13 +156,13 @@ impl Slots {
     /// sure, and looking is cheap.
     pub(super) fn check(&self, engine: u8) {
         if let Some(engine) = self.engine(engine) {
-            engine.look_at_seated(Rlc::check);
+            engine.look_at_seated(SdmaHwQueue::check);
         }
     }
 
     /// Stops the queues of process `pasid` on `engine`, or on all engines; their jobs fail with `error`. Gives the owner of
     /// one of them. Allocates nothing; the hardware lets go of them later.
-    pub(super) fn fail(&self, engine: Option<u8>, pasid: u16, error: Error) -> Option<Owner> {
+    pub(super) fn fail(&self, engine: Option<u8>, pasid: u16, error: Error) -> Option<QueueOwner> {
         let mut owner = None;
         for one in &self.engines {
             if engine.is_some_and(|number| number != one.number) {
@@ -194,9 +194,9 @@ impl Slots {
     }
 
     /// Every queue, engine by engine, for debugfs.
-    pub(crate) fn states(&self, mut show: impl FnMut(QueueState) -> fmt::Result) -> fmt::Result {
+    pub(crate) fn states(&self, mut show: impl FnMut(QueueView) -> fmt::Result) -> fmt::Result {
         for engine in &self.engines {
-            let mut from = Key::first_of(0);
+            let mut from = QueueKey::first_of(0);
             // One at a time: what is shown is written without the lock.
             while let Some((key, queue)) = engine.next_from(&from) {
                 show(describe(&queue))?;
@@ -207,7 +207,7 @@ impl Slots {
     }
 }
 
-impl Engines for Slots {
+impl RingEngines for SdmaSlots {
     fn clear(&self, engine: u8) {
         if let Some(engine) = self.engine(engine) {
             engine.clear();
@@ -222,21 +222,21 @@ impl Engines for Slots {
     }
 }
 
-fn describe(queue: &View) -> QueueState {
+fn describe(queue: &SlotView) -> QueueView {
     let (rlc, seat) = (&queue.rlc, queue.seat);
     let (pointers, position, time) = match &rlc.source {
-        Source::Direct(direct) => {
+        PacketSource::Direct(direct) => {
             let pointers = &direct.pointers;
             let both = (pointers.read_pointer(), pointers.write_pointer());
             (both, direct.position(), None)
         }
-        Source::Feed(feed) => (feed.progress(), feed.position(), Some(feed.time())),
+        PacketSource::Feed(feed) => (feed.progress(), feed.position(), Some(feed.time())),
     };
     let rptr = match seat {
-        Seat::In(slot) => rlc.gpu.hw.sdma[usize::from(rlc.engine)].rptr(slot),
+        SdmaSeat::In(slot) => rlc.gpu.hw.sdma[usize::from(rlc.engine)].rptr(slot),
         _ => position.0,
     };
-    QueueState {
+    QueueView {
         owner: rlc.owner,
         engine: rlc.engine,
         seat,

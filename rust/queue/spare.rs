@@ -8,16 +8,16 @@ use kernel::sync::{Arc, Mutex};
 
 /// Where a process keeps one `T`, memory that no queue has, on a GPU.
 #[pin_data]
-pub(super) struct Spare<T> {
+pub(super) struct SpareMemory<T> {
     /// `Err` when the process keeps none any more. Innermost.
     #[pin]
-    kept: Mutex<Result<Option<Arc<T>>, Closed>>,
+    kept: Mutex<Result<Option<Arc<T>>, SpareClosed>>,
 }
 
 /// The process is at its end.
-struct Closed;
+struct SpareClosed;
 
-impl<T> Spare<T> {
+impl<T> SpareMemory<T> {
     /// Nothing.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
@@ -27,7 +27,7 @@ impl<T> Spare<T> {
 
     /// Gives back what is kept, and keeps nothing from now on. Sleeps.
     pub(super) fn close(&self) {
-        let kept = core::mem::replace(&mut *self.kept.lock(), Err(Closed));
+        let kept = core::mem::replace(&mut *self.kept.lock(), Err(SpareClosed));
         drop(kept);
     }
 
@@ -35,7 +35,7 @@ impl<T> Spare<T> {
     pub(super) fn take(&self, fits: impl FnOnce(&T) -> bool) -> Option<Arc<T>> {
         match &mut *self.kept.lock() {
             Ok(place) => place.take_if(|kept| fits(kept)),
-            Err(Closed) => None,
+            Err(SpareClosed) => None,
         }
     }
 

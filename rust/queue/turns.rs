@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Whoever has queues hears when VMIDs change hands.
 
-use super::compute::Scheduler;
-use super::slots::Slots;
-use crate::ip::vmid::Watch;
-use crate::queue::Queues;
+use super::compute::ComputeScheduler;
+use super::slots::SdmaSlots;
+use crate::ip::vmid::VmidUser;
+use crate::queue::GpuQueues;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
 /// All that puts queues of processes on the hardware.
-pub(crate) struct Turns {
-    slots: Arc<Slots>,
-    compute: Arc<dyn Scheduler>,
+pub(crate) struct HardwareQueues {
+    slots: Arc<SdmaSlots>,
+    compute: Arc<dyn ComputeScheduler>,
 }
 
-impl Turns {
+impl HardwareQueues {
     /// What `gpu` has, which it does not hold. ENOMEM.
-    pub(crate) fn new(gpu: &Queues) -> Result<Arc<Self>> {
+    pub(crate) fn new(gpu: &GpuQueues) -> Result<Arc<Self>> {
         let turns = Self {
             slots: gpu.slots.clone(),
             compute: gpu.compute.clone(),
@@ -25,7 +25,7 @@ impl Turns {
     }
 }
 
-impl Watch for Turns {
+impl VmidUser for HardwareQueues {
     fn changed(&self) {
         self.slots.wake();
         self.compute.vmids_changed();

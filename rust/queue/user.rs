@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A process's SDMA queue, from CREATE_QUEUE to DESTROY_QUEUE.
 
-use super::direct::Direct;
-use super::doorbell::Slice;
-use super::feed::Feed;
-use super::group::{Group, Patience};
-use super::pointers::Pointers;
-use super::quota::{Counted, Kind};
-use super::rlc::{Rlc, Source};
-use super::scheduled::Scheduled;
-use super::{engines, CreateQueue, Owner, Prepared, UpdateQueue, UserQueue};
+use super::direct::DirectQueue;
+use super::doorbell::DoorbellSlice;
+use super::feed::RingFeed;
+use super::group::{QueueGroup, QuiesceTimeout};
+use super::pointers::QueuePointers;
+use super::quota::{CountedQueue, QuotaKind};
+use super::rlc::{PacketSource, SdmaHwQueue};
+use super::scheduled::ScheduledQueue;
+use super::{engines, CreateQueue, PreparedQueue, QueueOwner, UpdateQueue, UserQueue};
 use crate::kern::errno::{not_supported, timer_expired};
 use crate::kern::fence::canceled;
 use crate::kern::trace;
 use crate::mem::vm::Vm;
-use crate::queue::Queues;
-use hw::doorbell::Slot;
+use crate::queue::GpuQueues;
+use hw::doorbell::DoorbellSlot;
 use hw::sdma::ring::RingSize;
 use kernel::prelude::*;
 use kernel::sync::atomic::Acquire;
@@ -27,54 +27,54 @@ use kernel::time::Delta;
 const GONE_TRIES: u32 = 1000;
 const GONE_PAUSE: Delta = Delta::from_millis(1);
 
-/// A user queue of SDMA. Gone from the hardware once [`SdmaQueue::destroy`] returns, or when dropped.
+/// A user queue of SDMA. Gone from the hardware once [`UserSdmaQueue::destroy`] returns, or when dropped.
 #[pin_data(PinnedDrop)]
-pub(crate) struct SdmaQueue {
-    owner: Owner,
+pub(crate) struct UserSdmaQueue {
+    owner: QueueOwner,
     ring: (u64, RingSize),
-    doorbell: Slot,
+    doorbell: DoorbellSlot,
     /// `None` once destroyed. Held while the hardware is waited for: only calls for this queue wait for it.
     #[pin]
-    inner: Mutex<Option<Inner>>,
+    inner: Mutex<Option<SdmaQueueInner>>,
 }
 
 /// What a queue is made of.
-struct Inner {
-    rlc: Arc<Rlc>,
-    group: Arc<Group>,
-    scheduled: Option<Arc<Scheduled>>,
+struct SdmaQueueInner {
+    rlc: Arc<SdmaHwQueue>,
+    group: Arc<QueueGroup>,
+    scheduled: Option<Arc<ScheduledQueue>>,
 }
 
-impl SdmaQueue {
+impl UserSdmaQueue {
     /// Makes a queue of `owner` in `vm`, with a doorbell in `slice`. EOPNOTSUPP for compute; EFAULT and EINVAL for its
     /// memory, see [`CreateQueue`]; EINVAL for an engine that does not exist; ENOSPC without a doorbell, or with too many queues;
     /// ENOMEM.
     pub(crate) fn create(
-        gpu: &Arc<Queues>,
+        gpu: &Arc<GpuQueues>,
         vm: &Arc<Vm>,
-        slice: &Arc<Slice>,
-        owner: Owner,
-        create: &Prepared,
+        slice: &Arc<DoorbellSlice>,
+        owner: QueueOwner,
+        create: &PreparedQueue,
     ) -> Result<Arc<Self>> {
-        let counted = Counted::new(slice, Kind::Sdma)?;
+        let counted = CountedQueue::new(slice, QuotaKind::Sdma)?;
         let engine = gpu.slots.quietest(
             engines(create.kind, create.engine, vm.retries())?,
             owner.pasid,
         )?;
-        let pointers = Pointers::new(vm, create)?;
+        let pointers = QueuePointers::new(vm, create)?;
         let source = if slice.page.is_some() {
-            Source::Feed(KBox::pin_init(
-                Feed::new(&gpu.memory, vm, slice, pointers)?,
+            PacketSource::Feed(KBox::pin_init(
+                RingFeed::new(&gpu.memory, vm, slice, pointers)?,
                 GFP_KERNEL_ACCOUNT,
             )?)
         } else {
             slice.index()?;
-            Source::Direct(Direct::new(pointers))
+            PacketSource::Direct(DirectQueue::new(pointers))
         };
         let active = create.percentage.is_active();
-        let rlc = Rlc::new(gpu, owner, engine, source, vm, active, counted)?;
+        let rlc = SdmaHwQueue::new(gpu, owner, engine, source, vm, active, counted)?;
         // Leaves again, and is removed, when anything below fails.
-        let inner = Inner {
+        let inner = SdmaQueueInner {
             rlc: rlc.clone(),
             group: vm.group().clone(),
             scheduled: None,
@@ -89,8 +89,8 @@ impl SdmaQueue {
     }
 }
 
-impl UserQueue for SdmaQueue {
-    fn doorbell(&self) -> Slot {
+impl UserQueue for UserSdmaQueue {
+    fn doorbell(&self) -> DoorbellSlot {
         self.doorbell
     }
 
@@ -109,7 +109,7 @@ impl UserQueue for SdmaQueue {
             rlc.gpu.slots.admit(rlc);
             rlc.slice.kick();
         } else {
-            rlc.gpu.slots.suspend(rlc, &Patience::endless())?;
+            rlc.gpu.slots.suspend(rlc, &QuiesceTimeout::endless())?;
         }
         Ok(())
     }
@@ -136,26 +136,26 @@ impl UserQueue for SdmaQueue {
 }
 
 #[pinned_drop]
-impl PinnedDrop for SdmaQueue {
+impl PinnedDrop for UserSdmaQueue {
     fn drop(self: Pin<&mut Self>) {
         // One that hangs was reported.
         let _ = self.destroy();
     }
 }
 
-impl Inner {
+impl SdmaQueueInner {
     /// Gives a queue its doorbell: `slot` is the one that the hardware gives to a direct queue.
     fn start(
         mut self,
-        slice: &Arc<Slice>,
-        slot: Option<Slot>,
-        owner: Owner,
+        slice: &Arc<DoorbellSlice>,
+        slot: Option<DoorbellSlot>,
+        owner: QueueOwner,
         create: &CreateQueue,
-    ) -> Result<Arc<SdmaQueue>> {
+    ) -> Result<Arc<UserSdmaQueue>> {
         let doorbell = match slot {
             Some(slot) => slot,
             None => {
-                let scheduled = slice.add(|slot| Scheduled::new(self.rlc.clone(), slot))?;
+                let scheduled = slice.add(|slot| ScheduledQueue::new(self.rlc.clone(), slot))?;
                 let slot = scheduled.slot;
                 self.scheduled = Some(scheduled);
                 slot
@@ -163,7 +163,7 @@ impl Inner {
         };
         let ring = (create.ring, create.size);
         Arc::pin_init(
-            pin_init!(SdmaQueue {
+            pin_init!(UserSdmaQueue {
                 owner,
                 ring,
                 doorbell,
@@ -174,7 +174,7 @@ impl Inner {
     }
 }
 
-impl Drop for Inner {
+impl Drop for SdmaQueueInner {
     fn drop(&mut self) {
         // No new jobs; those that wait and those under way fail; then the hardware lets go, and after that the
         // scheduler and the memory go.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! GC 9.4.2. Its hub's registers are in [`super::hub`].
 
-use super::{registers, Reg};
+use super::{registers, Register};
 
 /// The first of the HQD's registers, CP_MQD_BASE_ADDR: dword 128 of a descriptor is its image, and the others follow.
-pub(crate) const HQD: Reg = Reg::new(0, 0x1245);
+pub(crate) const HQD: Register = Register::new(0, 0x1245);
 
 registers! {
     /// Register accesses of the GRBM.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A VM hub's registers, the same in GFXHUB and MMHUB; offsets are from the hub's VM_L2_CNTL.
 
-use super::{registers, Reg};
+use super::{registers, Register};
 
 /// VMIDs of a hub.
 pub(crate) const VMIDS: u32 = 16;
@@ -9,17 +9,17 @@ pub(crate) const VMIDS: u32 = 16;
 pub(crate) const ENGINES: u32 = 18;
 
 /// A register of context `vmid` in a run of one dword each.
-pub(crate) const fn of_context(first: Reg, vmid: u32) -> Reg {
+pub(crate) const fn of_context(first: Register, vmid: u32) -> Register {
     first.nth(vmid, 1)
 }
 
 /// The low half of context `vmid`'s pair in a run of pairs.
-pub(crate) const fn pair_of(first: Reg, n: u32) -> Reg {
+pub(crate) const fn pair_of(first: Register, n: u32) -> Register {
     first.nth(n, 2)
 }
 
 /// The high half beside the low half `low`.
-pub(crate) const fn high_of(low: Reg) -> Reg {
+pub(crate) const fn high_of(low: Register) -> Register {
     low.nth(1, 1)
 }
 

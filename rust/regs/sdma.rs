@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 //! SDMA 4.4: an engine, and its rings. Ring registers are offsets from the ring's first.
 
-use super::{registers, Reg};
+use super::{registers, Register};
 
 /// Where the kernel's ring of an engine begins.
-pub(crate) const GFX: Reg = Reg::new(0, 0x80);
+pub(crate) const GFX: Register = Register::new(0, 0x80);
 /// Where the first RLC queue begins.
-pub(crate) const RLC0: Reg = Reg::new(0, 0x130);
+pub(crate) const RLC0: Register = Register::new(0, 0x130);
 /// Dwords from one RLC queue to the next.
 pub(crate) const RLC_STRIDE: u32 = 0x58;
 

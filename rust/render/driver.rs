@@ -6,47 +6,47 @@ use kernel::{
     sync::{aref::ARef, Arc},
 };
 
-use super::{file::File, gem, info::Query};
+use super::{file::RenderFile, gem, info::InfoQuery};
 use crate::{
     kern::drm::{
-        fdinfo::Printer,
-        ioctl::Descriptor,
+        fdinfo::FdinfoPrinter,
+        ioctl::IoctlDescriptor,
         uapi::{
             GEM_CREATE_NR, GEM_METADATA_NR, GEM_MMAP_NR, GEM_OP_NR, GEM_VA_NR, GEM_WAIT_IDLE_NR,
             INFO_NR,
         },
-        Device, Driver, DriverInfo, Registration,
+        DrmDevice, DrmDriver, DrmDriverInfo, DrmRegistration,
     },
     mem::{
-        bo::{Bo, Buffer},
+        bo::{Bo, BoData},
         usage,
         vm::Vm,
-        Memory,
+        GpuMemory,
     },
 };
 
 /// The DRM driver: amdgpu's interface, by its name, because clients look for it.
-struct Render;
+struct RenderDriver;
 
 /// Numbers of the driver's ioctls, up to the last that there is.
-const IOCTLS: [Descriptor; GEM_OP_NR as usize + 1] = {
-    let mut list = [const { Descriptor::NONE }; GEM_OP_NR as usize + 1];
-    list[GEM_CREATE_NR as usize] = Descriptor::new::<Render, gem::Create>();
-    list[GEM_MMAP_NR as usize] = Descriptor::new::<Render, gem::Mmap>();
-    list[INFO_NR as usize] = Descriptor::new::<Render, Query>();
-    list[GEM_METADATA_NR as usize] = Descriptor::new::<Render, gem::Metadata>();
-    list[GEM_WAIT_IDLE_NR as usize] = Descriptor::new::<Render, gem::WaitIdle>();
-    list[GEM_VA_NR as usize] = Descriptor::new::<Render, gem::Va>();
-    list[GEM_OP_NR as usize] = Descriptor::new::<Render, gem::Op>();
+const IOCTLS: [IoctlDescriptor; GEM_OP_NR as usize + 1] = {
+    let mut list = [const { IoctlDescriptor::NONE }; GEM_OP_NR as usize + 1];
+    list[GEM_CREATE_NR as usize] = IoctlDescriptor::new::<RenderDriver, gem::GemCreate>();
+    list[GEM_MMAP_NR as usize] = IoctlDescriptor::new::<RenderDriver, gem::GemMmap>();
+    list[INFO_NR as usize] = IoctlDescriptor::new::<RenderDriver, InfoQuery>();
+    list[GEM_METADATA_NR as usize] = IoctlDescriptor::new::<RenderDriver, gem::GemMetadata>();
+    list[GEM_WAIT_IDLE_NR as usize] = IoctlDescriptor::new::<RenderDriver, gem::GemWaitIdle>();
+    list[GEM_VA_NR as usize] = IoctlDescriptor::new::<RenderDriver, gem::GemVa>();
+    list[GEM_OP_NR as usize] = IoctlDescriptor::new::<RenderDriver, gem::GemOp>();
     list
 };
 
-impl Driver for Render {
-    type Data = Arc<Memory>;
-    type File = File;
-    type Object = Buffer;
+impl DrmDriver for RenderDriver {
+    type Data = Arc<GpuMemory>;
+    type File = RenderFile;
+    type Object = BoData;
 
-    const INFO: DriverInfo = DriverInfo {
+    const INFO: DrmDriverInfo = DrmDriverInfo {
         major: 3,
         minor: 64,
         patchlevel: 0,
@@ -54,28 +54,28 @@ impl Driver for Render {
         desc: c"AMD GPU, by rkfd",
     };
 
-    const IOCTLS: &'static [Descriptor] = &IOCTLS;
+    const IOCTLS: &'static [IoctlDescriptor] = &IOCTLS;
 
-    fn open(dev: &Device<Arc<Memory>>) -> Result<Arc<File>> {
+    fn open(dev: &DrmDevice<Arc<GpuMemory>>) -> Result<Arc<RenderFile>> {
         let drm = ARef::from(dev);
-        File::new(Vm::new(dev, drm)?)
+        RenderFile::new(Vm::new(dev, drm)?)
     }
 
-    fn fdinfo(file: &Arc<File>, out: &mut Printer) {
+    fn fdinfo(file: &Arc<RenderFile>, out: &mut FdinfoPrinter) {
         usage::show(file.vm(), |args| out.line(args));
     }
 
-    fn open_object(file: &Arc<File>, bo: &Bo) -> Result {
+    fn open_object(file: &Arc<RenderFile>, bo: &Bo) -> Result {
         bo.pay(file.vm().client())
     }
 
-    fn close_object(file: &Arc<File>, bo: &Bo) {
+    fn close_object(file: &Arc<RenderFile>, bo: &Bo) {
         file.unmap_all(bo);
     }
 }
 
 /// Makes the device files of `gpu` appear. They go when the answer is dropped.
-pub(crate) fn register(gpu: &Arc<Memory>) -> Result<Registration<Arc<Memory>>> {
-    let device = Device::new::<Render>(&gpu.hw.dev, Ok::<_, Error>(gpu.clone()))?;
-    Registration::new(device)
+pub(crate) fn register(gpu: &Arc<GpuMemory>) -> Result<DrmRegistration<Arc<GpuMemory>>> {
+    let device = DrmDevice::new::<RenderDriver>(&gpu.hw.dev, Ok::<_, Error>(gpu.clone()))?;
+    DrmRegistration::new(device)
 }

@@ -15,15 +15,15 @@ use kernel::{
 
 use crate::mem::{
     bo::Bo,
-    evict::Membership,
-    vm::{Part, Vm},
+    evict::EvictMembership,
+    vm::{MappedPart, Vm},
 };
 
 /// What tells parts of buffers apart that GEM_VA has mapped: the buffer, by its address, and the first address.
 type Place = (usize, u64);
 
 /// A part of a buffer that GEM_VA has mapped.
-struct Placed {
+struct PlacedPart {
     range: VaRange,
     _bo: ARef<Bo>,
 }
@@ -34,21 +34,21 @@ fn place(bo: &Bo, start: u64) -> Place {
 
 /// An open file.
 #[pin_data(PinnedDrop)]
-pub(crate) struct File {
+pub(crate) struct RenderFile {
     /// That it takes part in sharing VRAM, from its first buffer on. Outside the evictor's lock.
     #[pin]
-    membership: Mutex<Option<Membership>>,
+    membership: Mutex<Option<EvictMembership>>,
     vm: Arc<Vm>,
     owned: Atomic<bool>,
     /// What GEM_VA has mapped. Outside the VM's lock.
     #[pin]
-    placed: Mutex<RBTree<Place, Placed>>,
+    placed: Mutex<RBTree<Place, PlacedPart>>,
 }
 
-/// The right of one process to the address space of a [`File`]; dropping it gives it back.
-pub(crate) struct Owner(Arc<File>);
+/// The right of one process to the address space of a [`RenderFile`]; dropping it gives it back.
+pub(crate) struct VmOwner(Arc<RenderFile>);
 
-impl File {
+impl RenderFile {
     /// A file with the address space `vm`. `ENOMEM`.
     pub(super) fn new(vm: Arc<Vm>) -> Result<Arc<Self>> {
         let file = Arc::pin_init(
@@ -65,9 +65,9 @@ impl File {
     }
 
     /// Maps a part of a buffer for GEM_VA; see [`Vm::map`].
-    pub(super) fn map(&self, range: VaRange, part: Part) -> Result {
+    pub(super) fn map(&self, range: VaRange, part: MappedPart) -> Result {
         let key = place(&part.bo, range.start());
-        let new = Placed {
+        let new = PlacedPart {
             range,
             _bo: part.bo.clone(),
         };
@@ -132,23 +132,23 @@ impl File {
     }
 
     /// Takes the address space for a process. EBUSY while another one has it.
-    pub(crate) fn own(self: &Arc<Self>) -> Result<Owner> {
+    pub(crate) fn own(self: &Arc<Self>) -> Result<VmOwner> {
         // Who has it guards nothing by itself: the address space has a lock.
         self.owned
             .cmpxchg(false, true, Relaxed)
             .map_err(|_| EBUSY)?;
-        Ok(Owner(self.clone()))
+        Ok(VmOwner(self.clone()))
     }
 }
 
 #[pinned_drop]
-impl PinnedDrop for File {
+impl PinnedDrop for RenderFile {
     fn drop(self: Pin<&mut Self>) {
         self.vm.retire();
     }
 }
 
-impl Drop for Owner {
+impl Drop for VmOwner {
     fn drop(&mut self) {
         self.0.owned.store(false, Relaxed);
     }

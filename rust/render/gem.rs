@@ -4,26 +4,26 @@
 use kernel::{prelude::*, sync::aref::ARef, sync::Arc};
 
 use hw::{
-    pte::{Access, Coherence},
+    pte::{Coherence, PageAccess},
     va::{VaRange, GPUVM_BASE, PAGE_SIZE},
 };
 
-use super::file::File;
+use super::file::RenderFile;
 use crate::{
     kern::{
         drm::{
-            file::OpenFile,
-            ioctl::{Ioctl, Reply},
+            file::OpenDrmFile,
+            ioctl::{DrmIoctl, IoctlReply},
             uapi::{self, create_flag, domain, va_flag, GemCreateIn},
-            Driver,
+            DrmDriver,
         },
         errno,
     },
     mem::{
-        bo::{self, Bo, Buffer, Usage},
+        bo::{self, Bo, BoData, BoUsage},
         metadata,
-        vm::Part,
-        Memory,
+        vm::MappedPart,
+        GpuMemory,
     },
 };
 
@@ -50,9 +50,11 @@ const CREATE_FLAGS: u64 = create_flag::CPU_ACCESS_REQUIRED
 /// GEM_CREATE: a buffer in VRAM, or, if there is none free or that is asked for, in system memory.
 ///
 /// EINVAL for a place or a wish that there is not, ENOMEM.
-pub(super) struct Create;
+pub(super) struct GemCreate;
 
-impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for Create {
+impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> DrmIoctl<D>
+    for GemCreate
+{
     type Args = uapi::GemCreate;
     type Answer = ();
 
@@ -60,7 +62,7 @@ impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for C
 
     const NAME: &'static CStr = c"AMDGPU_GEM_CREATE";
 
-    fn call(file: &OpenFile<'_, D>, args: &mut Self::Args) -> Result {
+    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args) -> Result {
         let wanted = args.wanted();
         let flags = wanted.domain_flags;
         if wanted.domains & DOMAINS == 0
@@ -73,8 +75,8 @@ impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for C
             .bo_size
             .checked_next_multiple_of(PAGE_SIZE)
             .ok_or(EINVAL)?;
-        let usage = Usage {
-            access: Access::READ_WRITE.executable(),
+        let usage = BoUsage {
+            access: PageAccess::READ_WRITE.executable(),
             coherence: Coherence {
                 coherent: flags & (create_flag::COHERENT | create_flag::EXT_COHERENT) != 0,
                 uncached: flags & create_flag::UNCACHED != 0,
@@ -99,9 +101,11 @@ impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for C
 }
 
 /// GEM_MMAP: the offset at which the file maps a buffer. ENOENT, EPERM for one that the CPU has no business with.
-pub(super) struct Mmap;
+pub(super) struct GemMmap;
 
-impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for Mmap {
+impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> DrmIoctl<D>
+    for GemMmap
+{
     type Args = uapi::GemMmap;
     type Answer = ();
 
@@ -109,7 +113,7 @@ impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for M
 
     const NAME: &'static CStr = c"AMDGPU_GEM_MMAP";
 
-    fn call(file: &OpenFile<'_, D>, args: &mut Self::Args) -> Result {
+    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args) -> Result {
         let bo = file.object(args.handle())?;
         args.answer(bo.mmap_offset()?);
         Ok(())
@@ -117,9 +121,11 @@ impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for M
 }
 
 /// GEM_METADATA: reads or writes a buffer's metadata. ENOENT, EINVAL for more than there is room for.
-pub(super) struct Metadata;
+pub(super) struct GemMetadata;
 
-impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for Metadata {
+impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> DrmIoctl<D>
+    for GemMetadata
+{
     type Args = uapi::GemMetadata;
     type Answer = ();
 
@@ -127,7 +133,7 @@ impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for M
 
     const NAME: &'static CStr = c"AMDGPU_GEM_METADATA";
 
-    fn call(file: &OpenFile<'_, D>, args: &mut Self::Args) -> Result {
+    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args) -> Result {
         let bo = file.object(args.handle)?;
         let data = &mut args.data;
         match args.op {
@@ -138,7 +144,7 @@ impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for M
                 data.data_size_bytes = metadata.size;
                 data.data = metadata.data;
             }
-            uapi::METADATA_SET => bo.metadata().set(metadata::Metadata {
+            uapi::METADATA_SET => bo.metadata().set(metadata::BoMetadata {
                 flags: data.flags,
                 tiling: data.tiling_info,
                 size: data.data_size_bytes,
@@ -151,9 +157,11 @@ impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for M
 }
 
 /// GEM_WAIT_IDLE: no buffer is ever busy in DRM's sense, since queues are the process's own. ENOENT.
-pub(super) struct WaitIdle;
+pub(super) struct GemWaitIdle;
 
-impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for WaitIdle {
+impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> DrmIoctl<D>
+    for GemWaitIdle
+{
     type Args = uapi::GemWaitIdle;
     type Answer = ();
 
@@ -161,7 +169,7 @@ impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for W
 
     const NAME: &'static CStr = c"AMDGPU_GEM_WAIT_IDLE";
 
-    fn call(file: &OpenFile<'_, D>, args: &mut Self::Args) -> Result {
+    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args) -> Result {
         let bo = file.object(args.handle())?;
         args.answer_idle(domain_of(&bo)? as u32);
         Ok(())
@@ -169,21 +177,23 @@ impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for W
 }
 
 /// GEM_OP: as what a buffer was made. ENOENT, EFAULT; EOPNOTSUPP for moving it, and for lists of its mappings.
-pub(super) struct Op;
+pub(super) struct GemOp;
 
-impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for Op {
+impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> DrmIoctl<D>
+    for GemOp
+{
     type Args = uapi::GemOp;
-    type Answer = Reply;
+    type Answer = IoctlReply;
 
     const COMMAND: u32 = read_write::<Self::Args>(uapi::GEM_OP_NR);
 
     const NAME: &'static CStr = c"AMDGPU_GEM_OP";
 
-    fn call(file: &OpenFile<'_, D>, args: &mut Self::Args) -> Result<Reply> {
+    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args) -> Result<IoctlReply> {
         let bo = file.object(args.handle)?;
         match args.op {
             uapi::OP_GET_CREATE_INFO => {
-                Reply::new(args.value, size_of::<GemCreateIn>(), &made_as(&bo)?)
+                IoctlReply::new(args.value, size_of::<GemCreateIn>(), &made_as(&bo)?)
             }
             uapi::OP_SET_PLACEMENT | uapi::OP_GET_MAPPING_INFO => Err(errno::not_supported()),
             _ => Err(EINVAL),
@@ -229,9 +239,11 @@ const VA_FLAGS: u32 = va_flag::DELAY_UPDATE
 /// ENOENT for an unknown handle, or for nothing of the buffer at the address; EINVAL for a range that is not whole
 /// pages of the GPU's aperture or not in the buffer, and for flags that there are not; EEXIST where something is
 /// mapped, EACCES for writing what may only be read, EBUSY while a queue uses it, EOPNOTSUPP for other operations, ENOMEM.
-pub(super) struct Va;
+pub(super) struct GemVa;
 
-impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for Va {
+impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> DrmIoctl<D>
+    for GemVa
+{
     type Args = uapi::GemVa;
     type Answer = ();
 
@@ -240,7 +252,7 @@ impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for V
 
     const NAME: &'static CStr = c"AMDGPU_GEM_VA";
 
-    fn call(file: &OpenFile<'_, D>, args: &mut Self::Args) -> Result {
+    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args) -> Result {
         let syncs = args.vm_timeline_syncobj_out != 0 || args.num_syncobj_handles != 0;
         if syncs || args.flags & va_flag::PRT != 0 {
             return Err(errno::not_supported());
@@ -259,10 +271,10 @@ impl<D: Driver<Data = Arc<Memory>, File = File, Object = Buffer>> Ioctl<D> for V
                     .ok()
                     .filter(|range| range.start() >= GPUVM_BASE)
                     .ok_or(EINVAL)?;
-                let part = Part {
+                let part = MappedPart {
                     bo,
                     offset: args.offset_in_bo,
-                    access: Access {
+                    access: PageAccess {
                         read: has(va_flag::READABLE),
                         write: has(va_flag::WRITEABLE),
                         execute: has(va_flag::EXECUTABLE),

@@ -5,16 +5,16 @@
 use hw::va::{LARGE_PAGE_SIZE, PAGE_SIZE, USER_VA_END};
 use kernel::{prelude::*, sync::Arc};
 
-use super::file::File;
+use super::file::RenderFile;
 use crate::{
-    ip::sense::Sensor,
+    ip::sense::SensorKind,
     kern::drm::{
-        file::OpenFile,
-        ioctl::{Ioctl, Reply},
-        uapi::{self, DeviceInfo, HeapInfo, Info, MemoryInfo, VramGtt},
-        Driver,
+        file::OpenDrmFile,
+        ioctl::{DrmIoctl, IoctlReply},
+        uapi::{self, DeviceInfo, HeapInfo, InfoArgs, MemoryInfo, VramGtt},
+        DrmDriver,
     },
-    mem::{account, Memory},
+    mem::{account, GpuMemory},
 };
 
 /// The dword of GB_ADDR_CONFIG in BAR5 by which libdrm asks for it.
@@ -29,18 +29,18 @@ const GRAPHICS_CONTEXTS: u32 = 8;
 const FIRST_ADDRESS: u64 = 0x20_0000;
 
 /// The ioctl.
-pub(super) struct Query;
+pub(super) struct InfoQuery;
 
-impl<D: Driver<Data = Arc<Memory>, File = File>> Ioctl<D> for Query {
-    type Args = Info;
-    type Answer = Reply;
+impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for InfoQuery {
+    type Args = InfoArgs;
+    type Answer = IoctlReply;
 
     const COMMAND: u32 =
-        kernel::ioctl::_IOW::<Info>(b'd' as u32, uapi::COMMAND_BASE + uapi::INFO_NR);
+        kernel::ioctl::_IOW::<InfoArgs>(b'd' as u32, uapi::COMMAND_BASE + uapi::INFO_NR);
 
     const NAME: &'static CStr = c"AMDGPU_INFO";
 
-    fn call(file: &OpenFile<'_, D>, info: &mut Info) -> Result<Reply> {
+    fn call(file: &OpenDrmFile<'_, D>, info: &mut InfoArgs) -> Result<IoctlReply> {
         let gpu = file.device();
         match info.query() {
             uapi::ACCEL_WORKING => info.answer(&1u32),
@@ -63,7 +63,7 @@ impl<D: Driver<Data = Arc<Memory>, File = File>> Ioctl<D> for Query {
 }
 
 /// The value of a register that user space may see. EFAULT for others, EINVAL for too many.
-fn register(gpu: &Memory, info: &Info) -> Result<u32> {
+fn register(gpu: &GpuMemory, info: &InfoArgs) -> Result<u32> {
     let query = info.register();
     if query.count > MAX_REGISTERS {
         return Err(EINVAL);
@@ -76,30 +76,30 @@ fn register(gpu: &Memory, info: &Info) -> Result<u32> {
 
 /// What the sensor `number` shows. ENOENT where there is no SMU that says so; EINVAL for one that there is not, and, as amdgpu has it, whatever keeps
 /// the SMU from it.
-fn sensor(gpu: &Memory, number: u32) -> Result<u32> {
+fn sensor(gpu: &GpuMemory, number: u32) -> Result<u32> {
     // Copies count, which the SMU does not see.
     if number == uapi::SENSOR_GPU_LOAD {
         return Ok(gpu.hw.busy_percent());
     }
     let sensors = gpu.hw.sensors.as_ref().ok_or(ENOENT)?;
     let sensor = match number {
-        uapi::SENSOR_GFX_SCLK => Sensor::GraphicsClock,
-        uapi::SENSOR_GFX_MCLK => Sensor::MemoryClock,
-        uapi::SENSOR_GPU_TEMP => Sensor::Edge,
-        uapi::SENSOR_GPU_AVG_POWER => Sensor::Power,
-        uapi::SENSOR_VDDGFX => Sensor::GraphicsVoltage,
+        uapi::SENSOR_GFX_SCLK => SensorKind::GraphicsClock,
+        uapi::SENSOR_GFX_MCLK => SensorKind::MemoryClock,
+        uapi::SENSOR_GPU_TEMP => SensorKind::Edge,
+        uapi::SENSOR_GPU_AVG_POWER => SensorKind::Power,
+        uapi::SENSOR_VDDGFX => SensorKind::GraphicsVoltage,
         // amdgpu's "standard" state has the lowest clocks where graphics has no steps between two.
-        uapi::SENSOR_STABLE_PSTATE_GFX_SCLK => Sensor::LowestGraphicsClock,
-        uapi::SENSOR_STABLE_PSTATE_GFX_MCLK => Sensor::LowestMemoryClock,
-        uapi::SENSOR_PEAK_PSTATE_GFX_SCLK => Sensor::HighestGraphicsClock,
-        uapi::SENSOR_PEAK_PSTATE_GFX_MCLK => Sensor::HighestMemoryClock,
+        uapi::SENSOR_STABLE_PSTATE_GFX_SCLK => SensorKind::LowestGraphicsClock,
+        uapi::SENSOR_STABLE_PSTATE_GFX_MCLK => SensorKind::LowestMemoryClock,
+        uapi::SENSOR_PEAK_PSTATE_GFX_SCLK => SensorKind::HighestGraphicsClock,
+        uapi::SENSOR_PEAK_PSTATE_GFX_MCLK => SensorKind::HighestMemoryClock,
         _ => return Err(EINVAL),
     };
     sensors.sense(sensor).map_err(|_| EINVAL)
 }
 
 /// The answer to DEV_INFO.
-fn device(gpu: &Memory) -> DeviceInfo {
+fn device(gpu: &GpuMemory) -> DeviceInfo {
     let asic = gpu.hw.asic;
     DeviceInfo {
         device_id: asic.device_id.into(),
@@ -131,7 +131,7 @@ fn device(gpu: &Memory) -> DeviceInfo {
 }
 
 /// The answer to MEMORY.
-fn memory(gpu: &Memory) -> MemoryInfo {
+fn memory(gpu: &GpuMemory) -> MemoryInfo {
     let heap = |total: u64, used: u64| HeapInfo {
         total_heap_size: total,
         usable_heap_size: total,

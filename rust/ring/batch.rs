@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Fills and copies by the engines, all of them at once.
 
-use super::{Keep, Set, Turns};
+use super::{EngineTurn, KeptMemory, RingSet};
 use crate::kern::fence::Fence;
 use crate::kern::task;
 use crate::mem::gart::JobMemory;
 use crate::mem::vram::VramBlocks;
-use hw::sdma::copy::{Copies, Fills};
+use hw::sdma::copy::{CopyPackets, FillPackets};
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
@@ -27,7 +27,7 @@ const LOOK_MS: u32 = 50;
 
 /// How long is waited for jobs.
 #[derive(Clone, Copy, PartialEq)]
-enum Patience {
+enum JobTimeout {
     /// Until the caller is killed. Other signals do not end it: who begins again after each would never be through when they come faster
     /// than memory is filled.
     Killable,
@@ -36,12 +36,12 @@ enum Patience {
 }
 
 /// Jobs under way, of one call: [`MOST`] at a time.
-struct Jobs<'a> {
-    set: &'a Set,
-    turns: Turns<'a>,
-    keep: Arc<Keep>,
+struct JobBatch<'a> {
+    set: &'a RingSet,
+    turns: EngineTurn<'a>,
+    keep: Arc<KeptMemory>,
     counted: bool,
-    patience: Patience,
+    patience: JobTimeout,
     /// The most bytes of one job.
     limit: u64,
     packets: KVec<u32>,
@@ -49,19 +49,19 @@ struct Jobs<'a> {
     fences: KVec<ARef<Fence>>,
 }
 
-impl<'a> Jobs<'a> {
+impl<'a> JobBatch<'a> {
     fn new(
-        set: &'a Set,
-        turns: Turns<'a>,
+        set: &'a RingSet,
+        turns: EngineTurn<'a>,
         memory: JobMemory,
         limit: u64,
         counted: bool,
-        patience: Patience,
+        patience: JobTimeout,
     ) -> Result<Self> {
         Ok(Self {
             set,
             turns,
-            keep: Keep::new(memory)?,
+            keep: KeptMemory::new(memory)?,
             counted,
             patience,
             limit,
@@ -100,7 +100,7 @@ impl<'a> Jobs<'a> {
     fn copies(&mut self, pieces: impl Iterator<Item = (u64, u64, u64)>) -> Result {
         for (from, to, bytes) in pieces {
             for (offset, bytes) in parts(bytes, COPY_BYTES) {
-                let copies = Copies::new(from + offset, to + offset, bytes).ok_or(EINVAL)?;
+                let copies = CopyPackets::new(from + offset, to + offset, bytes).ok_or(EINVAL)?;
                 for packet in copies {
                     self.add(&packet, bytes)?;
                 }
@@ -113,13 +113,13 @@ impl<'a> Jobs<'a> {
     fn wait_for(&mut self, count: usize) -> Result {
         let mut result = Ok(());
         for fence in self.fences.iter().take(count) {
-            if self.patience == Patience::All {
+            if self.patience == JobTimeout::All {
                 fence.wait_timeout(msecs_to_jiffies(WAIT_MS));
             } else {
                 wait_killable(fence)?;
             }
             result = result.and(fence.status().unwrap_or(Err(ETIMEDOUT)));
-            if self.patience != Patience::All {
+            if self.patience != JobTimeout::All {
                 result?;
             }
         }
@@ -154,23 +154,24 @@ fn wait_killable(fence: &Fence) -> Result {
 
 /// See [`crate::mem::copy_engine::CopyEngine::fill`]; `counted` says whether the jobs are among those that there are.
 pub(super) fn fill(
-    set: &Set,
-    turns: Turns<'_>,
+    set: &RingSet,
+    turns: EngineTurn<'_>,
     blocks: &Arc<VramBlocks>,
     value: u32,
     counted: bool,
 ) -> Result {
-    let mut jobs = Jobs::new(
+    let mut jobs = JobBatch::new(
         set,
         turns,
         JobMemory::vram(blocks),
         FILL_BYTES,
         counted,
-        Patience::Killable,
+        JobTimeout::Killable,
     )?;
     for run in blocks.runs() {
         for (offset, bytes) in parts(run.size, FILL_BYTES) {
-            let fills = Fills::new(set.vram + run.offset + offset, value, bytes).ok_or(EINVAL)?;
+            let fills =
+                FillPackets::new(set.vram + run.offset + offset, value, bytes).ok_or(EINVAL)?;
             for packet in fills {
                 jobs.add(&packet, bytes)?;
             }
@@ -182,12 +183,12 @@ pub(super) fn fill(
 
 /// See [`crate::mem::copy_engine::CopyEngine::copy`].
 pub(super) fn copy(
-    set: &Set,
-    turns: Turns<'_>,
+    set: &RingSet,
+    turns: EngineTurn<'_>,
     pieces: impl Iterator<Item = (u64, u64, u64)>,
     memory: JobMemory,
 ) -> Result {
-    let mut jobs = Jobs::new(set, turns, memory, COPY_BYTES, true, Patience::All)?;
+    let mut jobs = JobBatch::new(set, turns, memory, COPY_BYTES, true, JobTimeout::All)?;
     let given = jobs.copies(pieces);
     // What was given away is waited for in any case: the memory is used until then.
     jobs.wait(given)

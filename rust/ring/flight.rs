@@ -8,15 +8,15 @@ use kernel::prelude::*;
 /// The most jobs that a ring holds at once.
 pub(crate) const MAX: usize = 32;
 
-struct Job {
+struct JobInFlight {
     sequence: u32,
     mark: u64,
     fence: HwFence,
 }
 
 /// The jobs in a ring: at most [`MAX`]. Nothing here allocates.
-pub(crate) struct Flight {
-    jobs: [Option<Job>; MAX],
+pub(crate) struct JobsInFlight {
+    jobs: [Option<JobInFlight>; MAX],
     first: usize,
     count: usize,
     /// The last number given to a job.
@@ -25,7 +25,7 @@ pub(crate) struct Flight {
     done: u32,
 }
 
-impl Flight {
+impl JobsInFlight {
     /// No jobs.
     pub(crate) const fn new() -> Self {
         Self {
@@ -52,14 +52,14 @@ impl Flight {
         self.issued.wrapping_add(1)
     }
 
-    /// Adds a job under the number of [`Flight::next`]; `mark` comes back with its fence. Gives the fence back when
+    /// Adds a job under the number of [`JobsInFlight::next`]; `mark` comes back with its fence. Gives the fence back when
     /// there is no room.
     pub(crate) fn push(&mut self, mark: u64, fence: HwFence) -> Result<(), HwFence> {
         let place = (self.first + self.count) % MAX;
         match self.jobs.get_mut(place) {
             Some(free) if self.count < MAX => {
                 self.issued = self.issued.wrapping_add(1);
-                *free = Some(Job {
+                *free = Some(JobInFlight {
                     sequence: self.issued,
                     mark,
                     fence,

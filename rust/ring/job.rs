@@ -2,13 +2,13 @@
 //! A kernel ring with its scheduler, and the jobs that go through it.
 
 use super::sdma::{credits, SdmaRing, ROOM};
-use super::Engines;
+use super::RingEngines;
 use crate::kern::fence::{canceled, BlankFence, Fence, FenceContext};
-use crate::kern::sched::{Backend, Entity, Job, Runner, Scheduler};
+use crate::kern::sched::{DrmScheduler, SchedBackend, SchedEntity, SchedJob, SchedRunner};
 use crate::kern::workqueue;
-use crate::ledger::{Hold, Kind};
+use crate::ledger::{LedgerHold, LedgerKind};
 use crate::mem::gart::JobMemory;
-use crate::mem::Memory;
+use crate::mem::GpuMemory;
 use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::aref::ARef;
@@ -19,23 +19,23 @@ use kernel::time::msecs_to_jiffies;
 pub(crate) const TIMEOUT_MS: u32 = 12_000;
 
 /// A ring and its scheduler.
-pub(super) struct Ring {
+pub(super) struct JobRing {
     // Jobs that wait go before the scheduler, the scheduler before the ring that it feeds.
-    entity: Pin<KBox<Entity<SdmaBackend>>>,
-    _scheduler: Arc<Scheduler<SdmaBackend>>,
+    entity: Pin<KBox<SchedEntity<SdmaBackend>>>,
+    _scheduler: Arc<DrmScheduler<SdmaBackend>>,
     fences: Arc<FenceContext>,
     sdma: Arc<SdmaRing>,
-    gpu: Arc<Memory>,
+    gpu: Arc<GpuMemory>,
 }
 
 /// Holds [`JobMemory`] for jobs. They live on for a while when they are done, so whoever has seen that they are lets it go.
 #[pin_data]
-pub(super) struct Keep {
+pub(super) struct KeptMemory {
     #[pin]
     memory: SpinLock<Option<JobMemory>>,
 }
 
-impl Keep {
+impl KeptMemory {
     pub(super) fn new(memory: JobMemory) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -55,43 +55,52 @@ impl Keep {
 /// Jobs of packets on an engine's kernel ring.
 struct SdmaBackend;
 
-struct Work {
+struct RingWork {
     packets: KVec<u32>,
     fence: Option<BlankFence>,
     fences: Arc<FenceContext>,
     ring: Arc<SdmaRing>,
-    _keep: Arc<Keep>,
-    _hold: Option<Hold>,
+    _keep: Arc<KeptMemory>,
+    _hold: Option<LedgerHold>,
 }
 
-impl Backend for SdmaBackend {
-    type Job = Work;
+impl SchedBackend for SdmaBackend {
+    type Job = RingWork;
 
-    fn run(work: &mut Work) -> Result<Option<ARef<Fence>>> {
+    fn run(work: &mut RingWork) -> Result<Option<ARef<Fence>>> {
         // Here all are in the order of the ring.
         let fence = work.fence.take().ok_or(EINVAL)?.begin(&work.fences);
         SdmaRing::emit(&work.ring, &work.packets, fence).map(Some)
     }
 
-    fn timed_out(work: &mut Work) {
+    fn timed_out(work: &mut RingWork) {
         work.ring.timed_out();
     }
 
-    fn cancelled(work: &mut Work) {
+    fn cancelled(work: &mut RingWork) {
         work.ring.stop(canceled());
     }
 }
 
-impl Ring {
+impl JobRing {
     /// Starts the kernel ring of `engine`; `engines` hears when that hangs.
-    pub(super) fn start(gpu: &Arc<Memory>, engine: u8, engines: &Arc<dyn Engines>) -> Result<Self> {
+    pub(super) fn start(
+        gpu: &Arc<GpuMemory>,
+        engine: u8,
+        engines: &Arc<dyn RingEngines>,
+    ) -> Result<Self> {
         let sdma = SdmaRing::start(gpu, engine, engines)?;
         let name = CString::try_from_fmt(fmt!("sdma{engine}"))?;
         let fences = Arc::new(FenceContext::new(&name), GFP_KERNEL)?;
         let timeout = Some(msecs_to_jiffies(TIMEOUT_MS));
-        let scheduler = Scheduler::new(&name, ROOM.credits(), Runner::Own(timeout), &gpu.hw.dev)?;
+        let scheduler = DrmScheduler::new(
+            &name,
+            ROOM.credits(),
+            SchedRunner::Own(timeout),
+            &gpu.hw.dev,
+        )?;
         Ok(Self {
-            entity: Entity::new(&scheduler)?,
+            entity: SchedEntity::new(&scheduler)?,
             _scheduler: scheduler,
             fences,
             sdma,
@@ -109,23 +118,23 @@ impl Ring {
     pub(super) fn submit(
         &self,
         packets: KVec<u32>,
-        keep: &Arc<Keep>,
+        keep: &Arc<KeptMemory>,
         counted: bool,
     ) -> Result<ARef<Fence>> {
         let credits = credits(packets.len())?;
-        let work = Work {
+        let work = RingWork {
             packets,
             fence: Some(BlankFence::new()?),
             fences: self.fences.clone(),
             ring: self.sdma.clone(),
             _keep: keep.clone(),
-            _hold: counted.then(|| self.gpu.hw.ledger.hold(Kind::Jobs, 1)),
+            _hold: counted.then(|| self.gpu.hw.ledger.hold(LedgerKind::Jobs, 1)),
         };
-        Ok(Job::new(&self.entity, credits, work)?.push())
+        Ok(SchedJob::new(&self.entity, credits, work)?.push())
     }
 }
 
-impl Drop for Ring {
+impl Drop for JobRing {
     fn drop(&mut self) {
         self.sdma.stop(ENODEV);
         workqueue::cancel(&self.sdma);

@@ -6,13 +6,13 @@ use core::hint::spin_loop;
 use crate::kern::doorbell_map::DoorbellMap;
 use crate::kern::pages::SystemPages;
 use crate::mem::gart::GartBuffer;
-use crate::mem::Memory;
+use crate::mem::GpuMemory;
 use hw::doorbell::{Doorbell, SliceIndex};
 use hw::kernel_queue::KernelQueue;
-use hw::mqd::compute::{ComputeMqd, ComputeQueue, Format};
+use hw::mqd::compute::{ComputeMqd, ComputeMqdConfig, PacketFormat};
 use hw::mqd::hqd::HqdImage;
-use hw::pm4::schedule::{self, Place};
-use hw::queue::Priority;
+use hw::pm4::schedule::{self, HqdSelect};
+use hw::queue::QueuePriority;
 use hw::sdma::ring::RingSize;
 use hw::va::PAGE_SIZE;
 use kernel::prelude::*;
@@ -57,13 +57,13 @@ pub(crate) struct Pm4Ring {
 
 impl Pm4Ring {
     /// An empty ring, which nothing reads yet. ENOMEM; ENOSPC without room in the GART.
-    pub(crate) fn new(gpu: &Memory, which: KernelQueue) -> Result<Self> {
+    pub(crate) fn new(gpu: &GpuMemory, which: KernelQueue) -> Result<Self> {
         let size = RingSize::new(RING_BYTES).map_err(|_| EINVAL)?;
         let doorbell = SliceIndex::KERNEL.doorbell(which.doorbell());
         let pages = SystemPages::alloc(&gpu.hw.dev, BYTES as usize)?;
         let memory = gpu.gart.bind(pages)?;
         let base = memory.mc_addr();
-        let mqd = ComputeMqd::new(&ComputeQueue {
+        let mqd = ComputeMqd::new(&ComputeMqdConfig {
             mqd_address: base + MQD,
             ring_base: base,
             ring_size: size,
@@ -73,8 +73,8 @@ impl Pm4Ring {
             eop_bytes: PAGE_SIZE as u32,
             doorbell,
             vmid: 0,
-            format: Format::Kernel,
-            priority: Priority::NORMAL,
+            format: PacketFormat::Kernel,
+            priority: QueuePriority::NORMAL,
             context_save: None,
         });
         memory.write32s(MQD, mqd.dwords())?;
@@ -111,10 +111,10 @@ impl Pm4Ring {
     }
 
     /// How KIQ is told to map it.
-    pub(crate) fn map(&self) -> schedule::Queue {
+    pub(crate) fn map(&self) -> schedule::MapQueue {
         let base = self.memory.mc_addr();
-        schedule::Queue {
-            place: Place::Hiq {
+        schedule::MapQueue {
+            place: HqdSelect::Hiq {
                 me: self.which.me(),
                 pipe: self.which.pipe(),
                 queue: self.which.queue(),

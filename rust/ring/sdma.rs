@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The GFX ring of an SDMA engine: VMID 0, privileged.
 
-use super::flight::{self, Flight};
-use super::{Engines, RingState};
+use super::flight::{self, JobsInFlight};
+use super::{RingEngines, RingState};
 use crate::ip::sdma::KernelRingConfig;
 use crate::kern::fence::{Fence, HwFence};
 use crate::kern::pages::SystemPages;
 use crate::kern::workqueue;
 use crate::mem::gart::GartBuffer;
-use crate::mem::Memory;
-use hw::doorbell::{Doorbell, SliceIndex, Slot};
+use crate::mem::GpuMemory;
+use hw::doorbell::{Doorbell, DoorbellSlot, SliceIndex};
 use hw::sdma::packet;
-use hw::sdma::ring::{RingSize, Room};
+use hw::sdma::ring::{RingSize, RingSpace};
 use kernel::io::poll::read_poll_timeout;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
@@ -41,9 +41,9 @@ const FIRST_TIMEOUT: Delta = Delta::from_millis(2000);
 const FIRST_POLL: Delta = Delta::from_micros(100);
 
 /// The dwords of packets that fit the ring at once, each job's end among them, and the jobs. What they leave is for a pulse.
-pub(super) const ROOM: Room = Room::new((RING_BYTES / 4) as u32 - 8, flight::MAX as u32);
+pub(super) const ROOM: RingSpace = RingSpace::new((RING_BYTES / 4) as u32 - 8, flight::MAX as u32);
 
-// Even of the smallest jobs the scheduler gives it no more than `Flight` holds.
+// Even of the smallest jobs the scheduler gives it no more than `JobsInFlight` holds.
 const _: () = {
     let least = ROOM.credits_of(0).unwrap();
     assert!(least as usize * (flight::MAX + 1) > ROOM.credits() as usize);
@@ -62,17 +62,17 @@ pub(crate) struct SdmaRing {
     size: RingSize,
     doorbell: Doorbell,
     #[pin]
-    state: SpinLock<State>,
+    state: SpinLock<SdmaRingState>,
     #[pin]
     watchdog: DelayedWork<Self>,
     memory: GartBuffer,
-    engines: Arc<dyn Engines>,
-    gpu: Arc<Memory>,
+    engines: Arc<dyn RingEngines>,
+    gpu: Arc<GpuMemory>,
 }
 
-struct State {
+struct SdmaRingState {
     written: u64,
-    flight: Flight,
+    flight: JobsInFlight,
     /// The number of the last pulse, and whether the engine has still to come to it.
     pulse: (u32, bool),
     /// When the engine last came to an end here, or was last given something when it had nothing.
@@ -82,7 +82,7 @@ struct State {
     stopped: bool,
 }
 
-impl State {
+impl SdmaRingState {
     /// Whether the engine has something to do here.
     fn is_busy(&self) -> bool {
         !self.dead && (self.flight.count() != 0 || self.pulse.1)
@@ -103,12 +103,12 @@ impl_has_delayed_work! {
 impl SdmaRing {
     /// Starts the ring of `engine`. ENOMEM, ENOSPC in the GART; errors of the engine.
     pub(super) fn start(
-        gpu: &Arc<Memory>,
+        gpu: &Arc<GpuMemory>,
         engine: u8,
-        engines: &Arc<dyn Engines>,
+        engines: &Arc<dyn RingEngines>,
     ) -> Result<Arc<Self>> {
         let size = RingSize::new(RING_BYTES).map_err(|_| EINVAL)?;
-        let slot = Slot::sdma_kernel(engine).ok_or(EINVAL)?;
+        let slot = DoorbellSlot::sdma_kernel(engine).ok_or(EINVAL)?;
         let memory = gpu
             .gart
             .bind(SystemPages::alloc(&gpu.hw.dev, BYTES as usize)?)?;
@@ -119,9 +119,9 @@ impl SdmaRing {
                 size,
                 doorbell,
                 state <- new_spinlock!(
-                    State {
+                    SdmaRingState {
                         written: 0,
-                        flight: Flight::new(),
+                        flight: JobsInFlight::new(),
                         pulse: (0, false),
                         progress: Instant::now(),
                         dead: false,

@@ -7,8 +7,8 @@
 use core::fmt;
 
 use hw::topology::record::{
-    link_flag, Cache, CpuNode, GpuNode, Heap, IoLink, MemoryBank, LINK_HYPER_TRANSPORT, LINK_QPI,
-    LINK_WEIGHT_DIRECT,
+    link_flag, CacheRecord, CpuNode, GpuNode, HeapType, IoLink, MemoryBank, LINK_HYPER_TRANSPORT,
+    LINK_QPI, LINK_WEIGHT_DIRECT,
 };
 use kernel::prelude::*;
 
@@ -20,7 +20,7 @@ use crate::kern::params;
 const FIRST_SIMD: u32 = 0x8000_0000;
 
 /// A node.
-pub(super) struct Node {
+pub(super) struct TopologyNode {
     /// 0 for processors.
     pub(super) gpu_id: u32,
     /// The family of a GPU.
@@ -30,21 +30,21 @@ pub(super) struct Node {
     /// Memory.
     pub(super) banks: KVec<MemoryBank>,
     /// Caches; libhsakmt finds those of processors by itself.
-    pub(super) caches: KVec<Cache>,
+    pub(super) caches: KVec<CacheRecord>,
     /// Links to other nodes.
-    pub(super) links: Links,
+    pub(super) links: NodeLinks,
 }
 
 /// The links of a node.
 #[derive(Default)]
-pub(super) struct Links {
+pub(super) struct NodeLinks {
     /// With nothing between.
     pub(super) direct: KVec<IoLink>,
     /// By way of other nodes, or from GPU to GPU.
     pub(super) indirect: KVec<IoLink>,
 }
 
-impl Links {
+impl NodeLinks {
     /// Adds a link of a GPU's. Up to a certain weight it is direct.
     fn add(&mut self, link: IoLink) -> Result {
         let list = match link.weight {
@@ -84,7 +84,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Node `number`. EINVAL if there is none.
-    pub(super) fn node(&self, number: usize) -> Result<Node> {
+    pub(super) fn node(&self, number: usize) -> Result<TopologyNode> {
         match number.checked_sub(self.cpus.len()) {
             None => self.processors(number),
             Some(index) => self.gpu(index),
@@ -116,10 +116,10 @@ impl<'a> Machine<'a> {
     }
 
     /// Node `index`, processors and their memory.
-    fn processors(&self, index: usize) -> Result<Node> {
+    fn processors(&self, index: usize) -> Result<TopologyNode> {
         let node = *self.cpus.get(index).ok_or(EINVAL)?;
         let number = u32::try_from(index)?;
-        let mut links = Links::default();
+        let mut links = NodeLinks::default();
         let between = if host::is_amd() {
             LINK_HYPER_TRANSPORT
         } else {
@@ -140,7 +140,7 @@ impl<'a> Machine<'a> {
         let mut banks = KVec::with_capacity(1, GFP_KERNEL)?;
         banks.push(
             MemoryBank {
-                heap: Heap::System,
+                heap: HeapType::System,
                 size_in_bytes: node.memory_bytes(),
                 flags: 0,
                 width: 64,
@@ -157,7 +157,7 @@ impl<'a> Machine<'a> {
             p2p_links_count,
             max_engine_clk_ccompute: host::processor_mhz(),
         };
-        Ok(Node {
+        Ok(TopologyNode {
             gpu_id: 0,
             name: "",
             properties: KBox::new(properties, GFP_KERNEL)?,
@@ -168,7 +168,7 @@ impl<'a> Machine<'a> {
     }
 
     /// The node of GPU `index`.
-    fn gpu(&self, index: usize) -> Result<Node> {
+    fn gpu(&self, index: usize) -> Result<TopologyNode> {
         let gpu = self.gpus.get(index).ok_or(EINVAL)?;
         let (asic, number) = (gpu.cus.asic(), self.gpu_number(index)?);
         let mut before = self.gpus.iter().take(index).map(|gpu| gpu.cus.simds());
@@ -179,7 +179,7 @@ impl<'a> Machine<'a> {
         for cache in gpu.cus.caches(first_simd) {
             caches.push(cache, GFP_KERNEL)?;
         }
-        let mut links = Links::default();
+        let mut links = NodeLinks::default();
         for (other, &node) in self.cpus.iter().enumerate() {
             let link = IoLink::pcie(number, other.try_into()?, self.to_processors(gpu, node));
             links.add(with_atomics(link, gpu.atomics))?;
@@ -194,7 +194,7 @@ impl<'a> Machine<'a> {
         let mut banks = KVec::with_capacity(1, GFP_KERNEL)?;
         banks.push(
             MemoryBank {
-                heap: Heap::FramebufferPublic,
+                heap: HeapType::FramebufferPublic,
                 size_in_bytes: gpu.vram,
                 flags: 0,
                 width: asic.memory_width,
@@ -223,7 +223,7 @@ impl<'a> Machine<'a> {
             shares_memory: params::is_svm_enabled(),
             max_engine_clk_ccompute: host::processor_mhz(),
         };
-        Ok(Node {
+        Ok(TopologyNode {
             gpu_id: gpu.id.get().into(),
             name: asic.family,
             properties: KBox::new(properties, GFP_KERNEL)?,

@@ -3,45 +3,45 @@
 
 use core::fmt;
 
-use hw::topology::record::{Number, System};
+use hw::topology::record::{NumberFile, SystemProperties};
 use kernel::prelude::*;
 use kernel::str::CString;
 
-use super::node::{Machine, Node};
+use super::node::{Machine, TopologyNode};
 use super::GpuFacts;
 use crate::kern::class::ClassDevice;
-use crate::kern::kobject::{FileName, Files, Folder};
+use crate::kern::kobject::{SysfsFiles, SysfsFolder, SysfsName};
 
-static GENERATION_ID: FileName = FileName::new(c"generation_id");
-static SYSTEM_PROPERTIES: FileName = FileName::new(c"system_properties");
-static GPU_ID: FileName = FileName::new(c"gpu_id");
-static NAME: FileName = FileName::new(c"name");
-static PROPERTIES: FileName = FileName::new(c"properties");
+static GENERATION_ID: SysfsName = SysfsName::new(c"generation_id");
+static SYSTEM_PROPERTIES: SysfsName = SysfsName::new(c"system_properties");
+static GPU_ID: SysfsName = SysfsName::new(c"gpu_id");
+static NAME: SysfsName = SysfsName::new(c"name");
+static PROPERTIES: SysfsName = SysfsName::new(c"properties");
 
 /// The folders, each after the one that it is in.
-pub(super) struct Tree(KVec<Folder>);
+pub(super) struct TopologyTree(KVec<SysfsFolder>);
 
 /// A line of text.
-struct Line<'a>(&'a str);
+struct TextLine<'a>(&'a str);
 
-impl fmt::Display for Line<'_> {
+impl fmt::Display for TextLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.0)
     }
 }
 
-impl Tree {
+impl TopologyTree {
     /// Makes the files for a machine with `gpus`.
     pub(super) fn new(device: &ClassDevice, generation: u32, gpus: &[GpuFacts]) -> Result<Self> {
-        let files = Files::new()
-            .with(&GENERATION_ID, &Number(generation))?
-            .with(&SYSTEM_PROPERTIES, &System::default())?;
+        let files = SysfsFiles::new()
+            .with(&GENERATION_ID, &NumberFile(generation))?
+            .with(&SYSTEM_PROPERTIES, &SystemProperties::default())?;
         let mut tree = Self(KVec::new());
         tree.0.push(
-            Folder::under_device(device, c"topology", files)?,
+            SysfsFolder::under_device(device, c"topology", files)?,
             GFP_KERNEL,
         )?;
-        let nodes = tree.add(0, c"nodes", Files::new())?;
+        let nodes = tree.add(0, c"nodes", SysfsFiles::new())?;
         let machine = Machine::new(gpus)?;
         for number in 0..machine.nodes() {
             tree.add_node(nodes, number, &machine.node(number)?)?;
@@ -50,17 +50,17 @@ impl Tree {
     }
 
     /// Adds a folder to folder `parent` and gives its index.
-    fn add(&mut self, parent: usize, name: &CStr, files: Files) -> Result<usize> {
+    fn add(&mut self, parent: usize, name: &CStr, files: SysfsFiles) -> Result<usize> {
         let folder = self.0.get(parent).ok_or(EINVAL)?.folder(name, files)?;
         let index = self.0.len();
         self.0.push(folder, GFP_KERNEL)?;
         Ok(index)
     }
 
-    fn add_node(&mut self, nodes: usize, number: usize, node: &Node) -> Result {
-        let files = Files::new()
-            .with(&GPU_ID, &Number(node.gpu_id))?
-            .with(&NAME, &Line(node.name))?
+    fn add_node(&mut self, nodes: usize, number: usize, node: &TopologyNode) -> Result {
+        let files = SysfsFiles::new()
+            .with(&GPU_ID, &NumberFile(node.gpu_id))?
+            .with(&NAME, &TextLine(node.name))?
             .with(&PROPERTIES, &*node.properties)?;
         let name = CString::try_from_fmt(fmt!("{number}"))?;
         let folder = self.add(nodes, &name, files)?;
@@ -72,16 +72,16 @@ impl Tree {
 
     /// Adds a folder of numbered folders with the properties of `records`.
     fn add_list<T: fmt::Display>(&mut self, node: usize, name: &CStr, records: &[T]) -> Result {
-        let list = self.add(node, name, Files::new())?;
+        let list = self.add(node, name, SysfsFiles::new())?;
         for (index, record) in records.iter().enumerate() {
             let name = CString::try_from_fmt(fmt!("{index}"))?;
-            self.add(list, &name, Files::new().with(&PROPERTIES, record)?)?;
+            self.add(list, &name, SysfsFiles::new().with(&PROPERTIES, record)?)?;
         }
         Ok(())
     }
 }
 
-impl Drop for Tree {
+impl Drop for TopologyTree {
     fn drop(&mut self) {
         // What is inside goes before what it is in.
         while self.0.pop().is_some() {}

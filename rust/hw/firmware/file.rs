@@ -5,7 +5,7 @@ use core::fmt;
 use core::ops::Range;
 
 use super::bytes_at;
-use super::part::Part;
+use super::part::FirmwarePart;
 
 /// Bytes of the header that all files begin with (`common_firmware_header`).
 const COMMON_BYTES: usize = 32;
@@ -23,7 +23,7 @@ mod at {
 
 /// What is wrong with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Damage {
+pub enum FirmwareFileError {
     /// It ends before byte `end` of what has to be in it; it has `bytes`.
     Cut {
         /// Where that ends.
@@ -46,13 +46,13 @@ pub enum Damage {
         minor: u16,
     },
     /// There is no such part in it, which has to be.
-    Missing(Part),
+    Missing(FirmwarePart),
     /// The part does not begin as a signed image does.
-    Unsigned(Part),
+    Unsigned(FirmwarePart),
     /// The part has `bytes` bytes, and its own header says `says`.
     ImageLength {
         /// Which.
-        part: Part,
+        part: FirmwarePart,
         /// What its header says.
         says: u32,
         /// What there is.
@@ -61,13 +61,13 @@ pub enum Damage {
     /// The part is larger than `most` bytes, all that fits the memory that it is handed over in.
     Large {
         /// Which.
-        part: Part,
+        part: FirmwarePart,
         /// Its bytes.
         bytes: usize,
     },
 }
 
-impl fmt::Display for Damage {
+impl fmt::Display for FirmwareFileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cut { end, bytes } => {
@@ -92,18 +92,18 @@ impl fmt::Display for Damage {
 
 /// A file whose length is what its header says.
 #[derive(Clone, Copy, Debug)]
-pub struct File<'a> {
+pub struct FirmwareFile<'a> {
     bytes: &'a [u8],
 }
 
-impl<'a> File<'a> {
-    /// The file of these contents; [`Damage`] if its header and its length do not agree.
-    pub fn new(bytes: &'a [u8]) -> Result<Self, Damage> {
+impl<'a> FirmwareFile<'a> {
+    /// The file of these contents; [`FirmwareFileError`] if its header and its length do not agree.
+    pub fn new(bytes: &'a [u8]) -> Result<Self, FirmwareFileError> {
         let file = Self { bytes };
         file.slice(0..COMMON_BYTES as u64)?;
         let says = file.word(at::SIZE)?;
         if usize::try_from(says) != Ok(bytes.len()) {
-            return Err(Damage::Length {
+            return Err(FirmwareFileError::Length {
                 says,
                 bytes: bytes.len(),
             });
@@ -114,46 +114,46 @@ impl<'a> File<'a> {
     }
 
     /// Version of the header: major and minor.
-    pub fn header(&self) -> Result<(u16, u16), Damage> {
+    pub fn header(&self) -> Result<(u16, u16), FirmwareFileError> {
         Ok((self.half(at::HEADER_MAJOR)?, self.half(at::HEADER_MINOR)?))
     }
 
-    /// [`Damage::Header`], for who does not know this version of it.
-    pub(super) fn unknown<T>(&self) -> Result<T, Damage> {
+    /// [`FirmwareFileError::FileHeader`], for who does not know this version of it.
+    pub(super) fn unknown<T>(&self) -> Result<T, FirmwareFileError> {
         let (major, minor) = self.header()?;
-        Err(Damage::Header { major, minor })
+        Err(FirmwareFileError::Header { major, minor })
     }
 
     /// Version of the firmware.
-    pub fn version(&self) -> Result<u32, Damage> {
+    pub fn version(&self) -> Result<u32, FirmwareFileError> {
         self.word(at::VERSION)
     }
 
     /// Where the firmware itself is, bytes in the file.
-    pub(super) fn ucode(&self) -> Result<Range<u64>, Damage> {
+    pub(super) fn ucode(&self) -> Result<Range<u64>, FirmwareFileError> {
         let start = u64::from(self.word(at::UCODE_OFFSET)?);
         Ok(start..start + u64::from(self.word(at::UCODE_SIZE)?))
     }
 
     /// The word at `at`.
-    pub(super) fn word(&self, at: usize) -> Result<u32, Damage> {
+    pub(super) fn word(&self, at: usize) -> Result<u32, FirmwareFileError> {
         self.at(at).map(u32::from_le_bytes)
     }
 
-    fn half(&self, at: usize) -> Result<u16, Damage> {
+    fn half(&self, at: usize) -> Result<u16, FirmwareFileError> {
         self.at(at).map(u16::from_le_bytes)
     }
 
-    fn at<const N: usize>(&self, at: usize) -> Result<[u8; N], Damage> {
-        bytes_at(self.bytes, at).ok_or(Damage::Cut {
+    fn at<const N: usize>(&self, at: usize) -> Result<[u8; N], FirmwareFileError> {
+        bytes_at(self.bytes, at).ok_or(FirmwareFileError::Cut {
             end: at as u64 + N as u64,
             bytes: self.bytes.len(),
         })
     }
 
-    /// The bytes of `range`; [`Damage::Cut`] if the file does not reach so far.
-    pub(super) fn slice(&self, range: Range<u64>) -> Result<&'a [u8], Damage> {
-        let cut = Damage::Cut {
+    /// The bytes of `range`; [`FirmwareFileError::Cut`] if the file does not reach so far.
+    pub(super) fn slice(&self, range: Range<u64>) -> Result<&'a [u8], FirmwareFileError> {
+        let cut = FirmwareFileError::Cut {
             end: range.end,
             bytes: self.bytes.len(),
         };

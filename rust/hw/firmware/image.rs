@@ -3,8 +3,8 @@
 //! the PSP knows.
 
 use super::bytes_at;
-use super::file::Damage;
-use super::part::Part;
+use super::file::FirmwareFileError;
+use super::part::FirmwarePart;
 
 /// Bytes of the header that a signed image begins with.
 const HEADER_BYTES: usize = 0x100;
@@ -20,32 +20,36 @@ pub const MOST_BYTES: usize = 1 << 20;
 
 /// An image that is what its header says.
 #[derive(Clone, Copy, Debug)]
-pub struct Image<'a> {
+pub struct FirmwareImage<'a> {
     /// What it is.
-    pub part: Part,
+    pub part: FirmwarePart,
     /// Its version, as its file tells.
     pub version: u32,
     /// All of it.
     pub bytes: &'a [u8],
 }
 
-impl<'a> Image<'a> {
-    /// The image of `part`, of `version`, in `bytes`; [`Damage`] if it is none, or larger than [`MOST_BYTES`].
-    pub fn new(part: Part, version: u32, bytes: &'a [u8]) -> Result<Self, Damage> {
+impl<'a> FirmwareImage<'a> {
+    /// The image of `part`, of `version`, in `bytes`; [`FirmwareFileError`] if it is none, or larger than [`MOST_BYTES`].
+    pub fn new(
+        part: FirmwarePart,
+        version: u32,
+        bytes: &'a [u8],
+    ) -> Result<Self, FirmwareFileError> {
         if bytes.is_empty() {
-            return Err(Damage::Missing(part));
+            return Err(FirmwareFileError::Missing(part));
         }
         if bytes.len() < HEADER_BYTES || word(bytes, MAGIC_AT) != Some(MAGIC) {
-            return Err(Damage::Unsigned(part));
+            return Err(FirmwareFileError::Unsigned(part));
         }
         let says = word(bytes, TOTAL_AT).unwrap_or(0);
         if usize::try_from(says) != Ok(bytes.len()) {
             let bytes = bytes.len();
-            return Err(Damage::ImageLength { part, says, bytes });
+            return Err(FirmwareFileError::ImageLength { part, says, bytes });
         }
         if bytes.len() > MOST_BYTES {
             let bytes = bytes.len();
-            return Err(Damage::Large { part, bytes });
+            return Err(FirmwareFileError::Large { part, bytes });
         }
         Ok(Self {
             part,

@@ -3,12 +3,12 @@
 
 use core::fmt;
 
-use super::file::{Damage, File};
-use super::image::Image;
+use super::file::{FirmwareFile, FirmwareFileError};
+use super::image::FirmwareImage;
 
 /// The files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum FirmwareSource {
     /// The PSP's own.
     Sos,
     /// The SMU's.
@@ -23,7 +23,7 @@ pub enum Source {
 
 /// A part of the firmware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum FirmwarePart {
     /// The PSP's data base of keys.
     KeyDatabase,
     /// The PSP's system driver.
@@ -50,7 +50,7 @@ pub enum Part {
     RestoreSrm,
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for FirmwarePart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -86,7 +86,7 @@ const RLC_CONTROL_SIZE: usize = 0x74;
 const RLC_GPM_SIZE: usize = 0x84;
 const RLC_SRM_SIZE: usize = 0x94;
 
-impl Part {
+impl FirmwarePart {
     /// How messages call it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -115,43 +115,45 @@ impl Part {
     }
 
     /// Where it is.
-    pub const fn source(self) -> Source {
+    pub const fn source(self) -> FirmwareSource {
         match self {
             Self::KeyDatabase | Self::SystemDriver | Self::SecureOs | Self::RegisterList => {
-                Source::Sos
+                FirmwareSource::Sos
             }
-            Self::Smu => Source::Smc,
-            Self::Sdma => Source::Sdma,
-            Self::Mec | Self::MecJumpTable => Source::Mec,
-            Self::Rlc | Self::RestoreControl | Self::RestoreGpm | Self::RestoreSrm => Source::Rlc,
+            Self::Smu => FirmwareSource::Smc,
+            Self::Sdma => FirmwareSource::Sdma,
+            Self::Mec | Self::MecJumpTable => FirmwareSource::Mec,
+            Self::Rlc | Self::RestoreControl | Self::RestoreGpm | Self::RestoreSrm => {
+                FirmwareSource::Rlc
+            }
         }
     }
 
-    /// This part of `file`, which is [`Part::source`]'s. [`Damage`] if it has none, or what is there is no image.
-    pub fn find<'a>(self, file: &File<'a>) -> Result<Image<'a>, Damage> {
+    /// This part of `file`, which is [`FirmwarePart::source`]'s. [`FirmwareFileError`] if it has none, or what is there is no image.
+    pub fn find<'a>(self, file: &FirmwareFile<'a>) -> Result<FirmwareImage<'a>, FirmwareFileError> {
         let mut version = file.version()?;
         let bytes = match self.source() {
-            Source::Sos => {
+            FirmwareSource::Sos => {
                 let (own, bytes) = self.of_psp(file)?;
                 version = own;
                 bytes
             }
-            Source::Mec => self.of_mec(file)?,
-            Source::Rlc => self.of_rlc(file)?,
-            Source::Smc => match file.header()? {
+            FirmwareSource::Mec => self.of_mec(file)?,
+            FirmwareSource::Rlc => self.of_rlc(file)?,
+            FirmwareSource::Smc => match file.header()? {
                 (2, _) => file.slice(file.ucode()?)?,
                 _ => return file.unknown(),
             },
-            Source::Sdma => match file.header()? {
+            FirmwareSource::Sdma => match file.header()? {
                 (1, _) => file.slice(file.ucode()?)?,
                 _ => return file.unknown(),
             },
         };
-        Image::new(self, version, bytes)
+        FirmwareImage::new(self, version, bytes)
     }
 
     /// Those for GPUs on the CPU's own links are in the same file; these are for PCI Express (amdgpu: psp_init_sos_base_fw).
-    fn of_psp<'a>(self, file: &File<'a>) -> Result<(u32, &'a [u8]), Damage> {
+    fn of_psp<'a>(self, file: &FirmwareFile<'a>) -> Result<(u32, &'a [u8]), FirmwareFileError> {
         match file.header()? {
             (1, 3) => {
                 let group = match self {
@@ -159,7 +161,7 @@ impl Part {
                     Self::RegisterList => psp::REGISTER_LIST,
                     Self::SystemDriver => psp::SYSTEM_DRIVER_AUX,
                     Self::SecureOs => psp::SOS_AUX,
-                    _ => return Err(Damage::Missing(self)),
+                    _ => return Err(FirmwareFileError::Missing(self)),
                 };
                 in_ucode(file, group)
             }
@@ -169,7 +171,7 @@ impl Part {
                     Self::RegisterList => psp::TYPE_REGISTER_LIST,
                     Self::SystemDriver => psp::TYPE_SYSTEM_DRIVER,
                     Self::SecureOs => psp::TYPE_SOS,
-                    _ => return Err(Damage::Missing(self)),
+                    _ => return Err(FirmwareFileError::Missing(self)),
                 };
                 let first = psp::GROUPS[usize::from(minor)];
                 for n in 0..file.word(psp::COUNT)?.min(psp::MOST) {
@@ -178,14 +180,14 @@ impl Part {
                         return in_ucode(file, group + 4);
                     }
                 }
-                Err(Damage::Missing(self))
+                Err(FirmwareFileError::Missing(self))
             }
             _ => file.unknown(),
         }
     }
 
     /// The jump table is the end of the code, and an image of its own.
-    fn of_mec<'a>(self, file: &File<'a>) -> Result<&'a [u8], Damage> {
+    fn of_mec<'a>(self, file: &FirmwareFile<'a>) -> Result<&'a [u8], FirmwareFileError> {
         let (1, _) = file.header()? else {
             return file.unknown();
         };
@@ -197,11 +199,13 @@ impl Part {
             return file.slice(start..start + size);
         }
         let length = ucode.end - ucode.start;
-        let code = length.checked_sub(size).ok_or(Damage::Missing(self))?;
+        let code = length
+            .checked_sub(size)
+            .ok_or(FirmwareFileError::Missing(self))?;
         file.slice(ucode.start..ucode.start + code)
     }
 
-    fn of_rlc<'a>(self, file: &File<'a>) -> Result<&'a [u8], Damage> {
+    fn of_rlc<'a>(self, file: &FirmwareFile<'a>) -> Result<&'a [u8], FirmwareFileError> {
         let (2, 1..) = file.header()? else {
             return file.unknown();
         };
@@ -219,7 +223,7 @@ impl Part {
 }
 
 /// The part whose version is the word at `at`; its place in the firmware, and its size, are the next two. With its version.
-fn in_ucode<'a>(file: &File<'a>, at: usize) -> Result<(u32, &'a [u8]), Damage> {
+fn in_ucode<'a>(file: &FirmwareFile<'a>, at: usize) -> Result<(u32, &'a [u8]), FirmwareFileError> {
     let (offset, size) = (file.word(at + 4)?, file.word(at + 8)?);
     let start = file.ucode()?.start + u64::from(offset);
     Ok((file.word(at)?, file.slice(start..start + u64::from(size))?))

@@ -3,16 +3,16 @@
 
 use core::ffi::CStr;
 
-use super::part::{Part, Source};
+use super::part::{FirmwarePart, FirmwareSource};
 
 /// A number by which the PSP knows a part: a command of its bootloader, or a type in LOAD_IP_FW.
-pub type Step = (Part, u32);
+pub type Step = (FirmwarePart, u32);
 
 /// How a GPU's firmware is loaded.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct FirmwarePlan {
     /// The files, as below /lib/firmware.
-    pub files: &'static [(Source, &'static CStr)],
+    pub files: &'static [(FirmwareSource, &'static CStr)],
     /// For the bootloader, with its command. The last one takes over.
     pub bootloader: &'static [Step],
     /// By LOAD_IP_FW, before the PSP has memory of its own. Those that answer from then on.
@@ -23,7 +23,7 @@ pub struct Plan {
     pub after_tmr: &'static [Step],
 }
 
-impl Plan {
+impl FirmwarePlan {
     /// The steps of all of it, in order.
     pub fn steps(&self) -> impl Iterator<Item = Step> {
         let all = [self.bootloader, self.before_tmr, self.after_tmr];
@@ -31,7 +31,7 @@ impl Plan {
     }
 
     /// The name of a file; None if there is no such.
-    pub fn file(&self, source: Source) -> Option<&'static CStr> {
+    pub fn file(&self, source: FirmwareSource) -> Option<&'static CStr> {
         let mut files = self.files.iter();
         files
             .find(|(which, _)| *which == source)
@@ -40,34 +40,34 @@ impl Plan {
 }
 
 /// gfx90a on PCI Express: PSP 13.0.2.
-pub const GFX90A: Plan = Plan {
+pub const GFX90A: FirmwarePlan = FirmwarePlan {
     files: &[
-        (Source::Sos, c"amdgpu/aldebaran_sos.bin"),
-        (Source::Smc, c"amdgpu/aldebaran_smc.bin"),
-        (Source::Sdma, c"amdgpu/aldebaran_sdma.bin"),
-        (Source::Mec, c"amdgpu/aldebaran_mec.bin"),
-        (Source::Rlc, c"amdgpu/aldebaran_rlc.bin"),
+        (FirmwareSource::Sos, c"amdgpu/aldebaran_sos.bin"),
+        (FirmwareSource::Smc, c"amdgpu/aldebaran_smc.bin"),
+        (FirmwareSource::Sdma, c"amdgpu/aldebaran_sdma.bin"),
+        (FirmwareSource::Mec, c"amdgpu/aldebaran_mec.bin"),
+        (FirmwareSource::Rlc, c"amdgpu/aldebaran_rlc.bin"),
     ],
     bootloader: &[
-        (Part::KeyDatabase, 0x8_0000),
-        (Part::SystemDriver, 0x1_0000),
-        (Part::SecureOs, 0x2_0000),
+        (FirmwarePart::KeyDatabase, 0x8_0000),
+        (FirmwarePart::SystemDriver, 0x1_0000),
+        (FirmwarePart::SecureOs, 0x2_0000),
     ],
     // The SMU keeps the way to memory awake here.
-    before_tmr: &[(Part::Smu, 18)],
+    before_tmr: &[(FirmwarePart::Smu, 18)],
     tmr_bytes: 8 << 20,
     after_tmr: &[
-        (Part::Sdma, 9),
-        (Part::Sdma, 10),
-        (Part::Sdma, 52),
-        (Part::Sdma, 53),
-        (Part::Sdma, 54),
-        (Part::Mec, 4),
-        (Part::MecJumpTable, 5),
-        (Part::RestoreControl, 22),
-        (Part::RestoreGpm, 20),
-        (Part::RestoreSrm, 21),
-        (Part::Rlc, 8),
-        (Part::RegisterList, 67),
+        (FirmwarePart::Sdma, 9),
+        (FirmwarePart::Sdma, 10),
+        (FirmwarePart::Sdma, 52),
+        (FirmwarePart::Sdma, 53),
+        (FirmwarePart::Sdma, 54),
+        (FirmwarePart::Mec, 4),
+        (FirmwarePart::MecJumpTable, 5),
+        (FirmwarePart::RestoreControl, 22),
+        (FirmwarePart::RestoreGpm, 20),
+        (FirmwarePart::RestoreSrm, 21),
+        (FirmwarePart::Rlc, 8),
+        (FirmwarePart::RegisterList, 67),
     ],
 };

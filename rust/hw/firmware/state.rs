@@ -12,7 +12,7 @@ const BOOTLOADER_READY: u32 = 1 << 31;
 
 /// What registers say, before anything is written to any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct ObservedState {
     /// RCC_CONFIG_MEMSIZE, MiB.
     pub memory: u32,
     /// RCC_IOV_FUNC_IDENTIFIER: it is a virtual function.
@@ -34,12 +34,12 @@ pub struct Seen {
     /// MC_VM_XGMI_LFB_CNTL: how many GPUs XGMI joins to it.
     pub neighbours: u32,
     /// What somebody has left running.
-    pub running: Running,
+    pub running: RunningEngines,
 }
 
 /// What runs, though no driver is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Running {
+pub struct RunningEngines {
     /// CP_MEC_CNTL: a micro engine.
     pub mec: bool,
     /// RLC_CNTL.
@@ -50,14 +50,14 @@ pub struct Running {
     pub ih: bool,
 }
 
-impl Running {
+impl RunningEngines {
     /// Whether anything does.
     pub fn any(&self) -> bool {
         self.mec || self.rlc || self.ih || self.sdma.contains(&true)
     }
 }
 
-impl fmt::Display for Running {
+impl fmt::Display for RunningEngines {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut first = true;
         let mut name = |f: &mut fmt::Formatter<'_>, name: fmt::Arguments<'_>| {
@@ -89,7 +89,7 @@ impl fmt::Display for Running {
 
 /// A state that a driver can go on from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum BootState {
     /// Nothing is loaded: the PSP's bootloader waits.
     Cold,
     /// The secure OS lives, and engines stand.
@@ -98,7 +98,7 @@ pub enum State {
     Dirty,
 }
 
-impl fmt::Display for State {
+impl fmt::Display for BootState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Cold => "cold: no firmware is loaded",
@@ -110,7 +110,7 @@ impl fmt::Display for State {
 
 /// Why a GPU is left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum BootRefusal {
     /// It does not answer.
     Gone,
     /// It is a virtual function.
@@ -125,7 +125,7 @@ pub enum Refusal {
     StuckBootloader(u32),
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for BootRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Gone => f.write_str("it does not answer: in reset, or gone from the bus"),
@@ -147,7 +147,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl Seen {
+impl ObservedState {
     /// Whether the device answers at all.
     pub fn is_present(&self) -> bool {
         self.memory != GONE
@@ -159,27 +159,27 @@ impl Seen {
     }
 
     /// Which state that is. Registers that only a later question needs may have any value where an earlier one refuses.
-    pub fn state(&self) -> Result<State, Refusal> {
+    pub fn state(&self) -> Result<BootState, BootRefusal> {
         if !self.is_present() {
-            return Err(Refusal::Gone);
+            return Err(BootRefusal::Gone);
         }
         if self.is_virtual {
-            return Err(Refusal::VirtualFunction);
+            return Err(BootRefusal::VirtualFunction);
         }
         if self.memory == 0 || !self.is_posted {
-            return Err(Refusal::Unposted);
+            return Err(BootRefusal::Unposted);
         }
         if self.is_on_cpu_link {
-            return Err(Refusal::OnCpuLink);
+            return Err(BootRefusal::OnCpuLink);
         }
         if self.neighbours != 0 {
-            return Err(Refusal::Hive(self.neighbours));
+            return Err(BootRefusal::Hive(self.neighbours));
         }
         match self.secure_os {
-            0 if self.is_bootloader_ready() => Ok(State::Cold),
-            0 => Err(Refusal::StuckBootloader(self.bootloader)),
-            _ if self.running.any() => Ok(State::Dirty),
-            _ => Ok(State::Warm),
+            0 if self.is_bootloader_ready() => Ok(BootState::Cold),
+            0 => Err(BootRefusal::StuckBootloader(self.bootloader)),
+            _ if self.running.any() => Ok(BootState::Dirty),
+            _ => Ok(BootState::Warm),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{source, IvEntry};
 use crate::bits::Field;
-use crate::doorbell::Slot;
+use crate::doorbell::DoorbellSlot;
 
 /// In an event's ring.
 const PIPE: Field = Field::new(1, 0);
@@ -69,9 +69,9 @@ impl CpError {
 
     /// The queue's doorbell: its slot in the process's slice. Of a bad opcode only.
     #[inline]
-    pub const fn doorbell(&self) -> Option<Slot> {
+    pub const fn doorbell(&self) -> Option<DoorbellSlot> {
         if self.source == source::CP_BAD_OPCODE {
-            Slot::new(ERROR_DOORBELL.get(self.data) as u16)
+            DoorbellSlot::new(ERROR_DOORBELL.get(self.data) as u16)
         } else {
             None
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Accesses that could not be translated: the entry of one, and what the hub latches of the first.
 
-use super::{Hub, IvEntry};
+use super::{HubKind, IvEntry};
 use crate::bits::{join, Field};
 
 const PAGE_HI: Field = Field::new(3, 0);
@@ -21,7 +21,7 @@ const RING_WRITE: Field = Field::bit(5);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VmFault {
     /// The hub that walked.
-    pub hub: Hub,
+    pub hub: HubKind,
     /// The address space.
     pub vmid: u8,
     /// The process.
@@ -40,14 +40,14 @@ pub struct VmFault {
     pub execute: bool,
     /// The access is tried again until it can be done, or is told not to; its place in the retry CAM, which raises nothing
     /// of the same page and process before that is acknowledged.
-    pub retry: Option<CamPlace>,
+    pub retry: Option<CamEntry>,
 }
 
 /// A place of the IH's retry CAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CamPlace(u16);
+pub struct CamEntry(u16);
 
-impl CamPlace {
+impl CamEntry {
     /// So many there are.
     pub const COUNT: usize = CAM_PLACES as usize;
 
@@ -56,7 +56,7 @@ impl CamPlace {
         (0..CAM_PLACES).map(Self)
     }
 
-    /// Its number, below [`CamPlace::COUNT`].
+    /// Its number, below [`CamEntry::COUNT`].
     #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -70,7 +70,7 @@ impl CamPlace {
 }
 
 impl VmFault {
-    pub(super) const fn decode(hub: Hub, entry: &IvEntry) -> Self {
+    pub(super) const fn decode(hub: HubKind, entry: &IvEntry) -> Self {
         let attributes = entry.data[1];
         Self {
             hub,
@@ -83,7 +83,7 @@ impl VmFault {
             write: WRITE.is_set(attributes),
             execute: EXECUTE.is_set(attributes),
             retry: if RETRY.is_set(attributes) {
-                Some(CamPlace(CAM.get(entry.data[2]) as u16))
+                Some(CamEntry(CAM.get(entry.data[2]) as u16))
             } else {
                 None
             },

@@ -12,7 +12,7 @@ pub struct IhRing {
 
 /// What the hardware says of a ring (IH_RB_WPTR).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WritePointer {
+pub struct IhWritePointer {
     /// Byte in the ring that the next entry comes to; a multiple of [`ENTRY_BYTES`].
     pub offset: u32,
     /// RB_OVERFLOW: it has come to the read pointer that it was told last, and goes on.
@@ -37,13 +37,13 @@ impl IhRing {
 
     /// Bytes from `handled` to the write pointer, as if it had not come past that.
     #[inline]
-    fn ahead(&self, handled: u64, wptr: WritePointer) -> u32 {
+    fn ahead(&self, handled: u64, wptr: IhWritePointer) -> u32 {
         wptr.offset.wrapping_sub(self.offset(handled)) & (self.bytes - 1)
     }
 
     /// Bytes from `handled` to the oldest entry that is left after an overflow, which is the one behind the write pointer.
     #[inline]
-    fn past(&self, handled: u64, wptr: WritePointer) -> u32 {
+    fn past(&self, handled: u64, wptr: IhWritePointer) -> u32 {
         (self.ahead(handled, wptr) + ENTRY_BYTES) & (self.bytes - 1)
     }
 
@@ -52,7 +52,7 @@ impl IhRing {
     /// The hardware knows the driver's place of a batch ago, so it may have come past that and not past the driver. Then all is left: who
     /// took the oldest for the next would find those again that he has handled.
     #[inline]
-    pub fn lost(&self, handled: u64, wptr: WritePointer) -> u32 {
+    pub fn lost(&self, handled: u64, wptr: IhWritePointer) -> u32 {
         if !wptr.overflow {
             return 0;
         }
@@ -64,7 +64,7 @@ impl IhRing {
     /// The most that the count of a driver is when it has handled what is there, which was `handled` a batch ago or less. After an overflow
     /// it may come to less, and then have nothing left to handle.
     #[inline]
-    pub fn end(&self, handled: u64, wptr: WritePointer) -> u64 {
+    pub fn end(&self, handled: u64, wptr: IhWritePointer) -> u64 {
         let ahead = match wptr.overflow {
             true => self.past(handled, wptr) + self.bytes - ENTRY_BYTES,
             false => self.ahead(handled, wptr),
@@ -74,7 +74,7 @@ impl IhRing {
 
     /// Whether a driver at `handled` has nothing to handle.
     #[inline]
-    pub fn is_empty(&self, handled: u64, wptr: WritePointer) -> bool {
+    pub fn is_empty(&self, handled: u64, wptr: IhWritePointer) -> bool {
         !wptr.overflow && self.ahead(handled, wptr) == 0
     }
 }

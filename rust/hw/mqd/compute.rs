@@ -6,7 +6,7 @@ use super::cu_mask::ENGINES;
 use super::hqd::{self, HqdImage};
 use crate::bits::{hi, lo, Field};
 use crate::doorbell::Doorbell;
-use crate::queue::Priority;
+use crate::queue::QueuePriority;
 use crate::sdma::ring::RingSize;
 
 /// Dwords of the descriptor.
@@ -83,7 +83,7 @@ const EOP_SIZE_MAX: u32 = 0xa;
 
 /// The packets that a compute queue holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum PacketFormat {
     /// PM4 of a user.
     Pm4,
     /// AQL of a user.
@@ -94,7 +94,7 @@ pub enum Format {
 
 /// Where waves are saved when the queue is taken off the hardware (CWSR).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ContextSave {
+pub struct ContextSaveArea {
     /// Start of the save area in the VMID's address space.
     pub base: u64,
     /// Bytes of the area.
@@ -108,7 +108,7 @@ pub struct ContextSave {
 
 /// What a compute queue is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ComputeQueue {
+pub struct ComputeMqdConfig {
     /// GPU address of the descriptor itself.
     pub mqd_address: u64,
     /// Where the ring is in the VMID's address space; 256-byte aligned.
@@ -128,11 +128,11 @@ pub struct ComputeQueue {
     /// The address space; 0 where firmware assigns it.
     pub vmid: u8,
     /// What packets it holds.
-    pub format: Format,
+    pub format: PacketFormat,
     /// Priority among the pipe's queues.
-    pub priority: Priority,
+    pub priority: QueuePriority,
     /// The save area, when waves are saved.
-    pub context_save: Option<ContextSave>,
+    pub context_save: Option<ContextSaveArea>,
 }
 
 /// The descriptor, 2 KiB.
@@ -144,7 +144,7 @@ const _: () = assert!(core::mem::size_of::<ComputeMqd>() == 2048);
 
 impl ComputeMqd {
     /// The descriptor of `queue`, with both pointers at 0 and the queue not active.
-    pub fn new(queue: &ComputeQueue) -> Self {
+    pub fn new(queue: &ComputeMqdConfig) -> Self {
         let mut mqd = Self([0; DWORDS]);
         let dwords = &mut mqd.0;
         dwords[HEADER] = HEADER_VALUE;
@@ -168,7 +168,7 @@ impl ComputeMqd {
         dwords[RPTR_REPORT_HI] = hi(queue.read_pointer);
         dwords[WPTR_POLL_LO] = lo(queue.write_pointer);
         dwords[WPTR_POLL_HI] = hi(queue.write_pointer);
-        let aql = queue.format == Format::Aql;
+        let aql = queue.format == PacketFormat::Aql;
         dwords[DOORBELL_CONTROL] =
             DOORBELL_OFFSET.put(queue.doorbell.dword()) | DOORBELL_BIF_DROP.flag(aql);
         dwords[PQ_CONTROL] = pq_control(queue.ring_size, queue.format);
@@ -207,19 +207,19 @@ impl ComputeMqd {
 
 /// CP_HQD_PQ_CONTROL.
 #[inline]
-pub(super) fn pq_control(size: RingSize, format: Format) -> u32 {
+pub(super) fn pq_control(size: RingSize, format: PacketFormat) -> u32 {
     let common =
         QUEUE_SIZE.put(size.order() - 1) | RPTR_BLOCK_SIZE.put(5) | UNORD_DISPATCH.flag(true);
     common
         | match format {
-            Format::Pm4 => 0,
-            Format::Aql => {
+            PacketFormat::Pm4 => 0,
+            PacketFormat::Aql => {
                 NO_UPDATE_RPTR.flag(true)
                     | SLOT_BASED_WPTR.put(2)
                     | QUEUE_FULL_EN.flag(true)
                     | WPP_CLAMP_EN.flag(true)
             }
-            Format::Kernel => PRIV_STATE.flag(true) | KMD_QUEUE.flag(true),
+            PacketFormat::Kernel => PRIV_STATE.flag(true) | KMD_QUEUE.flag(true),
         }
 }
 

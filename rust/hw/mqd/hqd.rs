@@ -2,9 +2,9 @@
 //! The part of a compute descriptor that is the image of the HQD's registers: what a direct load copies, and what the
 //! CP saves when it lets go of the queue.
 
-use super::compute::{pq_control, Format, HQD};
+use super::compute::{pq_control, PacketFormat, HQD};
 use crate::bits::{hi, join, lo, Field};
-use crate::queue::Priority;
+use crate::queue::QueuePriority;
 use crate::sdma::ring::RingSize;
 
 /// Dwords of the image.
@@ -83,7 +83,7 @@ impl HqdImage {
 
     /// Another ring, of a queue that holds packets of `format`.
     #[inline]
-    pub fn set_ring(&mut self, base: u64, size: RingSize, format: Format) {
+    pub fn set_ring(&mut self, base: u64, size: RingSize, format: PacketFormat) {
         self.0[PQ_BASE_LO] = lo(base >> 8);
         self.0[PQ_BASE_HI] = hi(base >> 8);
         self.0[PQ_CONTROL] = pq_control(size, format);
@@ -91,7 +91,7 @@ impl HqdImage {
 
     /// Another priority.
     #[inline]
-    pub fn set_priority(&mut self, priority: Priority) {
+    pub fn set_priority(&mut self, priority: QueuePriority) {
         self.0[PIPE_PRIORITY] = priority.pipe();
     }
 

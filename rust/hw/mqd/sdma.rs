@@ -45,7 +45,7 @@ const DUMMY: u32 = 0xf;
 
 /// What a user's SDMA queue is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SdmaQueue {
+pub struct SdmaMqdConfig {
     /// Where the ring is in the VMID's address space; 256-byte aligned.
     pub ring_base: u64,
     /// The ring's size.
@@ -71,7 +71,7 @@ const _: () = assert!(core::mem::size_of::<SdmaMqd>() == 512);
 
 impl SdmaMqd {
     /// The descriptor of `queue`, with both pointers at 0 and the ring not enabled.
-    pub const fn new(queue: &SdmaQueue) -> Self {
+    pub const fn new(queue: &SdmaMqdConfig) -> Self {
         let mut dwords = [0; DWORDS];
         dwords[RB_CNTL] = rb_cntl(queue.ring_size, queue.vmid);
         dwords[RB_BASE] = lo(queue.ring_base >> 8);
@@ -147,8 +147,8 @@ impl SdmaMqd {
 
     /// The values to load the RLC queue's registers with.
     #[inline]
-    pub const fn rlc(&self) -> RlcImage {
-        RlcImage {
+    pub const fn rlc(&self) -> RlcQueueImage {
+        RlcQueueImage {
             rb_cntl: self.0[RB_CNTL],
             rb_base: self.0[RB_BASE],
             rb_base_hi: self.0[RB_BASE_HI],
@@ -169,7 +169,7 @@ impl SdmaMqd {
 /// Register values of an RLC queue, ready to be written; registers are named as in the headers
 /// (`SDMAn_RLCq_*`). The pointers are byte counts for the LO and HI register of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RlcImage {
+pub struct RlcQueueImage {
     /// RB_CNTL with the ring not enabled.
     pub rb_cntl: u32,
     /// RB_BASE.
@@ -198,7 +198,7 @@ pub struct RlcImage {
     pub wptr_poll_addr_lo: u32,
 }
 
-impl RlcImage {
+impl RlcQueueImage {
     /// RB_CNTL with the ring enabled: the last register to be written.
     #[inline]
     pub const fn rb_cntl_enabled(&self) -> u32 {

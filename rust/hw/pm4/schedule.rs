@@ -59,7 +59,7 @@ pub const MAX_LIST_DWORDS: usize = IB_SIZE.max() as usize;
 
 /// What the hardware scheduler may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Resources {
+pub struct SetResources {
     /// VMIDs that it gives to processes, a bit each.
     pub vmids: u16,
     /// HQDs that it gives to queues: bit MEC * 32 + pipe * 8 + queue.
@@ -70,7 +70,7 @@ pub struct Resources {
 
 /// SET_RESOURCES for HIQ. No process has any of the global data share.
 #[inline]
-pub const fn set_resources(resources: Resources) -> [u32; 8] {
+pub const fn set_resources(resources: SetResources) -> [u32; 8] {
     [
         header::<8>(op::SET_RESOURCES),
         VMID_MASK.put(resources.vmids as u32)
@@ -87,7 +87,7 @@ pub const fn set_resources(resources: Resources) -> [u32; 8] {
 
 /// A process of a runlist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Process {
+pub struct MapProcess {
     /// Its PASID.
     pub pasid: u16,
     /// Its page tables.
@@ -106,7 +106,7 @@ pub struct Process {
 
 /// MAP_PROCESS in gfx90a's form. No debugger, but whoever reads saved waves is to find out what they are: dword 14, SPI_GDBG_PER_VMID_CNTL.
 #[inline]
-pub const fn map_process(process: Process) -> [u32; MAP_PROCESS_DWORDS] {
+pub const fn map_process(process: MapProcess) -> [u32; MAP_PROCESS_DWORDS] {
     let mut packet = [0; MAP_PROCESS_DWORDS];
     packet[0] = header::<MAP_PROCESS_DWORDS>(op::MAP_PROCESS);
     packet[1] = PASID.put(process.pasid as u32) | PROCESS_QUANTUM.put(process.quantum);
@@ -129,7 +129,7 @@ pub const MAX_PROCESS_QUEUES: u32 = NUM_QUEUES.max();
 
 /// Which HQD a queue gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum HqdSelect {
     /// One that the scheduler chooses.
     Any,
     /// This one, for HIQ.
@@ -145,9 +145,9 @@ pub enum Place {
 
 /// A queue to be mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Queue {
+pub struct MapQueue {
     /// Where it goes.
-    pub place: Place,
+    pub place: HqdSelect,
     /// Its doorbell.
     pub doorbell: Doorbell,
     /// Address of its descriptor in VMID 0.
@@ -158,10 +158,10 @@ pub struct Queue {
 
 /// MAP_QUEUES of one compute queue.
 #[inline]
-pub const fn map_queue(queue: Queue) -> [u32; MAP_QUEUES_DWORDS] {
+pub const fn map_queue(queue: MapQueue) -> [u32; MAP_QUEUES_DWORDS] {
     let place = match queue.place {
-        Place::Any => QUEUE_SEL.put(ANY_SLOT) | ENGINE_SEL.put(COMPUTE),
-        Place::Hiq {
+        HqdSelect::Any => QUEUE_SEL.put(ANY_SLOT) | ENGINE_SEL.put(COMPUTE),
+        HqdSelect::Hiq {
             me,
             pipe,
             queue: number,
@@ -186,7 +186,7 @@ pub const fn map_queue(queue: Queue) -> [u32; MAP_QUEUES_DWORDS] {
 
 /// Which queues are unmapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unmap {
+pub enum UnmapQueues {
     /// All that runlists have mapped: their waves are saved where there is a trap handler (QSWITCH_MODE), and end otherwise.
     All,
     /// The one with this doorbell, with its waves killed.
@@ -195,10 +195,10 @@ pub enum Unmap {
 
 /// UNMAP_QUEUES of compute queues.
 #[inline]
-pub const fn unmap_queues(which: Unmap) -> [u32; 6] {
+pub const fn unmap_queues(which: UnmapQueues) -> [u32; 6] {
     let (how, doorbell) = match which {
-        Unmap::All => (ACTION.put(PREEMPT) | QUEUE_SEL.put(ALL_DYNAMIC), 0),
-        Unmap::Reset(doorbell) => (
+        UnmapQueues::All => (ACTION.put(PREEMPT) | QUEUE_SEL.put(ALL_DYNAMIC), 0),
+        UnmapQueues::Reset(doorbell) => (
             ACTION.put(RESET) | QUEUE_SEL.put(BY_DOORBELL) | NUM.put(1),
             DOORBELL.put(doorbell.dword()),
         ),
@@ -229,7 +229,7 @@ pub const fn query_status(address: u64, value: u64) -> [u32; 7] {
 
 /// A list of [`map_process`] and [`map_queue`] packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct List {
+pub struct RunlistIb {
     /// Where it begins, in VMID 0; a multiple of 4.
     pub address: u64,
     /// Dwords, at most [`MAX_LIST_DWORDS`].
@@ -241,7 +241,7 @@ pub struct List {
 /// RUN_LIST: runs `list`. With `again`, at the list's own end, it is run over and over: that is how processes and queues
 /// for which there is no room at the same time take turns.
 #[inline]
-pub const fn run_list(list: List, again: bool) -> [u32; RUN_LIST_DWORDS] {
+pub const fn run_list(list: RunlistIb, again: bool) -> [u32; RUN_LIST_DWORDS] {
     [
         header::<RUN_LIST_DWORDS>(op::RUN_LIST),
         lo(list.address),

@@ -5,13 +5,13 @@ use super::packet::{const_fill, copy_linear, CopyBytes, FillBytes, MAX_BYTES};
 
 /// The packets of one copy, lowest addresses first.
 #[derive(Clone, Debug)]
-pub struct Copies {
+pub struct CopyPackets {
     source: u64,
     destination: u64,
     remaining: u64,
 }
 
-impl Copies {
+impl CopyPackets {
     /// The packets that copy `bytes` from `source` to `destination`; none for 0 bytes. `None` when either end
     /// would wrap.
     #[inline]
@@ -33,7 +33,7 @@ impl Copies {
     }
 }
 
-impl Iterator for Copies {
+impl Iterator for CopyPackets {
     type Item = [u32; 7];
 
     #[inline]
@@ -50,13 +50,13 @@ impl Iterator for Copies {
 
 /// The packets of one fill, lowest addresses first.
 #[derive(Clone, Debug)]
-pub struct Fills {
+pub struct FillPackets {
     destination: u64,
     value: u32,
     remaining: u64,
 }
 
-impl Fills {
+impl FillPackets {
     /// The packets that fill `bytes` from `destination` on with `value`; none for 0 bytes. `None` when the end
     /// would wrap, or when address or length is not a multiple of 4.
     #[inline]
@@ -78,7 +78,7 @@ impl Fills {
     }
 }
 
-impl Iterator for Fills {
+impl Iterator for FillPackets {
     type Item = [u32; 5];
 
     #[inline]

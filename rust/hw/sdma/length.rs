@@ -13,7 +13,7 @@ pub const HEADER_DWORDS: usize = 4;
 
 /// What the dwords at hand say about the packet that they begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Length {
+pub enum PacketLength {
     /// The packet's dwords.
     Dwords(u32),
     /// Its length is in a dword further on: so many must be at hand.
@@ -24,9 +24,9 @@ pub enum Length {
 
 /// The length of the packet that begins at `dwords[0]`.
 #[inline]
-pub fn of(dwords: &[u32]) -> Length {
+pub fn of(dwords: &[u32]) -> PacketLength {
     let Some(&first) = dwords.first() else {
-        return Length::Incomplete(1);
+        return PacketLength::Incomplete(1);
     };
     let dwords = match (OP.get(first), SUB_OP.get(first)) {
         (op::NOP, _) => 1 + NOP_COUNT.get(first),
@@ -35,7 +35,7 @@ pub fn of(dwords: &[u32]) -> Length {
         (op::COPY, sub::COPY_LINEAR_SUBWIN) => 13,
         (op::WRITE, 0) => match dwords.get(3) {
             Some(&count) => 5 + WRITE_COUNT.get(count),
-            None => return Length::Incomplete(4),
+            None => return PacketLength::Incomplete(4),
         },
         (op::INDIRECT, 0) => 6,
         (op::FENCE, 0) => 4,
@@ -46,7 +46,7 @@ pub fn of(dwords: &[u32]) -> Length {
         (op::PTEPDE, sub::PTEPDE_GEN) => 10,
         (op::TIMESTAMP, sub::TIMESTAMP_SET | sub::TIMESTAMP_GET | sub::TIMESTAMP_GET_GLOBAL) => 3,
         (op::SRBM_WRITE, 0) => 3,
-        _ => return Length::Unknown,
+        _ => return PacketLength::Unknown,
     };
-    Length::Dwords(dwords)
+    PacketLength::Dwords(dwords)
 }

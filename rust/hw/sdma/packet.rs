@@ -253,7 +253,7 @@ pub const fn trap(context: u32) -> [u32; 2] {
 /// The comparison that ends a POLL_REGMEM: value, masked, against the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Compare {
+pub enum PollCompare {
     /// At once.
     Always = 0,
     /// Less.
@@ -300,7 +300,7 @@ impl PollPace {
 #[inline]
 pub const fn poll_memory(
     address: u64,
-    compare: Compare,
+    compare: PollCompare,
     reference: u32,
     mask: u32,
     pace: PollPace,
@@ -319,7 +319,7 @@ pub const fn poll_memory(
 #[inline]
 pub const fn poll_register(
     register: u32,
-    compare: Compare,
+    compare: PollCompare,
     reference: u32,
     mask: u32,
     pace: PollPace,
@@ -341,7 +341,7 @@ pub const fn hdp_flush(request: u32, done: u32, bit: u32) -> [u32; 6] {
     [
         header(op::POLL_REGMEM, 0)
             | POLL_HDP_FLUSH.flag(true)
-            | POLL_FUNCTION.put(Compare::Equal as u32),
+            | POLL_FUNCTION.put(PollCompare::Equal as u32),
         done << 2,
         request << 2,
         bit,

@@ -104,7 +104,7 @@ impl RingSize {
     /// The places of `bytes` bytes from byte count `position` on: one run, or two when the ring's end lies
     /// between. `None` unless both are whole dwords and the bytes fit the ring.
     #[inline]
-    pub const fn split(self, position: u64, bytes: u64) -> Option<Split> {
+    pub const fn split(self, position: u64, bytes: u64) -> Option<RingSplit> {
         if position % DWORD != 0 || bytes % DWORD != 0 || bytes > self.bytes() {
             return None;
         }
@@ -112,12 +112,12 @@ impl RingSize {
         let dwords = (bytes / DWORD) as usize;
         let to_end = self.dwords() as usize - start;
         let first = if dwords < to_end { dwords } else { to_end };
-        Some(Split {
-            first: Run {
+        Some(RingSplit {
+            first: RingRun {
                 start,
                 dwords: first,
             },
-            second: Run {
+            second: RingRun {
                 start: 0,
                 dwords: dwords - first,
             },
@@ -148,12 +148,12 @@ impl RingSize {
 /// What a ring of jobs holds at once, in the credits that a scheduler counts: dwords of packets, but so that it is never more than so
 /// many jobs, however small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct RingSpace {
     dwords: u32,
     least: u32,
 }
 
-impl Room {
+impl RingSpace {
     /// Room for `dwords` of packets, and for `jobs`, at least one.
     #[inline]
     pub const fn new(dwords: u32, jobs: u32) -> Self {
@@ -191,14 +191,14 @@ pub const fn phase(position: u64) -> u64 {
 
 /// A run of dwords in a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct RingRun {
     /// Index of the first dword.
     pub start: usize,
     /// How many.
     pub dwords: usize,
 }
 
-impl Run {
+impl RingRun {
     /// The run as a range of indices.
     #[inline]
     pub const fn range(self) -> core::ops::Range<usize> {
@@ -208,9 +208,9 @@ impl Run {
 
 /// The places of a run that may pass the ring's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Split {
+pub struct RingSplit {
     /// Up to the ring's end.
-    pub first: Run,
+    pub first: RingRun,
     /// From the ring's start; empty when the run does not pass the end.
-    pub second: Run,
+    pub second: RingRun,
 }

@@ -6,9 +6,9 @@
 
 use core::ops::{Range, RangeInclusive};
 
-use super::Features;
+use super::SmuFeatures;
 use crate::firmware::bytes_at;
-use crate::vbios::{Damage, Kind, Vbios};
+use crate::vbios::{Vbios, VbiosError, VbiosTableKind};
 
 /// Bytes of it.
 pub const BYTES: usize = 760;
@@ -45,25 +45,25 @@ const MOST_MHZ: u16 = 2000;
 
 /// A table that is sane.
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct SmuLimits {
     bytes: [u8; BYTES],
 }
 
-impl Limits {
-    /// The table of a BIOS. [`Damage`] where it has none, or none that is beyond doubt.
-    pub fn new(bios: &Vbios<'_>) -> Result<Self, Damage> {
-        let firmware = bios.table(Kind::Firmware)?;
+impl SmuLimits {
+    /// The table of a BIOS. [`VbiosError`] where it has none, or none that is beyond doubt.
+    pub fn new(bios: &Vbios<'_>) -> Result<Self, VbiosError> {
+        let firmware = bios.table(VbiosTableKind::Firmware)?;
         if firmware.revision.format != FIRMWARE_FORMAT {
             return Err(firmware.unknown());
         }
         if firmware.revision.content >= FIRST_WITH_NUMBER {
             let number = u32::from_le_bytes(firmware.bytes(NUMBER)?);
             if number != 0 {
-                return Err(Damage::Elsewhere(number));
+                return Err(VbiosError::Elsewhere(number));
             }
         }
-        let mut bytes: [u8; BYTES] = bios.table(Kind::Power)?.bytes(IN_POWER)?;
-        let board = bios.table(Kind::Board)?;
+        let mut bytes: [u8; BYTES] = bios.table(VbiosTableKind::Power)?.bytes(IN_POWER)?;
+        let board = bios.table(VbiosTableKind::Board)?;
         if (board.revision.format, board.revision.content) != BOARD_REVISION {
             return Err(board.unknown());
         }
@@ -76,7 +76,7 @@ impl Limits {
         Ok(limits)
     }
 
-    fn check(&self) -> Result<(), Damage> {
+    fn check(&self) -> Result<(), VbiosError> {
         let [low, high] = self.graphics();
         let checks = [
             ("PptLimit", self.power(), POWER),
@@ -87,7 +87,7 @@ impl Limits {
         ];
         for (name, value, sane) in checks {
             if !sane.contains(&value) {
-                return Err(Damage::Limit { name, value });
+                return Err(VbiosError::Limit { name, value });
             }
         }
         Ok(())
@@ -99,8 +99,8 @@ impl Limits {
     }
 
     /// What the SMU is to do by itself.
-    pub fn features(&self) -> Features {
-        Features(u64::from_le_bytes(self.field(at::FEATURES_TO_RUN)))
+    pub fn features(&self) -> SmuFeatures {
+        SmuFeatures(u64::from_le_bytes(self.field(at::FEATURES_TO_RUN)))
     }
 
     /// What the socket may take, W.

@@ -30,14 +30,14 @@ pub const UNKNOWN: u16 = u16::MAX;
 
 /// A link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct PcieLink {
     /// Lanes.
     pub width: u16,
     /// 0.1 GT/s.
     pub speed: u16,
 }
 
-impl Link {
+impl PcieLink {
     /// From the registers [`WIDTH`], [`SPEED`] and [`EXTENDED`].
     pub fn new(width: u32, speed: u32, extended: u32) -> Self {
         let look_up = |table: &[u16], code: u32| {

@@ -2,7 +2,7 @@
 //! What the SMU measures: its table for drivers (amdgpu: smu13_driver_if_aldebaran.h, SmuMetrics_t), and what tools read of it, gpu_metrics
 //! v1.3 (amdgpu: kgd_pp_interface.h; which field has what: aldebaran_get_gpu_metrics).
 
-use super::link::Link;
+use super::link::PcieLink;
 
 /// Bytes of the SMU's table, with those at its end that mean nothing.
 pub const TABLE_BYTES: usize = 120;
@@ -20,7 +20,7 @@ const ENERGY_UNIT: u64 = 15_259;
 
 /// Clocks, MHz.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Clocks {
+pub struct MetricsClocks {
     /// Graphics.
     pub graphics: u16,
     /// SOC.
@@ -33,11 +33,11 @@ pub struct Clocks {
 
 /// What was measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Metrics {
+pub struct SmuMetrics {
     /// Clocks as they are. Only where a feature lets the SMU set them.
-    pub current: Clocks,
+    pub current: MetricsClocks,
     /// Clocks on average.
-    pub average: Clocks,
+    pub average: MetricsClocks,
     /// How busy shaders and memory are, percent.
     pub busy: [u16; 2],
     /// The same added up, in units that nobody has documented.
@@ -61,9 +61,9 @@ pub struct Metrics {
 }
 
 /// Reads little-endian fields one after another.
-struct Fields<'a>(&'a [u8]);
+struct FieldReader<'a>(&'a [u8]);
 
-impl Fields<'_> {
+impl FieldReader<'_> {
     fn next<const N: usize>(&mut self) -> [u8; N] {
         match self.0.split_first_chunk() {
             Some((head, rest)) => {
@@ -93,7 +93,7 @@ impl Fields<'_> {
     }
 }
 
-impl Metrics {
+impl SmuMetrics {
     /// From the SMU's table. None if there is nothing but zeros: then it was not written.
     pub fn new(dwords: &[u32; TABLE_DWORDS]) -> Option<Self> {
         if dwords.iter().all(|dword| *dword == 0) {
@@ -103,17 +103,17 @@ impl Metrics {
         for (to, dword) in bytes.chunks_exact_mut(4).zip(dwords) {
             to.copy_from_slice(&dword.to_le_bytes());
         }
-        let mut table = Fields(&bytes);
+        let mut table = FieldReader(&bytes);
         // Fabric and link are of no interest, nor is what lies between two fields.
         let [graphics, v, d, soc, memory, _, _, _] = table.halves();
-        let current = Clocks {
+        let current = MetricsClocks {
             graphics,
             soc,
             memory,
             video: [v, d],
         };
         let [graphics, soc, memory] = table.halves();
-        let average = Clocks {
+        let average = MetricsClocks {
             graphics,
             soc,
             memory,
@@ -154,8 +154,8 @@ impl Metrics {
     }
 
     /// What tools read, at `now`, ns since boot, suspend included. Ones for what is not known.
-    pub fn gpu_metrics(&self, link: Link, now: u64) -> [u8; GPU_METRICS_BYTES] {
-        let mut to = Writer {
+    pub fn gpu_metrics(&self, link: PcieLink, now: u64) -> [u8; GPU_METRICS_BYTES] {
+        let mut to = FieldWriter {
             bytes: [u8::MAX; GPU_METRICS_BYTES],
             at: 0,
         };
@@ -191,12 +191,12 @@ impl Metrics {
 }
 
 /// Writes little-endian fields one after another.
-struct Writer {
+struct FieldWriter {
     bytes: [u8; GPU_METRICS_BYTES],
     at: usize,
 }
 
-impl Writer {
+impl FieldWriter {
     fn put(&mut self, bytes: &[u8]) {
         let end = self.at.saturating_add(bytes.len());
         if let Some(place) = self.bytes.get_mut(self.at..end) {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What was said of which range. The container is the caller's: the kernel's, or a test's.
 
-use super::{Attributes, Change, GpuIndex, Reach, Summary};
+use super::{AttributeChange, AttributeSummary, GpuIndex, GpuReach, SvmAttributes};
 use crate::va::{VaRange, USER_VA_END};
 
 /// Ranges that do not overlap, in order, each with its attributes.
-pub trait Ranges {
+pub trait RangeStore {
     /// The first one that ends after `address`.
-    fn ending_after(&self, address: u64) -> Option<(VaRange, Attributes)>;
+    fn ending_after(&self, address: u64) -> Option<(VaRange, SvmAttributes)>;
     /// Adds one where there is none.
-    fn insert(&mut self, range: VaRange, attributes: Attributes);
+    fn insert(&mut self, range: VaRange, attributes: SvmAttributes);
     /// Takes out one that is there.
     fn remove(&mut self, range: VaRange);
     /// Has `change` change the attributes of all.
-    fn change_all(&mut self, change: impl Fn(Attributes) -> Attributes);
+    fn change_all(&mut self, change: impl Fn(SvmAttributes) -> SvmAttributes);
 }
 
 /// What was said of which range. What lies beside each other and is alike is one range.
@@ -21,25 +21,25 @@ pub trait Ranges {
 pub struct AttributeMap<R> {
     ranges: R,
     /// Of what nothing was said.
-    initial: Attributes,
+    initial: SvmAttributes,
 }
 
-impl<R: Ranges> AttributeMap<R> {
+impl<R: RangeStore> AttributeMap<R> {
     /// Nothing said, if there is nothing in `ranges`; `initial` is what is the case there.
     #[inline]
-    pub const fn new(ranges: R, initial: Attributes) -> Self {
+    pub const fn new(ranges: R, initial: SvmAttributes) -> Self {
         Self { ranges, initial }
     }
 
     /// What is the case from now on where nothing was said, and is to be what changes begin with.
     #[inline]
-    pub fn set_initial(&mut self, initial: Attributes) {
+    pub fn set_initial(&mut self, initial: SvmAttributes) {
         self.initial = initial;
     }
 
     /// What is the case at `address`, and the last range around it, in `within`, of which all that is so.
     #[inline]
-    pub fn at(&self, address: u64, within: VaRange) -> (VaRange, Attributes) {
+    pub fn at(&self, address: u64, within: VaRange) -> (VaRange, SvmAttributes) {
         let found = self.ranges.ending_after(address);
         if let Some((found, attributes)) = found.filter(|(found, _)| found.start() <= address) {
             return (found.intersection(within).unwrap_or(within), attributes);
@@ -61,7 +61,7 @@ impl<R: Ranges> AttributeMap<R> {
 
     /// The ranges of which something was said, as far as they are in `within`.
     #[inline]
-    pub fn parts(&self, within: VaRange) -> impl Iterator<Item = (VaRange, Attributes)> + '_ {
+    pub fn parts(&self, within: VaRange) -> impl Iterator<Item = (VaRange, SvmAttributes)> + '_ {
         let mut at = within.start();
         core::iter::from_fn(move || {
             let left = VaRange::between(at, within.end())?;
@@ -80,9 +80,9 @@ impl<R: Ranges> AttributeMap<R> {
 
     /// What was said of `range`, taken together.
     #[inline]
-    pub fn summary(&self, range: VaRange) -> Summary {
+    pub fn summary(&self, range: VaRange) -> AttributeSummary {
         let said = self.parts(range).map(|(_, attributes)| attributes);
-        Summary::of(said).unwrap_or_else(|| Summary::of_one(self.initial))
+        AttributeSummary::of(said).unwrap_or_else(|| AttributeSummary::of_one(self.initial))
     }
 
     /// How many ranges [`AttributeMap::set`] of `range` may add before it has taken as many out: one for each gap, and for what is
@@ -105,7 +105,7 @@ impl<R: Ranges> AttributeMap<R> {
 
     /// Says `changes` of all of `range`.
     #[inline]
-    pub fn set(&mut self, range: VaRange, changes: &[Change]) {
+    pub fn set(&mut self, range: VaRange, changes: &[AttributeChange]) {
         let mut at = range.start();
         while let Some(left) = VaRange::between(at, range.end()) {
             let found = self.ranges.ending_after(at);
@@ -163,14 +163,14 @@ impl<R: Ranges> AttributeMap<R> {
     #[inline]
     pub fn forget_gpu(&mut self, gpu: GpuIndex) {
         self.ranges
-            .change_all(|attributes| attributes.reached(gpu, Reach::None));
+            .change_all(|attributes| attributes.reached(gpu, GpuReach::None));
         if let Some(all) = VaRange::between(0, USER_VA_END) {
             self.join(all);
         }
     }
 
     /// Takes `found` out but for what is not in `within`; what was taken out.
-    fn cut(&mut self, found: VaRange, attributes: Attributes, within: VaRange) -> VaRange {
+    fn cut(&mut self, found: VaRange, attributes: SvmAttributes, within: VaRange) -> VaRange {
         let part = found.intersection(within).unwrap_or(found);
         self.ranges.remove(found);
         for rest in [

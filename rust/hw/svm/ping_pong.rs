@@ -13,7 +13,7 @@ const ROW_MS: u64 = 1000;
 const ROW_MOVES: u64 = 8;
 
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct RecentMove {
     range: VaRange,
     /// How often it went to VRAM in a row, when it last did, and for how long after that it is one row.
     moves: u8,
@@ -23,7 +23,7 @@ struct Piece {
 
 /// What is known of memory that has lately gone to VRAM because a GPU came to it. What went there last is kept.
 #[derive(Debug)]
-pub struct PingPong([Option<Piece>; KNOWN]);
+pub struct PingPong([Option<RecentMove>; KNOWN]);
 
 impl PingPong {
     /// Nothing.
@@ -42,7 +42,7 @@ impl PingPong {
     /// `range`, or something of it, has gone to VRAM between `began_ms` and `now_ms`.
     pub fn moved(&mut self, range: VaRange, began_ms: u64, now_ms: u64) {
         let row_ms = ROW_MS.max(now_ms.saturating_sub(began_ms).saturating_mul(ROW_MOVES));
-        let mut piece = Piece {
+        let mut piece = RecentMove {
             range,
             moves: 1,
             moved_ms: now_ms,
@@ -55,7 +55,7 @@ impl PingPong {
                 piece.moves = piece.moves.max(before.moves.saturating_add(1));
             }
         }
-        let last = |place: &Option<Piece>| place.map(|piece| piece.moved_ms);
+        let last = |place: &Option<RecentMove>| place.map(|piece| piece.moved_ms);
         if let Some(oldest) = self.0.iter_mut().min_by_key(|place| last(place)) {
             *oldest = Some(piece);
         }
@@ -69,7 +69,7 @@ impl Default for PingPong {
     }
 }
 
-impl Piece {
+impl RecentMove {
     /// Whether it is a row of this if something of `range` goes to VRAM at `now_ms`.
     fn goes_on_with(&self, range: VaRange, now_ms: u64) -> bool {
         self.range.overlaps(range) && now_ms.saturating_sub(self.moved_ms) < self.row_ms

@@ -5,16 +5,16 @@ use super::GpuIndex;
 
 /// The places of GPUs, each known by an `I`.
 #[derive(Debug)]
-pub struct Places<I>([Option<I>; GpuIndex::COUNT]);
+pub struct GpuPlaces<I>([Option<I>; GpuIndex::COUNT]);
 
-impl<I: Copy + PartialEq> Default for Places<I> {
+impl<I: Copy + PartialEq> Default for GpuPlaces<I> {
     #[inline]
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<I: Copy + PartialEq> Places<I> {
+impl<I: Copy + PartialEq> GpuPlaces<I> {
     /// None taken.
     #[inline]
     pub const fn new() -> Self {

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What is told of several ranges together.
 
-use super::{kind, Attributes, GpuSet, Location, Question, Reach};
+use super::{kind, AttributeQuery, GpuReach, GpuSet, MemoryLocation, SvmAttributes};
 
 /// What ranges have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Summary {
-    common: Attributes,
+pub struct AttributeSummary {
+    common: SvmAttributes,
     /// Flags that one of them has.
     any_flags: u32,
 }
 
-impl Summary {
+impl AttributeSummary {
     /// That of `ranges`, unless there are none.
     #[inline]
-    pub fn of(ranges: impl Iterator<Item = Attributes>) -> Option<Self> {
+    pub fn of(ranges: impl Iterator<Item = SvmAttributes>) -> Option<Self> {
         ranges.map(Self::of_one).reduce(Self::and)
     }
 
     /// That of one range.
     #[inline]
-    pub const fn of_one(attributes: Attributes) -> Self {
+    pub const fn of_one(attributes: SvmAttributes) -> Self {
         Self {
             common: attributes,
             any_flags: attributes.flags,
@@ -29,9 +29,9 @@ impl Summary {
 
     fn and(self, other: Self) -> Self {
         let (a, b) = (self.common, other.common);
-        let same = |a, b| if a == b { a } else { Location::Undefined };
+        let same = |a, b| if a == b { a } else { MemoryLocation::Undefined };
         Self {
-            common: Attributes {
+            common: SvmAttributes {
                 preferred: same(a.preferred, b.preferred),
                 prefetch: same(a.prefetch, b.prefetch),
                 // A GPU that may use some parts in place and others otherwise has no kind of access to all.
@@ -46,15 +46,15 @@ impl Summary {
 
     /// The kind and the value of the attribute that answers `question`; no value where that which was asked stays.
     #[inline]
-    pub fn answer(&self, question: Question) -> (u32, Option<u32>) {
+    pub fn answer(&self, question: AttributeQuery) -> (u32, Option<u32>) {
         let common = &self.common;
         match question {
-            Question::Preferred => (kind::PREFERRED_LOC, Some(common.preferred.raw())),
-            Question::Prefetch => (kind::PREFETCH_LOC, Some(common.prefetch.raw())),
-            Question::Reach(gpu) => (Reach::kind(common.reach(gpu)), None),
-            Question::Set => (kind::SET_FLAGS, Some(common.flags)),
-            Question::Clear => (kind::CLR_FLAGS, Some(!self.any_flags)),
-            Question::Granularity => (kind::GRANULARITY, Some(common.granularity.into())),
+            AttributeQuery::Preferred => (kind::PREFERRED_LOC, Some(common.preferred.raw())),
+            AttributeQuery::Prefetch => (kind::PREFETCH_LOC, Some(common.prefetch.raw())),
+            AttributeQuery::Reach(gpu) => (GpuReach::kind(common.reach(gpu)), None),
+            AttributeQuery::Set => (kind::SET_FLAGS, Some(common.flags)),
+            AttributeQuery::Clear => (kind::CLR_FLAGS, Some(!self.any_flags)),
+            AttributeQuery::Granularity => (kind::GRANULARITY, Some(common.granularity.into())),
         }
     }
 }

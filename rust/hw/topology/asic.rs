@@ -3,8 +3,8 @@
 //! no VBIOS, so this table is where they come from.
 
 use super::record::cache_type;
-use crate::firmware::plan::{self, Plan};
-use crate::ip::{Ip, GFX90A};
+use crate::firmware::plan::{self, FirmwarePlan};
+use crate::ip::{IpInfo, GFX90A};
 
 /// PCI vendor id of AMD.
 pub const VENDOR_AMD: u16 = 0x1002;
@@ -36,9 +36,9 @@ pub struct Asic {
     /// `gfx_target_version`: major * 10000 + minor * 100 + stepping.
     pub gfx_target_version: u32,
     /// The hardware blocks.
-    pub ips: &'static [Ip],
+    pub ips: &'static [IpInfo],
     /// How its firmware is loaded.
-    pub firmware: &'static Plan,
+    pub firmware: &'static FirmwarePlan,
     /// Shader engines.
     pub shader_engines: u32,
     /// Shader arrays in an engine.

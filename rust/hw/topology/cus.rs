@@ -2,7 +2,7 @@
 //! The compute units of a GPU that work: which ones are fused off differs from card to card.
 
 use super::asic::{Asic, ContextSaveSizes};
-use super::record::{Cache, SIBLINGS};
+use super::record::{CacheRecord, SIBLINGS};
 
 /// The most shader arrays of a GPU.
 pub const MOST_ARRAYS: usize = 8;
@@ -81,7 +81,7 @@ impl ComputeUnits {
 
     /// The caches of the GPU, each once, nearest kind first; CUs are numbered through from 0, an array's CUs
     /// together. `first_simd` is the node's `simd_id_base`.
-    pub fn caches(&self, first_simd: u32) -> impl Iterator<Item = Cache> + '_ {
+    pub fn caches(&self, first_simd: u32) -> impl Iterator<Item = CacheRecord> + '_ {
         let asic = self.asic;
         asic.caches.iter().flat_map(move |kind| {
             let shared_by = kind.shared_by.min(asic.cus_per_array);
@@ -109,7 +109,7 @@ impl ComputeUnits {
                     if whole_gpu {
                         siblings = self.map_from(cu);
                     }
-                    Some(Cache {
+                    Some(CacheRecord {
                         processor_id_low: first_simd + cu,
                         level: kind.level.into(),
                         size: kind.kib,

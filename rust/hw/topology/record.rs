@@ -14,7 +14,7 @@ macro_rules! properties {
 
 /// `topology/system_properties`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct System {
+pub struct SystemProperties {
     /// Maker of the platform.
     pub platform_oem: u64,
     /// The platform.
@@ -23,7 +23,7 @@ pub struct System {
     pub platform_rev: u64,
 }
 
-impl Display for System {
+impl Display for SystemProperties {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         properties!(f, self, platform_oem, platform_id, platform_rev);
         Ok(())
@@ -32,9 +32,9 @@ impl Display for System {
 
 /// A file that holds one number: `generation_id`, `gpu_id`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Number(pub u32);
+pub struct NumberFile(pub u32);
 
-impl Display for Number {
+impl Display for NumberFile {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.0)
     }
@@ -77,13 +77,13 @@ impl Display for CpuNode {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         // Zeros for what only a GPU has: where a line is absent (p2p_links_count), libhsakmt keeps the value of the
         // node that it read before.
-        let common = Common {
+        let common = NodeCommon {
             cpu_cores_count: self.cpu_cores_count,
             mem_banks_count: self.mem_banks_count,
             io_links_count: self.io_links_count,
             p2p_links_count: self.p2p_links_count,
             cpu_core_id_base: self.cpu_core_id_base,
-            ..Common::default()
+            ..NodeCommon::default()
         };
         write!(f, "{common}")?;
         properties!(f, self, max_engine_clk_ccompute);
@@ -152,7 +152,7 @@ impl Display for GpuNode {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let asic = self.cus.asic();
         let save = self.cus.context_save();
-        let common = Common {
+        let common = NodeCommon {
             simd_count: self.cus.simds(),
             mem_banks_count: self.mem_banks_count,
             caches_count: self.caches_count,
@@ -179,7 +179,7 @@ impl Display for GpuNode {
             num_cp_queues: asic.cp_queues,
             cwsr_size: save.area,
             ctl_stack_size: save.control_stack,
-            ..Common::default()
+            ..NodeCommon::default()
         };
         write!(f, "{common}")?;
         writeln!(f, "max_engine_clk_fcompute {}", asic.max_engine_mhz)?;
@@ -197,7 +197,7 @@ impl Display for GpuNode {
 
 /// The lines that every node has.
 #[derive(Clone, Copy, Debug, Default)]
-struct Common {
+struct NodeCommon {
     cpu_cores_count: u32,
     simd_count: u32,
     mem_banks_count: u32,
@@ -232,7 +232,7 @@ struct Common {
     ctl_stack_size: u32,
 }
 
-impl Display for Common {
+impl Display for NodeCommon {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         properties!(
             f,
@@ -276,7 +276,7 @@ impl Display for Common {
 /// What memory a bank is: `heap_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Heap {
+pub enum HeapType {
     /// Host memory.
     System = 0,
     /// VRAM, all of which the CPU reaches through BAR0.
@@ -289,7 +289,7 @@ pub enum Heap {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryBank {
     /// What memory it is.
-    pub heap: Heap,
+    pub heap: HeapType,
     /// Its bytes.
     pub size_in_bytes: u64,
     /// Bits: 0 hot-pluggable, 1 non-volatile.
@@ -325,7 +325,7 @@ pub const SIBLINGS: usize = 8;
 
 /// `caches/J/properties`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cache {
+pub struct CacheRecord {
     /// The first processor that it serves.
     pub processor_id_low: u32,
     /// Distance from the processor.
@@ -346,7 +346,7 @@ pub struct Cache {
     pub siblings: [u32; SIBLINGS],
 }
 
-impl Display for Cache {
+impl Display for CacheRecord {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         properties!(
             f,

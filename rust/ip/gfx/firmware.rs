@@ -9,7 +9,7 @@ use hw::kernel_queue::KernelQueue;
 use hw::mqd::hqd::HqdImage;
 use hw::queue::Hqd;
 
-use super::{Bank, Gfx, Select, DRAIN};
+use super::{Gfx, GrbmSelect, SelectedBank, DRAIN};
 use crate::kern::mmio::GONE;
 use crate::regs::gc::{
     self as regs, cp_hqd_active, cp_hqd_dequeue_request, cp_hqd_pq_doorbell_control,
@@ -23,8 +23,8 @@ const LEAVE_TIMEOUT: Delta = Delta::from_millis(100);
 const QUE_SLEEP: u32 = 1;
 
 impl Gfx {
-    fn kernel_bank(&self, queue: KernelQueue) -> Bank<'_> {
-        self.select(Select {
+    fn kernel_bank(&self, queue: KernelQueue) -> SelectedBank<'_> {
+        self.select(GrbmSelect {
             me: queue.me(),
             pipe: queue.pipe(),
             queue: queue.queue(),

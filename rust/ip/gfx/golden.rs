@@ -8,10 +8,10 @@ use crate::regs::df::{
     self, cs_umc_aon0_df_global_ctrl as global, gcm_aon0_dram_mega_base_address0 as mega_base,
 };
 use crate::regs::gc::{self as regs, gc_throttle_ctrl, gc_throttle_ctrl1, tcp_addr_config as tcp};
-use crate::regs::{Reg, Window};
+use crate::regs::{Register, RegisterWindow};
 
 /// A register, which bits of it, and what is in them.
-type Golden = (Reg, u32, u32);
+type Golden = (Register, u32, u32);
 
 /// Of every die.
 const ALL: [Golden; 4] = [
@@ -53,7 +53,7 @@ const BRAKE_END: Field = Field::new(19, 15);
 const BRAKE_END_STEP: u32 = 0x12;
 
 /// The compute units' caches see channels of memory as the fabric does: a line that two of L2's channels had would be wrong in one.
-pub(super) fn set_channels(gc: &Window, df: &Window) {
+pub(super) fn set_channels(gc: &RegisterWindow, df: &RegisterWindow) {
     let spread = df.read(df::GCM_AON0_DRAM_MEGA_BASE_ADDRESS0);
     let hashed = mega_base::INT_LV_NUM_CHAN.get(spread) == HASHED;
     let control = df.read(df::CS_UMC_AON0_DF_GLOBAL_CTRL);
@@ -67,7 +67,7 @@ pub(super) fn set_channels(gc: &Window, df: &Window) {
 }
 
 /// Graphics slow down when the board says that it takes too much power (amdgpu: gfx_v9_4_2_set_power_brake_sequence).
-pub(super) fn heed_power_brake(gc: &Window) {
+pub(super) fn heed_power_brake(gc: &RegisterWindow) {
     gc.write(
         regs::GC_THROTTLE_CTRL,
         gc_throttle_ctrl::PATTERN_MODE.flag(true),
@@ -81,7 +81,7 @@ pub(super) fn heed_power_brake(gc: &Window) {
 }
 
 /// Puts them into the registers of the die of this number.
-pub(super) fn apply(gc: &Window, die: u32) {
+pub(super) fn apply(gc: &RegisterWindow, die: u32) {
     let own = DIES.get(die as usize).into_iter().flatten();
     for &(reg, mask, value) in ALL.iter().chain(own) {
         gc.merge(reg, mask, value);

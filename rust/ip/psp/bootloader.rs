@@ -7,15 +7,15 @@ use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 
 use hw::bits::lo;
-use hw::firmware::image::Image;
+use hw::firmware::image::FirmwareImage;
 use hw::psp::{BOOTLOADER_ADDRESS_SHIFT, BOOTLOADER_CODE, READY};
 
-use super::{Mailbox, Psp, POLL};
+use super::{Psp, PspMailbox, POLL};
 use crate::kern::mmio::GONE;
 use crate::regs::mp;
 
 /// What tells it of images.
-const BOOTLOADER: Mailbox = Mailbox {
+const BOOTLOADER: PspMailbox = PspMailbox {
     reg: mp::MP0_C2PMSG_35,
     name: "C2PMSG_35",
 };
@@ -31,13 +31,13 @@ fn is_refusal(answer: u32) -> bool {
 
 impl Psp {
     /// Has the bootloader take `image` with its `command`. ETIMEDOUT without an answer, EIO if it refuses the image: the log says so. Sleeps.
-    pub(crate) fn boot(&self, image: &Image<'_>, command: u32) -> Result {
+    pub(crate) fn boot(&self, image: &FirmwareImage<'_>, command: u32) -> Result {
         self.give(image, command)?;
         self.wait(image)
     }
 
     /// The same for the last image: the secure OS lives after that.
-    pub(crate) fn boot_secure_os(&self, image: &Image<'_>, command: u32) -> Result {
+    pub(crate) fn boot_secure_os(&self, image: &FirmwareImage<'_>, command: u32) -> Result {
         self.give(image, command)?;
         fsleep(HAND_OVER);
         // What the bootloader says when it is through is not written down, but for a code.
@@ -67,7 +67,7 @@ impl Psp {
     }
 
     /// Tells that `image` was, with that `answer`.
-    fn refused(&self, image: &Image<'_>, answer: u32) -> Error {
+    fn refused(&self, image: &FirmwareImage<'_>, answer: u32) -> Error {
         dev_err!(
             self.dev,
             "PSP bootloader: it refuses {}: code {:#x}\n",
@@ -77,7 +77,7 @@ impl Psp {
         EIO
     }
 
-    fn give(&self, image: &Image<'_>, command: u32) -> Result {
+    fn give(&self, image: &FirmwareImage<'_>, command: u32) -> Result {
         self.wait(image)?;
         let at = self.stage(image)?;
         self.regs
@@ -87,7 +87,7 @@ impl Psp {
     }
 
     /// Waits until the bootloader is done with what it was given.
-    fn wait(&self, image: &Image<'_>) -> Result {
+    fn wait(&self, image: &FirmwareImage<'_>) -> Result {
         let part = image.part.name();
         match self.wait_ready(BOOTLOADER, format_args!("PSP bootloader: {part}"))? {
             READY => Ok(()),

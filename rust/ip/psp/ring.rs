@@ -7,18 +7,19 @@ use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 
 use hw::bits::{hi, lo};
-use hw::firmware::image::Image;
+use hw::firmware::image::FirmwareImage;
 use hw::psp::{
-    frame, place, Command, Status, DESTROY_RINGS, MAKE_RING, RESPONSE_AT, RING_BYTES, RING_STATUS,
+    frame, place, PspCommand, PspStatus, DESTROY_RINGS, MAKE_RING, RESPONSE_AT, RING_BYTES,
+    RING_STATUS,
 };
 use hw::va::PAGE_SIZE;
 
-use super::{Mailbox, Psp};
+use super::{Psp, PspMailbox};
 use crate::kern::mmio::GONE;
 use crate::regs::mp;
 
 /// What tells the PSP about rings.
-const CONTROL: Mailbox = Mailbox {
+const CONTROL: PspMailbox = PspMailbox {
     reg: mp::MP0_C2PMSG_64,
     name: "C2PMSG_64",
 };
@@ -35,7 +36,7 @@ const COMMAND: u64 = PAGE_SIZE;
 const FENCE: u64 = 2 * PAGE_SIZE;
 
 /// The ring. There is none any more when this has been dropped.
-pub(crate) struct Ring {
+pub(crate) struct PspRing {
     psp: Psp,
     /// The fence value of the last command.
     last: u32,
@@ -43,7 +44,7 @@ pub(crate) struct Ring {
 
 impl Psp {
     /// Makes the ring; `is_used` when somebody may have left one. ETIMEDOUT without an answer, EIO if it is refused: the log says so. Sleeps.
-    pub(crate) fn make_ring(self, is_used: bool) -> Result<Ring> {
+    pub(crate) fn make_ring(self, is_used: bool) -> Result<PspRing> {
         // The status of a ring that somebody could not make stays there until the next command.
         let status = self.control_status("before the ring")?;
         if is_used || status != 0 {
@@ -59,7 +60,7 @@ impl Psp {
         self.regs.write(mp::MP0_C2PMSG_70, hi(at));
         self.regs.write(mp::MP0_C2PMSG_71, RING_BYTES);
         self.control(MAKE_RING)?;
-        Ok(Ring { psp: self, last: 0 })
+        Ok(PspRing { psp: self, last: 0 })
     }
 
     fn control(&self, command: u32) -> Result {
@@ -85,11 +86,11 @@ impl Psp {
     }
 }
 
-impl Ring {
+impl PspRing {
     /// Has the PSP load `image`, which is a `kind` to it. ETIMEDOUT without an answer; EIO if it refuses what is needed, so that no engine
     /// is started on what the PSP would not have in it. For the rest that is a warning. Sleeps.
-    pub(crate) fn load(&mut self, image: &Image<'_>, kind: u32) -> Result {
-        let command = Command::LoadIpFw {
+    pub(crate) fn load(&mut self, image: &FirmwareImage<'_>, kind: u32) -> Result {
+        let command = PspCommand::LoadIpFw {
             mc: self.psp.stage(image)?,
             bytes: image.bytes.len() as u32,
             kind,
@@ -102,7 +103,7 @@ impl Ring {
     /// ETIMEDOUT without an answer, EIO if it does not want that memory. Sleeps.
     pub(crate) fn set_up_tmr(mut self, offset: u64, bytes: u64) -> Result<Tmr> {
         let fb = self.psp.fb;
-        let command = Command::SetupTmr {
+        let command = PspCommand::SetupTmr {
             mc: self.psp.mc(offset),
             physical: fb.offset + offset,
             bytes: u32::try_from(bytes).map_err(|_| EINVAL)?,
@@ -117,7 +118,7 @@ impl Ring {
     }
 
     /// Has `command` done, which is about `what`; EIO with a status other than done if it `must` be.
-    fn run(&mut self, command: Command, what: core::fmt::Arguments<'_>, must: bool) -> Result {
+    fn run(&mut self, command: PspCommand, what: core::fmt::Arguments<'_>, must: bool) -> Result {
         let status = self.submit(command).inspect_err(|&error| {
             // Of a device that is gone nobody wants to hear what it does not answer.
             if error != ENODEV {
@@ -128,7 +129,7 @@ impl Ring {
                 );
             }
         })?;
-        if [Status::OK, Status::CANCELLED].contains(&status) {
+        if [PspStatus::OK, PspStatus::CANCELLED].contains(&status) {
             return Ok(());
         }
         let (id, status) = (command.id(), status.0);
@@ -149,7 +150,7 @@ impl Ring {
         Ok(())
     }
 
-    fn submit(&mut self, command: Command) -> Result<Status> {
+    fn submit(&mut self, command: PspCommand) -> Result<PspStatus> {
         let Psp {
             regs, vram, places, ..
         } = &self.psp;
@@ -175,11 +176,11 @@ impl Ring {
             return Err(ENODEV);
         }
         vram.read32s(command_at + RESPONSE_AT, &mut word)?;
-        Ok(Status(word[0]))
+        Ok(PspStatus(word[0]))
     }
 }
 
-impl Drop for Ring {
+impl Drop for PspRing {
     fn drop(&mut self) {
         // What hangs has been told.
         let _ = self.psp.control(DESTROY_RINGS);
@@ -188,12 +189,12 @@ impl Drop for Ring {
 
 /// The PSP with memory of its own, and the ring. Dropping it takes both away; the memory may be used again then.
 pub(crate) struct Tmr {
-    ring: Ring,
+    ring: PspRing,
 }
 
 impl Tmr {
     /// The ring.
-    pub(crate) fn ring(&mut self) -> &mut Ring {
+    pub(crate) fn ring(&mut self) -> &mut PspRing {
         &mut self.ring
     }
 }
@@ -201,7 +202,7 @@ impl Tmr {
 impl Drop for Tmr {
     fn drop(&mut self) {
         let _ = self.ring.run(
-            Command::DestroyTmr,
+            PspCommand::DestroyTmr,
             format_args!("giving up its memory"),
             false,
         );

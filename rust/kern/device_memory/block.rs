@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Memory that was taken for pages that came in together: it is free again when none of them is left.
 
-use super::{Room, Witness};
+use super::{DeviceSpace, MigrationObserver};
 use core::{
     ops::Range,
     ptr::NonNull,
@@ -19,29 +19,29 @@ use kernel::{
 
 /// Where pages come from.
 #[derive(Clone)]
-pub(super) struct Origin {
+pub(super) struct PageOrigin {
     pub(super) addresses: Range<usize>,
-    pub(super) witness: Arc<dyn Witness>,
+    pub(super) witness: Arc<dyn MigrationObserver>,
 }
 
 /// The memory of some pages.
 #[pin_data]
-pub(super) struct Block {
+pub(super) struct PageBlock {
     number: u64,
     /// How many pages were taken.
     len: usize,
     /// The addresses that they were at when they came in, and who hears of it when they leave.
-    origin: Origin,
+    origin: PageOrigin,
     /// Those that have begun their life and not ended it; whoever makes it counts as one, and what the device may use for ever.
     pages: Atomic<i32>,
     /// `None` once no page is left.
     #[pin]
-    room: SpinLock<Option<Arc<dyn Room>>>,
+    room: SpinLock<Option<Arc<dyn DeviceSpace>>>,
     /// The next one of those that no page is left of.
-    next: AtomicPtr<Block>,
+    next: AtomicPtr<PageBlock>,
 }
 
-impl Block {
+impl PageBlock {
     /// Which one it is: those that came later have larger numbers.
     pub(super) fn number(&self) -> u64 {
         self.number
@@ -53,12 +53,12 @@ impl Block {
     }
 
     /// Where its pages come from.
-    pub(super) fn origin(&self) -> &Origin {
+    pub(super) fn origin(&self) -> &PageOrigin {
         &self.origin
     }
 
     /// Its memory.
-    pub(super) fn room(&self) -> Option<Arc<dyn Room>> {
+    pub(super) fn room(&self) -> Option<Arc<dyn DeviceSpace>> {
         self.room.lock().clone()
     }
 
@@ -81,24 +81,24 @@ impl Block {
 
 /// All blocks.
 #[pin_data]
-pub(super) struct Blocks {
+pub(super) struct PageBlocks {
     /// By number. Innermost but for the room's.
     #[pin]
-    all: Mutex<All>,
+    all: Mutex<BlockTree>,
     /// The first of those that no page is left of, which are still in the list above.
-    free: AtomicPtr<Block>,
+    free: AtomicPtr<PageBlock>,
 }
 
-struct All {
-    blocks: RBTree<u64, Arc<Block>>,
+struct BlockTree {
+    blocks: RBTree<u64, Arc<PageBlock>>,
     next: u64,
 }
 
-impl Blocks {
+impl PageBlocks {
     /// None.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            all <- new_mutex!(All { blocks: RBTree::new(), next: 0 }, "Blocks::all"),
+            all <- new_mutex!(BlockTree { blocks: RBTree::new(), next: 0 }, "Blocks::all"),
             free: AtomicPtr::new(core::ptr::null_mut()),
         })
     }
@@ -106,16 +106,16 @@ impl Blocks {
     /// One with `room` for `len` pages from `origin`, which counts the caller. ENOMEM.
     pub(super) fn add(
         &self,
-        room: Arc<dyn Room>,
+        room: Arc<dyn DeviceSpace>,
         len: usize,
-        origin: &Origin,
-    ) -> Result<Arc<Block>> {
+        origin: &PageOrigin,
+    ) -> Result<Arc<PageBlock>> {
         let mut all = self.all.lock();
         let number = all.next;
         all.next += 1;
         drop(all);
         let block = Arc::pin_init(
-            pin_init!(Block {
+            pin_init!(PageBlock {
                 number,
                 len,
                 origin: origin.clone(),
@@ -131,7 +131,7 @@ impl Blocks {
     }
 
     /// The oldest from `number` on.
-    pub(super) fn at_or_after(&self, number: u64) -> Option<Arc<Block>> {
+    pub(super) fn at_or_after(&self, number: u64) -> Option<Arc<PageBlock>> {
         let all = self.all.lock();
         let cursor = all.blocks.cursor_lower_bound(&number)?;
         Some(cursor.current().1.clone())
@@ -143,7 +143,7 @@ impl Blocks {
     }
 
     /// No page is left of `block`, which is in the list, and was not before. Any context.
-    pub(super) fn add_free(&self, block: NonNull<Block>) {
+    pub(super) fn add_free(&self, block: NonNull<PageBlock>) {
         let mut first = self.free.load(Ordering::Relaxed);
         loop {
             // SAFETY: It is in the list until somebody takes it, which is after this.
@@ -163,7 +163,7 @@ impl Blocks {
     }
 
     /// Takes one out that no page is left of.
-    pub(super) fn take_free(&self) -> Option<Arc<Block>> {
+    pub(super) fn take_free(&self) -> Option<Arc<PageBlock>> {
         let mut all = self.all.lock();
         // Nobody else takes one: what is first stays first, or gets others before it.
         let mut first = NonNull::new(self.free.load(Ordering::Acquire))?;

@@ -2,8 +2,8 @@
 //! Pages on their way between a device's memory and system memory.
 
 use super::{
-    block::{Block, Origin},
-    Cause, DeviceMemory, NotCopied, Room, Witness, TOGETHER,
+    block::{PageBlock, PageOrigin},
+    CopyFailed, DeviceMemory, DeviceSpace, MigrationCause, MigrationObserver, TOGETHER,
 };
 use crate::{
     ffi,
@@ -33,12 +33,12 @@ fn entry(page: NonNull<ffi::page>) -> usize {
 }
 
 /// What moves, and where to: an entry each for each page.
-struct Lists {
+struct MoveLists {
     from: KVVec<usize>,
     to: KVVec<usize>,
 }
 
-impl Lists {
+impl MoveLists {
     fn new(pages: usize) -> Result<Self> {
         Ok(Self {
             from: KVVec::from_elem(0, pages, GFP_KERNEL)?,
@@ -78,12 +78,12 @@ fn add_piece(pieces: &mut KVVec<(NonNull<ffi::page>, usize)>, page: NonNull<ffi:
 }
 
 /// Whoever makes a block, until dropped.
-struct Made<'a> {
+struct BlockMaker<'a> {
     memory: &'a DeviceMemory,
-    block: Arc<Block>,
+    block: Arc<PageBlock>,
 }
 
-impl Drop for Made<'_> {
+impl Drop for BlockMaker<'_> {
     fn drop(&mut self) {
         // SAFETY: It was counted when the block was made.
         unsafe { self.memory.put(NonNull::from(&*self.block)) };
@@ -94,7 +94,7 @@ impl DeviceMemory {
     /// What the kernel is to move of `vma`.
     fn request(
         &self,
-        lists: &mut Lists,
+        lists: &mut MoveLists,
         vma: *mut ffi::vm_area_struct,
         start: usize,
         end: usize,
@@ -124,10 +124,10 @@ impl DeviceMemory {
         vma: *mut ffi::vm_area_struct,
         start: usize,
         end: usize,
-        witness: &Arc<dyn Witness>,
+        witness: &Arc<dyn MigrationObserver>,
         go_on: &dyn Fn() -> Result,
     ) -> Result<usize> {
-        let mut lists = Lists::new((end - start) / PAGE_SIZE)?;
+        let mut lists = MoveLists::new((end - start) / PAGE_SIZE)?;
         let mut request = self.request(&mut lists, vma, start, end);
         request.flags = ffi::migrate_vma_direction_MIGRATE_VMA_SELECT_SYSTEM as usize;
         // SAFETY: By this function's contract; the lists have an entry for each page.
@@ -135,7 +135,7 @@ impl DeviceMemory {
         if request.cpages == 0 {
             return Ok(0);
         }
-        let origin = Origin {
+        let origin = PageOrigin {
             addresses: start..end,
             witness: witness.clone(),
         };
@@ -154,17 +154,17 @@ impl DeviceMemory {
     /// Finds memory for what moves from `origin`, and copies it there, unless `go_on` fails before that. After an error some of it may be in the list.
     fn fill(
         &self,
-        lists: &mut Lists,
-        origin: &Origin,
+        lists: &mut MoveLists,
+        origin: &PageOrigin,
         go_on: &dyn Fn() -> Result,
-    ) -> Result<Made<'_>> {
+    ) -> Result<BlockMaker<'_>> {
         let moving = |from: &&usize| **from & MOVES != 0;
         let count = lists.from.iter().filter(moving).count();
         let empty = |from: &usize| *from & PAGE == 0;
         let holes = lists.from.iter().filter(moving).any(empty);
         go_on()?;
         let room = self.store.take(count, holes)?;
-        let made = Made {
+        let made = BlockMaker {
             memory: self,
             block: self.blocks.add(room.clone(), count, origin)?,
         };
@@ -214,11 +214,11 @@ impl DeviceMemory {
         end: usize,
         touched: Option<NonNull<ffi::page>>,
     ) -> Result<usize> {
-        let mut lists = Lists::new((end - start) / PAGE_SIZE)?;
+        let mut lists = MoveLists::new((end - start) / PAGE_SIZE)?;
         let mut request = self.request(&mut lists, vma, start, end);
         request.flags = ffi::migrate_vma_direction_MIGRATE_VMA_SELECT_DEVICE_PRIVATE as usize;
         request.fault_page = touched.map_or(ptr::null_mut(), NonNull::as_ptr);
-        let why = touched.map_or(Cause::Asked, |_| Cause::Touched);
+        let why = touched.map_or(MigrationCause::Asked, |_| MigrationCause::Touched);
         // SAFETY: By this function's contract; the lists have an entry for each page.
         to_result(unsafe { ffi::migrate_vma_setup(&mut request) })?;
         if request.cpages == 0 {
@@ -237,11 +237,11 @@ impl DeviceMemory {
     }
 
     /// Moves what there is of `block` to system memory, whoever has it. As [`DeviceMemory::move_out_of`].
-    pub(super) fn move_out_block(&self, block: &Block, why: Cause) -> Result {
+    pub(super) fn move_out_block(&self, block: &PageBlock, why: MigrationCause) -> Result {
         let Some(room) = block.room() else {
             return Ok(());
         };
-        let Origin { addresses, witness } = block.origin();
+        let PageOrigin { addresses, witness } = block.origin();
         witness.leaving(addresses, why);
         let mut at = 0;
         let mut result = Ok(());
@@ -254,8 +254,14 @@ impl DeviceMemory {
         result
     }
 
-    fn move_out_pages(&self, room: &dyn Room, at: usize, count: usize, why: Cause) -> Result {
-        let mut lists = Lists::new(count)?;
+    fn move_out_pages(
+        &self,
+        room: &dyn DeviceSpace,
+        at: usize,
+        count: usize,
+        why: MigrationCause,
+    ) -> Result {
+        let mut lists = MoveLists::new(count)?;
         for (index, from) in lists.from.iter_mut().enumerate() {
             let place = room.place(at + index).ok_or(EINVAL)?;
             *from = entry(self.page(place)?) >> SHIFT;
@@ -276,13 +282,15 @@ impl DeviceMemory {
 
     /// Finds system memory for what moves, and copies it there; when the device goes, what cannot be copied is zeroes. After an error some of
     /// it may be in the list.
-    fn empty(&self, lists: &mut Lists, why: Cause) -> Result {
+    fn empty(&self, lists: &mut MoveLists, why: MigrationCause) -> Result {
         let mut places = KVVec::new();
         let mut pieces = KVVec::new();
         let effort = match why {
-            Cause::Touched => 0,
+            MigrationCause::Touched => 0,
             // It is not worth another process's life.
-            Cause::Asked | Cause::Gone => ffi::__GFP_RETRY_MAYFAIL | ffi::__GFP_NOWARN,
+            MigrationCause::Asked | MigrationCause::Gone => {
+                ffi::__GFP_RETRY_MAYFAIL | ffi::__GFP_NOWARN
+            }
         };
         for (from, to) in lists.from.iter().zip(&mut lists.to) {
             let Some(there) = page(*from).filter(|_| *from & MOVES != 0) else {
@@ -300,7 +308,7 @@ impl DeviceMemory {
             return Ok(());
         }
         let dma = DmaMap::new(&self.dev, pieces.iter().copied())?;
-        let Err(NotCopied { error, under_way }) = self.store.copy_out(&places, dma.runs()) else {
+        let Err(CopyFailed { error, under_way }) = self.store.copy_out(&places, dma.runs()) else {
             return Ok(());
         };
         if under_way {
@@ -311,7 +319,7 @@ impl DeviceMemory {
             mem::forget(dma);
             return Err(error);
         }
-        if why != Cause::Gone {
+        if why != MigrationCause::Gone {
             return Err(error);
         }
         drop(dma);

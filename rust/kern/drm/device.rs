@@ -25,15 +25,15 @@ use crate::{
         self,
         drm::{
             fdinfo, file,
-            gem::{DriverObject, Object},
+            gem::{GemDriverObject, GemObject},
             ioctl, share,
         },
-        task::Who,
+        task::TaskIdentity,
     },
 };
 
 /// What `DRM_IOCTL_VERSION` tells of a driver.
-pub(crate) struct DriverInfo {
+pub(crate) struct DrmDriverInfo {
     /// Major version of the interface.
     pub(crate) major: i32,
     /// Minor version of the interface.
@@ -48,7 +48,7 @@ pub(crate) struct DriverInfo {
 
 /// What is to be done about a device that has hung (drm-uapi, "Device Wedging").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Recovery {
+pub(crate) enum WedgeRecovery {
     /// Nothing: it was reset.
     None,
     /// It is to be unbound, and bound again.
@@ -56,7 +56,7 @@ pub(crate) enum Recovery {
 }
 
 /// What a driver says of itself: the types behind its devices and files, its version and its ioctls.
-pub(crate) trait Driver: Sized + 'static {
+pub(crate) trait DrmDriver: Sized + 'static {
     /// Private data of a device.
     type Data: Send + Sync + 'static;
 
@@ -64,25 +64,25 @@ pub(crate) trait Driver: Sized + 'static {
     type File: Send + Sync + 'static;
 
     /// Its buffer objects.
-    type Object: DriverObject<Data = Self::Data>;
+    type Object: GemDriverObject<Data = Self::Data>;
 
     /// Name and version.
-    const INFO: DriverInfo;
+    const INFO: DrmDriverInfo;
 
     /// The driver's own ioctls; the place in the list is the number less `DRM_COMMAND_BASE`.
-    const IOCTLS: &'static [ioctl::Descriptor];
+    const IOCTLS: &'static [ioctl::IoctlDescriptor];
 
     /// Makes the private data of a file that is being opened. Its error is what `open` fails with.
-    fn open(dev: &Device<Self::Data>) -> Result<Arc<Self::File>>;
+    fn open(dev: &DrmDevice<Self::Data>) -> Result<Arc<Self::File>>;
 
     /// Tells of an open file in fdinfo.
-    fn fdinfo(file: &Arc<Self::File>, out: &mut fdinfo::Printer);
+    fn fdinfo(file: &Arc<Self::File>, out: &mut fdinfo::FdinfoPrinter);
 
     /// `file` gets its first handle to `object`. The error is what that fails with. Called with locks of DRM's.
-    fn open_object(file: &Arc<Self::File>, object: &Object<Self::Object>) -> Result;
+    fn open_object(file: &Arc<Self::File>, object: &GemObject<Self::Object>) -> Result;
 
     /// The last handle by which `file` named `object` is closed, or `file` is.
-    fn close_object(file: &Arc<Self::File>, object: &Object<Self::Object>);
+    fn close_object(file: &Arc<Self::File>, object: &GemObject<Self::Object>);
 }
 
 /// A DRM device with private data `T`, reference counted.
@@ -91,20 +91,20 @@ pub(crate) trait Driver: Sized + 'static {
 ///
 /// `dev` is an initialized `struct drm_device`, and the allocation is the one `__drm_dev_alloc` made.
 #[repr(C)]
-pub(crate) struct Device<T> {
+pub(crate) struct DrmDevice<T> {
     dev: Opaque<ffi::drm_device>,
     data: T,
 }
 
 /// The `drm_driver` of a driver. One for each driver type is enough, so it is a constant.
-struct Vtable<D: Driver>(core::marker::PhantomData<D>);
+struct DrmVtable<D: DrmDriver>(core::marker::PhantomData<D>);
 
-impl<D: Driver> Vtable<D> {
+impl<D: DrmDriver> DrmVtable<D> {
     const DRIVER: ffi::drm_driver = ffi::drm_driver {
         open: Some(file::open_callback::<D>),
         postclose: Some(file::postclose_callback::<D>),
         show_fdinfo: Some(fdinfo::show_callback::<D>),
-        release: Some(Device::<D::Data>::release_callback),
+        release: Some(DrmDevice::<D::Data>::release_callback),
         gem_prime_import: Some(share::import_callback::<D>),
         major: D::INFO.major,
         minor: D::INFO.minor,
@@ -125,11 +125,11 @@ impl<D: Driver> Vtable<D> {
     };
 }
 
-impl<T: Send + Sync + 'static> Device<T> {
-    /// Makes a device under `parent` that user space cannot see yet ([`Registration`] shows it).
+impl<T: Send + Sync + 'static> DrmDevice<T> {
+    /// Makes a device under `parent` that user space cannot see yet ([`DrmRegistration`] shows it).
     ///
     /// Fails with `ENOMEM`, or with the error of `data`.
-    pub(crate) fn new<D: Driver<Data = T>>(
+    pub(crate) fn new<D: DrmDriver<Data = T>>(
         parent: &device::Device,
         data: impl PinInit<T, Error>,
     ) -> Result<ARef<Self>> {
@@ -140,7 +140,7 @@ impl<T: Send + Sync + 'static> Device<T> {
         let raw = unsafe {
             ffi::__drm_dev_alloc(
                 kern::device::as_raw(parent),
-                const { &Vtable::<D>::UNFINISHED },
+                const { &DrmVtable::<D>::UNFINISHED },
                 layout.size(),
                 offset_of!(Self, dev),
             )
@@ -163,7 +163,7 @@ impl<T: Send + Sync + 'static> Device<T> {
         }
 
         // SAFETY: Nobody else has the device yet.
-        unsafe { (*drm).driver = const { &Vtable::<D>::DRIVER } };
+        unsafe { (*drm).driver = const { &DrmVtable::<D>::DRIVER } };
 
         // INVARIANT: `__drm_dev_alloc` initialized `dev`.
         // SAFETY: The one reference that the allocation came with becomes the `ARef`'s.
@@ -180,7 +180,7 @@ impl<T: Send + Sync + 'static> Device<T> {
     }
 }
 
-impl<T> Device<T> {
+impl<T> DrmDevice<T> {
     /// The `drm_device` inside.
     pub(super) fn as_raw(&self) -> *mut ffi::drm_device {
         self.dev.get()
@@ -212,10 +212,10 @@ impl<T> Device<T> {
 
     /// Tells user space, by a uevent with `WEDGED=`, that the device has hung, and what is to be done about it; by `PID=` and `TASK=` also at
     /// whose work it was, if that is known and has a name. It is registered.
-    pub(crate) fn wedged(&self, recovery: Recovery, culprit: Option<Who>) {
+    pub(crate) fn wedged(&self, recovery: WedgeRecovery, culprit: Option<TaskIdentity>) {
         let method = match recovery {
-            Recovery::None => ffi::DRM_WEDGE_RECOVERY_NONE,
-            Recovery::Rebind => ffi::DRM_WEDGE_RECOVERY_REBIND,
+            WedgeRecovery::None => ffi::DRM_WEDGE_RECOVERY_NONE,
+            WedgeRecovery::Rebind => ffi::DRM_WEDGE_RECOVERY_REBIND,
         };
         let mut task = culprit.map(|who| ffi::drm_wedge_task_info {
             pid: who.pid,
@@ -241,7 +241,7 @@ impl<T> Device<T> {
     }
 }
 
-impl<T> Deref for Device<T> {
+impl<T> Deref for DrmDevice<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -250,7 +250,7 @@ impl<T> Deref for Device<T> {
 }
 
 // SAFETY: The count is the `drm_device`'s, whose `release` drops the private data.
-unsafe impl<T> AlwaysRefCounted for Device<T> {
+unsafe impl<T> AlwaysRefCounted for DrmDevice<T> {
     fn inc_ref(&self) {
         // SAFETY: A shared reference proves that the count is not zero.
         unsafe { ffi::drm_dev_get(self.as_raw()) };
@@ -263,30 +263,30 @@ unsafe impl<T> AlwaysRefCounted for Device<T> {
 }
 
 // SAFETY: DRM's own structure is made to be used from any thread, and the data is `Send` and `Sync`.
-unsafe impl<T: Send + Sync> Send for Device<T> {}
+unsafe impl<T: Send + Sync> Send for DrmDevice<T> {}
 
 // SAFETY: As above.
-unsafe impl<T: Send + Sync> Sync for Device<T> {}
+unsafe impl<T: Send + Sync> Sync for DrmDevice<T> {}
 
 /// A device that user space can see. Dropping this unplugs it: new calls fail with `ENODEV`, mappings are
 /// taken away (a touch is a `SIGBUS`), and what open files still hold goes when they are closed.
-pub(crate) struct Registration<T: Send + Sync + 'static>(ARef<Device<T>>);
+pub(crate) struct DrmRegistration<T: Send + Sync + 'static>(ARef<DrmDevice<T>>);
 
-impl<T: Send + Sync + 'static> Registration<T> {
+impl<T: Send + Sync + 'static> DrmRegistration<T> {
     /// Makes the nodes of `dev` appear.
-    pub(crate) fn new(dev: ARef<Device<T>>) -> Result<Self> {
+    pub(crate) fn new(dev: ARef<DrmDevice<T>>) -> Result<Self> {
         // SAFETY: The device is fully made, and registered here only.
         to_result(unsafe { ffi::drm_dev_register(dev.as_raw(), 0) })?;
         Ok(Self(dev))
     }
 
     /// The device.
-    pub(crate) fn device(&self) -> &ARef<Device<T>> {
+    pub(crate) fn device(&self) -> &ARef<DrmDevice<T>> {
         &self.0
     }
 }
 
-impl<T: Send + Sync + 'static> Drop for Registration<T> {
+impl<T: Send + Sync + 'static> Drop for DrmRegistration<T> {
     fn drop(&mut self) {
         // SAFETY: The device was registered, and nobody else unregisters it.
         unsafe { ffi::drm_dev_unplug(self.0.as_raw()) };

@@ -13,12 +13,12 @@ use crate::{
     ffi,
     kern::{
         dma_buf::DmaBuf,
-        drm::gem::{DriverObject, Object},
+        drm::gem::{GemDriverObject, GemObject},
     },
 };
 
 /// See the module.
-pub(super) struct Exported {
+pub(super) struct ExportedBuffers {
     /// The dma-buf, until it is freed: it takes itself out before.
     buf: *mut ffi::dma_buf,
     /// The same, while there are handles.
@@ -27,9 +27,9 @@ pub(super) struct Exported {
 }
 
 // SAFETY: A dma-buf may be used from any thread.
-unsafe impl Send for Exported {}
+unsafe impl Send for ExportedBuffers {}
 
-impl Exported {
+impl ExportedBuffers {
     /// None, and no handles.
     pub(super) const NONE: Self = Self {
         buf: core::ptr::null_mut(),
@@ -91,37 +91,37 @@ impl Exported {
 }
 
 /// A handle of an object.
-pub(crate) struct ObjectHandle<T: DriverObject>(ARef<Object<T>>);
+pub(crate) struct ObjectHandle<T: GemDriverObject>(ARef<GemObject<T>>);
 
-impl<T: DriverObject> ObjectHandle<T> {
+impl<T: GemDriverObject> ObjectHandle<T> {
     /// The first of a new object.
-    pub(crate) fn new(object: ARef<Object<T>>) -> Self {
+    pub(crate) fn new(object: ARef<GemObject<T>>) -> Self {
         object.exported().lock().add_handle(None);
         Self(object)
     }
 
-    /// One more of an object, of what [`Object::import`] gave for `buf`.
-    pub(crate) fn of_import(object: ARef<Object<T>>, buf: &DmaBuf) -> Self {
+    /// One more of an object, of what [`GemObject::import`] gave for `buf`.
+    pub(crate) fn of_import(object: ARef<GemObject<T>>, buf: &DmaBuf) -> Self {
         object.exported().lock().add_handle(Some(buf));
         Self(object)
     }
 }
 
-impl<T: DriverObject> Deref for ObjectHandle<T> {
-    type Target = ARef<Object<T>>;
+impl<T: GemDriverObject> Deref for ObjectHandle<T> {
+    type Target = ARef<GemObject<T>>;
 
-    fn deref(&self) -> &ARef<Object<T>> {
+    fn deref(&self) -> &ARef<GemObject<T>> {
         &self.0
     }
 }
 
-impl<T: DriverObject> Drop for ObjectHandle<T> {
+impl<T: GemDriverObject> Drop for ObjectHandle<T> {
     fn drop(&mut self) {
         self.0.handle_gone();
     }
 }
 
-impl<T: DriverObject> Object<T> {
+impl<T: GemDriverObject> GemObject<T> {
     /// DRM has made a handle of the object.
     pub(super) fn handle_made(&self) {
         // SAFETY: Valid by the type invariant. Others may write to the pointer, but never another dma-buf as long as there are handles.

@@ -5,13 +5,13 @@ use kernel::{fmt, prelude::*, str::CString};
 
 use crate::{
     ffi,
-    kern::drm::{file, Driver},
+    kern::drm::{file, DrmDriver},
 };
 
 /// Where the lines go.
-pub(crate) struct Printer(*mut ffi::drm_printer);
+pub(crate) struct FdinfoPrinter(*mut ffi::drm_printer);
 
-impl Printer {
+impl FdinfoPrinter {
     /// Prints one line, its end among it. Left out when memory is short.
     pub(crate) fn line(&mut self, args: fmt::Arguments<'_>) {
         if let Ok(text) = CString::try_from_fmt(args) {
@@ -26,11 +26,11 @@ impl Printer {
 /// # Safety
 ///
 /// DRM calls it for an open file `raw` of a device of driver `D`, with a printer.
-pub(super) unsafe extern "C" fn show_callback<D: Driver>(
+pub(super) unsafe extern "C" fn show_callback<D: DrmDriver>(
     printer: *mut ffi::drm_printer,
     raw: *mut ffi::drm_file,
 ) {
     // SAFETY: The file is one of that driver, and open while it is called.
     let file = unsafe { file::private::<D>(raw) };
-    D::fdinfo(file, &mut Printer(printer));
+    D::fdinfo(file, &mut FdinfoPrinter(printer));
 }

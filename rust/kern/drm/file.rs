@@ -13,24 +13,24 @@ use kernel::{
 
 use crate::{
     ffi,
-    kern::drm::{gem::Object, Device, Driver},
+    kern::drm::{gem::GemObject, DrmDevice, DrmDriver},
 };
 
 /// The file operations of every DRM device here.
-pub(super) struct FileOperations(ffi::file_operations);
+pub(super) struct DrmFileOps(ffi::file_operations);
 
 // SAFETY: The structure is never written.
-unsafe impl Sync for FileOperations {}
+unsafe impl Sync for DrmFileOps {}
 
-impl FileOperations {
+impl DrmFileOps {
     /// The C structure.
     pub(super) const fn as_ptr(&self) -> *const ffi::file_operations {
         &self.0
     }
 }
 
-/// There is one of them, so a file that has it is a file of a device made by [`Device::new`].
-pub(super) static FOPS: FileOperations = FileOperations(ffi::file_operations {
+/// There is one of them, so a file that has it is a file of a device made by [`DrmDevice::new`].
+pub(super) static FOPS: DrmFileOps = DrmFileOps(ffi::file_operations {
     owner: (&raw const ffi::__this_module).cast_mut(),
     open: Some(ffi::drm_open),
     release: Some(ffi::drm_release),
@@ -48,7 +48,7 @@ pub(super) static FOPS: FileOperations = FileOperations(ffi::file_operations {
 
 /// What the data of every open file begins with.
 #[derive(Clone, Copy)]
-struct Header {
+struct FileHeader {
     /// The type of the driver's part.
     of: TypeId,
     /// The driver's part of the first handle of an object.
@@ -59,25 +59,25 @@ struct Header {
 
 /// What `driver_priv` of a `drm_file` points to.
 #[repr(C)]
-struct Private<F> {
-    header: Header,
+struct FilePrivate<F> {
+    header: FileHeader,
     file: Arc<F>,
 }
 
 /// `drm_driver::open`.
-pub(super) extern "C" fn open_callback<D: Driver>(
+pub(super) extern "C" fn open_callback<D: DrmDriver>(
     drm: *mut ffi::drm_device,
     raw: *mut ffi::drm_file,
 ) -> c_int {
     // SAFETY: Only devices of `D` have this callback, and DRM holds the device meanwhile.
-    let dev = unsafe { Device::<D::Data>::from_raw(drm) };
+    let dev = unsafe { DrmDevice::<D::Data>::from_raw(drm) };
     let private = D::open(dev).and_then(|file| {
-        let header = Header {
+        let header = FileHeader {
             of: TypeId::of::<D::File>(),
             open_object: open_object::<D>,
             close_object: close_object::<D>,
         };
-        Ok(KBox::new(Private { header, file }, GFP_KERNEL_ACCOUNT)?)
+        Ok(KBox::new(FilePrivate { header, file }, GFP_KERNEL_ACCOUNT)?)
     });
     match private {
         // SAFETY: The file is being opened, nobody else has it.
@@ -88,12 +88,12 @@ pub(super) extern "C" fn open_callback<D: Driver>(
 }
 
 /// `drm_driver::postclose`.
-pub(super) extern "C" fn postclose_callback<D: Driver>(
+pub(super) extern "C" fn postclose_callback<D: DrmDriver>(
     _drm: *mut ffi::drm_device,
     raw: *mut ffi::drm_file,
 ) {
     // SAFETY: `open_callback` put it there, and the file is used no more.
-    drop(unsafe { KBox::<Private<D::File>>::from_raw((*raw).driver_priv.cast()) });
+    drop(unsafe { KBox::<FilePrivate<D::File>>::from_raw((*raw).driver_priv.cast()) });
 }
 
 /// `drm_gem_object_funcs::open`.
@@ -106,7 +106,7 @@ pub(super) unsafe extern "C" fn open_object_callback(
     raw: *mut ffi::drm_file,
 ) -> c_int {
     // SAFETY: `open_callback` of the file's driver put it there, and `postclose` comes after it.
-    let header = unsafe { *(*raw).driver_priv.cast::<Header>() };
+    let header = unsafe { *(*raw).driver_priv.cast::<FileHeader>() };
     // SAFETY: It is the function of the file's driver, whose objects are those of its device.
     let opened = unsafe { (header.open_object)(raw, obj) };
     opened.map_or_else(|error| error.to_errno(), |()| 0)
@@ -115,9 +115,12 @@ pub(super) unsafe extern "C" fn open_object_callback(
 /// # Safety
 ///
 /// `raw` must be an open file of a device of `D`, `obj` an object of that device.
-unsafe fn open_object<D: Driver>(raw: *mut ffi::drm_file, obj: *mut ffi::drm_gem_object) -> Result {
+unsafe fn open_object<D: DrmDriver>(
+    raw: *mut ffi::drm_file,
+    obj: *mut ffi::drm_gem_object,
+) -> Result {
     // SAFETY: By this function's contract.
-    let (file, object) = unsafe { (private::<D>(raw), &*Object::<D::Object>::container(obj)) };
+    let (file, object) = unsafe { (private::<D>(raw), &*GemObject::<D::Object>::container(obj)) };
     D::open_object(file, object)?;
     object.handle_made();
     Ok(())
@@ -133,7 +136,7 @@ pub(super) unsafe extern "C" fn close_object_callback(
     raw: *mut ffi::drm_file,
 ) {
     // SAFETY: `open_callback` of the file's driver put it there, and `postclose` comes after it.
-    let header = unsafe { *(*raw).driver_priv.cast::<Header>() };
+    let header = unsafe { *(*raw).driver_priv.cast::<FileHeader>() };
     // SAFETY: It is the function of the file's driver, whose objects are those of its device.
     unsafe { (header.close_object)(raw, obj) };
 }
@@ -141,25 +144,25 @@ pub(super) unsafe extern "C" fn close_object_callback(
 /// # Safety
 ///
 /// `raw` must be an open file of a device of `D`, `obj` an object of that device.
-unsafe fn close_object<D: Driver>(raw: *mut ffi::drm_file, obj: *mut ffi::drm_gem_object) {
+unsafe fn close_object<D: DrmDriver>(raw: *mut ffi::drm_file, obj: *mut ffi::drm_gem_object) {
     // SAFETY: By this function's contract.
-    let (file, object) = unsafe { (private::<D>(raw), &*Object::<D::Object>::container(obj)) };
+    let (file, object) = unsafe { (private::<D>(raw), &*GemObject::<D::Object>::container(obj)) };
     D::close_object(file, object);
     object.handle_gone();
 }
 
 /// An open file of a device of `D`, in the hands of one of its calls.
-pub(crate) struct OpenFile<'a, D: Driver> {
+pub(crate) struct OpenDrmFile<'a, D: DrmDriver> {
     raw: *mut ffi::drm_file,
     data: &'a Arc<D::File>,
-    dev: &'a Device<D::Data>,
+    dev: &'a DrmDevice<D::Data>,
 }
 
-impl<'a, D: Driver> OpenFile<'a, D> {
+impl<'a, D: DrmDriver> OpenDrmFile<'a, D> {
     /// # Safety
     ///
     /// `raw` must be an open file of `dev`, which is one of `D`'s, and stay open for `'a`.
-    pub(super) unsafe fn new(dev: &'a Device<D::Data>, raw: *mut ffi::drm_file) -> Self {
+    pub(super) unsafe fn new(dev: &'a DrmDevice<D::Data>, raw: *mut ffi::drm_file) -> Self {
         Self {
             raw,
             // SAFETY: By this function's contract.
@@ -174,25 +177,25 @@ impl<'a, D: Driver> OpenFile<'a, D> {
     }
 
     /// The device.
-    pub(crate) fn device(&self) -> &'a Device<D::Data> {
+    pub(crate) fn device(&self) -> &'a DrmDevice<D::Data> {
         self.dev
     }
 
     /// The object that `handle` names. ENOENT.
-    pub(crate) fn object(&self, handle: u32) -> Result<ARef<Object<D::Object>>> {
+    pub(crate) fn object(&self, handle: u32) -> Result<ARef<GemObject<D::Object>>> {
         // SAFETY: The file is open.
         let raw = unsafe { ffi::drm_gem_object_lookup(self.raw, handle) };
         if raw.is_null() {
             return Err(ENOENT);
         }
         // SAFETY: Handles of the file name objects of its device.
-        let object = unsafe { Object::<D::Object>::container(raw) };
+        let object = unsafe { GemObject::<D::Object>::container(raw) };
         // SAFETY: It is not null, and the reference that came with it is the `ARef`'s.
         Ok(unsafe { ARef::from_raw(NonNull::new_unchecked(object)) })
     }
 
     /// A new handle to `object`. ENOMEM, ENOSPC.
-    pub(crate) fn create_handle(&self, object: &Object<D::Object>) -> Result<u32> {
+    pub(crate) fn create_handle(&self, object: &GemObject<D::Object>) -> Result<u32> {
         let mut handle = 0;
         // SAFETY: The file is open, the object valid and of the file's device; the handle takes a reference.
         to_result(unsafe { ffi::drm_gem_handle_create(self.raw, object.as_gem(), &mut handle) })?;
@@ -205,19 +208,19 @@ impl<'a, D: Driver> OpenFile<'a, D> {
 /// # Safety
 ///
 /// `raw` must be an open file of a device of `D`, which stays open for `'a`.
-pub(super) unsafe fn private<'a, D: Driver>(raw: *mut ffi::drm_file) -> &'a Arc<D::File> {
+pub(super) unsafe fn private<'a, D: DrmDriver>(raw: *mut ffi::drm_file) -> &'a Arc<D::File> {
     // SAFETY: `open_callback::<D>` put it there, and it stays until the file is closed.
-    unsafe { &(*(*raw).driver_priv.cast::<Private<D::File>>()).file }
+    unsafe { &(*(*raw).driver_priv.cast::<FilePrivate<D::File>>()).file }
 }
 
 /// A reference to an open file with private data `F`: the file stays open while this exists.
-pub(crate) struct FileRef<F> {
+pub(crate) struct DrmFileRef<F> {
     inner: Arc<F>,
     // Last, so that it is still open when `inner` goes.
     file: ARef<fs::File>,
 }
 
-impl<F: Send + Sync + 'static> FileRef<F> {
+impl<F: Send + Sync + 'static> DrmFileRef<F> {
     /// The file behind the calling task's descriptor `fd`.
     ///
     /// Fails with `EBADF` if there is none, with `EINVAL` if it is not such a file.
@@ -238,12 +241,12 @@ impl<F: Send + Sync + 'static> FileRef<F> {
         // SAFETY: The operations prove that `private_data` is a `drm_file` which `open_callback` of some
         // driver opened, so that `driver_priv` begins with a header.
         let private = unsafe { (*raw).driver_priv };
-        // SAFETY: As above: `Private<_>` is `repr(C)` and begins with it.
-        if unsafe { *private.cast::<Header>() }.of != TypeId::of::<F>() {
+        // SAFETY: As above: `FilePrivate<_>` is `repr(C)` and begins with it.
+        if unsafe { *private.cast::<FileHeader>() }.of != TypeId::of::<F>() {
             return Err(EINVAL);
         }
         // SAFETY: The type was just compared.
-        let inner = unsafe { &(*private.cast::<Private<F>>()).file }.clone();
+        let inner = unsafe { &(*private.cast::<FilePrivate<F>>()).file }.clone();
         Ok(Self { inner, file })
     }
 
@@ -264,7 +267,7 @@ impl<F: Send + Sync + 'static> FileRef<F> {
     }
 }
 
-impl<F> Clone for FileRef<F> {
+impl<F> Clone for DrmFileRef<F> {
     fn clone(&self) -> Self {
         Self {
             inner: self.inner.clone(),

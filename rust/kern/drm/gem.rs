@@ -23,14 +23,14 @@ use kernel::{
 use crate::{
     ffi,
     kern::{
-        dma_buf::{Attachment, DmaBuf, Importer},
+        dma_buf::{DmaBuf, DmaBufAttachment, DmaBufImporter},
         drm::{
-            exported::Exported,
-            file::{self, FileRef},
-            in_place::InPlace,
-            objects::Objects,
-            share::Functions,
-            Device,
+            exported::ExportedBuffers,
+            file::{self, DrmFileRef},
+            in_place::InPlaceShare,
+            objects::ObjectList,
+            share::GemFunctions,
+            DrmDevice,
         },
         pages::PageList,
     },
@@ -55,7 +55,7 @@ pub(crate) enum FaultPage {
 }
 
 /// What a driver's buffer object is.
-pub(crate) trait DriverObject: Send + Sync + Sized + 'static {
+pub(crate) trait GemDriverObject: Send + Sync + Sized + 'static {
     /// Private data of the device that such objects belong to.
     type Data: Send + Sync + 'static;
 
@@ -65,77 +65,80 @@ pub(crate) trait DriverObject: Send + Sync + Sized + 'static {
         Self: 'a;
 
     /// Keeps the object's memory in its place while pages are mapped; waits for the end if it is on its way. Who moves it
-    /// calls [`Object::zap`] when this waits already. `None` when a signal came first: the access is made again. The same locks are held as
-    /// for [`DriverObject::fault`].
-    fn steady(obj: &Object<Self>) -> Option<Self::Steady<'_>>;
+    /// calls [`GemObject::zap`] when this waits already. `None` when a signal came first: the access is made again. The same locks are held as
+    /// for [`GemDriverObject::fault`].
+    fn steady(obj: &GemObject<Self>) -> Option<Self::Steady<'_>>;
 
-    /// Whether [`DriverObject::steady`] would have to wait now.
-    fn is_moving(obj: &Object<Self>) -> bool;
+    /// Whether [`GemDriverObject::steady`] would have to wait now.
+    fn is_moving(obj: &GemObject<Self>) -> bool;
 
     /// What backs page `page` of the object. Called with the caller's mmap or VMA lock held, so it takes no
     /// lock under which user memory is touched or memory is allocated.
-    fn fault(obj: &Object<Self>, page: usize) -> FaultPage;
+    fn fault(obj: &GemObject<Self>, page: usize) -> FaultPage;
 
     /// The number of its owner, which never changes, and by which it is found in the list of the device's objects; 0 if it is
     /// not to be found by its owner.
     fn owner(&self) -> usize;
 
     /// The list of the device's objects.
-    fn objects(data: &Self::Data) -> &Objects<Self>;
+    fn objects(data: &Self::Data) -> &ObjectList<Self>;
 
     /// Whether the object may be exported. The error is what exporting fails with.
-    fn check_export(obj: &Object<Self>) -> Result;
+    fn check_export(obj: &GemObject<Self>) -> Result;
 
     /// Another device wants to use the object; whether that `reaches` this one's memory, and gives it back when asked. EBUSY when it is
     /// where that cannot reach it, and has to stay there.
-    fn attach(obj: &Object<Self>, reaches: bool) -> Result;
+    fn attach(obj: &GemObject<Self>, reaches: bool) -> Result;
 
     /// Shares the object with `dev` where it is in the device's own memory, and keeps it there. `None` when it is not to be had so. The
     /// reservation's lock is held.
-    fn share_in_place(obj: &Object<Self>, dev: &ARef<device::Device>) -> Result<Option<InPlace>>;
+    fn share_in_place(
+        obj: &GemObject<Self>,
+        dev: &ARef<device::Device>,
+    ) -> Result<Option<InPlaceShare>>;
 
     /// Whether anybody has it so.
-    fn is_shared_in_place(obj: &Object<Self>) -> bool;
+    fn is_shared_in_place(obj: &GemObject<Self>) -> bool;
 
     /// Brings the object to where other devices reach it, if it is not there, and shares it with one. Counted. One that `stays`
-    /// is not moved until it is given back; before the others are moved, [`Object::reclaim`] is called. EBUSY when it has to
+    /// is not moved until it is given back; before the others are moved, [`GemObject::reclaim`] is called. EBUSY when it has to
     /// be elsewhere. The reservation's lock is held.
-    fn share(obj: &Object<Self>, stays: bool) -> Result;
+    fn share(obj: &GemObject<Self>, stays: bool) -> Result;
 
-    /// Takes one [`DriverObject::share`] back. The reservation's lock is held.
-    fn unshare(obj: &Object<Self>, stays: bool);
+    /// Takes one [`GemDriverObject::share`] back. The reservation's lock is held.
+    fn unshare(obj: &GemObject<Self>, stays: bool);
 
     /// Calls `f` with the pages of an object that is shared. The reservation's lock is held.
-    fn with_pages<R>(obj: &Object<Self>, f: impl FnOnce(&PageList) -> R) -> Option<R>;
+    fn with_pages<R>(obj: &GemObject<Self>, f: impl FnOnce(&PageList) -> R) -> Option<R>;
 
     /// The CPU begins to access the object through its dma-buf, or has ended.
-    fn cpu_access(obj: &Object<Self>);
+    fn cpu_access(obj: &GemObject<Self>);
 
-    /// Makes an object of another exporter's memory, by [`Object::imported`].
-    fn import(dev: &ARef<Device<Self::Data>>, buf: &DmaBuf) -> Result<ARef<Object<Self>>>;
+    /// Makes an object of another exporter's memory, by [`GemObject::imported`].
+    fn import(dev: &ARef<DrmDevice<Self::Data>>, buf: &DmaBuf) -> Result<ARef<GemObject<Self>>>;
 }
 
 /// A buffer object.
 ///
 /// # Invariants
 ///
-/// `obj` is an initialized `struct drm_gem_object` of the device `dev`, with [`Object::FUNCS`]; the whole is in
+/// `obj` is an initialized `struct drm_gem_object` of the device `dev`, with [`GemObject::FUNCS`]; the whole is in
 /// a `KBox` that the object's last reference frees.
 #[pin_data]
 #[repr(C)]
-pub(crate) struct Object<T: DriverObject> {
+pub(crate) struct GemObject<T: GemDriverObject> {
     #[pin]
     obj: Opaque<ffi::drm_gem_object>,
     #[pin]
-    exported: Mutex<Exported>,
+    exported: Mutex<ExportedBuffers>,
     #[pin]
     inner: T,
     // Last: the object may outlive every open file, and its offset belongs to the device.
-    dev: ARef<Device<T::Data>>,
+    dev: ARef<DrmDevice<T::Data>>,
 }
 
-impl<T: DriverObject> Object<T> {
-    const FUNCS: Functions = Self::functions(ffi::drm_gem_object_funcs {
+impl<T: GemDriverObject> GemObject<T> {
+    const FUNCS: GemFunctions = Self::functions(ffi::drm_gem_object_funcs {
         free: Some(Self::free_callback),
         open: Some(file::open_object_callback),
         close: Some(file::close_object_callback),
@@ -146,7 +149,7 @@ impl<T: DriverObject> Object<T> {
 
     /// Makes an object of `size` bytes, which must be whole pages and not zero (`EINVAL`).
     pub(crate) fn new(
-        dev: &ARef<Device<T::Data>>,
+        dev: &ARef<DrmDevice<T::Data>>,
         size: usize,
         inner: impl PinInit<T, Error>,
     ) -> Result<ARef<Self>> {
@@ -154,10 +157,10 @@ impl<T: DriverObject> Object<T> {
     }
 
     /// Makes an object of memory that is imported by `attachment`, which `inner` keeps.
-    pub(crate) fn imported<I: Importer>(
-        dev: &ARef<Device<T::Data>>,
-        attachment: Attachment<I>,
-        inner: impl FnOnce(Attachment<I>) -> T,
+    pub(crate) fn imported<I: DmaBufImporter>(
+        dev: &ARef<DrmDevice<T::Data>>,
+        attachment: DmaBufAttachment<I>,
+        inner: impl FnOnce(DmaBufAttachment<I>) -> T,
     ) -> Result<ARef<Self>> {
         let (raw, size) = (attachment.as_raw(), attachment.dma_buf().size());
         Self::make(dev, size, raw, Ok(inner(attachment)))
@@ -165,7 +168,7 @@ impl<T: DriverObject> Object<T> {
 
     /// Makes an object; `import` is its attachment, held by `inner`, or null.
     fn make(
-        dev: &ARef<Device<T::Data>>,
+        dev: &ARef<DrmDevice<T::Data>>,
         size: usize,
         import: *mut ffi::dma_buf_attachment,
         inner: impl PinInit<T, Error>,
@@ -176,7 +179,7 @@ impl<T: DriverObject> Object<T> {
         let this = KBox::pin_init(
             try_pin_init!(Self {
                 obj: Opaque::zeroed(),
-                exported <- kernel::new_mutex!(Exported::NONE, "Object::exported"),
+                exported <- kernel::new_mutex!(ExportedBuffers::NONE, "Object::exported"),
                 inner <- inner,
                 dev: dev.clone(),
             }),
@@ -209,12 +212,12 @@ impl<T: DriverObject> Object<T> {
     }
 
     /// The object's dma-buf. The lock is inside the reservation's.
-    pub(super) fn exported(&self) -> &Mutex<Exported> {
+    pub(super) fn exported(&self) -> &Mutex<ExportedBuffers> {
         &self.exported
     }
 
     /// Whether it is an object of `dev`.
-    pub(super) fn is_of(&self, dev: &ARef<Device<T::Data>>) -> bool {
+    pub(super) fn is_of(&self, dev: &ARef<DrmDevice<T::Data>>) -> bool {
         ptr::eq(&*self.dev, &**dev)
     }
 
@@ -246,8 +249,8 @@ impl<T: DriverObject> Object<T> {
         Ok(unsafe { ffi::rkfd_drm_vma_node_offset_addr(self.node()) })
     }
 
-    /// Lets `file` map the object. Counted: each call wants one [`Object::revoke`], while `file` is still held.
-    pub(crate) fn allow<F: Send + Sync + 'static>(&self, file: &FileRef<F>) -> Result {
+    /// Lets `file` map the object. Counted: each call wants one [`GemObject::revoke`], while `file` is still held.
+    pub(crate) fn allow<F: Send + Sync + 'static>(&self, file: &DrmFileRef<F>) -> Result {
         // SAFETY: The node is valid; the file serves as a tag only.
         to_result(unsafe { ffi::drm_vma_node_allow(self.node(), file.as_drm_file()) })
     }
@@ -262,8 +265,8 @@ impl<T: DriverObject> Object<T> {
         }
     }
 
-    /// Takes one [`Object::allow`] back. What is mapped stays mapped.
-    pub(crate) fn revoke<F: Send + Sync + 'static>(&self, file: &FileRef<F>) {
+    /// Takes one [`GemObject::allow`] back. What is mapped stays mapped.
+    pub(crate) fn revoke<F: Send + Sync + 'static>(&self, file: &DrmFileRef<F>) {
         // SAFETY: The node is valid; a tag that is not there is ignored.
         unsafe { ffi::drm_vma_node_revoke(self.node(), file.as_drm_file()) };
     }
@@ -294,7 +297,7 @@ impl<T: DriverObject> Object<T> {
     }
 }
 
-impl<T: DriverObject> Deref for Object<T> {
+impl<T: GemDriverObject> Deref for GemObject<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -303,7 +306,7 @@ impl<T: DriverObject> Deref for Object<T> {
 }
 
 // SAFETY: The count is the GEM object's, whose `free` drops the whole.
-unsafe impl<T: DriverObject> AlwaysRefCounted for Object<T> {
+unsafe impl<T: GemDriverObject> AlwaysRefCounted for GemObject<T> {
     fn inc_ref(&self) {
         // SAFETY: A shared reference proves that the count is not zero.
         unsafe { ffi::rkfd_drm_gem_object_get(self.obj.get()) };
@@ -316,7 +319,7 @@ unsafe impl<T: DriverObject> AlwaysRefCounted for Object<T> {
 }
 
 // SAFETY: DRM's own structure is made to be used from any thread, and the rest is `Send` and `Sync`.
-unsafe impl<T: DriverObject> Send for Object<T> {}
+unsafe impl<T: GemDriverObject> Send for GemObject<T> {}
 
 // SAFETY: As above.
-unsafe impl<T: DriverObject> Sync for Object<T> {}
+unsafe impl<T: GemDriverObject> Sync for GemObject<T> {}

@@ -14,22 +14,22 @@ use crate::{
 const MAX_SEGMENT: u64 = u32::MAX as u64 / PAGE_SIZE as u64 * PAGE_SIZE as u64;
 
 /// What another device reaches, and what keeps it there; in this order it goes.
-pub(crate) struct InPlace {
+pub(crate) struct InPlaceShare {
     parts: KVVec<DmaResource>,
     _kept: Arc<dyn Send + Sync>,
 }
 
 /// The same, with the list of it.
 #[repr(C)]
-struct Listed {
+struct ListedShare {
     /// First: it is what the importer has.
     table: ffi::sg_table,
-    _in_place: InPlace,
+    _in_place: InPlaceShare,
 }
 
-impl Drop for Listed {
+impl Drop for ListedShare {
     fn drop(&mut self) {
-        // SAFETY: The table was made by `InPlace::into_table`, and is freed only here.
+        // SAFETY: The table was made by `InPlaceShare::into_table`, and is freed only here.
         unsafe { ffi::sg_free_table(&mut self.table) };
     }
 }
@@ -45,13 +45,13 @@ fn pieces(run: DmaRun) -> impl Iterator<Item = Range<u64>> {
     })
 }
 
-impl InPlace {
+impl InPlaceShare {
     /// `parts`, in the order of the object's memory, which stays there as long as there is `kept`.
     pub(crate) fn new(parts: KVVec<DmaResource>, kept: Arc<dyn Send + Sync>) -> Self {
         Self { parts, _kept: kept }
     }
 
-    /// The list of it, for an importer; it goes by [`InPlace::from_table`]. ENOMEM.
+    /// The list of it, for an importer; it goes by [`InPlaceShare::from_table`]. ENOMEM.
     pub(super) fn into_table(self) -> Result<*mut ffi::sg_table> {
         let count = self
             .parts
@@ -60,7 +60,7 @@ impl InPlace {
             .sum::<usize>();
         let count = u32::try_from(count).map_err(|_| E2BIG)?;
         let mut listed = KBox::new(
-            Listed {
+            ListedShare {
                 table: ffi::sg_table::default(),
                 _in_place: self,
             },
@@ -102,13 +102,13 @@ impl InPlace {
         unsafe { !ffi::rkfd_sg_has_page((*table).sgl) }
     }
 
-    /// Takes what [`InPlace::into_table`] gave.
+    /// Takes what [`InPlaceShare::into_table`] gave.
     ///
     /// # Safety
     ///
     /// `table` must be such a list, that nobody uses any more.
     pub(super) unsafe fn from_table(table: *mut ffi::sg_table) -> impl Sized {
         // SAFETY: By this function's contract: the list is the first part of what was boxed.
-        unsafe { KBox::from_raw(table.cast::<Listed>()) }
+        unsafe { KBox::from_raw(table.cast::<ListedShare>()) }
     }
 }

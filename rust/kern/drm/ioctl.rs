@@ -12,47 +12,47 @@ use kernel::{
 
 use crate::{
     ffi,
-    kern::drm::{file::OpenFile, Device, Driver},
+    kern::drm::{file::OpenDrmFile, DrmDevice, DrmDriver},
 };
 
 /// An ioctl of the driver `D`, which render nodes allow.
-pub(crate) trait Ioctl<D: Driver> {
+pub(crate) trait DrmIoctl<D: DrmDriver> {
     /// Its structure. Every bit pattern must be a value of it.
     type Args: kernel::transmute::FromBytes;
 
     /// The whole number, as in `DRM_IOCTL_...`.
     const COMMAND: u32;
 
-    /// What it answers besides what it writes to its structure: `()` or a [`Reply`].
-    type Answer: Answer;
+    /// What it answers besides what it writes to its structure: `()` or a [`IoctlReply`].
+    type Answer: IoctlAnswer;
 
     /// Its name.
     const NAME: &'static CStr;
 
     /// Does it, for `file`. The device is not unplugged meanwhile, nor is any other: an unplug of whatever DRM device waits. So the
     /// caller's memory is not touched here, whose pages a program may keep for as long as it likes.
-    fn call(file: &OpenFile<'_, D>, args: &mut Self::Args) -> Result<Self::Answer>;
+    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args) -> Result<Self::Answer>;
 }
 
 /// An answer that is given when nobody waits for the call any more.
-pub(crate) trait Answer {
+pub(crate) trait IoctlAnswer {
     /// Gives it. May wait for the caller's pages.
     fn give(self) -> Result;
 }
 
-impl Answer for () {
+impl IoctlAnswer for () {
     fn give(self) -> Result {
         Ok(())
     }
 }
 
 /// An answer that goes to the caller's memory.
-pub(crate) struct Reply {
+pub(crate) struct IoctlReply {
     to: UserPtr,
     bytes: KVec<u8>,
 }
 
-impl Reply {
+impl IoctlReply {
     /// The first `most` bytes of `answer`, for the caller's memory at `address`. EFAULT for no address, ENOMEM.
     pub(crate) fn new(address: u64, most: usize, answer: &impl AsBytes) -> Result<Self> {
         let to = UserPtr::from_addr(usize::try_from(address).map_err(|_| EFAULT)?);
@@ -64,7 +64,7 @@ impl Reply {
     }
 }
 
-impl Answer for Reply {
+impl IoctlAnswer for IoctlReply {
     /// EFAULT for a bad pointer.
     fn give(self) -> Result {
         UserSlice::new(self.to, self.bytes.len())
@@ -75,9 +75,9 @@ impl Answer for Reply {
 
 /// A place in the driver's list of ioctls.
 #[repr(transparent)]
-pub(crate) struct Descriptor(ffi::drm_ioctl_desc);
+pub(crate) struct IoctlDescriptor(ffi::drm_ioctl_desc);
 
-impl Descriptor {
+impl IoctlDescriptor {
     /// No ioctl: its number fails with `EINVAL`.
     pub(crate) const NONE: Self = Self(ffi::drm_ioctl_desc {
         cmd: 0,
@@ -87,7 +87,7 @@ impl Descriptor {
     });
 
     /// The ioctl `I`.
-    pub(crate) const fn new<D: Driver, I: Ioctl<D>>() -> Self {
+    pub(crate) const fn new<D: DrmDriver, I: DrmIoctl<D>>() -> Self {
         assert!(kernel::ioctl::_IOC_SIZE(I::COMMAND) == size_of::<I::Args>());
         Self(ffi::drm_ioctl_desc {
             cmd: I::COMMAND,
@@ -104,20 +104,20 @@ impl Descriptor {
 ///
 /// DRM calls it for an open file `raw` of a device `drm` of driver `D`, with a buffer `data` as large as `I`'s command
 /// says.
-unsafe extern "C" fn callback<D: Driver, I: Ioctl<D>>(
+unsafe extern "C" fn callback<D: DrmDriver, I: DrmIoctl<D>>(
     drm: *mut ffi::drm_device,
     data: *mut c_void,
     raw: *mut ffi::drm_file,
 ) -> c_int {
     // SAFETY: Only devices of `D` have this ioctl, and DRM holds the device meanwhile.
-    let dev = unsafe { Device::<D::Data>::from_raw(drm) };
+    let dev = unsafe { DrmDevice::<D::Data>::from_raw(drm) };
     // SAFETY: The file is one of that device, and open while it is called.
-    let file = unsafe { OpenFile::<D>::new(dev, raw) };
+    let file = unsafe { OpenDrmFile::<D>::new(dev, raw) };
     // SAFETY: DRM's buffer is as long as the command says, which is the size of `Args`; it is nobody else's,
     // and any bytes are a value.
     let args = unsafe { &mut *data.cast::<I::Args>() };
     let answer = dev.while_plugged(|| I::call(&file, args));
-    match answer.unwrap_or(Err(ENODEV)).and_then(Answer::give) {
+    match answer.unwrap_or(Err(ENODEV)).and_then(IoctlAnswer::give) {
         Ok(()) => 0,
         Err(error) => error.to_errno(),
     }

@@ -11,31 +11,31 @@ use kernel::{
 
 use crate::{
     ffi,
-    kern::drm::gem::{DriverObject, Object},
+    kern::drm::gem::{GemDriverObject, GemObject},
 };
 
 /// An object that exists as long as it is in the list.
-struct Entry<T: DriverObject>(NonNull<Object<T>>);
+struct ObjectEntry<T: GemDriverObject>(NonNull<GemObject<T>>);
 
 // SAFETY: The list only names objects, which are `Send` and `Sync`.
-unsafe impl<T: DriverObject> Send for Entry<T> {}
+unsafe impl<T: GemDriverObject> Send for ObjectEntry<T> {}
 
 /// Where an object is in the list: its owner's number, and its address.
 type Key = (usize, usize);
 
 /// All objects of a device. Its lock, a mutex, is innermost.
 #[pin_data]
-pub(crate) struct Objects<T: DriverObject> {
+pub(crate) struct ObjectList<T: GemDriverObject> {
     #[pin]
-    entries: Mutex<RBTree<Key, Entry<T>>>,
+    entries: Mutex<RBTree<Key, ObjectEntry<T>>>,
 }
 
 /// The key of an object.
-fn key<T: DriverObject>(object: &Object<T>) -> Key {
+fn key<T: GemDriverObject>(object: &GemObject<T>) -> Key {
     (object.owner(), core::ptr::from_ref(object) as usize)
 }
 
-impl<T: DriverObject> Objects<T> {
+impl<T: GemDriverObject> ObjectList<T> {
     /// None yet.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
@@ -44,15 +44,15 @@ impl<T: DriverObject> Objects<T> {
     }
 
     /// Puts an object in, which takes itself out before it is freed. ENOMEM.
-    pub(super) fn add(&self, object: &Object<T>) -> Result {
+    pub(super) fn add(&self, object: &GemObject<T>) -> Result {
         let entry = NonNull::from(object);
-        let node = RBTreeNode::new(key(object), Entry(entry), GFP_KERNEL_ACCOUNT)?;
+        let node = RBTreeNode::new(key(object), ObjectEntry(entry), GFP_KERNEL_ACCOUNT)?;
         self.entries.lock().insert(node);
         Ok(())
     }
 
     /// Takes an object out, which nobody has any more.
-    pub(super) fn remove(&self, object: NonNull<Object<T>>) {
+    pub(super) fn remove(&self, object: NonNull<GemObject<T>>) {
         // SAFETY: The caller's alone, and whole.
         let key = key(unsafe { object.as_ref() });
         let node = self.entries.lock().remove_node(&key);
@@ -61,7 +61,7 @@ impl<T: DriverObject> Objects<T> {
 
     /// Calls `f` with each object that somebody has, without a lock. Those that come meanwhile may be missed. It may be the
     /// last that has an object, which is then freed by the caller.
-    pub(crate) fn for_each(&self, mut f: impl FnMut(&ARef<Object<T>>)) {
+    pub(crate) fn for_each(&self, mut f: impl FnMut(&ARef<GemObject<T>>)) {
         let mut from = (0, 0);
         while let Some(((owner, at), object)) = self.at_or_after(from, |_| true) {
             f(&object);
@@ -70,8 +70,8 @@ impl<T: DriverObject> Objects<T> {
     }
 
     /// The first object of `owner` at address `at` or above that is not about to be freed, and its address. As in
-    /// [`Objects::for_each`], the caller may be the last that has it; no other is touched.
-    pub(crate) fn next_of(&self, owner: usize, at: usize) -> Option<(usize, ARef<Object<T>>)> {
+    /// [`ObjectList::for_each`], the caller may be the last that has it; no other is touched.
+    pub(crate) fn next_of(&self, owner: usize, at: usize) -> Option<(usize, ARef<GemObject<T>>)> {
         let ((_, at), object) = self.at_or_after((owner, at), |found| found == owner)?;
         Some((at, object))
     }
@@ -81,7 +81,7 @@ impl<T: DriverObject> Objects<T> {
         &self,
         mut key: Key,
         is_meant: impl Fn(usize) -> bool,
-    ) -> Option<(Key, ARef<Object<T>>)> {
+    ) -> Option<(Key, ARef<GemObject<T>>)> {
         let entries = self.entries.lock();
         loop {
             let cursor = entries.cursor_lower_bound(&key)?;

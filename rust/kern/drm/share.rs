@@ -17,9 +17,9 @@ use crate::{
         device,
         dma_buf::DmaBuf,
         drm::{
-            gem::{DriverObject, Object},
-            in_place::InPlace,
-            Device, Driver,
+            gem::{GemDriverObject, GemObject},
+            in_place::InPlaceShare,
+            DrmDevice, DrmDriver,
         },
         pci_ext,
     },
@@ -27,7 +27,7 @@ use crate::{
 
 /// `drm_gem_object_funcs` of an object, and what else [`OPERATIONS`] needs of its type.
 #[repr(C)]
-pub(super) struct Functions {
+pub(super) struct GemFunctions {
     /// First: it is where an object's `funcs` points.
     pub(super) gem: ffi::drm_gem_object_funcs,
     of: fn() -> TypeId,
@@ -35,7 +35,7 @@ pub(super) struct Functions {
     share_in_place: unsafe fn(
         *mut ffi::drm_gem_object,
         &ARef<kernel::device::Device>,
-    ) -> Result<Option<InPlace>>,
+    ) -> Result<Option<InPlaceShare>>,
     share: unsafe fn(*mut ffi::drm_gem_object, bool) -> Result,
     unshare: unsafe fn(*mut ffi::drm_gem_object, bool),
     cpu_access: unsafe fn(*mut ffi::drm_gem_object),
@@ -43,13 +43,13 @@ pub(super) struct Functions {
 }
 
 /// `dma_buf_ops`, in a static that may be shared.
-struct Operations(ffi::dma_buf_ops);
+struct DmaBufOps(ffi::dma_buf_ops);
 
 // SAFETY: The structure is never written.
-unsafe impl Sync for Operations {}
+unsafe impl Sync for DmaBufOps {}
 
-/// There is one of them, so a dma-buf that has it is an [`Object`]'s.
-static OPERATIONS: Operations = Operations(ffi::dma_buf_ops {
+/// There is one of them, so a dma-buf that has it is an [`GemObject`]'s.
+static OPERATIONS: DmaBufOps = DmaBufOps(ffi::dma_buf_ops {
     attach: Some(attach),
     pin: Some(pin),
     unpin: Some(unpin),
@@ -67,11 +67,11 @@ static OPERATIONS: Operations = Operations(ffi::dma_buf_ops {
 /// # Safety
 ///
 /// `buf` must be such a dma-buf, alive for `'a`.
-unsafe fn object<'a>(buf: *mut ffi::dma_buf) -> (*mut ffi::drm_gem_object, &'a Functions) {
-    // SAFETY: `dma_buf` made it with an object, whose functions are the first part of a static `Functions`.
+unsafe fn object<'a>(buf: *mut ffi::dma_buf) -> (*mut ffi::drm_gem_object, &'a GemFunctions) {
+    // SAFETY: `dma_buf` made it with an object, whose functions are the first part of a static `GemFunctions`.
     unsafe {
         let obj = (*buf).priv_.cast::<ffi::drm_gem_object>();
-        (obj, &*(*obj).funcs.cast::<Functions>())
+        (obj, &*(*obj).funcs.cast::<GemFunctions>())
     }
 }
 
@@ -143,7 +143,7 @@ unsafe extern "C" fn map(
         if (*attachment).peer2peer {
             let dev = device::from_raw((*attachment).dev).into();
             match (functions.share_in_place)(obj, &dev)
-                .map(|shared| shared.map(InPlace::into_table))
+                .map(|shared| shared.map(InPlaceShare::into_table))
             {
                 Ok(None) => (),
                 Ok(Some(Ok(table))) => return table,
@@ -174,8 +174,8 @@ unsafe extern "C" fn unmap(
     // SAFETY: By this function's contract.
     unsafe {
         let (obj, functions) = object((*attachment).dmabuf);
-        if InPlace::is_table(table) {
-            return drop(InPlace::from_table(table));
+        if InPlaceShare::is_table(table) {
+            return drop(InPlaceShare::from_table(table));
         }
         ffi::drm_gem_unmap_dma_buf(attachment, table, direction);
         (functions.unshare)(obj, false);
@@ -230,10 +230,10 @@ unsafe extern "C" fn release(buf: *mut ffi::dma_buf) {
     }
 }
 
-impl<T: DriverObject> Object<T> {
+impl<T: GemDriverObject> GemObject<T> {
     /// The functions of objects of this type; `gem` is what DRM calls.
-    pub(super) const fn functions(gem: ffi::drm_gem_object_funcs) -> Functions {
-        Functions {
+    pub(super) const fn functions(gem: ffi::drm_gem_object_funcs) -> GemFunctions {
+        GemFunctions {
             gem: ffi::drm_gem_object_funcs {
                 export: Some(Self::export_callback),
                 get_sg_table: Some(Self::pages_callback),
@@ -252,7 +252,7 @@ impl<T: DriverObject> Object<T> {
     /// The object's dma-buf: the one it has, or a new one, which may be opened for writing if `writable`. For an
     /// imported object that from which it came. The caller has a handle of it.
     ///
-    /// What [`DriverObject::check_export`] says, ENOMEM, ENOSPC; ENOENT if the handle is gone meanwhile.
+    /// What [`GemDriverObject::check_export`] says, ENOMEM, ENOSPC; ENOENT if the handle is gone meanwhile.
     pub(crate) fn dma_buf(&self, writable: bool) -> Result<ARef<DmaBuf>> {
         // SAFETY: Valid by the type invariant; the attachment is set before anybody has the object.
         if let Some(attachment) = unsafe { (*self.as_gem()).import_attach.as_ref() } {
@@ -298,8 +298,8 @@ impl<T: DriverObject> Object<T> {
 
     /// The memory of `buf` as an object of `dev`: that whose it is, or a new one.
     ///
-    /// What [`DriverObject::import`] says.
-    pub(crate) fn import(dev: &ARef<Device<T::Data>>, buf: &DmaBuf) -> Result<ARef<Self>> {
+    /// What [`GemDriverObject::import`] says.
+    pub(crate) fn import(dev: &ARef<DrmDevice<T::Data>>, buf: &DmaBuf) -> Result<ARef<Self>> {
         if let Some(own) = Self::of_dma_buf(buf).filter(|own| own.is_of(dev)) {
             return Ok(own);
         }
@@ -325,7 +325,7 @@ impl<T: DriverObject> Object<T> {
 
     /// # Safety
     ///
-    /// As [`Object::export_callback`].
+    /// As [`GemObject::export_callback`].
     unsafe fn attach_callback(obj: *mut ffi::drm_gem_object, reaches: bool) -> Result {
         // SAFETY: By this function's contract.
         T::attach(unsafe { &*Self::container(obj) }, reaches)
@@ -333,18 +333,18 @@ impl<T: DriverObject> Object<T> {
 
     /// # Safety
     ///
-    /// As [`Object::share_callback`].
+    /// As [`GemObject::share_callback`].
     unsafe fn share_in_place_callback(
         obj: *mut ffi::drm_gem_object,
         dev: &ARef<kernel::device::Device>,
-    ) -> Result<Option<InPlace>> {
+    ) -> Result<Option<InPlaceShare>> {
         // SAFETY: By this function's contract.
         T::share_in_place(unsafe { &*Self::container(obj) }, dev)
     }
 
     /// # Safety
     ///
-    /// As [`Object::export_callback`].
+    /// As [`GemObject::export_callback`].
     unsafe fn cpu_access_callback(obj: *mut ffi::drm_gem_object) {
         // SAFETY: By this function's contract.
         T::cpu_access(unsafe { &*Self::container(obj) });
@@ -354,7 +354,7 @@ impl<T: DriverObject> Object<T> {
     ///
     /// # Safety
     ///
-    /// As [`Object::export_callback`].
+    /// As [`GemObject::export_callback`].
     unsafe fn release_callback(obj: *mut ffi::drm_gem_object, buf: *mut ffi::dma_buf) {
         // SAFETY: By this function's contract.
         unsafe { &*Self::container(obj) }
@@ -365,7 +365,7 @@ impl<T: DriverObject> Object<T> {
 
     /// # Safety
     ///
-    /// As [`Object::export_callback`]; the reservation's lock is held.
+    /// As [`GemObject::export_callback`]; the reservation's lock is held.
     unsafe fn share_callback(obj: *mut ffi::drm_gem_object, stays: bool) -> Result {
         // SAFETY: By this function's contract.
         let this = unsafe { &*Self::container(obj) };
@@ -378,7 +378,7 @@ impl<T: DriverObject> Object<T> {
 
     /// # Safety
     ///
-    /// As [`Object::share_callback`], which was called before.
+    /// As [`GemObject::share_callback`], which was called before.
     unsafe fn unshare_callback(obj: *mut ffi::drm_gem_object, stays: bool) {
         // SAFETY: By this function's contract.
         T::unshare(unsafe { &*Self::container(obj) }, stays);
@@ -388,7 +388,7 @@ impl<T: DriverObject> Object<T> {
     ///
     /// # Safety
     ///
-    /// As [`Object::share_callback`].
+    /// As [`GemObject::share_callback`].
     unsafe extern "C" fn pages_callback(obj: *mut ffi::drm_gem_object) -> *mut ffi::sg_table {
         // SAFETY: By this function's contract.
         let this = unsafe { &*Self::container(obj) };
@@ -445,23 +445,23 @@ impl<T: DriverObject> Object<T> {
 /// # Safety
 ///
 /// DRM calls it with a device of `D`, and with a dma-buf that the caller holds.
-pub(super) unsafe extern "C" fn import_callback<D: Driver>(
+pub(super) unsafe extern "C" fn import_callback<D: DrmDriver>(
     drm: *mut ffi::drm_device,
     buf: *mut ffi::dma_buf,
 ) -> *mut ffi::drm_gem_object {
     // SAFETY: By this function's contract.
-    let (dev, buf) = unsafe { (Device::<D::Data>::from_raw(drm), DmaBuf::from_raw(buf)) };
+    let (dev, buf) = unsafe { (DrmDevice::<D::Data>::from_raw(drm), DmaBuf::from_raw(buf)) };
     // A handle is for writing too, by the GPU and by mmap.
     if !buf.is_writable() {
         return EACCES.to_ptr();
     }
     // An import that the device's end does not wait for would map memory for nobody.
     let object = dev
-        .while_plugged(|| Object::<D::Object>::import(&dev.into(), buf))
+        .while_plugged(|| GemObject::<D::Object>::import(&dev.into(), buf))
         .unwrap_or(Err(ENODEV));
     match object {
         Ok(object) => {
-            let object: NonNull<Object<D::Object>> = ARef::into_raw(object);
+            let object: NonNull<GemObject<D::Object>> = ARef::into_raw(object);
             // SAFETY: It is an object, whose reference DRM takes.
             unsafe { object.as_ref() }.as_gem()
         }

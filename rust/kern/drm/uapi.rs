@@ -6,7 +6,7 @@ use kernel::{
     transmute::{AsBytes, FromBytes},
 };
 
-use crate::{ffi, kern::drm::ioctl::Reply};
+use crate::{ffi, kern::drm::ioctl::IoctlReply};
 
 pub(crate) use crate::ffi::{
     AMDGPU_FAMILY_AI as FAMILY_AI, AMDGPU_INFO_ACCEL_WORKING as ACCEL_WORKING,
@@ -191,11 +191,11 @@ pub(crate) type MemoryInfo = ffi::drm_amdgpu_memory_info;
 
 /// The argument of INFO: what is asked, and where the answer goes.
 #[repr(transparent)]
-pub(crate) struct Info(ffi::drm_amdgpu_info);
+pub(crate) struct InfoArgs(ffi::drm_amdgpu_info);
 
-const _: () = assert!(size_of::<Info>() == 32);
+const _: () = assert!(size_of::<InfoArgs>() == 32);
 // SAFETY: Integers, and a union of structures of them: any bytes are a value.
-unsafe impl FromBytes for Info {}
+unsafe impl FromBytes for InfoArgs {}
 
 /// The register that READ_MMR_REG asks for.
 pub(crate) struct RegisterQuery {
@@ -205,7 +205,7 @@ pub(crate) struct RegisterQuery {
     pub(crate) count: u32,
 }
 
-impl Info {
+impl InfoArgs {
     /// What is asked.
     pub(crate) fn query(&self) -> u32 {
         self.0.query
@@ -228,12 +228,12 @@ impl Info {
     }
 
     /// As much of the answer as the caller has room for. EINVAL without room, EFAULT for no address, ENOMEM.
-    pub(crate) fn answer(&self, answer: &impl AsBytes) -> Result<Reply> {
+    pub(crate) fn answer(&self, answer: &impl AsBytes) -> Result<IoctlReply> {
         if self.0.return_size == 0 || self.0.return_pointer == 0 {
             return Err(EINVAL);
         }
         let most = self.0.return_size as usize;
-        Reply::new(self.0.return_pointer, most, answer)
+        IoctlReply::new(self.0.return_pointer, most, answer)
     }
 }
 

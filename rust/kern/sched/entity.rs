@@ -9,30 +9,30 @@ use kernel::{
     types::Opaque,
 };
 
-use super::{Backend, Scheduler};
+use super::{DrmScheduler, SchedBackend};
 use crate::ffi;
 
 /// A line of jobs of a scheduler. Dropping it kills what waits in it; what is on the hardware goes on.
 #[pin_data(PinnedDrop)]
-pub(crate) struct Entity<B: Backend> {
+pub(crate) struct SchedEntity<B: SchedBackend> {
     #[pin]
     raw: Opaque<ffi::drm_sched_entity>,
     /// Held from giving a job its number to putting it in the line, so that the order of both is the same.
     #[pin]
     pub(super) pushing: Mutex<()>,
     // Last: the entity is finished first.
-    sched: Arc<Scheduler<B>>,
+    sched: Arc<DrmScheduler<B>>,
 }
 
 // SAFETY: C's structure may be used from any thread, pushes are under the lock.
-unsafe impl<B: Backend> Send for Entity<B> {}
+unsafe impl<B: SchedBackend> Send for SchedEntity<B> {}
 
 // SAFETY: As above.
-unsafe impl<B: Backend> Sync for Entity<B> {}
+unsafe impl<B: SchedBackend> Sync for SchedEntity<B> {}
 
-impl<B: Backend> Entity<B> {
+impl<B: SchedBackend> SchedEntity<B> {
     /// Makes a line of `sched`.
-    pub(crate) fn new(sched: &Arc<Scheduler<B>>) -> Result<Pin<KBox<Self>>> {
+    pub(crate) fn new(sched: &Arc<DrmScheduler<B>>) -> Result<Pin<KBox<Self>>> {
         let sched = sched.clone();
         let raw = sched.as_raw();
         KBox::try_pin_init(
@@ -59,7 +59,7 @@ impl<B: Backend> Entity<B> {
     }
 
     /// The scheduler.
-    pub(super) fn sched(&self) -> &Scheduler<B> {
+    pub(super) fn sched(&self) -> &DrmScheduler<B> {
         &self.sched
     }
 
@@ -69,7 +69,7 @@ impl<B: Backend> Entity<B> {
 }
 
 #[pinned_drop]
-impl<B: Backend> PinnedDrop for Entity<B> {
+impl<B: SchedBackend> PinnedDrop for SchedEntity<B> {
     fn drop(self: Pin<&mut Self>) {
         // SAFETY: Initialized; jobs that are not pushed borrow the entity, so there are none.
         unsafe { ffi::drm_sched_entity_fini(self.as_raw()) };

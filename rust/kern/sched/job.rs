@@ -9,7 +9,7 @@ use kernel::{
     types::Opaque,
 };
 
-use super::{Backend, Counted, Entity};
+use super::{CountedJob, SchedBackend, SchedEntity};
 use crate::{
     ffi,
     kern::{
@@ -20,9 +20,9 @@ use crate::{
 
 /// The C job. Dropping it cleans it up, whether it was pushed or not.
 #[repr(transparent)]
-struct Raw(Opaque<ffi::drm_sched_job>);
+struct RawJob(Opaque<ffi::drm_sched_job>);
 
-impl Drop for Raw {
+impl Drop for RawJob {
     fn drop(&mut self) {
         let job = self.0.get();
         // SAFETY: Zeroed, or initialized by `drm_sched_job_init`, which leaves no fence if it fails. Nobody
@@ -37,39 +37,39 @@ impl Drop for Raw {
 
 /// What a job is allocated as.
 #[repr(C)]
-struct Allocation<B: Backend> {
+struct JobAllocation<B: SchedBackend> {
     // First, so that its address is the allocation's.
-    raw: Raw,
+    raw: RawJob,
     payload: B::Job,
     // What trace events name; the scheduler clears its own pointer before a job runs.
     entity: *mut ffi::drm_sched_entity,
     id: u64,
     // Last: when this goes, the scheduler may.
-    _counted: Counted,
+    _counted: CountedJob,
 }
 
 /// A job that is not pushed yet.
-pub(crate) struct Job<'e, B: Backend> {
-    allocation: KBox<Allocation<B>>,
-    entity: &'e Entity<B>,
+pub(crate) struct SchedJob<'e, B: SchedBackend> {
+    allocation: KBox<JobAllocation<B>>,
+    entity: &'e SchedEntity<B>,
 }
 
 /// Numbers the jobs of the module, for trace events.
 static IDS: Atomic<u64> = Atomic::new(0);
 
-impl<'e, B: Backend> Job<'e, B> {
+impl<'e, B: SchedBackend> SchedJob<'e, B> {
     /// Makes a job of `credits`, which must be 1 to the scheduler's limit (`EINVAL`).
-    pub(crate) fn new(entity: &'e Entity<B>, credits: u32, payload: B::Job) -> Result<Self> {
+    pub(crate) fn new(entity: &'e SchedEntity<B>, credits: u32, payload: B::Job) -> Result<Self> {
         if credits == 0 || credits > entity.sched().credit_limit {
             return Err(EINVAL);
         }
         let allocation = KBox::new(
-            Allocation {
-                raw: Raw(Opaque::zeroed()),
+            JobAllocation {
+                raw: RawJob(Opaque::zeroed()),
                 payload,
                 entity: entity.as_raw(),
                 id: 0,
-                _counted: Counted::new(&entity.sched().live),
+                _counted: CountedJob::new(&entity.sched().live),
             },
             GFP_KERNEL_ACCOUNT,
         )?;
@@ -109,13 +109,13 @@ impl<'e, B: Backend> Job<'e, B> {
 /// # Safety
 ///
 /// `job` must be an armed job of a scheduler of `B`, which the scheduler gives to the hardware now.
-pub(super) unsafe extern "C" fn run_callback<B: Backend>(
+pub(super) unsafe extern "C" fn run_callback<B: SchedBackend>(
     job: *mut ffi::drm_sched_job,
 ) -> *mut ffi::dma_fence {
-    // SAFETY: Every job of the scheduler is an `Allocation<B>`, and nobody else uses it now: it is freed when it has ended,
+    // SAFETY: Every job of the scheduler is an `JobAllocation<B>`, and nobody else uses it now: it is freed when it has ended,
     // which is after this; its timeout, if there is one, is an item of the same ordered workqueue; it is cancelled when the
     // scheduler is stopped.
-    let this = unsafe { &mut *job.cast::<Allocation<B>>() };
+    let this = unsafe { &mut *job.cast::<JobAllocation<B>>() };
     // SAFETY: The job is armed, and the entity is there while one of its jobs is given to the hardware.
     unsafe { trace::drm_run_job(job, this.entity, this.id) };
     match B::run(&mut this.payload) {
@@ -131,11 +131,11 @@ pub(super) unsafe extern "C" fn run_callback<B: Backend>(
 /// # Safety
 ///
 /// `job` must be a job of a scheduler of `B` that ran; the scheduler must not free it meanwhile.
-pub(super) unsafe extern "C" fn timed_out_callback<B: Backend>(
+pub(super) unsafe extern "C" fn timed_out_callback<B: SchedBackend>(
     job: *mut ffi::drm_sched_job,
 ) -> ffi::drm_gpu_sched_stat {
     // SAFETY: As in `run_callback`.
-    let this = unsafe { &mut *job.cast::<Allocation<B>>() };
+    let this = unsafe { &mut *job.cast::<JobAllocation<B>>() };
     B::timed_out(&mut this.payload);
     // Whatever was done about it: the scheduler keeps the job, frees it when its fence is signalled, and
     // starts its timer again. Any other answer would take it from the scheduler for good.
@@ -147,9 +147,9 @@ pub(super) unsafe extern "C" fn timed_out_callback<B: Backend>(
 /// # Safety
 ///
 /// `job` must be a job of a scheduler of `B` that ran, and the scheduler must be stopped.
-pub(super) unsafe extern "C" fn cancel_callback<B: Backend>(job: *mut ffi::drm_sched_job) {
+pub(super) unsafe extern "C" fn cancel_callback<B: SchedBackend>(job: *mut ffi::drm_sched_job) {
     // SAFETY: As in `run_callback`.
-    let this = unsafe { &mut *job.cast::<Allocation<B>>() };
+    let this = unsafe { &mut *job.cast::<JobAllocation<B>>() };
     B::cancelled(&mut this.payload);
     // SAFETY: The job ran, so its fence has what `run_callback` returned, which it holds a reference to.
     // Whoever signals it, the scheduler's callback has run to its end when this is done, so that the job can
@@ -167,7 +167,7 @@ pub(super) unsafe extern "C" fn cancel_callback<B: Backend>(job: *mut ffi::drm_s
 /// # Safety
 ///
 /// `job` must be a job of a scheduler of `B` that was pushed, and that nobody uses any more.
-pub(super) unsafe extern "C" fn free_callback<B: Backend>(job: *mut ffi::drm_sched_job) {
+pub(super) unsafe extern "C" fn free_callback<B: SchedBackend>(job: *mut ffi::drm_sched_job) {
     // SAFETY: The job was armed, so that it has a fence, which has what `run_callback` returned if it was run. Who signalled
     // that may still be in the scheduler's callback, under its lock, where it looks at the scheduler: when this is done
     // it is out.
@@ -178,5 +178,5 @@ pub(super) unsafe extern "C" fn free_callback<B: Backend>(job: *mut ffi::drm_sch
         }
     }
     // SAFETY: `push` made it of a box, and the scheduler is done with it.
-    drop(unsafe { KBox::from_raw(job.cast::<Allocation<B>>()) });
+    drop(unsafe { KBox::from_raw(job.cast::<JobAllocation<B>>()) });
 }

@@ -8,7 +8,7 @@ use kernel::irq::{Flags, IrqReturn, ThreadedHandler, ThreadedRegistration};
 use kernel::pci;
 use kernel::prelude::*;
 
-use super::Handler;
+use super::IrqHandler;
 
 pub(crate) use crate::THIS_MODULE;
 
@@ -38,16 +38,16 @@ pub(crate) fn dma_address(memory: &Coherent<[u32]>) -> u64 {
 
 /// An interrupt line of a device, and who takes it. Freed when this is dropped or the device is unbound, whichever is
 /// first, after a handler that runs has returned.
-pub(crate) struct Interrupt<H: Handler> {
-    _line: Pin<KBox<ThreadedRegistration<Thread<H>>>>,
+pub(crate) struct IrqRegistration<H: IrqHandler> {
+    _line: Pin<KBox<ThreadedRegistration<IrqThread<H>>>>,
 }
 
-impl<H: Handler> Interrupt<H> {
+impl<H: IrqHandler> IrqRegistration<H> {
     /// Has `handler` take the first vector of `pdev`. ENOSPC without a vector, ENOMEM, or what the line says.
     pub(crate) fn new(pdev: &pci::Device<Bound>, name: &'static CStr, handler: H) -> Result<Self> {
         // devres frees it.
         let vector = *pdev.alloc_irq_vectors(1, 1, pci::IrqTypes::all())?.start();
-        let line = pdev.request_threaded_irq(vector, Flags::ONESHOT, name, Ok(Thread(handler)));
+        let line = pdev.request_threaded_irq(vector, Flags::ONESHOT, name, Ok(IrqThread(handler)));
         Ok(Self {
             _line: KBox::pin_init(line, GFP_KERNEL)?,
         })
@@ -55,9 +55,9 @@ impl<H: Handler> Interrupt<H> {
 }
 
 /// The handler as the kernel crate knows it.
-struct Thread<H>(H);
+struct IrqThread<H>(H);
 
-impl<H: Handler> ThreadedHandler for Thread<H> {
+impl<H: IrqHandler> ThreadedHandler for IrqThread<H> {
     fn handle_threaded(&self, _dev: &Device<Bound>) -> IrqReturn {
         self.0.handle();
         IrqReturn::Handled

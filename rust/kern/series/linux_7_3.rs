@@ -9,7 +9,7 @@ use kernel::module::ModuleMetadata;
 use kernel::pci::{self, IrqVectorRegistration};
 use kernel::prelude::*;
 
-use super::Handler;
+use super::IrqHandler;
 
 pub(crate) use kernel::pci::DevresBar;
 
@@ -39,17 +39,17 @@ pub(crate) fn dma_address(memory: &Coherent<[u32]>) -> u64 {
 
 /// An interrupt line of a device, and who takes it. Freed when this is dropped or the device is unbound, whichever is
 /// first, after a handler that runs has returned.
-pub(crate) struct Interrupt<H: Handler> {
-    _line: Devres<Line<H>>,
+pub(crate) struct IrqRegistration<H: IrqHandler> {
+    _line: Devres<IrqVectors<H>>,
 }
 
 /// A line, and the vectors that it borrows. Dropped in this order.
-struct Line<H: Handler> {
-    _registration: Pin<KBox<ThreadedRegistration<'static, Thread<H>>>>,
+struct IrqVectors<H: IrqHandler> {
+    _registration: Pin<KBox<ThreadedRegistration<'static, IrqThread<H>>>>,
     _vectors: KBox<IrqVectorRegistration<'static>>,
 }
 
-impl<H: Handler> Interrupt<H> {
+impl<H: IrqHandler> IrqRegistration<H> {
     /// Has `handler` take the first vector of `pdev`. ENOSPC without a vector, ENOMEM, or what the line says.
     pub(crate) fn new(pdev: &pci::Device<Bound>, name: &'static CStr, handler: H) -> Result<Self> {
         // SAFETY: What borrows the device is dropped while it is bound: on an error below before this returns, else by
@@ -60,16 +60,16 @@ impl<H: Handler> Interrupt<H> {
             GFP_KERNEL,
         )?;
         // SAFETY: The vectors stay where they are when their box is moved, nobody changes them, and they are dropped
-        // after what borrows them: on an error below since they were made first, else by the order of `Line`.
+        // after what borrows them: on an error below since they were made first, else by the order of `IrqVectors`.
         let borrowed: &'static IrqVectorRegistration<'static> =
             unsafe { &*core::ptr::from_ref(&*vectors) };
         let request = borrowed.index(0)?.into();
         // SAFETY: The registration is dropped in any case: on an error below with `registration`, else by devres, which
         // needs nobody to drop what stands for it.
         let registration = unsafe {
-            ThreadedRegistration::new(request, Flags::ONESHOT, name, Ok(Thread(handler)))
+            ThreadedRegistration::new(request, Flags::ONESHOT, name, Ok(IrqThread(handler)))
         };
-        let line = Line {
+        let line = IrqVectors {
             _registration: KBox::pin_init(registration, GFP_KERNEL)?,
             _vectors: vectors,
         };
@@ -80,9 +80,9 @@ impl<H: Handler> Interrupt<H> {
 }
 
 /// The handler as the kernel crate knows it.
-struct Thread<H>(H);
+struct IrqThread<H>(H);
 
-impl<H: Handler> ThreadedHandler for Thread<H> {
+impl<H: IrqHandler> ThreadedHandler for IrqThread<H> {
     fn handle_threaded(&self) -> IrqReturn {
         self.0.handle();
         IrqReturn::Handled

@@ -13,7 +13,7 @@ use kernel::{
 };
 
 /// The part of a VMA that lies in a range.
-pub(super) struct Extent {
+pub(super) struct VmaExtent {
     pub(super) from: usize,
     pub(super) to: usize,
     flags: usize,
@@ -23,7 +23,7 @@ pub(super) struct Extent {
     heap_or_stack: bool,
 }
 
-impl Extent {
+impl VmaExtent {
     /// That of the first VMA of `mm` that has anything between `at` and `end`.
     ///
     /// # Safety
@@ -96,7 +96,7 @@ fn is_whole(
     space: &AddressSpace,
     start: usize,
     size: usize,
-    fits: impl Fn(&Extent) -> bool,
+    fits: impl Fn(&VmaExtent) -> bool,
 ) -> Result<bool> {
     let (Some(mm), Some(end)) = (space.user(), start.checked_add(size)) else {
         return Ok(false);
@@ -105,7 +105,7 @@ fn is_whole(
     let mut at = start;
     while at < end {
         // SAFETY: The mmap lock is held.
-        match unsafe { Extent::next(&mm, at, end) } {
+        match unsafe { VmaExtent::next(&mm, at, end) } {
             Some(vma) if vma.from == at && fits(&vma) => at = vma.to,
             _ => return Ok(false),
         }
@@ -136,7 +136,7 @@ pub(crate) fn first_hole(
     let mut at = start;
     while at < end {
         // SAFETY: The mmap lock is held.
-        match unsafe { Extent::next(&mm, at, end) } {
+        match unsafe { VmaExtent::next(&mm, at, end) } {
             Some(vma) if vma.from == at => at = vma.to,
             Some(vma) => return Ok(Some(at..vma.from)),
             None => return Ok(Some(at..end)),
@@ -146,7 +146,7 @@ pub(crate) fn first_hole(
 }
 
 /// Memory of a process around an address.
-pub(crate) struct Around {
+pub(crate) struct MemoryAround {
     /// Where it is.
     pub(crate) range: Range<usize>,
     /// Whether the process may read it, as memory.
@@ -164,17 +164,17 @@ pub(crate) fn around(
     at: usize,
     within: Range<usize>,
     lock_wait: LockWait,
-) -> Result<Option<Around>> {
+) -> Result<Option<MemoryAround>> {
     let mm = space.user().ok_or(ESRCH)?;
     let _lock = lock_within(&mm, lock_wait)?;
     let mut from = within.start;
     // SAFETY: The mmap lock is held.
-    while let Some(vma) = unsafe { Extent::next(&mm, from, within.end) } {
+    while let Some(vma) = unsafe { VmaExtent::next(&mm, from, within.end) } {
         if vma.from > at {
             break;
         }
         if vma.to > at {
-            return Ok(Some(Around {
+            return Ok(Some(MemoryAround {
                 range: vma.from..vma.to,
                 readable: vma.is_readable(),
                 writable: vma.is_readable() && vma.is_writable(),

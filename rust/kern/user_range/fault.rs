@@ -2,9 +2,9 @@
 //! The pages of a range as the process has them: those that are there, and those that HMM faults in.
 
 use super::{
-    pages::{page_of, DevicePages, Frames},
+    pages::{page_of, DevicePages, PageFrames},
     slow::{lock_within, LockWait},
-    Extent, Stamp, Watch, Watcher,
+    RangeStamp, RangeWatch, RangeWatcher, VmaExtent,
 };
 use crate::{
     ffi,
@@ -21,7 +21,7 @@ const BATCH: usize = 512;
 
 /// What it means when pages cannot be had which the process should have: its own memory, not a file's.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Missing {
+pub(crate) enum MissingPages {
     /// There is no memory for now.
     Fails,
     /// They are left out.
@@ -29,13 +29,13 @@ pub(crate) enum Missing {
 }
 
 /// How pages are asked for.
-pub(crate) struct Request<'a> {
+pub(crate) struct PageRequest<'a> {
     /// When it began.
-    pub(crate) stamp: Stamp,
+    pub(crate) stamp: RangeStamp,
     /// For writing, where the process may.
     pub(crate) write: bool,
     /// What becomes of those that cannot be had.
-    pub(crate) missing: Missing,
+    pub(crate) missing: MissingPages,
     /// The device's own memory: pages that are there may stay.
     pub(crate) memory: Option<&'a Arc<DeviceMemory>>,
     /// For how long the mmap lock is waited for.
@@ -44,11 +44,11 @@ pub(crate) struct Request<'a> {
     pub(crate) go_on: &'a dyn Fn() -> Result,
 }
 
-impl<T: Watcher> Watch<T> {
+impl<T: RangeWatcher> RangeWatch<T> {
     /// Faults pages in and maps them for `dev`, which must be bound, as they are after the stamp of `request`: for writing where
     /// that is asked and the process may. `wanted` gives the first run of pages at or after one that are wanted. What
     /// the process does not have is left out. They may be used once
-    /// [`Watch::is_stale`] has said no, until the next change.
+    /// [`RangeWatch::is_stale`] has said no, until the next change.
     ///
     /// A program that has to bring pages is not waited for, see [`await_pages`]: [`errno::in_progress`] while it has not, if what
     /// is `missing` is to fail. Nor is who keeps the mmap lock for longer than `lock_wait`: EAGAIN.
@@ -59,11 +59,11 @@ impl<T: Watcher> Watch<T> {
     pub(crate) fn map_pages(
         &self,
         dev: &ARef<Device>,
-        request: &Request<'_>,
+        request: &PageRequest<'_>,
         wanted: impl Fn(usize) -> Option<Range<usize>>,
     ) -> Result<DevicePages> {
         let mm = self.space.user().ok_or(ESRCH)?;
-        let mut frames = Frames::new(self.size / PAGE_SIZE)?;
+        let mut frames = PageFrames::new(self.size / PAGE_SIZE)?;
         {
             let _lock = lock_within(&mm, request.lock_wait).map_err(|_| EAGAIN)?;
             let mut next = 0;
@@ -79,15 +79,15 @@ impl<T: Watcher> Watch<T> {
     fn gather(
         &self,
         mm: &MmWithUser,
-        request: &Request<'_>,
+        request: &PageRequest<'_>,
         run: Range<usize>,
-        frames: &mut Frames,
+        frames: &mut PageFrames,
     ) -> Result {
         let mut at = self.start + run.start * PAGE_SIZE;
         let end = self.start + run.end * PAGE_SIZE;
         let mut count = BATCH;
         // SAFETY: The mmap lock is held.
-        while let Some(vma) = unsafe { Extent::next(mm, at, end) } {
+        while let Some(vma) = unsafe { VmaExtent::next(mm, at, end) } {
             if task::is_killed() {
                 return Err(EINTR);
             }
@@ -110,7 +110,9 @@ impl<T: Watcher> Watch<T> {
                     count /= 2;
                 }
                 // There is nothing that such memory can lack but pages to be had.
-                None if vma.anonymous && request.missing == Missing::Fails => return Err(ENOMEM),
+                None if vma.anonymous && request.missing == MissingPages::Fails => {
+                    return Err(ENOMEM)
+                }
                 None => {}
             }
         }
@@ -121,8 +123,8 @@ impl<T: Watcher> Watch<T> {
     /// when one of them cannot be had, or is left out.
     fn have(
         &self,
-        request: &Request<'_>,
-        vma: &Extent,
+        request: &PageRequest<'_>,
+        vma: &VmaExtent,
         frames: &mut [usize],
     ) -> Result<Option<bool>> {
         if !vma.may_wait {
@@ -130,7 +132,7 @@ impl<T: Watcher> Watch<T> {
         }
         match self.find(request, vma, frames) {
             Err(error)
-                if error == errno::in_progress() && request.missing == Missing::IsLeftOut =>
+                if error == errno::in_progress() && request.missing == MissingPages::IsLeftOut =>
             {
                 Ok(None)
             }
@@ -142,8 +144,8 @@ impl<T: Watcher> Watch<T> {
     /// [`errno::in_progress`] when one is not there.
     fn find(
         &self,
-        request: &Request<'_>,
-        vma: &Extent,
+        request: &PageRequest<'_>,
+        vma: &VmaExtent,
         frames: &mut [usize],
     ) -> Result<Option<bool>> {
         let write = request.write && vma.is_writable();
@@ -164,7 +166,7 @@ impl<T: Watcher> Watch<T> {
     /// does not have one of them, or cannot get it.
     fn fault_in(
         &self,
-        request: &Request<'_>,
+        request: &PageRequest<'_>,
         from: usize,
         frames: &mut [usize],
     ) -> Result<Option<bool>> {
@@ -195,7 +197,7 @@ impl<T: Watcher> Watch<T> {
     /// whatever is asked, and the device would write what a child or a parent sees. EBUSY when one has come: all are to be looked for again.
     fn unshare(
         &self,
-        request: &Request<'_>,
+        request: &PageRequest<'_>,
         memory: &DeviceMemory,
         from: usize,
         frames: &mut [usize],
@@ -207,7 +209,7 @@ impl<T: Watcher> Watch<T> {
             }
             let wanted =
                 ffi::hmm_pfn_flags_HMM_PFN_REQ_FAULT | ffi::hmm_pfn_flags_HMM_PFN_REQ_WRITE;
-            let elsewhere = Request {
+            let elsewhere = PageRequest {
                 memory: None,
                 ..*request
             };
@@ -220,7 +222,7 @@ impl<T: Watcher> Watch<T> {
     /// Which pages there are from `from` on, and first has those come that are `wanted`, by `HMM_PFN_REQ_*`. The mmap lock is held.
     fn look(
         &self,
-        request: &Request<'_>,
+        request: &PageRequest<'_>,
         from: usize,
         frames: &mut [usize],
         wanted: usize,

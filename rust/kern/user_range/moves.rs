@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What a process has, on its way to a device's memory and back.
 
-use super::{slow::lock_soon, Extent};
+use super::{slow::lock_soon, VmaExtent};
 use crate::{
     ffi,
     kern::{
-        device_memory::{DeviceMemory, Witness, WINDOW},
+        device_memory::{DeviceMemory, MigrationObserver, WINDOW},
         mm_exit::AddressSpace,
     },
 };
@@ -22,14 +22,14 @@ pub(crate) fn bring_in(
     space: &AddressSpace,
     start: usize,
     end: usize,
-    witness: &Arc<dyn Witness>,
+    witness: &Arc<dyn MigrationObserver>,
     go_on: &dyn Fn() -> Result,
 ) -> Result<(usize, usize)> {
     let mm = space.user().ok_or(ESRCH)?;
     let _lock = lock_soon(&mm)?;
     let _open = memory.open()?;
     // SAFETY: The mmap lock is held.
-    let Some(vma) = (unsafe { Extent::next(&mm, start, end) }) else {
+    let Some(vma) = (unsafe { VmaExtent::next(&mm, start, end) }) else {
         return Ok((end, 0));
     };
     if !vma.can_move() {
@@ -53,7 +53,7 @@ pub(crate) fn bring_out(
     let mm = space.user().ok_or(ESRCH)?;
     let _lock = lock_soon(&mm)?;
     // SAFETY: The mmap lock is held.
-    let Some(vma) = (unsafe { Extent::next(&mm, start, end) }) else {
+    let Some(vma) = (unsafe { VmaExtent::next(&mm, start, end) }) else {
         return Ok((end, 0));
     };
     if !vma.anonymous {

@@ -21,21 +21,21 @@ use kernel::{
 };
 
 /// Pages in a row that the process may use alike.
-struct Run {
+struct PageRun {
     first: usize,
     count: usize,
     writable: bool,
 }
 
 /// The page frames of a range, as far as they were found.
-pub(super) struct Frames {
+pub(super) struct PageFrames {
     /// What HMM says of each page of the range.
     frames: KVVec<usize>,
     /// Which of them were found, by their address.
-    runs: KVVec<Run>,
+    runs: KVVec<PageRun>,
 }
 
-impl Frames {
+impl PageFrames {
     /// None yet, of a range of `pages` pages. ENOMEM.
     pub(super) fn new(pages: usize) -> Result<Self> {
         Ok(Self {
@@ -56,7 +56,7 @@ impl Frames {
                 last.count += count;
             }
             _ => self.runs.push(
-                Run {
+                PageRun {
                     first,
                     count,
                     writable,
@@ -87,17 +87,20 @@ impl Frames {
                     (0, Some(memory)) => {
                         let own = rest.iter().take_while(|frame| is_own(frame)).count();
                         let frames = rest.get(..own).unwrap_or(&[]);
-                        (own, Place::Device(InDevice::new(memory, frames)?))
+                        (
+                            own,
+                            PageLocation::Device(InDevicePages::new(memory, frames)?),
+                        )
                     }
                     _ => {
                         let pieces = self.pieces(at, count)?;
                         (
                             count,
-                            Place::System(DmaMap::new(dev, pieces.iter().copied())?),
+                            PageLocation::System(DmaMap::new(dev, pieces.iter().copied())?),
                         )
                     }
                 };
-                let part = Part {
+                let part = PagePart {
                     offset: (at * PAGE_SIZE) as u64,
                     writable: run.writable,
                     place,
@@ -141,7 +144,7 @@ pub(super) fn page_of(frame: usize) -> Option<NonNull<ffi::page>> {
 }
 
 /// Pages in the device's own memory.
-struct InDevice {
+struct InDevicePages {
     memory: Arc<DeviceMemory>,
     /// Where, from the first byte of that memory on, adjacent ones merged.
     runs: KVVec<DmaRun>,
@@ -149,7 +152,7 @@ struct InDevice {
     there: AtomicFlag,
 }
 
-impl InDevice {
+impl InDevicePages {
     /// Those of `frames`, all of which are in `memory`. ENOMEM.
     fn new(memory: &Arc<DeviceMemory>, frames: &[usize]) -> Result<Self> {
         let mut runs = KVVec::<DmaRun>::new();
@@ -182,32 +185,32 @@ impl InDevice {
 }
 
 /// Where pages are.
-enum Place {
+enum PageLocation {
     /// In system memory, mapped for the device.
     System(DmaMap),
     /// In its own memory.
-    Device(InDevice),
+    Device(InDevicePages),
 }
 
 /// Pages in a row that are in the same place.
-struct Part {
+struct PagePart {
     /// From the start of the range, bytes.
     offset: u64,
     writable: bool,
-    place: Place,
+    place: PageLocation,
 }
 
-impl Part {
+impl PagePart {
     fn runs(&self) -> &[DmaRun] {
         match &self.place {
-            Place::System(dma) => dma.runs(),
-            Place::Device(there) => &there.runs,
+            PageLocation::System(dma) => dma.runs(),
+            PageLocation::Device(there) => &there.runs,
         }
     }
 }
 
 /// Pages in a row as the device finds them.
-pub(crate) struct Found<'a> {
+pub(crate) struct FoundPages<'a> {
     /// From the start of the range, bytes.
     pub(crate) offset: u64,
     /// Whether they may be written.
@@ -230,7 +233,7 @@ fn mark_dirty(first: NonNull<ffi::page>, count: usize) {
 /// the pages themselves.
 #[derive(Default)]
 pub(crate) struct DevicePages {
-    parts: KVVec<Part>,
+    parts: KVVec<PagePart>,
 }
 
 impl DevicePages {
@@ -248,11 +251,11 @@ impl DevicePages {
     }
 
     /// What there is.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = Found<'_>> {
-        self.parts.iter().map(|part| Found {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = FoundPages<'_>> {
+        self.parts.iter().map(|part| FoundPages {
             offset: part.offset,
             writable: part.writable,
-            in_device: matches!(part.place, Place::Device(_)),
+            in_device: matches!(part.place, PageLocation::Device(_)),
             runs: part.runs(),
         })
     }
@@ -263,13 +266,13 @@ impl DevicePages {
     pub(crate) fn give_back(&self) {
         for part in &self.parts {
             match &part.place {
-                Place::System(dma) => {
+                PageLocation::System(dma) => {
                     if part.writable && dma.is_mapped() {
                         dma.for_each_run(mark_dirty);
                     }
                     dma.unmap();
                 }
-                Place::Device(device) => {
+                PageLocation::Device(device) => {
                     if device.there.xchg(false, Full) && part.writable {
                         device.for_each(|page| mark_dirty(page, 1));
                     }
@@ -283,14 +286,14 @@ impl DevicePages {
     pub(crate) fn lose(&self) {
         for part in &self.parts {
             match &part.place {
-                Place::System(dma) if dma.is_mapped() => dma.for_each_run(|first, count| {
+                PageLocation::System(dma) if dma.is_mapped() => dma.for_each_run(|first, count| {
                     // SAFETY: The process has the pages at this moment; their structures are in a row.
                     unsafe { ffi::rkfd_get_pages(first.as_ptr(), count) };
                 }),
-                Place::Device(device) if device.there.load(Relaxed) => {
+                PageLocation::Device(device) if device.there.load(Relaxed) => {
                     device.for_each(|page| device.memory.lose(page));
                 }
-                Place::System(_) | Place::Device(_) => {}
+                PageLocation::System(_) | PageLocation::Device(_) => {}
             }
         }
     }

@@ -3,13 +3,13 @@
 //! user space, and the lock of a process's memory, with which it may wait for such a program itself. Where somebody else would
 //! have to wait, none of it is waited for.
 
-use super::{Extent, Stamp, Watch, Watcher};
+use super::{RangeStamp, RangeWatch, RangeWatcher, VmaExtent};
 use crate::{
     ffi,
     kern::{
         errno,
         mm_exit::AddressSpace,
-        task::{self, Mortal},
+        task::{self, CancelScope},
         workqueue,
     },
 };
@@ -85,7 +85,7 @@ fn await_lock(mm: &MmWithUser) -> Result {
 }
 
 /// Whether somebody may be about to change the memory of `space`: he has the mmap lock. Whoever unmaps memory takes it from the process first, lets
-/// others have the lock for reading then, and only after that tells its [`Watcher`]s. So who finds no memory somewhere, and asks this after that, knows that
+/// others have the lock for reading then, and only after that tells its [`RangeWatcher`]s. So who finds no memory somewhere, and asks this after that, knows that
 /// they have been told if it is false. Does not wait.
 pub(crate) fn is_changing(space: &AddressSpace) -> bool {
     let Some(mm) = space.user() else {
@@ -128,7 +128,7 @@ pub(crate) fn await_pages(space: &AddressSpace, start: usize, end: usize, write:
             continue;
         };
         // SAFETY: The mmap lock is held.
-        let vma = unsafe { Extent::next(&mm, at, end) };
+        let vma = unsafe { VmaExtent::next(&mm, at, end) };
         drop(lock);
         let Some(vma) = vma else {
             return Ok(());
@@ -148,48 +148,48 @@ pub(crate) fn await_pages(space: &AddressSpace, start: usize, end: usize, write:
 
 /// Somebody who waits for pages of a range, and for whom nobody waits.
 #[pin_data]
-pub(crate) struct Bringer {
+pub(crate) struct PageFetcher {
     space: AddressSpace,
     start: usize,
     end: usize,
     write: bool,
     /// When it began.
-    stamp: Stamp,
+    stamp: RangeStamp,
     done: AtomicFlag,
     #[pin]
-    life: Mortal,
+    life: CancelScope,
     #[pin]
     work: Work<Self>,
 }
 
-/// The need for a [`Bringer`]: when this is dropped it gives up, as far as what it waits for lets it.
-pub(crate) struct Brought(Arc<Bringer>);
+/// The need for a [`PageFetcher`]: when this is dropped it gives up, as far as what it waits for lets it.
+pub(crate) struct FetchRequest(Arc<PageFetcher>);
 
-impl Brought {
+impl FetchRequest {
     /// Who it is.
-    pub(crate) fn by(&self) -> &Arc<Bringer> {
+    pub(crate) fn by(&self) -> &Arc<PageFetcher> {
         &self.0
     }
 }
 
-impl Drop for Brought {
+impl Drop for FetchRequest {
     fn drop(&mut self) {
         self.0.life.kill();
     }
 }
 
 impl_has_work! {
-    impl HasWork<Self> for Bringer { self.work }
+    impl HasWork<Self> for PageFetcher { self.work }
 }
 
-impl Bringer {
+impl PageFetcher {
     /// Whether it waits no more.
     pub(crate) fn is_done(&self) -> bool {
         self.done.load(Acquire)
     }
 }
 
-impl WorkItem for Bringer {
+impl WorkItem for PageFetcher {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
@@ -201,30 +201,30 @@ impl WorkItem for Bringer {
     }
 }
 
-impl<T: Watcher> Watch<T> {
+impl<T: RangeWatcher> RangeWatch<T> {
     /// Has somebody wait for the pages of the range, to be written if `write` is asked, as long as what is returned is there. ENOMEM.
-    pub(crate) fn bring(&self, write: bool) -> Result<Brought> {
+    pub(crate) fn bring(&self, write: bool) -> Result<FetchRequest> {
         let bringer = Arc::pin_init(
-            pin_init!(Bringer {
+            pin_init!(PageFetcher {
                 space: self.space.clone(),
                 start: self.start,
                 end: self.start + self.size,
                 write,
                 stamp: self.begin(),
                 done: AtomicFlag::new(false),
-                life <- Mortal::new(),
+                life <- CancelScope::new(),
                 work <- new_work!("Bringer::work"),
             }),
             GFP_KERNEL,
         )?;
         // It is queued once.
         let _ = workqueue::patient().enqueue(bringer.clone());
-        Ok(Brought(bringer))
+        Ok(FetchRequest(bringer))
     }
 
     /// Whether `bringer` has brought what there is of the range, which has not changed since. The lock is held under which
-    /// [`super::Change::set_seq`] is called.
-    pub(crate) fn is_brought(&self, bringer: &Bringer) -> bool {
+    /// [`super::RangeChange::set_seq`] is called.
+    pub(crate) fn is_brought(&self, bringer: &PageFetcher) -> bool {
         bringer.is_done() && bringer.start == self.start && !self.is_stale(bringer.stamp)
     }
 }

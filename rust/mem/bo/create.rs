@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 //! How buffers come about, for clients that pay for them.
 
-use super::{Backing, Bo, Buffer, DrmDevice, Registers, Usage};
+use super::{Bo, BoBacking, BoData, BoUsage, DrmDevice, RegisterRange};
 use crate::{
     kern::{mm_exit::AddressSpace, pages::SystemPages},
-    ledger::Kind,
+    ledger::LedgerKind,
     mem::{
-        account::{Client, Region, SystemShare},
-        copy_engine::Lane,
-        placement::Placement,
+        account::{MemoryClient, MemoryRegion, SystemShare},
+        copy_engine::CopyLane,
+        placement::VramPlacement,
         user::UserMemory,
-        Memory,
+        GpuMemory,
     },
 };
 use hw::{
-    pte::{Access, Coherence},
+    pte::{Coherence, PageAccess},
     va::{VaRange, PAGE_SIZE},
 };
 use kernel::{
@@ -37,22 +37,22 @@ fn checked(size: u64) -> Result<usize> {
 /// is cleared.
 pub(crate) fn vram(
     drm: &ARef<DrmDevice>,
-    client: &Arc<Client>,
+    client: &Arc<MemoryClient>,
     size: u64,
-    usage: Usage,
+    usage: BoUsage,
     contiguous: bool,
 ) -> Result<ARef<Bo>> {
     let bytes = checked(size)?;
-    let gpu: &Arc<Memory> = drm;
+    let gpu: &Arc<GpuMemory> = drm;
     let charge = gpu.budget.charge(&gpu.vram, client, size)?;
     let blocks = gpu.evictor.alloc(gpu, client, size, contiguous)?;
     let blocks = Arc::new(blocks, GFP_KERNEL_ACCOUNT)?;
     // What somebody else has left there is nobody's business.
     if !blocks.were_cleared() {
-        gpu.copy_engine()?.fill(&blocks, 0, Lane::All)?;
+        gpu.copy_engine()?.fill(&blocks, 0, CopyLane::All)?;
     }
-    let placement = Placement::new(blocks, charge, contiguous)?;
-    let buffer = Buffer::new(gpu, Backing::Vram(placement), usage);
+    let placement = VramPlacement::new(blocks, charge, contiguous)?;
+    let buffer = BoData::new(gpu, BoBacking::Vram(placement), usage);
     Bo::new(drm, bytes, buffer.paid_by(client))
 }
 
@@ -60,16 +60,16 @@ pub(crate) fn vram(
 /// `ENOMEM` also past the limit of [`SystemShare`], `EINTR` when the caller is killed.
 pub(crate) fn gtt(
     drm: &ARef<DrmDevice>,
-    client: &Arc<Client>,
+    client: &Arc<MemoryClient>,
     size: u64,
-    usage: Usage,
+    usage: BoUsage,
 ) -> Result<ARef<Bo>> {
     let bytes = checked(size)?;
-    let gpu: &Arc<Memory> = drm;
-    let share = SystemShare::take(client, Region::Gtt, size)?;
+    let gpu: &Arc<GpuMemory> = drm;
+    let share = SystemShare::take(client, MemoryRegion::Gtt, size)?;
     let pages = SystemPages::alloc(&gpu.hw.dev, bytes)?;
-    let buffer = Buffer::new(gpu, Backing::Gtt(pages), usage);
-    let buffer = buffer.sharing(share, Kind::GttBytes, size);
+    let buffer = BoData::new(gpu, BoBacking::Gtt(pages), usage);
+    let buffer = buffer.sharing(share, LedgerKind::GttBytes, size);
     Bo::new(drm, bytes, buffer.paid_by(client))
 }
 
@@ -78,10 +78,10 @@ pub(crate) fn gtt(
 /// memory, `ENOMEM` also past the limit of [`SystemShare`].
 pub(crate) fn user(
     drm: &ARef<DrmDevice>,
-    client: &Arc<Client>,
+    client: &Arc<MemoryClient>,
     start: u64,
     size: u64,
-    usage: Usage,
+    usage: BoUsage,
 ) -> Result<ARef<Bo>> {
     let memory = UserMemory::new(start, checked(size)?, usage.access.write)?;
     of_process(drm, client, (memory, size), size, usage)
@@ -91,10 +91,10 @@ pub(crate) fn user(
 /// (`refaults`) is never needed all at once, so that it is not counted. `ENOMEM`, `EFAULT`.
 pub(in crate::mem) fn shared(
     drm: &ARef<DrmDevice>,
-    client: &Arc<Client>,
+    client: &Arc<MemoryClient>,
     space: &AddressSpace,
     range: VaRange,
-    usage: Usage,
+    usage: BoUsage,
     (always, refaults): (bool, bool),
 ) -> Result<ARef<Bo>> {
     let memory = UserMemory::shared(space, range, always)?;
@@ -105,14 +105,14 @@ pub(in crate::mem) fn shared(
 /// A buffer of a process's `memory` and its size, of which so many bytes are `counted`.
 fn of_process(
     drm: &ARef<DrmDevice>,
-    client: &Arc<Client>,
+    client: &Arc<MemoryClient>,
     (memory, size): (UserMemory, u64),
     counted: u64,
-    usage: Usage,
+    usage: BoUsage,
 ) -> Result<ARef<Bo>> {
-    let share = SystemShare::take(client, Region::User, counted)?;
-    let buffer = Buffer::new(drm, Backing::User(memory), usage);
-    let buffer = buffer.sharing(share, Kind::UserptrBytes, size);
+    let share = SystemShare::take(client, MemoryRegion::User, counted)?;
+    let buffer = BoData::new(drm, BoBacking::User(memory), usage);
+    let buffer = buffer.sharing(share, LedgerKind::UserptrBytes, size);
     Bo::new(drm, checked(size)?, buffer.paid_by(client))
 }
 
@@ -120,19 +120,19 @@ fn of_process(
 /// `ENOMEM`.
 pub(crate) fn registers(
     drm: &ARef<DrmDevice>,
-    client: &Arc<Client>,
+    client: &Arc<MemoryClient>,
     size: u64,
-    registers: Registers,
-    access: Access,
+    registers: RegisterRange,
+    access: PageAccess,
 ) -> Result<ARef<Bo>> {
     let bytes = checked(size)?;
-    let usage = Usage {
+    let usage = BoUsage {
         access,
         coherence: Coherence {
             coherent: true,
             uncached: true,
         },
     };
-    let buffer = Buffer::new(drm, Backing::Registers(registers), usage);
+    let buffer = BoData::new(drm, BoBacking::Registers(registers), usage);
     Bo::new(drm, bytes, buffer.paid_by(client))
 }

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What DRM, PRIME and the fault handler ask of a buffer.
 
-use super::{Backing, Bo, Buffer, DrmDevice, Usage};
+use super::{Bo, BoBacking, BoData, BoUsage, DrmDevice};
 use crate::{
     kern::{
         dma_buf::DmaBuf,
         drm::{
-            gem::{DriverObject, FaultPage},
-            in_place::InPlace,
-            objects::Objects,
+            gem::{FaultPage, GemDriverObject},
+            in_place::InPlaceShare,
+            objects::ObjectList,
         },
         pages::PageList,
     },
     mem::{
-        import::Import,
-        placement::{Place, Stay},
-        Memory,
+        import::ImportedMemory,
+        placement::{BoPlace, StayState},
+        GpuMemory,
     },
 };
-use hw::pte::{Access, Coherence};
+use hw::pte::{Coherence, PageAccess};
 use kernel::{
     device::Device,
     page::PAGE_SHIFT,
@@ -26,12 +26,12 @@ use kernel::{
     sync::{aref::ARef, Arc, MutexGuard},
 };
 
-impl DriverObject for Buffer {
-    type Data = Arc<Memory>;
+impl GemDriverObject for BoData {
+    type Data = Arc<GpuMemory>;
 
-    type Steady<'a> = Option<MutexGuard<'a, Stay>>;
+    type Steady<'a> = Option<MutexGuard<'a, StayState>>;
 
-    fn steady(bo: &Bo) -> Option<Option<MutexGuard<'_, Stay>>> {
+    fn steady(bo: &Bo) -> Option<Option<MutexGuard<'_, StayState>>> {
         match bo.placement() {
             None => Some(None),
             Some(placement) => placement.steady().map(Some),
@@ -46,18 +46,19 @@ impl DriverObject for Buffer {
     fn fault(bo: &Bo, page: usize) -> FaultPage {
         let ram = |pages: &PageList| pages.pfn(page).ok().map(|pfn| FaultPage::Ram { pfn });
         let pfn = match &bo.backing {
-            Backing::Vram(placement) => match placement.place() {
-                Place::System(away) => ram(away.pages()),
-                Place::Vram(blocks) => blocks
+            BoBacking::Vram(placement) => match placement.place() {
+                BoPlace::System(away) => ram(away.pages()),
+                BoPlace::Vram(blocks) => blocks
                     .locate((page as u64) << PAGE_SHIFT)
                     .and_then(|(offset, _)| bo.gpu.hw.vram_map.pfn(offset).ok())
                     .map(|pfn| FaultPage::Io { pfn, wc: true }),
             },
-            Backing::Gtt(pages) => ram(pages),
+            BoBacking::Gtt(pages) => ram(pages),
             // What is imported is mapped by its exporter.
-            Backing::User(_) | Backing::Imported(_) | Backing::Registers(_) | Backing::Peer(_) => {
-                None
-            }
+            BoBacking::User(_)
+            | BoBacking::Imported(_)
+            | BoBacking::Registers(_)
+            | BoBacking::Peer(_) => None,
         };
         pfn.unwrap_or(FaultPage::Sigbus)
     }
@@ -67,23 +68,23 @@ impl DriverObject for Buffer {
             .map_or(0, |placement| placement.client().number())
     }
 
-    fn objects(gpu: &Arc<Memory>) -> &Objects<Self> {
+    fn objects(gpu: &Arc<GpuMemory>) -> &ObjectList<Self> {
         &gpu.bos
     }
 
     fn check_export(bo: &Bo) -> Result {
         match &bo.backing {
-            Backing::Vram(_) | Backing::Gtt(_) => Ok(()),
+            BoBacking::Vram(_) | BoBacking::Gtt(_) => Ok(()),
             // It is the process's, which may take it away at any time.
-            Backing::User(_) => Err(EPERM),
-            Backing::Imported(_) | Backing::Registers(_) | Backing::Peer(_) => Err(EINVAL),
+            BoBacking::User(_) => Err(EPERM),
+            BoBacking::Imported(_) | BoBacking::Registers(_) | BoBacking::Peer(_) => Err(EINVAL),
         }
     }
 
     fn attach(bo: &Bo, reaches: bool) -> Result {
         match &bo.backing {
-            Backing::Gtt(_) => Ok(()),
-            Backing::Vram(placement) if reaches || placement.may_be_shared() => Ok(()),
+            BoBacking::Gtt(_) => Ok(()),
+            BoBacking::Vram(placement) if reaches || placement.may_be_shared() => Ok(()),
             _ => Err(EBUSY),
         }
     }
@@ -101,7 +102,7 @@ impl DriverObject for Buffer {
         }
     }
 
-    fn share_in_place(bo: &Bo, dev: &ARef<Device>) -> Result<Option<InPlace>> {
+    fn share_in_place(bo: &Bo, dev: &ARef<Device>) -> Result<Option<InPlaceShare>> {
         match bo.placement() {
             Some(placement) => bo.in_place(placement, dev),
             None => Ok(None),
@@ -115,35 +116,39 @@ impl DriverObject for Buffer {
 
     fn with_pages<R>(bo: &Bo, f: impl FnOnce(&PageList) -> R) -> Option<R> {
         match &bo.backing {
-            Backing::Gtt(pages) => Some(f(pages)),
-            Backing::Vram(placement) => match placement.place() {
-                Place::System(away) => Some(f(away.pages())),
-                Place::Vram(_) => None,
+            BoBacking::Gtt(pages) => Some(f(pages)),
+            BoBacking::Vram(placement) => match placement.place() {
+                BoPlace::System(away) => Some(f(away.pages())),
+                BoPlace::Vram(_) => None,
             },
             _ => None,
         }
     }
 
     fn cpu_access(bo: &Bo) {
-        if let Backing::Vram(_) = &bo.backing {
+        if let BoBacking::Vram(_) = &bo.backing {
             bo.gpu.hw.hdp.flush();
         }
     }
 
     fn import(drm: &ARef<DrmDevice>, buf: &DmaBuf) -> Result<ARef<Bo>> {
-        let usage = Usage {
-            access: Access {
+        let usage = BoUsage {
+            access: PageAccess {
                 write: buf.is_writable(),
-                ..Access::READ_WRITE.executable()
+                ..PageAccess::READ_WRITE.executable()
             },
             coherence: Coherence {
                 coherent: true,
                 uncached: false,
             },
         };
-        let attachment = Import::attach(&drm.hw.dev, buf)?;
+        let attachment = ImportedMemory::attach(&drm.hw.dev, buf)?;
         Bo::imported(drm, attachment, |attachment| {
-            Buffer::new(drm, Backing::Imported(Import::new(attachment)), usage)
+            BoData::new(
+                drm,
+                BoBacking::Imported(ImportedMemory::new(attachment)),
+                usage,
+            )
         })
     }
 }

@@ -5,20 +5,20 @@
 //! VRAM is reached across PCI Express, where the kernel knows a way. It stays where it is meanwhile: half of a GPU's VRAM at most, so that
 //! others' can still be moved.
 
-use super::{Backing, Bo, Buffer, DrmDevice, Registers};
+use super::{Bo, BoBacking, BoData, DrmDevice, RegisterRange};
 use crate::{
     kern::{
         dma_resource::DmaResource,
-        drm::in_place::InPlace,
+        drm::in_place::InPlaceShare,
         errno,
         pages::{DmaRun, SystemPages},
         pci_ext,
     },
     mem::{
-        account::Client,
-        placement::{Pinned, Place, Placement},
+        account::MemoryClient,
+        placement::{BoPlace, PinnedBuffer, VramPlacement},
         vram::VramBlocks,
-        Memory,
+        GpuMemory,
     },
 };
 use kernel::{
@@ -29,26 +29,29 @@ use kernel::{
 
 /// A VRAM buffer of another GPU.
 pub(super) struct PeerVram {
-    way: Way,
+    way: PeerPath,
     _of: ARef<Bo>,
 }
 
 /// How it is reached, and what keeps it there. Dropped in this order.
-enum Way {
+enum PeerPath {
     /// By the BAR of its GPU.
     Bar {
         runs: KVVec<DmaRun>,
         parts: KVVec<DmaResource>,
-        _pinned: Pinned,
+        _pinned: PinnedBuffer,
     },
     /// In system memory, where it is away from home for a while.
-    System { pages: SystemPages, _shared: Shared },
+    System {
+        pages: SystemPages,
+        _shared: SharedInSystem,
+    },
 }
 
 /// A buffer is kept in system memory; it may come home when this is dropped.
-struct Shared(ARef<Bo>);
+struct SharedInSystem(ARef<Bo>);
 
-impl Drop for Shared {
+impl Drop for SharedInSystem {
     fn drop(&mut self) {
         if let Some(placement) = self.0.placement() {
             self.0.gpu().evictor.unshare(placement, true);
@@ -56,16 +59,16 @@ impl Drop for Shared {
     }
 }
 
-impl Way {
-    fn new(bo: &Bo, placement: &Arc<Placement>, gpu: &Arc<Memory>) -> Result<Self> {
+impl PeerPath {
+    fn new(bo: &Bo, placement: &Arc<VramPlacement>, gpu: &Arc<GpuMemory>) -> Result<Self> {
         let pinned = placement.pin();
         match placement.place() {
             // Counted by now: of several at the same time none is too many.
-            Place::Vram(_) if !placement.leaves_room() => Err(ENOMEM),
-            Place::Vram(blocks) => Self::by_bar(bo, &blocks, pinned, gpu),
-            Place::System(away) => {
+            BoPlace::Vram(_) if !placement.leaves_room() => Err(ENOMEM),
+            BoPlace::Vram(blocks) => Self::by_bar(bo, &blocks, pinned, gpu),
+            BoPlace::System(away) => {
                 // As long as it is pinned: else it may go home and away again, into other pages.
-                let shared = placement.share(true).then(|| Shared(bo.into()));
+                let shared = placement.share(true).then(|| SharedInSystem(bo.into()));
                 drop(pinned);
                 Ok(Self::System {
                     _shared: shared.ok_or(EBUSY)?,
@@ -75,7 +78,12 @@ impl Way {
         }
     }
 
-    fn by_bar(bo: &Bo, blocks: &VramBlocks, pinned: Pinned, gpu: &Arc<Memory>) -> Result<Self> {
+    fn by_bar(
+        bo: &Bo,
+        blocks: &VramBlocks,
+        pinned: PinnedBuffer,
+        gpu: &Arc<GpuMemory>,
+    ) -> Result<Self> {
         let parts = bo.parts_of_bar(blocks, &gpu.hw.dev)?;
         let mut runs = KVVec::with_capacity(parts.len(), GFP_KERNEL_ACCOUNT)?;
         for part in &parts {
@@ -90,9 +98,9 @@ impl Way {
 }
 
 impl PeerVram {
-    fn new(bo: &Bo, placement: &Arc<Placement>, gpu: &Arc<Memory>) -> Result<Self> {
+    fn new(bo: &Bo, placement: &Arc<VramPlacement>, gpu: &Arc<GpuMemory>) -> Result<Self> {
         Ok(Self {
-            way: Way::new(bo, placement, gpu)?,
+            way: PeerPath::new(bo, placement, gpu)?,
             _of: bo.into(),
         })
     }
@@ -100,31 +108,31 @@ impl PeerVram {
     /// The DMA addresses.
     pub(super) fn runs(&self) -> &[DmaRun] {
         match &self.way {
-            Way::Bar { runs, .. } => runs,
-            Way::System { pages, .. } => pages.dma_runs(),
+            PeerPath::Bar { runs, .. } => runs,
+            PeerPath::System { pages, .. } => pages.dma_runs(),
         }
     }
 
     /// Whether they still lead there.
     pub(super) fn is_mapped(&self) -> bool {
         match &self.way {
-            Way::Bar { parts, .. } => parts.iter().all(|part| part.is_mapped()),
-            Way::System { pages, .. } => pages.is_mapped(),
+            PeerPath::Bar { parts, .. } => parts.iter().all(|part| part.is_mapped()),
+            PeerPath::System { pages, .. } => pages.is_mapped(),
         }
     }
 
     /// Takes it away from the device, which is about to go.
     pub(super) fn unmap(&self) {
         match &self.way {
-            Way::Bar { parts, .. } => parts.iter().for_each(|part| part.unmap()),
-            Way::System { pages, .. } => pages.unmap_dma(),
+            PeerPath::Bar { parts, .. } => parts.iter().for_each(|part| part.unmap()),
+            PeerPath::System { pages, .. } => pages.unmap_dma(),
         }
     }
 }
 
-impl Registers {
+impl RegisterRange {
     /// Those of GPU `own` for another one, which reaches them; both are bound.
-    fn for_peer(&self, own: &Memory, gpu: &Memory) -> Result<Self> {
+    fn for_peer(&self, own: &GpuMemory, gpu: &GpuMemory) -> Result<Self> {
         let start = self.bar.cpu_address(self.run.address);
         let part = DmaResource::of_peer(&gpu.hw.dev, &own.hw.dev, start, self.run.size)?;
         Ok(Self {
@@ -151,19 +159,19 @@ impl Bo {
     /// The memory in VRAM, as `dev` reaches it, which is bound. `None` where it is not there, or had to stay beside too much else. ENOMEM.
     pub(super) fn in_place(
         &self,
-        placement: &Arc<Placement>,
+        placement: &Arc<VramPlacement>,
         dev: &ARef<Device>,
-    ) -> Result<Option<InPlace>> {
+    ) -> Result<Option<InPlaceShare>> {
         // What is shared after the GPU has taken back all that was would stay.
         if self.gpu.evictor.is_stopped() {
             return Ok(None);
         }
         let shared = placement.share_in_vram();
         match (shared, placement.place()) {
-            (Some(shared), Place::Vram(blocks)) if placement.leaves_room() => {
+            (Some(shared), BoPlace::Vram(blocks)) if placement.leaves_room() => {
                 let parts = self.parts_of_bar(&blocks, dev)?;
                 let shared = Arc::new(shared, GFP_KERNEL_ACCOUNT)?;
-                Ok(Some(InPlace::new(parts, shared)))
+                Ok(Some(InPlaceShare::new(parts, shared)))
             }
             _ => Ok(None),
         }
@@ -178,30 +186,30 @@ impl Bo {
     pub(crate) fn for_peer(
         &self,
         drm: &ARef<DrmDevice>,
-        client: &Arc<Client>,
+        client: &Arc<MemoryClient>,
     ) -> Result<ARef<Self>> {
-        let gpu: &Arc<Memory> = drm;
-        let is_of_pci = matches!(self.backing, Backing::Vram(_) | Backing::Registers(_));
+        let gpu: &Arc<GpuMemory> = drm;
+        let is_of_pci = matches!(self.backing, BoBacking::Vram(_) | BoBacking::Registers(_));
         if is_of_pci && !pci_ext::reaches(&gpu.hw.dev, &self.gpu.hw.dev) {
             return Err(errno::remote_io());
         }
         let backing = match &self.backing {
-            Backing::Gtt(pages) => Backing::Gtt(pages.also_for(&gpu.hw.dev)?),
-            Backing::User(memory) => Backing::User(memory.clone()),
+            BoBacking::Gtt(pages) => BoBacking::Gtt(pages.also_for(&gpu.hw.dev)?),
+            BoBacking::User(memory) => BoBacking::User(memory.clone()),
             // Maybe its own memory, which comes home by this.
-            Backing::Imported(_) => {
+            BoBacking::Imported(_) => {
                 let buf = self.dma_buf(false)?;
                 let bo = Self::import(drm, &buf)?;
                 bo.pay(client)?;
                 return Ok(bo);
             }
-            Backing::Vram(placement) => Backing::Peer(PeerVram::new(self, placement, gpu)?),
-            Backing::Registers(registers) => {
-                Backing::Registers(registers.for_peer(&self.gpu, gpu)?)
+            BoBacking::Vram(placement) => BoBacking::Peer(PeerVram::new(self, placement, gpu)?),
+            BoBacking::Registers(registers) => {
+                BoBacking::Registers(registers.for_peer(&self.gpu, gpu)?)
             }
-            Backing::Peer(_) => return Err(EINVAL),
+            BoBacking::Peer(_) => return Err(EINVAL),
         };
-        let buffer = Buffer::new(gpu, backing, self.usage);
+        let buffer = BoData::new(gpu, backing, self.usage);
         Self::new(drm, self.size(), buffer.paid_by(client))
     }
 }

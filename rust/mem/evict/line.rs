@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Allocations that look for room in VRAM.
 
-use crate::mem::account::Client;
-use hw::turns::Wait;
+use crate::mem::account::MemoryClient;
+use hw::turns::VramWait;
 use kernel::{
     new_mutex,
     prelude::*,
@@ -12,19 +12,19 @@ use kernel::{
 
 /// All that look for room, the first one first. It has a lock of its own, inside that of the evictor's state.
 #[pin_data]
-pub(super) struct Line {
+pub(super) struct WaitList {
     #[pin]
-    asking: Mutex<KVVec<Asker>>,
+    asking: Mutex<KVVec<WaitEntry>>,
 }
 
-struct Asker {
+struct WaitEntry {
     /// Which of those that there are.
     number: u64,
-    client: Arc<Client>,
+    client: Arc<MemoryClient>,
     since: Instant<Monotonic>,
 }
 
-impl Line {
+impl WaitList {
     /// Nobody.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
@@ -33,17 +33,17 @@ impl Line {
     }
 
     /// `client` looks for room until what is returned is dropped. `ENOMEM`.
-    pub(super) fn join(&self, client: &Arc<Client>) -> Result<Asking<'_>> {
+    pub(super) fn join(&self, client: &Arc<MemoryClient>) -> Result<WaitGuard<'_>> {
         let mut asking = self.asking.lock();
         let number = asking.last().map_or(0, |last| last.number.wrapping_add(1));
         let since = Instant::now();
-        let asker = Asker {
+        let asker = WaitEntry {
             number,
             client: client.clone(),
             since,
         };
         asking.push(asker, GFP_KERNEL)?;
-        Ok(Asking {
+        Ok(WaitGuard {
             line: self,
             number,
             since,
@@ -56,9 +56,9 @@ impl Line {
     }
 
     /// How long the first one looks that is another than `client`.
-    pub(super) fn first(&self, client: &Arc<Client>) -> Option<Wait> {
+    pub(super) fn first(&self, client: &Arc<MemoryClient>) -> Option<VramWait> {
         let asking = self.asking.lock();
-        let other = |asker: &&Asker| !Arc::ptr_eq(&asker.client, client);
+        let other = |asker: &&WaitEntry| !Arc::ptr_eq(&asker.client, client);
         asking
             .iter()
             .find(other)
@@ -66,21 +66,21 @@ impl Line {
     }
 }
 
-fn looks_since(since: Instant<Monotonic>) -> Wait {
+fn looks_since(since: Instant<Monotonic>) -> VramWait {
     let asked = since.elapsed().as_millis();
-    Wait::Room { asked }
+    VramWait::Room { asked }
 }
 
 /// Somebody looks for room as long as this exists.
-pub(super) struct Asking<'a> {
-    line: &'a Line,
+pub(super) struct WaitGuard<'a> {
+    line: &'a WaitList,
     number: u64,
     since: Instant<Monotonic>,
 }
 
-impl Asking<'_> {
+impl WaitGuard<'_> {
     /// How long that is.
-    pub(super) fn wait(&self) -> Wait {
+    pub(super) fn wait(&self) -> VramWait {
         looks_since(self.since)
     }
 
@@ -90,7 +90,7 @@ impl Asking<'_> {
     }
 }
 
-impl Drop for Asking<'_> {
+impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
         let mut asking = self.line.asking.lock();
         asking.retain(|asker| asker.number != self.number);

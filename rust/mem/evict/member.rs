@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! An address space whose buffers yield VRAM to others, and whose turn it is.
 
-use super::{mover::Mover, AGAIN_MS};
+use super::{mover::BufferMover, AGAIN_MS};
 use crate::mem::vm::Vm;
-use hw::turns::{turn_ms, Wait};
+use hw::turns::{turn_ms, VramWait};
 use kernel::{
     sync::Arc,
     time::{Instant, Monotonic},
@@ -14,7 +14,7 @@ const REFUSALS: u32 = 5;
 
 /// Whether an address space is there, and since when.
 #[derive(Clone, Copy)]
-pub(super) struct Turn {
+pub(super) struct Residency {
     /// Something of it is, or may be, away, and its queues are quiesced.
     pub(super) away: bool,
     /// Since when it is there, or away.
@@ -26,7 +26,7 @@ pub(super) struct Turn {
     refusals: u32,
 }
 
-impl Turn {
+impl Residency {
     /// It is away from now on.
     pub(super) fn leave(&mut self) {
         self.away = true;
@@ -54,18 +54,18 @@ impl Turn {
 }
 
 /// An address space that takes part. Under the lock of the evictor's state.
-pub(super) struct Member {
+pub(super) struct EvictMember {
     pub(super) vm: Arc<Vm>,
     /// While somebody moves its buffers, as it was before.
-    pub(super) turn: Turn,
+    pub(super) turn: Residency,
     /// `None` while somebody moves its buffers.
-    mover: Option<Mover>,
+    mover: Option<BufferMover>,
 }
 
-impl Member {
+impl EvictMember {
     /// All of it is there.
     pub(super) fn new(vm: &Arc<Vm>) -> Self {
-        let turn = Turn {
+        let turn = Residency {
             away: false,
             since: Instant::now(),
             took: 0,
@@ -75,7 +75,7 @@ impl Member {
         Self {
             vm: vm.clone(),
             turn,
-            mover: Some(Mover::new(vm, turn)),
+            mover: Some(BufferMover::new(vm, turn)),
         }
     }
 
@@ -84,15 +84,15 @@ impl Member {
         self.mover.is_none()
     }
 
-    /// The caller moves its buffers, until [`Member::settle`]. `None` while somebody else does.
-    pub(super) fn begin(&mut self) -> Option<Mover> {
+    /// The caller moves its buffers, until [`EvictMember::settle`]. `None` while somebody else does.
+    pub(super) fn begin(&mut self) -> Option<BufferMover> {
         let mut mover = self.mover.take()?;
         mover.turn = self.turn;
         Some(mover)
     }
 
     /// Nobody moves its buffers any more.
-    pub(super) fn settle(&mut self, mover: Mover) {
+    pub(super) fn settle(&mut self, mover: BufferMover) {
         self.turn = mover.turn;
         self.mover = Some(mover);
     }
@@ -113,9 +113,9 @@ impl Member {
     }
 
     /// How long it waits, if it is away and has something to do.
-    pub(super) fn waits(&self) -> Option<Wait> {
+    pub(super) fn waits(&self) -> Option<VramWait> {
         let waits = self.turn.away && self.vm.group().wants_to_run();
-        waits.then(|| Wait::Home {
+        waits.then(|| VramWait::Home {
             away: self.turn.since.elapsed().as_millis(),
             took: self.turn.took,
         })

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Which buffers of an address space move next, and whether its queues run meanwhile.
 //!
-//! Who has a [`Mover`] has all of this to himself, without the lock of the evictor's state: hardware is waited for.
+//! Who has a [`BufferMover`] has all of this to himself, without the lock of the evictor's state: hardware is waited for.
 
-use super::{member::Turn, transfer, Step};
+use super::{member::Residency, transfer, EvictStep};
 use crate::mem::{
     bo::Bo,
-    group::{Quiesced, Trigger},
-    placement::{Place, Placement},
+    group::{EvictTrigger, QuiesceGuard},
+    placement::{BoPlace, VramPlacement},
     vm::Vm,
 };
 use hw::va::PAGE_SIZE;
@@ -23,11 +23,11 @@ const TOGETHER: usize = 256;
 const LOOKS: usize = 1024;
 
 /// Moves the buffers of one address space.
-pub(super) struct Mover {
+pub(super) struct BufferMover {
     pub(super) vm: Arc<Vm>,
-    pub(super) turn: Turn,
+    pub(super) turn: Residency,
     /// Not `None` while something of it is, or may be, away.
-    quiesced: Option<Quiesced>,
+    quiesced: Option<QuiesceGuard>,
     /// What it takes to bring it home, so far, milliseconds.
     taking: i64,
     /// Where in the GPU's list to look for the next buffer to move out, and to bring home.
@@ -42,9 +42,9 @@ fn is_others(bo: &Bo) -> bool {
         || !bo.is_idle()
 }
 
-impl Mover {
+impl BufferMover {
     /// All of it is there.
-    pub(super) fn new(vm: &Arc<Vm>, turn: Turn) -> Self {
+    pub(super) fn new(vm: &Arc<Vm>, turn: Residency) -> Self {
         Self {
             vm: vm.clone(),
             turn,
@@ -60,7 +60,7 @@ impl Mover {
     fn some(
         &self,
         next: &mut usize,
-        from: impl Fn(&Place) -> bool,
+        from: impl Fn(&BoPlace) -> bool,
     ) -> Result<(KVVec<ARef<Bo>>, bool)> {
         let mut found = KVVec::new();
         let mut bytes = 0;
@@ -69,7 +69,7 @@ impl Mover {
             let Some((key, bo)) = bos.next_of(owner, *next) else {
                 return Ok((found, false));
             };
-            let is = |placement: &&Arc<Placement>| {
+            let is = |placement: &&Arc<VramPlacement>| {
                 Arc::ptr_eq(placement.client(), self.vm.client())
                     && placement.may_move()
                     && from(&placement.place())
@@ -94,7 +94,11 @@ impl Mover {
     }
 
     /// Moves buffers out until `enough` or the end of the step: whether VRAM has become free, or there may be more that can.
-    pub(super) fn yield_vram(&mut self, step: &Step, enough: &impl Fn() -> bool) -> Result<bool> {
+    pub(super) fn yield_vram(
+        &mut self,
+        step: &EvictStep,
+        enough: &impl Fn() -> bool,
+    ) -> Result<bool> {
         let mut freed = 0;
         // What is left may be before the place where it was last looked.
         let mut again = self.next_out != 0;
@@ -103,7 +107,7 @@ impl Mover {
                 break;
             }
             let mut next = self.next_out;
-            let (bos, more) = self.some(&mut next, |place| matches!(place, Place::Vram(_)))?;
+            let (bos, more) = self.some(&mut next, |place| matches!(place, BoPlace::Vram(_)))?;
             self.next_out = next;
             if bos.is_empty() {
                 if more && !step.is_over() {
@@ -127,7 +131,7 @@ impl Mover {
     /// What comes home is looked for from the first buffer on.
     pub(super) fn leave(&mut self) {
         if self.quiesced.is_none() {
-            self.quiesced = Some(self.vm.group().quiesce(Trigger::Eviction));
+            self.quiesced = Some(self.vm.group().quiesce(EvictTrigger::Eviction));
             self.vm.client().set_away(true);
             self.turn.leave();
         }
@@ -137,7 +141,7 @@ impl Mover {
     /// Moves a buffer of it to where other devices reach it; it runs on with it there.
     pub(super) fn share(&mut self, bo: &Bo) -> Result {
         let quiesced = match self.quiesced {
-            None => Some(self.vm.group().quiesce(Trigger::Eviction)),
+            None => Some(self.vm.group().quiesce(EvictTrigger::Eviction)),
             Some(_) => None,
         };
         let moved = transfer::share(self.vm.gpu(), Some(&self.vm), bo);
@@ -153,7 +157,7 @@ impl Mover {
 
     /// Brings something home, for which there is room; whether that was all, and the queues run. Says how many bytes of VRAM have
     /// been `taken` for that. `ENOMEM` if there is no room after all.
-    pub(super) fn restore(&mut self, step: &Step, taken: &dyn Fn(u64)) -> Result<bool> {
+    pub(super) fn restore(&mut self, step: &EvictStep, taken: &dyn Fn(u64)) -> Result<bool> {
         let begun = Instant::<Monotonic>::now();
         let gpu = self.vm.gpu().clone();
         if self.next_home == 0 {
@@ -164,7 +168,7 @@ impl Mover {
         }
         loop {
             let mut next = self.next_home;
-            let (bos, more) = self.some(&mut next, |place| matches!(place, Place::System(_)))?;
+            let (bos, more) = self.some(&mut next, |place| matches!(place, BoPlace::System(_)))?;
             if bos.is_empty() {
                 if !more {
                     break;

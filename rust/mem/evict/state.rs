@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Who takes part in sharing VRAM, and whose turn it is.
 
-use super::{member::Member, mover::Mover, AGAIN_MS, LOOK_MS};
-use crate::mem::{account::Client, vm::Vm, Memory};
-use hw::turns::Wait;
+use super::{member::EvictMember, mover::BufferMover, AGAIN_MS, LOOK_MS};
+use crate::mem::{account::MemoryClient, vm::Vm, GpuMemory};
+use hw::turns::VramWait;
 use kernel::{prelude::*, sync::Arc};
 
 /// What the lock of the evictor's state guards. Nothing is waited for under it.
-pub(super) struct State {
+pub(super) struct EvictorState {
     /// Whoever has asked for VRAM: as many as there are open files.
-    pub(super) members: KVVec<Member>,
+    pub(super) members: KVVec<EvictMember>,
     /// How many threads move buffers.
     pub(super) moving: usize,
     pub(super) closed: bool,
 }
 
-impl State {
+impl EvictorState {
     /// The member with address space `vm`.
-    pub(super) fn member(&mut self, vm: &Arc<Vm>) -> Option<&mut Member> {
+    pub(super) fn member(&mut self, vm: &Arc<Vm>) -> Option<&mut EvictMember> {
         let mut members = self.members.iter_mut();
         members.find(|member| Arc::ptr_eq(&member.vm, vm))
     }
 
-    /// The caller moves buffers of `vm`, until [`State::settle`]. `None` while somebody else does.
-    pub(super) fn begin(&mut self, vm: &Arc<Vm>) -> Option<Mover> {
+    /// The caller moves buffers of `vm`, until [`EvictorState::settle`]. `None` while somebody else does.
+    pub(super) fn begin(&mut self, vm: &Arc<Vm>) -> Option<BufferMover> {
         let mover = self.member(vm)?.begin()?;
         vm.client().set_moving(true);
         self.moving += 1;
         Some(mover)
     }
 
-    /// Takes a [`State::begin`] back.
-    pub(super) fn settle(&mut self, mover: Mover) {
+    /// Takes a [`EvictorState::begin`] back.
+    pub(super) fn settle(&mut self, mover: BufferMover) {
         self.moving -= 1;
         let vm = mover.vm.clone();
         vm.client().set_moving(false);
@@ -43,12 +43,17 @@ impl State {
 
     /// Whether somebody is away who comes home before `client` gets room that it has looked for as `wait` says: not one for whom there can
     /// be no room. Looks at each once.
-    pub(super) fn is_overtaken(&self, gpu: &Memory, client: &Arc<Client>, wait: Wait) -> bool {
+    pub(super) fn is_overtaken(
+        &self,
+        gpu: &GpuMemory,
+        client: &Arc<MemoryClient>,
+        wait: VramWait,
+    ) -> bool {
         let all = self.members.iter().map(|member| member.vm.client());
         // What somebody could have at most: free, or of others when they have had their turn.
         let movable: u64 = all.map(|client| client.movable_home()).sum();
         let free = gpu.vram.free();
-        let could_have = |other: &Client| free + movable.saturating_sub(other.movable_home());
+        let could_have = |other: &MemoryClient| free + movable.saturating_sub(other.movable_home());
         let others = self
             .members
             .iter()
@@ -61,7 +66,7 @@ impl State {
     }
 
     /// Who is away and wants to run, the one that is due for longest first; else who is away at all, longest.
-    pub(super) fn next(&self) -> Option<(&Member, Option<Wait>)> {
+    pub(super) fn next(&self) -> Option<(&EvictMember, Option<VramWait>)> {
         let waits = self.members.iter().filter_map(|m| Some((m, m.waits()?)));
         if let Some((member, wait)) = waits.max_by_key(|(_, wait)| wait.due()) {
             return Some((member, Some(wait)));
@@ -73,7 +78,7 @@ impl State {
 
     /// The bytes that are kept for who is due to come home.
     pub(super) fn kept(&self) -> u64 {
-        let due = |(member, wait): (&Member, Option<Wait>)| {
+        let due = |(member, wait): (&EvictMember, Option<VramWait>)| {
             (wait?.due() > 0).then(|| member.vm.client().to_come_home())
         };
         self.next().and_then(due).unwrap_or(0)
@@ -83,7 +88,7 @@ impl State {
     /// `asking` says how long a client's allocations look for room that are not another's: those that go first have it.
     pub(super) fn turn(
         &self,
-        asking: impl Fn(&Arc<Client>) -> Option<Wait>,
+        asking: impl Fn(&Arc<MemoryClient>) -> Option<VramWait>,
     ) -> core::result::Result<(Arc<Vm>, bool), Option<i64>> {
         let (member, wait) = self.next().ok_or(None)?;
         let (gpu, client) = (member.vm.gpu(), member.vm.client());

@@ -6,12 +6,12 @@ use crate::{
     kern::{pages::SystemPages, trace},
     mem::{
         bo::Bo,
-        copy_engine::Lane,
-        gart::{JobMemory, Pair},
-        placement::{Away, Move, Place, Placement},
+        copy_engine::CopyLane,
+        gart::{JobMemory, VramSystemPair},
+        placement::{BoMove, BoPlace, SystemCopy, VramPlacement},
         vm::Vm,
         vram::{VramBlocks, VramRun},
-        Memory,
+        GpuMemory,
     },
 };
 use kernel::{
@@ -24,28 +24,28 @@ pub(super) const WINDOW: u64 = 64 << 20;
 
 /// Which way.
 #[derive(Clone, Copy, PartialEq)]
-enum Direction {
+enum TransferDirection {
     Out,
     Home,
 }
 
 /// A buffer that is being moved.
-struct Moving<'a> {
+struct BufferTransfer<'a> {
     bo: &'a Bo,
-    placement: &'a Placement,
-    moving: Move,
+    placement: &'a VramPlacement,
+    moving: BoMove,
 }
 
 /// Begins to move `bo`, whose place is `Some` by `from`; `None` if it has to stay or is not there.
 fn begin<P>(
     bo: &Bo,
     to_be_shared: bool,
-    from: impl FnOnce(Place) -> Option<P>,
-) -> Option<(Moving<'_>, P)> {
+    from: impl FnOnce(BoPlace) -> Option<P>,
+) -> Option<(BufferTransfer<'_>, P)> {
     let placement = bo.placement()?;
     let moving = placement.begin(to_be_shared)?;
     let place = from(placement.place())?;
-    let begun = Moving {
+    let begun = BufferTransfer {
         bo,
         placement,
         moving,
@@ -55,17 +55,17 @@ fn begin<P>(
 
 /// Moves VRAM buffers that only `vm` maps to system memory, apart from those that have to stay; the bytes that moved. No queue
 /// of `vm` is on the hardware. `ENOMEM`; errors of the engines. After an error the buffers are where they were, and not mapped.
-pub(super) fn out(gpu: &Arc<Memory>, vm: &Vm, bos: &[ARef<Bo>]) -> Result<u64> {
+pub(super) fn out(gpu: &Arc<GpuMemory>, vm: &Vm, bos: &[ARef<Bo>]) -> Result<u64> {
     to_system(gpu, Some(vm), bos.iter().map(|bo| &**bo), false)
 }
 
 /// As [`out`] with one buffer that other devices want. Its client may be gone, and with it `vm`.
-pub(super) fn share(gpu: &Arc<Memory>, vm: Option<&Vm>, bo: &Bo) -> Result<u64> {
+pub(super) fn share(gpu: &Arc<GpuMemory>, vm: Option<&Vm>, bo: &Bo) -> Result<u64> {
     to_system(gpu, vm, core::iter::once(bo), true)
 }
 
 fn to_system<'a>(
-    gpu: &Arc<Memory>,
+    gpu: &Arc<GpuMemory>,
     vm: Option<&Vm>,
     bos: impl ExactSizeIterator<Item = &'a Bo>,
     to_be_shared: bool,
@@ -73,8 +73,8 @@ fn to_system<'a>(
     let mut begun = KVVec::with_capacity(bos.len(), GFP_KERNEL)?;
     for bo in bos {
         let of_vram = |place| match place {
-            Place::Vram(blocks) => Some(blocks),
-            Place::System(_) => None,
+            BoPlace::Vram(blocks) => Some(blocks),
+            BoPlace::System(_) => None,
         };
         if let Some(one) = begin(bo, to_be_shared, of_vram) {
             begun.push(one, GFP_KERNEL)?;
@@ -98,20 +98,20 @@ fn to_system<'a>(
             SystemPages::alloc_dirty(&gpu.hw.dev, one.bo.size())?,
             GFP_KERNEL,
         )?;
-        let away = Away::new(gpu, client, pages, paid)?;
-        let pair = Pair {
+        let away = SystemCopy::new(gpu, client, pages, paid)?;
+        let pair = VramSystemPair {
             blocks: blocks.clone(),
             pages: away.pages().clone(),
         };
         pairs.push(pair, GFP_KERNEL)?;
         aways.push(away, GFP_KERNEL)?;
     }
-    copy(gpu, pairs, Direction::Out)?;
+    copy(gpu, pairs, TransferDirection::Out)?;
     let mut bytes = 0;
     for ((one, _), away) in begun.into_iter().zip(aways) {
         bytes += one.placement.bytes();
         trace::evict(vm.map_or(0, |vm| vm.group().pid()), one.placement.bytes());
-        one.moving.settle(Place::System(away));
+        one.moving.settle(BoPlace::System(away));
     }
     Ok(bytes)
 }
@@ -119,7 +119,7 @@ fn to_system<'a>(
 /// Moves buffers, which are in system memory, home to the VRAM with each, apart from those that have to stay, or that other
 /// devices are still at work on; whether that was all. They are mapped then. The rest as [`out`].
 pub(super) fn home(
-    gpu: &Arc<Memory>,
+    gpu: &Arc<GpuMemory>,
     vm: &Vm,
     bos: &[(ARef<Bo>, Arc<VramBlocks>)],
 ) -> Result<bool> {
@@ -128,13 +128,13 @@ pub(super) fn home(
     let mut pairs = KVVec::with_capacity(bos.len(), GFP_KERNEL)?;
     for (bo, blocks) in bos {
         let of_system = |place| match place {
-            Place::System(away) => Some(away),
-            Place::Vram(_) => None,
+            BoPlace::System(away) => Some(away),
+            BoPlace::Vram(_) => None,
         };
         // From its begin on nobody maps it anew.
-        let idle = |_: &(Moving<'_>, _)| bo.is_idle();
+        let idle = |_: &(BufferTransfer<'_>, _)| bo.is_idle();
         if let Some((one, away)) = begin(bo, false, of_system).filter(idle) {
-            let pair = Pair {
+            let pair = VramSystemPair {
                 blocks: blocks.clone(),
                 pages: away.pages().clone(),
             };
@@ -150,7 +150,7 @@ pub(super) fn home(
     aways.iter().for_each(|away| away.count(false));
     begun.iter().for_each(|(one, _)| one.bo.zap());
     let hidden = vm.hide(begun.iter().map(|(one, _)| one.bo.address()));
-    let copied = hidden.and_then(|()| copy(gpu, pairs, Direction::Home));
+    let copied = hidden.and_then(|()| copy(gpu, pairs, TransferDirection::Home));
     if copied.is_err() {
         aways.iter().for_each(|away| away.count(true));
     }
@@ -159,7 +159,7 @@ pub(super) fn home(
     gpu.hw.hdp.flush();
     for (one, blocks) in begun {
         trace::restore(vm.group().pid(), one.placement.bytes());
-        one.moving.settle(Place::Vram(blocks.clone()));
+        one.moving.settle(BoPlace::Vram(blocks.clone()));
         vm.reveal(one.bo)?;
     }
     Ok(all)
@@ -167,7 +167,11 @@ pub(super) fn home(
 
 /// Copies all of the pairs, one way. Together they are not more than the window, if they are more than one. `EINTR` when the caller is
 /// killed before it has begun with a part.
-fn copy(gpu: &Arc<Memory>, pairs: KVVec<Pair>, direction: Direction) -> Result {
+fn copy(
+    gpu: &Arc<GpuMemory>,
+    pairs: KVVec<VramSystemPair>,
+    direction: TransferDirection,
+) -> Result {
     if !pairs.iter().all(|pair| pair.pages.is_mapped()) {
         return Err(ENODEV);
     }
@@ -188,19 +192,22 @@ fn copy(gpu: &Arc<Memory>, pairs: KVVec<Pair>, direction: Direction) -> Result {
             let here = vram + run.offset;
             let there = window.mc_addr() + (run.at - at);
             Some(match direction {
-                Direction::Out => (here, there, run.size),
-                Direction::Home => (there, here, run.size),
+                TransferDirection::Out => (here, there, run.size),
+                TransferDirection::Home => (there, here, run.size),
             })
         });
-        gpu.copy_engine()?
-            .copy(&mut pieces, JobMemory::pairs(&pairs, &window), Lane::All)?;
+        gpu.copy_engine()?.copy(
+            &mut pieces,
+            JobMemory::pairs(&pairs, &window),
+            CopyLane::All,
+        )?;
         at += part;
     }
     Ok(())
 }
 
 /// The runs of VRAM behind the `size` bytes at byte `at` of all pairs.
-fn within(pairs: &[Pair], at: u64, size: u64) -> impl Iterator<Item = VramRun> + '_ {
+fn within(pairs: &[VramSystemPair], at: u64, size: u64) -> impl Iterator<Item = VramRun> + '_ {
     let end = at + size;
     let starts = pairs.iter().scan(0, |next, pair| {
         let start = *next;

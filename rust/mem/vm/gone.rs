@@ -7,9 +7,9 @@ use hw::va::{VaRange, PAGE_SHIFT};
 use kernel::{bitmap::BitmapVec, prelude::*};
 
 /// One bit a page; of memory of which nothing can go, none.
-pub(super) struct Gone(BitmapVec);
+pub(super) struct GonePages(BitmapVec);
 
-impl Gone {
+impl GonePages {
     /// Nothing is gone of so many pages. ENOMEM.
     pub(super) fn new(pages: u64) -> Result<Self> {
         let pages = usize::try_from(pages).map_err(|_| ENOMEM)?;

@@ -3,21 +3,21 @@
 
 use super::Vm;
 use crate::{
-    ip::gmc::Flush,
+    ip::gmc::TlbFlush,
     kern::{
-        addresses::Addresses,
+        addresses::AddressAllocator,
         pages::{DmaRun, SystemPages},
     },
 };
 use hw::{
-    pte::{Access, Coherence, Flags, Residence},
-    va::{canonical, Level, VaRange, USER_VA_END},
+    pte::{Coherence, MemoryResidence, PageAccess, PteFlags},
+    va::{canonical, TableLevel, VaRange, USER_VA_END},
 };
 use kernel::{prelude::*, sync::Arc};
 
 /// The addresses: what the first entry of the root's upper half covers. `ENOMEM`.
-pub(super) fn addresses() -> Result<Addresses> {
-    Addresses::new(USER_VA_END..USER_VA_END + Level::Pdb2.entry_span())
+pub(super) fn addresses() -> Result<AddressAllocator> {
+    AddressAllocator::new(USER_VA_END..USER_VA_END + TableLevel::Pdb2.entry_span())
 }
 
 /// Pages of the driver, mapped in a VM until this is dropped, where sleeping is allowed, after the GPU has
@@ -42,7 +42,7 @@ impl Vm {
     pub(crate) fn kernel_map(
         self: &Arc<Self>,
         pages: Arc<SystemPages>,
-        access: Access,
+        access: PageAccess,
     ) -> Result<KernelMapping> {
         let start = self.state.lock().upper.take(pages.size())?;
         self.kernel_map_taken(start, pages, access)
@@ -53,7 +53,7 @@ impl Vm {
         self: &Arc<Self>,
         start: u64,
         pages: Arc<SystemPages>,
-        access: Access,
+        access: PageAccess,
     ) -> Result<KernelMapping> {
         self.state.lock().upper.take_at(start, pages.size())?;
         self.kernel_map_taken(start, pages, access)
@@ -64,13 +64,13 @@ impl Vm {
         self: &Arc<Self>,
         start: u64,
         pages: Arc<SystemPages>,
-        access: Access,
+        access: PageAccess,
     ) -> Result<KernelMapping> {
         let coherence = Coherence {
             coherent: true,
             uncached: true,
         };
-        let flags = Flags::gfx90a(Residence::Host, access, coherence);
+        let flags = PteFlags::gfx90a(MemoryResidence::Host, access, coherence);
         let mut state = self.state.lock();
         let range = match VaRange::upper(start, pages.size()) {
             Ok(range) => range,
@@ -95,7 +95,7 @@ impl Vm {
             true => mapping.pages.dma_runs().iter().try_for_each(&mut map),
             false => Err(ENODEV),
         };
-        let done = mapped.and_then(|()| self.flush(Flush::Legacy));
+        let done = mapped.and_then(|()| self.flush(TlbFlush::Legacy));
         // The mapping's end takes the lock.
         drop(state);
         done.map(|()| mapping)
@@ -106,7 +106,7 @@ impl Drop for KernelMapping {
     fn drop(&mut self) {
         let mut state = self.vm.state.lock();
         let idle = state.tree.clear(self.range, &mut 0);
-        match self.vm.flush(Flush::Heavyweight) {
+        match self.vm.flush(TlbFlush::Heavyweight) {
             Ok(()) => {
                 state.upper.give_back(self.range.start());
                 let idle = state.tree.recycle(idle);

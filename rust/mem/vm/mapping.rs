@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A buffer in an address space, and what keeps it there.
 
-use super::{repeats::Repeats, userptr::Userptr, Vm};
+use super::{repeats::FaultCounter, userptr::Userptr, Vm};
 use crate::{
-    kern::user_range::Watch,
-    mem::{account::MappingShare, bo::Bo, import::ImportUse, placement::Pinned},
+    kern::user_range::RangeWatch,
+    mem::{account::MappingShare, bo::Bo, import::ImportUse, placement::PinnedBuffer},
 };
-use hw::{pte::Access, va::VaRange};
+use hw::{pte::PageAccess, va::VaRange};
 use kernel::sync::{
     aref::ARef,
     atomic::{Acquire, Atomic, Full, Relaxed},
@@ -17,41 +17,41 @@ use kernel::sync::{
 const LEAVING: i32 = 1 << 30;
 
 /// What of a buffer is mapped, and for what.
-pub(crate) struct Part {
+pub(crate) struct MappedPart {
     /// The buffer.
     pub(crate) bo: ARef<Bo>,
     /// The first byte, a multiple of the page size.
     pub(crate) offset: u64,
     /// What the GPU may do.
-    pub(crate) access: Access,
+    pub(crate) access: PageAccess,
 }
 
 /// A buffer, by its address, and the first address of a mapping of it.
 pub(super) type Key = (usize, u64);
 
 /// A buffer mapped at a range.
-pub(super) struct Mapping {
+pub(super) struct BoMapping {
     range: VaRange,
-    part: Part,
+    part: MappedPart,
     /// For memory of the process.
-    userptr: Option<Watch<Userptr>>,
-    /// How many [`Held`] there are, and [`LEAVING`]. It grows under the VM's lock only.
+    userptr: Option<RangeWatch<Userptr>>,
+    /// How many [`HeldMapping`] there are, and [`LEAVING`]. It grows under the VM's lock only.
     holds: Atomic<i32>,
     /// The page tables lead to the buffer. The VM's lock guards it.
     shown: Atomic<bool>,
     /// Page faults at it all the same.
-    repeats: Repeats,
-    _pinned: Option<Pinned>,
+    repeats: FaultCounter,
+    _pinned: Option<PinnedBuffer>,
     import: Option<ImportUse>,
     _share: MappingShare,
 }
 
-impl Mapping {
+impl BoMapping {
     pub(super) fn new(
         range: VaRange,
-        part: Part,
-        userptr: Option<Watch<Userptr>>,
-        pinned: Option<Pinned>,
+        part: MappedPart,
+        userptr: Option<RangeWatch<Userptr>>,
+        pinned: Option<PinnedBuffer>,
         import: Option<ImportUse>,
         share: MappingShare,
     ) -> Self {
@@ -61,7 +61,7 @@ impl Mapping {
             userptr,
             holds: Atomic::new(0),
             shown: Atomic::new(false),
-            repeats: Repeats::new(),
+            repeats: FaultCounter::new(),
             _pinned: pinned,
             import,
             _share: share,
@@ -81,7 +81,7 @@ impl Mapping {
         &self.part.bo
     }
 
-    pub(super) fn part(&self) -> &Part {
+    pub(super) fn part(&self) -> &MappedPart {
         &self.part
     }
 
@@ -103,12 +103,12 @@ impl Mapping {
     }
 
     /// What watches the memory of a process.
-    pub(super) fn userptr(&self) -> Option<&Watch<Userptr>> {
+    pub(super) fn userptr(&self) -> Option<&RangeWatch<Userptr>> {
         self.userptr.as_ref()
     }
 
     /// The same, if it is shared virtual memory.
-    pub(super) fn shared(&self) -> Option<&Watch<Userptr>> {
+    pub(super) fn shared(&self) -> Option<&RangeWatch<Userptr>> {
         self.userptr().filter(|userptr| userptr.is_shared())
     }
 
@@ -129,7 +129,7 @@ impl Mapping {
     }
 
     /// Page faults at it although it is mapped.
-    pub(super) fn repeats(&self) -> &Repeats {
+    pub(super) fn repeats(&self) -> &FaultCounter {
         &self.repeats
     }
 
@@ -157,14 +157,14 @@ impl Mapping {
 
 /// A part of a mapping that is in use: the mapping stays until this is dropped, in any context that may
 /// sleep.
-pub(crate) struct Held {
+pub(crate) struct HeldMapping {
     vm: Arc<Vm>,
-    mapping: Arc<Mapping>,
+    mapping: Arc<BoMapping>,
     part: VaRange,
-    _pinned: Option<Pinned>,
+    _pinned: Option<PinnedBuffer>,
 }
 
-impl Held {
+impl HeldMapping {
     /// Whether the process may have it written.
     pub(crate) fn is_writable(&self) -> bool {
         self.mapping.part().access.write
@@ -173,9 +173,9 @@ impl Held {
     /// Holds `mapping`, whose buffer is pinned, for the sake of `part` of it. The VM's lock is held.
     pub(super) fn new(
         vm: &Arc<Vm>,
-        mapping: &Arc<Mapping>,
+        mapping: &Arc<BoMapping>,
         part: VaRange,
-        pinned: Option<Pinned>,
+        pinned: Option<PinnedBuffer>,
     ) -> Self {
         mapping.holds.add(1, Relaxed);
         Self {
@@ -202,7 +202,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldMapping {
     fn drop(&mut self) {
         if self.mapping.holds.fetch_sub(1, Full) == LEAVING + 1 {
             self.vm.clean_up();

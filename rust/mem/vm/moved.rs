@@ -3,16 +3,16 @@
 //! cleared before it goes, and a work item maps what there is then.
 
 use super::{
-    retry::{Retry, RUN, SOON_MS},
+    retry::{RetryBackoff, RUN, SOON_MS},
     Vm,
 };
 use crate::{
-    ip::gmc::Flush,
+    ip::gmc::TlbFlush,
     kern::ratelimit::dev_warn_ratelimited,
     mem::{
         bo::Bo,
-        group::{Quiesced, Trigger},
-        import::Import,
+        group::{EvictTrigger, QuiesceGuard},
+        import::ImportedMemory,
     },
 };
 use kernel::{
@@ -22,8 +22,8 @@ use kernel::{
 
 /// What keeps the queues off while imported memory moves.
 #[derive(Default)]
-pub(super) struct Moved {
-    quiesced: Option<Quiesced>,
+pub(super) struct ImportMoves {
+    quiesced: Option<QuiesceGuard>,
     /// How often something has moved.
     count: u64,
     /// How much is just being taken out of the tables.
@@ -31,7 +31,7 @@ pub(super) struct Moved {
     /// Entries lead to where something was before it moved.
     stale: bool,
     /// Runs of the work item in a row that could not restore everything.
-    retry: Retry,
+    retry: RetryBackoff,
 }
 
 impl Vm {
@@ -79,12 +79,12 @@ impl Vm {
     }
 
     /// Something moves, as `change` says: the queues are off from the return on.
-    fn quiesce_for_moves(&self, change: impl FnOnce(&mut Moved)) {
+    fn quiesce_for_moves(&self, change: impl FnOnce(&mut ImportMoves)) {
         let mut moved = self.moved.lock();
         moved.count += 1;
         change(&mut moved);
         if moved.quiesced.is_none() {
-            moved.quiesced = Some(self.group.quiesce(Trigger::Eviction));
+            moved.quiesced = Some(self.group.quiesce(EvictTrigger::Eviction));
         }
     }
 
@@ -129,11 +129,11 @@ impl Vm {
             }
             import.lose();
         }
-        let done = done && self.flush(Flush::Legacy).is_ok();
+        let done = done && self.flush(TlbFlush::Legacy).is_ok();
         let mut moved = self.moved.lock();
         if done && moved.count == count && moved.leaving == 0 && !moved.stale {
             moved.quiesced = None;
-            moved.retry = Retry::default();
+            moved.retry = RetryBackoff::default();
             return;
         }
         let delay = if done { SOON_MS } else { moved.retry.fail() };
@@ -145,7 +145,7 @@ impl Vm {
     fn first_moved(&self) -> Option<ARef<Bo>> {
         let state = self.state.lock();
         let mut mappings = state.mappings.values();
-        let waits = |import: &Import| !import.is_lost();
+        let waits = |import: &ImportedMemory| !import.is_lost();
         let found = mappings
             .find(|mapping| !mapping.is_shown() && mapping.bo().import().is_some_and(waits))?;
         Some(found.bo().clone())

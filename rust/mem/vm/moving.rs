@@ -2,12 +2,12 @@
 //! Mappings of buffers that move: out of the page tables and back. And those that go once nothing holds them.
 
 use super::{
-    mapping::{Key, Mapping},
-    table::{IdleTables, Tree},
-    write, State, Vm,
+    mapping::{BoMapping, Key},
+    table::{IdleTables, PageTableTree},
+    write, Vm, VmState,
 };
 use crate::{
-    ip::gmc::Flush,
+    ip::gmc::TlbFlush,
     kern::{trace, workqueue},
     mem::bo::Bo,
 };
@@ -22,9 +22,9 @@ use kernel::{
 
 /// The mappings of a buffer.
 fn mappings_of<'a>(
-    by_buffer: &'a RBTree<Key, Arc<Mapping>>,
+    by_buffer: &'a RBTree<Key, Arc<BoMapping>>,
     buffer: usize,
-) -> impl Iterator<Item = Arc<Mapping>> + 'a {
+) -> impl Iterator<Item = Arc<BoMapping>> + 'a {
     let mut from = (buffer, 0);
     core::iter::from_fn(move || {
         let cursor = by_buffer.cursor_lower_bound(&from)?;
@@ -45,10 +45,10 @@ impl Vm {
     /// As [`Vm::hide`], with the lock.
     pub(super) fn hide_in(
         &self,
-        mut state: MutexGuard<'_, State>,
+        mut state: MutexGuard<'_, VmState>,
         buffers: impl Iterator<Item = usize>,
     ) -> Result {
-        let State {
+        let VmState {
             by_buffer, tree, ..
         } = &mut *state;
         let mut idle = IdleTables::default();
@@ -60,7 +60,7 @@ impl Vm {
                 trace::unmap(self.group.pid(), range.start(), range.size(), written);
             }
         }
-        let flushed = self.flush(Flush::Heavyweight);
+        let flushed = self.flush(TlbFlush::Heavyweight);
         drop(state);
         if flushed.is_err() {
             self.lose(idle);
@@ -72,7 +72,7 @@ impl Vm {
     /// [`Vm::show`] does that. The rest as there.
     pub(crate) fn reveal(&self, bo: &Bo) -> Result {
         let mut state = self.state.lock();
-        let State {
+        let VmState {
             by_buffer, tree, ..
         } = &mut *state;
         let mut mappings = mappings_of(by_buffer, bo.address());
@@ -83,11 +83,11 @@ impl Vm {
     /// are still missing then.
     pub(crate) fn show(&self) -> Result {
         let mut state = self.state.lock();
-        let State { mappings, tree, .. } = &mut *state;
+        let VmState { mappings, tree, .. } = &mut *state;
         let result = mappings
             .values()
             .try_for_each(|mapping| mapping.show(tree, self.group.pid()));
-        result.and(self.flush(Flush::Legacy))
+        result.and(self.flush(TlbFlush::Legacy))
     }
 
     /// What is mapped and left by all is taken out soon. Any context that may sleep.
@@ -116,9 +116,9 @@ impl Vm {
     }
 }
 
-impl Mapping {
+impl BoMapping {
     /// Writes the entries if they are not there and can be. After an error none are. The VM's lock is held.
-    fn show(&self, tree: &mut Tree, pid: u32) -> Result {
+    fn show(&self, tree: &mut PageTableTree, pid: u32) -> Result {
         // USERPTR memory has its own ways.
         if self.is_shown() || self.userptr().is_some() || !self.bo().is_mappable() {
             return Ok(());

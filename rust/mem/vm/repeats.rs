@@ -11,13 +11,13 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 const MOST: u32 = 3;
 
 /// How often the GPU has faulted at a mapping since its entries were written.
-pub(super) struct Repeats {
+pub(super) struct FaultCounter {
     times: Atomic<u32>,
     /// What was in the interrupt ring before this was raised before the last that counts.
     since: Atomic<u64>,
 }
 
-impl Repeats {
+impl FaultCounter {
     /// Never.
     pub(super) const fn new() -> Self {
         Self {

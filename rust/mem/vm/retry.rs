@@ -12,11 +12,11 @@ const MOST_FAILURES: u32 = 120;
 
 /// Failures in a row.
 #[derive(Default)]
-pub(crate) struct Retry {
+pub(crate) struct RetryBackoff {
     failures: u32,
 }
 
-impl Retry {
+impl RetryBackoff {
     /// One more: in how many milliseconds the next try is due.
     pub(crate) fn fail(&mut self) -> u32 {
         let delay = SOON_MS << self.failures.min(MOST_DELAY);

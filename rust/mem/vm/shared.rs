@@ -2,12 +2,12 @@
 //! Shared virtual memory: memory of the process that the GPU has at the process's own addresses, mapped in chunks as USERPTR
 //! memory is ([`userptr`](super::userptr)).
 
-use super::{mapping::Mapping, Part, Vm};
+use super::{mapping::BoMapping, MappedPart, Vm};
 use crate::{
     kern::{mm_exit::AddressSpace, task},
     mem::{
-        bo::{self, Usage},
-        group::{Patience, Quiesced, Trigger},
+        bo::{self, BoUsage},
+        group::{EvictTrigger, QuiesceGuard, QuiesceTimeout},
     },
 };
 use hw::va::{VaRange, USER_VA_END};
@@ -18,11 +18,11 @@ const PATIENCE_MS: i64 = 2000;
 
 /// A chunk that is mapped.
 #[derive(Clone, Copy)]
-pub(crate) struct Chunk {
+pub(crate) struct SharedChunk {
     /// Where.
     pub(crate) range: VaRange,
     /// How the GPU may use it.
-    pub(crate) usage: Usage,
+    pub(crate) usage: BoUsage,
     /// The GPU has it always, also if it retries page faults.
     pub(crate) always: bool,
     /// The process has unmapped a part of it.
@@ -31,11 +31,11 @@ pub(crate) struct Chunk {
 
 /// What is mapped at a page.
 #[derive(Clone, Copy)]
-pub(crate) enum There {
+pub(crate) enum MappedAt {
     /// Nothing.
     Nothing,
     /// A chunk.
-    Chunk(Chunk),
+    Chunk(SharedChunk),
     /// A buffer that the GPU may use so.
     Buffer,
     /// A buffer that is on its way, or whose pages are: the queues wait for it.
@@ -46,7 +46,7 @@ pub(crate) enum There {
 
 impl Vm {
     /// What `pick` makes of the first mapping with something in `range` of which it makes anything.
-    fn first_in<T>(&self, range: VaRange, pick: impl Fn(&Mapping) -> Option<T>) -> Option<T> {
+    fn first_in<T>(&self, range: VaRange, pick: impl Fn(&BoMapping) -> Option<T>) -> Option<T> {
         let mut at = range.start();
         loop {
             let mapping = self.state.lock().at_or_above(at)?;
@@ -61,12 +61,12 @@ impl Vm {
     }
 
     /// The first chunk that has something in `range`.
-    pub(crate) fn first_chunk(&self, range: VaRange) -> Option<Chunk> {
+    pub(crate) fn first_chunk(&self, range: VaRange) -> Option<SharedChunk> {
         self.first_in(range, chunk)
     }
 
     /// The chunks that have something in `range`, in their order. Each is looked for when it is asked for: those before may be others by then.
-    pub(crate) fn chunks(&self, range: VaRange) -> impl Iterator<Item = Chunk> + '_ {
+    pub(crate) fn chunks(&self, range: VaRange) -> impl Iterator<Item = SharedChunk> + '_ {
         let mut at = range.start();
         core::iter::from_fn(move || {
             let chunk = self.first_chunk(VaRange::between(at, range.end())?)?;
@@ -76,13 +76,13 @@ impl Vm {
     }
 
     /// What there is at `page`, for an access that `write`s.
-    pub(crate) fn there(&self, page: VaRange, write: bool) -> There {
+    pub(crate) fn there(&self, page: VaRange, write: bool) -> MappedAt {
         let state = self.state.lock();
         let Some(mapping) = state.covering(page) else {
-            return There::Nothing;
+            return MappedAt::Nothing;
         };
         if let Some(chunk) = chunk(&mapping) {
-            return There::Chunk(chunk);
+            return MappedAt::Chunk(chunk);
         }
         let (is_awaited, is_there) = match mapping.userptr() {
             Some(userptr) => {
@@ -92,9 +92,9 @@ impl Vm {
             None => (!mapping.is_shown(), true),
         };
         match mapping.part().access.write || !write {
-            _ if is_awaited => There::Awaited,
-            true if is_there => There::Buffer,
-            _ => There::Refused,
+            _ if is_awaited => MappedAt::Awaited,
+            true if is_there => MappedAt::Buffer,
+            _ => MappedAt::Refused,
         }
     }
 
@@ -136,7 +136,7 @@ impl Vm {
     pub(crate) fn vram_of(&self, range: VaRange) -> Option<u64> {
         let (mut at, mut bytes) = (range.start(), 0);
         while let Some(left) = VaRange::between(at, range.end()) {
-            let what = |mapping: &Mapping| Some((mapping.range(), mapping.shared()?.in_vram()));
+            let what = |mapping: &BoMapping| Some((mapping.range(), mapping.shared()?.in_vram()));
             let (chunk, in_vram) = self.first_in(left, what)?;
             if chunk.start() > at {
                 return None;
@@ -155,13 +155,13 @@ impl Vm {
 
     /// Whether there are chunks in `range` without which queues do not run.
     pub(crate) fn is_needed(&self, range: VaRange) -> bool {
-        let is_needed = |mapping: &Mapping| (!mapping.shared()?.refaults()).then_some(());
+        let is_needed = |mapping: &BoMapping| (!mapping.shared()?.refaults()).then_some(());
         self.first_in(range, is_needed).is_some()
     }
 
     /// Whether a buffer is mapped at a part of `range`.
     pub(crate) fn has_buffer(&self, range: VaRange) -> bool {
-        let is_buffer = |mapping: &Mapping| mapping.shared().is_none().then_some(());
+        let is_buffer = |mapping: &BoMapping| mapping.shared().is_none().then_some(());
         self.first_in(range, is_buffer).is_some()
     }
 
@@ -171,7 +171,7 @@ impl Vm {
         self: &Arc<Self>,
         space: &AddressSpace,
         range: VaRange,
-        (usage, always): (Usage, bool),
+        (usage, always): (BoUsage, bool),
         most: u64,
         go_on: impl Fn() -> Result,
     ) -> Result {
@@ -186,7 +186,7 @@ impl Vm {
             let chunk = VaRange::between(at, end.min(rest.end())).ok_or(EINVAL)?;
             let when = (always, self.retries() && !always);
             let bo = bo::create::shared(&self.drm, &self.client, space, chunk, usage, when)?;
-            let part = Part {
+            let part = MappedPart {
                 bo,
                 offset: 0,
                 access: usage.access,
@@ -205,18 +205,18 @@ impl Vm {
     }
 
     /// Keeps the queues off the hardware while what they may use is mapped otherwise.
-    pub(crate) fn quiesce_for_svm(&self) -> Quiesced {
+    pub(crate) fn quiesce_for_svm(&self) -> QuiesceGuard {
         self.group
-            .quiesce_within(Trigger::Svm, &Patience::of(PATIENCE_MS))
+            .quiesce_within(EvictTrigger::Svm, &QuiesceTimeout::of(PATIENCE_MS))
     }
 }
 
 /// The chunk that `mapping` is, if it is one.
-fn chunk(mapping: &Mapping) -> Option<Chunk> {
+fn chunk(mapping: &BoMapping) -> Option<SharedChunk> {
     let shared = mapping.shared()?;
-    Some(Chunk {
+    Some(SharedChunk {
         range: mapping.range(),
-        usage: Usage {
+        usage: BoUsage {
             access: mapping.bo().access(),
             coherence: mapping.bo().coherence(),
         },

@@ -3,13 +3,13 @@
 
 use crate::{
     kern::barrier,
-    ledger::{Hold, Kind},
-    mem::{account::Client, table_pool::TableMemory, Memory},
+    ledger::{LedgerHold, LedgerKind},
+    mem::{account::MemoryClient, table_pool::TableMemory, GpuMemory},
 };
 use core::ops::Range;
 use hw::{
-    pte::{ContextBase, Flags, Pde},
-    va::{Leaf, Level, VaRange, TABLE_ENTRIES},
+    pte::{ContextBase, Pde, PteFlags},
+    va::{LeafRun, TableLevel, VaRange, TABLE_ENTRIES},
 };
 use kernel::{prelude::*, sync::Arc};
 
@@ -17,9 +17,9 @@ use kernel::{prelude::*, sync::Arc};
 const BATCH: usize = 64;
 
 /// Which entries of a table are in use.
-struct Used([u64; TABLE_ENTRIES / 64]);
+struct UsedEntries([u64; TABLE_ENTRIES / 64]);
 
-impl Used {
+impl UsedEntries {
     fn set(&mut self, range: Range<usize>, used: bool) {
         for index in range {
             if let Some(word) = self.0.get_mut(index / 64) {
@@ -42,15 +42,15 @@ impl Used {
 
 /// Where leaves are in a table.
 #[derive(Clone, Copy)]
-struct Place {
+struct LeafPlace {
     /// VRAM offset of the first entry.
     entry: u64,
-    leaf: Leaf,
+    leaf: LeafRun,
 }
 
-impl Place {
+impl LeafPlace {
     /// Writes the leaves. `ENODEV` when the device is gone.
-    fn write(&self, gpu: &Memory, flags: Flags) -> Result {
+    fn write(&self, gpu: &GpuMemory, flags: PteFlags) -> Result {
         let mut entries = self.leaf.entries(flags);
         let mut at = self.entry;
         loop {
@@ -72,13 +72,13 @@ impl Place {
 }
 
 /// Leaves that have a place in the tables, and may be written and taken out again without touching the tables' shape:
-/// the VM's lock is not needed, but the owner has a lock of their own. They have the place until [`Tree::clear`].
+/// the VM's lock is not needed, but the owner has a lock of their own. They have the place until [`PageTableTree::clear`].
 #[derive(Default)]
-pub(super) struct Reserved(KVVec<(Place, Flags)>);
+pub(super) struct ReservedLeaves(KVVec<(LeafPlace, PteFlags)>);
 
-impl Reserved {
+impl ReservedLeaves {
     /// Writes all entries; how many. `ENODEV` when the device is gone.
-    pub(super) fn write(&self, gpu: &Memory) -> Result<u64> {
+    pub(super) fn write(&self, gpu: &GpuMemory) -> Result<u64> {
         let mut written = 0;
         for (place, flags) in &self.0 {
             place.write(gpu, *flags)?;
@@ -88,7 +88,7 @@ impl Reserved {
     }
 
     /// Makes all entries invalid; how many. Allocates nothing.
-    pub(super) fn clear(&self, gpu: &Memory) -> u64 {
+    pub(super) fn clear(&self, gpu: &GpuMemory) -> u64 {
         let mut written = 0;
         for (place, _) in &self.0 {
             let count = place.leaf.count;
@@ -104,33 +104,33 @@ impl Reserved {
 }
 
 /// The tables below one, by index.
-type Children = [Option<KBox<Table>>; TABLE_ENTRIES];
+type Children = [Option<KBox<PageTable>>; TABLE_ENTRIES];
 
 /// One table in VRAM and those below it. An entry in use is a leaf, or has a child.
-struct Table {
-    level: Level,
-    used: Used,
+struct PageTable {
+    level: TableLevel,
+    used: UsedEntries,
     /// None in a PTB.
     children: Option<KBox<Children>>,
     /// The next table that waits to be freed.
-    next: Option<KBox<Table>>,
-    _hold: Hold,
+    next: Option<KBox<PageTable>>,
+    _hold: LedgerHold,
     memory: TableMemory,
 }
 
-impl Table {
+impl PageTable {
     /// A table with all entries invalid, apart from those of `skip`, which the caller writes before the table
     /// is linked.
     fn new(
-        gpu: &Memory,
-        client: &Arc<Client>,
-        level: Level,
+        gpu: &GpuMemory,
+        client: &Arc<MemoryClient>,
+        level: TableLevel,
         skip: Range<usize>,
         written: &mut u64,
     ) -> Result<KBox<Self>> {
         let memory = gpu.vram.alloc_page_table(client)?;
         let children = match level {
-            Level::Ptb => None,
+            TableLevel::Ptb => None,
             _ => Some(KBox::init(
                 pin_init::init_zeroed::<Children>(),
                 GFP_KERNEL_ACCOUNT,
@@ -139,10 +139,10 @@ impl Table {
         let table = KBox::new(
             Self {
                 level,
-                used: Used([0; TABLE_ENTRIES / 64]),
+                used: UsedEntries([0; TABLE_ENTRIES / 64]),
                 children,
                 next: None,
-                _hold: gpu.hw.ledger.hold(Kind::PageTables, 1),
+                _hold: gpu.hw.ledger.hold(LedgerKind::PageTables, 1),
                 memory,
             },
             GFP_KERNEL_ACCOUNT,
@@ -165,11 +165,11 @@ impl Table {
     }
 
     /// Where the GPU finds the table.
-    fn address(&self, gpu: &Memory) -> u64 {
+    fn address(&self, gpu: &GpuMemory) -> u64 {
         gpu.hw.gmc.fb_offset() + self.memory.start()
     }
 
-    fn fill_invalid(&self, gpu: &Memory, range: Range<usize>, written: &mut u64) -> Result {
+    fn fill_invalid(&self, gpu: &GpuMemory, range: Range<usize>, written: &mut u64) -> Result {
         if !range.is_empty() {
             let invalid = Pde::invalid(self.level);
             gpu.hw
@@ -184,16 +184,16 @@ impl Table {
     /// mapped. `later` says that the leaves are written only after the tables are linked.
     fn put(
         &mut self,
-        maker: &mut Maker<'_>,
-        leaf: &Leaf,
+        maker: &mut TableMaker<'_>,
+        leaf: &LeafRun,
         later: bool,
-        put: &mut dyn FnMut(Place) -> Result,
+        put: &mut dyn FnMut(LeafPlace) -> Result,
         written: &mut u64,
     ) -> Result {
         let index = self.level.index(leaf.va);
         if self.level == leaf.level {
             self.used.set(index..index + leaf.count, true);
-            return put(Place {
+            return put(LeafPlace {
                 entry: self.entry(index),
                 leaf: *leaf,
             });
@@ -230,9 +230,9 @@ impl Table {
     /// range touches it; mappings never share one.
     fn clear(
         &mut self,
-        gpu: &Memory,
+        gpu: &GpuMemory,
         range: VaRange,
-        idle: &mut Option<KBox<Table>>,
+        idle: &mut Option<KBox<PageTable>>,
         written: &mut u64,
     ) {
         // The caller gives the part that is this table's.
@@ -275,7 +275,7 @@ impl Table {
 }
 
 /// The part of `range`, which lies in one table of `level`, that entry `index` covers.
-fn within(range: VaRange, level: Level, index: usize) -> Option<VaRange> {
+fn within(range: VaRange, level: TableLevel, index: usize) -> Option<VaRange> {
     let first = level.table_base(range.start()) + index as u64 * level.entry_span();
     let start = range.start().max(first);
     let end = range.end().min(first + level.entry_span());
@@ -284,7 +284,7 @@ fn within(range: VaRange, level: Level, index: usize) -> Option<VaRange> {
         .ok()
 }
 
-impl Drop for Table {
+impl Drop for PageTable {
     fn drop(&mut self) {
         // One after the other, not each from within the one before: the stack is short.
         let mut next = self.next.take();
@@ -298,7 +298,7 @@ impl Drop for Table {
 /// have been flushed: the GPU may walk them until then.
 #[derive(Default)]
 pub(super) struct IdleTables {
-    first: Option<KBox<Table>>,
+    first: Option<KBox<PageTable>>,
 }
 
 impl IdleTables {
@@ -314,12 +314,12 @@ impl IdleTables {
         }
     }
 
-    fn push(&mut self, mut table: KBox<Table>) {
+    fn push(&mut self, mut table: KBox<PageTable>) {
         table.next = self.first.take();
         self.first = Some(table);
     }
 
-    fn pop(&mut self) -> Option<KBox<Table>> {
+    fn pop(&mut self) -> Option<KBox<PageTable>> {
         let mut table = self.first.take()?;
         self.first = table.next.take();
         Some(table)
@@ -332,10 +332,10 @@ const SPARES: usize = 4;
 /// Tables all of whose entries are invalid, and that nothing leads to, by level: a buffer that is mapped where nothing else is
 /// needs some, and when it is unmapped they are left over.
 #[derive(Default)]
-struct Spares([(usize, IdleTables); 4]);
+struct SpareTables([(usize, IdleTables); 4]);
 
-impl Spares {
-    fn take(&mut self, level: Level) -> Option<KBox<Table>> {
+impl SpareTables {
+    fn take(&mut self, level: TableLevel) -> Option<KBox<PageTable>> {
         let (count, tables) = self.0.get_mut(level as usize)?;
         let table = tables.pop()?;
         *count -= 1;
@@ -343,7 +343,7 @@ impl Spares {
     }
 
     /// Keeps a table; gives back what there is no room for.
-    fn keep(&mut self, table: KBox<Table>) -> Option<KBox<Table>> {
+    fn keep(&mut self, table: KBox<PageTable>) -> Option<KBox<PageTable>> {
         match self.0.get_mut(table.level as usize) {
             Some((count, tables)) if *count < SPARES => {
                 *count += 1;
@@ -356,44 +356,44 @@ impl Spares {
 }
 
 /// What tables are made with.
-struct Maker<'a> {
-    gpu: &'a Memory,
+struct TableMaker<'a> {
+    gpu: &'a GpuMemory,
     /// Who pays for them.
-    client: &'a Arc<Client>,
-    spares: &'a mut Spares,
+    client: &'a Arc<MemoryClient>,
+    spares: &'a mut SpareTables,
 }
 
-impl Maker<'_> {
-    /// See [`Table::new`].
+impl TableMaker<'_> {
+    /// See [`PageTable::new`].
     fn table(
         &mut self,
-        level: Level,
+        level: TableLevel,
         skip: Range<usize>,
         written: &mut u64,
-    ) -> Result<KBox<Table>> {
+    ) -> Result<KBox<PageTable>> {
         match self.spares.take(level) {
             Some(table) => Ok(table),
-            None => Table::new(self.gpu, self.client, level, skip, written),
+            None => PageTable::new(self.gpu, self.client, level, skip, written),
         }
     }
 }
 
 /// The page tables of a VM. The VM's lock guards them; whoever drops them has seen to it that no VMID uses
 /// them any more.
-pub(super) struct Tree {
-    root: KBox<Table>,
-    spares: Spares,
+pub(super) struct PageTableTree {
+    root: KBox<PageTable>,
+    spares: SpareTables,
     /// Who pays for them.
-    client: Arc<Client>,
-    gpu: Arc<Memory>,
+    client: Arc<MemoryClient>,
+    gpu: Arc<GpuMemory>,
 }
 
-impl Tree {
+impl PageTableTree {
     /// A root that leads nowhere; `client` pays for all tables. `ENOMEM`, also past its share; `ENODEV` when the device is gone.
-    pub(super) fn new(gpu: &Arc<Memory>, client: &Arc<Client>) -> Result<Self> {
+    pub(super) fn new(gpu: &Arc<GpuMemory>, client: &Arc<MemoryClient>) -> Result<Self> {
         Ok(Self {
-            root: Table::new(gpu, client, Level::Pdb2, 0..0, &mut 0)?,
-            spares: Spares::default(),
+            root: PageTable::new(gpu, client, TableLevel::Pdb2, 0..0, &mut 0)?,
+            spares: SpareTables::default(),
             client: client.clone(),
             gpu: gpu.clone(),
         })
@@ -404,16 +404,16 @@ impl Tree {
         ContextBase::new(self.root.address(&self.gpu))
     }
 
-    /// Has `put` write the entries for `range`, see [`Table::put`].
+    /// Has `put` write the entries for `range`, see [`PageTable::put`].
     fn put(
         &mut self,
         range: VaRange,
         address: u64,
         later: bool,
-        put: &mut dyn FnMut(Place) -> Result,
+        put: &mut dyn FnMut(LeafPlace) -> Result,
         written: &mut u64,
     ) -> Result {
-        let mut maker = Maker {
+        let mut maker = TableMaker {
             gpu: &self.gpu,
             client: &self.client,
             spares: &mut self.spares,
@@ -428,17 +428,17 @@ impl Tree {
     /// VRAM, or with `flags.system` a DMA address. Adds the entries that it writes to `written`.
     ///
     /// `EINVAL` for an address that does not fit into an entry, `ENOMEM`, `ENODEV`. After an error part of the
-    /// range may be mapped; [`Tree::clear`] takes it out.
+    /// range may be mapped; [`PageTableTree::clear`] takes it out.
     pub(super) fn map(
         &mut self,
         range: VaRange,
         address: u64,
-        flags: Flags,
+        flags: PteFlags,
         written: &mut u64,
     ) -> Result {
         let gpu = self.gpu.clone();
         let mut entries = 0;
-        let mut put = |place: Place| {
+        let mut put = |place: LeafPlace| {
             entries += place.leaf.count as u64;
             place.write(&gpu, flags)
         };
@@ -447,13 +447,13 @@ impl Tree {
         Ok(())
     }
 
-    /// As [`Tree::map`], but only finds the places of the entries, which stay invalid, and adds them to `reserved`.
+    /// As [`PageTableTree::map`], but only finds the places of the entries, which stay invalid, and adds them to `reserved`.
     pub(super) fn reserve(
         &mut self,
         range: VaRange,
         address: u64,
-        flags: Flags,
-        reserved: &mut Reserved,
+        flags: PteFlags,
+        reserved: &mut ReservedLeaves,
         written: &mut u64,
     ) -> Result {
         let mut put = |place| Ok(reserved.0.push((place, flags), GFP_KERNEL_ACCOUNT)?);

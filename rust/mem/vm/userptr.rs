@@ -10,32 +10,33 @@ mod refault;
 mod restore;
 
 use super::{
-    gone::Gone,
-    mapping::Mapping,
-    retry::{Retry, SOON_MS},
-    table::Reserved,
-    waiting::{Room, Waiting},
+    gone::GonePages,
+    mapping::BoMapping,
+    retry::{RetryBackoff, SOON_MS},
+    table::ReservedLeaves,
+    waiting::{PendingRanges, PendingRoom},
     Vm,
 };
 use crate::{
-    ip::gmc::Flush,
+    ip::gmc::TlbFlush,
     kern::{
         device_memory::DeviceMemory,
         errno,
         ratelimit::dev_err_ratelimited,
         trace,
         user_range::{
-            Brought, Change, DevicePages, LockWait, Missing, Request, Stamp, Watch, Watcher,
+            DevicePages, FetchRequest, LockWait, MissingPages, PageRequest, RangeChange,
+            RangeStamp, RangeWatch, RangeWatcher,
         },
         workqueue,
     },
     mem::{
-        group::{Patience, Quiesced, Trigger},
+        group::{EvictTrigger, QuiesceGuard, QuiesceTimeout},
         user::UserMemory,
     },
 };
 use hw::{
-    pte::{Access, Flags, Residence},
+    pte::{MemoryResidence, PageAccess, PteFlags},
     va::VaRange,
 };
 use kernel::{
@@ -64,7 +65,7 @@ const OTHERS_MS: i64 = 1000;
 
 /// What the GPU has of the range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Now {
+enum GpuBinding {
     /// Nothing, and nobody has asked for it.
     Out,
     /// What the process has.
@@ -73,27 +74,27 @@ enum Now {
     Invalid,
 }
 
-struct State {
-    now: Now,
+struct UserptrState {
+    now: GpuBinding,
     /// What it was when the mapping went.
-    at_last: Now,
+    at_last: GpuBinding,
     /// The run that has begun when it was last mapped, where page faults are retried.
-    run: Option<Run>,
+    run: Option<LeastRun>,
     /// Of shared virtual memory: what the process has unmapped.
-    gone: Gone,
+    gone: GonePages,
     /// The entries that lead to `pages`.
-    reserved: Reserved,
+    reserved: ReservedLeaves,
     pages: DevicePages,
 }
 
 /// A time for which queues run on memory of the process.
-struct Run {
+struct LeastRun {
     since: Instant<Monotonic>,
     /// How long it is to last, if the process itself changes the memory, milliseconds.
     least_ms: i64,
 }
 
-impl Run {
+impl LeastRun {
     /// It begins; what it was waited for has begun at `asked`.
     fn new(asked: Instant<Monotonic>) -> Self {
         Self {
@@ -121,30 +122,30 @@ pub(super) struct Userptr {
     /// Its mapping is gone.
     left: AtomicFlag,
     vm: Arc<Vm>,
-    _room: Room,
+    _room: PendingRoom,
     /// Taken inside the MMU notifier: nothing is allocated under it.
     #[pin]
-    state: Mutex<State>,
+    state: Mutex<UserptrState>,
 }
 
 /// The ranges that wait for their pages, and what keeps the queues off meanwhile.
 #[derive(Default)]
-pub(super) struct Evicted {
+pub(super) struct EvictedUserptrs {
     invalid: usize,
-    pub(super) waiting: Waiting,
-    quiesced: Option<Quiesced>,
+    pub(super) waiting: PendingRanges,
+    quiesced: Option<QuiesceGuard>,
     /// The run that has begun when the queues were let on again.
-    run: Option<Run>,
+    run: Option<LeastRun>,
     /// Runs of the work item, since the queues last ran, that did not get the pages they wanted.
-    retry: Retry,
+    retry: RetryBackoff,
     /// Who was last to wait for a program, and for the range that starts where: one at a time.
-    bringer: Option<(u64, Brought)>,
+    bringer: Option<(u64, FetchRequest)>,
 }
 
-impl Evicted {
+impl EvictedUserptrs {
     /// The range that starts at `start` is `was` no more, and now in or out. Who waits for it, and gives up when dropped, without the lock.
-    fn done_with(&mut self, start: u64, was: Now) -> Option<Brought> {
-        if was == Now::Invalid {
+    fn done_with(&mut self, start: u64, was: GpuBinding) -> Option<FetchRequest> {
+        if was == GpuBinding::Invalid {
             self.invalid -= 1;
         }
         let its = self.bringer.take_if(|(whose, _)| *whose == start);
@@ -154,14 +155,18 @@ impl Evicted {
 
 impl Userptr {
     /// Watches the part of `memory` that is mapped at `range`. `ENOMEM`, `ESRCH`.
-    pub(super) fn watch(vm: &Arc<Vm>, range: VaRange, memory: &UserMemory) -> Result<Watch<Self>> {
-        let (vm, room) = (vm.clone(), Room::new(vm)?);
-        let state = State {
-            now: Now::Out,
-            at_last: Now::Out,
+    pub(super) fn watch(
+        vm: &Arc<Vm>,
+        range: VaRange,
+        memory: &UserMemory,
+    ) -> Result<RangeWatch<Self>> {
+        let (vm, room) = (vm.clone(), PendingRoom::new(vm)?);
+        let state = UserptrState {
+            now: GpuBinding::Out,
+            at_last: GpuBinding::Out,
             run: None,
-            gone: Gone::new(if memory.is_shared() { range.pages() } else { 0 })?,
-            reserved: Reserved::default(),
+            gone: GonePages::new(if memory.is_shared() { range.pages() } else { 0 })?,
+            reserved: ReservedLeaves::default(),
             pages: DevicePages::default(),
         };
         let userptr = pin_init!(Self {
@@ -174,7 +179,7 @@ impl Userptr {
             state <- new_mutex!(state, "Userptr::state"),
         });
         let size = usize::try_from(range.size()).map_err(|_| EINVAL)?;
-        Watch::new(memory.space(), memory.start(), size, userptr)
+        RangeWatch::new(memory.space(), memory.start(), size, userptr)
     }
 
     /// Whether it is shared virtual memory.
@@ -195,7 +200,7 @@ impl Userptr {
     /// The bytes of it that are in VRAM, if it is mapped.
     pub(super) fn in_vram(&self) -> Option<u64> {
         let state = self.state.lock();
-        (state.now == Now::In).then(|| state.pages.in_device())
+        (state.now == GpuBinding::In).then(|| state.pages.in_device())
     }
 
     /// VRAM that the process may have as memory of its own, if it is to be used where it is.
@@ -204,22 +209,22 @@ impl Userptr {
         shared.flatten()
     }
 
-    fn trigger(&self) -> Trigger {
+    fn trigger(&self) -> EvictTrigger {
         if self.shared {
-            Trigger::Svm
+            EvictTrigger::Svm
         } else {
-            Trigger::Userptr
+            EvictTrigger::Userptr
         }
     }
 
     /// Whether the queues wait for it.
     pub(super) fn is_invalid(&self) -> bool {
-        self.state.lock().now == Now::Invalid
+        self.state.lock().now == GpuBinding::Invalid
     }
 
     /// Whether it is mapped, though its pages may just be gone.
     pub(super) fn is_made(&self) -> bool {
-        self.state.lock().now != Now::Out
+        self.state.lock().now != GpuBinding::Out
     }
 
     /// Whether it has been detached, which is for good.
@@ -228,9 +233,9 @@ impl Userptr {
     }
 
     /// The GPU loses the pages: their entries, what it has cached of those, and the DMA mapping. `state` is the range's own, and no more `In`.
-    fn take_pages(&self, state: &mut State) {
+    fn take_pages(&self, state: &mut UserptrState) {
         let written = state.reserved.clear(&self.vm.gpu);
-        if self.vm.flush(Flush::Heavyweight).is_err() {
+        if self.vm.flush(TlbFlush::Heavyweight).is_err() {
             dev_err_ratelimited!(
                 self.vm.gpu.hw.dev,
                 "the GPU does not answer a flush: memory that a process gives back is lost\n"
@@ -245,11 +250,11 @@ impl Userptr {
     /// The GPU loses the pages as if they had changed: the queues wait until the work item has mapped what there is then.
     fn let_go(&self) {
         let mut state = self.state.lock();
-        if state.now != Now::In {
+        if state.now != GpuBinding::In {
             return;
         }
         self.vm.evict(self.range, self.trigger(), false);
-        state.now = Now::Invalid;
+        state.now = GpuBinding::Invalid;
         self.take_pages(&mut state);
         drop(state);
         self.vm.restore_in(SOON_MS);
@@ -261,7 +266,7 @@ impl Userptr {
         // Who is finding its pages gives up.
         self.left.store(true, Relaxed);
         let mut state = self.state.lock();
-        let was = core::mem::replace(&mut state.now, Now::Out);
+        let was = core::mem::replace(&mut state.now, GpuBinding::Out);
         state.at_last = was;
         state.pages.give_back();
         let start = self.range.start();
@@ -274,15 +279,15 @@ impl Userptr {
     }
 }
 
-impl Watch<Userptr> {
-    /// What the process has there at the request's stamp: see [`Watch::map_pages`]. `EAGAIN` when it is detached.
-    fn pages(&self, request: &Request<'_>) -> Result<DevicePages> {
+impl RangeWatch<Userptr> {
+    /// What the process has there at the request's stamp: see [`RangeWatch::map_pages`]. `EAGAIN` when it is detached.
+    fn pages(&self, request: &PageRequest<'_>) -> Result<DevicePages> {
         let count = self.range.pages() as usize;
         let go_on = || match self.is_left() {
             true => Err(EAGAIN),
             false => (request.go_on)(),
         };
-        let request = Request {
+        let request = PageRequest {
             go_on: &go_on,
             ..*request
         };
@@ -292,8 +297,8 @@ impl Watch<Userptr> {
     }
 }
 
-impl Watcher for Userptr {
-    fn invalidate(&self, change: &Change) {
+impl RangeWatcher for Userptr {
+    fn invalidate(&self, change: &RangeChange) {
         let mut state = self.state.lock();
         change.set_seq();
         let mut ended = false;
@@ -302,7 +307,7 @@ impl Watcher for Userptr {
             ended = state.gone.is_all();
         }
         self.tell_unmapped(change, &state);
-        if state.now != Now::In {
+        if state.now != GpuBinding::In {
             return;
         }
         // Nothing of it comes back for which the queues would have to wait, or it does where they come there.
@@ -310,13 +315,13 @@ impl Watcher for Userptr {
         let stays_out = ended || refaults;
         if stays_out {
             if refaults && !ended && change.may_be_delayed() {
-                state.run.iter().for_each(Run::await_least);
+                state.run.iter().for_each(LeastRun::await_least);
             }
-            state.now = Now::Out;
+            state.now = GpuBinding::Out;
         } else {
             self.vm
                 .evict(self.range, self.trigger(), change.may_be_delayed());
-            state.now = Now::Invalid;
+            state.now = GpuBinding::Invalid;
         }
         self.take_pages(&mut state);
         drop(state);
@@ -329,17 +334,17 @@ impl Watcher for Userptr {
 impl Vm {
     /// `range` is invalid, too: the queues are off the hardware at the return, unless they take too long. Who changes its own memory faster than
     /// its queues get anywhere is slowed down by `delay`. Called by the notifier.
-    fn evict(&self, range: VaRange, trigger: Trigger, delay: bool) {
+    fn evict(&self, range: VaRange, trigger: EvictTrigger, delay: bool) {
         let mut evicted = self.evicted.lock();
         evicted.invalid += 1;
         evicted.waiting.push(range.start());
         if evicted.quiesced.is_none() {
             if delay {
-                evicted.run.iter().for_each(Run::await_least);
+                evicted.run.iter().for_each(LeastRun::await_least);
             }
             // Who does not leave finds no entries any more, once they are cleared and flushed, and the pages are safe: it
             // faults, at its own cost.
-            let patience = Patience::of(if delay { OWN_MS } else { OTHERS_MS });
+            let patience = QuiesceTimeout::of(if delay { OWN_MS } else { OTHERS_MS });
             evicted.quiesced = Some(self.group.quiesce_within(trigger, &patience));
         }
     }
@@ -375,7 +380,7 @@ impl Vm {
     /// `ENOMEM`, `EINTR` and others when it cannot be had; what `go_on` says.
     pub(super) fn map_userptr(
         self: &Arc<Self>,
-        mapping: &Arc<Mapping>,
+        mapping: &Arc<BoMapping>,
         go_on: &dyn Fn() -> Result,
     ) -> Result {
         let userptr = mapping.userptr().ok_or(EINVAL)?;
@@ -390,9 +395,9 @@ impl Vm {
             Err(error) if error == EAGAIN || error == errno::in_progress() => {
                 // It changes too fast for this call, or a program has to bring it. The queues wait for it then.
                 let mut state = userptr.state.lock();
-                if state.now == Now::Out {
+                if state.now == GpuBinding::Out {
                     self.evict(userptr.range, userptr.trigger(), true);
-                    state.now = Now::Invalid;
+                    state.now = GpuBinding::Invalid;
                 }
                 drop(state);
                 self.restore_in(SOON_MS);
@@ -407,7 +412,7 @@ impl Vm {
     /// the pages cannot be had; what `go_on` says. A mapping that is gone is left alone.
     fn validate(
         &self,
-        mapping: &Arc<Mapping>,
+        mapping: &Arc<BoMapping>,
         must: bool,
         lock_wait: LockWait,
         go_on: &dyn Fn() -> Result,
@@ -417,10 +422,10 @@ impl Vm {
         let (memory, asked) = (userptr.memory(), Instant::now());
         for _ in 0..TRIES {
             let stamp = userptr.begin();
-            let request = Request {
+            let request = PageRequest {
                 stamp,
                 write,
-                missing: Missing::Fails,
+                missing: MissingPages::Fails,
                 memory: memory.as_ref(),
                 lock_wait,
                 go_on,
@@ -445,13 +450,13 @@ impl Vm {
     /// changed since. A mapping that is gone is left alone. `ENOMEM`, `ENODEV`, `ETIMEDOUT`.
     fn attach(
         &self,
-        mapping: &Arc<Mapping>,
-        userptr: &Watch<Userptr>,
-        (stamp, mut pages): (Stamp, DevicePages),
+        mapping: &Arc<BoMapping>,
+        userptr: &RangeWatch<Userptr>,
+        (stamp, mut pages): (RangeStamp, DevicePages),
         asked: Instant<Monotonic>,
     ) -> Result<bool> {
         let (range, bo) = (userptr.range, mapping.bo());
-        let mut reserved = Reserved::default();
+        let mut reserved = ReservedLeaves::default();
         let mut written = 0;
         // Dropped after the locks.
         let (_idle, _bringer);
@@ -461,22 +466,22 @@ impl Vm {
         }
         let idle = state.tree.clear(range, &mut written);
         if !idle.is_empty() {
-            if let Err(error) = self.flush(Flush::Heavyweight) {
+            if let Err(error) = self.flush(TlbFlush::Heavyweight) {
                 self.lose(idle);
                 return Err(error);
             }
         }
         _idle = idle;
         for found in pages.parts() {
-            let access = Access {
+            let access = PageAccess {
                 write: found.writable,
                 ..bo.access()
             };
             let (residence, base) = match found.in_device {
-                true => (Residence::LocalVram, self.gpu.hw.gmc.fb_offset()),
-                false => (Residence::Host, 0),
+                true => (MemoryResidence::LocalVram, self.gpu.hw.gmc.fb_offset()),
+                false => (MemoryResidence::Host, 0),
             };
-            let flags = Flags::gfx90a(residence, access, bo.coherence());
+            let flags = PteFlags::gfx90a(residence, access, bo.coherence());
             let mut at = found.offset;
             for run in found.runs {
                 let part = range.slice(at, run.size).map_err(|_| EINVAL)?;
@@ -494,12 +499,12 @@ impl Vm {
             written += reserved.write(&self.gpu)?;
             core::mem::swap(&mut own.reserved, &mut reserved);
             core::mem::swap(&mut own.pages, &mut pages);
-            let was = core::mem::replace(&mut own.now, Now::In);
+            let was = core::mem::replace(&mut own.now, GpuBinding::In);
             mapping.repeats().clear();
-            own.run = userptr.refaults().then(|| Run::new(asked));
+            own.run = userptr.refaults().then(|| LeastRun::new(asked));
             _bringer = self.evicted.lock().done_with(range.start(), was);
         }
-        self.flush(Flush::Legacy)?;
+        self.flush(TlbFlush::Legacy)?;
         trace::map(self.group.pid(), range.start(), range.size(), written);
         Ok(true)
     }

@@ -3,7 +3,7 @@
 //! by the firmware while what is on its runlist has its turn. A VM can have one of each at a time.
 
 use super::Vm;
-use crate::ip::gmc::Flush;
+use crate::ip::gmc::TlbFlush;
 use crate::ip::vmid::{Vmid, VmidLease};
 use hw::trap::TrapHandler;
 use kernel::{
@@ -13,7 +13,7 @@ use kernel::{
 };
 
 /// A VMID that is bound to the VM's page tables.
-pub(super) struct Bound {
+pub(super) struct BoundVmid {
     lease: VmidLease,
     pasid: u16,
     /// What its shaders' trap handler was set to.
@@ -23,7 +23,7 @@ pub(super) struct Bound {
     users: usize,
 }
 
-impl Bound {
+impl BoundVmid {
     pub(super) fn vmid(&self) -> Vmid {
         self.lease.vmid()
     }
@@ -71,7 +71,7 @@ impl VmidUse {
 
 impl Vm {
     /// Makes sure that the VM has a VMID, which is process `pasid`'s for interrupts. `ENOSPC` when it is not its turn, see
-    /// [`Vmids::turn`](crate::ip::vmid::Vmids::turn); `EBUSY` when the VM has one for another process, `ETIMEDOUT` when
+    /// [`VmidPool::turn`](crate::ip::vmid::VmidPool::turn); `EBUSY` when the VM has one for another process, `ETIMEDOUT` when
     /// the hardware does not answer. Allocates nothing.
     pub(crate) fn use_vmid(self: &Arc<Self>, pasid: u16) -> Result<VmidUse> {
         let mut bound = self.bound.lock();
@@ -88,7 +88,7 @@ impl Vm {
                     return Err(error);
                 }
                 hw.vmids.has_taken(began.elapsed());
-                none.insert(Bound {
+                none.insert(BoundVmid {
                     lease,
                     pasid,
                     trap: TrapHandler::default(),
@@ -119,12 +119,12 @@ impl Vm {
 }
 
 /// The process whose VM it is, while queues of it may be on a runlist, and until what they have left in TLBs is gone.
-pub(super) struct Listed {
+pub(super) struct ListedProcess {
     pasid: u16,
     users: usize,
 }
 
-impl Listed {
+impl ListedProcess {
     pub(super) fn pasid(&self) -> u16 {
         self.pasid
     }
@@ -141,7 +141,7 @@ impl Vm {
     /// `EBUSY` when it may do so for another process. Allocates nothing.
     pub(crate) fn list(self: &Arc<Self>, pasid: u16) -> Result<ListedUse> {
         let mut listed = self.listed.lock();
-        let listed = listed.get_or_insert(Listed { pasid, users: 0 });
+        let listed = listed.get_or_insert(ListedProcess { pasid, users: 0 });
         if listed.pasid != pasid {
             return Err(EBUSY);
         }
@@ -157,7 +157,11 @@ impl Drop for ListedUse {
             listed.users = listed.users.saturating_sub(1);
             // Changes from now on are flushed nowhere. After an error they are: until that is answered, the memory stays.
             let gmc = &self.vm.gpu.hw.gmc;
-            if listed.users == 0 && gmc.flush_process(listed.pasid, Flush::Heavyweight).is_ok() {
+            if listed.users == 0
+                && gmc
+                    .flush_process(listed.pasid, TlbFlush::Heavyweight)
+                    .is_ok()
+            {
                 *slot = None;
             }
         }

@@ -10,7 +10,7 @@ const FEWEST: usize = 16;
 /// The first addresses of ranges that wait, the last one on top. One may be there that does not any more, or twice. [`Vm::evicted`]
 /// guards it.
 #[derive(Default)]
-pub(super) struct Waiting {
+pub(super) struct PendingRanges {
     starts: KVVec<u64>,
     /// How many ranges there are that may come to wait, for each of which there is room.
     ranges: usize,
@@ -18,7 +18,7 @@ pub(super) struct Waiting {
     missed: bool,
 }
 
-impl Waiting {
+impl PendingRanges {
     /// The range that starts here waits. Allocates nothing.
     pub(super) fn push(&mut self, start: u64) {
         if self.starts.push_within_capacity(start).is_err() {
@@ -38,9 +38,9 @@ impl Waiting {
 }
 
 /// Room for one range to wait.
-pub(super) struct Room(Arc<Vm>);
+pub(super) struct PendingRoom(Arc<Vm>);
 
-impl Room {
+impl PendingRoom {
     /// Nothing is allocated once it is needed. ENOMEM.
     pub(super) fn new(vm: &Arc<Vm>) -> Result<Self> {
         let mut more = KVVec::new();
@@ -69,7 +69,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for PendingRoom {
     fn drop(&mut self) {
         self.0.evicted.lock().waiting.ranges -= 1;
     }

@@ -8,7 +8,7 @@ use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNodeReservation};
 use kernel::sync::Arc;
 
-use super::waiter::Waiter;
+use super::waiter::EventWaiter;
 use crate::kern::uapi::event_type;
 
 /// The age of an event that was never set. 0 in a wait says that the caller does not know of ages.
@@ -16,7 +16,7 @@ const FIRST_AGE: u64 = 1;
 
 /// What an event is about: `KFD_IOC_EVENT_*`.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum EventKind {
     /// Set by the GPU or by the process; it has a slot in the event page.
     Signal,
     /// Set by the GPU for a debugger; it has a slot in the event page.
@@ -29,7 +29,7 @@ pub(crate) enum Kind {
     Silent,
 }
 
-impl Kind {
+impl EventKind {
     /// The kind that user space calls `raw`. EINVAL.
     pub(crate) fn new(raw: u32) -> Result<Self> {
         Ok(match raw {
@@ -54,7 +54,7 @@ impl Kind {
 
 /// What a waiter is told of an event beside that it was set.
 #[derive(Clone, Copy)]
-pub(crate) enum Told {
+pub(crate) enum EventPayload {
     /// Nothing.
     Nothing,
     /// How often it was set, plus one.
@@ -84,13 +84,13 @@ pub(crate) struct MemoryFault {
 
 /// A waiter in an event's list: which, and as which of its events. Of one waiter, the last is first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
+pub(super) struct WaiterKey {
     waiter: usize,
     last: usize,
 }
 
-impl Key {
-    fn new(waiter: &Arc<Waiter>, index: usize) -> Self {
+impl WaiterKey {
+    fn new(waiter: &Arc<EventWaiter>, index: usize) -> Self {
         Self {
             waiter: core::ptr::from_ref(&**waiter) as usize,
             last: usize::MAX - index,
@@ -100,8 +100,8 @@ impl Key {
 
 /// What an event has of a waiter, which is in its list once, however often it names the event: unless the event was set
 /// while the wait began.
-pub(super) struct Listed {
-    waiter: Arc<Waiter>,
+pub(super) struct ListedWaiter {
+    waiter: Arc<EventWaiter>,
     /// Which of the waiter's events this is to it, the first if it is several.
     index: usize,
     /// How many it is.
@@ -109,38 +109,38 @@ pub(super) struct Listed {
 }
 
 /// Room for one more in an event's list, made without the lock.
-pub(super) type Room = RBTreeNodeReservation<Key, Listed>;
+pub(super) type Room = RBTreeNodeReservation<WaiterKey, ListedWaiter>;
 
 /// An event.
-pub(super) struct Event {
-    kind: Kind,
+pub(super) struct KfdEvent {
+    kind: EventKind,
     auto_reset: bool,
     signaled: bool,
     age: u64,
-    payload: Told,
+    payload: EventPayload,
     /// Who waits for it. A tree, as there may be many and each leaves by itself.
-    waiting: RBTree<Key, Listed>,
+    waiting: RBTree<WaiterKey, ListedWaiter>,
     /// Who has it, and has not left: it may still wait for others.
-    activated: RBTree<Key, Listed>,
+    activated: RBTree<WaiterKey, ListedWaiter>,
 }
 
-impl Event {
+impl KfdEvent {
     /// One that was not set. With `auto_reset` each setting is for those that wait at that moment or, if there are
     /// none, for the next.
-    pub(super) fn new(kind: Kind, auto_reset: bool) -> Self {
+    pub(super) fn new(kind: EventKind, auto_reset: bool) -> Self {
         Self {
             kind,
             auto_reset,
             signaled: false,
             age: FIRST_AGE,
-            payload: Told::Nothing,
+            payload: EventPayload::Nothing,
             waiting: RBTree::new(),
             activated: RBTree::new(),
         }
     }
 
     /// What it is about.
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> EventKind {
         self.kind
     }
 
@@ -165,7 +165,7 @@ impl Event {
     }
 
     /// Sets it, for `payload`.
-    pub(super) fn set_for(&mut self, payload: Told) {
+    pub(super) fn set_for(&mut self, payload: EventPayload) {
         self.payload = payload;
         self.set();
     }
@@ -176,8 +176,8 @@ impl Event {
     }
 
     /// What it has of `waiter`, which waits for it.
-    fn latest(&mut self, waiter: &Arc<Waiter>) -> Option<&mut Listed> {
-        let from = Key::new(waiter, usize::MAX);
+    fn latest(&mut self, waiter: &Arc<EventWaiter>) -> Option<&mut ListedWaiter> {
+        let from = WaiterKey::new(waiter, usize::MAX);
         let key = *self.waiting.cursor_lower_bound(&from)?.current().0;
         let listed = self.waiting.get_mut(&key)?;
         Arc::ptr_eq(&listed.waiter, waiter).then_some(listed)
@@ -185,7 +185,7 @@ impl Event {
 
     /// Whether somebody who has seen age `last_age` (0 if it does not know) need not wait for it, who has it then.
     pub(super) fn take(&mut self, last_age: u64) -> bool {
-        let missed = self.kind == Kind::Signal && last_age != 0 && last_age != self.age;
+        let missed = self.kind == EventKind::Signal && last_age != 0 && last_age != self.age;
         let taken = self.signaled || missed;
         self.signaled = self.signaled && !self.auto_reset;
         taken
@@ -196,7 +196,7 @@ impl Event {
     /// if it is not needed. ENOMEM without room.
     pub(super) fn begin(
         &mut self,
-        waiter: &Arc<Waiter>,
+        waiter: &Arc<EventWaiter>,
         index: usize,
         last_age: u64,
         room: &mut Option<Room>,
@@ -209,7 +209,7 @@ impl Event {
             latest.count += 1;
             return Ok(Some(latest.index));
         }
-        let listed = Listed {
+        let listed = ListedWaiter {
             waiter: waiter.clone(),
             index,
             count: 1,
@@ -218,13 +218,13 @@ impl Event {
         // There is no other with this key.
         let _ = self
             .waiting
-            .insert(node.into_node(Key::new(waiter, index), listed));
+            .insert(node.into_node(WaiterKey::new(waiter, index), listed));
         Ok(Some(index))
     }
 
     /// Ends the wait of `waiter` for it, listed as its event `index`: whether it was activated as that.
-    pub(super) fn finish(&mut self, waiter: &Arc<Waiter>, index: usize) -> bool {
-        let key = Key::new(waiter, index);
+    pub(super) fn finish(&mut self, waiter: &Arc<EventWaiter>, index: usize) -> bool {
+        let key = WaiterKey::new(waiter, index);
         self.waiting.remove(&key).is_none() && self.activated.remove(&key).is_some()
     }
 
@@ -236,11 +236,11 @@ impl Event {
     }
 
     /// What a waiter is told that has seen age `last_age`.
-    pub(super) fn told(&self, last_age: u64) -> Told {
+    pub(super) fn told(&self, last_age: u64) -> EventPayload {
         match self.kind {
-            Kind::Signal if last_age != 0 => Told::Age(self.age),
-            Kind::Memory | Kind::Hardware => self.payload,
-            _ => Told::Nothing,
+            EventKind::Signal if last_age != 0 => EventPayload::Age(self.age),
+            EventKind::Memory | EventKind::Hardware => self.payload,
+            _ => EventPayload::Nothing,
         }
     }
 

@@ -4,15 +4,15 @@
 use kernel::bitmap::BitmapVec;
 use kernel::prelude::*;
 
-use super::event::Event;
+use super::event::KfdEvent;
 
 /// A table of events.
-pub(super) struct Numbers {
+pub(super) struct EventIds {
     used: BitmapVec,
-    places: KVVec<Option<KBox<Event>>>,
+    places: KVVec<Option<KBox<KfdEvent>>>,
 }
 
-impl Numbers {
+impl EventIds {
     /// A table without places.
     pub(super) fn none() -> Self {
         Self {
@@ -42,8 +42,8 @@ impl Numbers {
     pub(super) fn insert(
         &mut self,
         range: core::ops::Range<usize>,
-        event: KBox<Event>,
-    ) -> Result<usize, KBox<Event>> {
+        event: KBox<KfdEvent>,
+    ) -> Result<usize, KBox<KfdEvent>> {
         let end = range.end.min(self.places.len());
         let free = if range.start < end {
             self.used.next_zero_bit(range.start)
@@ -61,12 +61,12 @@ impl Numbers {
     }
 
     /// The event `number`.
-    pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut Event> {
+    pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut KfdEvent> {
         self.places.get_mut(number)?.as_deref_mut()
     }
 
     /// Takes the event `number` out.
-    pub(super) fn take(&mut self, number: usize) -> Option<KBox<Event>> {
+    pub(super) fn take(&mut self, number: usize) -> Option<KBox<KfdEvent>> {
         let event = self.places.get_mut(number)?.take()?;
         self.used.clear_bit(number);
         Some(event)

@@ -7,7 +7,7 @@ use kernel::sync::aref::ARef;
 use kernel::sync::{Arc, ArcBorrow};
 
 use super::SLOTS;
-use crate::kern::vma::{Mappable, Page as MappedPage, SharedPage};
+use crate::kern::vma::{Mappable, SharedPage, VmaPage as MappedPage};
 use crate::mem::bo::Bo;
 use hw::va::PAGE_SIZE;
 
@@ -23,7 +23,7 @@ const UNSIGNALED: u64 = u64::MAX;
 /// An event page.
 pub(super) enum EventPage {
     /// The driver's, which the process maps.
-    Own(Arc<OwnPage>),
+    Own(Arc<OwnEventPage>),
     /// A buffer of the process. Freeing it is refused.
     Buffer {
         /// The buffer: system memory of the driver's, of at least [`SLOTS`] slots.
@@ -60,9 +60,9 @@ impl EventPage {
 }
 
 /// The driver's event page.
-pub(super) struct OwnPage([SharedPage; PAGES]);
+pub(super) struct OwnEventPage([SharedPage; PAGES]);
 
-impl OwnPage {
+impl OwnEventPage {
     /// One of which no slot is written to. ENOMEM.
     pub(super) fn new() -> Result<Arc<Self>> {
         let page = SharedPage::new;
@@ -98,7 +98,7 @@ impl OwnPage {
     }
 }
 
-impl Mappable for OwnPage {
+impl Mappable for OwnEventPage {
     fn page(&self, index: usize) -> MappedPage {
         self.0
             .get(index)

@@ -9,7 +9,7 @@ use kernel::time::Jiffies;
 
 /// See the module.
 #[pin_data]
-pub(super) struct Waiter {
+pub(super) struct EventWaiter {
     #[pin]
     wake: CondVar,
     /// Events that have to come before it is woken.
@@ -18,7 +18,7 @@ pub(super) struct Waiter {
     lost: Atomic<bool>,
 }
 
-impl Waiter {
+impl EventWaiter {
     /// Of `missing` events. ENOMEM.
     pub(super) fn new(missing: usize) -> Result<Arc<Self>> {
         Arc::pin_init(

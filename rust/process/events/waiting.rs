@@ -8,9 +8,9 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::{msecs_to_jiffies, Instant, Monotonic};
 
-use super::event::{Room, Told};
-use super::waiter::Waiter;
-use super::{Events, State};
+use super::event::{EventPayload, Room};
+use super::waiter::EventWaiter;
+use super::{EventsState, ProcessEvents};
 use crate::kern::task;
 
 /// Milliseconds after which a waiter looks for what it has not been told: an interrupt may be lost on its way.
@@ -20,17 +20,17 @@ const LOOK_AGAIN: u32 = 100;
 const AT_ONCE: usize = 16;
 
 /// An event that a caller waits for.
-pub(crate) struct Item {
+pub(crate) struct WaitItem {
     id: u32,
     /// The age that the caller has seen; 0 if it does not know of ages.
     last_age: u64,
     activated: bool,
     /// The waiter is in the event's list for it: as which of its events, of those that name the same one.
     listed: Option<usize>,
-    told: Told,
+    told: EventPayload,
 }
 
-impl Item {
+impl WaitItem {
     /// Event `id`, last seen at age `last_age`, which is 0 for a caller that does not know of ages.
     pub(crate) fn new(id: u32, last_age: u64) -> Self {
         Self {
@@ -38,28 +38,28 @@ impl Item {
             last_age,
             activated: false,
             listed: None,
-            told: Told::Nothing,
+            told: EventPayload::Nothing,
         }
     }
 
     /// What there is to tell of it after a wait.
-    pub(crate) fn told(&self) -> &Told {
+    pub(crate) fn told(&self) -> &EventPayload {
         &self.told
     }
 }
 
 /// The events that a caller waits for. One alone, as most wait for, needs no memory of its own.
-pub(crate) enum Items {
+pub(crate) enum WaitItems {
     /// One.
-    One(Item),
+    One(WaitItem),
     /// Any number.
-    Many(KVVec<Item>),
+    Many(KVVec<WaitItem>),
 }
 
-impl Deref for Items {
-    type Target = [Item];
+impl Deref for WaitItems {
+    type Target = [WaitItem];
 
-    fn deref(&self) -> &[Item] {
+    fn deref(&self) -> &[WaitItem] {
         match self {
             Self::One(item) => slice::from_ref(item),
             Self::Many(items) => items,
@@ -67,8 +67,8 @@ impl Deref for Items {
     }
 }
 
-impl DerefMut for Items {
-    fn deref_mut(&mut self) -> &mut [Item] {
+impl DerefMut for WaitItems {
+    fn deref_mut(&mut self) -> &mut [WaitItem] {
         match self {
             Self::One(item) => slice::from_mut(item),
             Self::Many(items) => items,
@@ -78,15 +78,15 @@ impl DerefMut for Items {
 
 /// Events of which enough came to end a wait. What that consumed is there again, for whoever waits next, when this is dropped
 /// without being kept.
-pub(crate) struct Came {
-    items: Items,
-    events: Arc<Events>,
+pub(crate) struct ConsumedEvents {
+    items: WaitItems,
+    events: Arc<ProcessEvents>,
     kept: bool,
 }
 
-impl Came {
+impl ConsumedEvents {
     /// All that were waited for.
-    pub(crate) fn items(&self) -> &[Item] {
+    pub(crate) fn items(&self) -> &[WaitItem] {
         &self.items
     }
 
@@ -96,7 +96,7 @@ impl Came {
     }
 }
 
-impl Drop for Came {
+impl Drop for ConsumedEvents {
     fn drop(&mut self) {
         if self.kept {
             return;
@@ -110,7 +110,7 @@ impl Drop for Came {
     }
 }
 
-impl Events {
+impl ProcessEvents {
     /// Waits for one of the events, or for `all`: none if they did not come before `timeout` milliseconds were over, if it is
     /// not for ever. Every so often `poll` is called, without locks, to have interrupts handled that were lost.
     ///
@@ -118,24 +118,24 @@ impl Events {
     /// in `timeout` and what was consumed given back; EINTR when the caller is killed; ENOMEM.
     pub(crate) fn wait(
         self: &Arc<Self>,
-        mut items: Items,
+        mut items: WaitItems,
         all: bool,
         timeout: &mut Option<u32>,
         poll: impl Fn(),
-    ) -> Result<Option<Came>> {
+    ) -> Result<Option<ConsumedEvents>> {
         // Of all of several, some might have to be given back.
         let come = if (!all || items.len() == 1) && self.take(&mut items)? {
             true
         } else {
             let missing = if all { items.len() } else { items.len().min(1) };
-            let waiter = Waiter::new(missing)?;
+            let waiter = EventWaiter::new(missing)?;
             let result = self
                 .begin(&mut items, &waiter)
                 .and_then(|()| self.wait_for(&items, &waiter, timeout, poll));
             self.finish(&mut items, &waiter, result);
             result?
         };
-        Ok(come.then(|| Came {
+        Ok(come.then(|| ConsumedEvents {
             items,
             events: self.clone(),
             kept: false,
@@ -144,7 +144,7 @@ impl Events {
 
     /// Ends a wait for one of the events that need not begin, as one of them has come; whether one has. Not looked for among
     /// more than [`AT_ONCE`]. EINVAL for an unknown event.
-    fn take(&self, items: &mut [Item]) -> Result<bool> {
+    fn take(&self, items: &mut [WaitItem]) -> Result<bool> {
         if items.len() > AT_ONCE {
             return Ok(false);
         }
@@ -166,7 +166,7 @@ impl Events {
     }
 
     /// Lists the waiter with its events. What was done stays on an error.
-    fn begin(&self, items: &mut [Item], waiter: &Arc<Waiter>) -> Result {
+    fn begin(&self, items: &mut [WaitItem], waiter: &Arc<EventWaiter>) -> Result {
         {
             let mut state = self.state.lock();
             if items.iter().any(|item| state.get_mut(item.id).is_none()) {
@@ -191,8 +191,8 @@ impl Events {
 
     fn wait_for(
         &self,
-        items: &[Item],
-        waiter: &Waiter,
+        items: &[WaitItem],
+        waiter: &EventWaiter,
         timeout: &mut Option<u32>,
         poll: impl Fn(),
     ) -> Result<bool> {
@@ -227,7 +227,7 @@ impl Events {
     }
 
     /// Sets those of the events whose slots the GPU has written to, and others with them where that is less work.
-    fn look_for(&self, items: &[Item]) {
+    fn look_for(&self, items: &[WaitItem]) {
         if items.len() > AT_ONCE {
             return self.look();
         }
@@ -236,7 +236,7 @@ impl Events {
     }
 
     /// Takes the waiter out of its events' lists, and has them told.
-    fn finish(&self, items: &mut [Item], waiter: &Arc<Waiter>, result: Result<bool>) {
+    fn finish(&self, items: &mut [WaitItem], waiter: &Arc<EventWaiter>, result: Result<bool>) {
         for at in 0..items.len() {
             // For each anew, as in `begin`.
             let mut state = self.state.lock();
@@ -271,9 +271,9 @@ impl Events {
     }
 }
 
-impl State {
+impl EventsState {
     /// Sets an event whose slot the GPU has written to, whether or not the interrupt came.
-    fn look(&mut self, item: &Item) {
+    fn look(&mut self, item: &WaitItem) {
         let slot = item.id as usize;
         if self.signals.get_mut(slot).is_some() && self.is_signaled(slot) {
             self.set_slot(slot);

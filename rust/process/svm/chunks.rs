@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What the GPUs have of what was said, chunk by chunk: given, taken away, and made anew.
 
-use hw::svm::{AttributeMap, Attributes, GpuIndex, Reach};
+use hw::svm::{AttributeMap, GpuIndex, GpuReach, SvmAttributes};
 use hw::va::VaRange;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::list::List;
-use super::ranges::Tree;
-use super::{State, Svm};
+use super::list::SmallRangeList;
+use super::ranges::RangeTree;
+use super::{Svm, SvmState};
 use crate::kern::errno;
-use crate::mem::bo::Usage;
-use crate::mem::vm::{Chunk, Vm};
+use crate::mem::bo::BoUsage;
+use crate::mem::vm::{SharedChunk, Vm};
 
-impl State {
-    /// Gives the GPUs again what they have lost. Errors of [`State::bring`]: some is left for the next time.
+impl SvmState {
+    /// Gives the GPUs again what they have lost. Errors of [`SvmState::bring`]: some is left for the next time.
     pub(super) fn mend(&mut self, svm: &Svm) -> Result {
         while let Some(range) = self.torn.last() {
             self.bring(svm, range)?;
@@ -27,7 +27,7 @@ impl State {
     pub(super) fn take_away(&mut self, svm: &Svm, range: VaRange) -> Result {
         for on in &self.vms {
             let (index, vm) = on;
-            let loses = |(part, attributes): (VaRange, Attributes)| {
+            let loses = |(part, attributes): (VaRange, SvmAttributes)| {
                 usage(&attributes, *index).is_none() && vm.first_chunk(part).is_some()
             };
             if self.map.parts(range).any(loses) {
@@ -64,9 +64,9 @@ impl State {
 }
 
 /// How the GPU at `index` may use what has these attributes, if it may, and whether it has it always.
-pub(super) fn usage(attributes: &Attributes, index: GpuIndex) -> Option<(Usage, bool)> {
-    (attributes.reach(index) != Reach::None).then(|| {
-        let usage = Usage {
+pub(super) fn usage(attributes: &SvmAttributes, index: GpuIndex) -> Option<(BoUsage, bool)> {
+    (attributes.reach(index) != GpuReach::None).then(|| {
+        let usage = BoUsage {
             access: attributes.access(),
             coherence: attributes.coherence(),
         };
@@ -75,7 +75,11 @@ pub(super) fn usage(attributes: &Attributes, index: GpuIndex) -> Option<(Usage, 
 }
 
 /// Whether a chunk of the GPU `on` is as was said of all of it.
-fn is_right(map: &AttributeMap<Tree>, (index, vm): &(GpuIndex, Arc<Vm>), chunk: &Chunk) -> bool {
+fn is_right(
+    map: &AttributeMap<RangeTree>,
+    (index, vm): &(GpuIndex, Arc<Vm>),
+    chunk: &SharedChunk,
+) -> bool {
     let mut at = chunk.range.start();
     while let Some(left) = VaRange::between(at, chunk.range.end()) {
         let (part, attributes) = map.at(at, left);
@@ -92,8 +96,8 @@ fn is_right(map: &AttributeMap<Tree>, (index, vm): &(GpuIndex, Arc<Vm>), chunk: 
 /// when that fails. What [`Vm::share`] and [`Svm::go_on`] say, ENOMEM.
 pub(super) fn bring(
     svm: &Svm,
-    map: &AttributeMap<Tree>,
-    torn: &mut List,
+    map: &AttributeMap<RangeTree>,
+    torn: &mut SmallRangeList,
     on: &(GpuIndex, Arc<Vm>),
     range: VaRange,
 ) -> Result {
@@ -114,16 +118,16 @@ pub(super) fn bring(
 /// Takes the chunks `wrong` out, and gives one GPU what it may use of all that lies in `range` or in them. Errors as [`bring`].
 fn make_anew(
     svm: &Svm,
-    map: &AttributeMap<Tree>,
+    map: &AttributeMap<RangeTree>,
     on: &(GpuIndex, Arc<Vm>),
     range: VaRange,
-    wrong: &[Chunk],
+    wrong: &[SharedChunk],
 ) -> Result {
     let (index, vm) = on;
     let ranges = || wrong.iter().map(|chunk| chunk.range);
     let hull = ranges().fold(range, VaRange::hull);
     // What they may use before and after that is not there in between.
-    let refaults = |chunk: &Chunk| svm.retries() && !chunk.always;
+    let refaults = |chunk: &SharedChunk| svm.retries() && !chunk.always;
     let _quiesced = (!wrong.iter().all(refaults)).then(|| vm.quiesce_for_svm());
     for chunk in ranges() {
         svm.go_on(vm)?;
@@ -137,7 +141,7 @@ fn make_anew(
         // The GPU comes to the rest.
         let was_there =
             || ranges().any(|chunk| chunk.overlaps(part)) || vm.first_chunk(part).is_some();
-        let in_place = attributes.reach(*index) == Reach::InPlace;
+        let in_place = attributes.reach(*index) == GpuReach::InPlace;
         if svm.retries() && !in_place && !attributes.is_always_mapped() && !was_there() {
             continue;
         }

@@ -3,16 +3,16 @@
 //! that nobody else waits for what it has done to its memory.
 
 use super::chunks::usage;
-use super::{Progress, State, Svm, FAULTS};
-use crate::ip::ih::Care;
-use crate::ip::page_faults::{PageFault, Seen};
+use super::{MoveProgress, Svm, SvmState, FAULTS};
+use crate::ip::ih::FaultPolicy;
+use crate::ip::page_faults::{FaultCursor, PageFault};
 use crate::kern::ratelimit::dev_warn_ratelimited;
-use crate::kern::user_range::{self, Around, LockWait};
+use crate::kern::user_range::{self, LockWait, MemoryAround};
 use crate::kern::{errno, host, workqueue};
-use crate::mem::vm::{There, Vm};
-use crate::smi::{MigrateTrigger, SmiEvent, Whose};
-use hw::ih::{Hub, VmFault};
-use hw::svm::{Attributes, Destination, GpuIndex};
+use crate::mem::vm::{MappedAt, Vm};
+use crate::smi::{MigrateTrigger, SmiEvent, SmiProcess};
+use hw::ih::{HubKind, VmFault};
+use hw::svm::{FaultDestination, GpuIndex, SvmAttributes};
 use hw::topology::gpu_id::GpuId;
 use hw::va::{
     VaRange, GPUVM_BASE, LARGE_PAGE_SHIFT, LARGE_PAGE_SIZE, PAGE_SHIFT, PAGE_SIZE, USER_VA_END,
@@ -35,7 +35,7 @@ const KEPT: u32 = 64;
 const URGENT_SIZE: u64 = 16 * PAGE_SIZE;
 
 /// What becomes of a fault.
-enum Verdict {
+enum FaultVerdict {
     /// The page is there, or the access that wanted it is long over. If not, the fault comes again.
     Done,
     /// The page is on its way; somebody else has to do something for that if that is true.
@@ -50,7 +50,7 @@ enum Verdict {
 }
 
 /// What is known of the page faults of a GPU.
-pub(super) struct Known {
+pub(super) struct KnownFaults {
     /// Which it is.
     pub(super) gpu: GpuIndex,
     /// Those in its interrupt ring before this may be of memory that was unmapped since.
@@ -60,7 +60,7 @@ pub(super) struct Known {
     bad: Option<u64>,
 }
 
-impl Known {
+impl KnownFaults {
     /// Nothing.
     pub(super) const fn new(gpu: GpuIndex) -> Self {
         Self {
@@ -73,11 +73,11 @@ impl Known {
 
 impl Svm {
     /// Who cares for page faults of the GPU `id` that are retried. Any context.
-    pub(in crate::process) fn care(&self, id: GpuId) -> Care {
+    pub(in crate::process) fn care(&self, id: GpuId) -> FaultPolicy {
         match (self.retries(), self.is_closing(id)) {
-            (false, _) => Care::Nobody,
-            (true, false) => Care::Maps,
-            (true, true) => Care::Ends,
+            (false, _) => FaultPolicy::Nobody,
+            (true, false) => FaultPolicy::Maps,
+            (true, true) => FaultPolicy::Ends,
         }
     }
 
@@ -100,7 +100,7 @@ impl WorkItem<FAULTS> for Svm {
     fn run(this: Arc<Self>) {
         let (mut later, mut engine_waits) = (0, false);
         // Each is looked at once, GPU by GPU: some may have to wait.
-        let mut seen = (0, Seen::default());
+        let mut seen = (0, FaultCursor::default());
         for _ in 0..RUN {
             // Others may have it in between, but not for long.
             this.faults_wait_since.store(host::boot_ms(), Relaxed);
@@ -116,7 +116,7 @@ impl WorkItem<FAULTS> for Svm {
                 if let Some(fault) = vm.gpu().hw.page_faults.take(this.pasid, &mut seen.1) {
                     break Some((*index, vm.clone(), fault));
                 }
-                seen = (seen.0 + 1, Seen::default());
+                seen = (seen.0 + 1, FaultCursor::default());
             };
             let Some((index, vm, fault)) = taken else {
                 if later > 0 {
@@ -124,7 +124,7 @@ impl WorkItem<FAULTS> for Svm {
                 }
                 return;
             };
-            let is_of_engine = fault.fault.hub == Hub::Mm;
+            let is_of_engine = fault.fault.hub == HubKind::Mm;
             let waits = state.deal(&this, (index, &vm), fault, later < KEPT);
             later += u32::from(waits);
             engine_waits |= waits && is_of_engine;
@@ -138,7 +138,7 @@ impl WorkItem<FAULTS> for Svm {
     }
 }
 
-impl State {
+impl SvmState {
     /// Deals with `fault` of the GPU `on`, with the process's address space there; whether it has to wait, which it does at its place if that is
     /// `keep`, and by coming again otherwise.
     fn deal(
@@ -152,24 +152,26 @@ impl State {
         let queues = svm.queues.load(Relaxed);
         let verdict = match self.serve(svm, on, &fault) {
             // It may have been unmapped just now, and nobody has said so yet.
-            Verdict::Bad { .. } if user_range::is_changing(&svm.space) => Verdict::Later(false),
+            FaultVerdict::Bad { .. } if user_range::is_changing(&svm.space) => {
+                FaultVerdict::Later(false)
+            }
             verdict => verdict,
         };
         match verdict {
-            Verdict::Done => {}
-            Verdict::Later(awaits) => {
+            FaultVerdict::Done => {}
+            FaultVerdict::Later(awaits) => {
                 if keep {
                     fault.put_back(awaits);
                 }
                 return true;
             }
-            Verdict::Gone => ih.end(fault),
+            FaultVerdict::Gone => ih.end(fault),
             // The queue that came there may be gone.
-            Verdict::Bad { .. } if svm.queues.load(Relaxed) != queues => {}
-            Verdict::Bad { .. } if self.is_doubtful(svm, on.0, &fault) => {}
+            FaultVerdict::Bad { .. } if svm.queues.load(Relaxed) != queues => {}
+            FaultVerdict::Bad { .. } if self.is_doubtful(svm, on.0, &fault) => {}
             // Told already.
-            Verdict::Bad { .. } if self.has_failed(on.0, &fault, queues) => {}
-            Verdict::Bad { present } => {
+            FaultVerdict::Bad { .. } if self.has_failed(on.0, &fault, queues) => {}
+            FaultVerdict::Bad { present } => {
                 fault.fault.present |= present;
                 fault.fault.unwritable |= present && fault.fault.write;
                 ih.refuse(fault);
@@ -198,7 +200,7 @@ impl State {
     /// Whether `fault`, of waves, which is bad, is one more of those that have failed since the process had these `queues`. If not, they have now.
     fn has_failed(&mut self, index: GpuIndex, fault: &PageFault, queues: u64) -> bool {
         let its = self.faults.iter_mut().find(|known| known.gpu == index);
-        let Some(known) = its.filter(|_| fault.fault.hub == Hub::Gfx) else {
+        let Some(known) = its.filter(|_| fault.fault.hub == HubKind::Gfx) else {
             return false;
         };
         known.bad.replace(queues) == Some(queues)
@@ -210,35 +212,35 @@ impl State {
         svm: &Arc<Svm>,
         (index, vm): (GpuIndex, &Arc<Vm>),
         fault: &PageFault,
-    ) -> Verdict {
+    ) -> FaultVerdict {
         if svm.is_closing(vm.gpu().hw.id) {
-            return Verdict::Gone;
+            return FaultVerdict::Gone;
         }
         let VmFault { write, .. } = fault.fault;
         let address = fault.fault.address();
         let Ok(page) = VaRange::new(address, PAGE_SIZE) else {
-            return Verdict::Bad { present: false };
+            return FaultVerdict::Bad { present: false };
         };
         if address < GPUVM_BASE || page.end() > USER_VA_END {
-            return Verdict::Bad { present: false };
+            return FaultVerdict::Bad { present: false };
         }
         if self.forget_unmapped(svm).is_err() {
-            return Verdict::Later(false);
+            return FaultVerdict::Later(false);
         }
         match vm.there(page, write) {
-            There::Nothing | There::Chunk(_) => {}
-            There::Buffer => return mapped(vm, page, fault),
-            There::Awaited => return Verdict::Later(true),
-            There::Refused => return Verdict::Bad { present: true },
+            MappedAt::Nothing | MappedAt::Chunk(_) => {}
+            MappedAt::Buffer => return mapped(vm, page, fault),
+            MappedAt::Awaited => return FaultVerdict::Later(true),
+            MappedAt::Refused => return FaultVerdict::Bad { present: true },
         }
         match self.map_page(svm, (index, vm), page, fault) {
             Ok(verdict) => verdict,
-            Err(error) if error == ESRCH => Verdict::Gone,
+            Err(error) if error == ESRCH => FaultVerdict::Gone,
             Err(error) if error == EAGAIN || error == EBUSY || error == EEXIST => {
-                Verdict::Later(false)
+                FaultVerdict::Later(false)
             }
             Err(error) if error == errno::in_progress() => {
-                Verdict::Later(self.await_page(vm, page, write))
+                FaultVerdict::Later(self.await_page(vm, page, write))
             }
             Err(error) => {
                 dev_warn_ratelimited!(
@@ -246,38 +248,38 @@ impl State {
                     "memory at {address:#x} of process {} cannot be mapped: {error:?}\n",
                     svm.pid
                 );
-                Verdict::Bad { present: false }
+                FaultVerdict::Bad { present: false }
             }
         }
     }
 
-    /// The same for a `page` at which there is no buffer: what is around it comes to where it is to be. Errors of [`State::place_part`], [`Vm::share`] and [`Vm::fault_in`].
+    /// The same for a `page` at which there is no buffer: what is around it comes to where it is to be. Errors of [`SvmState::place_part`], [`Vm::share`] and [`Vm::fault_in`].
     fn map_page(
         &mut self,
         svm: &Arc<Svm>,
         (index, vm): (GpuIndex, &Arc<Vm>),
         page: VaRange,
         fault: &PageFault,
-    ) -> Result<Verdict> {
+    ) -> Result<FaultVerdict> {
         let write = fault.fault.write;
         let urgent = svm.is_urgent(vm);
         let most = if urgent { URGENT_SIZE } else { LARGE_PAGE_SIZE };
         let window = window(&self.map.at(page.start(), page).1, page, most);
         let (said, attributes) = self.map.at(page.start(), window);
         let Some(usage) = usage(&attributes, index) else {
-            return Ok(Verdict::Bad { present: false });
+            return Ok(FaultVerdict::Bad { present: false });
         };
         let at = page.start() as usize;
         let within = window.start() as usize..window.end() as usize;
         let Some(memory) = user_range::around(&svm.space, at, within, LockWait::Long)? else {
-            return Ok(Verdict::Bad { present: false });
+            return Ok(FaultVerdict::Bad { present: false });
         };
         if let Some(present) = refused(&memory, usage.0.access.write, write) {
-            return Ok(Verdict::Bad { present });
+            return Ok(FaultVerdict::Bad { present });
         }
         // The chunk that stays, if there is one.
         let chunk = match vm.there(page, write) {
-            There::Chunk(chunk) => {
+            MappedAt::Chunk(chunk) => {
                 let is_right = !chunk.cut && (chunk.usage, chunk.always) == usage;
                 if is_right && vm.is_reached(page, write) {
                     return Ok(mapped(vm, page, fault));
@@ -289,11 +291,11 @@ impl State {
                     None
                 }
             }
-            There::Nothing => None,
+            MappedAt::Nothing => None,
             // A buffer has come meanwhile.
-            There::Buffer | There::Awaited | There::Refused => return Err(EAGAIN),
+            MappedAt::Buffer | MappedAt::Awaited | MappedAt::Refused => return Err(EAGAIN),
         };
-        let whose = Whose {
+        let whose = SmiProcess {
             pid: svm.pid,
             space: svm.space.id(),
         };
@@ -308,8 +310,8 @@ impl State {
             None => vm.gap(page, piece),
         };
         let destination = match self.map.overlaps(page) {
-            _ if urgent => Destination::Stays,
-            false if memory.heap_or_stack => Destination::System,
+            _ if urgent => FaultDestination::Stays,
+            false if memory.heap_or_stack => FaultDestination::System,
             _ => attributes.destination(index, vm.gpu().hw.id.get().into()),
         };
         let has_moved = self.bring_there(svm, vm, piece, &attributes, destination)?;
@@ -317,29 +319,29 @@ impl State {
             vm.share(&svm.space, piece, usage, LARGE_PAGE_SIZE, || svm.go_on(vm))?;
         }
         if !vm.fault_in(page, write, &|| svm.go_on(vm))? {
-            return Ok(Verdict::Bad { present: false });
+            return Ok(FaultVerdict::Bad { present: false });
         }
         smi.tell(&SmiEvent::PageMapped(whose, number, has_moved));
-        Ok(Verdict::Done)
+        Ok(FaultVerdict::Done)
     }
 
-    /// Has `piece`, of these attributes, come to where it is to be for the GPU of `vm`, as far as it can; whether something has moved. Errors of [`State::place_part`].
+    /// Has `piece`, of these attributes, come to where it is to be for the GPU of `vm`, as far as it can; whether something has moved. Errors of [`SvmState::place_part`].
     fn bring_there(
         &mut self,
         svm: &Arc<Svm>,
         vm: &Arc<Vm>,
         piece: VaRange,
-        attributes: &Attributes,
-        destination: Destination,
+        attributes: &SvmAttributes,
+        destination: FaultDestination,
     ) -> Result<bool> {
         let began_ms = host::boot_ms();
         let to = match destination {
-            Destination::Stays => return Ok(false),
-            Destination::Vram if self.ping_pong.is_on(piece, began_ms) => return Ok(false),
-            Destination::Vram => Some(vm),
-            Destination::System => None,
+            FaultDestination::Stays => return Ok(false),
+            FaultDestination::Vram if self.ping_pong.is_on(piece, began_ms) => return Ok(false),
+            FaultDestination::Vram => Some(vm),
+            FaultDestination::System => None,
         };
-        let (trigger, mut progress) = (MigrateTrigger::GpuFault, Progress::default());
+        let (trigger, mut progress) = (MigrateTrigger::GpuFault, MoveProgress::default());
         let moved = self.place_part(svm, piece, attributes, to, trigger, &mut progress)?;
         if moved != 0 && to.is_some() {
             self.ping_pong.moved(piece, began_ms, host::boot_ms());
@@ -363,16 +365,16 @@ impl State {
 }
 
 /// What becomes of `fault` at a page that is mapped: it was under way then, or is of an access that is not allowed there.
-fn mapped(vm: &Vm, page: VaRange, fault: &PageFault) -> Verdict {
+fn mapped(vm: &Vm, page: VaRange, fault: &PageFault) -> FaultVerdict {
     if vm.faults_again(page, fault.position) {
-        Verdict::Bad { present: true }
+        FaultVerdict::Bad { present: true }
     } else {
-        Verdict::Done
+        FaultVerdict::Done
     }
 }
 
 /// What comes together with `page`, of memory with these attributes: at most so many bytes, what a large page maps or less.
-fn window(attributes: &Attributes, page: VaRange, most: u64) -> VaRange {
+fn window(attributes: &SvmAttributes, page: VaRange, most: u64) -> VaRange {
     let granularity = u32::from(attributes.granularity());
     let size = most.min(PAGE_SIZE << granularity.min(LARGE_PAGE_SHIFT - PAGE_SHIFT));
     let start = page.start() / size * size;
@@ -380,7 +382,7 @@ fn window(attributes: &Attributes, page: VaRange, most: u64) -> VaRange {
 }
 
 /// Whether the process has `memory` that its GPU may not use so: then whether there is a page all the same.
-fn refused(memory: &Around, may_write: bool, write: bool) -> Option<bool> {
+fn refused(memory: &MemoryAround, may_write: bool, write: bool) -> Option<bool> {
     match (memory.readable, memory.writable && may_write || !write) {
         (true, true) => None,
         (readable, _) => Some(readable),

@@ -8,13 +8,13 @@ use kernel::prelude::*;
 pub(super) const MOST: usize = 64;
 
 /// The list. Nothing is allocated once it is there.
-pub(super) struct List {
+pub(super) struct SmallRangeList {
     apart: KVec<VaRange>,
     /// From the first to the last of those for which there was no room.
     together: Option<VaRange>,
 }
 
-impl List {
+impl SmallRangeList {
     /// One with room. ENOMEM.
     pub(super) fn new() -> Result<Self> {
         Ok(Self {
@@ -57,7 +57,7 @@ impl List {
         self.apart.last().copied().or(self.together)
     }
 
-    /// Takes [`List::last`].
+    /// Takes [`SmallRangeList::last`].
     pub(super) fn pop(&mut self) {
         if self.apart.pop().is_none() {
             self.together = None;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Whether page faults of a process's queues are retried (XNACK), and what that means for its queues and its GPUs.
 
-use hw::svm::Attributes;
+use hw::svm::SvmAttributes;
 use hw::topology::gpu_id::GpuId;
 use hw::va::{VaRange, GPUVM_BASE, USER_VA_END};
 use kernel::prelude::*;
@@ -9,12 +9,12 @@ use kernel::sync::atomic::{Acquire, Relaxed, Release};
 use kernel::sync::Arc;
 
 use super::Svm;
-use crate::mem::Memory;
+use crate::mem::GpuMemory;
 use crate::process::Process;
 
 /// GPUs that a process is about to lose without being asked.
 #[derive(Clone, Copy)]
-pub(in crate::process) enum Closing {
+pub(in crate::process) enum ClosingGpus {
     /// None.
     None,
     /// One.
@@ -23,7 +23,7 @@ pub(in crate::process) enum Closing {
     All,
 }
 
-impl Closing {
+impl ClosingGpus {
     pub(super) const NONE: u32 = 0;
     const ALL: u32 = u32::MAX;
 
@@ -52,7 +52,7 @@ impl Svm {
         opened.join(process)?;
         self.retries.store(on, Relaxed);
         let state = &mut *opened.state;
-        state.map.set_initial(Attributes::initial(on));
+        state.map.set_initial(SvmAttributes::initial(on));
         for (_, vm) in &state.vms {
             vm.set_retries(on);
             vm.unshare_all()?;
@@ -86,19 +86,19 @@ impl Svm {
     }
 
     /// A queue is gone, which was on `gpu`: what it has come to is not mapped any more.
-    pub(in crate::process) fn forget_queue(&self, gpu: &Memory) {
+    pub(in crate::process) fn forget_queue(&self, gpu: &GpuMemory) {
         let _ = self.queues.fetch_add(1, Relaxed);
         gpu.hw.page_faults.forget(self.pasid);
     }
 
     /// The process is about to lose these GPUs, and its queues there: nothing that those come to is mapped from now on, until that is over.
-    pub(in crate::process) fn set_closing(&self, closing: Closing) {
+    pub(in crate::process) fn set_closing(&self, closing: ClosingGpus) {
         self.closing.store(closing.raw(), Release);
     }
 
     /// Whether the process is about to lose the GPU `id`.
     pub(super) fn is_closing(&self, id: GpuId) -> bool {
         let closing = self.closing.load(Acquire);
-        closing == Closing::ALL || closing == u32::from(id.get())
+        closing == ClosingGpus::ALL || closing == u32::from(id.get())
     }
 }

@@ -2,21 +2,21 @@
 //! Where shared memory is to be, and how it gets there: VRAM of the GPU that it is prefetched to, if no other GPU has to reach it, or that comes to it,
 //! or system memory.
 
-use super::{State, Svm};
-use crate::kern::device_memory::{Cause, DeviceMemory, Witness};
+use super::{Svm, SvmState};
+use crate::kern::device_memory::{DeviceMemory, MigrationCause, MigrationObserver};
 use crate::kern::{errno, task, user_range};
-use crate::mem::group::Quiesced;
+use crate::mem::group::QuiesceGuard;
 use crate::mem::vm::Vm;
-use crate::smi::{MigrateTrigger, Migration, Smi, SmiEvent, Whose};
+use crate::smi::{MigrateTrigger, Smi, SmiEvent, SmiMigration, SmiProcess};
 use core::ops::Range;
-use hw::svm::{Attributes, GpuIndex, Location};
+use hw::svm::{GpuIndex, MemoryLocation, SvmAttributes};
 use hw::va::{VaRange, LARGE_PAGE_SIZE};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
 /// How far a call has come that has memory moved.
 #[derive(Default)]
-pub(crate) struct Progress {
+pub(crate) struct MoveProgress {
     /// What lies before is where it is to be.
     at: u64,
     /// Watchers know of what moves there.
@@ -25,19 +25,19 @@ pub(crate) struct Progress {
 
 /// Which way memory moves.
 #[derive(Clone, Copy)]
-enum Way {
+enum MoveDirection {
     In,
     Out,
 }
 
 /// Keeps queues off the hardware while a part of memory moves, from when it begins to.
-struct Quiescing<'a> {
-    state: &'a State,
+struct MoveQuiesce<'a> {
+    state: &'a SvmState,
     part: VaRange,
-    quiesced: Option<KVec<Quiesced>>,
+    quiesced: Option<KVec<QuiesceGuard>>,
 }
 
-impl Quiescing<'_> {
+impl MoveQuiesce<'_> {
     /// All that have something of the part and would not find it again when they come there. ENOMEM.
     fn begin(&mut self) -> Result {
         if self.quiesced.is_none() {
@@ -48,25 +48,25 @@ impl Quiescing<'_> {
 }
 
 /// A part of memory on its way between system memory and the VRAM of a GPU.
-struct Journey<'a> {
+struct RangeMove<'a> {
     svm: &'a Svm,
     vm: &'a Vm,
     part: VaRange,
-    attributes: &'a Attributes,
-    way: Way,
+    attributes: &'a SvmAttributes,
+    way: MoveDirection,
     trigger: MigrateTrigger,
 }
 
-impl Journey<'_> {
+impl RangeMove<'_> {
     /// How the watchers are told of it.
-    fn migration(&self) -> Migration {
+    fn migration(&self) -> SmiMigration {
         let gpu = self.vm.gpu().hw.id.get().into();
         let (from, to) = match self.way {
-            Way::In => (0, gpu),
-            Way::Out => (gpu, 0),
+            MoveDirection::In => (0, gpu),
+            MoveDirection::Out => (gpu, 0),
         };
-        Migration {
-            whose: Whose {
+        SmiMigration {
+            whose: SmiProcess {
                 pid: self.vm.group().pid() as i32,
                 space: self.svm.space.id(),
             },
@@ -82,8 +82,8 @@ impl Journey<'_> {
     /// Whether all of `window`, as far as that is known, is where it is to be.
     fn is_there(&self, window: VaRange) -> bool {
         let wanted = match self.way {
-            Way::In => window.size(),
-            Way::Out => 0,
+            MoveDirection::In => window.size(),
+            MoveDirection::Out => 0,
         };
         self.vm.vram_of(window) == Some(wanted)
     }
@@ -93,8 +93,8 @@ impl Journey<'_> {
     fn go(
         &self,
         memory: &DeviceMemory,
-        quiescing: &mut Quiescing<'_>,
-        progress: &mut Progress,
+        quiescing: &mut MoveQuiesce<'_>,
+        progress: &mut MoveProgress,
     ) -> Result<usize> {
         let mut at = self.part.start().max(progress.at);
         let result = self.go_from(&mut at, memory, quiescing, progress);
@@ -114,8 +114,8 @@ impl Journey<'_> {
         &self,
         at: &mut u64,
         memory: &DeviceMemory,
-        quiescing: &mut Quiescing<'_>,
-        progress: &mut Progress,
+        quiescing: &mut MoveQuiesce<'_>,
+        progress: &mut MoveProgress,
     ) -> Result<usize> {
         let mut all = 0;
         // One for all of it, from when it is needed.
@@ -136,12 +136,12 @@ impl Journey<'_> {
             let (from, to) = (*at as usize, self.part.end() as usize);
             let space = &self.svm.space;
             // Watchers hear of it before they hear that queues wait for it.
-            if let Way::In = self.way {
+            if let MoveDirection::In = self.way {
                 self.tell_start(progress);
             }
             quiescing.begin()?;
             let moved = match self.way {
-                Way::In => {
+                MoveDirection::In => {
                     let witness = match &mut witness {
                         Some(witness) => witness,
                         none => none.insert(self.witness()?),
@@ -149,7 +149,7 @@ impl Journey<'_> {
                     let give_way = || self.svm.give_way(self.vm);
                     user_range::bring_in(memory, space, from, to, witness, &give_way)
                 }
-                Way::Out => user_range::bring_out(memory, space, from, to),
+                MoveDirection::Out => user_range::bring_out(memory, space, from, to),
             };
             let (next, moved) = moved?;
             *at = next as u64;
@@ -162,16 +162,16 @@ impl Journey<'_> {
     }
 
     /// Who tells watchers when what it has moved comes back by itself.
-    fn witness(&self) -> Result<Arc<dyn Witness>> {
-        let way = Way::Out;
-        let back = Back {
+    fn witness(&self) -> Result<Arc<dyn MigrationObserver>> {
+        let way = MoveDirection::Out;
+        let back = MoveBack {
             smi: self.vm.gpu().hw.smi.clone(),
             migration: Self { way, ..*self }.migration(),
         };
         Ok(Arc::new(back, GFP_KERNEL_ACCOUNT)?)
     }
 
-    fn tell_start(&self, progress: &mut Progress) {
+    fn tell_start(&self, progress: &mut MoveProgress) {
         if !core::mem::replace(&mut progress.told, true) {
             let start = SmiEvent::Migrating(self.migration());
             self.vm.gpu().hw.smi.tell(&start);
@@ -180,52 +180,52 @@ impl Journey<'_> {
 }
 
 /// Tells watchers of memory that comes back from VRAM because the CPU touches it or somebody else wants that.
-struct Back {
+struct MoveBack {
     smi: Arc<Smi>,
     /// Of all of it.
-    migration: Migration,
+    migration: SmiMigration,
 }
 
-impl Back {
+impl MoveBack {
     /// The part of it at `addresses`, which may be others by now.
-    fn migration(&self, addresses: &Range<usize>, why: Cause) -> Migration {
-        Migration {
+    fn migration(&self, addresses: &Range<usize>, why: MigrationCause) -> SmiMigration {
+        SmiMigration {
             part: VaRange::of_process(addresses).unwrap_or(self.migration.part),
             trigger: match why {
-                Cause::Touched => MigrateTrigger::CpuFault,
-                Cause::Asked | Cause::Gone => MigrateTrigger::Eviction,
+                MigrationCause::Touched => MigrateTrigger::CpuFault,
+                MigrationCause::Asked | MigrationCause::Gone => MigrateTrigger::Eviction,
             },
             ..self.migration
         }
     }
 }
 
-impl Witness for Back {
-    fn leaving(&self, addresses: &Range<usize>, why: Cause) {
+impl MigrationObserver for MoveBack {
+    fn leaving(&self, addresses: &Range<usize>, why: MigrationCause) {
         let migration = self.migration(addresses, why);
         self.smi.tell(&SmiEvent::Migrating(migration));
     }
 
-    fn left(&self, addresses: &Range<usize>, why: Cause, result: Result) {
+    fn left(&self, addresses: &Range<usize>, why: MigrationCause, result: Result) {
         let migration = self.migration(addresses, why);
         let error = result.err().map_or(0, Error::to_errno);
         self.smi.tell(&SmiEvent::Migrated(migration, error));
     }
 }
 
-impl State {
+impl SvmState {
     /// Has `range` come to where it is to be, as far as somebody has said that, from where `progress` says. What cannot go to VRAM stays, which is
-    /// no error. [`errno::in_progress`]: as [`State::bring`], and when somebody keeps the mmap lock; EINTR when the caller is killed, ESRCH at the process's end,
+    /// no error. [`errno::in_progress`]: as [`SvmState::bring`], and when somebody keeps the mmap lock; EINTR when the caller is killed, ESRCH at the process's end,
     /// ENOMEM, errors of the engines.
-    pub(super) fn place(&self, svm: &Svm, range: VaRange, progress: &mut Progress) -> Result {
+    pub(super) fn place(&self, svm: &Svm, range: VaRange, progress: &mut MoveProgress) -> Result {
         let Some(left) = VaRange::between(range.start().max(progress.at), range.end()) else {
             return Ok(());
         };
         for (part, attributes) in self.map.parts(left) {
             let to = match attributes.prefetch() {
-                Location::Undefined => continue,
-                Location::System => None,
-                Location::Gpu(id) => {
+                MemoryLocation::Undefined => continue,
+                MemoryLocation::System => None,
+                MemoryLocation::Gpu(id) => {
                     let is_it =
                         |(_, vm): &&(GpuIndex, Arc<Vm>)| u32::from(vm.gpu().hw.id.get()) == id;
                     let Some((index, vm)) = self.vms.iter().find(is_it) else {
@@ -244,27 +244,27 @@ impl State {
         Ok(())
     }
 
-    /// Has `part`, of these attributes, come to the VRAM of `to`, or to system memory; how many pages have moved. As [`State::place`].
+    /// Has `part`, of these attributes, come to the VRAM of `to`, or to system memory; how many pages have moved. As [`SvmState::place`].
     pub(super) fn place_part(
         &self,
         svm: &Svm,
         part: VaRange,
-        attributes: &Attributes,
+        attributes: &SvmAttributes,
         to: Option<&Arc<Vm>>,
         trigger: MigrateTrigger,
-        progress: &mut Progress,
+        progress: &mut MoveProgress,
     ) -> Result<usize> {
         let there = match to {
             Some(vm) => vm.gpu().shared_vram.open(vm.gpu()),
             None => None,
         };
         // For all of it: between two pieces they would only run to be quiesced again.
-        let mut quiescing = Quiescing {
+        let mut quiescing = MoveQuiesce {
             state: self,
             part,
             quiesced: None,
         };
-        let journey = |vm, way| Journey {
+        let journey = |vm, way| RangeMove {
             svm,
             vm,
             part,
@@ -277,7 +277,8 @@ impl State {
         for vm in others.filter(|vm| to.is_none_or(|to| !Arc::ptr_eq(vm, to))) {
             match vm.gpu().shared_vram.get() {
                 Some(memory) if !memory.is_empty() => {
-                    moved += journey(vm, Way::Out).go(&memory, &mut quiescing, progress)?;
+                    moved +=
+                        journey(vm, MoveDirection::Out).go(&memory, &mut quiescing, progress)?;
                 }
                 _ => {}
             }
@@ -285,7 +286,7 @@ impl State {
         let (Some(vm), Some(memory)) = (to, there) else {
             return Ok(moved);
         };
-        match journey(vm, Way::In).go(&memory, &mut quiescing, progress) {
+        match journey(vm, MoveDirection::In).go(&memory, &mut quiescing, progress) {
             Ok(more) => Ok(moved + more),
             Err(error) if [errno::in_progress(), EINTR, ESRCH].contains(&error) => Err(error),
             // It stays in system memory.
@@ -294,7 +295,7 @@ impl State {
     }
 
     /// Keeps all queues off the hardware that have something of `part` and would not find it again when they come there. ENOMEM.
-    fn quiesce(&self, part: VaRange) -> Result<KVec<Quiesced>> {
+    fn quiesce(&self, part: VaRange) -> Result<KVec<QuiesceGuard>> {
         let mut quiesced = KVec::new();
         for (_, vm) in &self.vms {
             if vm.is_needed(part) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Who comes first at the shared virtual memory of a process: its page faults, before who says something of its ranges.
 
-use super::{State, Svm};
+use super::{Svm, SvmState};
 use crate::kern::{errno, host, killable::KillableGuard, task};
 use crate::mem::vm::Vm;
 use kernel::prelude::*;
@@ -47,7 +47,7 @@ impl Svm {
     }
 
     /// The lock, for who says or asks something: while page faults are urgent they come first, for a time. EINTR when the caller is killed.
-    pub(super) fn lock_when_calm(&self) -> Result<KillableGuard<'_, State>> {
+    pub(super) fn lock_when_calm(&self) -> Result<KillableGuard<'_, SvmState>> {
         let began = Instant::<Monotonic>::now();
         loop {
             let state = self.state.lock_killable()?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What a process said of which range, in a tree of the kernel's.
 
-use hw::svm::{AttributeMap, Attributes, Ranges};
+use hw::svm::{AttributeMap, RangeStore, SvmAttributes};
 use hw::va::VaRange;
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNodeReservation};
@@ -11,13 +11,13 @@ const MOST: usize = 1 << 18;
 
 /// Ranges by their last address. Each change finds the nodes that it needs made before. As long as there is any there is room for one
 /// that was taken out, so that two can be made one at any time.
-pub(super) struct Tree {
-    by_last: RBTree<u64, (VaRange, Attributes)>,
+pub(super) struct RangeTree {
+    by_last: RBTree<u64, (VaRange, SvmAttributes)>,
     count: usize,
-    spare: KVVec<RBTreeNodeReservation<u64, (VaRange, Attributes)>>,
+    spare: KVVec<RBTreeNodeReservation<u64, (VaRange, SvmAttributes)>>,
 }
 
-impl Tree {
+impl RangeTree {
     /// Nothing.
     pub(super) fn new() -> Self {
         Self {
@@ -40,13 +40,13 @@ impl Tree {
     }
 }
 
-impl Ranges for Tree {
-    fn ending_after(&self, address: u64) -> Option<(VaRange, Attributes)> {
+impl RangeStore for RangeTree {
+    fn ending_after(&self, address: u64) -> Option<(VaRange, SvmAttributes)> {
         let cursor = self.by_last.cursor_lower_bound(&address)?;
         Some(*cursor.current().1)
     }
 
-    fn insert(&mut self, range: VaRange, attributes: Attributes) {
+    fn insert(&mut self, range: VaRange, attributes: SvmAttributes) {
         // There is one: see `reserve`.
         if let Some(node) = self.spare.pop() {
             let node = node.into_node(range.end() - 1, (range, attributes));
@@ -63,7 +63,7 @@ impl Ranges for Tree {
         }
     }
 
-    fn change_all(&mut self, change: impl Fn(Attributes) -> Attributes) {
+    fn change_all(&mut self, change: impl Fn(SvmAttributes) -> SvmAttributes) {
         for (_, attributes) in self.by_last.values_mut() {
             *attributes = change(*attributes);
         }
@@ -71,7 +71,7 @@ impl Ranges for Tree {
 }
 
 /// Sees to it that `range` of `map` can be set. ENOMEM, also when there would be more than [`MOST`] ranges.
-pub(super) fn make_room_to_set(map: &mut AttributeMap<Tree>, range: VaRange) -> Result {
+pub(super) fn make_room_to_set(map: &mut AttributeMap<RangeTree>, range: VaRange) -> Result {
     let more = map.room(range);
     let tree = map.ranges();
     if more > MOST.saturating_sub(tree.count) {
@@ -82,7 +82,10 @@ pub(super) fn make_room_to_set(map: &mut AttributeMap<Tree>, range: VaRange) -> 
 
 /// Sees to it that what the process has unmapped, `range` of `map`, can be forgotten: what is to be, which is more where there would be more
 /// than [`MOST`] ranges. ENOMEM.
-pub(super) fn make_room_to_forget(map: &mut AttributeMap<Tree>, range: VaRange) -> Result<VaRange> {
+pub(super) fn make_room_to_forget(
+    map: &mut AttributeMap<RangeTree>,
+    range: VaRange,
+) -> Result<VaRange> {
     map.ranges().reserve(1)?;
     if map.ranges().count < MOST {
         return Ok(range);

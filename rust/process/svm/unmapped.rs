@@ -6,22 +6,22 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Release;
 use kernel::sync::{Arc, Mutex};
 
-use super::list::{List, MOST};
+use super::list::{SmallRangeList, MOST};
 use super::Svm;
 use crate::kern::mm_exit::AddressSpace;
-use crate::kern::user_range::{self, Change, Watcher};
+use crate::kern::user_range::{self, RangeChange, RangeWatcher};
 
 /// The list. Its lock is taken in the MMU notifier: nothing is allocated under it.
 #[pin_data]
-pub(super) struct Unmapped {
+pub(super) struct UnmappedRanges {
     #[pin]
-    list: Mutex<List>,
+    list: Mutex<SmallRangeList>,
 }
 
-impl Unmapped {
+impl UnmappedRanges {
     /// Nothing. ENOMEM.
     pub(super) fn new() -> Result<impl PinInit<Self>> {
-        let list = List::new()?;
+        let list = SmallRangeList::new()?;
         Ok(pin_init!(Self {
             list <- kernel::new_mutex!(list, "Svm::unmapped"),
         }))
@@ -31,7 +31,7 @@ impl Unmapped {
     /// what has come in the place of other memory meanwhile is taken for that. ENOMEM, and see [`user_range::with_lock_soon`]:
     /// nothing is lost.
     pub(super) fn take(&self, space: &AddressSpace, all: &mut KVVec<VaRange>) -> Result {
-        let fresh = List::new()?;
+        let fresh = SmallRangeList::new()?;
         all.reserve(MOST, GFP_KERNEL_ACCOUNT)?;
         let taken = core::mem::replace(&mut *self.list.lock(), fresh);
         for range in taken.apart() {
@@ -49,7 +49,7 @@ impl Unmapped {
     }
 }
 
-/// Adds to `all` what of `hull` has no memory of `space`'s. Errors as [`Unmapped::take`].
+/// Adds to `all` what of `hull` has no memory of `space`'s. Errors as [`UnmappedRanges::take`].
 fn add_holes(space: &AddressSpace, hull: VaRange, all: &mut KVVec<VaRange>) -> Result {
     let mut at = hull.start();
     while let Some(hole) = user_range::first_hole(space, at as usize, hull.end() as usize)? {
@@ -62,10 +62,10 @@ fn add_holes(space: &AddressSpace, hull: VaRange, all: &mut KVVec<VaRange>) -> R
 }
 
 /// Hears of all memory that a process unmaps.
-pub(super) struct Listener(pub(super) Arc<Svm>);
+pub(super) struct UnmapListener(pub(super) Arc<Svm>);
 
-impl Watcher for Listener {
-    fn invalidate(&self, change: &Change) {
+impl RangeWatcher for UnmapListener {
+    fn invalidate(&self, change: &RangeChange) {
         let unmapped = change.unmapped();
         let Some(range) = unmapped.and_then(|unmapped| VaRange::of_process(&unmapped)) else {
             return;

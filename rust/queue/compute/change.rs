@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What UPDATE_QUEUE and SET_CU_MASK change of a queue while it is off the hardware.
 
-use super::memory::Ring;
-use super::queue::Queue;
+use super::memory::RingBuffer;
+use super::queue::ComputeQueue;
 use hw::mqd::cu_mask::ENGINES;
 use hw::mqd::hqd::HqdImage;
-use hw::queue::Priority;
+use hw::queue::QueuePriority;
 use kernel::prelude::*;
 
 /// A change that is to be made, or was.
-pub(crate) enum Change {
+pub(crate) enum QueueChange {
     /// UPDATE_QUEUE.
     Properties {
         /// Another ring and where it is; the old one once the change is made.
-        ring: Option<(u64, Ring)>,
+        ring: Option<(u64, RingBuffer)>,
         /// Its rank.
-        priority: Priority,
+        priority: QueuePriority,
         /// Whether the process wants it to run.
         active: bool,
     },
@@ -23,9 +23,9 @@ pub(crate) enum Change {
     CuMasks([u32; ENGINES]),
 }
 
-impl Change {
+impl QueueChange {
     /// Whether `queue` is already as this makes it. Called by who alone changes it.
-    pub(super) fn is_made(&self, queue: &Queue) -> Result<bool> {
+    pub(super) fn is_made(&self, queue: &ComputeQueue) -> Result<bool> {
         match self {
             Self::Properties {
                 ring,
@@ -43,7 +43,7 @@ impl Change {
 
     /// Makes the change of `queue`, which is not on the hardware. Allocates nothing, waits for nothing, and gives nothing back:
     /// that is for who drops this. ENODEV when the device is gone.
-    pub(super) fn make(&mut self, queue: &Queue) -> Result {
+    pub(super) fn make(&mut self, queue: &ComputeQueue) -> Result {
         match self {
             Self::Properties {
                 ring,
@@ -63,8 +63,13 @@ impl Change {
     }
 }
 
-/// Writes to the HQD's image of `queue` what [`Change::Properties`] changes there.
-fn write(image: &mut HqdImage, queue: &Queue, ring: Option<&(u64, Ring)>, priority: Priority) {
+/// Writes to the HQD's image of `queue` what [`QueueChange::Properties`] changes there.
+fn write(
+    image: &mut HqdImage,
+    queue: &ComputeQueue,
+    ring: Option<&(u64, RingBuffer)>,
+    priority: QueuePriority,
+) {
     image.set_priority(priority);
     if let Some((address, ring)) = ring {
         image.set_ring(*address, ring.size, queue.memory.format());

@@ -2,11 +2,11 @@
 //! A queue's descriptor (MQD) in memory, with the control stack behind it, where the hardware looks for it.
 
 use crate::kern::pages::SystemPages;
-use crate::mem::account::{Client, Region, SystemShare};
+use crate::mem::account::{MemoryClient, MemoryRegion, SystemShare};
 use crate::mem::gart::GartBuffer;
-use crate::mem::Memory;
-use crate::queue::doorbell::Slice;
-use hw::mqd::compute::{ComputeMqd, ComputeQueue, CU_MASKS, HQD};
+use crate::mem::GpuMemory;
+use crate::queue::doorbell::DoorbellSlice;
+use hw::mqd::compute::{ComputeMqd, ComputeMqdConfig, CU_MASKS, HQD};
 use hw::mqd::cu_mask::ENGINES;
 use hw::mqd::hqd::{self, HqdImage};
 use hw::va::PAGE_SIZE;
@@ -17,17 +17,17 @@ use kernel::sync::Arc;
 const IMAGE: u64 = HQD.start as u64 * 4;
 
 /// Memory for a descriptor and a control stack, where the hardware finds it.
-pub(in crate::queue) struct Room {
+pub(in crate::queue) struct MqdMemory {
     memory: GartBuffer,
     _share: SystemShare,
     control_stack: u32,
 }
 
-impl Room {
+impl MqdMemory {
     /// With `control_stack` bytes for a control stack. It counts as `client`'s memory. ENOMEM; ENOSPC without room in the GART.
-    fn new(gpu: &Memory, client: &Arc<Client>, control_stack: u32) -> Result<Self> {
+    fn new(gpu: &GpuMemory, client: &Arc<MemoryClient>, control_stack: u32) -> Result<Self> {
         let bytes = PAGE_SIZE + u64::from(control_stack);
-        let share = SystemShare::take(client, Region::Gtt, bytes)?;
+        let share = SystemShare::take(client, MemoryRegion::Gtt, bytes)?;
         let pages = SystemPages::alloc(&gpu.hw.dev, bytes as usize)?;
         Ok(Self {
             memory: gpu.gart.bind_descriptor(pages)?,
@@ -39,25 +39,28 @@ impl Room {
 
 /// A descriptor. While the queue is on the hardware the CP may write to it. Dropped once the hardware has let go of the queue: the process's next one
 /// has its room then.
-pub(super) struct Descriptor {
-    room: Arc<Room>,
-    slice: Arc<Slice>,
+pub(super) struct ComputeDescriptor {
+    room: Arc<MqdMemory>,
+    slice: Arc<DoorbellSlice>,
 }
 
-impl Descriptor {
+impl ComputeDescriptor {
     /// The descriptor of `queue`, whose own address is filled in, with a doorbell in `slice` and room for a control stack of `control_stack`
     /// bytes. It counts as `client`'s memory. ENOMEM; ENOSPC without room in the GART.
     pub(super) fn new(
-        gpu: &Memory,
-        client: &Arc<Client>,
-        slice: &Arc<Slice>,
-        mut queue: ComputeQueue,
+        gpu: &GpuMemory,
+        client: &Arc<MemoryClient>,
+        slice: &Arc<DoorbellSlice>,
+        mut queue: ComputeMqdConfig,
         control_stack: u32,
     ) -> Result<Self> {
-        let fits = |room: &Room| room.control_stack == control_stack;
+        let fits = |room: &MqdMemory| room.control_stack == control_stack;
         let room = match slice.descriptors.take(fits) {
             Some(room) => room,
-            None => Arc::new(Room::new(gpu, client, control_stack)?, GFP_KERNEL_ACCOUNT)?,
+            None => Arc::new(
+                MqdMemory::new(gpu, client, control_stack)?,
+                GFP_KERNEL_ACCOUNT,
+            )?,
         };
         queue.mqd_address = room.memory.mc_addr();
         // All of the descriptor. Of the control stack counts only what this queue will have saved.
@@ -119,7 +122,7 @@ impl Descriptor {
     }
 }
 
-impl Drop for Descriptor {
+impl Drop for ComputeDescriptor {
     fn drop(&mut self) {
         self.slice.descriptors.keep(&self.room);
     }

@@ -9,14 +9,14 @@
 //! One work item does everything to the hardware; who wants something says so in the table, and waits for a change of
 //! it.
 
-use super::super::group::Patience;
-use super::super::Owner;
-use super::change::Change;
-use super::queue::Queue;
-use super::scheduler::{Scheduler, State};
-use super::table::{Entry, Loaded, Seat, Step, Table, QUANTUM_MS};
+use super::super::group::QuiesceTimeout;
+use super::super::QueueOwner;
+use super::change::QueueChange;
+use super::queue::ComputeQueue;
+use super::scheduler::{ComputeScheduler, QueuePlacement};
+use super::table::{HqdEntry, HqdSeat, HqdTable, LoadedQueue, PreemptStep, QUANTUM_MS};
 use crate::ip::gfx::Gfx;
-use crate::ip::vmid::Turn;
+use crate::ip::vmid::VmidTurn;
 use crate::kern::ratelimit::{dev_err_ratelimited, dev_warn_ratelimited};
 use crate::kern::workqueue;
 use core::fmt;
@@ -47,15 +47,15 @@ const RESET_MS: i64 = 500;
 const MOST: usize = 4096;
 
 /// The scheduler.
-pub(super) struct Direct(Arc<Shared>);
+pub(super) struct DirectScheduler(Arc<DirectShared>);
 
 /// What the scheduler and its work item share.
 #[pin_data]
-struct Shared {
+struct DirectShared {
     gfx: Arc<Gfx>,
     /// Nothing is allocated under it.
     #[pin]
-    table: Mutex<Table>,
+    table: Mutex<HqdTable>,
     /// The table changed.
     #[pin]
     changed: CondVar,
@@ -64,10 +64,10 @@ struct Shared {
 }
 
 impl_has_delayed_work! {
-    impl HasDelayedWork<Self> for Shared { self.turn }
+    impl HasDelayedWork<Self> for DirectShared { self.turn }
 }
 
-impl WorkItem for Shared {
+impl WorkItem for DirectShared {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
@@ -101,9 +101,9 @@ fn sooner(one: Option<i64>, other: i64) -> Option<i64> {
     Some(one.map_or(other, |one| one.min(other)))
 }
 
-impl Shared {
+impl DirectShared {
     /// Does what can be done now; in how many milliseconds there may be more.
-    fn take_turn(&self, table: &mut Table) -> Option<i64> {
+    fn take_turn(&self, table: &mut HqdTable) -> Option<i64> {
         for entry in table.entries.iter_mut() {
             follow(entry);
             entry.look();
@@ -117,8 +117,8 @@ impl Shared {
         let mut next = self.fill(table);
         for entry in &table.entries {
             match entry.seat {
-                Seat::Leaving(..) => next = sooner(next, LEAVE_POLL_MS),
-                Seat::Out if entry.is_wanted() => next = sooner(next, WORK_POLL_MS),
+                HqdSeat::Leaving(..) => next = sooner(next, LEAVE_POLL_MS),
+                HqdSeat::Out if entry.is_wanted() => next = sooner(next, WORK_POLL_MS),
                 _ => {}
             }
         }
@@ -127,22 +127,22 @@ impl Shared {
 
     /// Loads who waits, as far as there is room, and asks others to leave for them. In how many milliseconds one who
     /// has not had its turn will have had it.
-    fn fill(&self, table: &mut Table) -> Option<i64> {
+    fn fill(&self, table: &mut HqdTable) -> Option<i64> {
         match self.load_all(table) {
             Ok(()) => {
                 table.set_crowded(false);
                 None
             }
-            Err(Full::Hqds) => {
+            Err(LoadFailure::Hqds) => {
                 table.set_crowded(true);
                 make_room(table)
             }
-            Err(Full::Vmids(ms)) => Some(ms),
+            Err(LoadFailure::Vmids(ms)) => Some(ms),
         }
     }
 
     /// Loads who waits with work, and who does without if there is still room.
-    fn load_all(&self, table: &mut Table) -> Result<(), Full> {
+    fn load_all(&self, table: &mut HqdTable) -> Result<(), LoadFailure> {
         while let Some(index) = table.next_to_come(true) {
             self.load(table, index)?;
             table.begin_turn(index);
@@ -157,22 +157,22 @@ impl Shared {
     }
 
     /// Loads entry `index`, which is out. One that cannot be loaded for another reason than room has failed.
-    fn load(&self, table: &mut Table, index: usize) -> Result<(), Full> {
-        let hqd = table.free_hqd().ok_or(Full::Hqds)?;
+    fn load(&self, table: &mut HqdTable, index: usize) -> Result<(), LoadFailure> {
+        let hqd = table.free_hqd().ok_or(LoadFailure::Hqds)?;
         let Some(entry) = table.entries.get_mut(index) else {
             return Ok(());
         };
         let queue = &entry.queue;
         let (vmids, pasid) = (&queue.gpu.hw.vmids, queue.owner.pasid);
         if entry.has_work() {
-            if let Turn::In(ms) = vmids.turn(pasid, QUANTUM_MS) {
-                return Err(Full::Vmids(ms));
+            if let VmidTurn::In(ms) = vmids.turn(pasid, QUANTUM_MS) {
+                return Err(LoadFailure::Vmids(ms));
             }
         } else if !vmids.has_room(pasid) {
-            return Err(Full::Vmids(WORK_POLL_MS));
+            return Err(LoadFailure::Vmids(WORK_POLL_MS));
         }
         let vmid = match queue.vm().use_vmid(pasid) {
-            Err(ENOSPC) => return Err(Full::Vmids(WORK_POLL_MS)),
+            Err(ENOSPC) => return Err(LoadFailure::Vmids(WORK_POLL_MS)),
             other => other,
         };
         let loaded = vmid.and_then(|vmid| {
@@ -181,14 +181,14 @@ impl Shared {
             vmid.set_trap_handler(queue.trap_handler());
             vmid.set_retries();
             queue.trace_restore(&image);
-            Ok(Loaded {
+            Ok(LoadedQueue {
                 hqd: self.gfx.load(hqd, &image),
                 vmid,
             })
         });
         entry.since = Instant::now();
         match loaded {
-            Ok(loaded) => entry.seat = Seat::In(loaded),
+            Ok(loaded) => entry.seat = HqdSeat::In(loaded),
             Err(error) => {
                 let owner = queue.owner;
                 dev_err_ratelimited!(
@@ -204,9 +204,9 @@ impl Shared {
     }
 
     /// Resets `pipe` if a queue needs that, once all others have left it.
-    fn reset_pipe(&self, table: &mut Table, pipe: u8) {
-        let is_here = |entry: &Entry| entry.hqd().is_some_and(|hqd| hqd.pipe() == pipe);
-        let hangs = |entry: &Entry| matches!(entry.seat, Seat::Leaving(_, Step::Pipe));
+    fn reset_pipe(&self, table: &mut HqdTable, pipe: u8) {
+        let is_here = |entry: &HqdEntry| entry.hqd().is_some_and(|hqd| hqd.pipe() == pipe);
+        let hangs = |entry: &HqdEntry| matches!(entry.seat, HqdSeat::Leaving(_, PreemptStep::Pipe));
         if !table
             .entries
             .iter()
@@ -216,7 +216,7 @@ impl Shared {
         }
         let mut others = false;
         for entry in table.entries.iter_mut().filter(|entry| is_here(entry)) {
-            if !hangs(entry) && !matches!(entry.seat, Seat::Stuck(_)) {
+            if !hangs(entry) && !matches!(entry.seat, HqdSeat::Stuck(_)) {
                 entry.leave();
                 others = true;
             }
@@ -227,7 +227,7 @@ impl Shared {
         self.gfx.reset_pipe(pipe);
         for entry in table.entries.iter_mut() {
             if is_here(entry) && hangs(entry) {
-                entry.reseat(|loaded| Seat::Leaving(loaded, Step::PipeReset));
+                entry.reseat(|loaded| HqdSeat::Leaving(loaded, PreemptStep::PipeReset));
             }
         }
     }
@@ -237,20 +237,24 @@ impl Shared {
     }
 
     /// Waits until `queue`, which may not be on the hardware any more, is off it. ETIMEDOUT when it cannot be got off.
-    fn wait_off(self: &Arc<Self>, table: &mut MutexGuard<'_, Table>, queue: &Queue) -> Result {
+    fn wait_off(
+        self: &Arc<Self>,
+        table: &mut MutexGuard<'_, HqdTable>,
+        queue: &ComputeQueue,
+    ) -> Result {
         self.wake();
         loop {
             match table.find(queue).map(|entry| &entry.seat) {
-                None | Some(Seat::Out) => return Ok(()),
-                Some(Seat::Stuck(_)) => return Err(ETIMEDOUT),
-                Some(Seat::In(_) | Seat::Leaving(..)) => self.changed.wait(table),
+                None | Some(HqdSeat::Out) => return Ok(()),
+                Some(HqdSeat::Stuck(_)) => return Err(ETIMEDOUT),
+                Some(HqdSeat::In(_) | HqdSeat::Leaving(..)) => self.changed.wait(table),
             }
         }
     }
 
     /// Has `queue` be off the hardware and stay off, until its `off` is counted down. ETIMEDOUT when it cannot be got
     /// off.
-    fn take_off(self: &Arc<Self>, queue: &Queue) -> Result {
+    fn take_off(self: &Arc<Self>, queue: &ComputeQueue) -> Result {
         let mut table = self.table.lock();
         if let Some(entry) = table.find(queue) {
             entry.off += 1;
@@ -260,7 +264,7 @@ impl Shared {
 }
 
 /// Why a queue is not loaded.
-enum Full {
+enum LoadFailure {
     /// There is no free HQD.
     Hqds,
     /// It is not its process's turn to have a VMID. It may be in so many milliseconds.
@@ -269,7 +273,7 @@ enum Full {
 
 /// Asks as many queues to leave as there are others that wait, some at a time. In how many milliseconds the next will
 /// have had its turn.
-fn make_room(table: &mut Table) -> Option<i64> {
+fn make_room(table: &mut HqdTable) -> Option<i64> {
     let waiting = table.waiting().min(LEAVE_AT_ONCE);
     while table.leaving() < waiting {
         match table.next_to_leave() {
@@ -282,8 +286,8 @@ fn make_room(table: &mut Table) -> Option<i64> {
 }
 
 /// Looks how far a queue is that was asked to leave, and asks more urgently if it takes too long.
-fn follow(entry: &mut Entry) {
-    let Seat::Leaving(loaded, step) = &entry.seat else {
+fn follow(entry: &mut HqdEntry) {
+    let HqdSeat::Leaving(loaded, step) = &entry.seat else {
         return;
     };
     if !loaded.hqd.is_active() {
@@ -292,7 +296,7 @@ fn follow(entry: &mut Entry) {
     }
     let (step, held) = (*step, entry.held_ms());
     match step {
-        Step::Save if held >= SAVE_MS => {
+        PreemptStep::Save if held >= SAVE_MS => {
             let owner = entry.queue.owner;
             dev_warn_ratelimited!(
                 &*entry.queue.gpu.hw.dev,
@@ -303,13 +307,13 @@ fn follow(entry: &mut Entry) {
             entry.queue.hangs();
             entry.reseat(|loaded| {
                 loaded.hqd.reset();
-                Seat::Leaving(loaded, Step::Reset)
+                HqdSeat::Leaving(loaded, PreemptStep::Reset)
             });
         }
-        Step::Reset if held >= RESET_MS => {
-            entry.reseat(|loaded| Seat::Leaving(loaded, Step::Pipe));
+        PreemptStep::Reset if held >= RESET_MS => {
+            entry.reseat(|loaded| HqdSeat::Leaving(loaded, PreemptStep::Pipe));
         }
-        Step::PipeReset if held >= RESET_MS => {
+        PreemptStep::PipeReset if held >= RESET_MS => {
             let owner = entry.queue.owner;
             dev_err_ratelimited!(
                 &*entry.queue.gpu.hw.dev,
@@ -317,19 +321,19 @@ fn follow(entry: &mut Entry) {
                 owner.queue,
                 owner.pid
             );
-            entry.reseat(Seat::Stuck);
+            entry.reseat(HqdSeat::Stuck);
         }
         _ => {}
     }
 }
 
-impl Direct {
+impl DirectScheduler {
     /// No queues. ENOMEM.
     pub(super) fn new(gfx: &Arc<Gfx>) -> Result<Arc<Self>> {
         let shared = Arc::pin_init(
-            pin_init!(Shared {
+            pin_init!(DirectShared {
                 gfx: gfx.clone(),
-                table <- new_mutex!(Table::new(), "Direct::table"),
+                table <- new_mutex!(HqdTable::new(), "Direct::table"),
                 changed <- new_condvar!("Direct::changed"),
                 turn <- new_delayed_work!("Direct::turn"),
             }),
@@ -339,8 +343,8 @@ impl Direct {
     }
 }
 
-impl Scheduler for Direct {
-    fn add(&self, queue: Arc<Queue>) -> Result {
+impl ComputeScheduler for DirectScheduler {
+    fn add(&self, queue: Arc<ComputeQueue>) -> Result {
         let mut more = KVec::new();
         loop {
             let mut table = self.0.table.lock();
@@ -352,7 +356,7 @@ impl Scheduler for Direct {
                 return Err(ENOSPC);
             }
             if count < table.entries.capacity() {
-                let pushed = table.entries.push_within_capacity(Entry::new(queue));
+                let pushed = table.entries.push_within_capacity(HqdEntry::new(queue));
                 drop(table);
                 if pushed.is_err() {
                     return Err(ENOMEM);
@@ -374,7 +378,7 @@ impl Scheduler for Direct {
         Ok(())
     }
 
-    fn remove(&self, queue: &Queue) -> Result {
+    fn remove(&self, queue: &ComputeQueue) -> Result {
         self.0.take_off(queue)?;
         let mut table = self.0.table.lock();
         let gone = table
@@ -385,7 +389,7 @@ impl Scheduler for Direct {
         Ok(())
     }
 
-    fn update(&self, queue: &Queue, mut change: Change) -> Result {
+    fn update(&self, queue: &ComputeQueue, mut change: QueueChange) -> Result {
         let taken = self.0.take_off(queue);
         let result = taken.and_then(|()| change.make(queue));
         let mut table = self.0.table.lock();
@@ -399,12 +403,12 @@ impl Scheduler for Direct {
     }
 
     /// Queues are waited for one by one, and nobody else's: whatever the patience is.
-    fn quiesce(&self, queue: &Queue, _patience: &Patience) {
+    fn quiesce(&self, queue: &ComputeQueue, _patience: &QuiesceTimeout) {
         // One that is stuck has failed.
         let _ = self.0.wait_off(&mut self.0.table.lock(), queue);
     }
 
-    fn resume(&self, _queue: &Queue) {
+    fn resume(&self, _queue: &ComputeQueue) {
         self.0.wake();
     }
 
@@ -412,7 +416,7 @@ impl Scheduler for Direct {
         self.0.wake();
     }
 
-    fn fail(&self, which: &dyn Fn(&State<'_>) -> bool) -> Option<Owner> {
+    fn fail(&self, which: &dyn Fn(&QueuePlacement<'_>) -> bool) -> Option<QueueOwner> {
         let mut owner = None;
         let table = self.0.table.lock();
         for entry in table.entries.iter().filter(|entry| which(&entry.state())) {
@@ -425,7 +429,7 @@ impl Scheduler for Direct {
         owner
     }
 
-    fn states(&self, show: &mut dyn FnMut(&State<'_>) -> fmt::Result) -> fmt::Result {
+    fn states(&self, show: &mut dyn FnMut(&QueuePlacement<'_>) -> fmt::Result) -> fmt::Result {
         let table = self.0.table.lock();
         table
             .entries

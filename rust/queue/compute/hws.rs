@@ -4,28 +4,28 @@
 //!
 //! A list cannot be changed while it runs. When a queue comes or goes all queues are taken off, which saves how far they
 //! are, and a new list is run, for all changes that there are by then. Who wants one says so in the table; a work item does it,
-//! or who waits for it if nobody is at it. So that nobody keeps the others off by changes, a list runs for a while first ([`Pace`]),
+//! or who waits for it if nobody is at it. So that nobody keeps the others off by changes, a list runs for a while first ([`RunlistPace`]),
 //! unless a queue must not be on the hardware any more.
 //!
-//! [`Pace`]: pace::Pace
+//! [`RunlistPace`]: pace::Pace
 
 mod firmware;
 mod pace;
 mod runlist;
 
-use super::super::group::Patience;
-use super::super::Owner;
-use super::change::Change;
-use super::queue::Queue;
-use super::scheduler::{Scheduler, State};
-use crate::health::{Health, Part, Suspect, Wedged};
+use super::super::group::QuiesceTimeout;
+use super::super::QueueOwner;
+use super::change::QueueChange;
+use super::queue::ComputeQueue;
+use super::scheduler::{ComputeScheduler, QueuePlacement};
+use crate::health::{GpuHealth, SuspectQueue, WedgeReport, WedgedPart};
 use crate::ip::gfx::Gfx;
 use crate::ip::gmc::Gmc;
 use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::workqueue;
-use crate::mem::Memory;
+use crate::mem::GpuMemory;
 use core::fmt;
-use firmware::Firmware;
+use firmware::HwsFirmware;
 use kernel::device::Device;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
@@ -33,26 +33,26 @@ use kernel::sync::{new_condvar, new_mutex, Arc, CondVar, Mutex};
 use kernel::time::{delay::fsleep, Delta, Instant, Monotonic};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 use kernel::{dev_err, dev_warn};
-use runlist::{Due, Entry, Table};
+use runlist::{RunlistDue, RunlistEntry, RunlistTable};
 
-pub(crate) use pace::Lists;
+pub(crate) use pace::ListCosts;
 
 /// Between two looks whether a queue is off that is not waited for at any cost, and whether a list is due at once.
 const OFF_POLL: Delta = Delta::from_micros(200);
 
 /// The scheduler.
-pub(super) struct Hws(Arc<Shared>);
+pub(super) struct HwsScheduler(Arc<HwsShared>);
 
 /// What the scheduler and its work item share.
 #[pin_data]
-struct Shared {
+struct HwsShared {
     /// What the work item talks to; None before start and after stop. Held while the hardware is waited for. Nothing is
     /// allocated under it.
     #[pin]
-    firmware: Mutex<Option<Firmware>>,
+    firmware: Mutex<Option<HwsFirmware>>,
     /// Inside `firmware`. Nothing is waited for or allocated under it.
     #[pin]
-    table: Mutex<Table>,
+    table: Mutex<RunlistTable>,
     /// The table changed.
     #[pin]
     changed: CondVar,
@@ -60,15 +60,15 @@ struct Shared {
     turn: DelayedWork<Self>,
     gfx: Arc<Gfx>,
     gmc: Arc<Gmc>,
-    health: Arc<Health>,
+    health: Arc<GpuHealth>,
     dev: ARef<Device>,
 }
 
 impl_has_delayed_work! {
-    impl HasDelayedWork<Self> for Shared { self.turn }
+    impl HasDelayedWork<Self> for HwsShared { self.turn }
 }
 
-impl WorkItem for Shared {
+impl WorkItem for HwsShared {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
@@ -79,7 +79,7 @@ impl WorkItem for Shared {
     }
 }
 
-impl Shared {
+impl HwsShared {
     /// Runs lists as long as another is due; for how long that has time, if it has.
     fn turn(&self) -> Option<Delta> {
         let mut firmware = self.firmware.lock();
@@ -88,17 +88,17 @@ impl Shared {
         };
         loop {
             match self.step(firmware) {
-                Due::Never => return None,
-                Due::In(left) => return Some(left),
-                Due::Now => {}
+                RunlistDue::Never => return None,
+                RunlistDue::In(left) => return Some(left),
+                RunlistDue::Now => {}
             }
         }
     }
 
     /// Runs a list if one is due at once; when one was.
-    fn step(&self, firmware: &mut Firmware) -> Due {
+    fn step(&self, firmware: &mut HwsFirmware) -> RunlistDue {
         let due = self.table.lock().due();
-        if let Due::Now = due {
+        if let RunlistDue::Now = due {
             self.renew(firmware);
             self.changed.notify_all();
         }
@@ -112,7 +112,7 @@ impl Shared {
             if let Some(firmware) = &mut *firmware {
                 self.step(firmware);
             }
-            if let Due::Never = self.table.lock().due() {
+            if let RunlistDue::Never = self.table.lock().due() {
                 return;
             }
         }
@@ -120,7 +120,7 @@ impl Shared {
     }
 
     /// Runs a list of the queues that may run now, in place of the one before.
-    fn renew(&self, firmware: &mut Firmware) {
+    fn renew(&self, firmware: &mut HwsFirmware) {
         let running = self.table.lock().is_running();
         let began = Instant::<Monotonic>::now();
         let mut suspect = None;
@@ -144,8 +144,8 @@ impl Shared {
                     &*self.dev,
                     "the hardware scheduler does not answer: no more compute queues\n"
                 );
-                self.health.wedge(Wedged {
-                    part: Part::Scheduler,
+                self.health.wedge(WedgeReport {
+                    part: WedgedPart::Scheduler,
                     suspect,
                 });
             }
@@ -163,7 +163,7 @@ impl Shared {
     }
 
     /// The queue with this doorbell, a dword of the BAR, does not leave the hardware: which it is.
-    fn hangs(&self, doorbell: u32) -> Option<Suspect> {
+    fn hangs(&self, doorbell: u32) -> Option<SuspectQueue> {
         let table = self.table.lock();
         let queue = table.by_doorbell(doorbell)?;
         if !queue.has_failed() {
@@ -184,7 +184,7 @@ impl Shared {
     }
 
     /// Waits until `queue`, which may not be on a list any more, is off it.
-    fn wait_off(self: &Arc<Self>, queue: &Queue) {
+    fn wait_off(self: &Arc<Self>, queue: &ComputeQueue) {
         self.hasten();
         let mut table = self.table.lock();
         while table.find(queue).is_some_and(|entry| entry.is_listed()) {
@@ -193,7 +193,7 @@ impl Shared {
     }
 
     /// The same, for as long as `patience` says.
-    fn wait_off_within(self: &Arc<Self>, queue: &Queue, patience: &Patience) {
+    fn wait_off_within(self: &Arc<Self>, queue: &ComputeQueue, patience: &QuiesceTimeout) {
         self.wake();
         let is_off = || {
             let mut table = self.table.lock();
@@ -205,7 +205,7 @@ impl Shared {
     }
 
     /// Has `queue` be off the hardware and stay off, until its `off` is counted down.
-    fn take_off(self: &Arc<Self>, queue: &Queue) {
+    fn take_off(self: &Arc<Self>, queue: &ComputeQueue) {
         if let Some(entry) = self.table.lock().find(queue) {
             entry.off += 1;
         }
@@ -213,18 +213,18 @@ impl Shared {
     }
 }
 
-impl Hws {
+impl HwsScheduler {
     /// No queues, and none may come before the start. ENOMEM.
     pub(super) fn new(
         gfx: &Arc<Gfx>,
         gmc: &Arc<Gmc>,
-        health: &Arc<Health>,
+        health: &Arc<GpuHealth>,
         dev: &ARef<Device>,
     ) -> Result<Arc<Self>> {
         let shared = Arc::pin_init(
-            try_pin_init!(Shared {
+            try_pin_init!(HwsShared {
                 firmware <- new_mutex!(None, "Hws::firmware"),
-                table <- new_mutex!(Table::new()?, "Hws::table"),
+                table <- new_mutex!(RunlistTable::new()?, "Hws::table"),
                 changed <- new_condvar!("Hws::changed"),
                 turn <- new_delayed_work!("Hws::turn"),
                 gfx: gfx.clone(),
@@ -238,9 +238,9 @@ impl Hws {
     }
 }
 
-impl Scheduler for Hws {
-    fn start(&self, gpu: &Memory) -> Result {
-        let firmware = Firmware::start(gpu)?;
+impl ComputeScheduler for HwsScheduler {
+    fn start(&self, gpu: &GpuMemory) -> Result {
+        let firmware = HwsFirmware::start(gpu)?;
         *self.0.firmware.lock() = Some(firmware);
         self.0.table.lock().open();
         Ok(())
@@ -283,8 +283,8 @@ impl Scheduler for Hws {
         drop(firmware);
     }
 
-    fn add(&self, queue: Arc<Queue>) -> Result {
-        let entry = Entry::new(queue)?;
+    fn add(&self, queue: Arc<ComputeQueue>) -> Result {
+        let entry = RunlistEntry::new(queue)?;
         let added = self.0.table.lock().add(entry);
         // An entry that there is no room for is dropped without the lock.
         added.map_err(|(error, entry)| {
@@ -295,7 +295,7 @@ impl Scheduler for Hws {
         Ok(())
     }
 
-    fn remove(&self, queue: &Queue) -> Result {
+    fn remove(&self, queue: &ComputeQueue) -> Result {
         self.0.take_off(queue);
         let gone = self.0.table.lock().remove(queue);
         drop(gone);
@@ -308,7 +308,7 @@ impl Scheduler for Hws {
     }
 
     /// One that is on the list is changed on the way from that to the next one.
-    fn update(&self, queue: &Queue, mut change: Change) -> Result {
+    fn update(&self, queue: &ComputeQueue, mut change: QueueChange) -> Result {
         let mut table = self.0.table.lock();
         let Some(entry) = table.find(queue).filter(|entry| entry.is_listed()) else {
             let made = change.make(queue);
@@ -335,7 +335,7 @@ impl Scheduler for Hws {
         }
     }
 
-    fn quiesce(&self, queue: &Queue, patience: &Patience) {
+    fn quiesce(&self, queue: &ComputeQueue, patience: &QuiesceTimeout) {
         if patience.is_endless() {
             self.0.wait_off(queue);
         } else {
@@ -343,21 +343,21 @@ impl Scheduler for Hws {
         }
     }
 
-    fn resume(&self, _queue: &Queue) {
+    fn resume(&self, _queue: &ComputeQueue) {
         self.0.wake();
     }
 
-    fn fail(&self, which: &dyn Fn(&State<'_>) -> bool) -> Option<Owner> {
+    fn fail(&self, which: &dyn Fn(&QueuePlacement<'_>) -> bool) -> Option<QueueOwner> {
         let owner = self.0.table.lock().fail(which);
         self.0.wake();
         owner
     }
 
-    fn states(&self, show: &mut dyn FnMut(&State<'_>) -> fmt::Result) -> fmt::Result {
+    fn states(&self, show: &mut dyn FnMut(&QueuePlacement<'_>) -> fmt::Result) -> fmt::Result {
         self.0.table.lock().states(show)
     }
 
-    fn lists(&self) -> Option<Lists> {
+    fn lists(&self) -> Option<ListCosts> {
         Some(self.0.table.lock().pace.lists())
     }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What a compute queue is made of in the process's memory, held so that it stays mapped as long as the queue exists.
 
-use super::super::pointers::{hold, range, Word};
-use super::super::Prepared;
-use crate::mem::vm::{Held, Vm};
-use hw::mqd::compute::{Format, EOP_BYTES};
+use super::super::pointers::{hold, range, UserWord};
+use super::super::PreparedQueue;
+use crate::mem::vm::{HeldMapping, Vm};
+use hw::mqd::compute::{PacketFormat, EOP_BYTES};
 use hw::sdma::ring::RingSize;
 use hw::topology::asic::ContextSaveSizes;
 use hw::va::PAGE_SIZE;
@@ -13,25 +13,25 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 
 /// A queue's memory.
 #[pin_data]
-pub(super) struct Memory {
-    format: Format,
+pub(super) struct QueueBuffers {
+    format: PacketFormat,
     /// Replaced by UPDATE_QUEUE.
     #[pin]
-    ring: Mutex<Ring>,
-    read: Word,
-    write: Word,
-    _eop: Held,
+    ring: Mutex<RingBuffer>,
+    read: UserWord,
+    write: UserWord,
+    _eop: HeldMapping,
     /// None in shared virtual memory, which the process may take back at any time: its own waves have the damage.
-    _save: Option<Held>,
+    _save: Option<HeldMapping>,
 }
 
 /// A ring: one whole buffer.
-pub(crate) struct Ring {
-    _held: Held,
+pub(crate) struct RingBuffer {
+    _held: HeldMapping,
     pub(super) size: RingSize,
 }
 
-impl Ring {
+impl RingBuffer {
     /// Holds the ring at `address`. EFAULT for an address that is not the user's; EINVAL for one that is not a buffer
     /// from start to end.
     pub(super) fn new(vm: &Arc<Vm>, address: u64, size: RingSize) -> Result<Self> {
@@ -44,8 +44,8 @@ impl Ring {
     }
 }
 
-/// Holds the save area, unless it is in shared virtual memory. Errors as [`Memory::new`].
-fn hold_save(vm: &Arc<Vm>, address: u64, size: u64) -> Result<Option<Held>> {
+/// Holds the save area, unless it is in shared virtual memory. Errors as [`QueueBuffers::new`].
+fn hold_save(vm: &Arc<Vm>, address: u64, size: u64) -> Result<Option<HeldMapping>> {
     match hold(vm, address, size) {
         Ok(held) if held.is_writable() => Ok(Some(held)),
         Ok(_) => Err(EINVAL),
@@ -54,14 +54,14 @@ fn hold_save(vm: &Arc<Vm>, address: u64, size: u64) -> Result<Option<Held>> {
     }
 }
 
-impl Memory {
+impl QueueBuffers {
     /// Holds what `create` names, the save area being at least of `sizes`. EFAULT for addresses that are not the
     /// user's; EINVAL for what is not mapped, not aligned or not of the right size, and for a read pointer or a save area that
     /// may not be written.
     pub(super) fn new(
         vm: &Arc<Vm>,
-        create: &Prepared,
-        format: Format,
+        create: &PreparedQueue,
+        format: PacketFormat,
         sizes: &ContextSaveSizes,
     ) -> Result<impl PinInit<Self>> {
         let compute = &create.compute;
@@ -72,12 +72,12 @@ impl Memory {
         {
             return Err(EINVAL);
         }
-        let ring = Ring::new(vm, create.ring, create.size)?;
+        let ring = RingBuffer::new(vm, create.ring, create.size)?;
         let eop = hold(vm, compute.eop, compute.eop_size.into())?;
         let save = u64::from(compute.save_size) + u64::from(sizes.debug);
         let save = hold_save(vm, compute.save, save.next_multiple_of(PAGE_SIZE))?;
-        let read = Word::written(vm, &create.pins, create.read_pointer)?;
-        let write = Word::new(vm, &create.pins, create.write_pointer)?;
+        let read = UserWord::written(vm, &create.pins, create.read_pointer)?;
+        let write = UserWord::new(vm, &create.pins, create.write_pointer)?;
         Ok(pin_init!(Self {
             format,
             ring <- new_mutex!(ring, "Memory::ring"),
@@ -89,12 +89,12 @@ impl Memory {
     }
 
     /// What packets the ring holds.
-    pub(super) fn format(&self) -> Format {
+    pub(super) fn format(&self) -> PacketFormat {
         self.format
     }
 
     /// Another ring, of a queue that is not on the hardware; the old one is in its place then.
-    pub(super) fn swap_ring(&self, ring: &mut Ring) {
+    pub(super) fn swap_ring(&self, ring: &mut RingBuffer) {
         core::mem::swap(&mut *self.ring.lock(), ring);
     }
 
@@ -104,9 +104,9 @@ impl Memory {
         let read = self.read.read();
         let write = self.write.read();
         match self.format {
-            Format::Aql => (read, write),
+            PacketFormat::Aql => (read, write),
             // The CP reports 32 bits.
-            Format::Pm4 | Format::Kernel => (u64::from(read as u32), write),
+            PacketFormat::Pm4 | PacketFormat::Kernel => (u64::from(read as u32), write),
         }
     }
 
@@ -115,8 +115,10 @@ impl Memory {
     pub(super) fn has_work(&self) -> bool {
         let (read, write) = self.pointers();
         match self.format {
-            Format::Aql => read != write,
-            Format::Pm4 | Format::Kernel => !self.ring.lock().size.is_same_dword(read, write),
+            PacketFormat::Aql => read != write,
+            PacketFormat::Pm4 | PacketFormat::Kernel => {
+                !self.ring.lock().size.is_same_dword(read, write)
+            }
         }
     }
 }

@@ -2,18 +2,18 @@
 //! A compute queue as a scheduler sees it.
 
 use super::super::cp_doorbell::CpDoorbell;
-use super::super::group::{Member, Patience};
-use super::super::quota::Counted;
-use super::super::{Owner, Prepared};
-use super::descriptor::Descriptor;
-use super::memory::Memory;
+use super::super::group::{GroupMember, QuiesceTimeout};
+use super::super::quota::CountedQueue;
+use super::super::{PreparedQueue, QueueOwner};
+use super::descriptor::ComputeDescriptor;
+use super::memory::QueueBuffers;
 use super::trap::TrapPage;
 use crate::kern::trace;
-use crate::ledger::{Hold, Kind};
+use crate::ledger::{LedgerHold, LedgerKind};
 use crate::mem::vm::Vm;
-use crate::queue::Queues;
-use hw::doorbell::Slot;
-use hw::mqd::compute::{self as mqd, ContextSave, Format};
+use crate::queue::GpuQueues;
+use hw::doorbell::DoorbellSlot;
+use hw::mqd::compute::{self as mqd, ContextSaveArea, PacketFormat};
 use hw::mqd::hqd::HqdImage;
 use hw::pm4::schedule;
 use hw::queue::QueueType;
@@ -24,45 +24,45 @@ use kernel::sync::Arc;
 
 /// A queue with all that the hardware needs of it. Whoever holds it keeps that in place.
 #[pin_data]
-pub(crate) struct Queue {
-    pub(crate) owner: Owner,
+pub(crate) struct ComputeQueue {
+    pub(crate) owner: QueueOwner,
     /// The process wants it to run.
     active: Atomic<bool>,
     /// Its group is quiesced.
     quiesced: Atomic<bool>,
     /// It has failed, or is about to go.
     failed: Atomic<bool>,
-    pub(super) descriptor: Descriptor,
+    pub(super) descriptor: ComputeDescriptor,
     #[pin]
-    pub(super) memory: Memory,
+    pub(super) memory: QueueBuffers,
     doorbell: CpDoorbell,
     trap: Arc<TrapPage>,
     vm: Arc<Vm>,
-    _hold: Hold,
-    _counted: Counted,
-    pub(super) gpu: Arc<Queues>,
+    _hold: LedgerHold,
+    _counted: CountedQueue,
+    pub(super) gpu: Arc<GpuQueues>,
 }
 
-impl Queue {
+impl ComputeQueue {
     /// A queue of `owner` in `vm` that no scheduler knows yet, `counted` as one of compute, whose waves are saved by `trap`. EFAULT and EINVAL for its memory, see
-    /// [`Memory::new`]; ENOSPC without room in the GART; ENOMEM.
+    /// [`QueueBuffers::new`]; ENOSPC without room in the GART; ENOMEM.
     pub(super) fn new(
-        gpu: &Arc<Queues>,
+        gpu: &Arc<GpuQueues>,
         vm: &Arc<Vm>,
         trap: &Arc<TrapPage>,
         doorbell: CpDoorbell,
-        counted: Counted,
-        owner: Owner,
-        create: &Prepared,
+        counted: CountedQueue,
+        owner: QueueOwner,
+        create: &PreparedQueue,
     ) -> Result<Arc<Self>> {
         let format = match create.kind {
-            QueueType::ComputeAql => Format::Aql,
-            _ => Format::Pm4,
+            QueueType::ComputeAql => PacketFormat::Aql,
+            _ => PacketFormat::Pm4,
         };
         let sizes = gpu.hw.cus.context_save();
-        let memory = Memory::new(vm, create, format, &sizes)?;
+        let memory = QueueBuffers::new(vm, create, format, &sizes)?;
         let compute = &create.compute;
-        let queue = mqd::ComputeQueue {
+        let queue = mqd::ComputeMqdConfig {
             // Filled in where it is known.
             mqd_address: 0,
             ring_base: create.ring,
@@ -76,14 +76,14 @@ impl Queue {
             vmid: 0,
             format,
             priority: create.priority,
-            context_save: Some(ContextSave {
+            context_save: Some(ContextSaveArea {
                 base: compute.save,
                 size: compute.save_size,
                 control_stack: compute.control_stack,
                 trap_handler: true,
             }),
         };
-        let descriptor = Descriptor::new(
+        let descriptor = ComputeDescriptor::new(
             &gpu.memory,
             vm.client(),
             doorbell.slice(),
@@ -101,7 +101,7 @@ impl Queue {
                 doorbell,
                 trap: trap.clone(),
                 vm: vm.clone(),
-                _hold: gpu.hw.ledger.hold(Kind::Queues, 1),
+                _hold: gpu.hw.ledger.hold(LedgerKind::Queues, 1),
                 _counted: counted,
                 gpu: gpu.clone(),
             }),
@@ -133,14 +133,14 @@ impl Queue {
     }
 
     /// Its doorbell in the process's slice.
-    pub(super) fn doorbell(&self) -> Slot {
+    pub(super) fn doorbell(&self) -> DoorbellSlot {
         self.doorbell.slot()
     }
 
     /// How the hardware scheduler is told of it. ENODEV when the device is gone.
-    pub(super) fn map(&self) -> Result<schedule::Queue> {
-        Ok(schedule::Queue {
-            place: schedule::Place::Any,
+    pub(super) fn map(&self) -> Result<schedule::MapQueue> {
+        Ok(schedule::MapQueue {
+            place: schedule::HqdSelect::Any,
             doorbell: self.doorbell.doorbell(),
             mqd: self.descriptor.address(),
             write_pointer: self.descriptor.image()?.write_pointer_address(),
@@ -196,14 +196,14 @@ impl Queue {
     }
 }
 
-impl Member for Queue {
+impl GroupMember for ComputeQueue {
     fn begin_quiesce(&self) {
         self.quiesced.store(true, Release);
         // The scheduler looks anew who may be on the hardware.
         self.gpu.compute.resume(self);
     }
 
-    fn quiesce(&self, patience: &Patience) {
+    fn quiesce(&self, patience: &QuiesceTimeout) {
         // Before the scheduler is told: from then on it does not load it.
         self.quiesced.store(true, Release);
         self.gpu.compute.quiesce(self, patience);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Which queues there are, where they are, and who comes and goes next.
 
-use super::queue::Queue;
-use super::scheduler::{Place, State};
+use super::queue::ComputeQueue;
+use super::scheduler::{QueuePlacement, SchedulerPlace};
 use crate::ip::gfx::HqdGuard;
 use crate::mem::vm::VmidUse;
 use hw::queue::{Hqd, USER_HQDS};
@@ -23,14 +23,14 @@ const MOST_REPAID_MS: i64 = QUANTUM_MS * 3 / 4;
 const LEAVE_MS: i64 = 100;
 
 /// A queue on the hardware. It leaves its HQD before its VMID.
-pub(super) struct Loaded {
+pub(super) struct LoadedQueue {
     pub(super) hqd: HqdGuard,
     pub(super) vmid: VmidUse,
 }
 
 /// How far the hardware was asked to let go of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum PreemptStep {
     /// Its waves are to be saved.
     Save,
     /// Its waves were reset.
@@ -42,19 +42,19 @@ pub(super) enum Step {
 }
 
 /// Where a queue is.
-pub(super) enum Seat {
+pub(super) enum HqdSeat {
     Out,
-    In(Loaded),
+    In(LoadedQueue),
     /// Leaving, and how far that is.
-    Leaving(Loaded, Step),
+    Leaving(LoadedQueue, PreemptStep),
     /// The hardware does not let go of it: the HQD, the VMID and all of the queue are kept.
-    Stuck(Loaded),
+    Stuck(LoadedQueue),
 }
 
 /// A queue and its turn.
-pub(super) struct Entry {
-    pub(super) queue: Arc<Queue>,
-    pub(super) seat: Seat,
+pub(super) struct HqdEntry {
+    pub(super) queue: Arc<ComputeQueue>,
+    pub(super) seat: HqdSeat,
     /// When the seat became what it is, its turn began, or the last step of leaving was made.
     pub(super) since: Instant<Monotonic>,
     /// How many callers want it off the hardware.
@@ -69,11 +69,11 @@ pub(super) struct Entry {
     midway: bool,
 }
 
-impl Entry {
-    pub(super) fn new(queue: Arc<Queue>) -> Self {
+impl HqdEntry {
+    pub(super) fn new(queue: Arc<ComputeQueue>) -> Self {
         Self {
             queue,
-            seat: Seat::Out,
+            seat: HqdSeat::Out,
             since: Instant::now(),
             off: 0,
             turns: 0,
@@ -101,10 +101,10 @@ impl Entry {
             self.queue.trace_save(image);
         }
         self.midway = image.is_some_and(|image| image.is_midway());
-        let is_saved = matches!(self.seat, Seat::Leaving(_, Step::Save));
+        let is_saved = matches!(self.seat, HqdSeat::Leaving(_, PreemptStep::Save));
         self.reseat(|loaded| {
             loaded.hqd.left(image.filter(|_| is_saved));
-            Seat::Out
+            HqdSeat::Out
         });
     }
 
@@ -142,10 +142,12 @@ impl Entry {
         self.is_out() && self.has_work == work && self.is_wanted()
     }
 
-    fn loaded(&self) -> Option<&Loaded> {
+    fn loaded(&self) -> Option<&LoadedQueue> {
         match &self.seat {
-            Seat::Out => None,
-            Seat::In(loaded) | Seat::Leaving(loaded, _) | Seat::Stuck(loaded) => Some(loaded),
+            HqdSeat::Out => None,
+            HqdSeat::In(loaded) | HqdSeat::Leaving(loaded, _) | HqdSeat::Stuck(loaded) => {
+                Some(loaded)
+            }
         }
     }
 
@@ -156,16 +158,16 @@ impl Entry {
 
     /// Whether the hardware has nothing to do with it.
     pub(super) fn is_out(&self) -> bool {
-        matches!(self.seat, Seat::Out)
+        matches!(self.seat, HqdSeat::Out)
     }
 
     /// Whether it has an HQD that nobody has asked it to leave.
     pub(super) fn is_in(&self) -> bool {
-        matches!(self.seat, Seat::In(_))
+        matches!(self.seat, HqdSeat::In(_))
     }
 
     fn is_leaving(&self) -> bool {
-        matches!(self.seat, Seat::Leaving(..))
+        matches!(self.seat, HqdSeat::Leaving(..))
     }
 
     /// For how many milliseconds the seat has been what it is.
@@ -174,10 +176,12 @@ impl Entry {
     }
 
     /// Changes the seat to what `to` makes of what the hardware has of the queue, if it has anything.
-    pub(super) fn reseat(&mut self, to: impl FnOnce(Loaded) -> Seat) {
-        self.seat = match core::mem::replace(&mut self.seat, Seat::Out) {
-            Seat::Out => Seat::Out,
-            Seat::In(loaded) | Seat::Leaving(loaded, _) | Seat::Stuck(loaded) => to(loaded),
+    pub(super) fn reseat(&mut self, to: impl FnOnce(LoadedQueue) -> HqdSeat) {
+        self.seat = match core::mem::replace(&mut self.seat, HqdSeat::Out) {
+            HqdSeat::Out => HqdSeat::Out,
+            HqdSeat::In(loaded) | HqdSeat::Leaving(loaded, _) | HqdSeat::Stuck(loaded) => {
+                to(loaded)
+            }
         };
         self.since = Instant::now();
     }
@@ -187,20 +191,20 @@ impl Entry {
         if self.is_in() {
             self.reseat(|loaded| {
                 loaded.hqd.save();
-                Seat::Leaving(loaded, Step::Save)
+                HqdSeat::Leaving(loaded, PreemptStep::Save)
             });
         }
     }
 
     /// For debugfs, and for who chooses.
-    pub(super) fn state(&self) -> State<'_> {
-        State {
+    pub(super) fn state(&self) -> QueuePlacement<'_> {
+        QueuePlacement {
             queue: &self.queue,
             place: match &self.seat {
-                Seat::Out => Place::Out,
-                Seat::In(loaded) => Place::In(loaded.hqd.hqd()),
-                Seat::Leaving(loaded, _) => Place::Leaving(loaded.hqd.hqd()),
-                Seat::Stuck(loaded) => Place::Stuck(loaded.hqd.hqd()),
+                HqdSeat::Out => SchedulerPlace::Out,
+                HqdSeat::In(loaded) => SchedulerPlace::In(loaded.hqd.hqd()),
+                HqdSeat::Leaving(loaded, _) => SchedulerPlace::Leaving(loaded.hqd.hqd()),
+                HqdSeat::Stuck(loaded) => SchedulerPlace::Stuck(loaded.hqd.hqd()),
             },
             vmid: self.loaded().map(|loaded| loaded.vmid.vmid().get()),
             turns: Some(self.turns),
@@ -209,8 +213,8 @@ impl Entry {
 }
 
 /// The queues of a GPU.
-pub(super) struct Table {
-    pub(super) entries: KVec<Entry>,
+pub(super) struct HqdTable {
+    pub(super) entries: KVec<HqdEntry>,
     pub(super) closed: bool,
     /// The rank of the queue that has come in last for a turn.
     last: (u16, u32),
@@ -220,7 +224,7 @@ pub(super) struct Table {
     crowded: bool,
 }
 
-impl Table {
+impl HqdTable {
     pub(super) const fn new() -> Self {
         Self {
             entries: KVec::new(),
@@ -231,13 +235,13 @@ impl Table {
         }
     }
 
-    pub(super) fn position(&self, queue: &Queue) -> Option<usize> {
+    pub(super) fn position(&self, queue: &ComputeQueue) -> Option<usize> {
         self.entries
             .iter()
             .position(|entry| core::ptr::eq(&*entry.queue, queue))
     }
 
-    pub(super) fn find(&mut self, queue: &Queue) -> Option<&mut Entry> {
+    pub(super) fn find(&mut self, queue: &ComputeQueue) -> Option<&mut HqdEntry> {
         let index = self.position(queue)?;
         self.entries.get_mut(index)
     }
@@ -248,7 +252,7 @@ impl Table {
         for entry in &self.entries {
             let Some(hqd) = entry.hqd() else { continue };
             taken |= 1 << hqd.index();
-            if let Seat::Leaving(_, Step::Pipe | Step::PipeReset) = entry.seat {
+            if let HqdSeat::Leaving(_, PreemptStep::Pipe | PreemptStep::PipeReset) = entry.seat {
                 taken |= pipe_mask(hqd.pipe());
             }
         }
@@ -275,7 +279,7 @@ impl Table {
 
     /// Entry `index` has come in for a turn. Those that would have come before it, and are still in, begin another.
     pub(super) fn begin_turn(&mut self, index: usize) {
-        let Some(rank) = self.entries.get(index).map(Entry::rank) else {
+        let Some(rank) = self.entries.get(index).map(HqdEntry::rank) else {
             return;
         };
         let last = core::mem::replace(&mut self.last, rank);
@@ -307,7 +311,7 @@ impl Table {
 
     /// How many are on their way out, and were asked so lately that they are about to be.
     pub(super) fn leaving(&self) -> usize {
-        let soon = |entry: &&Entry| entry.is_leaving() && entry.held_ms() < LEAVE_MS;
+        let soon = |entry: &&HqdEntry| entry.is_leaving() && entry.held_ms() < LEAVE_MS;
         self.entries.iter().filter(soon).count()
     }
 
@@ -333,7 +337,7 @@ impl Table {
     /// The queue that is to give up its HQD next, and after how many milliseconds it has had its turn: one without
     /// work, or else the one whose turn has been over for longest.
     pub(super) fn next_to_leave(&self) -> Option<(usize, i64)> {
-        let turn = |(index, entry): (usize, &Entry)| {
+        let turn = |(index, entry): (usize, &HqdEntry)| {
             let idle = !entry.has_work;
             let left = if idle {
                 i64::MIN

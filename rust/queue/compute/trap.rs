@@ -2,10 +2,10 @@
 //! The trap handler of a process on a GPU: a page of the driver's in its address space, above all that is the user's.
 
 use crate::kern::pages::SystemPages;
-use crate::mem::account::{Region, SystemShare};
+use crate::mem::account::{MemoryRegion, SystemShare};
 use crate::mem::vm::{KernelMapping, Vm};
-use hw::pte::Access;
-use hw::trap::{self, SecondLevel, TrapHandler};
+use hw::pte::PageAccess;
+use hw::trap::{self, SecondLevelTrap, TrapHandler};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -21,18 +21,18 @@ impl TrapPage {
     /// The page in `vm`, whose memory it counts as, without a second level. EEXIST where one is still in use, by a queue that the hardware
     /// did not let go of; ENOMEM; ENODEV when the device is gone.
     pub(crate) fn new(vm: &Arc<Vm>) -> Result<Arc<Self>> {
-        let share = SystemShare::take(vm.client(), Region::Gtt, trap::BYTES as u64)?;
+        let share = SystemShare::take(vm.client(), MemoryRegion::Gtt, trap::BYTES as u64)?;
         let pages = Arc::new(
             SystemPages::alloc(&vm.gpu().hw.dev, trap::BYTES)?,
             GFP_KERNEL_ACCOUNT,
         )?;
         pages.write32s(0, trap::code())?;
         let page = Self {
-            mapping: vm.kernel_map_at(trap::PAGE, pages.clone(), Access::READ.executable())?,
+            mapping: vm.kernel_map_at(trap::PAGE, pages.clone(), PageAccess::READ.executable())?,
             pages,
             _share: share,
         };
-        page.set_second_level(SecondLevel::default())?;
+        page.set_second_level(SecondLevelTrap::default())?;
         Ok(Arc::new(page, GFP_KERNEL_ACCOUNT)?)
     }
 
@@ -43,7 +43,7 @@ impl TrapPage {
 
     /// Sets the process's own handler, which waves that trap from now on are taken to. One that traps at the same moment may
     /// come to the new one with the memory of the old one. The caller sees to it that there is one caller at a time.
-    pub(crate) fn set_second_level(&self, second: SecondLevel) -> Result {
+    pub(crate) fn set_second_level(&self, second: SecondLevelTrap) -> Result {
         // The code last: who goes to a handler where there was none finds its memory.
         let words = second.block();
         let mut words = words.iter().enumerate().rev();

@@ -2,18 +2,18 @@
 //! A process's compute queue, from CREATE_QUEUE to DESTROY_QUEUE.
 
 use super::super::cp_doorbell::CpDoorbell;
-use super::super::doorbell::Slice;
-use super::super::quota::{Counted, Kind};
-use super::super::{Owner, Prepared, UpdateQueue, UserQueue};
-use super::change::Change;
-use super::memory::Ring;
-use super::queue::Queue;
+use super::super::doorbell::DoorbellSlice;
+use super::super::quota::{CountedQueue, QuotaKind};
+use super::super::{PreparedQueue, QueueOwner, UpdateQueue, UserQueue};
+use super::change::QueueChange;
+use super::memory::RingBuffer;
+use super::queue::ComputeQueue;
 use super::trap::TrapPage;
 use crate::kern::errno::timer_expired;
 use crate::kern::trace;
 use crate::mem::vm::Vm;
-use crate::queue::Queues;
-use hw::doorbell::Slot;
+use crate::queue::GpuQueues;
+use hw::doorbell::DoorbellSlot;
 use hw::mqd::cu_mask;
 use hw::mqd::hqd::WaveState;
 use kernel::prelude::*;
@@ -24,28 +24,28 @@ const CP: u32 = u32::MAX;
 
 /// A compute queue of a process. Off the hardware once destroyed or dropped.
 #[pin_data(PinnedDrop)]
-pub(crate) struct ComputeQueue {
-    owner: Owner,
-    doorbell: Slot,
+pub(crate) struct UserComputeQueue {
+    owner: QueueOwner,
+    doorbell: DoorbellSlot,
     /// `None` once destroyed. Held while the hardware is waited for: only calls for this queue wait for it.
     #[pin]
-    queue: Mutex<Option<Arc<Queue>>>,
+    queue: Mutex<Option<Arc<ComputeQueue>>>,
 }
 
-impl ComputeQueue {
+impl UserComputeQueue {
     /// Makes a queue of `owner` in `vm`, whose waves are saved by `trap`, with a doorbell in `slice`. EFAULT and EINVAL for its memory, EINVAL for sizes
     /// that are not those of the topology; ENOSPC without a doorbell, or with too many queues; ENOMEM.
     pub(crate) fn create(
-        gpu: &Arc<Queues>,
+        gpu: &Arc<GpuQueues>,
         vm: &Arc<Vm>,
         trap: &Arc<TrapPage>,
-        slice: &Arc<Slice>,
-        owner: Owner,
-        create: &Prepared,
+        slice: &Arc<DoorbellSlice>,
+        owner: QueueOwner,
+        create: &PreparedQueue,
     ) -> Result<Arc<Self>> {
-        let counted = Counted::new(slice, Kind::Compute)?;
+        let counted = CountedQueue::new(slice, QuotaKind::Compute)?;
         let doorbell = CpDoorbell::new(slice)?;
-        let queue = Queue::new(gpu, vm, trap, doorbell, counted, owner, create)?;
+        let queue = ComputeQueue::new(gpu, vm, trap, doorbell, counted, owner, create)?;
         let (place, held) = (queue.doorbell(), queue.clone());
         let created = Arc::pin_init(
             pin_init!(Self {
@@ -65,31 +65,33 @@ impl ComputeQueue {
     }
 
     /// Runs `f` on the queue. EINVAL when it is destroyed.
-    fn with<T>(&self, f: impl FnOnce(&Arc<Queue>) -> Result<T>) -> Result<T> {
+    fn with<T>(&self, f: impl FnOnce(&Arc<ComputeQueue>) -> Result<T>) -> Result<T> {
         f(self.queue.lock().as_ref().ok_or(EINVAL)?)
     }
 }
 
 /// Makes `change` of `queue`, unless that is so already: others would be off the hardware meanwhile.
-fn change_of(queue: &Queue, change: Change) -> Result {
+fn change_of(queue: &ComputeQueue, change: QueueChange) -> Result {
     match change.is_made(queue)? {
         true => Ok(()),
         false => queue.gpu.compute.update(queue, change),
     }
 }
 
-impl UserQueue for ComputeQueue {
-    fn doorbell(&self) -> Slot {
+impl UserQueue for UserComputeQueue {
+    fn doorbell(&self) -> DoorbellSlot {
         self.doorbell
     }
 
     fn update(&self, update: &UpdateQueue) -> Result {
         self.with(|queue| {
             let ring = match update.ring {
-                Some((address, size)) => Some((address, Ring::new(queue.vm(), address, size)?)),
+                Some((address, size)) => {
+                    Some((address, RingBuffer::new(queue.vm(), address, size)?))
+                }
                 None => None,
             };
-            let change = Change::Properties {
+            let change = QueueChange::Properties {
                 ring,
                 priority: update.priority,
                 active: update.is_active(),
@@ -101,7 +103,7 @@ impl UserQueue for ComputeQueue {
     fn set_cu_mask(&self, bit: &mut dyn FnMut(u32) -> bool) -> Result {
         self.with(|queue| {
             let masks = cu_mask::spread(&queue.gpu.hw.cus, bit).ok_or(EINVAL)?;
-            change_of(queue, Change::CuMasks(masks))
+            change_of(queue, QueueChange::CuMasks(masks))
         })
     }
 
@@ -134,7 +136,7 @@ impl UserQueue for ComputeQueue {
 }
 
 #[pinned_drop]
-impl PinnedDrop for ComputeQueue {
+impl PinnedDrop for UserComputeQueue {
     fn drop(self: Pin<&mut Self>) {
         // One that cannot be got off was reported.
         let _ = self.destroy();

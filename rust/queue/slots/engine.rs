@@ -2,35 +2,35 @@
 //! The slots of one engine. One work item loads and unloads; who quiesces a queue unloads it, too, and who makes a direct one may load it.
 //!
 //! A queue that does not leave has the engine to itself, and for all that is known for hours: a packet can be as long as
-//! its process likes. Whoever finds that out resets the engine (`Engine::reset`): the queue has failed, with all of
+//! its process likes. Whoever finds that out resets the engine (`EngineSlots::reset`): the queue has failed, with all of
 //! its process's, and the others go on from where they were. It is found out when somebody wants the slot or the
 //! VMID, and also when two queues have something to do, or the kernel's ring has: then the latter is to get a turn within a second
-//! (`Rings::pulse`), and if it does not, every queue is asked to leave for a moment (`Engine::clear`).
+//! (`KernelRings::pulse`), and if it does not, every queue is asked to leave for a moment (`EngineSlots::clear`).
 
 mod choice;
 mod entry;
 mod reset;
 mod seats;
 
-use super::super::group::Patience;
-use super::super::rlc::Rlc;
-use super::super::Owner;
-use super::Seat;
+use super::super::group::QuiesceTimeout;
+use super::super::rlc::SdmaHwQueue;
+use super::super::QueueOwner;
+use super::SdmaSeat;
 use crate::ip::sdma::{Sdma, STOP_TIMEOUT};
 use crate::ip::vmid::Vmid;
 use crate::ip::Hardware;
 use crate::kern::{host, workqueue};
 use crate::mem::vm::VmidUse;
 use crate::ring;
-use entry::{Entry, Room};
+use entry::{EntryMemory, SlotEntry};
 use hw::doorbell::SDMA_QUEUES;
 use kernel::prelude::*;
 use kernel::sync::{new_condvar, new_mutex, new_spinlock, Arc, CondVar, Mutex, SpinLock};
 use kernel::time::{delay::fsleep, msecs_to_jiffies, Delta, Instant, Monotonic};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
-use seats::{Action, State};
+use seats::{EngineSeats, SlotAction};
 
-pub(super) use entry::Key;
+pub(super) use entry::QueueKey;
 
 /// Slots of an engine.
 pub(super) const SLOTS: usize = SDMA_QUEUES as usize;
@@ -51,18 +51,18 @@ const TURN: u64 = 0;
 const PULSE: u64 = 1;
 
 /// A queue as debugfs sees it.
-pub(super) struct View {
-    pub(super) rlc: Arc<Rlc>,
-    pub(super) seat: Seat,
+pub(super) struct SlotView {
+    pub(super) rlc: Arc<SdmaHwQueue>,
+    pub(super) seat: SdmaSeat,
     pub(super) vmid: Option<Vmid>,
 }
 
 /// An engine's slots.
 #[pin_data]
-pub(super) struct Engine {
+pub(super) struct EngineSlots {
     pub(super) number: u8,
     #[pin]
-    state: SpinLock<State>,
+    state: SpinLock<EngineSeats>,
     /// A seat changed.
     #[pin]
     changed: CondVar,
@@ -81,18 +81,18 @@ pub(super) struct Engine {
 }
 
 impl_has_delayed_work! {
-    impl HasDelayedWork<Self, TURN> for Engine { self.turn }
-    impl HasDelayedWork<Self, PULSE> for Engine { self.pulse }
+    impl HasDelayedWork<Self, TURN> for EngineSlots { self.turn }
+    impl HasDelayedWork<Self, PULSE> for EngineSlots { self.pulse }
 }
 
-impl WorkItem<PULSE> for Engine {
+impl WorkItem<PULSE> for EngineSlots {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
         let state = this.state.lock();
         let busy = state.inside().filter(|entry| entry.has_work()).count();
         // Direct queues get work without the driver's knowing.
-        let is_direct = |entry: &Entry| entry.rlc.is_direct();
+        let is_direct = |entry: &SlotEntry| entry.rlc.is_direct();
         let again = busy > 1 || state.inside().count() > 1 && state.inside().any(is_direct);
         let gpu = state.inside().next().map(|entry| entry.rlc.gpu.clone());
         if again && !state.closed {
@@ -105,19 +105,19 @@ impl WorkItem<PULSE> for Engine {
     }
 }
 
-impl WorkItem<TURN> for Engine {
+impl WorkItem<TURN> for EngineSlots {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
         loop {
             let next = this.state.lock().next();
             match next {
-                Action::Load(rlc, slot) => this.load(&rlc, slot),
+                SlotAction::Load(rlc, slot) => this.load(&rlc, slot),
                 // Whatever comes of it.
-                Action::Unload(rlc, slot) => {
-                    let _ = this.unload(&rlc, slot, &Patience::endless());
+                SlotAction::Unload(rlc, slot) => {
+                    let _ = this.unload(&rlc, slot, &QuiesceTimeout::endless());
                 }
-                Action::Later(ms) => {
+                SlotAction::Later(ms) => {
                     let state = this.state.lock();
                     if !state.closed {
                         let delay = msecs_to_jiffies(ms.max(1) as u32);
@@ -126,19 +126,19 @@ impl WorkItem<TURN> for Engine {
                     }
                     return;
                 }
-                Action::Nothing => return,
+                SlotAction::Nothing => return,
             }
         }
     }
 }
 
-impl Engine {
+impl EngineSlots {
     pub(super) fn new(number: u8) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 number,
                 state <- new_spinlock!(
-                    State::new(),
+                    EngineSeats::new(),
                     "Engine::state"
                 ),
                 hardware <- new_mutex!((), "Engine::hardware"),
@@ -162,12 +162,12 @@ impl Engine {
         let _ = workqueue::highpri().enqueue_delayed::<_, PULSE>(self.clone(), delay);
     }
 
-    /// See [`Engines::clear`](crate::ring::Engines::clear).
+    /// See [`RingEngines::clear`](crate::ring::RingEngines::clear).
     pub(super) fn clear(self: &Arc<Self>) {
         let mut state = self.state.lock();
         for slot in 0..SLOTS {
             if let Some(entry) = state.seated_mut(slot) {
-                entry.cleared |= matches!(entry.seat, Seat::In(_)) && entry.has_work();
+                entry.cleared |= matches!(entry.seat, SdmaSeat::In(_)) && entry.has_work();
             }
         }
         drop(state);
@@ -175,7 +175,7 @@ impl Engine {
     }
 
     /// Loads a queue whose seat is `Loading(slot)`.
-    fn load(self: &Arc<Self>, rlc: &Arc<Rlc>, slot: u8) {
+    fn load(self: &Arc<Self>, rlc: &Arc<SdmaHwQueue>, slot: u8) {
         let mut vmid = match rlc.vm().use_vmid(rlc.owner.pasid) {
             Ok(vmid) => Some(vmid),
             Err(error) => {
@@ -183,7 +183,7 @@ impl Engine {
                 if error != ENOSPC {
                     rlc.fail(error);
                 }
-                self.seat(rlc, Seat::Out);
+                self.seat(rlc, SdmaSeat::Out);
                 return;
             }
         };
@@ -205,8 +205,8 @@ impl Engine {
             entry.since = Instant::now();
             entry.vmid = vmid.take();
             entry.seat = match result {
-                Ok(()) => Seat::In(slot),
-                Err(_) => Seat::Leaving(slot),
+                Ok(()) => SdmaSeat::In(slot),
+                Err(_) => SdmaSeat::Leaving(slot),
             };
             entry.cleared = false;
         }
@@ -232,7 +232,12 @@ impl Engine {
 
     /// Unloads a queue whose seat is `Leaving(slot)`. ETIMEDOUT when `patience` is over before that: the work item goes on
     /// with it.
-    fn unload(self: &Arc<Self>, rlc: &Arc<Rlc>, slot: u8, patience: &Patience) -> Result {
+    fn unload(
+        self: &Arc<Self>,
+        rlc: &Arc<SdmaHwQueue>,
+        slot: u8,
+        patience: &QuiesceTimeout,
+    ) -> Result {
         let hw = &rlc.gpu.hw;
         let _urgent = hw.page_faults.hurry(rlc.owner.pasid);
         let mut waits = 0;
@@ -257,7 +262,7 @@ impl Engine {
                 let mut state = self.state.lock();
                 if let Some(entry) = state.find(rlc) {
                     // Its ring is off: it has to be loaded anew, whoever wants it to run by then.
-                    entry.seat = Seat::In(slot);
+                    entry.seat = SdmaSeat::In(slot);
                     entry.cleared = true;
                 }
                 drop(state);
@@ -271,10 +276,10 @@ impl Engine {
     }
 
     /// A queue whose seat was `Leaving` has left at `rptr`.
-    fn is_out(&self, rlc: &Rlc, rptr: u64) {
+    fn is_out(&self, rlc: &SdmaHwQueue, rptr: u64) {
         rlc.save(rptr);
         rlc.check();
-        self.seat(rlc, Seat::Out);
+        self.seat(rlc, SdmaSeat::Out);
     }
 
     fn sdma<'a>(&self, hw: &'a Hardware) -> &'a Sdma {
@@ -282,7 +287,7 @@ impl Engine {
     }
 
     /// Changes a seat. Who is out gives its VMID up. Sleeps.
-    fn seat(&self, rlc: &Rlc, seat: Seat) {
+    fn seat(&self, rlc: &SdmaHwQueue, seat: SdmaSeat) {
         let mut vmid = None;
         let mut state = self.state.lock();
         let mut before = None;
@@ -290,11 +295,11 @@ impl Engine {
             entry.since = Instant::now();
             before = entry.seat.slot();
             entry.seat = seat;
-            if seat == Seat::Out {
+            if seat == SdmaSeat::Out {
                 vmid = entry.vmid.take();
             }
         }
-        let place = before.filter(|_| seat == Seat::Out).map(usize::from);
+        let place = before.filter(|_| seat == SdmaSeat::Out).map(usize::from);
         let left = place.and_then(|place| state.seated.get_mut(place)?.take());
         if left.is_some() {
             state.come_out(rlc);
@@ -304,12 +309,12 @@ impl Engine {
         self.changed.notify_all();
     }
 
-    /// See [`super::Slots::submit`].
-    pub(super) fn submit(self: &Arc<Self>, rlc: &Rlc) {
+    /// See [`super::SdmaSlots::submit`].
+    pub(super) fn submit(self: &Arc<Self>, rlc: &SdmaHwQueue) {
         let mut state = self.state.lock();
         match state.find(rlc) {
-            Some(Entry {
-                seat: Seat::In(slot),
+            Some(SlotEntry {
+                seat: SdmaSeat::In(slot),
                 leaving: false,
                 cleared: false,
                 ..
@@ -320,12 +325,12 @@ impl Engine {
                 }
             }
             // `load` looks again when it is through, and so does `unload`.
-            Some(Entry {
-                seat: Seat::Loading(_) | Seat::Leaving(_),
+            Some(SlotEntry {
+                seat: SdmaSeat::Loading(_) | SdmaSeat::Leaving(_),
                 ..
             }) => {}
             Some(_) => {
-                state.line_up(&Key::of(rlc));
+                state.line_up(&QueueKey::of(rlc));
                 drop(state);
                 self.wake();
             }
@@ -335,7 +340,12 @@ impl Engine {
 
     /// Takes the queue out of its slot and has it stay out, and waits for that: bounded by what the hardware may
     /// take, and by `patience`. `forget` removes it altogether. ETIMEDOUT when it is not out; it will be, unless the engine is lost.
-    pub(super) fn evict(self: &Arc<Self>, rlc: &Rlc, forget: bool, patience: &Patience) -> Result {
+    pub(super) fn evict(
+        self: &Arc<Self>,
+        rlc: &SdmaHwQueue,
+        forget: bool,
+        patience: &QuiesceTimeout,
+    ) -> Result {
         let mut state = self.state.lock();
         // Who waits for the slot of a queue that another thread takes out is told there.
         let mut freed = false;
@@ -345,13 +355,13 @@ impl Engine {
             };
             entry.leaving = true;
             match entry.seat {
-                Seat::Out => break,
+                SdmaSeat::Out => break,
                 // Kept, with all that the engine may still reach.
-                Seat::Stuck(_) => return Err(ETIMEDOUT),
-                Seat::Loading(_) | Seat::Leaving(_) if patience.is_endless() => {
+                SdmaSeat::Stuck(_) => return Err(ETIMEDOUT),
+                SdmaSeat::Loading(_) | SdmaSeat::Leaving(_) if patience.is_endless() => {
                     self.changed.wait(&mut state);
                 }
-                Seat::Loading(_) | Seat::Leaving(_) => {
+                SdmaSeat::Loading(_) | SdmaSeat::Leaving(_) => {
                     drop(state);
                     if patience.is_over() {
                         return Err(ETIMEDOUT);
@@ -359,8 +369,8 @@ impl Engine {
                     fsleep(SEAT_POLL);
                     state = self.state.lock();
                 }
-                Seat::In(slot) => {
-                    entry.seat = Seat::Leaving(slot);
+                SdmaSeat::In(slot) => {
+                    entry.seat = SdmaSeat::Leaving(slot);
                     let rlc = entry.rlc.clone();
                     drop(state);
                     self.unload(&rlc, slot, patience)?;
@@ -383,22 +393,22 @@ impl Engine {
         Ok(())
     }
 
-    /// The queue may be loaded again after [`Engine::evict`].
-    pub(super) fn admit(self: &Arc<Self>, rlc: &Rlc) {
+    /// The queue may be loaded again after [`EngineSlots::evict`].
+    pub(super) fn admit(self: &Arc<Self>, rlc: &SdmaHwQueue) {
         let mut state = self.state.lock();
         if let Some(entry) = state.find(rlc) {
             // It keeps its turn among those that wait: it may be quiesced again before that.
             entry.leaving = false;
         }
-        state.line_up(&Key::of(rlc));
+        state.line_up(&QueueKey::of(rlc));
         drop(state);
         self.wake();
     }
 
     /// Adds a queue; a direct one with its slot, in which it is at the return if that is free. ENOSPC for a direct one whose
     /// process has one in every slot; ENODEV, ENOMEM. Sleeps.
-    pub(super) fn add(self: &Arc<Self>, rlc: Arc<Rlc>) -> Result<Option<u8>> {
-        let room = Room::new()?;
+    pub(super) fn add(self: &Arc<Self>, rlc: Arc<SdmaHwQueue>) -> Result<Option<u8>> {
+        let room = EntryMemory::new()?;
         let mut state = self.state.lock();
         if state.closed {
             return Err(ENODEV);
@@ -411,14 +421,14 @@ impl Engine {
         } else {
             None
         };
-        let key = Key::of(&rlc);
+        let key = QueueKey::of(&rlc);
         state.add(rlc, own, room);
         let first = match own {
             Some(_) => state.come_in(&key),
-            None => Action::Nothing,
+            None => SlotAction::Nothing,
         };
         drop(state);
-        let wakes = if let Action::Load(rlc, slot) = first {
+        let wakes = if let SlotAction::Load(rlc, slot) = first {
             // As a change of queues by the work item would cost more than the load.
             self.load(&rlc, slot);
             // It may have failed meanwhile, or its VMID been recalled, when the work item found it neither in nor out.
@@ -442,10 +452,10 @@ impl Engine {
     }
 
     /// The first queue whose key is `from` or behind that.
-    pub(super) fn next_from(&self, from: &Key) -> Option<(Key, View)> {
+    pub(super) fn next_from(&self, from: &QueueKey) -> Option<(QueueKey, SlotView)> {
         let state = self.state.lock();
         let (key, entry) = state.next_from(from)?;
-        let view = View {
+        let view = SlotView {
             rlc: entry.rlc.clone(),
             seat: entry.seat,
             vmid: entry.vmid.as_ref().map(VmidUse::vmid),
@@ -454,7 +464,7 @@ impl Engine {
     }
 
     /// Looks at who is in a slot, coming or going.
-    pub(super) fn look_at_seated(&self, look: impl Fn(&Rlc)) {
+    pub(super) fn look_at_seated(&self, look: impl Fn(&SdmaHwQueue)) {
         let _looking = self.looking.lock();
         let seated = self.state.lock().seated.clone();
         seated.iter().flatten().for_each(|rlc| look(rlc));
@@ -465,9 +475,9 @@ impl Engine {
     pub(super) fn look_at_some_of(
         &self,
         pasid: u16,
-        which: impl Fn(&Rlc) -> bool,
-        look: impl Fn(&Rlc),
-    ) -> Option<Owner> {
+        which: impl Fn(&SdmaHwQueue) -> bool,
+        look: impl Fn(&SdmaHwQueue),
+    ) -> Option<QueueOwner> {
         let _looking = self.looking.lock();
         let mut found = [const { None }; SLOTS];
         {
@@ -488,7 +498,7 @@ impl Engine {
     }
 
     /// Nothing is loaded any more. Gives one of the queues that are left, and how many there are. Sleeps.
-    pub(super) fn close(self: &Arc<Self>) -> Option<(Arc<Rlc>, usize)> {
+    pub(super) fn close(self: &Arc<Self>) -> Option<(Arc<SdmaHwQueue>, usize)> {
         let left = self.state.lock().close();
         workqueue::cancel::<_, TURN>(self);
         workqueue::cancel::<_, PULSE>(self);
@@ -498,7 +508,7 @@ impl Engine {
 }
 
 /// Rings the doorbell of a queue in `slot`.
-fn ring(rlc: &Rlc, slot: u8) {
+fn ring(rlc: &SdmaHwQueue, slot: u8) {
     if let Ok(doorbell) = rlc.doorbell(slot) {
         rlc.gpu
             .hw

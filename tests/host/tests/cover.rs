@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What is asked for beyond what there is can move out, and what has is paid for.
 
-use hw::cover::Cover;
+use hw::cover::VramBacking;
 use proptest::prelude::*;
 
 proptest! {
@@ -12,7 +12,7 @@ proptest! {
         limit in 0u64..3000,
         acts in prop::collection::vec((any::<prop::sample::Index>(), 0u8..4, 1u64..400), 0..200),
     ) {
-        let mut cover = Cover::new();
+        let mut cover = VramBacking::new();
         cover.set_usable(usable);
         // Bytes, and whether they are in system memory.
         let mut buffers: Vec<(u64, bool)> = Vec::new();

@@ -2,7 +2,7 @@
 //! Doorbell slots, slices and offsets.
 
 use hw::doorbell::{
-    sdma_range, Doorbell, MmapKind, MmapOffset, SliceIndex, Slot, IH_RANGE, SLICE_BYTES,
+    sdma_range, Doorbell, DoorbellSlot, MmapKind, MmapOffset, SliceIndex, IH_RANGE, SLICE_BYTES,
 };
 use proptest::prelude::*;
 use std::collections::HashSet;
@@ -28,7 +28,7 @@ proptest! {
 
     #[test]
     fn a_queue_s_offset_names_slice_and_slot(gpu_id: u16, index in 0u16..1024) {
-        let slot = Slot::new(index).unwrap();
+        let slot = DoorbellSlot::new(index).unwrap();
         let offset = MmapOffset::doorbell(gpu_id, slot);
         // The client masks with the slice's size.
         prop_assert_eq!(offset & (SLICE_BYTES - 1), u64::from(index) * 8);
@@ -38,7 +38,7 @@ proptest! {
     #[test]
     fn a_doorbell_is_inside_its_slice(slice in 0u16..256, index in 0u16..1024) {
         let slice = SliceIndex::new(slice, BAR).unwrap();
-        let doorbell = slice.doorbell(Slot::new(index).unwrap());
+        let doorbell = slice.doorbell(DoorbellSlot::new(index).unwrap());
         prop_assert_eq!(doorbell.byte(), slice.byte() + u64::from(index) * 8);
         prop_assert_eq!(u64::from(doorbell.dword()) * 4, doorbell.byte());
         prop_assert!(doorbell.byte() + 8 <= BAR);
@@ -47,8 +47,8 @@ proptest! {
 
 #[test]
 fn slots_end_with_the_slice_and_slices_with_the_bar() {
-    assert!(Slot::new(1023).is_some());
-    assert!(Slot::new(1024).is_none());
+    assert!(DoorbellSlot::new(1023).is_some());
+    assert!(DoorbellSlot::new(1024).is_none());
     assert_eq!(SliceIndex::count(BAR), 256);
     assert!(SliceIndex::new(255, BAR).is_some());
     assert!(SliceIndex::new(256, BAR).is_none());
@@ -56,47 +56,55 @@ fn slots_end_with_the_slice_and_slices_with_the_bar() {
 
 #[test]
 fn sdma_slots_are_fixed() {
-    let byte = |engine, queue| Slot::sdma(engine, queue).unwrap().byte();
+    let byte = |engine, queue| DoorbellSlot::sdma(engine, queue).unwrap().byte();
     assert_eq!(byte(0, 0), 0x800);
     assert_eq!(byte(0, 1), 0x1800);
     assert_eq!(byte(0, 2), 0x808);
     assert_eq!(byte(4, 7), 0x1940 + 3 * 8);
-    assert!(Slot::sdma(5, 0).is_none());
-    assert!(Slot::sdma(0, 8).is_none());
+    assert!(DoorbellSlot::sdma(5, 0).is_none());
+    assert!(DoorbellSlot::sdma(0, 8).is_none());
     let kernel: Vec<u64> = (0..5)
-        .map(|e| Slot::sdma_kernel(e).unwrap().byte())
+        .map(|e| DoorbellSlot::sdma_kernel(e).unwrap().byte())
         .collect();
     assert_eq!(kernel, [0x800, 0x850, 0x8a0, 0x8f0, 0x940]);
     let all: HashSet<u16> = (0..5)
-        .flat_map(|engine| (0..8).map(move |queue| Slot::sdma(engine, queue).unwrap().index()))
+        .flat_map(|engine| {
+            (0..8).map(move |queue| DoorbellSlot::sdma(engine, queue).unwrap().index())
+        })
         .collect();
     assert_eq!(all.len(), 40);
-    assert!(all.iter().all(|&index| !Slot::new(index).unwrap().is_cp()));
+    assert!(all
+        .iter()
+        .all(|&index| !DoorbellSlot::new(index).unwrap().is_cp()));
 }
 
 #[test]
 fn cp_slots_keep_out_of_the_ranges_of_others() {
-    let cp: Vec<u16> = Slot::cp_slots().map(Slot::index).collect();
+    let cp: Vec<u16> = DoorbellSlot::cp_slots().map(DoorbellSlot::index).collect();
     assert_eq!(cp.len(), 512 - 0x90);
     assert!(cp
         .iter()
         .all(|&index| index < 0x100 || (0x190..0x200).contains(&index)));
     // The same ranges of the second page.
-    assert!(!Slot::new(0x300).unwrap().is_cp());
-    assert!(!Slot::new(0x38f).unwrap().is_cp());
-    assert!(Slot::new(0x390).unwrap().is_cp());
-    assert!(Slot::new(0x2ff).unwrap().is_cp());
+    assert!(!DoorbellSlot::new(0x300).unwrap().is_cp());
+    assert!(!DoorbellSlot::new(0x38f).unwrap().is_cp());
+    assert!(DoorbellSlot::new(0x390).unwrap().is_cp());
+    assert!(DoorbellSlot::new(0x2ff).unwrap().is_cp());
 }
 
 #[test]
 fn scheduled_queues_ring_in_the_second_page() {
-    let slots: Vec<Slot> = (0..512).map(|n| Slot::scheduled(n).unwrap()).collect();
+    let slots: Vec<DoorbellSlot> = (0..512)
+        .map(|n| DoorbellSlot::scheduled(n).unwrap())
+        .collect();
     for (index, slot) in slots.iter().enumerate() {
         assert_eq!(slot.page(), 1);
         assert_eq!(slot.scheduled_index(), Some(index as u16));
     }
-    assert!(Slot::scheduled(512).is_none());
-    assert!(Slot::cp_slots().all(|slot| slot.page() == 0 && slot.scheduled_index().is_none()));
+    assert!(DoorbellSlot::scheduled(512).is_none());
+    assert!(
+        DoorbellSlot::cp_slots().all(|slot| slot.page() == 0 && slot.scheduled_index().is_none())
+    );
 }
 
 #[test]
@@ -106,9 +114,11 @@ fn nbio_ranges_are_those_of_the_recipe() {
     assert_eq!(sdma_range(5), None);
     assert_eq!(IH_RANGE, 0x2f0 << 2 | 8 << 16);
     assert_eq!(
-        SliceIndex::KERNEL.doorbell(Slot::IH_RETRY_CAM).dword(),
+        SliceIndex::KERNEL
+            .doorbell(DoorbellSlot::IH_RETRY_CAM)
+            .dword(),
         0x2f6
     );
-    let ih: Doorbell = SliceIndex::KERNEL.doorbell(Slot::IH_RING0);
+    let ih: Doorbell = SliceIndex::KERNEL.doorbell(DoorbellSlot::IH_RING0);
     assert_eq!(ih.byte(), 0xbc0);
 }

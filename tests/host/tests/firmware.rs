@@ -2,21 +2,23 @@
 //! Firmware files, damaged ones too; what is written for PSP and SMU; and the states in which a GPU is found. The numbers are those of the
 //! headers of Debian's files (20250410); what is behind the headers is made up.
 
-use hw::firmware::file::{Damage, File};
-use hw::firmware::image::{Image, MOST_BYTES};
-use hw::firmware::part::{Part, Source};
+use hw::firmware::file::{FirmwareFile, FirmwareFileError};
+use hw::firmware::image::{FirmwareImage, MOST_BYTES};
+use hw::firmware::part::{FirmwarePart, FirmwareSource};
 use hw::firmware::plan::GFX90A;
-use hw::firmware::state::{Refusal, Running, Seen, State};
-use hw::psp::{frame, place, Command};
-use hw::smu::{megahertz, Answer, Clock, Features, Message, Table, Version, HIGHEST_LEVEL};
+use hw::firmware::state::{BootRefusal, BootState, ObservedState, RunningEngines};
+use hw::psp::{frame, place, PspCommand};
+use hw::smu::{
+    megahertz, SmuAnswer, SmuClock, SmuFeatures, SmuMessage, SmuTable, SmuVersion, HIGHEST_LEVEL,
+};
 use proptest::prelude::*;
 
-const SOURCES: [Source; 5] = [
-    Source::Sos,
-    Source::Smc,
-    Source::Sdma,
-    Source::Mec,
-    Source::Rlc,
+const SOURCES: [FirmwareSource; 5] = [
+    FirmwareSource::Sos,
+    FirmwareSource::Smc,
+    FirmwareSource::Sdma,
+    FirmwareSource::Mec,
+    FirmwareSource::Rlc,
 ];
 
 fn put(bytes: &mut [u8], at: usize, words: &[u32]) {
@@ -44,9 +46,9 @@ fn file(bytes: usize, header: (u16, u16), ucode: (u32, u32), images: &[(usize, u
 }
 
 /// The files of a GPU: each with its true sizes and places.
-fn whole(source: Source) -> Vec<u8> {
+fn whole(source: FirmwareSource) -> Vec<u8> {
     match source {
-        Source::Sos => {
+        FirmwareSource::Sos => {
             let parts = [
                 (0x32de0, 0xe30),
                 (0x33c10, 0x15c0),
@@ -61,15 +63,15 @@ fn whole(source: Source) -> Vec<u8> {
             }
             file
         }
-        Source::Smc => file(0x3_b400, (2, 1), (0x100, 0x3_b300), &[(0x100, 0x3_b300)]),
-        Source::Sdma => file(0x8600, (1, 0), (0x100, 0x8500), &[(0x100, 0x8500)]),
-        Source::Mec => {
+        FirmwareSource::Smc => file(0x3_b400, (2, 1), (0x100, 0x3_b300), &[(0x100, 0x3_b300)]),
+        FirmwareSource::Sdma => file(0x8600, (1, 0), (0x100, 0x8500), &[(0x100, 0x8500)]),
+        FirmwareSource::Mec => {
             let parts = [(0x100, 0x4_1440), (0x4_1540, 0x480)];
             let mut file = file(0x4_19c0, (1, 0), (0x100, 0x4_18c0), &parts);
             put(&mut file, 0x24, &[0x4_1440 / 4, 0x480 / 4]);
             file
         }
-        Source::Rlc => {
+        FirmwareSource::Rlc => {
             let parts = [
                 (0x100, 0x4300),
                 (0x72ac, 0x360),
@@ -85,28 +87,28 @@ fn whole(source: Source) -> Vec<u8> {
     }
 }
 
-fn parts() -> impl Iterator<Item = Part> {
+fn parts() -> impl Iterator<Item = FirmwarePart> {
     GFX90A.steps().map(|(part, _)| part)
 }
 
 #[test]
 fn every_part_is_where_it_is() {
     for (part, at, bytes) in [
-        (Part::KeyDatabase, 0x32de0, 0xe30),
-        (Part::RegisterList, 0x33c10, 0x15c0),
-        (Part::SystemDriver, 0x351d0, 0x21890),
-        (Part::SecureOs, 0x56a60, 0x16480),
-        (Part::Smu, 0x100, 0x3_b300),
-        (Part::Sdma, 0x100, 0x8500),
-        (Part::Mec, 0x100, 0x4_1440),
-        (Part::MecJumpTable, 0x4_1540, 0x480),
-        (Part::Rlc, 0x100, 0x4300),
-        (Part::RestoreControl, 0x72ac, 0x360),
-        (Part::RestoreGpm, 0x760c, 0x700),
-        (Part::RestoreSrm, 0x7d0c, 0x36e0),
+        (FirmwarePart::KeyDatabase, 0x32de0, 0xe30),
+        (FirmwarePart::RegisterList, 0x33c10, 0x15c0),
+        (FirmwarePart::SystemDriver, 0x351d0, 0x21890),
+        (FirmwarePart::SecureOs, 0x56a60, 0x16480),
+        (FirmwarePart::Smu, 0x100, 0x3_b300),
+        (FirmwarePart::Sdma, 0x100, 0x8500),
+        (FirmwarePart::Mec, 0x100, 0x4_1440),
+        (FirmwarePart::MecJumpTable, 0x4_1540, 0x480),
+        (FirmwarePart::Rlc, 0x100, 0x4300),
+        (FirmwarePart::RestoreControl, 0x72ac, 0x360),
+        (FirmwarePart::RestoreGpm, 0x760c, 0x700),
+        (FirmwarePart::RestoreSrm, 0x7d0c, 0x36e0),
     ] {
         let file = whole(part.source());
-        let image = part.find(&File::new(&file).unwrap()).unwrap();
+        let image = part.find(&FirmwareFile::new(&file).unwrap()).unwrap();
         assert_eq!(image.bytes.as_ptr(), file[at..].as_ptr(), "{part}");
         assert_eq!(image.bytes.len(), bytes, "{part}");
     }
@@ -126,15 +128,18 @@ fn the_second_layout_of_the_psps_file() {
             first,
             &[3, 0, 0, 0x200, 1, 0x270085, 0x200, 0x180],
         );
-        let file = File::new(&file).unwrap();
-        assert_eq!(Part::KeyDatabase.find(&file).unwrap().bytes.len(), 0x200);
-        let secure_os = Part::SecureOs.find(&file).unwrap();
+        let file = FirmwareFile::new(&file).unwrap();
+        assert_eq!(
+            FirmwarePart::KeyDatabase.find(&file).unwrap().bytes.len(),
+            0x200
+        );
+        let secure_os = FirmwarePart::SecureOs.find(&file).unwrap();
         assert_eq!(
             (secure_os.version, secure_os.bytes.len()),
             (0x270085, 0x180)
         );
-        let none = Part::SystemDriver.find(&file).unwrap_err();
-        assert_eq!(none, Damage::Missing(Part::SystemDriver));
+        let none = FirmwarePart::SystemDriver.find(&file).unwrap_err();
+        assert_eq!(none, FirmwareFileError::Missing(FirmwarePart::SystemDriver));
     }
 }
 
@@ -142,7 +147,7 @@ fn the_second_layout_of_the_psps_file() {
 fn the_order_is_amdgpus() {
     let types: Vec<_> = GFX90A.after_tmr.iter().map(|step| step.1).collect();
     assert_eq!(types, [9, 10, 52, 53, 54, 4, 5, 22, 20, 21, 8, 67]);
-    assert_eq!(GFX90A.before_tmr, [(Part::Smu, 18)]);
+    assert_eq!(GFX90A.before_tmr, [(FirmwarePart::Smu, 18)]);
     let commands: Vec<_> = GFX90A.bootloader.iter().map(|step| step.1).collect();
     assert_eq!(commands, [0x8_0000, 0x1_0000, 0x2_0000]);
     assert!(SOURCES.iter().all(|source| GFX90A.file(*source).is_some()));
@@ -150,27 +155,34 @@ fn the_order_is_amdgpus() {
 
 #[test]
 fn damage_is_named() {
-    let mut file = whole(Source::Smc);
+    let mut file = whole(FirmwareSource::Smc);
     assert_eq!(
-        File::new(&file[..file.len() - 1]).unwrap_err(),
-        Damage::Length {
+        FirmwareFile::new(&file[..file.len() - 1]).unwrap_err(),
+        FirmwareFileError::Length {
             says: 0x3_b400,
             bytes: 0x3_b3ff
         }
     );
-    assert!(matches!(File::new(&file[..31]), Err(Damage::Cut { .. })));
+    assert!(matches!(
+        FirmwareFile::new(&file[..31]),
+        Err(FirmwareFileError::Cut { .. })
+    ));
     file[0x110] ^= 1;
-    let unsigned = Part::Smu.find(&File::new(&file).unwrap()).unwrap_err();
-    assert_eq!(unsigned, Damage::Unsigned(Part::Smu));
+    let unsigned = FirmwarePart::Smu
+        .find(&FirmwareFile::new(&file).unwrap())
+        .unwrap_err();
+    assert_eq!(unsigned, FirmwareFileError::Unsigned(FirmwarePart::Smu));
     file[0x110] ^= 1;
     file[0x16c] ^= 4;
-    let length = Part::Smu.find(&File::new(&file).unwrap()).unwrap_err();
-    assert!(matches!(length, Damage::ImageLength { .. }));
+    let length = FirmwarePart::Smu
+        .find(&FirmwareFile::new(&file).unwrap())
+        .unwrap_err();
+    assert!(matches!(length, FirmwareFileError::ImageLength { .. }));
     let mut large = vec![0; MOST_BYTES + 4];
     put(&mut large, 0x10, &[0x3153_5024]);
     put(&mut large, 0x6c, &[MOST_BYTES as u32 + 4]);
-    let error = Image::new(Part::Smu, 0, &large).unwrap_err();
-    assert!(matches!(error, Damage::Large { .. }));
+    let error = FirmwareImage::new(FirmwarePart::Smu, 0, &large).unwrap_err();
+    assert!(matches!(error, FirmwareFileError::Large { .. }));
     for damage in [unsigned, length, error] {
         assert!(damage.to_string().starts_with("SMU firmware"));
     }
@@ -178,7 +190,7 @@ fn damage_is_named() {
 
 /// Looks for all parts in `file`, whichever it is: what is found is in it.
 fn search(file: &[u8]) {
-    let Ok(parsed) = File::new(file) else {
+    let Ok(parsed) = FirmwareFile::new(file) else {
         return;
     };
     for part in parts() {
@@ -191,7 +203,7 @@ fn search(file: &[u8]) {
     }
 }
 
-fn source() -> impl Strategy<Value = Source> {
+fn source() -> impl Strategy<Value = FirmwareSource> {
     prop::sample::select(&SOURCES[..])
 }
 
@@ -201,7 +213,7 @@ proptest! {
         let mut file = whole(source);
         let before = file.len();
         file.resize(length, 0x5a);
-        prop_assert_eq!(File::new(&file).is_ok(), length == before);
+        prop_assert_eq!(FirmwareFile::new(&file).is_ok(), length == before);
     }
 
     #[test]
@@ -234,15 +246,15 @@ proptest! {
     fn a_flipped_bit_of_length_or_version(source in source(), bit in 0usize..32) {
         let mut file = whole(source);
         file[bit / 8] ^= 1 << (bit % 8);
-        prop_assert!(File::new(&file).is_err());
+        prop_assert!(FirmwareFile::new(&file).is_err());
         let mut file = whole(source);
         file[8 + bit / 8 % 2] ^= 1 << (bit % 8);
-        let file = File::new(&file).unwrap();
+        let file = FirmwareFile::new(&file).unwrap();
         let own = parts().filter(|part| part.source() == source);
         for part in own {
-            let refused = matches!(part.find(&file), Err(Damage::Header { .. }));
+            let refused = matches!(part.find(&file), Err(FirmwareFileError::Header { .. }));
             // The two layouts of the PSP's file differ by two bits.
-            prop_assert!(refused || source == Source::Sos);
+            prop_assert!(refused || source == FirmwareSource::Sos);
         }
     }
 
@@ -258,7 +270,7 @@ proptest! {
 
     #[test]
     fn the_first_reason_counts(memory: u32, bits: [bool; 4], neighbours in 0u32..16, bootloader: u32, secure_os: u32) {
-        let seen = Seen {
+        let seen = ObservedState {
             memory,
             is_virtual: bits[0],
             is_posted: bits[1],
@@ -266,18 +278,18 @@ proptest! {
             neighbours,
             bootloader,
             secure_os,
-            running: Running { ih: bits[3], ..Running::default() },
-            ..Seen::default()
+            running: RunningEngines { ih: bits[3], ..RunningEngines::default() },
+            ..ObservedState::default()
         };
         let expected = match () {
-            _ if memory == u32::MAX => Err(Refusal::Gone),
-            _ if bits[0] => Err(Refusal::VirtualFunction),
-            _ if memory == 0 || !bits[1] => Err(Refusal::Unposted),
-            _ if bits[2] => Err(Refusal::OnCpuLink),
-            _ if neighbours != 0 => Err(Refusal::Hive(neighbours)),
-            _ if secure_os != 0 => Ok(if bits[3] { State::Dirty } else { State::Warm }),
-            _ if bootloader == 0x8000_0000 => Ok(State::Cold),
-            _ => Err(Refusal::StuckBootloader(bootloader)),
+            _ if memory == u32::MAX => Err(BootRefusal::Gone),
+            _ if bits[0] => Err(BootRefusal::VirtualFunction),
+            _ if memory == 0 || !bits[1] => Err(BootRefusal::Unposted),
+            _ if bits[2] => Err(BootRefusal::OnCpuLink),
+            _ if neighbours != 0 => Err(BootRefusal::Hive(neighbours)),
+            _ if secure_os != 0 => Ok(if bits[3] { BootState::Dirty } else { BootState::Warm }),
+            _ if bootloader == 0x8000_0000 => Ok(BootState::Cold),
+            _ => Err(BootRefusal::StuckBootloader(bootloader)),
         };
         prop_assert_eq!(seen.state(), expected);
     }
@@ -285,44 +297,47 @@ proptest! {
 
 #[test]
 fn each_state_once() {
-    let cold = Seen {
+    let cold = ObservedState {
         memory: 65520,
         is_posted: true,
         bootloader: 0x8000_0000,
-        ..Seen::default()
+        ..ObservedState::default()
     };
-    assert_eq!(cold.state(), Ok(State::Cold));
-    let stuck = Seen {
+    assert_eq!(cold.state(), Ok(BootState::Cold));
+    let stuck = ObservedState {
         bootloader: 0x8000_0001,
         ..cold
     };
-    assert_eq!(stuck.state(), Err(Refusal::StuckBootloader(0x8000_0001)));
-    let warm = Seen {
+    assert_eq!(
+        stuck.state(),
+        Err(BootRefusal::StuckBootloader(0x8000_0001))
+    );
+    let warm = ObservedState {
         secure_os: 1,
         bootloader: 0,
         ..cold
     };
-    assert_eq!(warm.state(), Ok(State::Warm));
+    assert_eq!(warm.state(), Ok(BootState::Warm));
     let mut dirty = warm;
     dirty.running.sdma[3] = true;
-    assert_eq!(dirty.state(), Ok(State::Dirty));
+    assert_eq!(dirty.state(), Ok(BootState::Dirty));
     dirty.running.mec = true;
     assert_eq!(dirty.running.to_string(), "MEC, SDMA3");
     assert_eq!(warm.running.to_string(), "nothing");
     // Nobody looks at what runs on a card whose bootloader waits.
     assert_eq!(
-        Seen {
+        ObservedState {
             running: dirty.running,
             ..cold
         }
         .state(),
-        Ok(State::Cold)
+        Ok(BootState::Cold)
     );
 }
 
 #[test]
 fn commands_as_the_psp_reads_them() {
-    let load = Command::LoadIpFw {
+    let load = PspCommand::LoadIpFw {
         mc: 0x200_0123_4000,
         bytes: 0x8500,
         kind: 9,
@@ -331,14 +346,14 @@ fn commands_as_the_psp_reads_them() {
     assert_eq!(load[..7], [0, 0, 6, 0, 0, 0, 0]);
     assert_eq!(load[7..11], [0x0123_4000, 0x200, 0x8500, 9]);
     assert!(load[11..].iter().all(|word| *word == 0));
-    let tmr = Command::SetupTmr {
+    let tmr = PspCommand::SetupTmr {
         mc: 0x200_0080_0000,
         physical: 0x80_0000,
         bytes: 8 << 20,
     }
     .dwords();
     assert_eq!(tmr[7..13], [0x0080_0000, 0x200, 8 << 20, 2, 0x80_0000, 0]);
-    assert_eq!(Command::DestroyTmr.dwords()[2], 7);
+    assert_eq!(PspCommand::DestroyTmr.dwords()[2], 7);
     let frame = frame(0x200_0000_1000, 0x200_0000_2000, 3);
     assert_eq!(frame[..6], [0x1000, 0x200, 0, 0x2000, 0x200, 3]);
     assert!(frame[6..].iter().all(|word| *word == 0));
@@ -346,45 +361,45 @@ fn commands_as_the_psp_reads_them() {
 
 #[test]
 fn what_the_smu_says() {
-    assert_eq!(Version(0x0044_3f00).to_string(), "68.63.0");
-    assert_eq!(Answer::from(1), Answer::Ok);
-    assert_eq!(Answer::from(0xfd), Answer::Prerequisite);
-    assert_eq!(Answer::from(7), Answer::Other(7));
+    assert_eq!(SmuVersion(0x0044_3f00).to_string(), "68.63.0");
+    assert_eq!(SmuAnswer::from(1), SmuAnswer::Ok);
+    assert_eq!(SmuAnswer::from(0xfd), SmuAnswer::Prerequisite);
+    assert_eq!(SmuAnswer::from(7), SmuAnswer::Other(7));
     let numbers = [
-        Message::GetDriverIfVersion,
-        Message::GetSmuVersion,
-        Message::DisableAllSmuFeatures,
-        Message::PrepareMp1ForUnload,
-        Message::GetEnabledSmuFeaturesLow,
-        Message::SetDriverDramAddrHigh(0x80),
-        Message::SetDriverDramAddrLow(0x1000),
-        Message::TransferTableSmu2Dram(Table::Metrics),
-        Message::GfxDriverReset,
-        Message::GetEnabledSmuFeaturesHigh,
-        Message::SetToolsDramAddrHigh(0x80),
-        Message::SetToolsDramAddrLow(0x2000),
-        Message::TransferTableDram2Smu(Table::Limits),
-        Message::EnableAllSmuFeatures,
-        Message::RunDcBtc,
-        Message::BoardPowerCalibration,
-        Message::GetDpmFreqByIndex(Clock::Memory, HIGHEST_LEVEL),
+        SmuMessage::GetDriverIfVersion,
+        SmuMessage::GetSmuVersion,
+        SmuMessage::DisableAllSmuFeatures,
+        SmuMessage::PrepareMp1ForUnload,
+        SmuMessage::GetEnabledSmuFeaturesLow,
+        SmuMessage::SetDriverDramAddrHigh(0x80),
+        SmuMessage::SetDriverDramAddrLow(0x1000),
+        SmuMessage::TransferTableSmu2Dram(SmuTable::Metrics),
+        SmuMessage::GfxDriverReset,
+        SmuMessage::GetEnabledSmuFeaturesHigh,
+        SmuMessage::SetToolsDramAddrHigh(0x80),
+        SmuMessage::SetToolsDramAddrLow(0x2000),
+        SmuMessage::TransferTableDram2Smu(SmuTable::Limits),
+        SmuMessage::EnableAllSmuFeatures,
+        SmuMessage::RunDcBtc,
+        SmuMessage::BoardPowerCalibration,
+        SmuMessage::GetDpmFreqByIndex(SmuClock::Memory, HIGHEST_LEVEL),
     ];
     let wanted = [
         4, 2, 8, 0x24, 0xd, 0xf, 0x10, 0x13, 3, 0xe, 0x11, 0x12, 0x14, 7, 0x27, 0x43, 0x1e,
     ];
-    assert_eq!(numbers.map(Message::number), wanted);
+    assert_eq!(numbers.map(SmuMessage::number), wanted);
     let wanted = [
         0, 0, 0, 0, 0, 0x80, 0x1000, 4, 1, 0, 0x80, 0x2000, 0, 0, 0, 0, 0x4_00ff,
     ];
-    assert_eq!(numbers.map(Message::argument), wanted);
-    let shown = Message::TransferTableSmu2Dram(Table::Metrics).to_string();
+    assert_eq!(numbers.map(SmuMessage::argument), wanted);
+    let shown = SmuMessage::TransferTableSmu2Dram(SmuTable::Metrics).to_string();
     assert_eq!(shown, "TransferTableSmu2Dram (0x13)");
-    let clocks = [Clock::Soc, Clock::Memory, Clock::Fabric];
-    assert_eq!(clocks.map(Clock::number), [3, 4, 5]);
+    let clocks = [SmuClock::Soc, SmuClock::Memory, SmuClock::Fabric];
+    assert_eq!(clocks.map(SmuClock::number), [3, 4, 5]);
     assert_eq!(megahertz(1 << 31 | 1600), 1600);
-    let features = Features(1 << 2);
+    let features = SmuFeatures(1 << 2);
     assert!(features.sets_memory_clock() && !features.sets_graphics_clock());
-    assert!(features.are_any() && !Features::default().are_any());
-    let calibrates = |version| Version(version).calibrates_board();
+    assert!(features.are_any() && !SmuFeatures::default().are_any());
+    let calibrates = |version| SmuVersion(version).calibrates_board();
     assert!(calibrates(0x0044_1d01) && !calibrates(0x0044_1d00));
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Interrupt vectors and fault status.
 
-use hw::ih::{CamPlace, Client, Event, FaultStatus, Hub, IvEntry, SdmaErrorKind, ShaderCause};
+use hw::ih::{
+    CamEntry, FaultStatus, HubKind, IhClient, IvEntry, IvEvent, SdmaErrorKind, ShaderCause,
+};
 use proptest::prelude::*;
 
 /// An entry as hardware builds it.
@@ -37,7 +39,7 @@ impl Fields {
         ]
     }
 
-    fn event(self) -> Event {
+    fn event(self) -> IvEvent {
         IvEntry::decode(&self.dwords()).event()
     }
 }
@@ -62,11 +64,11 @@ proptest! {
     ) {
         let fields = Fields { client, source, ring, vmid, mm, timestamp, pasid, node, data };
         let entry = IvEntry::decode(&fields.dwords());
-        prop_assert_eq!(entry.client, Client::new(client));
+        prop_assert_eq!(entry.client, IhClient::new(client));
         prop_assert_eq!(entry.source, source);
         prop_assert_eq!(entry.ring, ring);
         prop_assert_eq!(entry.vmid, vmid);
-        prop_assert_eq!(entry.hub, if mm { Hub::Mm } else { Hub::Gfx });
+        prop_assert_eq!(entry.hub, if mm { HubKind::Mm } else { HubKind::Gfx });
         prop_assert_eq!(entry.timestamp, timestamp);
         prop_assert_eq!(entry.pasid, pasid);
         prop_assert_eq!(entry.node, node);
@@ -78,7 +80,7 @@ proptest! {
         let entry = IvEntry::decode(&dwords);
         prop_assert!(entry.vmid < 16);
         prop_assert!(entry.timestamp < 1 << 48);
-        if let Event::VmFault(fault) = entry.event() {
+        if let IvEvent::VmFault(fault) = entry.event() {
             prop_assert!(fault.address() < 1 << 48);
         }
     }
@@ -91,7 +93,7 @@ proptest! {
             data: [va as u32, (va >> 32) as u32 | bits << 4, place, 0],
             ..BASE
         };
-        let Event::VmFault(fault) = fields.event() else {
+        let IvEvent::VmFault(fault) = fields.event() else {
             return Err(TestCaseError::fail("no fault"));
         };
         prop_assert_eq!((fault.page, fault.address()), (va, va << 12));
@@ -99,7 +101,7 @@ proptest! {
         prop_assert_eq!(fault.write, bits & 2 != 0);
         prop_assert_eq!(fault.read, bits & 4 != 0);
         let place = (bits & 8 != 0).then_some(place & 0x3ff);
-        prop_assert_eq!(fault.retry.map(CamPlace::acknowledgement), place);
+        prop_assert_eq!(fault.retry.map(CamEntry::acknowledgement), place);
         prop_assert_eq!((fault.present, fault.unwritable), (ring & 8 == 0, ring & 0x20 != 0));
     }
 }
@@ -114,7 +116,7 @@ fn sdma_clients_are_numbered_by_engine() {
             data: [0xf123_4567, 1, 2, 3],
             ..BASE
         };
-        let Event::SdmaTrap(trap) = fields.event() else {
+        let IvEvent::SdmaTrap(trap) = fields.event() else {
             panic!("client {client} raised no trap");
         };
         assert_eq!(usize::from(trap.engine), engine);
@@ -132,7 +134,7 @@ fn sdma_errors_are_told_from_traps_and_notices() {
     })
     .event()
     {
-        Event::SdmaError(error) => {
+        IvEvent::SdmaError(error) => {
             assert_eq!((error.engine, error.vmid, error.pasid), (1, 3, 0x8001));
             Some(error.kind)
         }
@@ -152,11 +154,11 @@ fn sdma_errors_are_told_from_traps_and_notices() {
 #[test]
 fn faults_name_their_hub() {
     let hub = |client| match (Fields { client, ..BASE }).event() {
-        Event::VmFault(fault) => Some(fault.hub),
+        IvEvent::VmFault(fault) => Some(fault.hub),
         _ => None,
     };
-    assert_eq!(hub(0x12), Some(Hub::Mm));
-    assert_eq!(hub(0x1b), Some(Hub::Gfx));
+    assert_eq!(hub(0x12), Some(HubKind::Mm));
+    assert_eq!(hub(0x1b), Some(HubKind::Gfx));
     assert_eq!(hub(0x14), None);
 }
 
@@ -170,7 +172,7 @@ fn end_of_pipe_names_its_queue() {
         mm: false,
         ..BASE
     };
-    let Event::CpEop(eop) = fields.event() else {
+    let IvEvent::CpEop(eop) = fields.event() else {
         panic!("no end of pipe");
     };
     assert_eq!((eop.me, eop.pipe, eop.queue), (1, 2, 5));
@@ -186,7 +188,7 @@ fn cp_errors_and_shader_messages() {
             ..BASE
         })
         .event();
-        assert!(matches!(event, Event::CpError(error) if error.source == source));
+        assert!(matches!(event, IvEvent::CpError(error) if error.source == source));
     }
     let fields = Fields {
         client: 0x0c,
@@ -200,7 +202,7 @@ fn cp_errors_and_shader_messages() {
         ],
         ..BASE
     };
-    let Event::ShaderMessage(message) = fields.event() else {
+    let IvEvent::ShaderMessage(message) = fields.event() else {
         panic!("no message");
     };
     assert_eq!((message.engine, message.data), (2, 0x12_9abc));
@@ -213,7 +215,7 @@ fn cp_errors_and_shader_messages() {
             ..BASE
         })
         .event(),
-        Event::Unknown
+        IvEvent::Unknown
     );
 }
 
@@ -227,7 +229,7 @@ fn a_wave_has_an_error() {
             ..BASE
         };
         match fields.event() {
-            Event::ShaderMessage(message) => message.cause,
+            IvEvent::ShaderMessage(message) => message.cause,
             _ => panic!("no message"),
         }
     };
@@ -265,12 +267,12 @@ fn fault_status_has_its_fields() {
 #[test]
 fn a_client_has_the_number_it_was_made_from() {
     for id in 0..=u8::MAX {
-        assert_eq!(Client::new(id).id(), id);
+        assert_eq!(IhClient::new(id).id(), id);
     }
 }
 
 #[test]
 fn every_place_of_the_retry_cam_is_acknowledged() {
-    let all: Vec<u32> = CamPlace::all().map(CamPlace::acknowledgement).collect();
+    let all: Vec<u32> = CamEntry::all().map(CamEntry::acknowledgement).collect();
     assert_eq!(all, (0..1024).collect::<Vec<u32>>());
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The driver's place in an IH ring that hardware writes over, against a ring whose entries are numbered.
 
-use hw::ih::{IhRing, WritePointer, ENTRY_BYTES};
+use hw::ih::{IhRing, IhWritePointer, ENTRY_BYTES};
 use proptest::prelude::*;
 
 const ENTRIES: u32 = 64;
@@ -30,8 +30,8 @@ impl Hardware {
         self.wptr = next;
     }
 
-    fn wptr(&self) -> WritePointer {
-        WritePointer {
+    fn wptr(&self) -> IhWritePointer {
+        IhWritePointer {
             offset: self.wptr,
             overflow: self.overflow,
         }
@@ -194,12 +194,12 @@ proptest! {
 #[test]
 fn nothing_is_found_again_that_is_handled() {
     let (bytes, batch) = (ENTRIES * ENTRY_BYTES, BATCH * ENTRY_BYTES);
-    let wptr = WritePointer {
+    let wptr = IhWritePointer {
         offset: bytes - ENTRY_BYTES,
         overflow: true,
     };
     assert_eq!(RING.lost(batch.into(), wptr), bytes / 4);
-    let past = WritePointer {
+    let past = IhWritePointer {
         offset: batch,
         ..wptr
     };

@@ -2,8 +2,8 @@
 //! What the SMU measures, and what tools get of it.
 
 use hw::smu::graphics_millivolts;
-use hw::smu::link::{Link, UNKNOWN};
-use hw::smu::metrics::{Metrics, GPU_METRICS_BYTES, TABLE_BYTES, TABLE_DWORDS};
+use hw::smu::link::{PcieLink, UNKNOWN};
+use hw::smu::metrics::{SmuMetrics, GPU_METRICS_BYTES, TABLE_BYTES, TABLE_DWORDS};
 use proptest::prelude::*;
 
 /// A table with `values` of two bytes at places.
@@ -19,7 +19,7 @@ fn from_bytes(bytes: &[u8]) -> [u32; TABLE_DWORDS] {
     std::array::from_fn(|n| u32::from_le_bytes(bytes[4 * n..4 * n + 4].try_into().unwrap()))
 }
 
-const LINK: Link = Link {
+const LINK: PcieLink = PcieLink {
     width: 16,
     speed: 160,
 };
@@ -34,15 +34,15 @@ fn long(data: &[u8], at: usize) -> u64 {
 
 #[test]
 fn a_table_that_was_not_written() {
-    assert_eq!(Metrics::new(&[0; TABLE_DWORDS]), None);
-    assert!(Metrics::new(&table(&[(0x20, 1)])).is_some());
+    assert_eq!(SmuMetrics::new(&[0; TABLE_DWORDS]), None);
+    assert!(SmuMetrics::new(&table(&[(0x20, 1)])).is_some());
 }
 
 #[test]
 fn fields_of_the_table() {
     // Each place has its own number, so that none is taken for another.
     let values: Vec<(usize, u16)> = (0..TABLE_BYTES / 2).map(|n| (2 * n, n as u16)).collect();
-    let metrics = Metrics::new(&table(&values)).unwrap();
+    let metrics = SmuMetrics::new(&table(&values)).unwrap();
     let at = |at: usize| (at / 2) as u16;
     let wide = |place| u32::from(at(place)) | u32::from(at(place + 2)) << 16;
     let long = |place| u64::from(wide(place)) | u64::from(wide(place + 4)) << 32;
@@ -72,7 +72,7 @@ fn fields_of_the_table() {
 #[test]
 fn what_tools_read() {
     let values: Vec<(usize, u16)> = (0..TABLE_BYTES / 2).map(|n| (2 * n, n as u16)).collect();
-    let metrics = Metrics::new(&table(&values)).unwrap();
+    let metrics = SmuMetrics::new(&table(&values)).unwrap();
     let data = metrics.gpu_metrics(LINK, 0x1122_3344_5566);
     assert_eq!(half(&data, 0), 120);
     assert_eq!(data[2..4], [1, 3]);
@@ -123,9 +123,9 @@ fn what_tools_read() {
 #[test]
 fn what_holds_clocks_down() {
     let common = |throttlers: u32| {
-        let metrics = Metrics {
+        let metrics = SmuMetrics {
             throttlers,
-            ..Metrics::default()
+            ..SmuMetrics::default()
         };
         long(&metrics.gpu_metrics(LINK, 0), 0x70)
     };
@@ -139,18 +139,18 @@ fn what_holds_clocks_down() {
 fn links() {
     let x16 = 6 << 4;
     let gen4 = 3 << 5;
-    assert_eq!(Link::new(x16, gen4, 0), LINK);
-    assert_eq!(Link::new(x16, gen4, 1 << 15 | 72 << 8).speed, 200);
-    let none = Link::new(7 << 4, 7 << 5, 0);
+    assert_eq!(PcieLink::new(x16, gen4, 0), LINK);
+    assert_eq!(PcieLink::new(x16, gen4, 1 << 15 | 72 << 8).speed, 200);
+    let none = PcieLink::new(7 << 4, 7 << 5, 0);
     assert_eq!([none.width, none.speed], [UNKNOWN; 2]);
 }
 
 proptest! {
     #[test]
     fn any_table_is_taken(bytes in prop::collection::vec(any::<u8>(), TABLE_BYTES), registers: [u32; 3], now: u64) {
-        if let Some(metrics) = Metrics::new(&from_bytes(&bytes)) {
+        if let Some(metrics) = SmuMetrics::new(&from_bytes(&bytes)) {
             let [width, speed, extended] = registers;
-            let data = metrics.gpu_metrics(Link::new(width, speed, extended), now);
+            let data = metrics.gpu_metrics(PcieLink::new(width, speed, extended), now);
             prop_assert_eq!(data.len(), GPU_METRICS_BYTES);
             let exact = u128::from(metrics.energy) * 15_259 / 1000;
             let shown = u128::from(metrics.microjoules());

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Queue descriptors, and the numbers of CREATE_QUEUE.
 
-use hw::doorbell::{SliceIndex, Slot};
-use hw::mqd::compute::{ComputeMqd, ComputeQueue, ContextSave, Format, CU_MASKS};
+use hw::doorbell::{DoorbellSlot, SliceIndex};
+use hw::mqd::compute::{ComputeMqd, ComputeMqdConfig, ContextSaveArea, PacketFormat, CU_MASKS};
 use hw::mqd::cu_mask;
 use hw::mqd::hqd::HqdImage;
-use hw::mqd::sdma::{kernel_rb_cntl, register_of, SdmaMqd, SdmaQueue};
-use hw::queue::{Hqd, Percentage, Priority, QueueType};
+use hw::mqd::sdma::{kernel_rb_cntl, register_of, SdmaMqd, SdmaMqdConfig};
+use hw::queue::{Hqd, QueuePercentage, QueuePriority, QueueType};
 use hw::sdma::ring::RingSize;
 use hw::topology::asic::MI210;
 use hw::topology::cus::ComputeUnits;
@@ -14,14 +14,14 @@ use proptest::prelude::*;
 
 const BAR: u64 = 2 << 20;
 
-fn sdma_queue() -> SdmaQueue {
-    SdmaQueue {
+fn sdma_queue() -> SdmaMqdConfig {
+    SdmaMqdConfig {
         ring_base: 0x7f12_3456_7800,
         ring_size: RingSize::new(1 << 20).unwrap(),
         read_pointer: 0x7f00_0000_1010,
         doorbell: SliceIndex::new(2, BAR)
             .unwrap()
-            .doorbell(Slot::sdma(1, 3).unwrap()),
+            .doorbell(DoorbellSlot::sdma(1, 3).unwrap()),
         vmid: 9,
         engine: 1,
         queue: 3,
@@ -88,11 +88,11 @@ proptest! {
 
     #[test]
     fn a_moved_queue_is_a_queue_made_there(vmid in 0u8..16, engine in 0u8..5, queue in 0u8..8) {
-        let doorbell = SliceIndex::new(7, BAR).unwrap().doorbell(Slot::sdma(engine, queue).unwrap());
+        let doorbell = SliceIndex::new(7, BAR).unwrap().doorbell(DoorbellSlot::sdma(engine, queue).unwrap());
         let mut moved = SdmaMqd::new(&sdma_queue());
         moved.set_vmid(vmid);
         moved.set_slot(engine, queue, doorbell);
-        let made = SdmaMqd::new(&SdmaQueue { doorbell, vmid, engine, queue, ..sdma_queue() });
+        let made = SdmaMqd::new(&SdmaMqdConfig { doorbell, vmid, engine, queue, ..sdma_queue() });
         prop_assert_eq!(&moved, &made);
         prop_assert_eq!((moved.engine(), moved.queue()), (engine, queue));
     }
@@ -100,18 +100,18 @@ proptest! {
     #[test]
     fn numbers_of_create_queue_are_judged(value: u32) {
         let percent = value & 0xff;
-        prop_assert_eq!(Percentage::new(value).is_some(), percent <= 100);
-        if let Some(p) = Percentage::new(value) {
+        prop_assert_eq!(QueuePercentage::new(value).is_some(), percent <= 100);
+        if let Some(p) = QueuePercentage::new(value) {
             prop_assert_eq!((u32::from(p.percent), u32::from(p.pm4_xcc)), (percent, value >> 8 & 0xff));
             prop_assert_eq!(p.is_active(), percent > 0);
         }
-        prop_assert_eq!(Priority::new(value).is_some(), value < 16);
+        prop_assert_eq!(QueuePriority::new(value).is_some(), value < 16);
         prop_assert_eq!(QueueType::new(value).is_some(), value < 5);
     }
 }
 
-fn compute_queue(format: Format) -> ComputeQueue {
-    ComputeQueue {
+fn compute_queue(format: PacketFormat) -> ComputeMqdConfig {
+    ComputeMqdConfig {
         mqd_address: 0x1_0000_2000,
         ring_base: 0x7f12_3456_7800,
         ring_size: RingSize::new(4096).unwrap(),
@@ -121,11 +121,11 @@ fn compute_queue(format: Format) -> ComputeQueue {
         eop_bytes: 4096,
         doorbell: SliceIndex::new(1, BAR)
             .unwrap()
-            .doorbell(Slot::new(5).unwrap()),
+            .doorbell(DoorbellSlot::new(5).unwrap()),
         vmid: 8,
         format,
-        priority: Priority::new(11).unwrap(),
-        context_save: Some(ContextSave {
+        priority: QueuePriority::new(11).unwrap(),
+        context_save: Some(ContextSaveArea {
             base: 0x7e00_0000_0000,
             size: 0x3c9_1000,
             control_stack: 0x9000,
@@ -136,7 +136,7 @@ fn compute_queue(format: Format) -> ComputeQueue {
 
 #[test]
 fn a_compute_descriptor_has_the_dwords_of_the_specification() {
-    let mqd = ComputeMqd::new(&compute_queue(Format::Aql));
+    let mqd = ComputeMqd::new(&compute_queue(PacketFormat::Aql));
     let d = mqd.dwords();
     let doorbell = 2 * (1024 + 5);
     for (dword, value) in [
@@ -189,7 +189,7 @@ fn a_compute_descriptor_has_the_dwords_of_the_specification() {
 
 #[test]
 fn waves_are_not_switched_without_a_handler() {
-    let mut queue = compute_queue(Format::Aql);
+    let mut queue = compute_queue(PacketFormat::Aql);
     if let Some(save) = &mut queue.context_save {
         save.trap_handler = false;
     }
@@ -201,7 +201,9 @@ fn waves_are_not_switched_without_a_handler() {
 
 /// An image that the CP has saved at those pointers.
 fn saved(read: u32, write: u64) -> HqdImage {
-    let mut dwords = *ComputeMqd::new(&compute_queue(Format::Pm4)).hqd().dwords();
+    let mut dwords = *ComputeMqd::new(&compute_queue(PacketFormat::Pm4))
+        .hqd()
+        .dwords();
     dwords[2] = 1;
     dwords[10] = read;
     dwords[24] = 1;
@@ -212,7 +214,9 @@ fn saved(read: u32, write: u64) -> HqdImage {
 
 #[test]
 fn registers_that_hold_what_they_are_to_hold_are_not_written() {
-    let mut before = *ComputeMqd::new(&compute_queue(Format::Aql)).hqd().dwords();
+    let mut before = *ComputeMqd::new(&compute_queue(PacketFormat::Aql))
+        .hqd()
+        .dwords();
     let all = HqdImage::new(before);
     assert_eq!(all.writes(None).count(), before.len());
     for (n, value) in all.writes(None) {
@@ -220,7 +224,7 @@ fn registers_that_hold_what_they_are_to_hold_are_not_written() {
     }
     // It has left in an indirect buffer.
     before[146 - 128] = 0x1000;
-    let mut queue = compute_queue(Format::Pm4);
+    let mut queue = compute_queue(PacketFormat::Pm4);
     queue.mqd_address += 0x1000;
     let after = ComputeMqd::new(&queue).hqd();
     let writes: Vec<_> = after.writes(Some(&HqdImage::new(before))).collect();
@@ -247,10 +251,14 @@ fn a_saved_image_can_be_loaded_elsewhere() {
     assert_eq!(image.dwords()[2], 0);
     assert_eq!(image.dwords()[3], 12);
     assert_eq!(image.dwords()[24], 0);
-    image.set_ring(0x7f00_0010_0000, RingSize::new(8192).unwrap(), Format::Pm4);
+    image.set_ring(
+        0x7f00_0010_0000,
+        RingSize::new(8192).unwrap(),
+        PacketFormat::Pm4,
+    );
     assert_eq!(image.dwords()[8..10], [0x0000_1000, 0x7f]);
     assert_eq!(image.dwords()[17], 10 | 5 << 8 | 1 << 28);
-    image.set_priority(Priority::new(0).unwrap());
+    image.set_priority(QueuePriority::new(0).unwrap());
     assert_eq!(image.dwords()[5], 0);
 }
 
@@ -321,7 +329,7 @@ proptest! {
 
 #[test]
 fn kernel_and_pm4_queues_differ_in_their_bits() {
-    let mut queue = compute_queue(Format::Pm4);
+    let mut queue = compute_queue(PacketFormat::Pm4);
     queue.context_save = None;
     queue.eop_bytes = 1 << 20;
     let pm4 = ComputeMqd::new(&queue);
@@ -330,7 +338,7 @@ fn kernel_and_pm4_queues_differ_in_their_bits() {
     assert_eq!(pm4.dwords()[143] & 2, 0);
     assert_eq!(pm4.dwords()[181], 0);
     assert_eq!(pm4.dwords()[167], 0xa);
-    let kernel = ComputeMqd::new(&compute_queue(Format::Kernel));
+    let kernel = ComputeMqd::new(&compute_queue(PacketFormat::Kernel));
     assert_eq!(kernel.dwords()[145] >> 28, 0b1101);
 }
 
@@ -383,6 +391,8 @@ fn neighbours_in_a_mask_are_in_different_engines() {
 
 #[test]
 fn priorities_map_to_three_of_the_pipe() {
-    let pipe: Vec<u32> = (0..16).map(|n| Priority::new(n).unwrap().pipe()).collect();
+    let pipe: Vec<u32> = (0..16)
+        .map(|n| QueuePriority::new(n).unwrap().pipe())
+        .collect();
     assert_eq!(pipe, [0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2]);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! SDMA packets: the dwords of each form, and sequences of packets for long copies and fills.
 
-use hw::sdma::copy::{Copies, Fills};
-use hw::sdma::length::{self, Length};
-use hw::sdma::packet::{self as p, Compare, CopyBytes, FillBytes, PollPace};
+use hw::sdma::copy::{CopyPackets, FillPackets};
+use hw::sdma::length::{self, PacketLength};
+use hw::sdma::packet::{self as p, CopyBytes, FillBytes, PollCompare, PollPace};
 use proptest::prelude::*;
 
 const ADDRESS: u64 = 0x1234_5678_9abc_def0;
@@ -31,7 +31,7 @@ fn each_packet_has_the_dwords_of_the_specification() {
     assert_eq!(p::fence(ADDRESS, 9), [5, 0x9abc_def0, 0x1234_5678, 9]);
     assert_eq!(p::trap(0xffff_ffff), [6, 0x0fff_ffff]);
     assert_eq!(
-        p::poll_memory(ADDRESS, Compare::Equal, 1, 2, PollPace::STEADY),
+        p::poll_memory(ADDRESS, PollCompare::Equal, 1, 2, PollPace::STEADY),
         [0xb000_0008, 0x9abc_def0, 0x1234_5678, 1, 2, 0x0fff_000a]
     );
     let pace = PollPace {
@@ -39,7 +39,7 @@ fn each_packet_has_the_dwords_of_the_specification() {
         retries: 0x567,
     };
     assert_eq!(
-        p::poll_register(0x28b5, Compare::GreaterEqual, 3, 4, pace),
+        p::poll_register(0x28b5, PollCompare::GreaterEqual, 3, 4, pace),
         [0x5000_0008, 0x28b5 << 2, 0, 3, 4, 0x0567_1234]
     );
     assert_eq!(
@@ -112,8 +112,8 @@ fn every_packet_has_the_length_that_its_dwords_say() {
         &p::write_qword(0, 0),
         &p::fence(0, 0),
         &p::trap(0),
-        &p::poll_memory(0, Compare::Always, 0, 0, pace),
-        &p::poll_register(0, Compare::Always, 0, 0, pace),
+        &p::poll_memory(0, PollCompare::Always, 0, 0, pace),
+        &p::poll_register(0, PollCompare::Always, 0, 0, pace),
         &p::hdp_flush(0, 0, 0),
         &p::indirect(0, 0, 0),
         &p::ptepde_gen(0, 0, 0, 0, 1).unwrap(),
@@ -121,20 +121,26 @@ fn every_packet_has_the_length_that_its_dwords_say() {
         &p::atomic_add64(0, 0),
     ];
     for packet in packets {
-        assert_eq!(length::of(packet), Length::Dwords(packet.len() as u32));
+        assert_eq!(
+            length::of(packet),
+            PacketLength::Dwords(packet.len() as u32)
+        );
     }
-    assert_eq!(length::of(&p::timestamp(0)), Length::Dwords(3));
-    assert_eq!(length::of(&[p::nop_burst(77).unwrap()]), Length::Dwords(77));
-    assert_eq!(length::of(&[1 | 1 << 27]), Length::Dwords(9));
-    assert_eq!(length::of(&[1 | 4 << 8]), Length::Dwords(13));
-    assert_eq!(length::of(&[]), Length::Incomplete(1));
-    assert_eq!(length::of(&[2, 0, 0]), Length::Incomplete(4));
+    assert_eq!(length::of(&p::timestamp(0)), PacketLength::Dwords(3));
+    assert_eq!(
+        length::of(&[p::nop_burst(77).unwrap()]),
+        PacketLength::Dwords(77)
+    );
+    assert_eq!(length::of(&[1 | 1 << 27]), PacketLength::Dwords(9));
+    assert_eq!(length::of(&[1 | 4 << 8]), PacketLength::Dwords(13));
+    assert_eq!(length::of(&[]), PacketLength::Incomplete(1));
+    assert_eq!(length::of(&[2, 0, 0]), PacketLength::Incomplete(4));
     assert_eq!(
         length::of(&p::write_header(0, 1 << 20).unwrap()),
-        Length::Dwords(length::MAX_PACKET_DWORDS)
+        PacketLength::Dwords(length::MAX_PACKET_DWORDS)
     );
-    assert_eq!(length::of(&[17]), Length::Unknown);
-    assert_eq!(length::of(&[1 | 9 << 8]), Length::Unknown);
+    assert_eq!(length::of(&[17]), PacketLength::Unknown);
+    assert_eq!(length::of(&[1 | 9 << 8]), PacketLength::Unknown);
 }
 
 /// A dword pair as an address.
@@ -149,7 +155,7 @@ proptest! {
         destination in 0u64..1 << 47,
         bytes in prop_oneof![0u64..5, 0u64..1 << 34, (1u64..5).prop_map(|n| n << 30)],
     ) {
-        let copies = Copies::new(source, destination, bytes).unwrap();
+        let copies = CopyPackets::new(source, destination, bytes).unwrap();
         prop_assert_eq!(copies.packets(), copies.clone().count() as u64);
         let mut done = 0;
         for packet in copies {
@@ -169,7 +175,7 @@ proptest! {
         value: u32,
         bytes in prop_oneof![0u64..5, 0u64..1 << 32, (1u64..5).prop_map(|n| n << 28)].prop_map(|n| n * 4),
     ) {
-        let fills = Fills::new(destination, value, bytes).unwrap();
+        let fills = FillPackets::new(destination, value, bytes).unwrap();
         prop_assert_eq!(fills.packets(), fills.clone().count() as u64);
         let mut done = 0;
         for packet in fills {
@@ -187,10 +193,10 @@ proptest! {
     fn ends_that_would_wrap_are_refused(from_top in 0u64..100, bytes in 0u64..200) {
         let start = u64::MAX - from_top;
         let fits = start.checked_add(bytes).is_some();
-        prop_assert_eq!(Copies::new(start, 0, bytes).is_some(), fits);
-        prop_assert_eq!(Copies::new(0, start, bytes).is_some(), fits);
+        prop_assert_eq!(CopyPackets::new(start, 0, bytes).is_some(), fits);
+        prop_assert_eq!(CopyPackets::new(0, start, bytes).is_some(), fits);
         prop_assert_eq!(
-            Fills::new(start, 0, bytes).is_some(),
+            FillPackets::new(start, 0, bytes).is_some(),
             fits && start % 4 == 0 && bytes % 4 == 0
         );
     }
@@ -202,9 +208,9 @@ proptest! {
             *first = *first & !0xffff | op;
         }
         match length::of(&dwords) {
-            Length::Dwords(n) => prop_assert!(0 < n && n <= length::MAX_PACKET_DWORDS),
-            Length::Incomplete(n) => prop_assert!(n as usize > dwords.len()),
-            Length::Unknown => {}
+            PacketLength::Dwords(n) => prop_assert!(0 < n && n <= length::MAX_PACKET_DWORDS),
+            PacketLength::Incomplete(n) => prop_assert!(n as usize > dwords.len()),
+            PacketLength::Unknown => {}
         }
     }
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 //! PM4 packets of KIQ and HIQ: the dwords of each, by hand from the specification.
 
-use hw::doorbell::{Doorbell, SliceIndex, Slot};
+use hw::doorbell::{Doorbell, DoorbellSlot, SliceIndex};
 use hw::pm4::memory::{release, write_register};
-use hw::pm4::schedule::{self as s, List, Place, Process, Queue, Resources, Unmap};
+use hw::pm4::schedule::{
+    self as s, HqdSelect, MapProcess, MapQueue, RunlistIb, SetResources, UnmapQueues,
+};
 use hw::pte::ContextBase;
 use hw::trap::TrapHandler;
 use proptest::prelude::*;
@@ -12,7 +14,7 @@ const ADDRESS: u64 = 0x1234_5678_9abc_def8;
 
 fn doorbell(slice: u16, slot: u16) -> Doorbell {
     let slice = SliceIndex::new(slice, 2 << 20).unwrap();
-    slice.doorbell(Slot::new(slot).unwrap())
+    slice.doorbell(DoorbellSlot::new(slot).unwrap())
 }
 
 /// Opcode and dwords that a type-3 header says.
@@ -46,7 +48,7 @@ fn fences_and_registers() {
 
 #[test]
 fn what_the_scheduler_may_use() {
-    let resources = Resources {
+    let resources = SetResources {
         vmids: 0xff00,
         queues: 0x0000_0001_ffff_ffff,
         unmap_latency: 4000,
@@ -59,7 +61,7 @@ fn what_the_scheduler_may_use() {
 
 #[test]
 fn a_runlist() {
-    let process = Process {
+    let process = MapProcess {
         pasid: 0x8001,
         root: ContextBase::new(0x12_3456_7000),
         sh_mem_bases: 0x0001_0002,
@@ -85,8 +87,8 @@ fn a_runlist() {
     expected[14] = 1 << 3;
     assert_eq!(s::map_process(process), expected);
 
-    let queue = Queue {
-        place: Place::Any,
+    let queue = MapQueue {
+        place: HqdSelect::Any,
         doorbell: doorbell(3, 5),
         mqd: 0x1_0000_2000,
         write_pointer: 0x7f00_1234_5678,
@@ -104,7 +106,7 @@ fn a_runlist() {
         ]
     );
 
-    let list = List {
+    let list = RunlistIb {
         address: 0x1_0000_3000,
         dwords: 0x123,
         processes: 5,
@@ -121,8 +123,8 @@ fn a_runlist() {
 
 #[test]
 fn hiq_is_mapped_where_it_is_told() {
-    let hiq = Queue {
-        place: Place::Hiq {
+    let hiq = MapQueue {
+        place: HqdSelect::Hiq {
             me: 2,
             pipe: 1,
             queue: 3,
@@ -141,11 +143,11 @@ fn hiq_is_mapped_where_it_is_told() {
 #[test]
 fn pre_emption() {
     assert_eq!(
-        s::unmap_queues(Unmap::All),
+        s::unmap_queues(UnmapQueues::All),
         [0xc004_a300, 3 << 4, 0, 0, 0, 0]
     );
     assert_eq!(
-        s::unmap_queues(Unmap::Reset(doorbell(0, 1))),
+        s::unmap_queues(UnmapQueues::Reset(doorbell(0, 1))),
         [0xc004_a300, 1 << 29 | 1, 2 << 2, 0, 0, 0]
     );
     assert_eq!(
@@ -164,7 +166,7 @@ fn pre_emption() {
 
 #[test]
 fn headers_tell_the_length() {
-    let process = Process {
+    let process = MapProcess {
         pasid: 1,
         root: ContextBase::NONE,
         sh_mem_bases: 0,
@@ -183,7 +185,7 @@ proptest! {
     /// Nothing that a caller passes leaks into another field.
     #[test]
     fn fields_keep_to_their_bits(pasid: u16, queues: u32, quantum: u32, dwords: u32, processes: u32) {
-        let process = Process {
+        let process = MapProcess {
             pasid,
             root: ContextBase::NONE,
             sh_mem_bases: 0,
@@ -197,7 +199,7 @@ proptest! {
         prop_assert_eq!(packet[1] >> 25, quantum & 0x7f);
         prop_assert_eq!(packet[13] & 0x003f_ffff, 0x80);
         prop_assert_eq!(packet[13] >> 22, queues & 0x3ff);
-        let packet = s::run_list(List { address: 0, dwords, processes }, false);
+        let packet = s::run_list(RunlistIb { address: 0, dwords, processes }, false);
         prop_assert_eq!(packet[3] & 0x000f_ffff, dwords & 0x000f_ffff);
         prop_assert_eq!(packet[3] >> 20, 8 | (processes & 0xf) << 4);
     }

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Page-table entries, bit by bit as the specification has them.
 
-use hw::no_retry::{self, NoRetry};
+use hw::no_retry::{self, NoRetryTables};
 use hw::pte::{
-    mtype_gfx90a, Access, Coherence, ContextBase, Flags, Fragment, Mtype, Pde, Pte, Residence,
+    mtype_gfx90a, Coherence, ContextBase, MemoryResidence, Mtype, PageAccess, Pde, Pte, PteFlags,
+    PteFragment,
 };
-use hw::va::Level;
+use hw::va::TableLevel;
 use proptest::prelude::*;
 
-fn flags() -> impl Strategy<Value = Flags> {
+fn flags() -> impl Strategy<Value = PteFlags> {
     let mtype = prop_oneof![
         Just(Mtype::Nc),
         Just(Mtype::Rw),
         Just(Mtype::Cc),
         Just(Mtype::Uc)
     ];
-    (any::<[bool; 5]>(), mtype).prop_map(|([r, w, x, snooped, system], mtype)| Flags {
+    (any::<[bool; 5]>(), mtype).prop_map(|([r, w, x, snooped, system], mtype)| PteFlags {
         readable: r,
         writeable: w,
         executable: x,
@@ -28,7 +29,7 @@ fn flags() -> impl Strategy<Value = Flags> {
 proptest! {
     #[test]
     fn a_page_reads_back(address in 0u64..1 << 36, flags in flags(), order in 0u32..32) {
-        let entry = Pte::page(address << 12, flags, Fragment::new(order));
+        let entry = Pte::page(address << 12, flags, PteFragment::new(order));
         prop_assert!(entry.is_valid());
         prop_assert_eq!(entry.address(), address << 12);
         prop_assert_eq!(entry.flags(), flags);
@@ -40,9 +41,9 @@ proptest! {
 
     #[test]
     fn no_address_reaches_the_flag_bits(address: u64) {
-        let entry = Pte::page(address, Flags::default(), Fragment::PAGE);
+        let entry = Pte::page(address, PteFlags::default(), PteFragment::PAGE);
         prop_assert_eq!(entry.raw() & !0x0000_ffff_ffff_f000, 1);
-        for level in [Level::Pdb2, Level::Pdb1, Level::Pdb0] {
+        for level in [TableLevel::Pdb2, TableLevel::Pdb1, TableLevel::Pdb0] {
             let empty = Pde::table(level, 0).unwrap().raw();
             let table = Pde::table(level, address).unwrap();
             prop_assert_eq!(table.raw() & !0x0000_ffff_ffff_ffc0, empty);
@@ -52,18 +53,18 @@ proptest! {
 
     #[test]
     fn advancing_moves_only_the_address(page in 0u64..1 << 30, by in 0u64..1 << 30, flags in flags()) {
-        let entry = Pte::page(page << 12, flags, Fragment::PAGE);
-        prop_assert_eq!(entry.advance(by), Pte::page((page + by) << 12, flags, Fragment::PAGE));
+        let entry = Pte::page(page << 12, flags, PteFragment::PAGE);
+        prop_assert_eq!(entry.advance(by), Pte::page((page + by) << 12, flags, PteFragment::PAGE));
         let (page, by) = (page >> 6, by >> 6);
-        let leaf = Pde::large_page(page << 21, flags, Fragment::LARGE);
-        prop_assert_eq!(leaf.advance(by), Pde::large_page((page + by) << 21, flags, Fragment::LARGE));
+        let leaf = Pde::large_page(page << 21, flags, PteFragment::LARGE);
+        prop_assert_eq!(leaf.advance(by), Pde::large_page((page + by) << 21, flags, PteFragment::LARGE));
     }
 }
 
 #[test]
 fn each_flag_has_its_bit() {
-    let one = |change: fn(&mut Flags)| {
-        let mut flags = Flags::default();
+    let one = |change: fn(&mut PteFlags)| {
+        let mut flags = PteFlags::default();
         change(&mut flags);
         flags.bits()
     };
@@ -75,7 +76,7 @@ fn each_flag_has_its_bit() {
     assert_eq!(one(|f| f.mtype = Mtype::Rw), 1 << 57);
     assert_eq!(one(|f| f.mtype = Mtype::Cc), 2 << 57);
     assert_eq!(one(|f| f.mtype = Mtype::Uc), 3 << 57);
-    let fragment = Pte::page(0, Flags::default(), Fragment::new(9));
+    let fragment = Pte::page(0, PteFlags::default(), PteFragment::new(9));
     assert_eq!(fragment.raw(), 9 << 7 | 1);
 }
 
@@ -95,34 +96,42 @@ fn a_gart_entry_is_uncached_snooped_host_memory() {
 #[test]
 fn directories_are_in_the_translate_further_form() {
     let table = 0x12_3456_7000;
-    assert_eq!(Pde::table(Level::Pdb2, table).unwrap().raw(), table | 1);
     assert_eq!(
-        Pde::table(Level::Pdb1, table).unwrap().raw(),
+        Pde::table(TableLevel::Pdb2, table).unwrap().raw(),
+        table | 1
+    );
+    assert_eq!(
+        Pde::table(TableLevel::Pdb1, table).unwrap().raw(),
         9 << 59 | table | 1
     );
     assert_eq!(
-        Pde::table(Level::Pdb0, table).unwrap().raw(),
+        Pde::table(TableLevel::Pdb0, table).unwrap().raw(),
         1 << 56 | table | 1
     );
-    assert!(Pde::table(Level::Ptb, table).is_none());
-    for level in [Level::Pdb2, Level::Pdb1, Level::Pdb0] {
+    assert!(Pde::table(TableLevel::Ptb, table).is_none());
+    for level in [TableLevel::Pdb2, TableLevel::Pdb1, TableLevel::Pdb0] {
         assert!(!Pde::table(level, table).unwrap().is_leaf(level));
     }
     // A 2 MiB leaf has neither P nor TF.
-    let leaf = Pde::large_page(0x4000_0000, Flags::default(), Fragment::LARGE);
+    let leaf = Pde::large_page(0x4000_0000, PteFlags::default(), PteFragment::LARGE);
     assert_eq!(leaf.raw(), 0x4000_0000 | 9 << 7 | 1);
-    assert!(leaf.is_leaf(Level::Pdb0));
+    assert!(leaf.is_leaf(TableLevel::Pdb0));
     assert_eq!(leaf.as_leaf().address(), 0x4000_0000);
 }
 
 #[test]
 fn entries_of_new_tables_map_nothing() {
-    for level in [Level::Pdb2, Level::Pdb1, Level::Pdb0, Level::Ptb] {
+    for level in [
+        TableLevel::Pdb2,
+        TableLevel::Pdb1,
+        TableLevel::Pdb0,
+        TableLevel::Ptb,
+    ] {
         assert!(!Pde::from_raw(Pde::invalid(level)).is_valid());
     }
-    assert_eq!(Pde::invalid(Level::Ptb), 1 << 4);
-    assert_eq!(Pde::invalid(Level::Pdb0), 1 << 12);
-    assert!(Pde::from_raw(Pde::invalid(Level::Pdb0)).is_leaf(Level::Pdb0));
+    assert_eq!(Pde::invalid(TableLevel::Ptb), 1 << 4);
+    assert_eq!(Pde::invalid(TableLevel::Pdb0), 1 << 12);
+    assert!(Pde::from_raw(Pde::invalid(TableLevel::Pdb0)).is_leaf(TableLevel::Pdb0));
 }
 
 #[test]
@@ -141,21 +150,21 @@ fn memory_types_follow_the_policy_of_gfx90a() {
         uncached: true,
     };
     for (residence, coherence, mtype) in [
-        (Residence::LocalVram, plain, Mtype::Rw),
-        (Residence::LocalVram, coherent, Mtype::Cc),
-        (Residence::LocalVram, uncached, Mtype::Uc),
-        (Residence::LocalVram, both, Mtype::Uc),
-        (Residence::Host, plain, Mtype::Nc),
-        (Residence::Host, coherent, Mtype::Uc),
-        (Residence::Host, uncached, Mtype::Uc),
-        (Residence::Host, both, Mtype::Uc),
+        (MemoryResidence::LocalVram, plain, Mtype::Rw),
+        (MemoryResidence::LocalVram, coherent, Mtype::Cc),
+        (MemoryResidence::LocalVram, uncached, Mtype::Uc),
+        (MemoryResidence::LocalVram, both, Mtype::Uc),
+        (MemoryResidence::Host, plain, Mtype::Nc),
+        (MemoryResidence::Host, coherent, Mtype::Uc),
+        (MemoryResidence::Host, uncached, Mtype::Uc),
+        (MemoryResidence::Host, both, Mtype::Uc),
     ] {
         assert_eq!(mtype_gfx90a(residence, coherence), mtype);
-        let flags = Flags::gfx90a(residence, Access::READ.executable(), coherence);
-        let host = residence == Residence::Host;
+        let flags = PteFlags::gfx90a(residence, PageAccess::READ.executable(), coherence);
+        let host = residence == MemoryResidence::Host;
         assert_eq!(
             flags,
-            Flags {
+            PteFlags {
                 readable: true,
                 writeable: false,
                 executable: true,
@@ -177,18 +186,18 @@ fn a_context_base_is_the_root_with_valid() {
 
 #[test]
 fn fragments_know_their_bytes() {
-    assert_eq!(Fragment::PAGE.bytes(), 4096);
-    assert_eq!(Fragment::LARGE.bytes(), 2 << 20);
-    assert_eq!(Fragment::new(40).order(), 31);
+    assert_eq!(PteFragment::PAGE.bytes(), 4096);
+    assert_eq!(PteFragment::LARGE.bytes(), 2 << 20);
+    assert_eq!(PteFragment::new(40).order(), 31);
 }
 
 #[test]
 fn tables_without_retry_lead_everywhere_to_the_same_entry() {
     const FIRST: u64 = 0x12_3000;
-    let tables: Vec<(u64, u64)> = NoRetry::at(FIRST).tables().collect();
-    assert_eq!(NoRetry::at(FIRST).base(), ContextBase::new(FIRST));
+    let tables: Vec<(u64, u64)> = NoRetryTables::at(FIRST).tables().collect();
+    assert_eq!(NoRetryTables::at(FIRST).base(), ContextBase::new(FIRST));
     assert_eq!(no_retry::BYTES, 4 * 4096);
-    let levels = [Level::Pdb2, Level::Pdb1, Level::Pdb0];
+    let levels = [TableLevel::Pdb2, TableLevel::Pdb1, TableLevel::Pdb0];
     for (n, level) in levels.into_iter().enumerate() {
         let next = FIRST + (n as u64 + 1) * 4096;
         let entry = Pde::table(level, next).unwrap();

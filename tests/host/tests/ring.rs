@@ -2,7 +2,7 @@
 //! Ring arithmetic against a model that goes dword by dword.
 
 use hw::sdma::packet;
-use hw::sdma::ring::{phase, RingSize, RingSizeError, Room, MAX_BYTES, MIN_BYTES};
+use hw::sdma::ring::{phase, RingSize, RingSizeError, RingSpace, MAX_BYTES, MIN_BYTES};
 use proptest::prelude::*;
 
 fn sizes() -> impl Strategy<Value = RingSize> {
@@ -23,7 +23,7 @@ proptest! {
         most in 1u32..200,
         jobs in prop::collection::vec(prop_oneof![0usize..64, 0usize..2_000, 0usize..1 << 21], 1..400),
     ) {
-        let room = Room::new(dwords, most);
+        let room = RingSpace::new(dwords, most);
         let (mut credits, mut count, mut written) = (0, 0, 0);
         for job in jobs {
             let Some(of) = room.credits_of(job) else {

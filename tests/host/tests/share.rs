@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Whatever others take, each party of a share gets its least.
 
-use hw::share::Share;
+use hw::share::FairShare;
 use proptest::prelude::*;
 
 proptest! {
@@ -13,7 +13,7 @@ proptest! {
         parties in 1usize..40,
         asks in prop::collection::vec((0usize..40, any::<u64>(), 0u32..41), 0..400),
     ) {
-        let share = Share::new(all, kept, parties as u64);
+        let share = FairShare::new(all, kept, parties as u64);
         let mut own = vec![0u64; parties];
         for (who, amount, shift) in asks {
             let who = who % parties;
@@ -38,7 +38,7 @@ proptest! {
     /// Who is alone gets all but what is kept.
     #[test]
     fn one_alone(all in 1u64..1 << 40, kept in 0u64..1 << 40, parties in 1u64..2000) {
-        let share = Share::new(all, kept, parties);
+        let share = FairShare::new(all, kept, parties);
         prop_assert!(share.most(0, 0) >= all.saturating_sub(kept));
         prop_assert_eq!(share.most(all, all), 0);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Nobody's place is taken away: a buffer never moves while anybody relies on where it is.
 
-use hw::stay::Stay;
+use hw::stay::PinState;
 use proptest::prelude::*;
 
 /// What may be asked of a buffer.
@@ -41,7 +41,7 @@ proptest! {
     /// Whoever was told that it stays finds it there until they have given it back.
     #[test]
     fn stays_where_it_is_relied_upon(asks in asks()) {
-        let mut stay = Stay::new();
+        let mut stay = PinState::new();
         // Where it is, where a move leads, who pinned it, who shares it: told and not.
         let (mut home, mut to, mut pins, mut shared) = (true, None, 0u32, [0u32; 2]);
         let (mut in_vram, mut asked_back) = (0u32, false);
@@ -115,7 +115,7 @@ proptest! {
 /// Another device has mapped it since somebody looked whether it can come home: it stays, and comes home later.
 #[test]
 fn shared_since_somebody_looked() {
-    let mut stay = Stay::new();
+    let mut stay = PinState::new();
     assert!(stay.begin(false));
     stay.settle();
     assert!(stay.may_move());

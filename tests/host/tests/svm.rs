@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Attributes of shared virtual memory against an account page by page.
+//! SvmAttributes of shared virtual memory against an account page by page.
 
 use std::collections::BTreeMap;
 
 use hw::svm::{
-    AttributeMap, Attributes, BadAttribute, Change, Destination, GpuIndex, Location, PingPong,
-    Places, Question, Ranges, Reach, Summary,
+    AttributeChange, AttributeMap, AttributeQuery, AttributeSummary, BadAttribute,
+    FaultDestination, GpuIndex, GpuPlaces, GpuReach, MemoryLocation, PingPong, RangeStore,
+    SvmAttributes,
 };
 use hw::va::{VaRange, LARGE_PAGE_SIZE, PAGE_SIZE};
 use proptest::prelude::*;
@@ -16,17 +17,17 @@ const FIRST: u64 = 0x7000_0000_0000;
 /// A container that can be given no more room than was asked for.
 #[derive(Default)]
 struct Tree {
-    by_end: BTreeMap<u64, (VaRange, Attributes)>,
+    by_end: BTreeMap<u64, (VaRange, SvmAttributes)>,
     room: usize,
 }
 
-impl Ranges for Tree {
-    fn ending_after(&self, address: u64) -> Option<(VaRange, Attributes)> {
+impl RangeStore for Tree {
+    fn ending_after(&self, address: u64) -> Option<(VaRange, SvmAttributes)> {
         let (_, found) = self.by_end.range(address + 1..).next()?;
         Some(*found)
     }
 
-    fn insert(&mut self, range: VaRange, attributes: Attributes) {
+    fn insert(&mut self, range: VaRange, attributes: SvmAttributes) {
         self.room = self.room.checked_sub(1).expect("more room is needed");
         let clash = self.ending_after(range.start());
         assert!(clash.is_none_or(|(other, _)| !other.overlaps(range)));
@@ -42,7 +43,7 @@ impl Ranges for Tree {
         self.room += 1;
     }
 
-    fn change_all(&mut self, change: impl Fn(Attributes) -> Attributes) {
+    fn change_all(&mut self, change: impl Fn(SvmAttributes) -> SvmAttributes) {
         for (_, attributes) in self.by_end.values_mut() {
             *attributes = change(*attributes);
         }
@@ -56,7 +57,7 @@ fn range(first: u64, pages: u64) -> VaRange {
 /// One step of a process.
 #[derive(Clone, Debug)]
 enum Step {
-    Set(VaRange, Vec<Change>),
+    Set(VaRange, Vec<AttributeChange>),
     Forget(VaRange),
     /// There may be no more ranges.
     ForgetMore(VaRange),
@@ -68,24 +69,31 @@ fn ranges() -> impl Strategy<Value = VaRange> {
     (0..PAGES).prop_flat_map(|first| (1..=PAGES - first).prop_map(move |pages| range(first, pages)))
 }
 
-fn locations() -> impl Strategy<Value = Location> {
-    prop_oneof![Just(Location::System), (1u32..4).prop_map(Location::Gpu),]
+fn locations() -> impl Strategy<Value = MemoryLocation> {
+    prop_oneof![
+        Just(MemoryLocation::System),
+        (1u32..4).prop_map(MemoryLocation::Gpu),
+    ]
 }
 
 fn gpus() -> impl Strategy<Value = GpuIndex> {
     prop_oneof![Just(0usize), Just(1), Just(63)].prop_map(|index| GpuIndex::new(index).unwrap())
 }
 
-fn changes() -> impl Strategy<Value = Change> {
-    let reach = prop_oneof![Just(Reach::Access), Just(Reach::InPlace), Just(Reach::None)];
+fn changes() -> impl Strategy<Value = AttributeChange> {
+    let reach = prop_oneof![
+        Just(GpuReach::Access),
+        Just(GpuReach::InPlace),
+        Just(GpuReach::None)
+    ];
     prop_oneof![
-        locations().prop_map(Change::Preferred),
-        Just(Change::Preferred(Location::Undefined)),
-        locations().prop_map(Change::Prefetch),
-        (gpus(), reach).prop_map(|(gpu, reach)| Change::Reach(gpu, reach)),
-        (0u32..8).prop_map(|bit| Change::Set(1 << bit)),
-        (0u32..8).prop_map(|bit| Change::Clear(1 << bit)),
-        (0u8..4).prop_map(Change::Granularity),
+        locations().prop_map(AttributeChange::Preferred),
+        Just(AttributeChange::Preferred(MemoryLocation::Undefined)),
+        locations().prop_map(AttributeChange::Prefetch),
+        (gpus(), reach).prop_map(|(gpu, reach)| AttributeChange::Reach(gpu, reach)),
+        (0u32..8).prop_map(|bit| AttributeChange::Set(1 << bit)),
+        (0u32..8).prop_map(|bit| AttributeChange::Clear(1 << bit)),
+        (0u8..4).prop_map(AttributeChange::Granularity),
     ]
 }
 
@@ -101,30 +109,30 @@ fn steps() -> impl Strategy<Value = Step> {
 
 /// What is told of pages, from what was said of each.
 fn told(
-    pages: &[Option<Attributes>],
-    initial: Attributes,
-    question: Question,
+    pages: &[Option<SvmAttributes>],
+    initial: SvmAttributes,
+    question: AttributeQuery,
 ) -> (u32, Option<u32>) {
     let all: Vec<_> = pages
         .iter()
         .flatten()
-        .map(|page| Summary::of_one(*page).answer(question))
+        .map(|page| AttributeSummary::of_one(*page).answer(question))
         .collect();
     let Some(&(kind, first)) = all.first() else {
-        return Summary::of_one(initial).answer(question);
+        return AttributeSummary::of_one(initial).answer(question);
     };
     let values = || all.iter().map(|(_, value)| value.unwrap_or(0));
     match question {
-        Question::Preferred | Question::Prefetch => {
+        AttributeQuery::Preferred | AttributeQuery::Prefetch => {
             let same = values().all(|value| Some(value) == first);
             (kind, Some(if same { first.unwrap() } else { u32::MAX }))
         }
-        Question::Reach(_) => {
+        AttributeQuery::Reach(_) => {
             let same = all.iter().all(|(other, _)| *other == kind);
             (if same { kind } else { 4 }, None)
         }
-        Question::Set | Question::Clear => (kind, values().reduce(|a, b| a & b)),
-        Question::Granularity => (kind, values().min()),
+        AttributeQuery::Set | AttributeQuery::Clear => (kind, values().reduce(|a, b| a & b)),
+        AttributeQuery::Granularity => (kind, values().min()),
     }
 }
 
@@ -136,9 +144,9 @@ proptest! {
         gpu in gpus(),
         retries: bool,
     ) {
-        let initial = Attributes::initial(retries);
+        let initial = SvmAttributes::initial(retries);
         let mut map = AttributeMap::new(Tree::default(), initial);
-        let mut pages = vec![None::<Attributes>; PAGES as usize];
+        let mut pages = vec![None::<SvmAttributes>; PAGES as usize];
         let index = |range: VaRange| {
             let first = ((range.start() - FIRST) / PAGE_SIZE) as usize;
             first..first + range.pages() as usize
@@ -169,7 +177,7 @@ proptest! {
                     map.ranges().room = 0;
                     map.forget_gpu(*gpu);
                     for page in pages.iter_mut().flatten() {
-                        *page = page.after(&[Change::Reach(*gpu, Reach::None)]);
+                        *page = page.after(&[AttributeChange::Reach(*gpu, GpuReach::None)]);
                     }
                 }
             }
@@ -193,12 +201,12 @@ proptest! {
                 prop_assert_eq!(map.overlaps(range), own.iter().any(Option::is_some));
                 let summary = map.summary(range);
                 for question in [
-                    Question::Preferred,
-                    Question::Prefetch,
-                    Question::Reach(gpu),
-                    Question::Set,
-                    Question::Clear,
-                    Question::Granularity,
+                    AttributeQuery::Preferred,
+                    AttributeQuery::Prefetch,
+                    AttributeQuery::Reach(gpu),
+                    AttributeQuery::Set,
+                    AttributeQuery::Clear,
+                    AttributeQuery::Granularity,
                 ] {
                     prop_assert_eq!(summary.answer(question), told(own, initial, question));
                 }
@@ -209,7 +217,7 @@ proptest! {
     /// What is alike is one range once it was set as one, however it came about.
     #[test]
     fn set_as_one(steps in prop::collection::vec(steps(), 1..20)) {
-        let mut map = AttributeMap::new(Tree::default(), Attributes::default());
+        let mut map = AttributeMap::new(Tree::default(), SvmAttributes::default());
         for step in &steps {
             if let Step::Set(range, changes) = step {
                 let room = map.room(*range);
@@ -220,13 +228,13 @@ proptest! {
         let all = range(0, PAGES);
         let gpu = |index| GpuIndex::new(index).unwrap();
         let same = [
-            Change::Preferred(Location::System),
-            Change::Prefetch(Location::System),
-            Change::Reach(gpu(0), Reach::None),
-            Change::Reach(gpu(1), Reach::Access),
-            Change::Reach(gpu(63), Reach::InPlace),
-            Change::Set(u32::MAX),
-            Change::Granularity(1),
+            AttributeChange::Preferred(MemoryLocation::System),
+            AttributeChange::Prefetch(MemoryLocation::System),
+            AttributeChange::Reach(gpu(0), GpuReach::None),
+            AttributeChange::Reach(gpu(1), GpuReach::Access),
+            AttributeChange::Reach(gpu(63), GpuReach::InPlace),
+            AttributeChange::Set(u32::MAX),
+            AttributeChange::Granularity(1),
         ];
         let room = map.room(all);
         map.ranges().room = room;
@@ -238,11 +246,11 @@ proptest! {
     fn any_attribute(kind: u32, value: u32, small in 0u32..10, known: bool) {
         for kind in [kind, small] {
             let gpu = |_| known.then(|| GpuIndex::new(3).unwrap());
-            let change = Change::new(kind, value, gpu);
+            let change = AttributeChange::new(kind, value, gpu);
             let names_gpu = (2..=4).contains(&kind) || (kind < 2 && value != 0 && value != u32::MAX);
             let bad = kind > 7 || (names_gpu && !known) || (kind == 1 && value == u32::MAX);
             prop_assert_eq!(change.is_err(), bad);
-            let question = Question::new(kind, value, gpu);
+            let question = AttributeQuery::new(kind, value, gpu);
             let bad = kind > 7 || kind == 3 || kind == 4 || (kind == 2 && !known);
             prop_assert_eq!(question.is_err(), bad);
         }
@@ -253,17 +261,23 @@ proptest! {
 fn defaults() {
     let gpu = GpuIndex::new(0).unwrap();
     for (retries, reach) in [(false, 4), (true, 2)] {
-        let map = AttributeMap::new(Tree::default(), Attributes::initial(retries));
+        let map = AttributeMap::new(Tree::default(), SvmAttributes::initial(retries));
         let summary = map.summary(range(0, PAGES));
-        assert_eq!(summary.answer(Question::Reach(gpu)), (reach, None));
+        assert_eq!(summary.answer(AttributeQuery::Reach(gpu)), (reach, None));
     }
-    let summary = Summary::of_one(Attributes::default());
-    assert_eq!(summary.answer(Question::Preferred), (0, Some(u32::MAX)));
-    assert_eq!(summary.answer(Question::Prefetch), (1, Some(u32::MAX)));
-    assert_eq!(summary.answer(Question::Reach(gpu)), (4, None));
-    assert_eq!(summary.answer(Question::Set), (5, Some(3)));
-    assert_eq!(summary.answer(Question::Clear), (6, Some(!3)));
-    assert_eq!(summary.answer(Question::Granularity), (7, Some(9)));
+    let summary = AttributeSummary::of_one(SvmAttributes::default());
+    assert_eq!(
+        summary.answer(AttributeQuery::Preferred),
+        (0, Some(u32::MAX))
+    );
+    assert_eq!(
+        summary.answer(AttributeQuery::Prefetch),
+        (1, Some(u32::MAX))
+    );
+    assert_eq!(summary.answer(AttributeQuery::Reach(gpu)), (4, None));
+    assert_eq!(summary.answer(AttributeQuery::Set), (5, Some(3)));
+    assert_eq!(summary.answer(AttributeQuery::Clear), (6, Some(!3)));
+    assert_eq!(summary.answer(AttributeQuery::Granularity), (7, Some(9)));
 }
 
 #[test]
@@ -275,27 +289,30 @@ fn granularity_is_bounded() {
         (0xff, 0x3f),
         (u32::MAX, 0x3f),
     ] {
-        let change = Change::new(7, said, |_| None);
-        assert_eq!(change, Ok(Change::Granularity(kept)));
+        let change = AttributeChange::new(7, said, |_| None);
+        assert_eq!(change, Ok(AttributeChange::Granularity(kept)));
     }
 }
 
 #[test]
 fn prefetch_has_a_place() {
-    assert_eq!(Change::new(1, u32::MAX, |_| None), Err(BadAttribute));
     assert_eq!(
-        Change::new(1, 0, |_| None),
-        Ok(Change::Prefetch(Location::System))
+        AttributeChange::new(1, u32::MAX, |_| None),
+        Err(BadAttribute)
+    );
+    assert_eq!(
+        AttributeChange::new(1, 0, |_| None),
+        Ok(AttributeChange::Prefetch(MemoryLocation::System))
     );
     assert_eq!(GpuIndex::new(GpuIndex::COUNT), None);
 }
 
 #[test]
 fn use_by_a_gpu() {
-    let is = Attributes::default();
+    let is = SvmAttributes::default();
     assert!(is.access().read && is.access().write && !is.access().execute);
     assert!(is.coherence().coherent && !is.coherence().uncached);
-    let is = is.after(&[Change::Set(0x18), Change::Clear(2)]);
+    let is = is.after(&[AttributeChange::Set(0x18), AttributeChange::Clear(2)]);
     assert!(is.access().read && !is.access().write && is.access().execute);
     assert!(!is.coherence().coherent);
 }
@@ -303,33 +320,40 @@ fn use_by_a_gpu() {
 #[test]
 fn destination_of_a_fault() {
     let (gpu, other) = (GpuIndex::new(1).unwrap(), GpuIndex::new(2).unwrap());
-    let all = Attributes::initial(true);
-    let at = |attributes: Attributes| attributes.destination(gpu, 77);
-    let preferred = |raw| Change::new(0, raw, |_| Some(gpu)).unwrap();
-    assert_eq!(at(all), Destination::Vram);
-    assert_eq!(at(all.after(&[preferred(0)])), Destination::System);
-    assert_eq!(at(all.after(&[preferred(78)])), Destination::Vram);
-    let in_place = all.after(&[Change::Reach(gpu, Reach::InPlace)]);
-    assert_eq!(at(in_place), Destination::Stays);
-    assert_eq!(at(in_place.after(&[preferred(77)])), Destination::Vram);
-    assert_eq!(at(in_place.after(&[preferred(78)])), Destination::Stays);
-    assert_eq!(at(in_place.after(&[preferred(0)])), Destination::System);
-    let other_in_place = all.after(&[Change::Reach(other, Reach::InPlace)]);
-    assert_eq!(at(other_in_place), Destination::Vram);
+    let all = SvmAttributes::initial(true);
+    let at = |attributes: SvmAttributes| attributes.destination(gpu, 77);
+    let preferred = |raw| AttributeChange::new(0, raw, |_| Some(gpu)).unwrap();
+    assert_eq!(at(all), FaultDestination::Vram);
+    assert_eq!(at(all.after(&[preferred(0)])), FaultDestination::System);
+    assert_eq!(at(all.after(&[preferred(78)])), FaultDestination::Vram);
+    let in_place = all.after(&[AttributeChange::Reach(gpu, GpuReach::InPlace)]);
+    assert_eq!(at(in_place), FaultDestination::Stays);
+    assert_eq!(at(in_place.after(&[preferred(77)])), FaultDestination::Vram);
+    assert_eq!(
+        at(in_place.after(&[preferred(78)])),
+        FaultDestination::Stays
+    );
+    assert_eq!(
+        at(in_place.after(&[preferred(0)])),
+        FaultDestination::System
+    );
+    let other_in_place = all.after(&[AttributeChange::Reach(other, GpuReach::InPlace)]);
+    assert_eq!(at(other_in_place), FaultDestination::Vram);
 }
 
 #[test]
 fn who_keeps_memory_out_of_anothers_vram() {
     let gpu = GpuIndex::new(2).unwrap();
     for (reach, retries, keeps) in [
-        (Reach::Access, false, true),
-        (Reach::Access, true, false),
-        (Reach::InPlace, false, true),
-        (Reach::InPlace, true, true),
-        (Reach::None, false, false),
-        (Reach::None, true, false),
+        (GpuReach::Access, false, true),
+        (GpuReach::Access, true, false),
+        (GpuReach::InPlace, false, true),
+        (GpuReach::InPlace, true, true),
+        (GpuReach::None, false, false),
+        (GpuReach::None, true, false),
     ] {
-        let attributes = Attributes::initial(retries).after(&[Change::Reach(gpu, reach)]);
+        let attributes =
+            SvmAttributes::initial(retries).after(&[AttributeChange::Reach(gpu, reach)]);
         assert_eq!(attributes.keeps_in_system(gpu, retries), keeps);
     }
 }
@@ -338,17 +362,17 @@ fn who_keeps_memory_out_of_anothers_vram() {
 fn what_may_go_to_vram_is_mapped_in_large_pages() {
     let gpu = GpuIndex::new(1).unwrap();
     let said = |kind, raw| {
-        let change = Change::new(kind, raw, |_| Some(gpu)).unwrap();
-        Attributes::initial(false).after(&[change])
+        let change = AttributeChange::new(kind, raw, |_| Some(gpu)).unwrap();
+        SvmAttributes::initial(false).after(&[change])
     };
     let (preferred, prefetch, set_flags, always) = (0, 1, 5, 0x40);
-    let large = Attributes::initial(false).together(false);
+    let large = SvmAttributes::initial(false).together(false);
     assert!(large > LARGE_PAGE_SIZE && large % LARGE_PAGE_SIZE == 0);
     for kind in [preferred, prefetch] {
         assert_eq!(said(kind, 77).together(false), LARGE_PAGE_SIZE);
         assert_eq!(said(kind, 0).together(false), large);
     }
-    assert_eq!(Attributes::initial(true).together(true), LARGE_PAGE_SIZE);
+    assert_eq!(SvmAttributes::initial(true).together(true), LARGE_PAGE_SIZE);
     assert_eq!(said(set_flags, always).together(true), large);
 }
 
@@ -428,7 +452,7 @@ proptest! {
 
 #[test]
 fn places_are_given_back() {
-    let mut places = Places::default();
+    let mut places = GpuPlaces::default();
     for gpu in 0..GpuIndex::COUNT {
         assert_eq!(places.take(gpu).map(GpuIndex::get), Some(gpu));
         assert_eq!(places.take(gpu).map(GpuIndex::get), Some(gpu));

@@ -7,7 +7,8 @@ use hw::topology::asic::{Asic, MI210};
 use hw::topology::cus::ComputeUnits;
 use hw::topology::gpu_id::{GpuId, PciIdentity};
 use hw::topology::record::{
-    link_flag, Cache, CpuNode, GpuNode, Heap, IoLink, MemoryBank, Number, System,
+    link_flag, CacheRecord, CpuNode, GpuNode, HeapType, IoLink, MemoryBank, NumberFile,
+    SystemProperties,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -143,8 +144,8 @@ fn a_cpu_node_says_what_libhsakmt_needs() {
 
 #[test]
 fn small_files() {
-    assert_eq!(Number(41234).to_string(), "41234\n");
-    let system = properties(&System::default());
+    assert_eq!(NumberFile(41234).to_string(), "41234\n");
+    let system = properties(&SystemProperties::default());
     assert_eq!(system.len(), 3);
     let link = properties(&IoLink::pcie(1, 0, 20));
     for (name, value) in [
@@ -162,12 +163,12 @@ fn small_files() {
     assert_eq!(properties(&slow)["flags"], 0b1101);
 }
 
-fn caches() -> Vec<Cache> {
+fn caches() -> Vec<CacheRecord> {
     cus().caches(0).collect()
 }
 
 /// The processors that a cache's text says it serves.
-fn siblings(cache: &Cache) -> Vec<u32> {
+fn siblings(cache: &CacheRecord) -> Vec<u32> {
     let text = cache.to_string();
     assert!(text.len() < 4096);
     let (properties, rest) = scan(&text);
@@ -286,15 +287,15 @@ fn registers_are_placed_by_segment() {
             .register(instance, segment, offset)
     };
     // GRBM_GFX_INDEX, IH_RB_CNTL, SDMA4's CNTL, NBIO's RCC_CONFIG_MEMSIZE.
-    assert_eq!(register(ip::Block::Gc, 0, 1, 0x2200), Some(0xc200));
-    assert_eq!(register(ip::Block::Osssys, 0, 0, 0x80), Some(0x1120));
-    assert_eq!(register(ip::Block::Sdma, 4, 0, 0x1c), Some(0x1_e81c));
-    assert_eq!(register(ip::Block::Nbio, 0, 2, 0xc3), Some(0xde3));
-    assert_eq!(register(ip::Block::Sdma, 5, 0, 0), None);
-    assert_eq!(register(ip::Block::Gc, 0, 2, 0), None);
-    let gc = ip::find(MI210.ips, ip::Block::Gc).unwrap();
+    assert_eq!(register(ip::IpBlock::Gc, 0, 1, 0x2200), Some(0xc200));
+    assert_eq!(register(ip::IpBlock::Osssys, 0, 0, 0x80), Some(0x1120));
+    assert_eq!(register(ip::IpBlock::Sdma, 4, 0, 0x1c), Some(0x1_e81c));
+    assert_eq!(register(ip::IpBlock::Nbio, 0, 2, 0xc3), Some(0xde3));
+    assert_eq!(register(ip::IpBlock::Sdma, 5, 0, 0), None);
+    assert_eq!(register(ip::IpBlock::Gc, 0, 2, 0), None);
+    let gc = ip::find(MI210.ips, ip::IpBlock::Gc).unwrap();
     assert_eq!(gc.version.to_string(), "9.4.2");
-    assert!(gc.version > ip::Version::new(9, 4, 1));
+    assert!(gc.version > ip::IpVersion::new(9, 4, 1));
 }
 
 fn identities() -> impl Strategy<Value = PciIdentity> {
@@ -331,7 +332,7 @@ proptest! {
 
     #[test]
     fn memory_banks_read_back(size: u64, width: u32, clock: u32, heap in 0usize..3) {
-        let heap = [Heap::System, Heap::FramebufferPublic, Heap::FramebufferPrivate][heap];
+        let heap = [HeapType::System, HeapType::FramebufferPublic, HeapType::FramebufferPrivate][heap];
         let bank = MemoryBank { heap, size_in_bytes: size, flags: 0, width, mem_clk_max: clock };
         let p = properties(&bank);
         prop_assert_eq!(p["heap_type"], heap as u64);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The page of the trap handler. What the code does is tested where it runs, on shaders.
 
-use hw::trap::{code, SecondLevel, TrapHandler, BYTES, MEMORY, PAGE};
+use hw::trap::{code, SecondLevelTrap, TrapHandler, BYTES, MEMORY, PAGE};
 use hw::va::{canonical, VaRange};
 use proptest::prelude::*;
 
@@ -29,17 +29,17 @@ fn code_and_memory_share_the_page() {
     assert_eq!(MEMORY % 256, 0);
     assert_eq!(canonical(PAGE), 0xffff_ffff_ffbf_0000);
     assert!(VaRange::upper(PAGE, BYTES as u64).is_ok());
-    assert!(MEMORY + size_of_val(&SecondLevel::default().block()) <= BYTES);
+    assert!(MEMORY + size_of_val(&SecondLevelTrap::default().block()) <= BYTES);
 }
 
 #[test]
 fn the_memory_is_what_the_first_level_reads() {
-    let second = SecondLevel {
+    let second = SecondLevelTrap {
         code: 0x7f00_1234_5600,
         memory: 0x7f00_1234_6010,
     };
     assert_eq!(second.block(), [0x7f00_1234_5600, 0x7f00_1234_6010, 0, 0]);
-    assert_eq!(SecondLevel::default().block(), [0; 4]);
+    assert_eq!(SecondLevelTrap::default().block(), [0; 4]);
 }
 
 proptest! {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Who is away comes home, and who wants room gets it, whatever others do.
 
-use hw::turns::{turn_ms, Wait, TURN_MS};
+use hw::turns::{turn_ms, VramWait, TURN_MS};
 use proptest::prelude::*;
 
-fn waits() -> impl Strategy<Value = Wait> {
+fn waits() -> impl Strategy<Value = VramWait> {
     let ms = prop_oneof![0i64..2_000, 0..i64::MAX];
     prop_oneof![
-        (ms.clone(), ms.clone()).prop_map(|(away, took)| Wait::Home { away, took }),
-        ms.prop_map(|asked| Wait::Room { asked }),
+        (ms.clone(), ms.clone()).prop_map(|(away, took)| VramWait::Home { away, took }),
+        ms.prop_map(|asked| VramWait::Room { asked }),
     ]
 }
 
@@ -22,11 +22,11 @@ struct Party {
 }
 
 impl Party {
-    fn wait(&self, now: i64) -> Option<Wait> {
+    fn wait(&self, now: i64) -> Option<VramWait> {
         let ms = now - self.since;
         (ms >= 0).then_some(match self.took {
-            Some(took) => Wait::Home { away: ms, took },
-            None => Wait::Room { asked: ms },
+            Some(took) => VramWait::Home { away: ms, took },
+            None => VramWait::Room { asked: ms },
         })
     }
 }
@@ -48,12 +48,12 @@ proptest! {
     #[test]
     fn one_goes_first(one in waits(), other in waits(), later in 0i64..1_000_000) {
         let after = |wait| match wait {
-            Wait::Home { away, took } => Wait::Home { away: away.saturating_add(later), took },
-            Wait::Room { asked } => Wait::Room { asked: asked.saturating_add(later) },
+            VramWait::Home { away, took } => VramWait::Home { away: away.saturating_add(later), took },
+            VramWait::Room { asked } => VramWait::Room { asked: asked.saturating_add(later) },
         };
-        prop_assume!(matches!(one, Wait::Home { .. }) != matches!(other, Wait::Home { .. }));
+        prop_assume!(matches!(one, VramWait::Home { .. }) != matches!(other, VramWait::Home { .. }));
         prop_assert_ne!(one.goes_before(other), other.goes_before(one));
-        let far = |wait| matches!(wait, Wait::Home { away, took: _ } | Wait::Room { asked: away } if away > i64::MAX / 2);
+        let far = |wait| matches!(wait, VramWait::Home { away, took: _ } | VramWait::Room { asked: away } if away > i64::MAX / 2);
         if !far(one) && !far(other) {
             prop_assert_eq!(one.goes_before(other), after(one).goes_before(after(other)));
         }
@@ -67,7 +67,7 @@ proptest! {
         let mut now = 0;
         for _ in 0..200 {
             let waiting = parties.iter().enumerate().filter_map(|(n, party)| Some((n, party.wait(now)?)));
-            let key = |(_, wait): &(usize, Wait)| (wait.due(), matches!(wait, Wait::Room { .. }));
+            let key = |(_, wait): &(usize, VramWait)| (wait.due(), matches!(wait, VramWait::Room { .. }));
             let Some((first, _)) = waiting.max_by_key(key) else {
                 now += 1;
                 continue;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Properties of what is known of a time.
 
-use hw::usual::Usual;
+use hw::usual::LatencyAverage;
 use proptest::prelude::*;
 
-fn after(times: &[i64]) -> Usual {
-    let mut usual = Usual::new();
+fn after(times: &[i64]) -> LatencyAverage {
+    let mut usual = LatencyAverage::new();
     times.iter().for_each(|&us| usual.has_taken(us));
     usual
 }

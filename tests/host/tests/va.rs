@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Ranges of GPU addresses, and how a mapping is cut into table entries.
 
-use hw::pte::{Access, Coherence, Flags, Pde, Pte, Residence};
+use hw::pte::{Coherence, MemoryResidence, PageAccess, Pde, Pte, PteFlags};
 use hw::va::{
-    Leaf, Level, VaError, VaRange, LARGE_PAGE_SIZE, PAGE_SIZE, TABLE_ENTRIES, USER_VA_END,
+    LeafRun, TableLevel, VaError, VaRange, LARGE_PAGE_SIZE, PAGE_SIZE, TABLE_ENTRIES, USER_VA_END,
 };
 use proptest::prelude::*;
 
@@ -74,12 +74,12 @@ proptest! {
         let mut large = 0;
         for leaf in range.leaves(address).unwrap() {
             match leaf.level {
-                Level::Pdb0 => {
+                TableLevel::Pdb0 => {
                     prop_assert_eq!(leaf.va % LARGE_PAGE_SIZE, 0);
                     prop_assert_eq!(leaf.address % LARGE_PAGE_SIZE, 0);
                     large += leaf.count as u64;
                 }
-                Level::Ptb => prop_assert!(leaf.fragment.order() < 9),
+                TableLevel::Ptb => prop_assert!(leaf.fragment.order() < 9),
                 other => prop_assert!(false, "leaf in {:?}", other),
             }
         }
@@ -95,7 +95,7 @@ proptest! {
     #[test]
     fn every_fragment_is_the_largest_that_is_true((range, address) in mappings()) {
         for leaf in range.leaves(address).unwrap() {
-            let most = if leaf.level == Level::Pdb0 { 18 } else { 8 };
+            let most = if leaf.level == TableLevel::Pdb0 { 18 } else { 8 };
             let bytes = leaf.fragment.bytes();
             prop_assert_eq!(leaf.bytes() % bytes, 0);
             for block in 0..leaf.bytes() / bytes {
@@ -113,7 +113,7 @@ proptest! {
 
     #[test]
     fn entries_of_a_run_map_its_pages((range, address) in mappings()) {
-        let flags = Flags::gfx90a(Residence::LocalVram, Access::READ_WRITE, Coherence::default());
+        let flags = PteFlags::gfx90a(MemoryResidence::LocalVram, PageAccess::READ_WRITE, Coherence::default());
         for leaf in range.leaves(address).unwrap() {
             let entries: Vec<u64> = leaf.entries(flags).collect();
             prop_assert_eq!(entries.len(), leaf.count);
@@ -130,7 +130,7 @@ proptest! {
 
     #[test]
     fn tables_cut_a_range_at_table_boundaries(range in ranges(), level in 0usize..4) {
-        let level = [Level::Pdb2, Level::Pdb1, Level::Pdb0, Level::Ptb][level];
+        let level = [TableLevel::Pdb2, TableLevel::Pdb1, TableLevel::Pdb0, TableLevel::Ptb][level];
         let mut va = range.start();
         for part in range.tables(level) {
             prop_assert_eq!(part.va, va);
@@ -204,12 +204,12 @@ fn a_gigabyte_of_contiguous_vram_takes_few_entries() {
 #[test]
 fn a_gigabyte_leaf_run_has_the_fragment_of_its_table() {
     let range = VaRange::new(1 << 32, 2 << 30).unwrap();
-    let leaves: Vec<Leaf> = range.leaves(1 << 33).unwrap().collect();
+    let leaves: Vec<LeafRun> = range.leaves(1 << 33).unwrap().collect();
     assert_eq!(leaves.len(), 2);
     for leaf in leaves {
         assert_eq!(
             (leaf.level, leaf.count, leaf.fragment.order()),
-            (Level::Pdb0, 512, 18)
+            (TableLevel::Pdb0, 512, 18)
         );
     }
 }
@@ -247,16 +247,16 @@ fn memory_that_cannot_be_named_has_no_leaves() {
 #[test]
 fn levels_index_the_bits_of_the_address() {
     let va = 0x123 << 39 | 0x0ab << 30 | 0x1cd << 21 | 0x0ef << 12 | 0x777;
-    assert_eq!(Level::Pdb2.index(va), 0x123);
-    assert_eq!(Level::Pdb1.index(va), 0x0ab);
-    assert_eq!(Level::Pdb0.index(va), 0x1cd);
-    assert_eq!(Level::Ptb.index(va), 0x0ef);
-    let mut level = Level::Pdb2;
+    assert_eq!(TableLevel::Pdb2.index(va), 0x123);
+    assert_eq!(TableLevel::Pdb1.index(va), 0x0ab);
+    assert_eq!(TableLevel::Pdb0.index(va), 0x1cd);
+    assert_eq!(TableLevel::Ptb.index(va), 0x0ef);
+    let mut level = TableLevel::Pdb2;
     while let Some(child) = level.child() {
         assert_eq!(child.table_span(), level.entry_span());
         level = child;
     }
-    assert_eq!(level, Level::Ptb);
+    assert_eq!(level, TableLevel::Ptb);
     assert_eq!(level.entry_span(), PAGE_SIZE);
 }
 
@@ -272,7 +272,7 @@ fn the_upper_half_has_ranges_of_its_own() {
     let range = VaRange::upper(USER_VA_END, PAGE_SIZE).unwrap();
     assert_eq!(hw::va::canonical(range.start()), 0xffff_8000_0000_0000);
     assert_eq!(hw::va::canonical(USER_VA_END - 1), USER_VA_END - 1);
-    assert_eq!(Level::Pdb2.index(range.start()), 256);
+    assert_eq!(TableLevel::Pdb2.index(range.start()), 256);
     let last = hw::va::VA_END - PAGE_SIZE;
     assert!(VaRange::upper(last, PAGE_SIZE).is_ok());
     for (start, size, error) in [

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A card's BIOS, damaged ones too, and the SMU's table of limits in it. The image is made up; its layout is that of the kernel's headers.
 
-use hw::smu::limits::{Limits, BYTES};
-use hw::vbios::{length, Damage, Kind, Revision, Vbios, HEADER_BYTES};
+use hw::smu::limits::{SmuLimits, BYTES};
+use hw::vbios::{length, TableRevision, Vbios, VbiosError, VbiosTableKind, HEADER_BYTES};
 use proptest::prelude::*;
 
 const IMAGE: usize = 8 * 512;
@@ -71,12 +71,12 @@ fn whole() -> Vec<u8> {
     image
 }
 
-fn read(image: &[u8]) -> Result<Limits, Damage> {
-    Limits::new(&Vbios::new(image)?)
+fn read(image: &[u8]) -> Result<SmuLimits, VbiosError> {
+    SmuLimits::new(&Vbios::new(image)?)
 }
 
 /// What is wrong when `change` has been made.
-fn after(change: impl FnOnce(&mut Vec<u8>)) -> Damage {
+fn after(change: impl FnOnce(&mut Vec<u8>)) -> VbiosError {
     let mut image = whole();
     change(&mut image);
     read(&image).unwrap_err()
@@ -109,80 +109,93 @@ fn what_is_behind_the_image_does_not_count() {
     list(&mut image, 15, IMAGE - 4);
     table(&mut image, IMAGE - 4, POWER_BYTES, 15, 0);
     image.resize(2 * IMAGE, 1);
-    assert_eq!(read(&image).unwrap_err(), Damage::Outside(Kind::Power));
+    assert_eq!(
+        read(&image).unwrap_err(),
+        VbiosError::Outside(VbiosTableKind::Power)
+    );
 }
 
 #[test]
 fn no_image() {
-    assert_eq!(length(&[]), Err(Damage::NoImage([0, 0])));
-    assert_eq!(length(&[0xff; 60]), Err(Damage::NoImage([0xff, 0xff])));
+    assert_eq!(length(&[]), Err(VbiosError::NoImage([0, 0])));
+    assert_eq!(length(&[0xff; 60]), Err(VbiosError::NoImage([0xff, 0xff])));
     // Another maker's, and one of no length.
     for (at, value) in [(0x31, b'8'), (2, 0), (0, 0x54)] {
         assert!(matches!(
             after(|image| image[at] = value),
-            Damage::NoImage(_)
+            VbiosError::NoImage(_)
         ));
     }
-    assert_eq!(after(|image| image.truncate(IMAGE - 1)), Damage::NoTables);
-    assert_eq!(after(|image| image[HEADER + 5] = b'X'), Damage::NoTables);
+    assert_eq!(
+        after(|image| image.truncate(IMAGE - 1)),
+        VbiosError::NoTables
+    );
+    assert_eq!(
+        after(|image| image[HEADER + 5] = b'X'),
+        VbiosError::NoTables
+    );
     assert_eq!(
         after(|image| half(image, 0x48, IMAGE - 8)),
-        Damage::NoTables
+        VbiosError::NoTables
     );
     assert_eq!(
         after(|image| half(image, HEADER + 0x20, 0)),
-        Damage::NoTables
+        VbiosError::NoTables
     );
     assert_eq!(
         after(|image| half(image, HEADER + 0x20, IMAGE)),
-        Damage::NoTables
+        VbiosError::NoTables
     );
 }
 
 #[test]
 fn tables_that_are_not_there() {
-    for (number, kind) in [(2, Kind::Board), (4, Kind::Firmware), (15, Kind::Power)] {
+    for (number, kind) in [
+        (2, VbiosTableKind::Board),
+        (4, VbiosTableKind::Firmware),
+        (15, VbiosTableKind::Power),
+    ] {
         let missing = after(|image| list(image, number, 0));
-        assert_eq!(missing, Damage::Missing(kind));
+        assert_eq!(missing, VbiosError::Missing(kind));
         // A list that ends before.
         let short = after(|image| half(image, LIST, 4 + 2 * number));
-        if kind == Kind::Board {
+        if kind == VbiosTableKind::Board {
             // Others are looked for first.
-            assert!(matches!(short, Damage::Missing(_)));
+            assert!(matches!(short, VbiosError::Missing(_)));
         } else {
-            assert_eq!(short, Damage::Missing(kind));
+            assert_eq!(short, VbiosError::Missing(kind));
         }
         let outside = after(|image| list(image, number, IMAGE - 3));
-        assert_eq!(outside, Damage::Outside(kind));
+        assert_eq!(outside, VbiosError::Outside(kind));
         assert!(missing.to_string().starts_with(&format!("{kind}")));
     }
     let long = after(|image| half(image, POWER, IMAGE - POWER + 1));
-    assert_eq!(long, Damage::Outside(Kind::Power));
+    assert_eq!(long, VbiosError::Outside(VbiosTableKind::Power));
 }
 
 #[test]
 fn tables_that_are_others() {
-    let revision = |format, content| Revision { format, content };
+    let revision = |format, content| TableRevision { format, content };
     assert_eq!(
         after(|image| image[BOARD + 3] = 9),
-        Damage::Revision(Kind::Board, revision(4, 9))
+        VbiosError::Revision(VbiosTableKind::Board, revision(4, 9))
     );
     assert_eq!(
         after(|image| image[FIRMWARE + 2] = 4),
-        Damage::Revision(Kind::Firmware, revision(4, 4))
+        VbiosError::Revision(VbiosTableKind::Firmware, revision(4, 4))
     );
     for (at, kind, least) in [
-        (POWER, Kind::Power, POWER_BYTES),
-        (BOARD, Kind::Board, BOARD_BYTES),
-        (FIRMWARE, Kind::Firmware, 0x40),
+        (POWER, VbiosTableKind::Power, POWER_BYTES),
+        (BOARD, VbiosTableKind::Board, BOARD_BYTES),
+        (FIRMWARE, VbiosTableKind::Firmware, 0x40),
     ] {
         let short = after(|image| half(image, at, least - 1));
         let bytes = least - 1;
-        assert_eq!(short, Damage::Short { kind, bytes, least });
+        assert_eq!(short, VbiosError::Short { kind, bytes, least });
     }
     assert_eq!(
         after(|image| image[FIRMWARE + 0x3c] = 7),
-        Damage::Elsewhere(7)
+        VbiosError::Elsewhere(7)
     );
     // Older ones do not say that.
     let mut image = whole();
@@ -207,7 +220,7 @@ fn limits_that_are_not_sane() {
         (0x146, 1700, "GfxclkFmin"),
     ] {
         let damage = after(|image| half(image, LIMITS + at, value));
-        let Damage::Limit { name: wrong, .. } = damage else {
+        let VbiosError::Limit { name: wrong, .. } = damage else {
             panic!("{damage}");
         };
         assert_eq!(wrong, name, "{value}");
@@ -231,7 +244,11 @@ fn search(image: &[u8]) {
     let Ok(bios) = Vbios::new(image) else {
         return;
     };
-    for kind in [Kind::Board, Kind::Firmware, Kind::Power] {
+    for kind in [
+        VbiosTableKind::Board,
+        VbiosTableKind::Firmware,
+        VbiosTableKind::Power,
+    ] {
         if let Ok(table) = bios.table(kind) {
             let bytes = table.with(0).unwrap();
             let range = image.as_ptr_range();
@@ -240,7 +257,7 @@ fn search(image: &[u8]) {
             assert!(table.bytes::<4>(usize::MAX).is_err());
         }
     }
-    if let Ok(limits) = Limits::new(&bios) {
+    if let Ok(limits) = SmuLimits::new(&bios) {
         assert!((100..=600).contains(&limits.power()));
         let [low, high] = limits.graphics();
         assert!(low < high && high <= 2000);

@@ -7,14 +7,14 @@ use kernel::{
     sync::aref::ARef,
 };
 
-use super::{DriverObject, FaultPage, Object};
+use super::{FaultPage, GemDriverObject, GemObject};
 use crate::{ffi, kern::drm::share};
 
 /// Pages beside the one that faulted that are mapped with it, if the mapping covers them: a fault costs
 /// far more than a page table entry.
 const FAULT_AROUND: usize = 64;
 
-impl<T: DriverObject> Object<T> {
+impl<T: GemDriverObject> GemObject<T> {
     pub(super) const VM_OPS: ffi::vm_operations_struct = ffi::vm_operations_struct {
         // These count references, so a child after fork and each half of a split mapping hold the object.
         open: Some(ffi::drm_gem_vm_open),
@@ -160,7 +160,7 @@ impl<T: DriverObject> Object<T> {
             let at = offset + done;
             let (page, within) = (at >> PAGE_SHIFT, at & (PAGE_SIZE - 1));
             let count = (size - done).min(PAGE_SIZE - within);
-            let memory = PageAccess::new(T::fault(self, page))?;
+            let memory = KernelPageView::new(T::fault(self, page))?;
             // SAFETY: The piece is in the page, and as much is left of the buffer.
             unsafe { memory.copy(within, buffer.wrapping_add(done), count, write) };
             done += count;
@@ -229,12 +229,12 @@ impl<T: DriverObject> Object<T> {
 }
 
 /// The kernel's view of a page of an object.
-enum PageAccess {
+enum KernelPageView {
     Io(*mut c_void),
     Ram(*mut u8),
 }
 
-impl PageAccess {
+impl KernelPageView {
     /// `None` if the CPU cannot reach it.
     fn new(page: FaultPage) -> Option<Self> {
         match page {
@@ -271,7 +271,7 @@ impl PageAccess {
     }
 }
 
-impl Drop for PageAccess {
+impl Drop for KernelPageView {
     fn drop(&mut self) {
         if let Self::Io(base) = *self {
             // SAFETY: `new` mapped it.

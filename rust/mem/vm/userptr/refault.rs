@@ -2,11 +2,11 @@
 //! Shared virtual memory where page faults are retried (XNACK): the GPU has it when it has come there, and loses it without its queues
 //! being quiesced.
 
-use super::{Now, State, Userptr};
+use super::{GpuBinding, Userptr, UserptrState};
 use crate::{
-    ip::gmc::Flush,
-    kern::user_range::{Brought, Change, Kind, LockWait},
-    mem::vm::{mapping::Mapping, Vm},
+    ip::gmc::TlbFlush,
+    kern::user_range::{ChangeKind, FetchRequest, LockWait, RangeChange},
+    mem::vm::{mapping::BoMapping, Vm},
     smi::{SmiEvent, UnmapTrigger},
 };
 use hw::va::VaRange;
@@ -20,12 +20,14 @@ impl Userptr {
 
     /// Tells watchers that the GPU loses what changes of it, if it is shared virtual memory and its queues are not quiesced for that. What is unmapped may
     /// just have been taken out for that by who heard of it first.
-    pub(super) fn tell_unmapped(&self, change: &Change, state: &State) {
+    pub(super) fn tell_unmapped(&self, change: &RangeChange, state: &UserptrState) {
         let trigger = match (state.now, change.kind()) {
-            (Now::In | Now::Invalid, Kind::Unmapped) => UnmapTrigger::Unmapped,
-            (Now::Out, Kind::Unmapped) if state.at_last != Now::Out => UnmapTrigger::Unmapped,
-            (Now::In, Kind::Moves) if self.refaults() => UnmapTrigger::Moves,
-            (Now::In, Kind::Other) if self.refaults() => UnmapTrigger::Changed,
+            (GpuBinding::In | GpuBinding::Invalid, ChangeKind::Unmapped) => UnmapTrigger::Unmapped,
+            (GpuBinding::Out, ChangeKind::Unmapped) if state.at_last != GpuBinding::Out => {
+                UnmapTrigger::Unmapped
+            }
+            (GpuBinding::In, ChangeKind::Moves) if self.refaults() => UnmapTrigger::Moves,
+            (GpuBinding::In, ChangeKind::Other) if self.refaults() => UnmapTrigger::Changed,
             _ => return,
         };
         let changed = VaRange::of_process(change.range());
@@ -39,7 +41,7 @@ impl Userptr {
     /// Whether the GPU may access all of `part`, and write it where `write` is asked, by what it has. None when it has nothing now.
     pub(in crate::mem::vm) fn reaches(&self, part: VaRange, write: bool) -> Option<bool> {
         let state = self.state.lock();
-        if state.now != Now::In {
+        if state.now != GpuBinding::In {
             return None;
         }
         let offset = part.start().checked_sub(self.range.start())?;
@@ -57,13 +59,13 @@ impl Userptr {
     fn take_anew(&self) -> Result<bool> {
         let mut state = self.state.lock();
         match state.now {
-            Now::Out => return Ok(true),
-            Now::In => {}
-            Now::Invalid => return Ok(false),
+            GpuBinding::Out => return Ok(true),
+            GpuBinding::In => {}
+            GpuBinding::Invalid => return Ok(false),
         }
-        state.now = Now::Out;
+        state.now = GpuBinding::Out;
         state.reserved.clear(&self.vm.gpu);
-        let flushed = self.vm.flush(Flush::Heavyweight);
+        let flushed = self.vm.flush(TlbFlush::Heavyweight);
         if flushed.is_err() {
             state.pages.lose();
         }
@@ -74,7 +76,7 @@ impl Userptr {
 
 impl Vm {
     /// The chunk of shared virtual memory that covers `page`. `EAGAIN` without one: it is on its way.
-    fn chunk_at(&self, page: VaRange) -> Result<Arc<Mapping>> {
+    fn chunk_at(&self, page: VaRange) -> Result<Arc<BoMapping>> {
         let found = self.state.lock().covering(page);
         found
             .filter(|mapping| mapping.shared().is_some())
@@ -114,7 +116,7 @@ impl Vm {
 
     /// Has a program that has to bring what the process has in the chunk that covers `page` do that, as long as what is returned is there.
     /// `ENOMEM`; `EAGAIN` without a chunk.
-    pub(crate) fn bring(&self, page: VaRange, write: bool) -> Result<Brought> {
+    pub(crate) fn bring(&self, page: VaRange, write: bool) -> Result<FetchRequest> {
         let mapping = self.chunk_at(page)?;
         mapping.shared().ok_or(EAGAIN)?.bring(write)
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What a process has where its memory changed is mapped anew, by a work item, and its queues go on.
 
-use super::{LockWait, Missing, Now, Request, Run};
+use super::{GpuBinding, LeastRun, LockWait, MissingPages, PageRequest};
 use crate::{
     kern::{errno, ratelimit::dev_warn_ratelimited, workqueue},
     mem::vm::{
-        mapping::Mapping,
-        retry::{Retry, RUN, SOON_MS},
+        mapping::BoMapping,
+        retry::{RetryBackoff, RUN, SOON_MS},
         Vm,
     },
 };
@@ -23,8 +23,8 @@ const CHANGED_MS: u32 = 4;
 
 impl Vm {
     /// A range that waits for its pages; it is not found again before it is put down again.
-    fn next_invalid(&self) -> Option<Arc<Mapping>> {
-        let waits = |mapping: &Mapping| mapping.userptr().is_some_and(|own| own.is_invalid());
+    fn next_invalid(&self) -> Option<Arc<BoMapping>> {
+        let waits = |mapping: &BoMapping| mapping.userptr().is_some_and(|own| own.is_invalid());
         loop {
             let start = self.evicted.lock().waiting.pop();
             let Some(start) = start else { break };
@@ -77,9 +77,9 @@ impl Vm {
         }
         let mut evicted = self.evicted.lock();
         if evicted.invalid == 0 {
-            evicted.retry = Retry::default();
+            evicted.retry = RetryBackoff::default();
             evicted.quiesced = None;
-            evicted.run = Some(Run::new(Instant::now()));
+            evicted.run = Some(LeastRun::new(Instant::now()));
             return;
         }
         let delay = if failed {
@@ -92,7 +92,7 @@ impl Vm {
     }
 
     /// Lets the queues go on without pages that cannot be had: they fault where they come to them.
-    fn give_up(&self, mapping: &Arc<Mapping>, error: Error) {
+    fn give_up(&self, mapping: &Arc<BoMapping>, error: Error) {
         let Some(userptr) = mapping.userptr() else {
             return;
         };
@@ -104,13 +104,13 @@ impl Vm {
         );
         if error == errno::in_progress() {
             // The next range's programs are asked from now on.
-            self.evicted.lock().retry = Retry::default();
+            self.evicted.lock().retry = RetryBackoff::default();
         }
         self.leave_out(mapping);
     }
 
     /// Whether programs have brought what they have of a range. If not, somebody waits for them.
-    fn is_brought(&self, mapping: &Mapping) -> bool {
+    fn is_brought(&self, mapping: &BoMapping) -> bool {
         let Some(userptr) = mapping.userptr() else {
             return false;
         };
@@ -132,7 +132,7 @@ impl Vm {
         if let Ok(bringer) = userptr.bring(mapping.bo().access().write) {
             let start = userptr.range.start();
             let own = userptr.state.lock();
-            let unneeded = if own.now == Now::Invalid {
+            let unneeded = if own.now == GpuBinding::Invalid {
                 let last = self.evicted.lock().bringer.replace((start, bringer));
                 last.map(|(_, last)| last)
             } else {
@@ -145,17 +145,17 @@ impl Vm {
     }
 
     /// Maps what there is of a range without what cannot be had.
-    fn leave_out(&self, mapping: &Arc<Mapping>) {
+    fn leave_out(&self, mapping: &Arc<BoMapping>) {
         let Some(userptr) = mapping.userptr() else {
             return;
         };
         let (asked, stamp) = (Instant::now(), userptr.begin());
         let memory = userptr.memory();
         // What else there is of the range, or nothing.
-        let request = Request {
+        let request = PageRequest {
             stamp,
             write: mapping.bo().access().write,
-            missing: Missing::IsLeftOut,
+            missing: MissingPages::IsLeftOut,
             memory: memory.as_ref(),
             lock_wait: LockWait::Short,
             go_on: &|| Ok(()),

@@ -6,13 +6,13 @@ use crate::ip::gfx::Gfx;
 use crate::ip::vmid::Vmid;
 use crate::kern::pages::SystemPages;
 use crate::mem::gart::GartBuffer;
-use crate::mem::Memory;
+use crate::mem::GpuMemory;
 use crate::ring::Pm4Ring;
 use hw::kernel_queue::KernelQueue;
 use hw::pm4::memory::{release, write_register};
 use hw::pm4::schedule::{
-    map_queue, query_status, run_list, set_resources, unmap_queues, List, Resources, Unmap,
-    RUN_LIST_DWORDS,
+    map_queue, query_status, run_list, set_resources, unmap_queues, RunlistIb, SetResources,
+    UnmapQueues, RUN_LIST_DWORDS,
 };
 use hw::queue::{Hqd, USER_HQDS};
 use kernel::prelude::*;
@@ -27,7 +27,7 @@ const SAVE_MS: i64 = 2000;
 const RESET_MS: i64 = 500;
 
 /// The firmware with its queues and the memory for a list. Dropping it takes the queues off.
-pub(super) struct Firmware {
+pub(super) struct HwsFirmware {
     kiq: Pm4Ring,
     hiq: Pm4Ring,
     /// The list that runs, or the next one while none runs.
@@ -40,10 +40,10 @@ fn hqds() -> impl Iterator<Item = Hqd> {
     (0..USER_HQDS).filter_map(Hqd::new)
 }
 
-impl Firmware {
+impl HwsFirmware {
     /// Starts KIQ and HIQ, and says what the firmware may use. ENOMEM, ENOSPC in the GART, ETIMEDOUT when it does not
     /// answer, ENODEV when the device is gone.
-    pub(super) fn start(gpu: &Memory) -> Result<Self> {
+    pub(super) fn start(gpu: &GpuMemory) -> Result<Self> {
         let pages = SystemPages::alloc(&gpu.hw.dev, LIST_DWORDS * 4)?;
         let mut firmware = Self {
             kiq: Pm4Ring::new(gpu, KernelQueue::Kiq)?,
@@ -68,7 +68,7 @@ impl Firmware {
     fn set_up(&mut self) -> Result {
         let map = map_queue(self.hiq.map());
         self.ask_kiq(&map)?;
-        let resources = set_resources(Resources {
+        let resources = set_resources(SetResources {
             vmids: Vmid::of_firmware().fold(0, |mask, vmid| mask | 1 << vmid.get()),
             // MEC1's come first.
             queues: (1 << USER_HQDS) - 1,
@@ -100,7 +100,7 @@ impl Firmware {
         if list.again {
             dwords += RUN_LIST_DWORDS;
         }
-        let whole = List {
+        let whole = RunlistIb {
             address: self.list.mc_addr(),
             dwords: dwords as u32,
             processes: list.processes,
@@ -118,7 +118,8 @@ impl Firmware {
         let (address, number) = self.hiq.next_fence();
         let fence = query_status(address, number);
         self.hiq.forget_abandoned()?;
-        self.hiq.submit(&[&unmap_queues(Unmap::All), &fence])?;
+        self.hiq
+            .submit(&[&unmap_queues(UnmapQueues::All), &fence])?;
         if self.hiq.wait(SAVE_MS + ANSWER_MS).is_ok() && !self.hiq.has_abandoned() {
             return Ok(());
         }
@@ -153,13 +154,13 @@ impl Firmware {
     }
 }
 
-impl Drop for Firmware {
+impl Drop for HwsFirmware {
     fn drop(&mut self) {
         if !self.gfx.answers() {
             return;
         }
         // The MECs are halted next, or have never got on.
-        let _ = self.ask_kiq(&unmap_queues(Unmap::Reset(self.hiq.doorbell())));
+        let _ = self.ask_kiq(&unmap_queues(UnmapQueues::Reset(self.hiq.doorbell())));
         let _ = self.gfx.stop_kiq();
     }
 }

@@ -10,7 +10,7 @@ const MOST: Delta = Delta::from_millis(20);
 
 /// What lists have cost.
 #[derive(Clone, Copy)]
-pub(crate) struct Lists {
+pub(crate) struct ListCosts {
     /// How many there were.
     pub(crate) count: u64,
     /// For how long in all none ran, as one was put in the place of another.
@@ -18,21 +18,21 @@ pub(crate) struct Lists {
 }
 
 /// See the module.
-pub(super) struct Pace {
+pub(super) struct RunlistPace {
     /// When the last list began.
     began: Instant<Monotonic>,
     /// For how long it is to run.
     least: Delta,
-    lists: Lists,
+    lists: ListCosts,
 }
 
-impl Pace {
+impl RunlistPace {
     /// No list yet.
     pub(super) fn new() -> Self {
         Self {
             began: Instant::now(),
             least: Delta::ZERO,
-            lists: Lists {
+            lists: ListCosts {
                 count: 0,
                 between: Delta::ZERO,
             },
@@ -54,7 +54,7 @@ impl Pace {
     }
 
     /// What lists have cost.
-    pub(super) fn lists(&self) -> Lists {
+    pub(super) fn lists(&self) -> ListCosts {
         self.lists
     }
 }

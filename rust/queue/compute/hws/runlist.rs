@@ -2,18 +2,19 @@
 //! Which queues there are, and the list of those that may run.
 
 use super::super::super::quota::MOST_COMPUTE;
-use super::super::super::Owner;
-use super::super::change::Change;
-use super::super::queue::Queue;
-use super::super::scheduler::{Place, State};
-use super::pace::Pace;
+use super::super::super::QueueOwner;
+use super::super::change::QueueChange;
+use super::super::queue::ComputeQueue;
+use super::super::scheduler::{QueuePlacement, SchedulerPlace};
+use super::pace::RunlistPace;
 use crate::ip::gfx;
 use crate::ip::vmid::Vmid;
 use crate::kern::trace;
 use crate::mem::vm::ListedUse;
 use core::fmt;
 use hw::pm4::schedule::{
-    self, map_process, map_queue, Process, MAP_PROCESS_DWORDS, MAP_QUEUES_DWORDS, RUN_LIST_DWORDS,
+    self, map_process, map_queue, MapProcess, MAP_PROCESS_DWORDS, MAP_QUEUES_DWORDS,
+    RUN_LIST_DWORDS,
 };
 use hw::queue::USER_HQDS;
 use hw::va::SH_MEM_BASES;
@@ -41,8 +42,8 @@ pub(super) struct Runlist {
 }
 
 /// A queue and whether it is on the list.
-pub(super) struct Entry {
-    queue: Arc<Queue>,
+pub(super) struct RunlistEntry {
+    queue: Arc<ComputeQueue>,
     /// Its MAP_QUEUES.
     packet: [u32; MAP_QUEUES_DWORDS],
     doorbell: u32,
@@ -50,15 +51,15 @@ pub(super) struct Entry {
     /// How many callers want it off the hardware.
     pub(super) off: u32,
     /// What is to be changed before it is on the next list.
-    pub(super) change: Option<Change>,
+    pub(super) change: Option<QueueChange>,
     /// What was, for who waits for that, and how it went.
-    pub(super) changed: Option<(Change, Result)>,
+    pub(super) changed: Option<(QueueChange, Result)>,
     _use: ListedUse,
 }
 
-impl Entry {
+impl RunlistEntry {
     /// On no list. ENODEV when the device is gone, EBUSY when the address space is another process's.
-    pub(super) fn new(queue: Arc<Queue>) -> Result<Self> {
+    pub(super) fn new(queue: Arc<ComputeQueue>) -> Result<Self> {
         let map = queue.map()?;
         // What was saved in another life of the descriptor does not count.
         queue.descriptor.change(|image| image.prepare(0))?;
@@ -105,13 +106,13 @@ impl Entry {
         self.queue.owner.pasid
     }
 
-    fn state(&self) -> State<'_> {
-        State {
+    fn state(&self) -> QueuePlacement<'_> {
+        QueuePlacement {
             queue: &self.queue,
             place: if self.listed {
-                Place::Listed
+                SchedulerPlace::Listed
             } else {
-                Place::Out
+                SchedulerPlace::Out
             },
             vmid: None,
             turns: None,
@@ -120,7 +121,7 @@ impl Entry {
 }
 
 /// When another list is to run.
-pub(super) enum Due {
+pub(super) enum RunlistDue {
     /// No queue has changed.
     Never,
     /// As soon as the one that runs has run for so much longer.
@@ -130,9 +131,9 @@ pub(super) enum Due {
 }
 
 /// The queues of a GPU.
-pub(super) struct Table {
+pub(super) struct RunlistTable {
     /// Those of a process side by side. There is room for all from the start.
-    entries: KVVec<Entry>,
+    entries: KVVec<RunlistEntry>,
     /// A list runs.
     running: bool,
     /// The hardware takes lists.
@@ -140,10 +141,10 @@ pub(super) struct Table {
     /// It does not any more.
     dead: bool,
     /// What lists have cost.
-    pub(super) pace: Pace,
+    pub(super) pace: RunlistPace,
 }
 
-impl Table {
+impl RunlistTable {
     /// No queues. ENOMEM.
     pub(super) fn new() -> Result<Self> {
         Ok(Self {
@@ -151,7 +152,7 @@ impl Table {
             running: false,
             open: false,
             dead: false,
-            pace: Pace::new(),
+            pace: RunlistPace::new(),
         })
     }
 
@@ -177,7 +178,7 @@ impl Table {
     }
 
     /// Takes all queues out.
-    pub(super) fn take(&mut self) -> KVVec<Entry> {
+    pub(super) fn take(&mut self) -> KVVec<RunlistEntry> {
         self.open = false;
         core::mem::take(&mut self.entries)
     }
@@ -188,14 +189,15 @@ impl Table {
     }
 
     /// When another list is to run.
-    pub(super) fn due(&self) -> Due {
-        if !self.open || self.dead || !self.entries.iter().any(Entry::is_due) {
-            return Due::Never;
+    pub(super) fn due(&self) -> RunlistDue {
+        if !self.open || self.dead || !self.entries.iter().any(RunlistEntry::is_due) {
+            return RunlistDue::Never;
         }
-        let at_once = self.entries.iter().any(Entry::must_leave) || !self.is_others_business();
+        let at_once =
+            self.entries.iter().any(RunlistEntry::must_leave) || !self.is_others_business();
         match self.pace.left() {
-            Some(left) if !at_once => Due::In(left),
-            _ => Due::Now,
+            Some(left) if !at_once => RunlistDue::In(left),
+            _ => RunlistDue::Now,
         }
     }
 
@@ -205,14 +207,14 @@ impl Table {
             .entries
             .iter()
             .filter(|entry| entry.listed || entry.is_due())
-            .map(Entry::pasid);
+            .map(RunlistEntry::pasid);
         let first = concerned.next();
         self.running && concerned.any(|pasid| Some(pasid) != first)
     }
 
     /// Adds a queue. ENODEV when the device goes, EIO when the hardware has failed, ENOSPC when there are too many; the
     /// entry comes back with the error.
-    pub(super) fn add(&mut self, entry: Entry) -> Result<(), (Error, Entry)> {
+    pub(super) fn add(&mut self, entry: RunlistEntry) -> Result<(), (Error, RunlistEntry)> {
         if self.dead {
             return Err((EIO, entry));
         }
@@ -233,20 +235,20 @@ impl Table {
             })
     }
 
-    fn position(&self, queue: &Queue) -> Option<usize> {
+    fn position(&self, queue: &ComputeQueue) -> Option<usize> {
         self.entries
             .iter()
             .position(|entry| core::ptr::eq(&*entry.queue, queue))
     }
 
     /// The entry of `queue`.
-    pub(super) fn find(&mut self, queue: &Queue) -> Option<&mut Entry> {
+    pub(super) fn find(&mut self, queue: &ComputeQueue) -> Option<&mut RunlistEntry> {
         let index = self.position(queue)?;
         self.entries.get_mut(index)
     }
 
     /// Takes `queue`, which is on no list, out.
-    pub(super) fn remove(&mut self, queue: &Queue) -> Option<Entry> {
+    pub(super) fn remove(&mut self, queue: &ComputeQueue) -> Option<RunlistEntry> {
         let index = self.position(queue)?;
         self.entries.remove(index).ok()
     }
@@ -259,7 +261,7 @@ impl Table {
     }
 
     /// The queue with this doorbell, a dword of the BAR.
-    pub(super) fn by_doorbell(&self, doorbell: u32) -> Option<&Queue> {
+    pub(super) fn by_doorbell(&self, doorbell: u32) -> Option<&ComputeQueue> {
         let entry = self.entries.iter().find(|entry| entry.doorbell == doorbell);
         entry.map(|entry| &*entry.queue)
     }
@@ -304,7 +306,7 @@ impl Table {
             let Some(first) = listed().next() else {
                 continue;
             };
-            put(&map_process(Process {
+            put(&map_process(MapProcess {
                 pasid: first.pasid(),
                 root: first.queue.vm().root(),
                 sh_mem_bases: SH_MEM_BASES,
@@ -331,8 +333,8 @@ impl Table {
         }))
     }
 
-    /// See [`super::super::Scheduler::fail`].
-    pub(super) fn fail(&self, which: &dyn Fn(&State<'_>) -> bool) -> Option<Owner> {
+    /// See [`super::super::ComputeScheduler::fail`].
+    pub(super) fn fail(&self, which: &dyn Fn(&QueuePlacement<'_>) -> bool) -> Option<QueueOwner> {
         let mut owner = None;
         for entry in self.entries.iter().filter(|entry| which(&entry.state())) {
             if entry.queue.fail() {
@@ -342,8 +344,11 @@ impl Table {
         owner
     }
 
-    /// See [`super::super::Scheduler::states`].
-    pub(super) fn states(&self, show: &mut dyn FnMut(&State<'_>) -> fmt::Result) -> fmt::Result {
+    /// See [`super::super::ComputeScheduler::states`].
+    pub(super) fn states(
+        &self,
+        show: &mut dyn FnMut(&QueuePlacement<'_>) -> fmt::Result,
+    ) -> fmt::Result {
         self.entries
             .iter()
             .try_for_each(|entry| show(&entry.state()))

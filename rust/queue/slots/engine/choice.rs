@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What a decision of an engine finds in its line: who may come, and what hinders the others.
 
-use super::entry::{Entry, Key, Place};
+use super::entry::{QueueKey, ReadyPlace, SlotEntry};
 use super::seats::WORK_POLL_MS;
 use super::SLOTS;
-use crate::ip::vmid::{Turn, Vmids};
+use crate::ip::vmid::{VmidPool, VmidTurn};
 use hw::doorbell::SDMA_QUEUES;
 
 /// Who has come to the line: some processes, or too many to be told apart.
 #[derive(Default)]
-pub(super) struct New {
+pub(super) struct NewArrivals {
     pasids: [u16; SLOTS],
     count: usize,
 }
 
-impl New {
+impl NewArrivals {
     /// One has come of process `pasid`.
     pub(super) fn add(&mut self, pasid: u16) {
         if self.pasids().any(|other| other == pasid) {
@@ -38,25 +38,25 @@ impl New {
 }
 
 /// What a decision finds in the line.
-pub(super) struct Choice<'a> {
-    pub(super) vmids: &'a Vmids,
+pub(super) struct SlotChoice<'a> {
+    pub(super) vmids: &'a VmidPool,
     /// The slots that somebody is in, and those that nobody leaves any more, a bit each.
     pub(super) taken: u32,
     pub(super) lost: u32,
     /// How long others keep their VMIDs, milliseconds.
     pub(super) vmid_quantum: i64,
     /// Who has work and all that it needs, and who only needs a slot.
-    pub(super) best: Option<(u64, u64, Key)>,
-    pub(super) crowded: Option<(u64, u64, Key)>,
+    pub(super) best: Option<(u64, u64, QueueKey)>,
+    pub(super) crowded: Option<(u64, u64, QueueKey)>,
     /// A direct queue without work, whose doorbell is to find it, where that is free.
-    pub(super) idle: Option<(u16, Key)>,
+    pub(super) idle: Option<(u16, QueueKey)>,
     /// In how many milliseconds there may be more.
     pub(super) later: Option<i64>,
 }
 
-impl Choice<'_> {
+impl SlotChoice<'_> {
     /// Looks at the queue `key`, which stands in line at `place`.
-    pub(super) fn look(&mut self, entry: &Entry, place: &Place, key: Key) {
+    pub(super) fn look(&mut self, entry: &SlotEntry, place: &ReadyPlace, key: QueueKey) {
         if entry.rlc.is_direct() {
             self.later = sooner(self.later, WORK_POLL_MS);
         }
@@ -72,8 +72,8 @@ impl Choice<'_> {
             return;
         }
         match self.vmids.turn(place.pasid, self.vmid_quantum) {
-            Turn::In(ms) => self.later = sooner(self.later, ms),
-            Turn::Now => {
+            VmidTurn::In(ms) => self.later = sooner(self.later, ms),
+            VmidTurn::Now => {
                 let line = match has_slot {
                     true => &mut self.best,
                     false => &mut self.crowded,
@@ -85,7 +85,7 @@ impl Choice<'_> {
 }
 
 /// The slot that a queue can be put into now.
-pub(super) fn slot_for(entry: &Entry, taken: u32) -> Option<u8> {
+pub(super) fn slot_for(entry: &SlotEntry, taken: u32) -> Option<u8> {
     let is_free = |&slot: &u8| taken >> slot & 1 == 0;
     match entry.own {
         Some(slot) => Some(slot).filter(is_free),
@@ -99,6 +99,9 @@ pub(super) fn sooner(one: Option<i64>, other: i64) -> Option<i64> {
 }
 
 /// Of two queues, with the turns at which their processes were served and they came out, the one that has waited longer.
-fn first(one: Option<(u64, u64, Key)>, other: (u64, u64, Key)) -> Option<(u64, u64, Key)> {
+fn first(
+    one: Option<(u64, u64, QueueKey)>,
+    other: (u64, u64, QueueKey),
+) -> Option<(u64, u64, QueueKey)> {
     Some(one.map_or(other, |one| one.min(other)))
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A queue of an engine, and its places: among all of them, and in the line of those that wait for a slot.
 
-use super::super::super::rlc::Rlc;
-use super::super::Seat;
+use super::super::super::rlc::SdmaHwQueue;
+use super::super::SdmaSeat;
 use crate::mem::vm::VmidUse;
 use kernel::prelude::*;
 use kernel::rbtree::RBTreeNodeReservation;
@@ -11,19 +11,19 @@ use kernel::time::{Instant, Monotonic};
 
 /// A queue among those of an engine: whose it is, and which of that process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in super::super) struct Key {
+pub(in super::super) struct QueueKey {
     pub(super) pasid: u16,
     address: usize,
 }
 
-impl Key {
+impl QueueKey {
     /// Not behind any queue of process `pasid`, nor of those with larger numbers.
     pub(in super::super) const fn first_of(pasid: u16) -> Self {
         Self { pasid, address: 0 }
     }
 
     /// That of a queue.
-    pub(super) fn of(rlc: &Rlc) -> Self {
+    pub(super) fn of(rlc: &SdmaHwQueue) -> Self {
         Self {
             pasid: rlc.owner.pasid,
             address: core::ptr::from_ref(rlc) as usize,
@@ -41,14 +41,14 @@ impl Key {
 
 /// A place in the line. Queues of a process that can do with the same slots are one behind the other.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct ReadyPlace {
     pub(super) pasid: u16,
     own: Option<u8>,
     /// The sooner it has come out, the smaller.
     pub(super) turn: u64,
 }
 
-impl Place {
+impl ReadyPlace {
     /// Not behind any.
     pub(super) const FIRST: Self = Self {
         pasid: 0,
@@ -74,12 +74,12 @@ impl Place {
 }
 
 /// What an entry needs of memory besides itself, made without the lock.
-pub(super) struct Room {
-    pub(super) entry: RBTreeNodeReservation<Key, Entry>,
-    pub(super) place: RBTreeNodeReservation<Place, Key>,
+pub(super) struct EntryMemory {
+    pub(super) entry: RBTreeNodeReservation<QueueKey, SlotEntry>,
+    pub(super) place: RBTreeNodeReservation<ReadyPlace, QueueKey>,
 }
 
-impl Room {
+impl EntryMemory {
     /// For one queue. ENOMEM.
     pub(super) fn new() -> Result<Self> {
         Ok(Self {
@@ -90,10 +90,10 @@ impl Room {
 }
 
 /// A queue of an engine.
-pub(super) struct Entry {
-    pub(super) rlc: Arc<Rlc>,
+pub(super) struct SlotEntry {
+    pub(super) rlc: Arc<SdmaHwQueue>,
     /// Where it is.
-    pub(super) seat: Seat,
+    pub(super) seat: SdmaSeat,
     /// Its VMID, unless it is out.
     pub(super) vmid: Option<VmidUse>,
     /// When it got the slot.
@@ -104,13 +104,13 @@ pub(super) struct Entry {
     pub(super) cleared: bool,
     /// The only slot that a direct queue can be in: the one that its doorbell goes to.
     pub(super) own: Option<u8>,
-    /// See [`Place::turn`].
+    /// See [`ReadyPlace::turn`].
     pub(super) turn: u64,
     /// What it takes to stand in line; none while it does.
-    pub(super) room: Option<RBTreeNodeReservation<Place, Key>>,
+    pub(super) room: Option<RBTreeNodeReservation<ReadyPlace, QueueKey>>,
 }
 
-impl Entry {
+impl SlotEntry {
     /// Whether it may be on the hardware.
     pub(super) fn is_runnable(&self) -> bool {
         !self.leaving && self.rlc.is_runnable()
@@ -118,12 +118,12 @@ impl Entry {
 
     /// Whether it has something to do, as far as its pointers tell.
     pub(super) fn has_work(&self) -> bool {
-        self.rlc.has_work(self.seat == Seat::Out)
+        self.rlc.has_work(self.seat == SdmaSeat::Out)
     }
 
     /// Whether it is not on the hardware, and may be.
     fn waits(&self) -> bool {
-        self.seat == Seat::Out && self.is_runnable()
+        self.seat == SdmaSeat::Out && self.is_runnable()
     }
 
     /// Whether it is to stand in line.
@@ -132,8 +132,8 @@ impl Entry {
     }
 
     /// Where it stands in line, if it does.
-    pub(super) fn place(&self) -> Place {
-        Place {
+    pub(super) fn place(&self) -> ReadyPlace {
+        ReadyPlace {
             pasid: self.pasid(),
             own: self.own,
             turn: self.turn,

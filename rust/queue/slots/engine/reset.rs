@@ -2,20 +2,20 @@
 //! The reset of an engine that a packet keeps: whose queue did it has failed, with all others of its process; the other
 //! queues go on from where the hardware has left them.
 
-use super::super::super::rlc::Rlc;
-use super::super::Seat;
-use super::{Engine, SLOTS};
-use crate::health::{Part, Suspect, Wedged};
+use super::super::super::rlc::SdmaHwQueue;
+use super::super::SdmaSeat;
+use super::{EngineSlots, SLOTS};
+use crate::health::{SuspectQueue, WedgeReport, WedgedPart};
 use crate::ip::Hardware;
 use crate::kern::ratelimit::dev_err_ratelimited;
-use crate::ring::Rings;
+use crate::ring::KernelRings;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-impl Engine {
+impl EngineSlots {
     /// A queue whose seat is `Leaving(slot)` does not leave: the engine is reset. The queue has failed, and so have all
     /// others of its process, which might do the same next.
-    pub(super) fn hangs(self: &Arc<Self>, rlc: &Rlc, slot: u8, error: Error) {
+    pub(super) fn hangs(self: &Arc<Self>, rlc: &SdmaHwQueue, slot: u8, error: Error) {
         dev_err_ratelimited!(
             &*rlc.gpu.hw.dev,
             "sdma{}: slot {slot} hangs with queue {} of process {}: {error:?}: the engine is reset\n",
@@ -31,9 +31,9 @@ impl Engine {
             self.seat(
                 rlc,
                 match reset {
-                    Ok(()) => Seat::Out,
+                    Ok(()) => SdmaSeat::Out,
                     // Kept, with the memory and the VMID that the engine may still use.
-                    Err(_) => Seat::Stuck(slot),
+                    Err(_) => SdmaSeat::Stuck(slot),
                 },
             );
         });
@@ -46,8 +46,8 @@ impl Engine {
     pub(in super::super) fn reset(
         self: &Arc<Self>,
         hw: &Hardware,
-        rings: Option<&Rings>,
-        suspect: Option<Suspect>,
+        rings: Option<&KernelRings>,
+        suspect: Option<SuspectQueue>,
     ) -> Result {
         let _hardware = self.hardware.lock();
         let stopped = self.sdma(hw).reset();
@@ -59,8 +59,8 @@ impl Engine {
                 let Some(entry) = state.seated_mut(slot) else {
                     continue;
                 };
-                if let Seat::In(slot) = entry.seat {
-                    entry.seat = Seat::Leaving(slot);
+                if let SdmaSeat::In(slot) = entry.seat {
+                    entry.seat = SdmaSeat::Leaving(slot);
                     *place = Some((entry.rlc.clone(), slot));
                 }
             }
@@ -75,13 +75,13 @@ impl Engine {
             if let Some(rings) = rings {
                 rings.lose(self.number);
             }
-            hw.health.wedge(Wedged {
-                part: Part::Sdma(self.number),
+            hw.health.wedge(WedgeReport {
+                part: WedgedPart::Sdma(self.number),
                 suspect,
             });
             for (rlc, slot) in out.into_iter().flatten() {
                 rlc.fail(EIO);
-                self.seat(&rlc, Seat::Stuck(slot));
+                self.seat(&rlc, SdmaSeat::Stuck(slot));
             }
             return Err(EIO);
         }

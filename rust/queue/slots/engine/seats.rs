@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The queues of an engine and their seats: who is in a slot, who waits for one, and who comes and who goes next.
 //!
-//! All of it is under the engine's spinlock (`Engine::state`): nothing here sleeps or allocates, or loads a queue. What was
+//! All of it is under the engine's spinlock (`EngineSlots::state`): nothing here sleeps or allocates, or loads a queue. What was
 //! decided is in the seat, and who loads and unloads goes by that.
 //!
 //! A process can have many queues, and each decision looks at those alone that are in a slot and at one of each process
@@ -14,18 +14,18 @@
 //! others wait longer than who has one.
 //!
 //! There may be thousands of processes, of which few can come: those that have a VMID, or are the first that wait for one. A
-//! decision looks at these, and at who is new in the line. The others are seen to some at a time ([`State::survey`]), so that they keep
+//! decision looks at these, and at who is new in the line. The others are seen to some at a time ([`EngineSeats::survey`]), so that they keep
 //! their places among those that wait for VMIDs.
 
-use super::super::super::rlc::Rlc;
-use super::super::Seat;
-use super::choice::{slot_for, sooner, Choice, New};
-use super::entry::{Entry, Key, Place, Room};
+use super::super::super::rlc::SdmaHwQueue;
+use super::super::SdmaSeat;
+use super::choice::{slot_for, sooner, NewArrivals, SlotChoice};
+use super::entry::{EntryMemory, QueueKey, ReadyPlace, SlotEntry};
 use super::SLOTS;
-use crate::ip::vmid::Vmids;
+use crate::ip::vmid::VmidPool;
 use crate::mem::vm::VmidUse;
 use hw::doorbell::SDMA_QUEUES;
-use hw::usual::Usual;
+use hw::usual::LatencyAverage;
 use kernel::rbtree::{RBTree, RBTreeNode};
 use kernel::sync::Arc;
 use kernel::time::{Delta, Instant, Monotonic};
@@ -51,11 +51,11 @@ const FEW: usize = 16;
 const PARTS: usize = 8;
 
 /// What the hardware is to do next.
-pub(super) enum Action {
+pub(super) enum SlotAction {
     /// Load the queue into the slot.
-    Load(Arc<Rlc>, u8),
+    Load(Arc<SdmaHwQueue>, u8),
     /// Unload it from there.
-    Unload(Arc<Rlc>, u8),
+    Unload(Arc<SdmaHwQueue>, u8),
     /// Nothing until so many milliseconds have passed.
     Later(i64),
     /// Nothing until somebody wakes the work item.
@@ -63,32 +63,32 @@ pub(super) enum Action {
 }
 
 /// The queues of an engine, and where they are.
-pub(super) struct State {
-    queues: RBTree<Key, Entry>,
+pub(super) struct EngineSeats {
+    queues: RBTree<QueueKey, SlotEntry>,
     /// How many there are, and how many of them are direct ones of each slot.
     count: usize,
     direct: [usize; SLOTS],
     /// The line, and how many stand there.
-    waiting: RBTree<Place, Key>,
+    waiting: RBTree<ReadyPlace, QueueKey>,
     standing: usize,
     /// Processes of which queues have come to the line since the last decision.
-    new: New,
+    new: NewArrivals,
     /// When the line was surveyed, and where the next survey begins.
     surveyed: Instant<Monotonic>,
-    cursor: Place,
+    cursor: ReadyPlace,
     /// The turn of who comes or goes next.
     turn: u64,
     /// How long queues usually take to be loaded.
-    load: Usual,
+    load: LatencyAverage,
     /// Who is in each slot, coming or going.
-    pub(super) seated: [Option<Arc<Rlc>>; SLOTS],
+    pub(super) seated: [Option<Arc<SdmaHwQueue>>; SLOTS],
     /// No queue is added any more.
     pub(super) closed: bool,
     /// The engine did not come to rest by a reset: nothing runs on it any more.
     pub(super) lost: bool,
 }
 
-impl State {
+impl EngineSeats {
     /// No queues.
     pub(super) fn new() -> Self {
         Self {
@@ -97,11 +97,11 @@ impl State {
             direct: [0; SLOTS],
             waiting: RBTree::new(),
             standing: 0,
-            new: New::default(),
+            new: NewArrivals::default(),
             surveyed: Instant::now(),
-            cursor: Place::FIRST,
+            cursor: ReadyPlace::FIRST,
             turn: 1,
-            load: Usual::new(),
+            load: LatencyAverage::new(),
             seated: [const { None }; SLOTS],
             closed: false,
             lost: false,
@@ -114,12 +114,12 @@ impl State {
     }
 
     /// Adds a queue, which is in no slot yet; a direct one with its own.
-    pub(super) fn add(&mut self, rlc: Arc<Rlc>, own: Option<u8>, room: Room) {
-        let key = Key::of(&rlc);
-        let entry = Entry {
+    pub(super) fn add(&mut self, rlc: Arc<SdmaHwQueue>, own: Option<u8>, room: EntryMemory) {
+        let key = QueueKey::of(&rlc);
+        let entry = SlotEntry {
             leaving: !rlc.is_runnable(),
             rlc,
-            seat: Seat::Out,
+            seat: SdmaSeat::Out,
             vmid: None,
             since: Instant::now(),
             cleared: false,
@@ -137,8 +137,8 @@ impl State {
     }
 
     /// Removes a queue, which is to be dropped without the lock.
-    pub(super) fn remove(&mut self, rlc: &Rlc) -> Option<RBTreeNode<Key, Entry>> {
-        let key = Key::of(rlc);
+    pub(super) fn remove(&mut self, rlc: &SdmaHwQueue) -> Option<RBTreeNode<QueueKey, SlotEntry>> {
+        let key = QueueKey::of(rlc);
         self.step_out(&key);
         let own = self.queues.get(&key)?.own;
         self.count = self.count.saturating_sub(1);
@@ -159,24 +159,24 @@ impl State {
     }
 
     /// One of the queues.
-    pub(super) fn any(&self) -> Option<&Arc<Rlc>> {
+    pub(super) fn any(&self) -> Option<&Arc<SdmaHwQueue>> {
         Some(&self.queues.values().next()?.rlc)
     }
 
     /// The entry of a queue.
-    pub(super) fn find(&mut self, rlc: &Rlc) -> Option<&mut Entry> {
-        self.queues.get_mut(&Key::of(rlc))
+    pub(super) fn find(&mut self, rlc: &SdmaHwQueue) -> Option<&mut SlotEntry> {
+        self.queues.get_mut(&QueueKey::of(rlc))
     }
 
     /// The first entry whose key is `from` or behind that.
-    pub(super) fn next_from(&self, from: &Key) -> Option<(Key, &Entry)> {
+    pub(super) fn next_from(&self, from: &QueueKey) -> Option<(QueueKey, &SlotEntry)> {
         let key = *self.queues.cursor_lower_bound(from)?.current().0;
         Some((key, self.queues.get(&key)?))
     }
 
     /// The entries of process `pasid`.
-    pub(super) fn of_process(&self, pasid: u16) -> impl Iterator<Item = &Entry> {
-        let mut from = Key::first_of(pasid);
+    pub(super) fn of_process(&self, pasid: u16) -> impl Iterator<Item = &SlotEntry> {
+        let mut from = QueueKey::first_of(pasid);
         core::iter::from_fn(move || {
             let (key, entry) = self
                 .next_from(&from)
@@ -187,27 +187,27 @@ impl State {
     }
 
     /// The entry of who is in slot `slot`, coming or going.
-    pub(super) fn seated_mut(&mut self, slot: usize) -> Option<&mut Entry> {
-        let key = Key::of(self.seated.get(slot)?.as_ref()?);
+    pub(super) fn seated_mut(&mut self, slot: usize) -> Option<&mut SlotEntry> {
+        let key = QueueKey::of(self.seated.get(slot)?.as_ref()?);
         self.queues.get_mut(&key)
     }
 
     /// The entries of those that are in a slot, coming or going.
-    fn seated(&self) -> impl Iterator<Item = &Entry> {
+    fn seated(&self) -> impl Iterator<Item = &SlotEntry> {
         let seated = self.seated.iter().flatten();
-        seated.filter_map(|rlc| self.queues.get(&Key::of(rlc)))
+        seated.filter_map(|rlc| self.queues.get(&QueueKey::of(rlc)))
     }
 
     /// The entries of those that are in a slot.
-    pub(super) fn inside(&self) -> impl Iterator<Item = &Entry> {
+    pub(super) fn inside(&self) -> impl Iterator<Item = &SlotEntry> {
         self.seated()
-            .filter(|entry| matches!(entry.seat, Seat::In(_)))
+            .filter(|entry| matches!(entry.seat, SdmaSeat::In(_)))
     }
 
     /// Which slots somebody is in whose seat is meant, a bit each.
-    fn slots(&self, which: impl Fn(Seat) -> bool) -> u32 {
+    fn slots(&self, which: impl Fn(SdmaSeat) -> bool) -> u32 {
         let seats = self.seated().map(|entry| entry.seat);
-        let slots = seats.filter(|&seat| which(seat)).filter_map(Seat::slot);
+        let slots = seats.filter(|&seat| which(seat)).filter_map(SdmaSeat::slot);
         slots.fold(0, |mask, slot| mask | 1 << slot)
     }
 
@@ -238,16 +238,16 @@ impl State {
     }
 
     /// A queue is out: it stands in line, if it has something to do there.
-    pub(super) fn come_out(&mut self, rlc: &Rlc) {
+    pub(super) fn come_out(&mut self, rlc: &SdmaHwQueue) {
         let turn = self.next_turn();
         if let Some(entry) = self.find(rlc) {
             entry.turn = turn;
         }
-        self.line_up(&Key::of(rlc));
+        self.line_up(&QueueKey::of(rlc));
     }
 
     /// Has a queue stand in line, if it belongs there.
-    pub(super) fn line_up(&mut self, key: &Key) {
+    pub(super) fn line_up(&mut self, key: &QueueKey) {
         let Some(entry) = self.queues.get_mut(key) else {
             return;
         };
@@ -263,13 +263,13 @@ impl State {
     }
 
     /// Takes a queue out of the line, if it is there.
-    fn step_out(&mut self, key: &Key) {
-        if let Some(place) = self.queues.get(key).map(Entry::place) {
+    fn step_out(&mut self, key: &QueueKey) {
+        if let Some(place) = self.queues.get(key).map(SlotEntry::place) {
             self.vacate(&place, key);
         }
     }
 
-    fn vacate(&mut self, place: &Place, key: &Key) {
+    fn vacate(&mut self, place: &ReadyPlace, key: &QueueKey) {
         let node = self.waiting.remove_node(place);
         self.standing -= usize::from(node.is_some());
         if let (Some(node), Some(entry)) = (node, self.queues.get_mut(key)) {
@@ -279,32 +279,32 @@ impl State {
 
     /// Whether somebody stands in line, or did.
     pub(super) fn has_line(&self) -> bool {
-        self.in_line(&Place::FIRST).is_some()
+        self.in_line(&ReadyPlace::FIRST).is_some()
     }
 
     /// The first in line that stands at `from` or behind that.
-    fn in_line(&self, from: &Place) -> Option<(Place, Key)> {
+    fn in_line(&self, from: &ReadyPlace) -> Option<(ReadyPlace, QueueKey)> {
         let cursor = self.waiting.cursor_lower_bound(from)?;
         let (place, key) = cursor.current();
         Some((*place, *key))
     }
 
     /// Decides what comes next, and marks the seat.
-    pub(super) fn next(&mut self) -> Action {
+    pub(super) fn next(&mut self) -> SlotAction {
         if self.lost {
-            return Action::Nothing;
+            return SlotAction::Nothing;
         }
         let Some(gpu) = self.any().map(|rlc| rlc.gpu.clone()) else {
-            return Action::Nothing;
+            return SlotAction::Nothing;
         };
         let vmids = &*gpu.hw.vmids;
         if let Some(action) = self.leave(vmids) {
             return action;
         }
-        let mut choice = Choice {
+        let mut choice = SlotChoice {
             vmids,
             taken: self.slots(|_| true),
-            lost: self.slots(|seat| matches!(seat, Seat::Stuck(_))),
+            lost: self.slots(|seat| matches!(seat, SdmaSeat::Stuck(_))),
             vmid_quantum: self.quantum().max(VMID_QUANTUM_MS),
             best: None,
             crowded: None,
@@ -314,10 +314,15 @@ impl State {
         let new = core::mem::take(&mut self.new);
         let called = vmids.called();
         for pasid in called.pasids().chain(new.pasids()) {
-            self.look(Place::first_of(pasid), Some(pasid), usize::MAX, &mut choice);
+            self.look(
+                ReadyPlace::first_of(pasid),
+                Some(pasid),
+                usize::MAX,
+                &mut choice,
+            );
         }
         self.survey(new.is_many(), &mut choice);
-        let Choice {
+        let SlotChoice {
             taken,
             best,
             crowded,
@@ -330,28 +335,28 @@ impl State {
         }
         if let Some((.., key)) = crowded {
             match self.make_room(&key) {
-                Action::Later(ms) => later = sooner(later, ms),
+                SlotAction::Later(ms) => later = sooner(later, ms),
                 // Only leaving or stuck queues: one of them will say when it is gone.
-                Action::Nothing => {}
+                SlotAction::Nothing => {}
                 action => return action,
             }
         }
         // Others may have begun to wait since.
         match (idle.filter(|(pasid, _)| vmids.has_room(*pasid)), later) {
             (Some((_, key)), _) => self.enter(&key, taken),
-            (None, Some(ms)) => Action::Later(ms),
-            (None, None) => Action::Nothing,
+            (None, Some(ms)) => SlotAction::Later(ms),
+            (None, None) => SlotAction::Nothing,
         }
     }
 
     /// Looks at those in line that have waited for that, if it is time, or at `all`.
-    fn survey(&mut self, all: bool, choice: &mut Choice<'_>) {
+    fn survey(&mut self, all: bool, choice: &mut SlotChoice<'_>) {
         // Direct queues get work without the driver's knowing: each is looked at.
         let has_direct = self.direct.iter().any(|&count| count != 0);
         let few = all || has_direct || self.standing <= FEW;
         if few || self.surveyed.elapsed().as_millis() >= SURVEY_MS {
             let (from, most) = match few {
-                true => (Place::FIRST, usize::MAX),
+                true => (ReadyPlace::FIRST, usize::MAX),
                 false => (self.cursor, FEW + self.standing / PARTS),
             };
             self.surveyed = Instant::now();
@@ -366,16 +371,16 @@ impl State {
     /// `only`. Where that ended.
     fn look(
         &mut self,
-        mut from: Place,
+        mut from: ReadyPlace,
         only: Option<u16>,
         most: usize,
-        choice: &mut Choice<'_>,
-    ) -> Place {
+        choice: &mut SlotChoice<'_>,
+    ) -> ReadyPlace {
         for _ in 0..most {
             let next = self.in_line(&from);
             let meant = next.filter(|(place, _)| only.is_none_or(|pasid| pasid == place.pasid));
             let Some((place, key)) = meant else {
-                return Place::FIRST;
+                return ReadyPlace::FIRST;
             };
             match self.queues.get(&key) {
                 Some(entry) if entry.belongs_in_line() => {
@@ -390,7 +395,7 @@ impl State {
     }
 
     /// One who is to leave does.
-    fn leave(&mut self, vmids: &Vmids) -> Option<Action> {
+    fn leave(&mut self, vmids: &VmidPool) -> Option<SlotAction> {
         let wanted = vmids.is_wanted();
         let slot = self
             .inside()
@@ -401,25 +406,25 @@ impl State {
     }
 
     /// Whether the queue is in a slot, and is to leave it.
-    pub(super) fn has_to_leave(&self, key: &Key, vmids: &Vmids) -> bool {
+    pub(super) fn has_to_leave(&self, key: &QueueKey, vmids: &VmidPool) -> bool {
         self.queues.get(key).is_some_and(|entry| {
-            matches!(entry.seat, Seat::In(_)) && is_to_leave(entry, vmids.is_wanted())
+            matches!(entry.seat, SdmaSeat::In(_)) && is_to_leave(entry, vmids.is_wanted())
         })
     }
 
     /// Who is in `slot` goes.
-    fn go(&mut self, slot: u8) -> Action {
+    fn go(&mut self, slot: u8) -> SlotAction {
         match self.seated_mut(slot.into()) {
             Some(entry) => {
-                entry.seat = Seat::Leaving(slot);
-                Action::Unload(entry.rlc.clone(), slot)
+                entry.seat = SdmaSeat::Leaving(slot);
+                SlotAction::Unload(entry.rlc.clone(), slot)
             }
-            None => Action::Nothing,
+            None => SlotAction::Nothing,
         }
     }
 
     /// A queue comes, if it may, its slot is free, and nobody waits for what it takes.
-    pub(super) fn come_in(&mut self, key: &Key) -> Action {
+    pub(super) fn come_in(&mut self, key: &QueueKey) -> SlotAction {
         let taken = self.slots(|_| true);
         let comes = self.queues.get(key).is_some_and(|entry| {
             entry.belongs_in_line()
@@ -428,38 +433,38 @@ impl State {
         });
         match comes {
             true => self.enter(key, taken),
-            false => Action::Nothing,
+            false => SlotAction::Nothing,
         }
     }
 
     /// A queue for which there is a slot comes.
-    fn enter(&mut self, key: &Key, taken: u32) -> Action {
+    fn enter(&mut self, key: &QueueKey, taken: u32) -> SlotAction {
         self.step_out(key);
         let turn = self.next_turn();
         let Some(entry) = self.queues.get_mut(key) else {
-            return Action::Nothing;
+            return SlotAction::Nothing;
         };
         match slot_for(entry, taken) {
             Some(slot) => {
                 entry.rlc.set_served(turn);
-                entry.seat = Seat::Loading(slot);
+                entry.seat = SdmaSeat::Loading(slot);
                 let rlc = entry.rlc.clone();
                 if let Some(place) = self.seated.get_mut(usize::from(slot)) {
                     // It was empty.
                     *place = Some(rlc.clone());
                 }
-                Action::Load(rlc, slot)
+                SlotAction::Load(rlc, slot)
             }
-            None => Action::Nothing,
+            None => SlotAction::Nothing,
         }
     }
 
     /// Has a queue leave a slot that the queue `key` could have: one without work, or else the one that has been in longest,
     /// once it has had its turn.
-    fn make_room(&mut self, key: &Key) -> Action {
+    fn make_room(&mut self, key: &QueueKey) -> SlotAction {
         let own = self.queues.get(key).and_then(|entry| entry.own);
         let quantum = self.quantum();
-        let left = |entry: &Entry| match entry.has_work() {
+        let left = |entry: &SlotEntry| match entry.has_work() {
             true => quantum - entry.since.elapsed().as_millis(),
             false => i64::MIN,
         };
@@ -469,15 +474,15 @@ impl State {
                 .then(|| (left(entry), slot))
         });
         match victims.min() {
-            Some((left @ 1.., _)) => Action::Later(left),
+            Some((left @ 1.., _)) => SlotAction::Later(left),
             Some((_, slot)) => self.go(slot),
-            None => Action::Nothing,
+            None => SlotAction::Nothing,
         }
     }
 }
 
 /// Whether who is in a slot leaves it: it is not to run any more, has no work while VMIDs are `wanted`, or has had its turn.
-fn is_to_leave(entry: &Entry, wanted: bool) -> bool {
+fn is_to_leave(entry: &SlotEntry, wanted: bool) -> bool {
     !entry.is_runnable()
         || entry.cleared
         || wanted && !entry.has_work()
