@@ -118,7 +118,7 @@ struct DeviceParts {
 impl DeviceParts {
     fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
         // A GPU that was being reset may come after the shutdown of all devices.
-        if host::goes_down() {
+        if host::is_shutting_down() {
             return Err(ENODEV);
         }
         let enabled = EnabledDevice::new(pdev)?;
@@ -188,7 +188,7 @@ impl DeviceParts {
         })
     }
 
-    fn take_down(self) {
+    fn teardown(self) {
         let gpu = &self.running.0;
         if !gpu.hw.is_present() {
             gpu.cut_off();
@@ -208,7 +208,7 @@ pub(crate) struct BoundDevice {
 impl BoundDevice {
     /// What there is to take down, by dropping it, while interrupts, the device's IOMMU domain and its DMA operations are there: that is
     /// bounded, and sleeps. Nothing the second time.
-    fn take(&self) -> Option<DeviceParts> {
+    fn take_parts(&self) -> Option<DeviceParts> {
         self.parts.lock().take()
     }
 
@@ -231,16 +231,16 @@ impl BoundDevice {
                 );
                 parts.mastering = None;
                 parts.running.0.cut_off();
-                kfd::tell_reset(&parts.running.0);
+                kfd::notify_reset(&parts.running.0);
                 self.again.bind();
             })
         })
     }
 
     /// Takes it down. A device that is gone already is waited for nowhere.
-    fn take_down(&self) {
-        if let Some(parts) = self.take() {
-            parts.take_down();
+    fn teardown(&self) {
+        if let Some(parts) = self.take_parts() {
+            parts.teardown();
         }
     }
 }
@@ -285,28 +285,30 @@ impl pci::Driver for RkfdDriver {
 
     /// When the data is dropped the bus and the driver core have taken back some of what is needed.
     fn unbind(_pdev: &pci::Device<Core<'_>>, this: Pin<&BoundDevice>) {
-        this.take_down();
+        this.teardown();
     }
 }
 
 impl pci_driver::PciDriver for RkfdDriver {
     /// So that nothing of the GPU writes to memory when another kernel runs. Processes stay, and have lost the GPU. Bounded, however many they are.
     fn shutdown(_pdev: &pci::Device<Core<'_>>, this: Pin<&BoundDevice>) {
-        if let Some(parts) = this.take() {
-            parts.deadline.begin();
-            parts.take_down();
+        if let Some(parts) = this.take_parts() {
+            parts.deadline.start();
+            parts.teardown();
         }
     }
 
     /// It is not the driver that resets it, but what processes are told is the same.
     fn before_reset(pdev: &pci::Device<Core<'_>>, this: Pin<&BoundDevice>) {
-        let Some(parts) = this.take() else { return };
+        let Some(parts) = this.take_parts() else {
+            return;
+        };
         dev_warn!(
             pdev,
             "somebody resets the GPU: it is taken from all who use it\n"
         );
-        kfd::tell_reset(&parts.running.0);
-        parts.take_down();
+        kfd::notify_reset(&parts.running.0);
+        parts.teardown();
     }
 
     /// It is a GPU that the driver may take, also where it was lost before.
@@ -316,7 +318,9 @@ impl pci_driver::PciDriver for RkfdDriver {
 
     /// As if it had been pulled out.
     fn lost(pdev: &pci::Device<Core<'_>>, this: Pin<&BoundDevice>) {
-        let Some(parts) = this.take() else { return };
+        let Some(parts) = this.take_parts() else {
+            return;
+        };
         dev_err!(
             pdev,
             "the way to the GPU has failed: it is gone, until it is removed and found again\n"

@@ -95,7 +95,7 @@ pub(crate) fn load(memory: &GpuMemory) -> Result<LoadedFirmware> {
                 hw: hw.clone(),
             });
         }
-        Err(missing) => return Err(missing.tell(&hw.dev)),
+        Err(missing) => return Err(missing.log_error(&hw.dev)),
     };
     files.check(&hw.dev)?;
     // Before firmware runs that may have the flash chip for itself, as amdgpu reads it.
@@ -144,11 +144,11 @@ fn hand_over(
     Ok((tmr, smu))
 }
 
-/// All files of the firmware of `hw`, which are whole: for [`LoadedFirmware::load_again`]. ENOENT, EINVAL and ENOMEM as for [`load`]: the log says which. Sleeps.
+/// All files of the firmware of `hw`, which are whole: for [`LoadedFirmware::reload`]. ENOENT, EINVAL and ENOMEM as for [`load`]: the log says which. Sleeps.
 pub(crate) fn files(hw: &Hardware) -> Result<FirmwareFiles> {
     let dev = &hw.dev;
     let files =
-        FirmwareFiles::request(dev, hw.asic.firmware).map_err(|missing| missing.tell(dev))?;
+        FirmwareFiles::request(dev, hw.asic.firmware).map_err(|missing| missing.log_error(dev))?;
     files.check(dev)?;
     Ok(files)
 }
@@ -201,7 +201,7 @@ impl LoadedFirmware {
     /// What its SMU measures; None where that is not to be had.
     pub(crate) fn sensors(&self) -> Option<Arc<SmuSensors>> {
         let own = self.own.as_ref()?;
-        own.smu.are_there().then(|| own.smu.clone())
+        own.smu.is_measuring().then(|| own.smu.clone())
     }
 
     /// What the PSP has of VRAM, where nothing is saved.
@@ -210,23 +210,23 @@ impl LoadedFirmware {
     }
 
     /// Takes it from the engines, as when the driver goes. Who uses those has stopped. Sleeps.
-    pub(crate) fn take_back(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.hw.halt_engines();
         if self.hw.is_present() {
-            self.take_from_smu();
+            self.unload_smu();
         }
         if let Some(own) = &mut self.own {
             own.tmr = None;
         }
     }
 
-    /// Loads it anew from `files`, after [`LoadedFirmware::take_back`], with the GPU found in `state`; the hubs are up, and the engines about to be. EBUSY where somebody else
+    /// Loads it anew from `files`, after [`LoadedFirmware::stop`], with the GPU found in `state`; the hubs are up, and the engines about to be. EBUSY where somebody else
     /// had loaded it; else errors as [`load`].
-    pub(crate) fn load_again(&mut self, files: &FirmwareFiles, state: BootState) -> Result {
+    pub(crate) fn reload(&mut self, files: &FirmwareFiles, state: BootState) -> Result {
         let own = self.own.as_mut().ok_or(EBUSY)?;
         let (tmr, smu) = hand_over(&self.hw, state, files, &own.memory)?;
         own.tmr = Some(tmr);
-        own.smu.begin_anew(smu)
+        own.smu.restart(smu)
     }
 
     /// The SMU that it has started, if it is this driver's.
@@ -255,15 +255,15 @@ impl LoadedFirmware {
 
 impl LoadedFirmware {
     /// The engines stand. What is not answered was told.
-    fn take_from_smu(&self) {
+    fn unload_smu(&self) {
         // Features end before the RLC, which has a clock that they change.
         if let Some(own) = &self.own {
-            own.smu.tell(SmuMessage::DisableAllSmuFeatures);
+            own.smu.send(SmuMessage::DisableAllSmuFeatures);
         }
         self.hw.rlc.stop();
         match &self.own {
             // It takes no more messages then, and has yet to reset the GPU.
-            Some(own) if !reset::is_due(&self.hw) => own.smu.tell(SmuMessage::PrepareMp1ForUnload),
+            Some(own) if !reset::is_due(&self.hw) => own.smu.send(SmuMessage::PrepareMp1ForUnload),
             _ => {}
         }
     }
@@ -271,6 +271,6 @@ impl LoadedFirmware {
 
 impl Drop for LoadedFirmware {
     fn drop(&mut self) {
-        self.take_back();
+        self.stop();
     }
 }

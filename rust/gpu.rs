@@ -72,7 +72,7 @@ impl Gpu {
         // As long as there are engines to copy what processes have there, and no process has the GPU.
         self.memory.shared_vram.close(&self.memory);
         // What other devices have in VRAM they cannot have any more.
-        self.memory.bos.for_each(|bo| bo.take_back());
+        self.memory.bos.for_each(|bo| bo.revoke_all());
         self.memory.vram.scrubber().stop();
         self.rings.stop();
         self.hw.ih.stop();
@@ -98,7 +98,7 @@ impl Gpu {
     pub(crate) fn suspend(&self, firmware: &mut LoadedFirmware, image: &mut VramImage) -> Result {
         image.save(&self.memory, &mut firmware.memory())?;
         if let Err(error) = self.queues.compute.pause() {
-            image.forget();
+            image.discard();
             return Err(error);
         }
         // Nothing of the driver's own is in the GART after it, but for what it is given anew.
@@ -106,7 +106,7 @@ impl Gpu {
         self.hw.ih.stop();
         // Of a GPU that is gone nothing comes back.
         let _ = image.save_table(&self.memory);
-        firmware.take_back();
+        firmware.stop();
         self.hw.close();
         self.hw.mmio.cut_off();
         Ok(())
@@ -114,23 +114,23 @@ impl Gpu {
 
     /// Brings it up as [`Gpu::new`] does, after [`Gpu::suspend`]: with the `firmware` of `files`, and of what `image` has what it needs. Errors as there, and EIO for one that
     /// is not the same. Sleeps.
-    pub(crate) fn bring_up_again(
+    pub(crate) fn resume_blocks(
         &self,
         firmware: &mut LoadedFirmware,
         files: &FirmwareFiles,
         image: &VramImage,
     ) -> Result {
         self.hw.mmio.rejoin();
-        let state = self.hw.bring_up_again()?;
+        let state = self.hw.resume()?;
         image.restore_table(&self.memory)?;
         self.memory.enable_gart()?;
-        firmware.load_again(files, state)?;
+        firmware.reload(files, state)?;
         self.hw.bring_up_engines();
         firmware.check_clock()
     }
 
     /// Starts what runs by itself again, and brings back what `image` has; it may be bus master. Errors as [`Gpu::start`], and of [`VramImage::restore`]. Sleeps.
-    pub(crate) fn start_again(&self, image: &mut VramImage) -> Result {
+    pub(crate) fn restart(&self, image: &mut VramImage) -> Result {
         if let Some(dispatch) = self.queues.interrupts.as_ref() {
             self.hw.ih.listen(dispatch.clone());
         }
@@ -145,7 +145,7 @@ impl Gpu {
     /// resets it. Bounded; sleeps.
     pub(crate) fn cut_off(&self) {
         self.hw.health.listen(None);
-        self.hw.health.lose();
+        self.hw.health.set_lost();
         self.hw.mmio.cut_off();
         self.rings.stop();
     }

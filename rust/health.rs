@@ -138,7 +138,7 @@ impl GpuHealth {
     }
 
     /// Its reset has not brought it back, or the way to it has failed: there is nothing more that a driver can do.
-    pub(crate) fn lose(&self) {
+    pub(crate) fn set_lost(&self) {
         self.lost.store(true, Relaxed);
     }
 

@@ -131,7 +131,7 @@ pub(crate) struct Hardware {
 }
 
 /// In which state the GPU is, and what runs. ENODEV for one that the driver leaves alone: the log says why. Sleeps.
-fn found(
+fn probe_state(
     dev: &device::Device,
     mmio: &Arc<Mmio>,
     asic: &'static Asic,
@@ -168,7 +168,7 @@ impl Hardware {
         let ledger = Ledger::new()?;
         let health = GpuHealth::new()?;
 
-        let (state, running) = found(bound, &mmio, asic)?;
+        let (state, running) = probe_state(bound, &mmio, asic)?;
         let engine = |n| Sdma::new(&mmio, asic.ips, n);
         let sdma = [engine(0)?, engine(1)?, engine(2)?, engine(3)?, engine(4)?];
         let gfx = Gfx::new(&mmio, asic.ips)?;
@@ -178,7 +178,7 @@ impl Hardware {
             gfx: &gfx,
             rlc: &rlc,
         };
-        let rest = HaltedGpu::bring(bound, &mmio, asic.ips, &running, &engines)?;
+        let rest = HaltedGpu::halt(bound, &mmio, asic.ips, &running, &engines)?;
 
         let nbio = Nbio::new(&mmio, asic.ips)?;
         let size = nbio.vram_size()?;
@@ -256,8 +256,8 @@ impl Hardware {
 
     /// Brings the blocks up again as [`Hardware::new`] does, after a sleep in which the GPU may have lost all that it had: in which state it is. ENODEV and EIO as
     /// there, and EIO for one whose VRAM is another. Sleeps.
-    pub(crate) fn bring_up_again(&self) -> Result<BootState> {
-        let (state, running) = found(&self.dev, &self.mmio, self.asic)?;
+    pub(crate) fn resume(&self) -> Result<BootState> {
+        let (state, running) = probe_state(&self.dev, &self.mmio, self.asic)?;
         if self.nbio.vram_size()? != self.vram_size {
             return Err(EIO);
         }
@@ -266,7 +266,7 @@ impl Hardware {
             gfx: &self.gfx,
             rlc: &self.rlc,
         };
-        let rest = HaltedGpu::bring(&self.dev, &self.mmio, self.asic.ips, &running, &engines)?;
+        let rest = HaltedGpu::halt(&self.dev, &self.mmio, self.asic.ips, &running, &engines)?;
         self.nbio.bring_up(&rest, self.doorbells.start());
         self.gmc.bring_up(&rest, &self.vram_map)?;
         self.nbio.setup_interrupts(self.gmc.dummy_page());

@@ -62,7 +62,7 @@ struct SynchronizeOnDrop(Arc<ProcessTable>);
 
 impl Drop for SynchronizeOnDrop {
     fn drop(&mut self) {
-        self.0.settle();
+        self.0.wait_ended();
         mm_exit::synchronize();
     }
 }
@@ -135,7 +135,7 @@ impl Kfd {
         self.nodes
             .lock()
             .retain(|node| !Arc::ptr_eq(&node.gpu, gpu));
-        self.processes.leave(gpu);
+        self.processes.remove_gpu(gpu);
         self.processes.hide(gpu.hw.id);
         if let Err(error) = self.topology.show(|| self.all_facts()) {
             pr_warn!("the topology is not shown: {error:?}\n");
@@ -173,9 +173,9 @@ impl Kfd {
 }
 
 /// Tells the processes of `gpu` that it is reset. Sleeps.
-pub(crate) fn tell_reset(gpu: &Arc<Gpu>) {
+pub(crate) fn notify_reset(gpu: &Arc<Gpu>) {
     if let Ok(kfd) = Kfd::instance() {
-        kfd.processes.tell_reset(gpu);
+        kfd.processes.notify_reset(gpu);
     }
 }
 

@@ -216,7 +216,7 @@ impl Process {
                 folder: folder.transpose()?,
             })
         });
-        let slot = self.queues.lock().made(id, queue)?;
+        let slot = self.queues.lock().complete(id, queue)?;
         Ok((id, slot))
     }
 
@@ -256,13 +256,13 @@ impl Process {
     pub(crate) fn destroy_queue(&self, id: u32) -> Result {
         let (queue, context) = self.queues.lock().get(id)?;
         // What it has done wrong is told while it is there, and does not count against the next queue.
-        context.gpu().hw.ih.settle();
+        context.gpu().hw.ih.wait_drained();
         let destroyed = queue.destroy();
-        context.gpu().hw.ih.settle();
+        context.gpu().hw.ih.wait_drained();
         self.svm.forget_queue(&context.gpu().memory);
-        let entry = self.queues.lock().take(id, &queue)?;
+        let entry = self.queues.lock().remove(id, &queue)?;
         drop(entry);
-        self.queues.lock().gone(id);
+        self.queues.lock().release(id);
         destroyed
     }
 
@@ -301,7 +301,7 @@ impl Process {
     }
 
     /// Takes everything that the process has of `gpu`, which is about to go.
-    fn leave(&self, gpu: &Arc<Gpu>) {
+    fn remove_gpu(&self, gpu: &Arc<Gpu>) {
         let _life = self.life.lock();
         self.svm.set_closing(ClosingGpus::One(gpu.hw.id));
         self.end_contexts(|context| context.is_on(gpu));
@@ -326,15 +326,15 @@ impl Process {
         drop(self.creating.lock());
         context.gpu().queues.compute.dismiss(self.pasid.get());
         loop {
-            let taken = self.queues.lock().take_on(context);
+            let taken = self.queues.lock().remove_on(context);
             let Some((id, entry)) = taken else { break };
             // One that cannot be got off was reported.
             let _ = entry.queue.destroy();
             drop(entry);
-            self.queues.lock().gone(id);
+            self.queues.lock().release(id);
         }
         // Its number may be another process's next.
-        context.gpu().hw.ih.settle();
+        context.gpu().hw.ih.wait_drained();
     }
 
     /// Ends the contexts that `which` says. They stay in the list meanwhile; who finds one there can add nothing to
@@ -344,7 +344,7 @@ impl Process {
             if which(context) {
                 context.close();
                 self.destroy_on(context);
-                self.svm.leave(&context.gpu().memory);
+                self.svm.remove_gpu(&context.gpu().memory);
             }
         });
         // Buffers of any GPU may be mapped on any other.

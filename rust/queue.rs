@@ -109,12 +109,12 @@ impl GpuQueues {
     /// Runs `stop`, which takes a queue of the process `pasid` off the hardware that hung, as `cause` says: the process
     /// is told, and who watches the GPU. Itself allocates nothing and waits for nothing.
     fn queue_hung(&self, pasid: u16, cause: &CStr, stop: impl FnOnce()) {
-        self.hw.smi.tell(&SmiEvent::Resetting(cause));
+        self.hw.smi.notify(&SmiEvent::Resetting(cause));
         stop();
         if let Some(dispatch) = self.interrupts.as_ref() {
             dispatch.stopped(pasid);
         }
-        self.hw.smi.tell(&SmiEvent::Reset(cause));
+        self.hw.smi.notify(&SmiEvent::Reset(cause));
     }
 }
 

@@ -163,10 +163,10 @@ impl KernelRings {
     }
 
     /// `engine` runs no more: its kernel ring takes no more jobs. What it has is kept, as the engine may still use it.
-    pub(crate) fn lose(&self, engine: u8) {
+    pub(crate) fn set_dead(&self, engine: u8) {
         if let Ok(set) = self.running.set() {
             if let Some(ring) = set.rings.get(usize::from(engine)) {
-                ring.sdma().lose();
+                ring.sdma().set_dead();
             }
         }
     }

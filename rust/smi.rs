@@ -213,7 +213,7 @@ impl Smi {
         )
     }
 
-    /// Lets `watcher` hear of the GPU until [`Smi::leave`]. ENOMEM; EMFILE when its process has [`MOST`] here already.
+    /// Lets `watcher` hear of the GPU until [`Smi::unsubscribe`]. ENOMEM; EMFILE when its process has [`MOST`] here already.
     pub(crate) fn join(&self, watcher: &Arc<SmiWatcher>) -> Result {
         let mut room = KVVec::new();
         loop {
@@ -245,14 +245,14 @@ impl Smi {
     }
 
     /// `watcher` hears no more. The caller has another reference to it.
-    pub(crate) fn leave(&self, watcher: &Arc<SmiWatcher>) {
+    pub(crate) fn unsubscribe(&self, watcher: &Arc<SmiWatcher>) {
         self.watchers
             .lock()
             .retain(|other| !Arc::ptr_eq(other, watcher));
     }
 
     /// Tells those who want to hear of it, and may. Allocates nothing, waits for nothing.
-    pub(crate) fn tell(&self, what: &SmiEvent<'_>) {
+    pub(crate) fn notify(&self, what: &SmiEvent<'_>) {
         if matches!(what, SmiEvent::Resetting(_)) {
             self.resets.add(1, Relaxed);
         }
@@ -263,7 +263,7 @@ impl Smi {
         let line = self.line(what);
         let text = line.bytes.get(..line.len).unwrap_or(&[]);
         for watcher in watchers.iter() {
-            watcher.hear(what, text);
+            watcher.receive(what, text);
         }
     }
 
@@ -359,11 +359,11 @@ impl SmiWatcher {
     }
 
     /// What it wants to hear from now on: bit N - 1 for event N.
-    pub(crate) fn want(&self, mask: u64) {
+    pub(crate) fn set_mask(&self, mask: u64) {
         self.mask.store(mask, Relaxed);
     }
 
-    fn hear(&self, what: &SmiEvent<'_>, line: &[u8]) {
+    fn receive(&self, what: &SmiEvent<'_>, line: &[u8]) {
         let wanted = 1u64
             .checked_shl(what.number() - 1)
             .is_some_and(|bit| self.mask.load(Relaxed) & bit != 0);
@@ -383,7 +383,7 @@ impl SmiWatcher {
     }
 
     /// Takes what is there, as far as it fits into `to`; its bytes.
-    pub(crate) fn take(&self, to: &mut [u8]) -> usize {
+    pub(crate) fn read(&self, to: &mut [u8]) -> usize {
         let mut backlog = self.backlog.lock();
         let count = to.len().min(backlog.len());
         for (to, from) in to.iter_mut().zip(backlog.iter()) {

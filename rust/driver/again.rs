@@ -65,7 +65,7 @@ impl WorkItem for RebindWork {
         let dev: &device::Device = this.pdev.as_ref();
         // Whoever has taken it meanwhile may have given it to another driver.
         let was_ours = rebind::release(dev, || !this.gone.load(Relaxed));
-        if was_ours && reset::gives_back() {
+        if was_ours && reset::may_rebind() {
             rebind::attach(dev);
         }
     }

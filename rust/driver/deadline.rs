@@ -46,7 +46,7 @@ impl GpuDeadline {
     }
 
     /// From now on it is not endless.
-    pub(super) fn begin(&self) {
+    pub(super) fn start(&self) {
         let delay = msecs_to_jiffies(PATIENCE_MS);
         // It begins once.
         let _ = workqueue::highpri().enqueue_delayed(self.0.clone(), delay);
@@ -71,7 +71,7 @@ impl WorkItem for DeadlineWork {
         hw.halt_engines();
         // Memory that something else of it might use is given away from here on.
         pci_ext::end_mastering(&this.pdev);
-        hw.health.lose();
+        hw.health.set_lost();
         hw.mmio.cut_off();
     }
 }

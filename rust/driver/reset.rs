@@ -68,7 +68,7 @@ impl ResetRegistration {
 }
 
 /// Whether GPUs are still given back to the driver: it is not about to go.
-pub(super) fn gives_back() -> bool {
+pub(super) fn may_rebind() -> bool {
     RECORD.get().is_some()
 }
 
@@ -104,7 +104,7 @@ impl ResetHistory {
     }
 
     /// What `dev`, which is here for the first time since then, was reset for.
-    fn came_back(&self, dev: &device::Device) -> Option<WedgeReport> {
+    fn reset_cause_of(&self, dev: &device::Device) -> Option<WedgeReport> {
         let mut devices = self.devices.lock();
         let entry = devices.iter_mut().find(|entry| entry.is(dev));
         entry.and_then(|entry| entry.away.take())
@@ -172,7 +172,7 @@ impl ResetGuard {
         )?;
         let alarm = Arc::new(WedgeAlarm(replug.clone()), GFP_KERNEL)?;
         gpu.hw.health.listen(Some(alarm));
-        if let Some(cause) = record.came_back(&gpu.hw.dev) {
+        if let Some(cause) = record.reset_cause_of(&gpu.hw.dev) {
             node.wedged(WedgeRecovery::None, culprit(&cause));
         }
         Ok(Self(replug))
@@ -235,8 +235,8 @@ impl ReplugWork {
 
     fn replug(&self, cause: &WedgeReport) {
         let hw = &self.gpu.hw;
-        hw.smi.tell(&SmiEvent::Resetting(cause.name()));
-        kfd::tell_reset(&self.gpu);
+        hw.smi.notify(&SmiEvent::Resetting(cause.name()));
+        kfd::notify_reset(&self.gpu);
         if let WedgedPart::Sdma(engine) = cause.part {
             // Nobody waits for what it had.
             self.gpu.rings.fail(engine);
@@ -254,11 +254,11 @@ impl ReplugWork {
             is_ours
         });
         // It was told why it does not come back; or nobody wants it to.
-        if !was_ours || hw.health.is_lost() || !gives_back() {
+        if !was_ours || hw.health.is_lost() || !may_rebind() {
             return;
         }
         if rebind::attach(dev) {
-            hw.smi.tell(&SmiEvent::Reset(cause.name()));
+            hw.smi.notify(&SmiEvent::Reset(cause.name()));
         }
     }
 }

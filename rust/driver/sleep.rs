@@ -167,7 +167,7 @@ impl PmRegistration {
         valet.check(SleepPhase::Unannounced)?;
         let vms = &valet.gpu.memory.vms;
         let quiesced = vms.quiesce(EvictTrigger::Suspend)?;
-        vms.let_go()?;
+        vms.release_movable()?;
         ready.quiesced = quiesced;
         ready.until = QuiesceUntil::Complete;
         Ok(())
@@ -193,7 +193,7 @@ impl PmRegistration {
         Ok(())
     }
 
-    /// Wakes it, if it sleeps, with `firmware`; its queues stay off `until` then. `master` allows it to be bus master. Errors of [`Gpu::bring_up_again`] and [`Gpu::start_again`]: then it is lost.
+    /// Wakes it, if it sleeps, with `firmware`; its queues stay off `until` then. `master` allows it to be bus master. Errors of [`Gpu::resume_blocks`] and [`Gpu::restart`]: then it is lost.
     pub(super) fn wake(
         &mut self,
         firmware: &mut LoadedFirmware,
@@ -208,9 +208,9 @@ impl PmRegistration {
         let mut ready = self.valet.ready.lock();
         let ready = (*ready).as_mut().ok_or(EBUSY)?;
         let gpu = &self.valet.gpu;
-        gpu.bring_up_again(firmware, &ready.files, &ready.image)?;
+        gpu.resume_blocks(firmware, &ready.files, &ready.image)?;
         master();
-        gpu.start_again(&mut ready.image)?;
+        gpu.restart(&mut ready.image)?;
         ready.until = until;
         dev_info!(
             &*gpu.hw.dev,

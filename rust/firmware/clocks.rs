@@ -44,7 +44,7 @@ pub(super) fn start(
     has_board: bool,
     dev: &Device,
 ) -> ClockControl {
-    let features = match begin(smu, tables, limits, has_board) {
+    let features = match start_features(smu, tables, limits, has_board) {
         Ok(features) if features.are_any() => features,
         Ok(_) => {
             dev_warn!(
@@ -67,14 +67,14 @@ pub(super) fn start(
     ClockControl { features, ranges }
 }
 
-fn begin(
+fn start_features(
     smu: &mut Smu,
     tables: &SmuTables,
     limits: &SmuLimits,
     has_board: bool,
 ) -> Result<SmuFeatures, SmuFailure> {
-    tables.tell_trace(smu)?;
-    tables.give(smu, limits)?;
+    tables.set_tools_address(smu)?;
+    tables.upload(smu, limits)?;
     smu.ask(SmuMessage::EnableAllSmuFeatures)?;
     smu.ask(SmuMessage::RunDcBtc)?;
     if has_board && smu.version().calibrates_board() {

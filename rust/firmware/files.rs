@@ -15,7 +15,7 @@ pub(crate) struct MissingFile(pub(crate) &'static CStr, pub(crate) Error);
 
 impl MissingFile {
     /// Tells the log, and gives the error.
-    pub(crate) fn tell(self, dev: &Device) -> Error {
+    pub(crate) fn log_error(self, dev: &Device) -> Error {
         let Self(name, error) = self;
         dev_err!(
             dev,

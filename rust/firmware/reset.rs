@@ -77,7 +77,7 @@ impl Drop for FirmwareReset {
             return;
         }
         if let Err(error) = self.reset(smu) {
-            self.hw.health.lose();
+            self.hw.health.set_lost();
             dev_err!(
                 &*self.hw.dev,
                 "the GPU does not come back from its reset (mode-1): {error:?}: the machine has to be switched off and on\n"

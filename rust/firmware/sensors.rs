@@ -83,14 +83,14 @@ impl SmuSensors {
             }),
             GFP_KERNEL,
         )?;
-        sensors.begin();
+        sensors.start();
         Ok(sensors)
     }
 
     /// Tells it all that it has to know, and has it measure for the first time.
-    fn begin(&self) {
+    fn start(&self) {
         let mut state = self.state.lock();
-        if self.begin_clocks(&mut state).is_err() {
+        if self.start_clocks(&mut state).is_err() {
             return;
         }
         if let Ok(metrics) = self.tables.measure(&mut state.smu) {
@@ -99,11 +99,11 @@ impl SmuSensors {
     }
 
     /// Has the SMU set clocks, where it may: what it does not do the log says. Errors of [`Smu::ask`], if it cannot even be told where tables go.
-    fn begin_clocks(&self, state: &mut SensorCache) -> Result {
+    fn start_clocks(&self, state: &mut SensorCache) -> Result {
         let SensorCache { smu, clocks, .. } = state;
-        let begun = self.tables.tell(smu);
+        let begun = self.tables.set_address(smu);
         if let Err(failure) = begun.and_then(|()| clocks::stop(smu, &self.dev)) {
-            self.tell_failure(&failure);
+            self.log_failure(&failure);
             return Err(failure.error);
         }
         if let Some(limits) = &self.limits {
@@ -112,7 +112,7 @@ impl SmuSensors {
         Ok(())
     }
 
-    fn tell_failure(&self, failure: &SmuFailure) {
+    fn log_failure(&self, failure: &SmuFailure) {
         if failure.is_news {
             dev_err!(
                 &*self.dev,
@@ -128,21 +128,21 @@ impl SmuSensors {
     }
 
     /// Its firmware has been loaded anew: it is `smu` now. ETIMEDOUT, EIO, ENODEV as for [`Smu::send`]. Sleeps.
-    pub(super) fn begin_anew(&self, smu: Smu) -> Result {
+    pub(super) fn restart(&self, smu: Smu) -> Result {
         let mut state = self.state.lock();
         *state = SensorCache {
             smu,
             clocks: ClockControl::default(),
             last: None,
         };
-        match self.begin_clocks(&mut state) {
-            Err(error) if self.are_there() => Err(error),
+        match self.start_clocks(&mut state) {
+            Err(error) if self.is_measuring() => Err(error),
             _ => Ok(()),
         }
     }
 
     /// Whether it measures.
-    pub(crate) fn are_there(&self) -> bool {
+    pub(crate) fn is_measuring(&self) -> bool {
         self.serial.as_ref().is_some()
     }
 
@@ -210,7 +210,7 @@ impl SmuSensors {
     }
 
     /// Tells the SMU `message`. What it does not do the log says. Sleeps.
-    pub(crate) fn tell(&self, message: SmuMessage) {
+    pub(crate) fn send(&self, message: SmuMessage) {
         // That is all there is to do about it.
         let _ = self.ask(message);
     }

@@ -40,17 +40,17 @@ impl SmuTables {
     }
 
     /// Tells `smu` where tables go. Errors of [`Smu::ask`].
-    pub(super) fn tell(&self, smu: &mut Smu) -> Result<(), SmuFailure> {
+    pub(super) fn set_address(&self, smu: &mut Smu) -> Result<(), SmuFailure> {
         smu.set_table_page(self.base + self.page.start())
     }
 
     /// Tells `smu` where what tools look at goes. Errors of [`Smu::ask`].
-    pub(super) fn tell_trace(&self, smu: &mut Smu) -> Result<(), SmuFailure> {
+    pub(super) fn set_tools_address(&self, smu: &mut Smu) -> Result<(), SmuFailure> {
         smu.set_trace_memory(self.base + self.trace.start())
     }
 
     /// Gives `smu` its table of limits. Errors of [`Smu::ask`].
-    pub(super) fn give(&self, smu: &mut Smu, limits: &SmuLimits) -> Result<(), SmuFailure> {
+    pub(super) fn upload(&self, smu: &mut Smu, limits: &SmuLimits) -> Result<(), SmuFailure> {
         let message = SmuMessage::TransferTableDram2Smu(SmuTable::Limits);
         self.vram
             .write_bytes(self.page.start(), limits.bytes())

@@ -118,9 +118,9 @@ impl PinState {
         self.asked_back = on;
     }
 
-    /// Begins to move it away from where it is, until [`PinState::settle`]. False if somebody relies on its place: whoever moves one that is shared
+    /// Begins to move it away from where it is, until [`PinState::end_move`]. False if somebody relies on its place: whoever moves one that is shared
     /// has it given back before. One that is nobody's any more only moves `to_be_shared`.
-    pub fn begin(&mut self, to_be_shared: bool) -> bool {
+    pub fn start_move(&mut self, to_be_shared: bool) -> bool {
         let stuck = self.pins != 0 || (self.orphan && !to_be_shared);
         let shared = self.is_shared() || self.is_shared_in_vram();
         if self.moving || stuck || shared || self.detached {
@@ -131,7 +131,7 @@ impl PinState {
     }
 
     /// It is not being moved any more.
-    pub fn settle(&mut self) {
+    pub fn end_move(&mut self) {
         self.moving = false;
     }
 

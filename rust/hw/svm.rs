@@ -338,7 +338,7 @@ impl SvmAttributes {
     /// Whether `gpu` has to reach the range in system memory, so that it may not be in another one's VRAM. With `retries` of page faults that is who
     /// uses it in place: others have it come when they want it (`svm_range_best_prefetch_location`).
     #[inline]
-    pub const fn keeps_in_system(&self, gpu: GpuIndex, retries: bool) -> bool {
+    pub const fn must_stay_in_system(&self, gpu: GpuIndex, retries: bool) -> bool {
         match self.reach(gpu) {
             GpuReach::Access => !retries,
             GpuReach::InPlace => true,

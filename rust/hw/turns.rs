@@ -48,7 +48,7 @@ impl VramWait {
 
     /// Whether it goes before `other`, which is of the other kind. Of two that are due for the same time the allocation does.
     #[inline]
-    pub const fn goes_before(self, other: Self) -> bool {
+    pub const fn precedes(self, other: Self) -> bool {
         match self {
             Self::Home { .. } => self.due() > other.due(),
             Self::Room { .. } => self.due() >= other.due(),

@@ -89,13 +89,13 @@ struct HqdBanks {
 }
 
 impl HqdBanks {
-    fn hold(&mut self, hqd: Hqd, image: Option<HqdImage>) {
+    fn save(&mut self, hqd: Hqd, image: Option<HqdImage>) {
         if let Some(held) = self.held.get_mut(usize::from(hqd.index())) {
             *held = image;
         }
     }
 
-    fn take(&mut self, hqd: Hqd) -> Option<HqdImage> {
+    fn load(&mut self, hqd: Hqd) -> Option<HqdImage> {
         self.held.get_mut(usize::from(hqd.index()))?.take()
     }
 }
@@ -321,7 +321,7 @@ impl Gfx {
         let mut bank = self.bank(hqd);
         let r = bank.regs;
         // With the doorbell enabled before the write pointer is polled: none falls in between.
-        let held = bank.banks.take(hqd);
+        let held = bank.banks.load(hqd);
         for (n, value) in image.started().writes(held.as_ref()) {
             r.write(regs::HQD.nth(n, 1), value);
         }
@@ -353,7 +353,7 @@ impl Gfx {
         let mut banks = self.banks.lock();
         for hqd in (0..USER_HQDS).filter_map(Hqd::new) {
             if hqd.pipe() == pipe {
-                banks.hold(hqd, None);
+                banks.save(hqd, None);
             }
         }
     }
@@ -391,7 +391,7 @@ impl HqdGuard {
     /// The HQD is not active any more. The CP has saved its registers in `image`, unless it was reset.
     pub(crate) fn left(mut self, image: Option<HqdImage>) {
         self.has_left = true;
-        self.gfx.banks.lock().hold(self.hqd, image);
+        self.gfx.banks.lock().save(self.hqd, image);
     }
 
     fn dequeue(&self, bank: &SelectedBank<'_>, how: u32) {

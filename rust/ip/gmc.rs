@@ -249,7 +249,7 @@ impl Gmc {
 
     /// Ends what accesses of process `pasid` are being retried in MMHUB, and has all others fault, until `vmid`, which the driver gave it, is
     /// [`Gmc::bind`]'s or [`Gmc::unbind`]'s again. Its own tables stay as they are. Nothing happens if the VMID is another's, and if it is nobody's, it
-    /// is as with [`Gmc::set_told`]. Sleeps; allocates nothing. ETIMEDOUT if the hub does not answer within a second.
+    /// is as with [`Gmc::set_reported`]. Sleeps; allocates nothing. ETIMEDOUT if the hub does not answer within a second.
     ///
     /// amdgpu writes an entry that is not retried into the process's tables, of the page at hand. A packet may come to millions of such pages, in
     /// tables that have yet to be made; here all are dealt with at once, and nothing has to be taken back.
@@ -270,7 +270,7 @@ impl Gmc {
 
     /// Remembers that process `pasid` has lost `vmid` and is told of a fault there: what else comes from there is no news. Nothing happens if
     /// the VMID is somebody's again. Sleeps; allocates nothing.
-    pub(crate) fn set_told(&self, vmid: Vmid, pasid: u16) {
+    pub(crate) fn set_reported(&self, vmid: Vmid, pasid: u16) {
         let hubs = self.hubs.lock();
         if hubs.athub.process(vmid).is_none() {
             self.set_barred(vmid, pasid);

@@ -273,7 +273,7 @@ impl Ih {
                 count += self.handle(&**sink, most - count);
             }
             if waits && count == 0 {
-                self.tell_rptr();
+                self.write_rptr();
             }
             drop(sink);
             if count >= most {
@@ -300,7 +300,7 @@ impl Ih {
 
     /// Waits until the entries that are there by now are handled, a ring full of them at most, or none is within ten seconds:
     /// [`BATCH`] of them count at once, and each may take several slow registers. Sleeps; called without locks.
-    pub(crate) fn settle(self: &Arc<Self>) {
+    pub(crate) fn wait_drained(self: &Arc<Self>) {
         let last = self.last();
         loop {
             let before = self.handled.load(Acquire);
@@ -379,12 +379,12 @@ impl Ih {
             }
             sink.flush();
             self.handled.store(handled, Release);
-            self.tell_rptr();
+            self.write_rptr();
         }
         count
     }
 
-    fn tell_rptr(&self) {
+    fn write_rptr(&self) {
         let rptr = RING.offset(self.handled.load(Relaxed));
         self.doorbells.ring32(doorbell().byte() as u32, rptr);
     }
@@ -398,13 +398,13 @@ impl Ih {
             let lost = RING.lost(handled, wptr);
             self.handled.store(handled + u64::from(lost), Release);
             // First, for it says no more that it comes past where it was told last.
-            self.tell_rptr();
+            self.write_rptr();
             self.set_control(crate::regs::with(
                 self.regs.read(regs::IH_RB_CNTL),
                 cntl::WPTR_OVERFLOW_CLEAR,
                 0,
             ));
-            self.retries.forget();
+            self.retries.drop_all();
         }
         wptr.offset
     }

@@ -30,12 +30,12 @@ impl PageFault {
                 true => FaultStage::Awaits,
                 false => FaultStage::Waits,
             };
-            self.leave_to(place, stage);
+            self.release_place(place, stage);
         }
     }
 
     /// What becomes of its place, if it is still its.
-    fn leave_to(&self, place: CamEntry, stage: FaultStage) {
+    fn release_place(&self, place: CamEntry, stage: FaultStage) {
         let mut state = self.of.state.lock();
         let waiting = state.slots.get_mut(place.index()).and_then(Option::as_mut);
         let is_its = |waiting: &&mut WaitingFault| {
@@ -51,7 +51,7 @@ impl Drop for PageFault {
     fn drop(&mut self) {
         if let Some(place) = self.place {
             let at_ms = host::boot_ms();
-            self.leave_to(place, FaultStage::Over { at_ms });
+            self.release_place(place, FaultStage::Over { at_ms });
             self.of.acknowledge(place);
         }
     }
@@ -166,7 +166,11 @@ impl PageFaults {
 
     /// The next of process `pasid` that nobody has `seen`: that of SDMA if they are urgent, or else the one that has waited longest. It looks at all
     /// places, of which there are a thousand.
-    pub(crate) fn take(self: &Arc<Self>, pasid: u16, seen: &mut FaultCursor) -> Option<PageFault> {
+    pub(crate) fn next_fault(
+        self: &Arc<Self>,
+        pasid: u16,
+        seen: &mut FaultCursor,
+    ) -> Option<PageFault> {
         let mut state = self.state.lock();
         let is_urgent = state.is_urgent(pasid);
         let its = state.slots.iter_mut().zip(CamEntry::all());
@@ -206,7 +210,7 @@ impl PageFaults {
     }
 
     /// Those of process `pasid` are urgent from now on.
-    pub(crate) fn hurry(self: &Arc<Self>, pasid: u16) -> UrgentFaults {
+    pub(crate) fn set_urgent(self: &Arc<Self>, pasid: u16) -> UrgentFaults {
         let mut state = self.state.lock();
         let place = state.urgent.iter().position(Option::is_none);
         if let Some(its) = place.and_then(|place| state.urgent.get_mut(place)) {
@@ -225,8 +229,8 @@ impl PageFaults {
     }
 
     /// Those of process `pasid` wait no longer: what of them is still retried comes again.
-    pub(crate) fn forget(self: &Arc<Self>, pasid: u16) {
-        while let Some(fault) = self.take(pasid, &mut FaultCursor::default()) {
+    pub(crate) fn cancel(self: &Arc<Self>, pasid: u16) {
+        while let Some(fault) = self.next_fault(pasid, &mut FaultCursor::default()) {
             drop(fault);
         }
     }

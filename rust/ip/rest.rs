@@ -39,7 +39,7 @@ pub(super) struct EngineSet<'a> {
 impl<'a> HaltedGpu<'a> {
     /// Halts the `engines` and turns the interrupt ring off, if any of that is `running`; nothing is written otherwise. ENODEV if the ASIC whose
     /// blocks are `ips` has no interrupt ring; EIO for an engine that does not stop: the log says so. Sleeps.
-    pub(super) fn bring(
+    pub(super) fn halt(
         dev: &Device,
         mmio: &'a Arc<Mmio>,
         ips: &'static [IpInfo],

@@ -60,7 +60,7 @@ impl RetryFaults {
     }
 
     /// Entries were lost, and nobody knows which places they had: whatever is still retried is raised again.
-    pub(super) fn forget(&self) {
+    pub(super) fn drop_all(&self) {
         CamEntry::all().for_each(|place| self.waiting.acknowledge(place));
     }
 
@@ -143,7 +143,7 @@ impl RetryFaults {
         // Nobody comes in who has not failed: not one of the process's next queues.
         let had_it = self.vmids.recall(vmid, fault.pasid);
         if !had_it {
-            self.gmc.set_told(vmid, fault.pasid);
+            self.gmc.set_reported(vmid, fault.pasid);
         }
         // While the access stands the VMID cannot go back. Once it has ended it does, and were the process's queues not stopped by then, they
         // would be given a VMID again, in which what this fault has caused would be taken for another one.

@@ -59,7 +59,7 @@ impl Rlc {
         );
         r.update(regs::RLC_CNTL, &[(rlc_cntl::RLC_ENABLE_F32, 1)]);
         fsleep(PAUSE);
-        self.tell_sleep(true);
+        self.set_sleep(true);
         fsleep(PAUSE);
     }
 
@@ -67,7 +67,7 @@ impl Rlc {
     pub(crate) fn stop(&self) {
         let r = &self.regs;
         r.update(regs::RLC_CNTL, &[(rlc_cntl::RLC_ENABLE_F32, 0)]);
-        self.tell_sleep(false);
+        self.set_sleep(false);
         for engine in 0..self.engines {
             let _selected = ShaderArray::select(r, engine, 0);
             self.wait_idle(|| r.read(regs::RLC_SERDES_CU_MASTER_BUSY) == 0);
@@ -80,7 +80,7 @@ impl Rlc {
         });
     }
 
-    fn tell_sleep(&self, on: bool) {
+    fn set_sleep(&self, on: bool) {
         let fields = SLEEP.map(|field| (field, on.into()));
         self.regs.update(regs::CP_INT_CNTL_RING0, &fields);
     }

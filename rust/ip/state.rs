@@ -54,7 +54,7 @@ impl BootObserver {
     }
 
     /// What registers say now.
-    pub(crate) fn look(&self) -> ObservedState {
+    pub(crate) fn read(&self) -> ObservedState {
         let mcm = self.smuio.read(SMUIO_MCM_CONFIG);
         let xgmi = self.gc.read(MC_VM_XGMI_LFB_CNTL.within(gc::VM_L2_CNTL));
         ObservedState {
@@ -124,7 +124,7 @@ impl BootObserver {
     fn wait_for(&self, time: Delta, is_there: impl Fn(&ObservedState) -> bool) -> ObservedState {
         let start = Instant::<Monotonic>::now();
         loop {
-            let seen = self.look();
+            let seen = self.read();
             if is_there(&seen) || start.elapsed() > time {
                 return seen;
             }

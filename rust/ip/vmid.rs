@@ -160,7 +160,7 @@ impl VmidPoolState {
     }
 
     /// Forgets who has not asked for long: it has nothing to do any more, or is gone.
-    fn tidy(&mut self) {
+    fn remove_stale(&mut self) {
         // Queues ask often, and the line can be long.
         if self.tidied.elapsed().as_millis() < ASK_MS {
             return;
@@ -244,7 +244,7 @@ impl VmidPool {
 
     /// Whose queues can be put on the hardware, as far as VMIDs go: who has one and is not to give it up, and the first of the
     /// line, for those that are free.
-    pub(crate) fn called(&self) -> DueProcesses {
+    pub(crate) fn due(&self) -> DueProcesses {
         let state = self.state.lock();
         let mut called = DueProcesses::default();
         let held = state.leases().flatten();
@@ -262,7 +262,7 @@ impl VmidPool {
     /// nothing.
     pub(crate) fn turn(&self, pasid: u16, quantum: i64) -> VmidTurn {
         let mut state = self.state.lock();
-        state.tidy();
+        state.remove_stale();
         let held = state.has(pasid);
         if held.is_some_and(|lease| lease.recalled.is_none()) {
             return VmidTurn::Now;
@@ -317,14 +317,14 @@ impl VmidPool {
     /// Whether more processes wait than VMIDs are free or coming: queues that have no work are to leave.
     pub(crate) fn is_wanted(&self) -> bool {
         let mut state = self.state.lock();
-        state.tidy();
+        state.remove_stale();
         state.line.len() > state.expected()
     }
 
     /// Whether a queue that has no work may be put on the hardware, as far as VMIDs go: nobody waits for what it takes.
     pub(crate) fn has_room(&self, pasid: u16) -> bool {
         let mut state = self.state.lock();
-        state.tidy();
+        state.remove_stale();
         let mine = state.has(pasid).is_some() || state.free() > 0;
         state.line.is_empty() && mine
     }
@@ -358,7 +358,7 @@ impl VmidPool {
     /// Leases a VMID to process `pasid`. ENOSPC when all are leased, or what is free is for others who have waited longer.
     pub(crate) fn lease(self: &Arc<Self>, pasid: u16) -> Result<VmidLease> {
         let mut state = self.state.lock();
-        state.tidy();
+        state.remove_stale();
         let place = state.place(pasid);
         if state.free() <= place.unwrap_or(state.line.len()) {
             return Err(ENOSPC);

@@ -29,7 +29,7 @@ impl AddressAllocator {
 
     /// Takes `size` addresses in a row, the first of which is returned. `EINVAL` for none, `ENOSPC` when no gap is large
     /// enough, `ENOMEM`. Sleeps.
-    pub(crate) fn take(&self, size: u64) -> Result<u64> {
+    pub(crate) fn alloc(&self, size: u64) -> Result<u64> {
         let size = usize::try_from(size)?;
         let first = self
             .taken
@@ -43,7 +43,7 @@ impl AddressAllocator {
 
     /// Takes the `size` addresses from `start` on, inside the range or not. `EEXIST` when any of them is taken, `EINVAL` for
     /// none, `ENOMEM`. Sleeps.
-    pub(crate) fn take_at(&self, start: u64, size: u64) -> Result {
+    pub(crate) fn alloc_at(&self, start: u64, size: u64) -> Result {
         let start = usize::try_from(start)?;
         let end = start.checked_add(usize::try_from(size)?).ok_or(EINVAL)?;
         let taken = self.taken.insert_range(start..end, (), GFP_KERNEL);
@@ -51,7 +51,7 @@ impl AddressAllocator {
     }
 
     /// Gives back the addresses that were taken from `start` on.
-    pub(crate) fn give_back(&self, start: u64) {
+    pub(crate) fn free(&self, start: u64) {
         self.taken.erase(start as usize);
     }
 }

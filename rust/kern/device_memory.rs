@@ -56,7 +56,7 @@ impl From<Error> for CopyFailed {
 pub(crate) trait MemoryStore: Send + Sync {
     /// Memory for so many pages, if there is any that nobody else wants; `zeroed` if that is asked. `ENOMEM`, and what clearing it may
     /// fail with.
-    fn take(&self, pages: usize, zeroed: bool) -> Result<Arc<dyn DeviceSpace>>;
+    fn alloc(&self, pages: usize, zeroed: bool) -> Result<Arc<dyn DeviceSpace>>;
 
     /// Copies pages, which are at `places` (bytes from the first byte of the device's memory), to `runs`, in that order. Nothing is written
     /// there any more at the return, unless what is returned says so.
@@ -75,7 +75,7 @@ pub(crate) trait DeviceSpace: Send + Sync {
 /// Hears of pages that leave without anybody having asked for that. Pages may be locked, and the mmap lock held: it waits for nothing.
 pub(crate) trait MigrationObserver: Send + Sync {
     /// What came in from `addresses` is about to leave, as far as it is still there.
-    fn leaving(&self, addresses: &Range<usize>, why: MigrationCause);
+    fn notify_leaving(&self, addresses: &Range<usize>, why: MigrationCause);
 
     /// It has, or stays.
     fn left(&self, addresses: &Range<usize>, why: MigrationCause, result: Result);
@@ -346,7 +346,7 @@ impl DeviceMemory {
         let block = unsafe { Self::block_of(page) };
         let witness = block.map(|block| block.origin().witness.clone());
         if let Some(witness) = &witness {
-            witness.leaving(&(start..end), MigrationCause::Touched);
+            witness.notify_leaving(&(start..end), MigrationCause::Touched);
         }
         // SAFETY: As above; the addresses are the VMA's.
         let moved = unsafe { memory.move_out_of(raw, start, end, Some(page)) };
@@ -363,7 +363,7 @@ impl DeviceMemory {
 
     /// The device may go on using `page`, one of this memory that somebody has at this moment, whatever is done: nobody else ever gets that
     /// memory. Any context.
-    pub(super) fn lose(&self, page: NonNull<ffi::page>) {
+    pub(super) fn leak(&self, page: NonNull<ffi::page>) {
         // SAFETY: Somebody has the page.
         if let Some(block) = unsafe { Self::block_of(page) } {
             block.count();

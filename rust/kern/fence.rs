@@ -54,9 +54,9 @@ unsafe extern "C" fn driver_name(_fence: *mut ffi::dma_fence) -> *const c_char {
 ///
 /// # Safety
 ///
-/// `fence` must be one that `BlankFence::begin` made, and stay as long as the name is used.
+/// `fence` must be one that `BlankFence::init_in` made, and stay as long as the name is used.
 unsafe extern "C" fn timeline_name(fence: *mut ffi::dma_fence) -> *const c_char {
-    // SAFETY: Only fences that `BlankFence::begin` made have this operation.
+    // SAFETY: Only fences that `BlankFence::init_in` made have this operation.
     unsafe { (&raw const (*fence.cast::<FenceAllocation>()).name).cast() }
 }
 
@@ -122,7 +122,7 @@ impl BlankFence {
 
     /// Makes it the next fence of `context`: those of a timeline are made in the order in which they are signalled. Any
     /// context.
-    pub(crate) fn begin(mut self, context: &FenceContext) -> HwFence {
+    pub(crate) fn init_in(mut self, context: &FenceContext) -> HwFence {
         self.0.name = context.name;
         let fence = KBox::into_raw(self.0).cast::<ffi::dma_fence>();
         let seqno = context.seqno.fetch_add(1, Relaxed) + 1;
@@ -147,7 +147,7 @@ impl BlankFence {
 impl HwFence {
     /// Makes the next fence of `context`; see [`BlankFence`]. `ENOMEM`.
     pub(crate) fn new(context: &FenceContext) -> Result<Self> {
-        Ok(BlankFence::new()?.begin(context))
+        Ok(BlankFence::new()?.init_in(context))
     }
 
     /// What to wait for.
@@ -202,7 +202,7 @@ pub(super) unsafe fn complete(fence: *mut ffi::dma_fence, result: Result) {
 /// # Safety
 ///
 /// `fence` must be a fence to which the caller has a reference.
-pub(super) unsafe fn await_callbacks(fence: *mut ffi::dma_fence) {
+pub(super) unsafe fn wait_callbacks(fence: *mut ffi::dma_fence) {
     // SAFETY: By this function's contract; the flags are those that the lock gave. Callbacks run under the lock.
     unsafe {
         let flags = ffi::rkfd_dma_fence_lock_irqsave(fence);

@@ -86,7 +86,7 @@ pub(crate) fn boot_ms() -> u64 {
 }
 
 /// Whether the machine is being switched off, or started anew: devices are shut down, or have been.
-pub(crate) fn goes_down() -> bool {
+pub(crate) fn is_shutting_down() -> bool {
     // SAFETY: It reads a variable of the kernel's.
     unsafe { ffi::rkfd_machine_goes_down() }
 }

@@ -161,7 +161,7 @@ impl SystemPages {
     }
 
     /// The device may still use the pages, whatever is done: they are nobody's again, also when this is dropped.
-    pub(crate) fn keep(&self) {
+    pub(crate) fn leak(&self) {
         self.owned.kept.store(true, Relaxed);
     }
 }

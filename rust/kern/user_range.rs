@@ -15,10 +15,10 @@ use extent::VmaExtent;
 pub(crate) use extent::{around, first_hole, is_memory, is_own, MemoryAround};
 pub(crate) use fault::{MissingPages, PageRequest};
 use kernel::{error::to_result, page::PAGE_SIZE, prelude::*, types::Opaque};
-pub(crate) use moves::{bring_in, bring_out};
+pub(crate) use moves::{migrate_to_device, migrate_to_system};
 pub(crate) use pages::DevicePages;
 use pin_init::PinInit;
-pub(crate) use slow::{await_pages, is_changing, with_lock_soon, FetchRequest, LockWait};
+pub(crate) use slow::{is_changing, wait_for_pages, with_lock_soon, FetchRequest, LockWait};
 
 /// Who uses the pages of a range.
 pub(crate) trait RangeWatcher: Send + Sync + 'static {
@@ -197,7 +197,7 @@ impl<T: RangeWatcher> RangeWatch<T> {
     }
 
     /// The moment from which on changes count; waits for one that is under way. Sleeps.
-    pub(crate) fn begin(&self) -> RangeStamp {
+    pub(crate) fn read_begin(&self) -> RangeStamp {
         // SAFETY: The notifier is inserted.
         RangeStamp(unsafe { ffi::mmu_interval_read_begin(self.inner.notifier.get()) })
     }

@@ -70,7 +70,7 @@ pub(super) fn wait(
     args.timeout = timeout.unwrap_or(FOREVER);
     let came = result?;
     for (index, item) in (0..).zip(came.iter().flat_map(ConsumedEvents::items)) {
-        tell(args.events_ptr, index, item.told())?;
+        write_payload(args.events_ptr, index, item.payload())?;
     }
     args.wait_result = if came.is_some() {
         uapi::KFD_IOC_WAIT_RESULT_COMPLETE
@@ -81,9 +81,9 @@ pub(super) fn wait(
 }
 
 /// The caller of WAIT_EVENTS was told.
-pub(super) fn keep(came: Option<ConsumedEvents>) {
+pub(super) fn disarm(came: Option<ConsumedEvents>) {
     if let Some(came) = came {
-        came.keep();
+        came.commit();
     }
 }
 
@@ -109,7 +109,7 @@ fn items(array: u64, count: u32) -> Result<WaitItems> {
 }
 
 /// Writes what there is to tell of an event to its element of the array.
-fn tell(array: u64, index: u32, told: &EventPayload) -> Result {
+fn write_payload(array: u64, index: u32, told: &EventPayload) -> Result {
     type Data = uapi::EventData;
     match told {
         EventPayload::Nothing => Ok(()),

@@ -70,9 +70,9 @@ impl IoctlCall<'_> {
         self.result(direction, function).map(|()| 0)
     }
 
-    /// The same for one that gives what the caller gets with the arguments or not at all: `keep` makes it the caller's, and
+    /// The same for one that gives what the caller gets with the arguments or not at all: `disarm` makes it the caller's, and
     /// otherwise it is dropped.
-    fn give<T, R>(
+    fn run_giving<T, R>(
         &self,
         function: fn(&Caller<'_>, &mut T) -> Result<R>,
         keep: fn(R),
@@ -144,7 +144,7 @@ fn answer(call: &IoctlCall<'_>, nr: u32) -> Result<isize> {
         0x09 => call.run(In, events::destroy),
         0x0a => call.run(In, events::set),
         0x0b => call.run(In, events::reset),
-        0x0c => call.give(events::wait, events::keep),
+        0x0c => call.run_giving(events::wait, events::disarm),
         // The debugger's interface before 1.11: nobody may any more.
         0x0d..=0x10 => Err(EPERM),
         0x11 => call.run(InOut, settings::set_scratch_backing_va),
@@ -163,9 +163,9 @@ fn answer(call: &IoctlCall<'_>, nr: u32) -> Result<isize> {
         0x1e => call.run(InOut, queues::alloc_gws),
         0x21 => call.run(InOut, settings::set_xnack_mode),
         0x23 => call.run(InOut, memory::available),
-        0x24 => call.give(dmabuf::export, NewFd::install),
+        0x24 => call.run_giving(dmabuf::export, NewFd::install),
         0x25 => call.run(InOut, settings::runtime_enable),
-        0x1f => call.give(smi::open, NewFd::install),
+        0x1f => call.run_giving(smi::open, NewFd::install),
         0x20 => svm::svm(call.caller, call.arg, call.size).map(|()| 0),
         // Known to the interface, and refused: checkpoints, the debugger, further processes of one address space, the profiler.
         0x22 | 0x26..=0x28 => Err(errno::not_supported()),

@@ -99,7 +99,7 @@ pub(super) fn free(caller: &Caller<'_>, args: &mut uapi::FreeMemory) -> Result {
     })?;
     // Who moves it for others may be the last that has it.
     if let Some(client) = context.client() {
-        client.await_moves();
+        client.wait_for_moves();
     }
     Ok(())
 }

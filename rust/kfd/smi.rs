@@ -44,7 +44,7 @@ struct SmiFile {
 
 impl Drop for SmiFile {
     fn drop(&mut self) {
-        self.smi.leave(&self.watcher);
+        self.smi.unsubscribe(&self.watcher);
     }
 }
 
@@ -55,7 +55,7 @@ impl AnonFile for SmiFile {
     /// EAGAIN when there is nothing, also for files that may wait, as clients expect: they poll.
     fn read(file: ArcBorrow<'_, Self>, to: &mut UserSliceWriter) -> Result<usize> {
         let mut lines = KVec::from_elem(0, to.len().min(MOST), GFP_KERNEL_ACCOUNT)?;
-        let count = file.watcher.take(&mut lines);
+        let count = file.watcher.read(&mut lines);
         if count == 0 {
             return Err(EAGAIN);
         }
@@ -65,7 +65,7 @@ impl AnonFile for SmiFile {
 
     /// EFAULT for less than a mask.
     fn write(file: ArcBorrow<'_, Self>, from: &mut UserSliceReader) -> Result<usize> {
-        file.watcher.want(from.read::<u64>()?);
+        file.watcher.set_mask(from.read::<u64>()?);
         Ok(size_of::<u64>())
     }
 

@@ -85,7 +85,7 @@ fn set(caller: &Caller<'_>, args: &SvmArgs, attributes: &[SvmAttribute]) -> Resu
     let range = range(args)?;
     // Where page faults are retried nobody has to wait for what GPUs have not come to.
     if gives && !caller.process.retries() {
-        caller.process.svm().await_pages(range)?;
+        caller.process.svm().wait_for_pages(range)?;
         if !caller.process.has_vm() {
             return Err(ENODEV);
         }

@@ -50,7 +50,7 @@ fn system_share() -> FairShare {
 
 /// Takes `bytes` of system memory for one who has `own` bytes before, of what is counted for it. `ENOMEM` when that passes its
 /// share. Any context.
-fn take(bytes: u64, own: u64) -> Result {
+fn charge(bytes: u64, own: u64) -> Result {
     let signed = i64::try_from(bytes).map_err(|_| ENOMEM)?;
     let share = system_share();
     let mut taken = TAKEN.load(Relaxed);
@@ -67,12 +67,12 @@ fn take(bytes: u64, own: u64) -> Result {
     }
 }
 
-/// Gives back what [`take`] took.
-fn give(bytes: u64) {
+/// Gives back what [`charge`] took.
+fn uncharge(bytes: u64) {
     TAKEN.add(-(bytes as i64), Relaxed);
 }
 
-/// The bytes that [`take`] still gives to one who has `own`.
+/// The bytes that [`charge`] still gives to one who has `own`.
 fn left(own: u64) -> u64 {
     let taken = u64::try_from(TAKEN.load(Relaxed)).unwrap_or(0);
     system_share().most(taken, own)
@@ -155,10 +155,10 @@ impl MemoryClient {
     }
 
     /// Takes system memory for it. `ENOMEM` when that passes its share. Any context.
-    fn take(&self, bytes: u64) -> Result {
+    fn charge(&self, bytes: u64) -> Result {
         let signed = i64::try_from(bytes).map_err(|_| ENOMEM)?;
         let own = u64::try_from(self.system.fetch_add(signed, Relaxed)).unwrap_or(0);
-        take(bytes, own + self.bytes(MemoryRegion::Vram))
+        charge(bytes, own + self.bytes(MemoryRegion::Vram))
             .inspect_err(|_| self.system.add(-signed, Relaxed))
     }
 
@@ -169,10 +169,10 @@ impl MemoryClient {
         system + self.bytes(MemoryRegion::Vram)
     }
 
-    /// Gives back what [`MemoryClient::take`] took.
-    fn give(&self, bytes: u64) {
+    /// Gives back what [`MemoryClient::charge`] took.
+    fn uncharge(&self, bytes: u64) {
         self.system.add(-(bytes as i64), Relaxed);
-        give(bytes);
+        uncharge(bytes);
     }
 
     /// Whether its queues are quiesced until it is home.
@@ -202,7 +202,7 @@ impl MemoryClient {
 
     /// Waits until nobody moves buffers of it, so that what it has let go of is free, but not longer than for processes that have
     /// ended. Sleeps.
-    pub(crate) fn await_moves(&self) {
+    pub(crate) fn wait_for_moves(&self) {
         for _ in 0..TRIES {
             if !self.moving.load(Acquire) || task::is_killed() {
                 break;
@@ -212,7 +212,7 @@ impl MemoryClient {
     }
 
     /// Bytes of its VRAM that are in system memory and are to come home.
-    pub(super) fn to_come_home(&self) -> u64 {
+    pub(super) fn waiting_to_return(&self) -> u64 {
         let kept = self.bytes(MemoryRegion::Kept);
         self.bytes(MemoryRegion::Evicted).saturating_sub(kept)
     }
@@ -238,12 +238,12 @@ pub(crate) struct SystemShare {
 
 impl SystemShare {
     /// Takes `bytes` of `region` for `client`. `ENOMEM` when that passes its share. Any context.
-    pub(crate) fn take(
+    pub(crate) fn charge(
         client: &Arc<MemoryClient>,
         region: MemoryRegion,
         bytes: u64,
     ) -> Result<Self> {
-        client.take(bytes)?;
+        client.charge(bytes)?;
         client.add(region, bytes as i64);
         Ok(Self {
             client: client.clone(),
@@ -256,7 +256,7 @@ impl SystemShare {
 impl Drop for SystemShare {
     fn drop(&mut self) {
         self.client.add(self.region, -(self.bytes as i64));
-        self.client.give(self.bytes);
+        self.client.uncharge(self.bytes);
     }
 }
 
@@ -268,8 +268,8 @@ pub(super) struct MappingShare {
 
 impl MappingShare {
     /// One more mapping of `client`'s. `ENOMEM` when there are [`MOST_MAPPINGS`], or its share is passed.
-    pub(super) fn take(client: &Arc<MemoryClient>) -> Result<Self> {
-        let metadata = SystemShare::take(client, MemoryRegion::Metadata, MAPPING_BYTES)?;
+    pub(super) fn charge(client: &Arc<MemoryClient>) -> Result<Self> {
+        let metadata = SystemShare::charge(client, MemoryRegion::Metadata, MAPPING_BYTES)?;
         // From here on the count goes down when it is dropped.
         let before = client.mappings.fetch_add(1, Relaxed);
         let share = Self {
@@ -368,7 +368,7 @@ impl VramBudget {
             };
         }
         // Buffers in system memory may have been faster.
-        take(sums.cover.missing(bytes, 0), client.own())?;
+        charge(sums.cover.missing(bytes, 0), client.own())?;
         sums.cover.add(bytes, 0);
         client.add(MemoryRegion::Vram, bytes as i64);
         Ok(true)
@@ -382,7 +382,7 @@ impl VramBudget {
         bytes: u64,
     ) -> Result<AwayCharge> {
         let mut sums = self.sums.lock();
-        take(sums.cover.missing(0, bytes), client.own())?;
+        charge(sums.cover.missing(0, bytes), client.own())?;
         sums.cover.add(0, bytes);
         Ok(AwayCharge {
             budget: self.clone(),
@@ -400,7 +400,7 @@ pub(super) struct AwayCharge {
 impl Drop for AwayCharge {
     fn drop(&mut self) {
         let mut sums = self.budget.sums.lock();
-        give(sums.cover.remove(0, self.bytes));
+        uncharge(sums.cover.remove(0, self.bytes));
     }
 }
 
@@ -441,14 +441,14 @@ impl VramCharge {
     }
 
     /// It is in system memory and has to stay there from now on, or no longer.
-    pub(super) fn keep(&self, on: bool) {
+    pub(super) fn set_kept_in_system(&self, on: bool) {
         let bytes = self.bytes as i64;
         self.client
             .add(MemoryRegion::Kept, if on { bytes } else { -bytes });
     }
 
     /// It is in VRAM and has to stay there from now on, or no longer.
-    pub(super) fn stick(&self, on: bool) {
+    pub(super) fn set_kept_in_vram(&self, on: bool) {
         let mut sums = self.budget.sums.lock();
         let bytes = self.bytes as i64;
         if on {
@@ -467,7 +467,7 @@ impl VramCharge {
     }
 
     /// Its client is gone, or it goes itself after that.
-    pub(super) fn leave(&self, on: bool) {
+    pub(super) fn close(&self, on: bool) {
         let mut sums = self.budget.sums.lock();
         if on {
             sums.left += self.bytes;
@@ -481,6 +481,6 @@ impl Drop for VramCharge {
     fn drop(&mut self) {
         let mut sums = self.budget.sums.lock();
         self.client.add(MemoryRegion::Vram, -(self.bytes as i64));
-        give(sums.cover.remove(self.bytes, 0));
+        uncharge(sums.cover.remove(self.bytes, 0));
     }
 }

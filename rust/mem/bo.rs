@@ -124,7 +124,7 @@ impl BoData {
     /// that who gets the first handle pays. `ENOMEM` past its share.
     pub(crate) fn pay(&self, client: &Arc<MemoryClient>) -> Result {
         if self.paid.as_ref().is_none() {
-            let share = SystemShare::take(client, MemoryRegion::Metadata, BUFFER_BYTES)?;
+            let share = SystemShare::charge(client, MemoryRegion::Metadata, BUFFER_BYTES)?;
             // Another thread may be first, and this share is given back.
             self.paid.populate(share);
         }

@@ -67,7 +67,7 @@ const BESIDE_MS: i64 = 100;
 struct EvictStep(Instant<Monotonic>);
 
 impl EvictStep {
-    fn begin() -> Self {
+    fn start() -> Self {
         Self(Instant::now())
     }
 
@@ -122,7 +122,7 @@ impl WorkItem for Evictor {
         let state = this.state.lock();
         this.kept.store(state.kept(), Relaxed);
         if let Some(ms) = again.filter(|_| !state.closed) {
-            this.come_in(ms);
+            this.schedule_in(ms);
         }
     }
 }
@@ -180,12 +180,12 @@ impl Evictor {
             if state.closed {
                 None
             } else {
-                state.begin(vm)
+                state.start_moving(vm)
             }
         };
         let mut mover = begun?;
         let result = f(&mut mover);
-        self.state.lock().settle(mover);
+        self.state.lock().end_moving(mover);
         Some(result)
     }
 
@@ -235,7 +235,7 @@ impl Evictor {
         loop {
             let mut later = false;
             let leaves = |member: &&EvictMember| {
-                let leaves = member.leaves();
+                let leaves = member.is_evictable_for();
                 later |= leaves.is_none();
                 leaves == Some(true)
             };
@@ -248,7 +248,7 @@ impl Evictor {
                 .map(|member| member.vm.clone());
             match next {
                 None => return later,
-                Some(vm) if self.with_mover(&vm, |mover| mover.leave()).is_some() => (),
+                Some(vm) if self.with_mover(&vm, |mover| mover.move_out_all()).is_some() => (),
                 Some(_) => return true,
             }
         }
@@ -256,7 +256,7 @@ impl Evictor {
 
     /// Gives the next one its turn, if it can be; in how many milliseconds to come again.
     fn turn(&self) -> Option<i64> {
-        let step = EvictStep::begin();
+        let step = EvictStep::start();
         let next = self.state.lock().turn(|client| self.line.first(client));
         let (vm, fits) = match next {
             Ok(next) => next,
@@ -264,7 +264,7 @@ impl Evictor {
         };
         let (gpu, client) = (vm.gpu(), vm.client());
         if !fits {
-            let fits = || gpu.vram.free() >= client.to_come_home();
+            let fits = || gpu.vram.free() >= client.waiting_to_return();
             match self.make_room(client, &step, fits) {
                 Ok(_) if fits() => (),
                 // Others first have their chance.
@@ -294,7 +294,7 @@ impl Evictor {
     /// The others first; in how many milliseconds to come again.
     fn put_last(&self, vm: &Arc<Vm>) -> Option<i64> {
         if let Some(member) = self.state.lock().member(vm) {
-            member.wait_anew();
+            member.requeue();
         }
         Some(AGAIN_MS)
     }
@@ -340,10 +340,10 @@ impl Evictor {
                 // It may be enough for both.
                 Ok(RoomOutcome::Later)
             } else {
-                self.make_room(client, &EvictStep::begin(), || gpu.vram.free() >= size)
+                self.make_room(client, &EvictStep::start(), || gpu.vram.free() >= size)
             };
             // Whoever was quiesced comes back, whatever became of this.
-            self.look_in(LOOK_MS);
+            self.reschedule_in(LOOK_MS);
             match made? {
                 RoomOutcome::Some => (),
                 RoomOutcome::Later => fsleep(PAUSE),
@@ -380,7 +380,7 @@ impl Evictor {
         };
         if moved.is_err() {
             // Its process may not run before all of it is mapped.
-            self.look_in(AGAIN_MS);
+            self.reschedule_in(AGAIN_MS);
         }
         moved?;
         placement.share(stays).then_some(()).ok_or(EBUSY)
@@ -419,7 +419,7 @@ impl Evictor {
         if placement.unshare(stays) {
             placement.client().recall(true);
             if !self.stopped.load(Relaxed) {
-                self.come_in(LOOK_MS);
+                self.schedule_in(LOOK_MS);
             }
         }
     }
@@ -453,7 +453,7 @@ impl Evictor {
 
     /// Has somebody look at once, or else in `ms` milliseconds unless somebody is going to anyway: who asks again and again does not put
     /// that off. Nobody does when the state says by then that it is closed.
-    fn come_in(self: &Arc<Self>, ms: i64) {
+    fn schedule_in(self: &Arc<Self>, ms: i64) {
         let queue = workqueue::background();
         if ms == SOON_MS {
             workqueue::run_in(queue, self.clone(), 0);
@@ -464,10 +464,10 @@ impl Evictor {
     }
 
     /// The same, for somebody who has moved buffers, and whom [`Evictor::stop`] may have waited for.
-    fn look_in(self: &Arc<Self>, ms: i64) {
+    fn reschedule_in(self: &Arc<Self>, ms: i64) {
         let state = self.state.lock();
         if !state.closed {
-            self.come_in(ms);
+            self.schedule_in(ms);
         }
     }
 }
@@ -487,7 +487,7 @@ impl Drop for EvictMembership {
                 if state.member(&self.vm).is_none() {
                     return;
                 }
-                state.begin(&self.vm)
+                state.start_moving(&self.vm)
             };
             match begun {
                 Some(mover) => break mover,

@@ -145,7 +145,7 @@ impl Gart {
         }
         // From here on a failure gives everything back.
         let buffer = GartBuffer {
-            node: self.take(pages.size())?,
+            node: self.alloc(pages.size())?,
             pages,
         };
         let mc = buffer.mc_addr();
@@ -155,9 +155,9 @@ impl Gart {
         Ok(buffer)
     }
 
-    fn take(&self, size: u64) -> Result<GartNode> {
+    fn alloc(&self, size: u64) -> Result<GartNode> {
         Ok(GartNode {
-            mc: self.0.addresses.take(size)?,
+            mc: self.0.addresses.alloc(size)?,
             size,
             given_back: false,
             _hold: self
@@ -170,7 +170,7 @@ impl Gart {
 
     /// `size` bytes of addresses, whole pages, behind which nothing is yet. `ENOSPC`, `ENOMEM`.
     pub(crate) fn window(&self, size: u64) -> Result<Arc<GartWindow>> {
-        Ok(Arc::new(GartWindow(self.take(size)?), GFP_KERNEL)?)
+        Ok(Arc::new(GartWindow(self.alloc(size)?), GFP_KERNEL)?)
     }
 }
 
@@ -309,8 +309,8 @@ impl Deref for GartBuffer {
 impl Drop for GartBuffer {
     fn drop(&mut self) {
         // The GPU loses the addresses before the memory goes. If it may not have lost them, the memory stays for good.
-        if !self.node.give_back() {
-            self.pages.keep();
+        if !self.node.unmap_and_free() {
+            self.pages.leak();
         }
     }
 }
@@ -318,7 +318,7 @@ impl Drop for GartBuffer {
 impl GartNode {
     /// Takes away what is behind the addresses, and gives them back; whether the GPU reaches nothing there any more. The
     /// second time nothing happens.
-    fn give_back(&mut self) -> bool {
+    fn unmap_and_free(&mut self) -> bool {
         if core::mem::replace(&mut self.given_back, true) {
             return true;
         }
@@ -327,7 +327,7 @@ impl GartNode {
         // ENODEV: the device is gone and reaches nothing any more. After another failure the addresses may
         // still lead to what follows, so they are not used again.
         if matches!(cleared, Ok(()) | Err(ENODEV)) && matches!(flushed, Ok(()) | Err(ENODEV)) {
-            self.table.addresses.give_back(self.mc);
+            self.table.addresses.free(self.mc);
             true
         } else {
             dev_err_ratelimited!(
@@ -342,6 +342,6 @@ impl GartNode {
 
 impl Drop for GartNode {
     fn drop(&mut self) {
-        self.give_back();
+        self.unmap_and_free();
     }
 }

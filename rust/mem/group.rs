@@ -176,7 +176,7 @@ impl QueueGroup {
         state.is_none_or(|state| state.members.iter().any(|member| member.wants_to_run()))
     }
 
-    /// Adds a queue, which is quiesced at once if the group is. It stays until [`QueueGroup::leave`]. `ENOMEM`.
+    /// Adds a queue, which is quiesced at once if the group is. It stays until [`QueueGroup::remove`]. `ENOMEM`.
     pub(crate) fn join(&self, member: Arc<dyn GroupMember>) -> Result {
         let mut more = KVec::new();
         loop {
@@ -205,7 +205,7 @@ impl QueueGroup {
     }
 
     /// The group has nothing to do with a queue any more, from the return on. Nothing happens when it is not in it.
-    pub(crate) fn leave<T: GroupMember>(&self, member: &Arc<T>) {
+    pub(crate) fn remove<T: GroupMember>(&self, member: &Arc<T>) {
         let gone = {
             let mut state = self.state.lock();
             let place = state.position(Arc::as_ptr(member).cast());
@@ -232,7 +232,7 @@ impl QueueGroup {
         state.quiesced += 1;
         let is_first = state.quiesced == 1;
         if is_first {
-            self.tell(why, true);
+            self.notify_evicted(why, true);
             // Queues that do not end what they are at are waited for together.
             state
                 .members
@@ -258,12 +258,12 @@ impl QueueGroup {
         state.quiesced = state.quiesced.saturating_sub(1);
         if state.quiesced == 0 {
             state.members.iter().for_each(|member| member.resume());
-            self.tell(why, false);
+            self.notify_evicted(why, false);
         }
     }
 
     /// Whose its queues are.
-    pub(super) fn whose(&self) -> SmiProcess {
+    pub(super) fn owner(&self) -> SmiProcess {
         SmiProcess {
             pid: self.pid() as i32,
             space: self.space.lock().as_ref().map_or(0, AddressSpace::id),
@@ -271,16 +271,16 @@ impl QueueGroup {
     }
 
     /// Counts, and for whoever watches: the group's queues are taken off the hardware, or come back.
-    fn tell(&self, why: EvictTrigger, evicted: bool) {
+    fn notify_evicted(&self, why: EvictTrigger, evicted: bool) {
         let (pid, pasid) = (self.pid(), self.pasid.load(Relaxed));
-        let owner = self.whose();
+        let owner = self.owner();
         if evicted {
             self.evicted.start();
-            self.smi.tell(&SmiEvent::Evicted(owner, why as u32));
+            self.smi.notify(&SmiEvent::Evicted(owner, why as u32));
             trace::queue_evict(pid, pasid, self.gpu, why as u32);
         } else {
             self.evicted.stop();
-            self.smi.tell(&SmiEvent::Restored(owner));
+            self.smi.notify(&SmiEvent::Restored(owner));
             trace::queue_restore(pid, pasid, self.gpu, why as u32);
         }
     }

@@ -91,7 +91,7 @@ impl VramImage {
     }
 
     fn try_save(&mut self, gpu: &GpuMemory, others: &mut dyn Iterator<Item = VramRun>) -> Result {
-        self.free = gpu.vram.take_free()?;
+        self.free = gpu.vram.alloc_all_free()?;
         // Bytes by the first one's offset.
         let mut left_out = RBTree::new();
         let free = self.free.iter().flatten();
@@ -141,7 +141,7 @@ impl VramImage {
     }
 
     /// What was saved is not needed: VRAM has it. Others have the rest again.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn discard(&mut self) {
         self.end();
     }
 

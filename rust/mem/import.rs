@@ -39,7 +39,7 @@ impl DmaBufImporter for ImportUsers {
     fn invalidate(&self) {
         self.lost.store(false, Relaxed);
         for user in &*self.list.lock() {
-            user.vm.lose_import(user.buffer);
+            user.vm.evict_import(user.buffer);
         }
     }
 }
@@ -81,7 +81,7 @@ impl ImportedMemory {
     }
 
     /// It cannot be had any more, until the exporter moves it again.
-    pub(super) fn lose(&self) {
+    pub(super) fn set_unavailable(&self) {
         self.0.importer().lost.store(true, Relaxed);
     }
 

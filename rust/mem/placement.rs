@@ -115,8 +115,8 @@ impl StayState {
         for (counted, on) in [(was, false), (now, true)] {
             match counted {
                 PinnedAs::No => (),
-                PinnedAs::InVram => charge.stick(on),
-                PinnedAs::InSystem => charge.keep(on),
+                PinnedAs::InVram => charge.set_kept_in_vram(on),
+                PinnedAs::InSystem => charge.set_kept_in_system(on),
             }
         }
     }
@@ -306,7 +306,7 @@ impl VramPlacement {
             self.settled.wait(&mut stay);
         }
         if stay.of.orphan() {
-            self.charge.leave(true);
+            self.charge.close(true);
         }
         stay.count(&self.charge, self.is_home());
     }
@@ -320,8 +320,8 @@ impl VramPlacement {
     }
 
     /// Begins to move it away from where it is. `None` if it has to stay, is shared, or is being moved: see [`stay::PinState::begin`].
-    pub(super) fn begin(self: &Arc<Self>, to_be_shared: bool) -> Option<BoMove> {
-        let begun = self.stay.lock().of.begin(to_be_shared);
+    pub(super) fn start(self: &Arc<Self>, to_be_shared: bool) -> Option<BoMove> {
+        let begun = self.stay.lock().of.start_move(to_be_shared);
         begun.then(|| BoMove(self.clone()))
     }
 }
@@ -332,7 +332,7 @@ impl PinnedDrop for VramPlacement {
         // Pins hold the placement.
         let mut stay = self.stay.lock();
         if stay.of.is_orphan() {
-            self.charge.leave(false);
+            self.charge.close(false);
         }
         // As what nobody relies on.
         stay.of = stay::PinState::new();
@@ -367,7 +367,7 @@ pub(super) struct BoMove(Arc<VramPlacement>);
 
 impl BoMove {
     /// The buffer is at `place` now, and so is its content.
-    pub(super) fn settle(self, place: BoPlace) {
+    pub(super) fn finish(self, place: BoPlace) {
         let old = core::mem::replace(&mut *self.0.place.lock(), place.clone());
         let home = matches!(place, BoPlace::Vram(_));
         self.0.stay.lock().count(&self.0.charge, home);
@@ -385,7 +385,7 @@ impl BoMove {
 
 impl Drop for BoMove {
     fn drop(&mut self) {
-        self.0.stay.lock().of.settle();
+        self.0.stay.lock().of.end_move();
         self.0.settled.notify_all();
     }
 }

@@ -226,7 +226,7 @@ impl Drop for TakenVram {
 }
 
 impl MemoryStore for Arc<VramCopier> {
-    fn take(&self, pages: usize, zeroed: bool) -> Result<Arc<dyn DeviceSpace>> {
+    fn alloc(&self, pages: usize, zeroed: bool) -> Result<Arc<dyn DeviceSpace>> {
         let gpu = &self.gpu;
         let vram = gpu
             .vram

@@ -83,7 +83,7 @@ impl TablePool {
     }
 
     /// All of it that is free, so that nobody gets any; `None` if there is none. `ENOMEM`, also when some was taken meanwhile.
-    pub(super) fn take_free(&self) -> Result<Option<BuddyBlocks>> {
+    pub(super) fn alloc_all_free(&self) -> Result<Option<BuddyBlocks>> {
         match self.free() {
             0 => Ok(None),
             free => {

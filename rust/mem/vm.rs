@@ -90,7 +90,7 @@ impl VmState {
     }
 
     /// Takes out a mapping whose memory the GPU does not reach any more. What is returned is dropped without the lock.
-    fn forget(&mut self, mapping: &BoMapping) -> impl Sized {
+    fn remove(&mut self, mapping: &BoMapping) -> impl Sized {
         // Before the addresses may be another mapping's.
         let gone = mapping.userptr().map(|userptr| userptr.detach());
         let by_buffer = self.by_buffer.remove_node(&mapping.key());
@@ -289,7 +289,7 @@ impl Vm {
         };
         let import = ImportUse::new(self, &part.bo)?;
         let is_import = import.is_some();
-        let share = MappingShare::take(&self.client)?;
+        let share = MappingShare::charge(&self.client)?;
         let mapping = BoMapping::new(range, part, userptr, pinned, import, share);
         let mapping = Arc::new(mapping, GFP_KERNEL_ACCOUNT)?;
         let nodes = MappingNodes::new(&mapping)?;
@@ -323,7 +323,7 @@ impl Vm {
             let idle = state.tree.clear(range, &mut written);
             match self.flush(TlbFlush::Heavyweight) {
                 Ok(()) => drop(idle),
-                Err(_) => self.lose((idle, mapping)),
+                Err(_) => self.leak((idle, mapping)),
             }
             return Err(error);
         }
@@ -332,7 +332,7 @@ impl Vm {
         trace::map(self.group.pid(), range.start(), range.size(), written);
         if is_import && !shown {
             // It has just moved.
-            self.await_moved();
+            self.wait_for_moved();
         }
         Ok(())
     }
@@ -351,7 +351,7 @@ impl Vm {
         if mapping.is_held() {
             return Err(EBUSY);
         }
-        self.take_out(state, &mapping)
+        self.remove_unheld(state, &mapping)
     }
 
     /// As [`Vm::unmap`], but what is held goes when nothing holds it any more: that is not waited for.
@@ -361,24 +361,28 @@ impl Vm {
             .covering(range)
             .filter(|mapping| mapping.range() == range && !mapping.is_leaving())
             .ok_or(EINVAL)?;
-        if !mapping.leave() {
+        if !mapping.start_leaving() {
             return Ok(());
         }
-        self.take_out(state, &mapping)
+        self.remove_unheld(state, &mapping)
     }
 
     /// Takes out a mapping that nothing holds. Its notifier is in effect until the GPU has lost the pages.
-    fn take_out(&self, mut state: MutexGuard<'_, VmState>, mapping: &Arc<BoMapping>) -> Result {
+    fn remove_unheld(
+        &self,
+        mut state: MutexGuard<'_, VmState>,
+        mapping: &Arc<BoMapping>,
+    ) -> Result {
         let (range, mut written) = (mapping.range(), 0);
         let idle = state.tree.clear(range, &mut written);
         let flushed = self.flush(TlbFlush::Heavyweight);
         trace::unmap(self.group.pid(), range.start(), range.size(), written);
         if let Err(error) = flushed {
             drop(state);
-            self.lose(idle);
+            self.leak(idle);
             return Err(error);
         }
-        let gone = state.forget(mapping);
+        let gone = state.remove(mapping);
         // The notifier has no use for the tables any more.
         let idle = state.tree.recycle(idle);
         let is_last = self.retired.load(Acquire) && !state.is_tied();
@@ -403,9 +407,9 @@ impl Vm {
                 }
                 break;
             };
-            if mapping.leave() {
+            if mapping.start_leaving() {
                 // After an error it stays until the device goes.
-                let _ = self.take_out(state, &mapping);
+                let _ = self.remove_unheld(state, &mapping);
             }
         }
         self.gpu.vms.remove(self);
@@ -420,19 +424,19 @@ impl Vm {
             let Some(mapping) = state.mappings.values().next().cloned() else {
                 break;
             };
-            let gone = state.forget(&mapping);
+            let gone = state.remove(&mapping);
             drop(state);
             drop((gone, mapping));
         }
         self.stop_restoring();
-        self.settle_moved();
+        self.clear_moved();
         if self.retired.load(Acquire) {
             self.gpu.vms.remove(self);
         }
     }
 
     /// Keeps what the GPU may still reach, which has not answered a flush, until it is taken down.
-    fn lose<T: Send + Sync + 'static>(&self, what: T) {
+    fn leak<T: Send + Sync + 'static>(&self, what: T) {
         dev_err_ratelimited!(
             self.gpu.hw.dev,
             "memory is lost: the GPU does not answer a flush\n"

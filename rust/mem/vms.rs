@@ -70,9 +70,9 @@ impl VmList {
     }
 
     /// The GPU loses all memory that others may move: see [`Vm::let_go`].
-    pub(crate) fn let_go(&self) -> Result {
+    pub(crate) fn release_movable(&self) -> Result {
         let mut done = Ok(());
-        self.for_each(|vm| done = done.and_then(|()| vm.let_go()));
+        self.for_each(|vm| done = done.and_then(|()| vm.evict_pages()));
         done
     }
 

@@ -144,7 +144,7 @@ impl VramManager {
         } else {
             BuddySearch::Dirty
         };
-        let blocks = self.take(search, size, PAGE_SIZE as u64, false, None)?;
+        let blocks = self.alloc_blocks(search, size, PAGE_SIZE as u64, false, None)?;
         let blocks = Arc::new(blocks, GFP_KERNEL)?;
         Ok(ReclaimableVram {
             blocks,
@@ -185,11 +185,11 @@ impl VramManager {
         } else {
             BuddySearch::Dirty
         };
-        let take = |contiguous| match self.take(search, size, align, contiguous, None) {
+        let take = |contiguous| match self.alloc_blocks(search, size, align, contiguous, None) {
             // It may be about to be cleared, and free again.
             Err(error) if error == ENOMEM && self.scrubber.under_way() != 0 => {
                 self.scrubber.wait();
-                self.take(search, size, align, contiguous, None)
+                self.alloc_blocks(search, size, align, contiguous, None)
             }
             taken => taken,
         };
@@ -208,7 +208,7 @@ impl VramManager {
     /// `size` bytes in one run, rounded up to `align`, a power of two of at least a page, and so aligned: what the driver itself needs.
     pub(crate) fn alloc_own(&self, size: u64, align: u64) -> Result<VramBlocks> {
         // Searched from the start, while buffers come from the end: neither cuts up the other's part.
-        self.take(
+        self.alloc_blocks(
             BuddySearch::FromStart,
             size,
             align,
@@ -219,7 +219,7 @@ impl VramManager {
 
     /// All that is free, so that nobody gets any of it. Nobody takes anything for cleared of what was, when it is free again. ENOMEM, also when
     /// some was taken meanwhile.
-    pub(super) fn take_free(&self) -> Result<[Option<VramBlocks>; 2]> {
+    pub(super) fn alloc_all_free(&self) -> Result<[Option<VramBlocks>; 2]> {
         let buffers = match self.buddy.free() {
             (0, _) => None,
             (free, _) => {
@@ -233,7 +233,7 @@ impl VramManager {
             let taken = blocks.map(|blocks| VramBlocks::new(blocks, &self.scrubber));
             taken.transpose()
         };
-        Ok([taken(buffers)?, taken(self.tables.take_free()?)?])
+        Ok([taken(buffers)?, taken(self.tables.alloc_all_free()?)?])
     }
 
     /// Bytes at the end that nobody is given.
@@ -241,7 +241,7 @@ impl VramManager {
         self.kept
     }
 
-    fn take(
+    fn alloc_blocks(
         &self,
         search: BuddySearch,
         size: u64,

@@ -69,9 +69,9 @@ impl ProcessSink for PasidMap {
         known.is_none_or(|known| known.events.signal(context, bits))
     }
 
-    fn look(&self, pasid: u16) {
+    fn poll_events(&self, pasid: u16) {
         if let Some(known) = self.get(pasid) {
-            known.events.look();
+            known.events.poll_slots();
         }
     }
 

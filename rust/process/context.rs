@@ -134,12 +134,12 @@ impl GpuContext {
     /// [`ProcessBuffers::map`] and [`ProcessBuffers::map_peer`].
     pub(crate) fn map(&self, handle: u32, on: &Self) -> Result {
         if core::ptr::eq(self, on) {
-            return self.with_memory(|memory| memory.map(handle, &|| self.go_on()));
+            return self.with_memory(|memory| memory.map(handle, &|| self.check_alive()));
         }
         let vm = on.vm()?;
         self.with_memory(|memory| {
             // Who closes it looks after that for what is mapped on it, here too: until then the GPU stays.
-            let go_on = || self.go_on().and(on.go_on());
+            let go_on = || self.check_alive().and(on.check_alive());
             go_on()?;
             memory.map_peer(handle, &vm, &go_on)
         })
@@ -235,7 +235,7 @@ impl GpuContext {
     }
 
     /// ENODEV when the process is losing the GPU: who closes it waits for who has its memory.
-    fn go_on(&self) -> Result {
+    fn check_alive(&self) -> Result {
         if self.is_closed() {
             return Err(ENODEV);
         }

@@ -122,7 +122,7 @@ impl ProcessEvents {
         if kind.has_slot() {
             self.prepare_slots()?;
         } else {
-            self.prepare_others()?;
+            self.prepare_unslotted()?;
         }
         let mut state = self.state.lock();
         if state.ended {
@@ -163,7 +163,7 @@ impl ProcessEvents {
     }
 
     /// Sees to it that there are places for events without slots. The caller holds `changing`.
-    fn prepare_others(&self) -> Result {
+    fn prepare_unslotted(&self) -> Result {
         if self.state.lock().others.is_none() {
             let others = EventIds::new(OTHERS)?;
             let none = core::mem::replace(&mut self.state.lock().others, others);
@@ -174,7 +174,7 @@ impl ProcessEvents {
 
     /// Destroys event `id`; who waits for it gets EIO. EINVAL.
     pub(crate) fn destroy(&self, id: u32) -> Result {
-        let event = self.state.lock().take(id).ok_or(EINVAL)?;
+        let event = self.state.lock().remove(id).ok_or(EINVAL)?;
         // Freed without the lock.
         drop(event);
         Ok(())
@@ -232,7 +232,7 @@ impl ProcessEvents {
     }
 
     /// Sets every event whose slot the GPU has written to. Allocates nothing, waits for nothing.
-    pub(crate) fn look(&self) {
+    pub(crate) fn poll_slots(&self) {
         let mut at = 0;
         // The lock is not held over the slots of all.
         while let Some(next) = self.state.lock().set_signaled(at, SLOTS_AT_ONCE) {
@@ -260,7 +260,7 @@ impl ProcessEvents {
         let left = {
             let mut state = self.state.lock();
             state.ended = true;
-            state.lose_all();
+            state.destroy_all();
             let signals = core::mem::replace(&mut state.signals, EventIds::none());
             let others = core::mem::replace(&mut state.others, EventIds::none());
             (signals, others, state.page.take())
@@ -280,21 +280,21 @@ impl EventsState {
     }
 
     /// Takes the event `id` out, and tells those that wait for it.
-    fn take(&mut self, id: u32) -> Option<KBox<KfdEvent>> {
+    fn remove(&mut self, id: u32) -> Option<KBox<KfdEvent>> {
         let event = match id.checked_sub(FIRST_OTHER) {
-            Some(number) => self.others.take(number as usize)?,
-            None => self.signals.take(id as usize)?,
+            Some(number) => self.others.remove(number as usize)?,
+            None => self.signals.remove(id as usize)?,
         };
-        event.lose();
+        event.set_destroyed();
         Some(event)
     }
 
-    fn lose_all(&mut self) {
+    fn destroy_all(&mut self) {
         for numbers in [&mut self.signals, &mut self.others] {
             let mut at = 0;
             while let Some(number) = numbers.next(at) {
                 if let Some(event) = numbers.get_mut(number) {
-                    event.lose();
+                    event.set_destroyed();
                 }
                 at = number + 1;
             }

@@ -39,7 +39,7 @@ impl<T> HandleTable<T> {
         Ok(number)
     }
 
-    /// Takes a number for an object that comes later, by [`HandleTable::fill`], or does not: [`HandleTable::give_back`]. Nobody
+    /// Takes a number for an object that comes later, by [`HandleTable::fill`], or does not: [`HandleTable::release`]. Nobody
     /// finds anything under it meanwhile. ENOMEM, ENOSPC.
     pub(super) fn reserve(&mut self) -> Result<u32> {
         let number = self.next()?;
@@ -54,8 +54,8 @@ impl<T> HandleTable<T> {
         }
     }
 
-    /// The object for which `number` was taken does not come, or is gone: see [`HandleTable::take_out`].
-    pub(super) fn give_back(&mut self, number: u32) {
+    /// The object for which `number` was taken does not come, or is gone: see [`HandleTable::remove_reserved`].
+    pub(super) fn release(&mut self, number: u32) {
         // Cannot fail: see `next`.
         let _ = self.free.push_within_capacity(number);
     }
@@ -81,19 +81,19 @@ impl<T> HandleTable<T> {
     }
 
     /// Takes the object of a number out.
-    pub(super) fn take(&mut self, number: u32) -> Option<T> {
-        let object = self.take_out(number)?;
-        self.give_back(number);
+    pub(super) fn remove(&mut self, number: u32) -> Option<T> {
+        let object = self.remove_reserved(number)?;
+        self.release(number);
         Some(object)
     }
 
-    /// Takes the object of a number out, and leaves the number taken until [`HandleTable::give_back`].
-    pub(super) fn take_out(&mut self, number: u32) -> Option<T> {
+    /// Takes the object of a number out, and leaves the number taken until [`HandleTable::release`].
+    pub(super) fn remove_reserved(&mut self, number: u32) -> Option<T> {
         self.place(number)?.take()
     }
 
     /// Takes out all objects, in the order of their numbers.
-    pub(super) fn take_all(&mut self) -> impl Iterator<Item = T> {
+    pub(super) fn remove_all(&mut self) -> impl Iterator<Item = T> {
         core::mem::replace(self, Self::new())
             .places
             .into_iter()

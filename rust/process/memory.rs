@@ -83,11 +83,11 @@ impl ProcessBuffers {
     /// Gives everything back. Bounded: one TLB flush a buffer and GPU.
     pub(super) fn release(&mut self) {
         self.ended = true;
-        for mut buffer in self.buffers.take_all() {
+        for mut buffer in self.buffers.remove_all() {
             buffer.unmap();
         }
         if let Some(acquired) = &self.acquired {
-            acquired.vm.settle();
+            acquired.vm.forget_range();
         }
         self.acquired = None;
         self.counted = None;
@@ -112,7 +112,7 @@ impl ProcessBuffers {
             };
         }
         let owner = file.data().own()?;
-        file.data().take_part()?;
+        file.data().join_evictor()?;
         self.acquired = Some(AcquiredVm {
             vm: file.data().vm().clone(),
             file,
@@ -193,7 +193,7 @@ impl ProcessBuffers {
         if buffer.mapped || !buffer.peers.is_empty() {
             return Err(EBUSY);
         }
-        drop(self.buffers.take(handle));
+        drop(self.buffers.remove(handle));
         Ok(())
     }
 

@@ -39,7 +39,7 @@ impl ProcessQueues {
     }
 
     /// The queue of number `id` was made, or was not; how that went.
-    pub(super) fn made(&mut self, id: u32, entry: Result<QueueEntry>) -> Result<DoorbellSlot> {
+    pub(super) fn complete(&mut self, id: u32, entry: Result<QueueEntry>) -> Result<DoorbellSlot> {
         match entry {
             Ok(entry) => {
                 let slot = entry.queue.doorbell();
@@ -47,7 +47,7 @@ impl ProcessQueues {
                 Ok(slot)
             }
             Err(error) => {
-                self.entries.give_back(id);
+                self.entries.release(id);
                 Err(error)
             }
         }
@@ -91,25 +91,25 @@ impl ProcessQueues {
     }
 
     /// Takes queue `id` out, which is `queue`. EINVAL if it is not any more. Its number is another's only after
-    /// [`ProcessQueues::gone`], when its folder is not there any more.
-    pub(super) fn take(&mut self, id: u32, queue: &Arc<dyn UserQueue>) -> Result<QueueEntry> {
+    /// [`ProcessQueues::release`], when its folder is not there any more.
+    pub(super) fn remove(&mut self, id: u32, queue: &Arc<dyn UserQueue>) -> Result<QueueEntry> {
         let entry = self.entries.get_mut(id).ok_or(EINVAL)?;
         if !Arc::ptr_eq(&entry.queue, queue) {
             return Err(EINVAL);
         }
-        self.entries.take_out(id).ok_or(EINVAL)
+        self.entries.remove_reserved(id).ok_or(EINVAL)
     }
 
-    /// Takes a queue on `context` out, if there is one, as [`ProcessQueues::take`] does.
-    pub(super) fn take_on(&mut self, context: &Arc<GpuContext>) -> Option<(u32, QueueEntry)> {
+    /// Takes a queue on `context` out, if there is one, as [`ProcessQueues::remove`] does.
+    pub(super) fn remove_on(&mut self, context: &Arc<GpuContext>) -> Option<(u32, QueueEntry)> {
         let id = self
             .entries
             .find(|entry| Arc::ptr_eq(&entry.context, context))?;
-        Some((id, self.entries.take_out(id)?))
+        Some((id, self.entries.remove_reserved(id)?))
     }
 
     /// Queue `id`, which was taken out, is dropped.
-    pub(super) fn gone(&mut self, id: u32) {
-        self.entries.give_back(id);
+    pub(super) fn release(&mut self, id: u32) {
+        self.entries.release(id);
     }
 }

@@ -30,7 +30,7 @@ use crate::kern::user_range::{self, FetchRequest, RangeWatch};
 use crate::kern::workqueue;
 use crate::mem::vm::{RetryBackoff, Vm};
 use crate::mem::GpuMemory;
-use chunks::bring;
+use chunks::update_gpu;
 use faults::KnownFaults;
 use list::SmallRangeList;
 pub(super) use mode::ClosingGpus;
@@ -149,9 +149,9 @@ impl Svm {
             if state.ended {
                 return Err(ENODEV);
             }
-            state.forget_unmapped(self)?;
+            state.remove_unmapped(self)?;
             if !state.retry.has_failed() {
-                state.mend_or_later(self)?;
+                state.restore_or_schedule(self)?;
             }
             check()?;
             Ok(OpenedSvm { svm: self, state })
@@ -178,10 +178,10 @@ impl Svm {
 
     /// Waits for programs that have to bring what the process has in `range`, before somebody says that GPUs may use it: whoever
     /// opens finds the pages there, and waits for none. EINTR when the caller is killed, ESRCH at the process's end.
-    pub(crate) fn await_pages(&self, range: VaRange) -> Result {
+    pub(crate) fn wait_for_pages(&self, range: VaRange) -> Result {
         let (start, end) = (range.start() as usize, range.end() as usize);
         // Nobody knows yet whether they may be written.
-        user_range::await_pages(&self.space, start, end, false)
+        user_range::wait_for_pages(&self.space, start, end, false)
     }
 
     /// Sees to it that a buffer can have `range`. EADDRINUSE when something was said of a part of it; the rest as [`Svm::open`].
@@ -193,7 +193,7 @@ impl Svm {
         if opened.state.map.overlaps(range) {
             return Err(errno::address_in_use());
         }
-        if opened.state.give_up_holes(range) {
+        if opened.state.split_holes(range) {
             drop(opened);
             // This makes anew what is left around them.
             self.open(|| Ok(()))?;
@@ -203,7 +203,7 @@ impl Svm {
 
     /// The process loses the GPU with this memory, of which it can say nothing any more. Its queues there are gone. Who is giving GPUs
     /// memory is not waited for longer than a chunk of that takes.
-    pub(super) fn leave(&self, gpu: &Arc<GpuMemory>) {
+    pub(super) fn remove_gpu(&self, gpu: &Arc<GpuMemory>) {
         self.awaited.add(1, Relaxed);
         let mut state = self.state.lock();
         let _ = self.awaited.fetch_sub(1, Relaxed);
@@ -214,7 +214,7 @@ impl Svm {
             faults,
             ..
         } = &mut *state;
-        gpu.hw.page_faults.forget(self.pasid);
+        gpu.hw.page_faults.cancel(self.pasid);
         vms.retain(|(_, vm)| {
             let stays = !Arc::ptr_eq(vm.gpu(), gpu);
             if !stays {
@@ -229,8 +229,8 @@ impl Svm {
             stays
         });
         faults.retain(|known| vms.iter().any(|(index, _)| *index == known.gpu));
-        if let Some(gone) = gpus.leave(gpu.hw.id) {
-            map.forget_gpu(gone);
+        if let Some(gone) = gpus.release(gpu.hw.id) {
+            map.remove_gpu(gone);
         }
     }
 
@@ -263,8 +263,8 @@ impl WorkItem<CLEANUP> for Svm {
         if state.ended {
             return;
         }
-        let done = state.forget_unmapped(&this);
-        if done.and_then(|()| state.mend(&this)).is_ok() {
+        let done = state.remove_unmapped(&this);
+        if done.and_then(|()| state.restore_lost(&this)).is_ok() {
             state.retry = RetryBackoff::default();
         } else if state.retry.is_enough() {
             // GPUs go without it. What was unmapped is forgotten by whoever says or asks something next.
@@ -285,7 +285,7 @@ pub(crate) struct OpenedSvm<'a> {
 impl OpenedSvm<'_> {
     /// Where the GPU `id` is among those of which something was said. ENOSPC when there are too many.
     pub(crate) fn index(&mut self, id: GpuId) -> Result<GpuIndex> {
-        self.state.gpus.take(id).ok_or(ENOSPC)
+        self.state.gpus.acquire(id).ok_or(ENOSPC)
     }
 
     /// What was said of `range`.
@@ -308,11 +308,11 @@ impl OpenedSvm<'_> {
         make_room_to_set(&mut state.map, range)?;
         self.svm.used.store(true, Release);
         state.map.set(range, changes);
-        let taken = state.take_away(self.svm, range);
+        let taken = state.revoke(self.svm, range);
         // Before they get it: what they do not have yet need not be in system memory first.
         let done = match taken.and_then(|()| state.place(self.svm, range, progress)) {
             Err(error) if error == errno::in_progress() => Err(error),
-            placed => placed.and(state.bring(self.svm, range)),
+            placed => placed.and(state.update_gpu(self.svm, range)),
         };
         match done {
             Err(error) if error == errno::in_progress() => state.torn.add(range),
@@ -358,9 +358,9 @@ impl SvmState {
     }
 
     /// Gives the GPUs again what they have lost, or has the work item do it when there is no memory. EINTR, and what
-    /// [`Svm::go_on`] says.
-    fn mend_or_later(&mut self, svm: &Arc<Svm>) -> Result {
-        match self.mend(svm) {
+    /// [`Svm::check_precedence`] says.
+    fn restore_or_schedule(&mut self, svm: &Arc<Svm>) -> Result {
+        match self.restore_lost(svm) {
             Err(error) if error == EINTR || error == errno::in_progress() => Err(error),
             Err(_) => {
                 self.later(svm);
@@ -370,14 +370,14 @@ impl SvmState {
         }
     }
 
-    /// What was said of memory that is unmapped is forgotten. ENOMEM, and see [`user_range::with_lock_soon`] and [`Svm::go_on`]: some is
+    /// What was said of memory that is unmapped is forgotten. ENOMEM, and see [`user_range::with_lock_soon`] and [`Svm::check_precedence`]: some is
     /// left for the next time.
-    fn forget_unmapped(&mut self, svm: &Svm) -> Result {
-        svm.unmapped.take(&svm.space, &mut self.pending)?;
+    fn remove_unmapped(&mut self, svm: &Svm) -> Result {
+        svm.unmapped.drain(&svm.space, &mut self.pending)?;
         while let Some(pending) = self.pending.last() {
             let range = *pending;
             let more = make_room_to_forget(&mut self.map, range)?;
-            self.map.forget(more);
+            self.map.remove(more);
             if more != range {
                 // Of what is still there they lose what they had.
                 self.torn.add(more);
@@ -385,12 +385,12 @@ impl SvmState {
             for on in &self.vms {
                 let (_, vm) = on;
                 for chunk in vm.chunks(range) {
-                    svm.go_on(vm)?;
+                    svm.check_precedence(vm)?;
                     // One that is cut knows itself which part the process has still.
                     if range.covers(chunk.range) {
                         vm.unmap(chunk.range)?;
                     } else if !chunk.cut {
-                        bring(svm, &self.map, &mut self.torn, on, chunk.range)?;
+                        update_gpu(svm, &self.map, &mut self.torn, on, chunk.range)?;
                     }
                 }
             }

@@ -102,7 +102,7 @@ impl ProcessTable {
                         return Err(EINTR);
                     }
                 }
-                if let Some(opened) = self.open_again(&mut entries, id) {
+                if let Some(opened) = self.reopen(&mut entries, id) {
                     return Ok(opened);
                 }
             }
@@ -130,7 +130,7 @@ impl ProcessTable {
         let entry = RBTreeNode::new(id, entry, GFP_KERNEL)?;
         let shows = {
             let mut entries = self.entries.lock();
-            if let Some(opened) = self.open_again(&mut entries, id) {
+            if let Some(opened) = self.reopen(&mut entries, id) {
                 return Ok(Some(opened));
             }
             if is_busy(&entries, id) {
@@ -145,9 +145,9 @@ impl ProcessTable {
             shows
         };
         // Without the lock, for which strangers wait: memory is allocated, and may have to be waited for.
-        let introduced = self.introduce(&process, shows);
+        let introduced = self.publish(&process, shows);
         if introduced.is_err() {
-            self.forget(&process);
+            self.remove(&process);
         }
         self.changed.notify_all();
         introduced?;
@@ -159,7 +159,7 @@ impl ProcessTable {
 
     /// Lets GPUs name `process`, whose first file is being opened, has it shown with all GPUs, if it `shows`, and opens its entry. ENOMEM:
     /// nobody knows it.
-    fn introduce(&self, process: &Arc<Process>, shows: bool) -> Result {
+    fn publish(&self, process: &Arc<Process>, shows: bool) -> Result {
         let pasid = process.pasid.get();
         let who = TaskIdentity {
             pid: process.pid,
@@ -190,13 +190,13 @@ impl ProcessTable {
     }
 
     /// Takes the entry of `process` out, whom nobody else takes out.
-    fn forget(&self, process: &Process) {
+    fn remove(&self, process: &Process) {
         let entry = self.entries.lock().remove_node(&process.space.id());
         drop(entry);
     }
 
     /// One more file of the process of address space `id`, if it has an entry.
-    fn open_again(self: &Arc<Self>, entries: &mut Entries, id: usize) -> Option<OpenedProcess> {
+    fn reopen(self: &Arc<Self>, entries: &mut Entries, id: usize) -> Option<OpenedProcess> {
         let entry = open_entry(entries, id)?;
         entry.files += 1;
         Some(OpenedProcess {
@@ -227,7 +227,7 @@ impl ProcessTable {
     }
 
     /// Takes all that processes have of `gpu`. The caller sees to it that no more is made.
-    pub(crate) fn leave(&self, gpu: &Arc<Gpu>) {
+    pub(crate) fn remove_gpu(&self, gpu: &Arc<Gpu>) {
         let uses = |entry: &&ProcessEntry| entry.process.uses(gpu);
         loop {
             let entries = self.entries.lock();
@@ -235,12 +235,12 @@ impl ProcessTable {
             let found = found.map(|entry| entry.process.clone());
             drop(entries);
             let Some(process) = found else { return };
-            process.leave(gpu);
+            process.remove_gpu(gpu);
         }
     }
 
     /// Tells all processes that use `gpu` that it is reset. What they have of it is about to be taken.
-    pub(crate) fn tell_reset(&self, gpu: &Arc<Gpu>) {
+    pub(crate) fn notify_reset(&self, gpu: &Arc<Gpu>) {
         let entries = self.entries.lock();
         let users = entries.values().filter(|entry| entry.process.uses(gpu));
         for entry in users {
@@ -250,7 +250,7 @@ impl ProcessTable {
     }
 
     /// Ends the process of address space `id`, if there is one, `which` says so, and nobody is at that. It stays in the table meanwhile, so
-    /// that [`ProcessTable::leave`] waits for it.
+    /// that [`ProcessTable::remove_gpu`] waits for it.
     fn end(&self, id: usize, which: impl Fn(&Arc<Process>) -> bool) {
         let mut entries = self.entries.lock();
         let Some(entry) = entries.get_mut(&id).filter(|entry| {
@@ -264,7 +264,7 @@ impl ProcessTable {
         drop(entries);
         process.end();
         self.by_pasid.remove(process.pasid.get());
-        self.forget(process);
+        self.remove(process);
         self.changed.notify_all();
     }
 
@@ -281,7 +281,7 @@ impl ProcessTable {
     }
 
     /// Waits until none is left of the processes whose files are closed. Sleeps.
-    pub(crate) fn settle(&self) {
+    pub(crate) fn wait_ended(&self) {
         self.wait(None);
     }
 }

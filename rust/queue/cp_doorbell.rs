@@ -47,7 +47,7 @@ impl CpDoorbellSlots {
         }
     }
 
-    fn take(&mut self) -> Option<DoorbellSlot> {
+    fn alloc(&mut self) -> Option<DoorbellSlot> {
         let next = self.next;
         let later = DoorbellSlot::cp_slots().filter(|slot| slot.index() >= next);
         let earlier = DoorbellSlot::cp_slots().filter(|slot| slot.index() < next);
@@ -69,7 +69,7 @@ impl CpDoorbell {
     /// One of `slice`. ENOSPC when all are taken, or the BAR has no room for the slice; ENOMEM.
     pub(super) fn new(slice: &Arc<DoorbellSlice>) -> Result<Self> {
         let index = slice.index()?;
-        let slot = slice.cp.lock().take().ok_or(ENOSPC)?;
+        let slot = slice.cp.lock().alloc().ok_or(ENOSPC)?;
         Ok(Self {
             slot,
             doorbell: index.doorbell(slot),

@@ -236,7 +236,7 @@ impl RingFeed {
     /// Takes the packets that the process has put into its ring since the last time, `doorbell` being the doorbell's value, as
     /// many as may be of one job and within `budget`. `None` when there is no new one as a whole, no more jobs may be made
     /// for now, or the budget is spent. Called by one at a time.
-    pub(super) fn take(&self, doorbell: u64, budget: &mut FeedBudget) -> Option<FeedBatch> {
+    pub(super) fn fetch(&self, doorbell: u64, budget: &mut FeedBudget) -> Option<FeedBatch> {
         let wptr = self.pointers.write_pointer();
         let (done, from) = {
             let state = self.state.lock();
@@ -404,7 +404,7 @@ impl RingFeed {
         loop {
             let taken = {
                 let mut state = self.state.lock();
-                let taken = state.flight.take();
+                let taken = state.flight.pop_oldest();
                 state.count(self.watches());
                 taken
             };

@@ -23,10 +23,10 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 /// interrupt thread and by who finds a queue hanging: allocates nothing and waits for nothing.
 pub(crate) trait ProcessSink: Send + Sync {
     /// A queue of the process asked for an interrupt, with a context of which `bits` bits are valid: whether that tells
-    /// which event is meant. If not, [`ProcessSink::look`] is called.
+    /// which event is meant. If not, [`ProcessSink::poll_events`] is called.
     fn signal(&self, pasid: u16, context: u32, bits: u32) -> bool;
     /// Queues of the process asked for interrupts: any of its events may be meant.
-    fn look(&self, pasid: u16);
+    fn poll_events(&self, pasid: u16);
     /// An access of the process, which it gives, could not be translated.
     fn fault(&self, gpu: GpuId, pasid: u16, fault: &VmFault) -> Option<TaskIdentity>;
     /// Who cares for page faults of the process that are retried.
@@ -97,7 +97,7 @@ impl TrapEngines {
     }
 
     /// Those that have sent more than one.
-    fn again(&self) -> impl Iterator<Item = u8> {
+    fn repeated(&self) -> impl Iterator<Item = u8> {
         let again = self.again;
         (0..u8::BITS as u8).filter(move |engine| again >> engine & 1 != 0)
     }
@@ -145,7 +145,7 @@ impl InterruptDispatch {
         let named = self.processes.signal(pasid, context, bits);
         // To look at all slots for each would cost too much.
         if !named && !self.batch.lock().look.add(pasid) {
-            self.processes.look(pasid);
+            self.processes.poll_events(pasid);
         }
     }
 
@@ -181,14 +181,14 @@ impl InterruptSink for InterruptDispatch {
         let batch = core::mem::take(&mut *self.batch.lock());
         batch
             .rings
-            .again()
+            .repeated()
             .for_each(|engine| self.rings.check(engine));
         batch
             .queues
-            .again()
+            .repeated()
             .for_each(|engine| self.slots.check(engine));
         let pasids = batch.look.0.into_iter().filter(|&pasid| pasid != 0);
-        pasids.for_each(|pasid| self.processes.look(pasid));
+        pasids.for_each(|pasid| self.processes.poll_events(pasid));
     }
 
     fn care(&self, pasid: u16) -> FaultPolicy {
@@ -294,7 +294,7 @@ impl InterruptSink for InterruptDispatch {
         if fault.vmid != KERNEL_VMID {
             let who = self.processes.fault(self.id, fault.pasid, fault);
             if let Some(who) = who {
-                self.smi.tell(&SmiEvent::VmFault(who));
+                self.smi.notify(&SmiEvent::VmFault(who));
             }
         }
         let pid = pid(owner);

@@ -78,7 +78,7 @@ struct PumpResult {
 }
 
 /// Looks at every queue once, and takes of them so many packets at most.
-fn look(slice: &DoorbellSlice, queues: &[Arc<ScheduledQueue>], packets: u32) -> PumpResult {
+fn poll(slice: &DoorbellSlice, queues: &[Arc<ScheduledQueue>], packets: u32) -> PumpResult {
     let mut found = PumpResult::default();
     let mut budget = FeedBudget::new(packets);
     let mut left_out = None;
@@ -90,7 +90,7 @@ fn look(slice: &DoorbellSlice, queues: &[Arc<ScheduledQueue>], packets: u32) -> 
         if budget.is_spent() {
             left_out = left_out.or(Some(number));
         }
-        match queue.take(doorbell, &mut budget) {
+        match queue.make_job(doorbell, &mut budget) {
             Ok(taken) => {
                 found.progress |= taken;
                 found.single |= taken && queue.jobs() == 1;
@@ -124,14 +124,14 @@ pub(super) fn pass(slice: &Arc<DoorbellSlice>) {
             WatchedFence::Idle => return,
         }
     }
-    let mut found = look(slice, &queues, PASS_PACKETS);
+    let mut found = poll(slice, &queues, PASS_PACKETS);
     for _ in 0..PATIENCE {
         let awaited = found.behind || (faulted && !found.progress);
         if found.busy || !awaited {
             break;
         }
         fsleep(MOMENT);
-        let again = look(slice, &queues, PASS_PACKETS);
+        let again = poll(slice, &queues, PASS_PACKETS);
         found = PumpResult {
             progress: found.progress || again.progress,
             ..again
@@ -141,7 +141,7 @@ pub(super) fn pass(slice: &Arc<DoorbellSlice>) {
     if slice.writable.load(Acquire) && (!found.busy || stalled) {
         slice.writable.store(false, Relaxed);
         slice.zap(SCHEDULED_PAGE, 1);
-        found = look(slice, &queues, PASS_PACKETS);
+        found = poll(slice, &queues, PASS_PACKETS);
     }
     // Not a delayed pass: a jiffy is longer than many a job.
     if found.single || found.more {
@@ -194,7 +194,7 @@ pub(super) fn touched(slice: &Arc<DoorbellSlice>) {
     let mut taken = false;
     if let Some(queues) = slice.queues.try_lock() {
         if !slice.closed.load(Relaxed) {
-            let found = look(slice, &queues, FAULT_PACKETS);
+            let found = poll(slice, &queues, FAULT_PACKETS);
             taken = found.progress;
             if found.more {
                 let _ = workqueue::allocating().enqueue_delayed::<_, REFILL>(slice.clone(), 0);

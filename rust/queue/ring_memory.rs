@@ -34,7 +34,7 @@ impl RingMemory {
     /// A ring of `size`, which counts as the process's memory. ENOMEM, ENOSPC.
     fn new(gpu: &GpuMemory, vm: &Arc<Vm>, size: RingSize) -> Result<Self> {
         let bytes = size.bytes() + STATUS_BYTES as u64;
-        let share = SystemShare::take(vm.client(), MemoryRegion::Gtt, bytes)?;
+        let share = SystemShare::charge(vm.client(), MemoryRegion::Gtt, bytes)?;
         let pages = |bytes| {
             let pages = SystemPages::alloc(&gpu.hw.dev, bytes)?;
             Ok::<_, Error>(Arc::new(pages, GFP_KERNEL_ACCOUNT)?)
@@ -65,7 +65,7 @@ impl RingLease {
         slice: &Arc<DoorbellSlice>,
         size: RingSize,
     ) -> Result<Self> {
-        let memory = match slice.rings.take(|memory| memory.size == size) {
+        let memory = match slice.rings.get(|memory| memory.size == size) {
             Some(memory) => {
                 // The numbers begin anew.
                 memory.status.write64(STATUS_FENCE, 0)?;
@@ -92,7 +92,7 @@ impl Deref for RingLease {
 impl Drop for RingLease {
     fn drop(&mut self) {
         if self.memory.size.bytes() <= MOST_KEPT {
-            self.slice.rings.keep(&self.memory);
+            self.slice.rings.put(&self.memory);
         }
     }
 }

@@ -92,7 +92,7 @@ impl SdmaHwQueue {
     }
 
     /// Becomes true when nobody holds the queue any more and its memory may be unmapped.
-    pub(super) fn gone(&self) -> Arc<Atomic<bool>> {
+    pub(super) fn drop_notice(&self) -> Arc<Atomic<bool>> {
         self.gone.0.clone()
     }
 
@@ -235,7 +235,7 @@ impl GroupMember for SdmaHwQueue {
     fn begin_quiesce(&self) {
         self.quiesced.store(true, Release);
         // Engines do not wait for each other's packets to end.
-        self.gpu.slots.look(self);
+        self.gpu.slots.poll(self);
     }
 
     fn quiesce(&self, patience: &QuiesceTimeout) {

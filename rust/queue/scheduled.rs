@@ -126,11 +126,11 @@ impl ScheduledQueue {
 
     /// Makes a job of what is new in the process's ring, as far as `budget` goes, `doorbell` being what its doorbell holds;
     /// whether there was anything. ENOMEM: nothing was taken. Called with the slice's queues locked.
-    pub(super) fn take(&self, doorbell: u64, budget: &mut FeedBudget) -> Result<bool> {
+    pub(super) fn make_job(&self, doorbell: u64, budget: &mut FeedBudget) -> Result<bool> {
         let Some(feed) = self.rlc.feed().filter(|_| self.rlc.is_runnable()) else {
             return Ok(false);
         };
-        let Some(batch) = feed.take(doorbell, budget) else {
+        let Some(batch) = feed.fetch(doorbell, budget) else {
             return Ok(false);
         };
         trace::doorbell(self.rlc.owner.pid as u32, self.rlc.owner.queue, batch.to);

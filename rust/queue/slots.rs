@@ -125,7 +125,7 @@ impl SdmaSlots {
     }
 
     /// Has the engine take a queue off that may not run any more. Allocates nothing, waits for nothing.
-    pub(super) fn look(&self, rlc: &SdmaHwQueue) {
+    pub(super) fn poll(&self, rlc: &SdmaHwQueue) {
         if let Some(engine) = self.engine(rlc.engine) {
             engine.wake();
         }
@@ -156,7 +156,7 @@ impl SdmaSlots {
     /// sure, and looking is cheap.
     pub(super) fn check(&self, engine: u8) {
         if let Some(engine) = self.engine(engine) {
-            engine.look_at_seated(SdmaHwQueue::check);
+            engine.poll_seated(SdmaHwQueue::check);
         }
     }
 
@@ -171,7 +171,7 @@ impl SdmaSlots {
             // Ends, since who has failed is not meant any more.
             loop {
                 let failed =
-                    one.look_at_some_of(pasid, |rlc| !rlc.has_failed(), |rlc| rlc.fail(error));
+                    one.poll_some_of(pasid, |rlc| !rlc.has_failed(), |rlc| rlc.fail(error));
                 if failed.is_none() {
                     break;
                 }

@@ -32,7 +32,7 @@ impl<T> SpareMemory<T> {
     }
 
     /// What is kept, if it `fits`.
-    pub(super) fn take(&self, fits: impl FnOnce(&T) -> bool) -> Option<Arc<T>> {
+    pub(super) fn get(&self, fits: impl FnOnce(&T) -> bool) -> Option<Arc<T>> {
         match &mut *self.kept.lock() {
             Ok(place) => place.take_if(|kept| fits(kept)),
             Err(SpareClosed) => None,
@@ -40,7 +40,7 @@ impl<T> SpareMemory<T> {
     }
 
     /// Keeps `memory`, which no queue has any more, if there is none yet.
-    pub(super) fn keep(&self, memory: &Arc<T>) {
+    pub(super) fn put(&self, memory: &Arc<T>) {
         if let Ok(place @ None) = &mut *self.kept.lock() {
             *place = Some(memory.clone());
         }

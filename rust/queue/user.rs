@@ -122,7 +122,7 @@ impl UserQueue for UserSdmaQueue {
             return Ok(());
         };
         trace::queue_destroy(self.owner.pid as u32, self.owner.queue);
-        let gone = inner.rlc.gone();
+        let gone = inner.rlc.drop_notice();
         drop(inner);
         // An interrupt or a work item may be looking at the queue. The process unmaps its ring next, so wait.
         for _ in 0..GONE_TRIES {
@@ -185,6 +185,6 @@ impl Drop for SdmaQueueInner {
         // A queue that hangs was reported, and stays with the engine.
         let _ = self.rlc.gpu.slots.remove(&self.rlc);
         // Not before: who quiesces the group relies on that all is off the hardware.
-        self.group.leave(&self.rlc);
+        self.group.remove(&self.rlc);
     }
 }

@@ -118,7 +118,7 @@ impl RenderFile {
     }
 
     /// What it has in VRAM may be moved for others from now on. ENODEV when the device goes, ENOMEM.
-    pub(crate) fn take_part(&self) -> Result {
+    pub(crate) fn join_evictor(&self) -> Result {
         let mut membership = self.membership.lock();
         if membership.is_none() {
             *membership = Some(self.vm.gpu().evictor.join(&self.vm)?);

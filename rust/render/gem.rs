@@ -87,7 +87,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
         let contiguous = flags & create_flag::VRAM_CONTIGUOUS != 0;
         let in_system = || bo::create::gtt(&drm, client, size, usage);
         let bo = if wanted.domains & domain::VRAM != 0 {
-            file.data().take_part()?;
+            file.data().join_evictor()?;
             match bo::create::vram(&drm, client, size, usage, contiguous) {
                 Err(error) if error == ENOMEM => in_system(),
                 other => other,
@@ -193,7 +193,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
         let bo = file.object(args.handle)?;
         match args.op {
             uapi::OP_GET_CREATE_INFO => {
-                IoctlReply::new(args.value, size_of::<GemCreateIn>(), &made_as(&bo)?)
+                IoctlReply::new(args.value, size_of::<GemCreateIn>(), &created_as(&bo)?)
             }
             uapi::OP_SET_PLACEMENT | uapi::OP_GET_MAPPING_INFO => Err(errno::not_supported()),
             _ => Err(EINVAL),
@@ -211,7 +211,7 @@ fn domain_of(bo: &Bo) -> Result<u64> {
 }
 
 /// What GEM_CREATE would have been asked for such a buffer.
-fn made_as(bo: &Bo) -> Result<GemCreateIn> {
+fn created_as(bo: &Bo) -> Result<GemCreateIn> {
     let domains = domain_of(bo)?;
     let coherence = bo.coherence();
     let of = |is: bool, flag: u64| if is { flag } else { 0 };

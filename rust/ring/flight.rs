@@ -78,14 +78,14 @@ impl JobsInFlight {
         let given = self.issued.wrapping_sub(value) as i32 >= 0;
         let reached = value.wrapping_sub(oldest.sequence) as i32 >= 0;
         if given && reached {
-            self.take()
+            self.pop_oldest()
         } else {
             None
         }
     }
 
     /// Takes the oldest job out, done or not.
-    pub(crate) fn take(&mut self) -> Option<(u64, HwFence)> {
+    pub(crate) fn pop_oldest(&mut self) -> Option<(u64, HwFence)> {
         let job = self.jobs.get_mut(self.first)?.take()?;
         self.first = (self.first + 1) % MAX;
         self.count -= 1;

@@ -69,7 +69,7 @@ impl SchedBackend for SdmaBackend {
 
     fn run(work: &mut RingWork) -> Result<Option<ARef<Fence>>> {
         // Here all are in the order of the ring.
-        let fence = work.fence.take().ok_or(EINVAL)?.begin(&work.fences);
+        let fence = work.fence.take().ok_or(EINVAL)?.init_in(&work.fences);
         SdmaRing::emit(&work.ring, &work.packets, fence).map(Some)
     }
 

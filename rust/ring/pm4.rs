@@ -98,7 +98,7 @@ impl Pm4Ring {
     }
 
     /// Forgets what [`Pm4Ring::has_abandoned`] tells, before the next packet that has queues leave.
-    pub(crate) fn forget_abandoned(&self) -> Result {
+    pub(crate) fn clear_abandoned(&self) -> Result {
         self.memory.write32s(ABANDONED, &[0])
     }
 

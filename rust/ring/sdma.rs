@@ -89,7 +89,7 @@ impl SdmaRingState {
     }
 
     /// Something is about to be written.
-    fn begin(&mut self) {
+    fn start_write(&mut self) {
         if !self.is_busy() {
             self.progress = Instant::now();
         }
@@ -166,7 +166,7 @@ impl SdmaRing {
     }
 
     /// The ring takes no more jobs.
-    pub(super) fn lose(&self) {
+    pub(super) fn set_dead(&self) {
         self.state.lock().dead = true;
     }
 
@@ -184,7 +184,7 @@ impl SdmaRing {
             return Err(EIO);
         }
         let number = packet::fence(this.memory.mc_addr() + FENCE, state.flight.next());
-        state.begin();
+        state.start_write();
         let mut at = this.write(state.written, packets)?;
         at = this.write(at, &number)?;
         at = this.write(at, &packet::trap(0))?;
@@ -203,7 +203,7 @@ impl SdmaRing {
         if state.dead || state.is_busy() {
             return;
         }
-        state.begin();
+        state.start_write();
         let number = state.pulse.0.wrapping_add(1);
         let fence = packet::fence(this.memory.mc_addr() + PULSE, number);
         let Ok(at) = this.write(state.written, &fence) else {
@@ -327,7 +327,7 @@ impl SdmaRing {
         }
         self.check();
         loop {
-            let taken = self.state.lock().flight.take();
+            let taken = self.state.lock().flight.pop_oldest();
             match taken {
                 Some((_, fence)) => fence.signal(Err(error)),
                 None => break,

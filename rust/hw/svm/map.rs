@@ -132,7 +132,7 @@ impl<R: RangeStore> AttributeMap<R> {
 
     /// Forgets what was said of `range`, which may add one range.
     #[inline]
-    pub fn forget(&mut self, range: VaRange) {
+    pub fn remove(&mut self, range: VaRange) {
         while let Some((found, attributes)) = self.ranges.ending_after(range.start()) {
             if !found.overlaps(range) {
                 break;
@@ -161,7 +161,7 @@ impl<R: RangeStore> AttributeMap<R> {
 
     /// Forgets what was said of `gpu`, anywhere. Adds no range.
     #[inline]
-    pub fn forget_gpu(&mut self, gpu: GpuIndex) {
+    pub fn remove_gpu(&mut self, gpu: GpuIndex) {
         self.ranges
             .change_all(|attributes| attributes.reached(gpu, GpuReach::None));
         if let Some(all) = VaRange::between(0, USER_VA_END) {

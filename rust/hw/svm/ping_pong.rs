@@ -36,7 +36,7 @@ impl PingPong {
     /// come back from there too often.
     pub fn is_on(&self, range: VaRange, now_ms: u64) -> bool {
         let mut its = self.0.iter().flatten();
-        its.any(|piece| piece.moves >= MOST && piece.goes_on_with(range, now_ms))
+        its.any(|piece| piece.moves >= MOST && piece.continues_with(range, now_ms))
     }
 
     /// `range`, or something of it, has gone to VRAM between `began_ms` and `now_ms`.
@@ -50,7 +50,7 @@ impl PingPong {
         };
         // Where the process's memory begins and ends may have changed since: all that has something of it is one piece now.
         for place in &mut self.0 {
-            if let Some(before) = place.take_if(|before| before.goes_on_with(range, now_ms)) {
+            if let Some(before) = place.take_if(|before| before.continues_with(range, now_ms)) {
                 piece.range = piece.range.hull(before.range);
                 piece.moves = piece.moves.max(before.moves.saturating_add(1));
             }
@@ -71,7 +71,7 @@ impl Default for PingPong {
 
 impl RecentMove {
     /// Whether it is a row of this if something of `range` goes to VRAM at `now_ms`.
-    fn goes_on_with(&self, range: VaRange, now_ms: u64) -> bool {
+    fn continues_with(&self, range: VaRange, now_ms: u64) -> bool {
         self.range.overlaps(range) && now_ms.saturating_sub(self.moved_ms) < self.row_ms
     }
 }

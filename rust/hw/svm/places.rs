@@ -28,7 +28,7 @@ impl<I: Copy + PartialEq> GpuPlaces<I> {
 
     /// The place of `gpu`: the one that it has, or a free one. `None` when all are others'.
     #[inline]
-    pub fn take(&mut self, gpu: I) -> Option<GpuIndex> {
+    pub fn acquire(&mut self, gpu: I) -> Option<GpuIndex> {
         let index = self.find(Some(gpu)).or_else(|| self.find(None))?;
         *self.0.get_mut(index.get())? = Some(gpu);
         Some(index)
@@ -37,7 +37,7 @@ impl<I: Copy + PartialEq> GpuPlaces<I> {
     /// `gpu` is gone: the place that it had may be another's from now on. What was said by it is to be forgotten, see
     /// [`AttributeMap::forget_gpu`](super::AttributeMap::forget_gpu).
     #[inline]
-    pub fn leave(&mut self, gpu: I) -> Option<GpuIndex> {
+    pub fn release(&mut self, gpu: I) -> Option<GpuIndex> {
         let index = self.find(Some(gpu))?;
         *self.0.get_mut(index.get())? = None;
         Some(index)

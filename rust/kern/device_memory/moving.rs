@@ -47,7 +47,7 @@ impl MoveLists {
     }
 
     /// Gives up where pages were to go.
-    fn give_up(&mut self) {
+    fn abort(&mut self) {
         for to in &mut self.to {
             if let Some(page) = page(mem::take(to)) {
                 // SAFETY: It was made for this, and locked; nobody else knows it.
@@ -143,7 +143,7 @@ impl DeviceMemory {
         match &filled {
             // SAFETY: The pages that move are locked, and so are those that they go to, which have their content.
             Ok(_) => unsafe { ffi::migrate_vma_pages(&mut request) },
-            Err(_) => lists.give_up(),
+            Err(_) => lists.abort(),
         }
         let moved = lists.moved();
         // SAFETY: As above; what is to go nowhere stays.
@@ -163,7 +163,7 @@ impl DeviceMemory {
         let empty = |from: &usize| *from & PAGE == 0;
         let holes = lists.from.iter().filter(moving).any(empty);
         go_on()?;
-        let room = self.store.take(count, holes)?;
+        let room = self.store.alloc(count, holes)?;
         let made = BlockMaker {
             memory: self,
             block: self.blocks.add(room.clone(), count, origin)?,
@@ -228,7 +228,7 @@ impl DeviceMemory {
         match filled {
             // SAFETY: The pages that move are locked, and so are those that they go to, which have their content.
             Ok(()) => unsafe { ffi::migrate_vma_pages(&mut request) },
-            Err(_) => lists.give_up(),
+            Err(_) => lists.abort(),
         }
         let moved = lists.moved();
         // SAFETY: As above; what is to go nowhere stays.
@@ -242,7 +242,7 @@ impl DeviceMemory {
             return Ok(());
         };
         let PageOrigin { addresses, witness } = block.origin();
-        witness.leaving(addresses, why);
+        witness.notify_leaving(addresses, why);
         let mut at = 0;
         let mut result = Ok(());
         while result.is_ok() && at < block.len() {
@@ -273,7 +273,7 @@ impl DeviceMemory {
         match filled {
             // SAFETY: The pages that move are locked, and so are those that they go to, which have their content.
             Ok(()) => unsafe { ffi::migrate_device_pages(from, to, count) },
-            Err(_) => lists.give_up(),
+            Err(_) => lists.abort(),
         }
         // SAFETY: As above; what is to go nowhere stays.
         unsafe { ffi::migrate_device_finalize(from, to, count) };

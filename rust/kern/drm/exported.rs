@@ -74,7 +74,7 @@ impl ExportedBuffers {
     }
 
     /// `buf` is about to be freed.
-    pub(super) fn forget(&mut self, buf: *mut ffi::dma_buf) {
+    pub(super) fn unlist(&mut self, buf: *mut ffi::dma_buf) {
         if core::ptr::eq(self.buf, buf) {
             self.buf = core::ptr::null_mut();
         }
@@ -117,7 +117,7 @@ impl<T: GemDriverObject> Deref for ObjectHandle<T> {
 
 impl<T: GemDriverObject> Drop for ObjectHandle<T> {
     fn drop(&mut self) {
-        self.0.handle_gone();
+        self.0.handle_closed();
     }
 }
 
@@ -136,7 +136,7 @@ impl<T: GemDriverObject> GemObject<T> {
     }
 
     /// A handle of the object is gone.
-    pub(super) fn handle_gone(&self) {
+    pub(super) fn handle_closed(&self) {
         let unused = self.exported().lock().remove_handle();
         drop(unused);
     }

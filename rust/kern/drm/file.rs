@@ -148,7 +148,7 @@ unsafe fn close_object<D: DrmDriver>(raw: *mut ffi::drm_file, obj: *mut ffi::drm
     // SAFETY: By this function's contract.
     let (file, object) = unsafe { (private::<D>(raw), &*GemObject::<D::Object>::container(obj)) };
     D::close_object(file, object);
-    object.handle_gone();
+    object.handle_closed();
 }
 
 /// An open file of a device of `D`, in the hands of one of its calls.

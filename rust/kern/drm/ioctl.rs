@@ -37,11 +37,11 @@ pub(crate) trait DrmIoctl<D: DrmDriver> {
 /// An answer that is given when nobody waits for the call any more.
 pub(crate) trait IoctlAnswer {
     /// Gives it. May wait for the caller's pages.
-    fn give(self) -> Result;
+    fn deliver(self) -> Result;
 }
 
 impl IoctlAnswer for () {
-    fn give(self) -> Result {
+    fn deliver(self) -> Result {
         Ok(())
     }
 }
@@ -66,7 +66,7 @@ impl IoctlReply {
 
 impl IoctlAnswer for IoctlReply {
     /// EFAULT for a bad pointer.
-    fn give(self) -> Result {
+    fn deliver(self) -> Result {
         UserSlice::new(self.to, self.bytes.len())
             .writer()
             .write_slice(&self.bytes)
@@ -117,7 +117,7 @@ unsafe extern "C" fn callback<D: DrmDriver, I: DrmIoctl<D>>(
     // and any bytes are a value.
     let args = unsafe { &mut *data.cast::<I::Args>() };
     let answer = dev.while_plugged(|| I::call(&file, args));
-    match answer.unwrap_or(Err(ENODEV)).and_then(IoctlAnswer::give) {
+    match answer.unwrap_or(Err(ENODEV)).and_then(IoctlAnswer::deliver) {
         Ok(()) => 0,
         Err(error) => error.to_errno(),
     }

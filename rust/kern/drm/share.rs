@@ -360,7 +360,7 @@ impl<T: GemDriverObject> GemObject<T> {
         unsafe { &*Self::container(obj) }
             .exported()
             .lock()
-            .forget(buf);
+            .unlist(buf);
     }
 
     /// # Safety
@@ -423,7 +423,7 @@ impl<T: GemDriverObject> GemObject<T> {
     }
 
     /// The object's device is about to go: all who have the object in place give it back. Sleeps.
-    pub(crate) fn take_back(&self) {
+    pub(crate) fn revoke_all(&self) {
         if !T::is_shared_in_place(self) {
             return;
         }

@@ -174,7 +174,7 @@ pub(super) unsafe extern "C" fn free_callback<B: SchedBackend>(job: *mut ffi::dr
     unsafe {
         let parent = (*(*job).s_fence).parent;
         if !parent.is_null() {
-            fence::await_callbacks(parent);
+            fence::wait_callbacks(parent);
         }
     }
     // SAFETY: `push` made it of a box, and the scheduler is done with it.

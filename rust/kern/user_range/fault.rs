@@ -154,7 +154,7 @@ impl<T: RangeWatcher> RangeWatch<T> {
             wanted |= ffi::hmm_pfn_flags_HMM_PFN_WRITE;
         }
         frames.fill(0);
-        self.look(request, vma.from, frames, 0)?;
+        self.scan(request, vma.from, frames, 0)?;
         if frames.iter().all(|frame| frame & wanted == wanted) {
             Ok(Some(write))
         } else {
@@ -178,7 +178,7 @@ impl<T: RangeWatcher> RangeWatch<T> {
             if writable {
                 wanted |= ffi::hmm_pfn_flags_HMM_PFN_REQ_WRITE;
             }
-            let found = self.look(request, from, frames, wanted);
+            let found = self.scan(request, from, frames, wanted);
             let found = match (found, request.memory) {
                 (Ok(()), Some(memory)) if writable => self.unshare(request, memory, from, frames),
                 (found, _) => found,
@@ -214,13 +214,13 @@ impl<T: RangeWatcher> RangeWatch<T> {
                 ..*request
             };
             let at = from + index * PAGE_SIZE;
-            self.look(&elsewhere, at, core::slice::from_mut(frame), wanted)?;
+            self.scan(&elsewhere, at, core::slice::from_mut(frame), wanted)?;
         }
         Ok(())
     }
 
     /// Which pages there are from `from` on, and first has those come that are `wanted`, by `HMM_PFN_REQ_*`. The mmap lock is held.
-    fn look(
+    fn scan(
         &self,
         request: &PageRequest<'_>,
         from: usize,

@@ -17,7 +17,7 @@ use kernel::{prelude::*, sync::Arc};
 ///
 /// `ENOMEM` when there is no memory for it, ENODEV when the device is about to go, ESRCH when the address space is at its end,
 /// [`in_progress`](crate::kern::errno::in_progress) when somebody keeps the mmap lock; errors of the engines, what `go_on` says. Sleeps.
-pub(crate) fn bring_in(
+pub(crate) fn migrate_to_device(
     memory: &DeviceMemory,
     space: &AddressSpace,
     start: usize,
@@ -44,7 +44,7 @@ pub(crate) fn bring_in(
 }
 
 /// The other way; ENOMEM when there is no system memory.
-pub(crate) fn bring_out(
+pub(crate) fn migrate_to_system(
     memory: &DeviceMemory,
     space: &AddressSpace,
     start: usize,

@@ -229,7 +229,7 @@ fn mark_dirty(first: NonNull<ffi::page>, count: usize) {
     unsafe { ffi::rkfd_swapbacked_pages_mark_dirty(first.as_ptr(), count) };
 }
 
-/// Pages of a process, mapped for a device until this is dropped or [`DevicePages::give_back`] is called. Nothing holds
+/// Pages of a process, mapped for a device until this is dropped or [`DevicePages::unmap_device`] is called. Nothing holds
 /// the pages themselves.
 #[derive(Default)]
 pub(crate) struct DevicePages {
@@ -263,7 +263,7 @@ impl DevicePages {
     /// Takes the pages away from the device, which does not use them any more and is still bound. The process still has
     /// them, so this is called by who is told of changes, or keeps them from happening. Allocates and frees nothing;
     /// the second time nothing happens.
-    pub(crate) fn give_back(&self) {
+    pub(crate) fn unmap_device(&self) {
         for part in &self.parts {
             match &part.place {
                 PageLocation::System(dma) => {
@@ -282,8 +282,8 @@ impl DevicePages {
     }
 
     /// The device may go on using the pages whatever is done: they are never freed. Called before
-    /// [`DevicePages::give_back`], as that is.
-    pub(crate) fn lose(&self) {
+    /// [`DevicePages::unmap_device`], as that is.
+    pub(crate) fn leak(&self) {
         for part in &self.parts {
             match &part.place {
                 PageLocation::System(dma) if dma.is_mapped() => dma.for_each_run(|first, count| {
@@ -291,7 +291,7 @@ impl DevicePages {
                     unsafe { ffi::rkfd_get_pages(first.as_ptr(), count) };
                 }),
                 PageLocation::Device(device) if device.there.load(Relaxed) => {
-                    device.for_each(|page| device.memory.lose(page));
+                    device.for_each(|page| device.memory.leak(page));
                 }
                 PageLocation::System(_) | PageLocation::Device(_) => {}
             }

@@ -79,7 +79,7 @@ pub(super) fn lock_within(mm: &MmWithUser, lock_wait: LockWait) -> Result<MmapLo
 }
 
 /// Waits until the mmap lock is free. EINTR when the caller is killed.
-fn await_lock(mm: &MmWithUser) -> Result {
+fn wait_for_lock(mm: &MmWithUser) -> Result {
     // SAFETY: The address space has a user.
     to_result(unsafe { ffi::rkfd_mmap_await_killable(mm.as_raw()) })
 }
@@ -105,7 +105,7 @@ pub(crate) fn with_lock_soon<T>(
         match act() {
             Err(error) if error == errno::in_progress() => {
                 let mm = space.user().ok_or(ESRCH)?;
-                await_lock(&mm)?;
+                wait_for_lock(&mm)?;
             }
             done => return done,
         }
@@ -116,7 +116,12 @@ pub(crate) fn with_lock_soon<T>(
 /// `write` is asked and the process may. What cannot be had is left out, and they may go again. Called with no lock that anybody
 /// else needs. EINTR when the caller is killed, ESRCH when the address space is at its end. Takes the mmap lock, and does not
 /// keep it while it waits.
-pub(crate) fn await_pages(space: &AddressSpace, start: usize, end: usize, write: bool) -> Result {
+pub(crate) fn wait_for_pages(
+    space: &AddressSpace,
+    start: usize,
+    end: usize,
+    write: bool,
+) -> Result {
     let mm = space.user().ok_or(ESRCH)?;
     let mut at = start;
     loop {
@@ -124,7 +129,7 @@ pub(crate) fn await_pages(space: &AddressSpace, start: usize, end: usize, write:
             return Err(EINTR);
         }
         let Ok(lock) = lock_soon(&mm) else {
-            await_lock(&mm)?;
+            wait_for_lock(&mm)?;
             continue;
         };
         // SAFETY: The mmap lock is held.
@@ -195,7 +200,7 @@ impl WorkItem for PageFetcher {
     fn run(this: Arc<Self>) {
         // What has not come then is looked for again.
         this.life.run(|| {
-            let _ = await_pages(&this.space, this.start, this.end, this.write);
+            let _ = wait_for_pages(&this.space, this.start, this.end, this.write);
         });
         this.done.store(true, Release);
     }
@@ -203,14 +208,14 @@ impl WorkItem for PageFetcher {
 
 impl<T: RangeWatcher> RangeWatch<T> {
     /// Has somebody wait for the pages of the range, to be written if `write` is asked, as long as what is returned is there. ENOMEM.
-    pub(crate) fn bring(&self, write: bool) -> Result<FetchRequest> {
+    pub(crate) fn fetch(&self, write: bool) -> Result<FetchRequest> {
         let bringer = Arc::pin_init(
             pin_init!(PageFetcher {
                 space: self.space.clone(),
                 start: self.start,
                 end: self.start + self.size,
                 write,
-                stamp: self.begin(),
+                stamp: self.read_begin(),
                 done: AtomicFlag::new(false),
                 life <- CancelScope::new(),
                 work <- new_work!("Bringer::work"),

@@ -66,7 +66,7 @@ pub(crate) fn gtt(
 ) -> Result<ARef<Bo>> {
     let bytes = checked(size)?;
     let gpu: &Arc<GpuMemory> = drm;
-    let share = SystemShare::take(client, MemoryRegion::Gtt, size)?;
+    let share = SystemShare::charge(client, MemoryRegion::Gtt, size)?;
     let pages = SystemPages::alloc(&gpu.hw.dev, bytes)?;
     let buffer = BoData::new(gpu, BoBacking::Gtt(pages), usage);
     let buffer = buffer.sharing(share, LedgerKind::GttBytes, size);
@@ -110,7 +110,7 @@ fn of_process(
     counted: u64,
     usage: BoUsage,
 ) -> Result<ARef<Bo>> {
-    let share = SystemShare::take(client, MemoryRegion::User, counted)?;
+    let share = SystemShare::charge(client, MemoryRegion::User, counted)?;
     let buffer = BoData::new(drm, BoBacking::User(memory), usage);
     let buffer = buffer.sharing(share, LedgerKind::UserptrBytes, size);
     Bo::new(drm, checked(size)?, buffer.paid_by(client))

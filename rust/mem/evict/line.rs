@@ -62,11 +62,11 @@ impl WaitList {
         asking
             .iter()
             .find(other)
-            .map(|asker| looks_since(asker.since))
+            .map(|asker| waiting_since(asker.since))
     }
 }
 
-fn looks_since(since: Instant<Monotonic>) -> VramWait {
+fn waiting_since(since: Instant<Monotonic>) -> VramWait {
     let asked = since.elapsed().as_millis();
     VramWait::Room { asked }
 }
@@ -81,7 +81,7 @@ pub(super) struct WaitGuard<'a> {
 impl WaitGuard<'_> {
     /// How long that is.
     pub(super) fn wait(&self) -> VramWait {
-        looks_since(self.since)
+        waiting_since(self.since)
     }
 
     /// The same in milliseconds.

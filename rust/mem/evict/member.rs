@@ -28,13 +28,13 @@ pub(super) struct Residency {
 
 impl Residency {
     /// It is away from now on.
-    pub(super) fn leave(&mut self) {
+    pub(super) fn moved_out(&mut self) {
         self.away = true;
         self.since = Instant::now();
     }
 
     /// It is there from now on, which took `took` milliseconds; whether something of it was refused.
-    pub(super) fn come(&mut self, took: i64) -> bool {
+    pub(super) fn moved_in(&mut self, took: i64) -> bool {
         self.away = false;
         self.since = Instant::now();
         self.took = took;
@@ -47,7 +47,7 @@ impl Residency {
 
     /// Whether it may leave for what can come home: not in its turn, nor soon after others did not give something back, each time less
     /// soon.
-    fn may_leave(&self) -> bool {
+    fn may_be_evicted(&self) -> bool {
         let age = self.since.elapsed().as_millis();
         age >= turn_ms(self.took) && (self.refusals == 0 || age >= AGAIN_MS << self.refusals)
     }
@@ -84,32 +84,32 @@ impl EvictMember {
         self.mover.is_none()
     }
 
-    /// The caller moves its buffers, until [`EvictMember::settle`]. `None` while somebody else does.
-    pub(super) fn begin(&mut self) -> Option<BufferMover> {
+    /// The caller moves its buffers, until [`EvictMember::end_moving`]. `None` while somebody else does.
+    pub(super) fn start_moving(&mut self) -> Option<BufferMover> {
         let mut mover = self.mover.take()?;
         mover.turn = self.turn;
         Some(mover)
     }
 
     /// Nobody moves its buffers any more.
-    pub(super) fn settle(&mut self, mover: BufferMover) {
+    pub(super) fn end_moving(&mut self, mover: BufferMover) {
         self.turn = mover.turn;
         self.mover = Some(mover);
     }
 
     /// It is the last of those that wait.
-    pub(super) fn wait_anew(&mut self) {
+    pub(super) fn requeue(&mut self) {
         self.turn.since = Instant::now();
     }
 
     /// Whether it leaves now for what can come home: not when it is away already. `None` when it should, and cannot.
-    pub(super) fn leaves(&self) -> Option<bool> {
+    pub(super) fn is_evictable_for(&self) -> Option<bool> {
         let client = self.vm.client();
         if self.turn.away || !client.is_recalled() {
             return Some(false);
         }
-        let room = self.vm.gpu().vram.free() >= client.to_come_home();
-        (room && !self.is_moving() && self.turn.may_leave()).then_some(true)
+        let room = self.vm.gpu().vram.free() >= client.waiting_to_return();
+        (room && !self.is_moving() && self.turn.may_be_evicted()).then_some(true)
     }
 
     /// How long it waits, if it is away and has something to do.

@@ -121,7 +121,7 @@ impl BufferMover {
                 }
                 break;
             }
-            self.leave();
+            self.move_out_all();
             freed += transfer::out(self.vm.gpu(), &self.vm, &bos)?;
         }
         Ok(freed != 0)
@@ -129,11 +129,11 @@ impl BufferMover {
 
     /// Its queues are quiesced until all of it is home. What is in system memory is not used there.
     /// What comes home is looked for from the first buffer on.
-    pub(super) fn leave(&mut self) {
+    pub(super) fn move_out_all(&mut self) {
         if self.quiesced.is_none() {
             self.quiesced = Some(self.vm.group().quiesce(EvictTrigger::Eviction));
             self.vm.client().set_away(true);
-            self.turn.leave();
+            self.turn.moved_out();
         }
         self.next_home = 0;
     }
@@ -149,7 +149,7 @@ impl BufferMover {
         let shown = self.vm.reveal(bo).and(self.vm.show());
         if shown.is_err() {
             // It does not run before all of it is mapped.
-            self.leave();
+            self.move_out_all();
         }
         drop(quiesced);
         moved.and(shown)
@@ -219,7 +219,10 @@ impl BufferMover {
             return Err(error);
         }
         self.quiesced = None;
-        if self.turn.come(self.taking + begun.elapsed().as_millis()) {
+        if self
+            .turn
+            .moved_in(self.taking + begun.elapsed().as_millis())
+        {
             self.vm.client().recall(true);
         }
         (self.next_out, self.next_home) = (0, 0);

@@ -22,22 +22,22 @@ impl EvictorState {
         members.find(|member| Arc::ptr_eq(&member.vm, vm))
     }
 
-    /// The caller moves buffers of `vm`, until [`EvictorState::settle`]. `None` while somebody else does.
-    pub(super) fn begin(&mut self, vm: &Arc<Vm>) -> Option<BufferMover> {
-        let mover = self.member(vm)?.begin()?;
+    /// The caller moves buffers of `vm`, until [`EvictorState::end_moving`]. `None` while somebody else does.
+    pub(super) fn start_moving(&mut self, vm: &Arc<Vm>) -> Option<BufferMover> {
+        let mover = self.member(vm)?.start_moving()?;
         vm.client().set_moving(true);
         self.moving += 1;
         Some(mover)
     }
 
-    /// Takes a [`EvictorState::begin`] back.
-    pub(super) fn settle(&mut self, mover: BufferMover) {
+    /// Takes a [`EvictorState::start_moving`] back.
+    pub(super) fn end_moving(&mut self, mover: BufferMover) {
         self.moving -= 1;
         let vm = mover.vm.clone();
         vm.client().set_moving(false);
         // It is there: who has no mover does not take it out.
         if let Some(member) = self.member(&vm) {
-            member.settle(mover);
+            member.end_moving(mover);
         }
     }
 
@@ -60,8 +60,8 @@ impl EvictorState {
             .map(|member| (member, member.vm.client()));
         let mut others = others.filter(|(_, other)| !Arc::ptr_eq(other, client));
         others.any(|(member, other)| {
-            let first = member.waits().is_some_and(|home| home.goes_before(wait));
-            first && could_have(other) >= other.to_come_home()
+            let first = member.waits().is_some_and(|home| home.precedes(wait));
+            first && could_have(other) >= other.waiting_to_return()
         })
     }
 
@@ -79,7 +79,7 @@ impl EvictorState {
     /// The bytes that are kept for who is due to come home.
     pub(super) fn kept(&self) -> u64 {
         let due = |(member, wait): (&EvictMember, Option<VramWait>)| {
-            (wait?.due() > 0).then(|| member.vm.client().to_come_home())
+            (wait?.due() > 0).then(|| member.vm.client().waiting_to_return())
         };
         self.next().and_then(due).unwrap_or(0)
     }
@@ -93,11 +93,11 @@ impl EvictorState {
         let (member, wait) = self.next().ok_or(None)?;
         let (gpu, client) = (member.vm.gpu(), member.vm.client());
         if let Some(room) = asking(client) {
-            if !wait.is_some_and(|home| home.goes_before(room)) {
+            if !wait.is_some_and(|home| home.precedes(room)) {
                 return Err(Some(LOOK_MS));
             }
         }
-        let need = client.to_come_home();
+        let need = client.waiting_to_return();
         let fits = gpu.vram.free() >= need;
         if !fits {
             if wait.is_none() {

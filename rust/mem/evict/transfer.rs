@@ -37,13 +37,13 @@ struct BufferTransfer<'a> {
 }
 
 /// Begins to move `bo`, whose place is `Some` by `from`; `None` if it has to stay or is not there.
-fn begin<P>(
+fn start<P>(
     bo: &Bo,
     to_be_shared: bool,
     from: impl FnOnce(BoPlace) -> Option<P>,
 ) -> Option<(BufferTransfer<'_>, P)> {
     let placement = bo.placement()?;
-    let moving = placement.begin(to_be_shared)?;
+    let moving = placement.start(to_be_shared)?;
     let place = from(placement.place())?;
     let begun = BufferTransfer {
         bo,
@@ -76,7 +76,7 @@ fn to_system<'a>(
             BoPlace::Vram(blocks) => Some(blocks),
             BoPlace::System(_) => None,
         };
-        if let Some(one) = begin(bo, to_be_shared, of_vram) {
+        if let Some(one) = start(bo, to_be_shared, of_vram) {
             begun.push(one, GFP_KERNEL)?;
         }
     }
@@ -111,7 +111,7 @@ fn to_system<'a>(
     for ((one, _), away) in begun.into_iter().zip(aways) {
         bytes += one.placement.bytes();
         trace::evict(vm.map_or(0, |vm| vm.group().pid()), one.placement.bytes());
-        one.moving.settle(BoPlace::System(away));
+        one.moving.finish(BoPlace::System(away));
     }
     Ok(bytes)
 }
@@ -133,7 +133,7 @@ pub(super) fn home(
         };
         // From its begin on nobody maps it anew.
         let idle = |_: &(BufferTransfer<'_>, _)| bo.is_idle();
-        if let Some((one, away)) = begin(bo, false, of_system).filter(idle) {
+        if let Some((one, away)) = start(bo, false, of_system).filter(idle) {
             let pair = VramSystemPair {
                 blocks: blocks.clone(),
                 pages: away.pages().clone(),
@@ -159,7 +159,7 @@ pub(super) fn home(
     gpu.hw.hdp.flush();
     for (one, blocks) in begun {
         trace::restore(vm.group().pid(), one.placement.bytes());
-        one.moving.settle(BoPlace::Vram(blocks.clone()));
+        one.moving.finish(BoPlace::Vram(blocks.clone()));
         vm.reveal(one.bo)?;
     }
     Ok(all)

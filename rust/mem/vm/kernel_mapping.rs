@@ -44,7 +44,7 @@ impl Vm {
         pages: Arc<SystemPages>,
         access: PageAccess,
     ) -> Result<KernelMapping> {
-        let start = self.state.lock().upper.take(pages.size())?;
+        let start = self.state.lock().upper.alloc(pages.size())?;
         self.kernel_map_taken(start, pages, access)
     }
 
@@ -55,7 +55,7 @@ impl Vm {
         pages: Arc<SystemPages>,
         access: PageAccess,
     ) -> Result<KernelMapping> {
-        self.state.lock().upper.take_at(start, pages.size())?;
+        self.state.lock().upper.alloc_at(start, pages.size())?;
         self.kernel_map_taken(start, pages, access)
     }
 
@@ -75,7 +75,7 @@ impl Vm {
         let range = match VaRange::upper(start, pages.size()) {
             Ok(range) => range,
             Err(_) => {
-                state.upper.give_back(start);
+                state.upper.free(start);
                 return Err(EINVAL);
             }
         };
@@ -108,14 +108,14 @@ impl Drop for KernelMapping {
         let idle = state.tree.clear(self.range, &mut 0);
         match self.vm.flush(TlbFlush::Heavyweight) {
             Ok(()) => {
-                state.upper.give_back(self.range.start());
+                state.upper.free(self.range.start());
                 let idle = state.tree.recycle(idle);
                 drop(state);
                 drop(idle);
             }
             Err(_) => {
                 drop(state);
-                self.vm.lose((idle, self.pages.clone()));
+                self.vm.leak((idle, self.pages.clone()));
             }
         }
     }

@@ -140,7 +140,7 @@ impl BoMapping {
 
     /// It goes when nothing holds it any more; whether that is now. Who lets go of it last sees to it otherwise. The VM's
     /// lock is held, and this called once.
-    pub(super) fn leave(&self) -> bool {
+    pub(super) fn start_leaving(&self) -> bool {
         self.holds.fetch_add(LEAVING, Full) == 0
     }
 

@@ -38,7 +38,7 @@ impl Vm {
     /// The imported buffer at address `buffer` is about to move: from the return on the GPU does not reach it here. The
     /// exporter may do that to find memory, for somebody who has the VM's lock: then the queues are off, and the entries,
     /// which nothing uses any more, are cleared by the work item. Bounded; sleeps.
-    pub(in crate::mem) fn lose_import(self: &Arc<Self>, buffer: usize) {
+    pub(in crate::mem) fn evict_import(self: &Arc<Self>, buffer: usize) {
         self.quiesce_for_moves(|moved| moved.leaving += 1);
         let hidden = self
             .state
@@ -73,7 +73,7 @@ impl Vm {
     }
 
     /// The queues are off from the return on until every import is mapped again.
-    pub(super) fn await_moved(self: &Arc<Self>) {
+    pub(super) fn wait_for_moved(self: &Arc<Self>) {
         self.quiesce_for_moves(|_| ());
         self.restore_in(SOON_MS);
     }
@@ -127,7 +127,7 @@ impl Vm {
                     "memory that process {pid} imports cannot be had: {error:?}\n"
                 );
             }
-            import.lose();
+            import.set_unavailable();
         }
         let done = done && self.flush(TlbFlush::Legacy).is_ok();
         let mut moved = self.moved.lock();
@@ -157,7 +157,7 @@ impl Vm {
     }
 
     /// They need not wait: nothing is mapped any more.
-    pub(super) fn settle_moved(&self) {
+    pub(super) fn clear_moved(&self) {
         self.moved.lock().quiesced = None;
     }
 }

@@ -63,7 +63,7 @@ impl Vm {
         let flushed = self.flush(TlbFlush::Heavyweight);
         drop(state);
         if flushed.is_err() {
-            self.lose(idle);
+            self.leak(idle);
         }
         flushed
     }
@@ -97,7 +97,7 @@ impl Vm {
     }
 
     /// Takes out what is to go and what nothing holds any more.
-    pub(super) fn take_out_left(&self) {
+    pub(super) fn remove_left(&self) {
         if !self.left.xchg(false, Full) {
             return;
         }
@@ -108,7 +108,7 @@ impl Vm {
                 return;
             };
             drop(mappings);
-            if self.take_out(state, &mapping).is_err() {
+            if self.remove_unheld(state, &mapping).is_err() {
                 // The GPU does not answer. It stays until the address space goes.
                 return;
             }

@@ -47,7 +47,7 @@ impl FaultCounter {
 impl Vm {
     /// Whether a page fault at `page`, which was at `position` of the interrupt ring, is one of those that come again and again although the page is
     /// mapped. Called by the process's work item for them.
-    pub(crate) fn faults_again(&self, page: VaRange, position: u64) -> bool {
+    pub(crate) fn is_repeated(&self, page: VaRange, position: u64) -> bool {
         let mapping = self.state.lock().covering(page);
         mapping.is_some_and(|mapping| mapping.repeats().add(position, self.gpu.hw.ih.position()))
     }

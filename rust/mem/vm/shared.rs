@@ -76,7 +76,7 @@ impl Vm {
     }
 
     /// What there is at `page`, for an access that `write`s.
-    pub(crate) fn there(&self, page: VaRange, write: bool) -> MappedAt {
+    pub(crate) fn mapped_at(&self, page: VaRange, write: bool) -> MappedAt {
         let state = self.state.lock();
         let Some(mapping) = state.covering(page) else {
             return MappedAt::Nothing;

@@ -104,7 +104,7 @@ impl LeastRun {
     }
 
     /// Holds up who changes the memory until it has lasted that long, so that queues get somewhere.
-    fn await_least(&self) {
+    fn wait_least_run(&self) {
         let left_ms = self.least_ms - self.since.elapsed().as_millis();
         if left_ms > 0 {
             fsleep(Delta::from_millis(left_ms));
@@ -233,29 +233,29 @@ impl Userptr {
     }
 
     /// The GPU loses the pages: their entries, what it has cached of those, and the DMA mapping. `state` is the range's own, and no more `In`.
-    fn take_pages(&self, state: &mut UserptrState) {
+    fn unmap_pages(&self, state: &mut UserptrState) {
         let written = state.reserved.clear(&self.vm.gpu);
         if self.vm.flush(TlbFlush::Heavyweight).is_err() {
             dev_err_ratelimited!(
                 self.vm.gpu.hw.dev,
                 "the GPU does not answer a flush: memory that a process gives back is lost\n"
             );
-            state.pages.lose();
+            state.pages.leak();
         }
-        state.pages.give_back();
+        state.pages.unmap_device();
         let (start, size) = (self.range.start(), self.range.size());
         trace::unmap(self.vm.group.pid(), start, size, written);
     }
 
     /// The GPU loses the pages as if they had changed: the queues wait until the work item has mapped what there is then.
-    fn let_go(&self) {
+    fn evict_pages(&self) {
         let mut state = self.state.lock();
         if state.now != GpuBinding::In {
             return;
         }
         self.vm.evict(self.range, self.trigger(), false);
         state.now = GpuBinding::Invalid;
-        self.take_pages(&mut state);
+        self.unmap_pages(&mut state);
         drop(state);
         self.vm.restore_in(SOON_MS);
     }
@@ -268,7 +268,7 @@ impl Userptr {
         let mut state = self.state.lock();
         let was = core::mem::replace(&mut state.now, GpuBinding::Out);
         state.at_last = was;
-        state.pages.give_back();
+        state.pages.unmap_device();
         let start = self.range.start();
         let bringer = self.vm.evicted.lock().done_with(start, was);
         (
@@ -306,7 +306,7 @@ impl RangeWatcher for Userptr {
             state.gone.add(self.range, unmapped);
             ended = state.gone.is_all();
         }
-        self.tell_unmapped(change, &state);
+        self.notify_unmapped(change, &state);
         if state.now != GpuBinding::In {
             return;
         }
@@ -315,7 +315,7 @@ impl RangeWatcher for Userptr {
         let stays_out = ended || refaults;
         if stays_out {
             if refaults && !ended && change.may_be_delayed() {
-                state.run.iter().for_each(LeastRun::await_least);
+                state.run.iter().for_each(LeastRun::wait_least_run);
             }
             state.now = GpuBinding::Out;
         } else {
@@ -323,7 +323,7 @@ impl RangeWatcher for Userptr {
                 .evict(self.range, self.trigger(), change.may_be_delayed());
             state.now = GpuBinding::Invalid;
         }
-        self.take_pages(&mut state);
+        self.unmap_pages(&mut state);
         drop(state);
         if !stays_out {
             self.vm.restore_in(SOON_MS);
@@ -340,7 +340,7 @@ impl Vm {
         evicted.waiting.push(range.start());
         if evicted.quiesced.is_none() {
             if delay {
-                evicted.run.iter().for_each(LeastRun::await_least);
+                evicted.run.iter().for_each(LeastRun::wait_least_run);
             }
             // Who does not leave finds no entries any more, once they are cleared and flushed, and the pages are safe: it
             // faults, at its own cost.
@@ -351,20 +351,20 @@ impl Vm {
 
     /// The GPU loses all memory that others may move: no notifier finds anything of it from the return on, until the work item has mapped it again, which does not run
     /// meanwhile. The queues wait for that. ENOMEM, with some of it let go. Sleeps.
-    pub(crate) fn let_go(self: &Arc<Self>) -> Result {
+    pub(crate) fn evict_pages(self: &Arc<Self>) -> Result {
         let mut from = 0;
         let mut imports = false;
         loop {
             let next = self.state.lock().at_or_above(from);
             let Some(mapping) = next else { break };
             if let Some(userptr) = mapping.userptr() {
-                userptr.let_go();
+                userptr.evict_pages();
             }
             imports |= mapping.bo().import().is_some();
             from = mapping.range().end();
         }
         if imports {
-            self.await_moved();
+            self.wait_for_moved();
             self.hide_imports()?;
         }
         Ok(())
@@ -421,7 +421,7 @@ impl Vm {
         let write = mapping.bo().access().write;
         let (memory, asked) = (userptr.memory(), Instant::now());
         for _ in 0..TRIES {
-            let stamp = userptr.begin();
+            let stamp = userptr.read_begin();
             let request = PageRequest {
                 stamp,
                 write,
@@ -467,7 +467,7 @@ impl Vm {
         let idle = state.tree.clear(range, &mut written);
         if !idle.is_empty() {
             if let Err(error) = self.flush(TlbFlush::Heavyweight) {
-                self.lose(idle);
+                self.leak(idle);
                 return Err(error);
             }
         }

@@ -113,7 +113,7 @@ impl Vm {
                 self.gpu.hw.vmids.has_taken(began.elapsed());
                 drop(lease);
             }
-            Err(_) => self.lose((lease, self.gpu.clone())),
+            Err(_) => self.leak((lease, self.gpu.clone())),
         }
     }
 }

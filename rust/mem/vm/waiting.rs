@@ -32,7 +32,7 @@ impl PendingRanges {
     }
 
     /// Whether there are more than were put down, from the last call on.
-    pub(super) fn take_missed(&mut self) -> bool {
+    pub(super) fn take_overflow(&mut self) -> bool {
         core::mem::take(&mut self.missed)
     }
 }

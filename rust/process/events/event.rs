@@ -184,7 +184,7 @@ impl KfdEvent {
     }
 
     /// Whether somebody who has seen age `last_age` (0 if it does not know) need not wait for it, who has it then.
-    pub(super) fn take(&mut self, last_age: u64) -> bool {
+    pub(super) fn try_consume(&mut self, last_age: u64) -> bool {
         let missed = self.kind == EventKind::Signal && last_age != 0 && last_age != self.age;
         let taken = self.signaled || missed;
         self.signaled = self.signaled && !self.auto_reset;
@@ -194,14 +194,14 @@ impl KfdEvent {
     /// Begins a wait: whether `waiter` need not wait for it, which has seen age `last_age` (0 if it does not know).
     /// Otherwise it is listed as its event `index`, or has been for the same event; as which is returned. `room` is there, and left
     /// if it is not needed. ENOMEM without room.
-    pub(super) fn begin(
+    pub(super) fn start_wait(
         &mut self,
         waiter: &Arc<EventWaiter>,
         index: usize,
         last_age: u64,
         room: &mut Option<Room>,
     ) -> Result<Option<usize>> {
-        if self.take(last_age) {
+        if self.try_consume(last_age) {
             waiter.activate(1);
             return Ok(None);
         }
@@ -229,14 +229,14 @@ impl KfdEvent {
     }
 
     /// A wait that it has ended will be made again: what that consumed is there again.
-    pub(super) fn give_back(&mut self) {
+    pub(super) fn restore(&mut self) {
         if self.auto_reset {
             self.set();
         }
     }
 
     /// What a waiter is told that has seen age `last_age`.
-    pub(super) fn told(&self, last_age: u64) -> EventPayload {
+    pub(super) fn payload(&self, last_age: u64) -> EventPayload {
         match self.kind {
             EventKind::Signal if last_age != 0 => EventPayload::Age(self.age),
             EventKind::Memory | EventKind::Hardware => self.payload,
@@ -245,10 +245,10 @@ impl KfdEvent {
     }
 
     /// It is being destroyed: those that wait for it have waited in vain.
-    pub(super) fn lose(&self) {
+    pub(super) fn set_destroyed(&self) {
         let lists = [&self.waiting, &self.activated];
         for listed in lists.into_iter().flat_map(RBTree::values) {
-            listed.waiter.lose();
+            listed.waiter.event_destroyed();
         }
     }
 }

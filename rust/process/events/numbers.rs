@@ -66,7 +66,7 @@ impl EventIds {
     }
 
     /// Takes the event `number` out.
-    pub(super) fn take(&mut self, number: usize) -> Option<KBox<KfdEvent>> {
+    pub(super) fn remove(&mut self, number: usize) -> Option<KBox<KfdEvent>> {
         let event = self.places.get_mut(number)?.take()?;
         self.used.clear_bit(number);
         Some(event)

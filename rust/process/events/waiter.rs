@@ -41,7 +41,7 @@ impl EventWaiter {
     }
 
     /// One of its events is gone.
-    pub(super) fn lose(&self) {
+    pub(super) fn event_destroyed(&self) {
         self.lost.store(true, Relaxed);
         self.wake.notify_all();
     }

@@ -43,7 +43,7 @@ impl WaitItem {
     }
 
     /// What there is to tell of it after a wait.
-    pub(crate) fn told(&self) -> &EventPayload {
+    pub(crate) fn payload(&self) -> &EventPayload {
         &self.told
     }
 }
@@ -91,7 +91,7 @@ impl ConsumedEvents {
     }
 
     /// Who waited knows of them.
-    pub(crate) fn keep(mut self) {
+    pub(crate) fn commit(mut self) {
         self.kept = true;
     }
 }
@@ -104,7 +104,7 @@ impl Drop for ConsumedEvents {
         for item in self.items.iter().filter(|item| item.activated) {
             // For each anew, as in `begin`. One that was destroyed meanwhile is nobody's.
             if let Some(event) = self.events.state.lock().get_mut(item.id) {
-                event.give_back();
+                event.restore();
             }
         }
     }
@@ -124,13 +124,13 @@ impl ProcessEvents {
         poll: impl Fn(),
     ) -> Result<Option<ConsumedEvents>> {
         // Of all of several, some might have to be given back.
-        let come = if (!all || items.len() == 1) && self.take(&mut items)? {
+        let come = if (!all || items.len() == 1) && self.try_finish(&mut items)? {
             true
         } else {
             let missing = if all { items.len() } else { items.len().min(1) };
             let waiter = EventWaiter::new(missing)?;
             let result = self
-                .begin(&mut items, &waiter)
+                .enlist(&mut items, &waiter)
                 .and_then(|()| self.wait_for(&items, &waiter, timeout, poll));
             self.finish(&mut items, &waiter, result);
             result?
@@ -144,7 +144,7 @@ impl ProcessEvents {
 
     /// Ends a wait for one of the events that need not begin, as one of them has come; whether one has. Not looked for among
     /// more than [`AT_ONCE`]. EINVAL for an unknown event.
-    fn take(&self, items: &mut [WaitItem]) -> Result<bool> {
+    fn try_finish(&self, items: &mut [WaitItem]) -> Result<bool> {
         if items.len() > AT_ONCE {
             return Ok(false);
         }
@@ -154,11 +154,11 @@ impl ProcessEvents {
         }
         let mut any = false;
         for item in items {
-            state.look(item);
+            state.poll(item);
             let event = state.get_mut(item.id).ok_or(EINVAL)?;
-            item.activated = event.take(item.last_age);
+            item.activated = event.try_consume(item.last_age);
             if item.activated {
-                item.told = event.told(item.last_age);
+                item.told = event.payload(item.last_age);
                 any = true;
             }
         }
@@ -166,7 +166,7 @@ impl ProcessEvents {
     }
 
     /// Lists the waiter with its events. What was done stays on an error.
-    fn begin(&self, items: &mut [WaitItem], waiter: &Arc<EventWaiter>) -> Result {
+    fn enlist(&self, items: &mut [WaitItem], waiter: &Arc<EventWaiter>) -> Result {
         {
             let mut state = self.state.lock();
             if items.iter().any(|item| state.get_mut(item.id).is_none()) {
@@ -180,10 +180,10 @@ impl ProcessEvents {
             }
             // For each anew: there may be more events than the lock should be held for.
             let mut state = self.state.lock();
-            state.look(item);
+            state.poll(item);
             // One that was destroyed just now was before the wait.
             let event = state.get_mut(item.id).ok_or(EINVAL)?;
-            item.listed = event.begin(waiter, index, item.last_age, &mut room)?;
+            item.listed = event.start_wait(waiter, index, item.last_age, &mut room)?;
             item.activated = item.listed.is_none();
         }
         Ok(())
@@ -220,19 +220,19 @@ impl ProcessEvents {
             if waiter.sleep(&mut state, msecs_to_jiffies(most) + 1) {
                 drop(state);
                 poll();
-                self.look_for(items);
+                self.poll_listed(items);
                 state = self.state.lock();
             }
         }
     }
 
     /// Sets those of the events whose slots the GPU has written to, and others with them where that is less work.
-    fn look_for(&self, items: &[WaitItem]) {
+    fn poll_listed(&self, items: &[WaitItem]) {
         if items.len() > AT_ONCE {
-            return self.look();
+            return self.poll_slots();
         }
         let mut state = self.state.lock();
-        items.iter().for_each(|item| state.look(item));
+        items.iter().for_each(|item| state.poll(item));
     }
 
     /// Takes the waiter out of its events' lists, and has them told.
@@ -263,9 +263,9 @@ impl ProcessEvents {
                 continue;
             };
             match result {
-                Ok(true) => item.told = event.told(item.last_age),
+                Ok(true) => item.told = event.payload(item.last_age),
                 Ok(false) => {}
-                Err(_) => event.give_back(),
+                Err(_) => event.restore(),
             }
         }
     }
@@ -273,7 +273,7 @@ impl ProcessEvents {
 
 impl EventsState {
     /// Sets an event whose slot the GPU has written to, whether or not the interrupt came.
-    fn look(&mut self, item: &WaitItem) {
+    fn poll(&mut self, item: &WaitItem) {
         let slot = item.id as usize;
         if self.signals.get_mut(slot).is_some() && self.is_signaled(slot) {
             self.set_slot(slot);

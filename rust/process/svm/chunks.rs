@@ -14,34 +14,34 @@ use crate::mem::bo::BoUsage;
 use crate::mem::vm::{SharedChunk, Vm};
 
 impl SvmState {
-    /// Gives the GPUs again what they have lost. Errors of [`SvmState::bring`]: some is left for the next time.
-    pub(super) fn mend(&mut self, svm: &Svm) -> Result {
+    /// Gives the GPUs again what they have lost. Errors of [`SvmState::update_gpu`]: some is left for the next time.
+    pub(super) fn restore_lost(&mut self, svm: &Svm) -> Result {
         while let Some(range) = self.torn.last() {
-            self.bring(svm, range)?;
+            self.update_gpu(svm, range)?;
             self.torn.pop();
         }
         Ok(())
     }
 
-    /// See [`bring`], for the GPUs that have what they may not use any more: when it moves, they would have it come back to where they reach it.
-    pub(super) fn take_away(&mut self, svm: &Svm, range: VaRange) -> Result {
+    /// See [`update_gpu`], for the GPUs that have what they may not use any more: when it moves, they would have it come back to where they reach it.
+    pub(super) fn revoke(&mut self, svm: &Svm, range: VaRange) -> Result {
         for on in &self.vms {
             let (index, vm) = on;
             let loses = |(part, attributes): (VaRange, SvmAttributes)| {
                 usage(&attributes, *index).is_none() && vm.first_chunk(part).is_some()
             };
             if self.map.parts(range).any(loses) {
-                bring(svm, &self.map, &mut self.torn, on, range)?;
+                update_gpu(svm, &self.map, &mut self.torn, on, range)?;
             }
         }
         Ok(())
     }
 
-    /// See [`bring`], for all GPUs. When one is to go, the others may not have been looked at.
-    pub(super) fn bring(&mut self, svm: &Svm, range: VaRange) -> Result {
+    /// See [`update_gpu`], for all GPUs. When one is to go, the others may not have been looked at.
+    pub(super) fn update_gpu(&mut self, svm: &Svm, range: VaRange) -> Result {
         let mut result = Ok(());
         for on in &self.vms {
-            let done = bring(svm, &self.map, &mut self.torn, on, range);
+            let done = update_gpu(svm, &self.map, &mut self.torn, on, range);
             if done == Err(errno::in_progress()) {
                 return done;
             }
@@ -51,7 +51,7 @@ impl SvmState {
     }
 
     /// Has chunks with a hole in `range` made anew, which still take its place; whether there are any.
-    pub(super) fn give_up_holes(&mut self, range: VaRange) -> bool {
+    pub(super) fn split_holes(&mut self, range: VaRange) -> bool {
         let mut found = false;
         for (_, vm) in &self.vms {
             for chunk in vm.chunks(range).filter(|chunk| chunk.cut) {
@@ -93,8 +93,8 @@ fn is_right(
 }
 
 /// Gives one GPU what it may use of `range`, and takes from it what it may not. Chunks that reach beyond are made anew, and added to `torn`
-/// when that fails. What [`Vm::share`] and [`Svm::go_on`] say, ENOMEM.
-pub(super) fn bring(
+/// when that fails. What [`Vm::share`] and [`Svm::check_precedence`] say, ENOMEM.
+pub(super) fn update_gpu(
     svm: &Svm,
     map: &AttributeMap<RangeTree>,
     torn: &mut SmallRangeList,
@@ -108,15 +108,15 @@ pub(super) fn bring(
             wrong.push(chunk, GFP_KERNEL_ACCOUNT)?;
         }
     }
-    let made = make_anew(svm, map, on, range, &wrong);
+    let made = remap(svm, map, on, range, &wrong);
     if made.is_err() {
         wrong.iter().for_each(|chunk| torn.add(chunk.range));
     }
     made
 }
 
-/// Takes the chunks `wrong` out, and gives one GPU what it may use of all that lies in `range` or in them. Errors as [`bring`].
-fn make_anew(
+/// Takes the chunks `wrong` out, and gives one GPU what it may use of all that lies in `range` or in them. Errors as [`update_gpu`].
+fn remap(
     svm: &Svm,
     map: &AttributeMap<RangeTree>,
     on: &(GpuIndex, Arc<Vm>),
@@ -130,7 +130,7 @@ fn make_anew(
     let refaults = |chunk: &SharedChunk| svm.retries() && !chunk.always;
     let _quiesced = (!wrong.iter().all(refaults)).then(|| vm.quiesce_for_svm());
     for chunk in ranges() {
-        svm.go_on(vm)?;
+        svm.check_precedence(vm)?;
         vm.unmap(chunk)?;
     }
     let mut result = Ok(());
@@ -151,7 +151,7 @@ fn make_anew(
             let end = next.map_or(left.end(), |next| next.start());
             if let Some(gap) = VaRange::between(at, end) {
                 let most = attributes.together(svm.retries());
-                let shared = vm.share(&svm.space, gap, usage, most, || svm.go_on(vm));
+                let shared = vm.share(&svm.space, gap, usage, most, || svm.check_precedence(vm));
                 if shared == Err(EINTR) || shared == Err(errno::in_progress()) {
                     return shared;
                 }

@@ -88,7 +88,7 @@ impl Svm {
     }
 
     /// Has it look again at those that have to wait; sooner if another has come meanwhile.
-    fn serve_again(self: &Arc<Self>) {
+    fn schedule_serve(self: &Arc<Self>) {
         let delay = msecs_to_jiffies(AGAIN_MS);
         let _ = workqueue::allocating().enqueue_delayed::<_, FAULTS>(self.clone(), delay);
     }
@@ -113,14 +113,14 @@ impl WorkItem<FAULTS> for Svm {
                 let Some((index, vm)) = state.vms.get(seen.0) else {
                     break None;
                 };
-                if let Some(fault) = vm.gpu().hw.page_faults.take(this.pasid, &mut seen.1) {
+                if let Some(fault) = vm.gpu().hw.page_faults.next_fault(this.pasid, &mut seen.1) {
                     break Some((*index, vm.clone(), fault));
                 }
                 seen = (seen.0 + 1, FaultCursor::default());
             };
             let Some((index, vm, fault)) = taken else {
                 if later > 0 {
-                    this.serve_again();
+                    this.schedule_serve();
                 }
                 return;
             };
@@ -130,7 +130,7 @@ impl WorkItem<FAULTS> for Svm {
             engine_waits |= waits && is_of_engine;
             // That comes first, also where nothing was urgent when it was looked at.
             if engine_waits && this.is_urgent(&vm) {
-                this.serve_again();
+                this.schedule_serve();
                 return;
             }
         }
@@ -185,7 +185,7 @@ impl SvmState {
     fn is_doubtful(&mut self, svm: &Svm, index: GpuIndex, fault: &PageFault) -> bool {
         if let Some(listener) = &self.listener {
             // Whoever unmaps something has said so.
-            let _ = listener.begin();
+            let _ = listener.read_begin();
         }
         if svm.changed.xchg(false, Full) {
             for (index, vm) in &self.vms {
@@ -224,10 +224,10 @@ impl SvmState {
         if address < GPUVM_BASE || page.end() > USER_VA_END {
             return FaultVerdict::Bad { present: false };
         }
-        if self.forget_unmapped(svm).is_err() {
+        if self.remove_unmapped(svm).is_err() {
             return FaultVerdict::Later(false);
         }
-        match vm.there(page, write) {
+        match vm.mapped_at(page, write) {
             MappedAt::Nothing | MappedAt::Chunk(_) => {}
             MappedAt::Buffer => return mapped(vm, page, fault),
             MappedAt::Awaited => return FaultVerdict::Later(true),
@@ -240,7 +240,7 @@ impl SvmState {
                 FaultVerdict::Later(false)
             }
             Err(error) if error == errno::in_progress() => {
-                FaultVerdict::Later(self.await_page(vm, page, write))
+                FaultVerdict::Later(self.request_page(vm, page, write))
             }
             Err(error) => {
                 dev_warn_ratelimited!(
@@ -278,7 +278,7 @@ impl SvmState {
             return Ok(FaultVerdict::Bad { present });
         }
         // The chunk that stays, if there is one.
-        let chunk = match vm.there(page, write) {
+        let chunk = match vm.mapped_at(page, write) {
             MappedAt::Chunk(chunk) => {
                 let is_right = !chunk.cut && (chunk.usage, chunk.always) == usage;
                 if is_right && vm.is_reached(page, write) {
@@ -300,7 +300,7 @@ impl SvmState {
             space: svm.space.id(),
         };
         let (smi, number) = (&vm.gpu().hw.smi, page.start() >> PAGE_SHIFT);
-        smi.tell(&SmiEvent::PageFault(whose, number, write));
+        smi.notify(&SmiEvent::PageFault(whose, number, write));
         let mine = VaRange::of_process(&memory.range).unwrap_or(page);
         let piece = mine.intersection(said).unwrap_or(page);
         // Only what is mapped now. Whatever is looked at to be moved is taken from the GPU: two chunks to which it comes at once would each be
@@ -314,19 +314,21 @@ impl SvmState {
             false if memory.heap_or_stack => FaultDestination::System,
             _ => attributes.destination(index, vm.gpu().hw.id.get().into()),
         };
-        let has_moved = self.bring_there(svm, vm, piece, &attributes, destination)?;
+        let has_moved = self.migrate(svm, vm, piece, &attributes, destination)?;
         if chunk.is_none() {
-            vm.share(&svm.space, piece, usage, LARGE_PAGE_SIZE, || svm.go_on(vm))?;
+            vm.share(&svm.space, piece, usage, LARGE_PAGE_SIZE, || {
+                svm.check_precedence(vm)
+            })?;
         }
-        if !vm.fault_in(page, write, &|| svm.go_on(vm))? {
+        if !vm.fault_in(page, write, &|| svm.check_precedence(vm))? {
             return Ok(FaultVerdict::Bad { present: false });
         }
-        smi.tell(&SmiEvent::PageMapped(whose, number, has_moved));
+        smi.notify(&SmiEvent::PageMapped(whose, number, has_moved));
         Ok(FaultVerdict::Done)
     }
 
     /// Has `piece`, of these attributes, come to where it is to be for the GPU of `vm`, as far as it can; whether something has moved. Errors of [`SvmState::place_part`].
-    fn bring_there(
+    fn migrate(
         &mut self,
         svm: &Arc<Svm>,
         vm: &Arc<Vm>,
@@ -350,13 +352,13 @@ impl SvmState {
     }
 
     /// Sees to it that somebody waits for the program that has to bring `page`, if one has to; whether somebody does.
-    fn await_page(&mut self, vm: &Vm, page: VaRange, write: bool) -> bool {
+    fn request_page(&mut self, vm: &Vm, page: VaRange, write: bool) -> bool {
         let is_waiting = self.bringer.as_ref();
         if is_waiting.is_some_and(|bringer| !bringer.by().is_done()) {
             return true;
         }
         // Without memory the next run does it.
-        let Ok(bringer) = vm.bring(page, write) else {
+        let Ok(bringer) = vm.request_pages(page, write) else {
             return false;
         };
         self.bringer = Some(bringer);
@@ -366,7 +368,7 @@ impl SvmState {
 
 /// What becomes of `fault` at a page that is mapped: it was under way then, or is of an access that is not allowed there.
 fn mapped(vm: &Vm, page: VaRange, fault: &PageFault) -> FaultVerdict {
-    if vm.faults_again(page, fault.position) {
+    if vm.is_repeated(page, fault.position) {
         FaultVerdict::Bad { present: true }
     } else {
         FaultVerdict::Done

@@ -39,7 +39,7 @@ struct MoveQuiesce<'a> {
 
 impl MoveQuiesce<'_> {
     /// All that have something of the part and would not find it again when they come there. ENOMEM.
-    fn begin(&mut self) -> Result {
+    fn start(&mut self) -> Result {
         if self.quiesced.is_none() {
             self.quiesced = Some(self.state.quiesce(self.part)?);
         }
@@ -80,7 +80,7 @@ impl RangeMove<'_> {
     }
 
     /// Whether all of `window`, as far as that is known, is where it is to be.
-    fn is_there(&self, window: VaRange) -> bool {
+    fn is_in_place(&self, window: VaRange) -> bool {
         let wanted = match self.way {
             MoveDirection::In => window.size(),
             MoveDirection::Out => 0,
@@ -89,28 +89,28 @@ impl RangeMove<'_> {
     }
 
     /// Moves it, from where `progress` says, with queues `quiescing`; how many pages have moved. [`errno::in_progress`] when somebody keeps the mmap lock, or waits for the process's: some of it is
-    /// left. EINTR when the caller is killed, ESRCH at the process's end; what [`user_range::bring_in`] fails with.
-    fn go(
+    /// left. EINTR when the caller is killed, ESRCH at the process's end; what [`user_range::migrate_to_device`] fails with.
+    fn run(
         &self,
         memory: &DeviceMemory,
         quiescing: &mut MoveQuiesce<'_>,
         progress: &mut MoveProgress,
     ) -> Result<usize> {
         let mut at = self.part.start().max(progress.at);
-        let result = self.go_from(&mut at, memory, quiescing, progress);
+        let result = self.run_from(&mut at, memory, quiescing, progress);
         if result == Err(errno::in_progress()) && self.trigger == MigrateTrigger::Prefetch {
             // It comes again, with the same progress.
             progress.at = at;
         } else if core::mem::take(&mut progress.told) {
             let error = result.err().map_or(0, Error::to_errno);
             let end = SmiEvent::Migrated(self.migration(), error);
-            self.vm.gpu().hw.smi.tell(&end);
+            self.vm.gpu().hw.smi.notify(&end);
         }
         result
     }
 
     /// The same from `at` on, which is how far it has come then. Nobody is told of the end.
-    fn go_from(
+    fn run_from(
         &self,
         at: &mut u64,
         memory: &DeviceMemory,
@@ -124,12 +124,12 @@ impl RangeMove<'_> {
             if task::is_killed() {
                 return Err(EINTR);
             }
-            self.svm.go_on(self.vm)?;
+            self.svm.check_precedence(self.vm)?;
             let end = left
                 .end()
                 .min((*at / LARGE_PAGE_SIZE + 1) * LARGE_PAGE_SIZE);
             let window = VaRange::between(*at, end).ok_or(EINVAL)?;
-            if self.is_there(window) {
+            if self.is_in_place(window) {
                 *at = end;
                 continue;
             }
@@ -137,25 +137,25 @@ impl RangeMove<'_> {
             let space = &self.svm.space;
             // Watchers hear of it before they hear that queues wait for it.
             if let MoveDirection::In = self.way {
-                self.tell_start(progress);
+                self.notify_start(progress);
             }
-            quiescing.begin()?;
+            quiescing.start()?;
             let moved = match self.way {
                 MoveDirection::In => {
                     let witness = match &mut witness {
                         Some(witness) => witness,
                         none => none.insert(self.witness()?),
                     };
-                    let give_way = || self.svm.give_way(self.vm);
-                    user_range::bring_in(memory, space, from, to, witness, &give_way)
+                    let give_way = || self.svm.yield_to_faults(self.vm);
+                    user_range::migrate_to_device(memory, space, from, to, witness, &give_way)
                 }
-                MoveDirection::Out => user_range::bring_out(memory, space, from, to),
+                MoveDirection::Out => user_range::migrate_to_system(memory, space, from, to),
             };
             let (next, moved) = moved?;
             *at = next as u64;
             all += moved;
             if moved != 0 {
-                self.tell_start(progress);
+                self.notify_start(progress);
             }
         }
         Ok(all)
@@ -171,10 +171,10 @@ impl RangeMove<'_> {
         Ok(Arc::new(back, GFP_KERNEL_ACCOUNT)?)
     }
 
-    fn tell_start(&self, progress: &mut MoveProgress) {
+    fn notify_start(&self, progress: &mut MoveProgress) {
         if !core::mem::replace(&mut progress.told, true) {
             let start = SmiEvent::Migrating(self.migration());
-            self.vm.gpu().hw.smi.tell(&start);
+            self.vm.gpu().hw.smi.notify(&start);
         }
     }
 }
@@ -201,15 +201,15 @@ impl MoveBack {
 }
 
 impl MigrationObserver for MoveBack {
-    fn leaving(&self, addresses: &Range<usize>, why: MigrationCause) {
+    fn notify_leaving(&self, addresses: &Range<usize>, why: MigrationCause) {
         let migration = self.migration(addresses, why);
-        self.smi.tell(&SmiEvent::Migrating(migration));
+        self.smi.notify(&SmiEvent::Migrating(migration));
     }
 
     fn left(&self, addresses: &Range<usize>, why: MigrationCause, result: Result) {
         let migration = self.migration(addresses, why);
         let error = result.err().map_or(0, Error::to_errno);
-        self.smi.tell(&SmiEvent::Migrated(migration, error));
+        self.smi.notify(&SmiEvent::Migrated(migration, error));
     }
 }
 
@@ -232,8 +232,8 @@ impl SvmState {
                         continue;
                     };
                     let mut others = self.vms.iter().filter(|(other, _)| other != index);
-                    let is_kept =
-                        others.any(|(other, vm)| attributes.keeps_in_system(*other, vm.retries()));
+                    let is_kept = others
+                        .any(|(other, vm)| attributes.must_stay_in_system(*other, vm.retries()));
                     (!is_kept).then_some(vm)
                 }
             };
@@ -278,7 +278,7 @@ impl SvmState {
             match vm.gpu().shared_vram.get() {
                 Some(memory) if !memory.is_empty() => {
                     moved +=
-                        journey(vm, MoveDirection::Out).go(&memory, &mut quiescing, progress)?;
+                        journey(vm, MoveDirection::Out).run(&memory, &mut quiescing, progress)?;
                 }
                 _ => {}
             }
@@ -286,7 +286,7 @@ impl SvmState {
         let (Some(vm), Some(memory)) = (to, there) else {
             return Ok(moved);
         };
-        match journey(vm, MoveDirection::In).go(&memory, &mut quiescing, progress) {
+        match journey(vm, MoveDirection::In).run(&memory, &mut quiescing, progress) {
             Ok(more) => Ok(moved + more),
             Err(error) if [errno::in_progress(), EINTR, ESRCH].contains(&error) => Err(error),
             // It stays in system memory.

@@ -19,7 +19,7 @@ const URGENT_POLL: Delta = Delta::from_millis(2);
 impl Svm {
     /// Fails when somebody waits for `state` who is not to wait for long, or page faults have, which do not if those on the GPU of `vm`, at
     /// whose memory the caller is, are urgent: [`errno::in_progress`].
-    pub(super) fn go_on(&self, vm: &Vm) -> Result {
+    pub(super) fn check_precedence(&self, vm: &Vm) -> Result {
         let have_waited = match self.faults_wait_since.load(Relaxed) {
             0 => false,
             since => host::boot_ms() >= since + FAULTS_WAIT_MS || self.is_urgent(vm),
@@ -38,7 +38,7 @@ impl Svm {
 
     /// Fails when page faults on the GPU of `vm` are urgent: [`errno::in_progress`]. For what has begun already: it is done again from the start, so that it
     /// does not stop for less.
-    pub(super) fn give_way(&self, vm: &Vm) -> Result {
+    pub(super) fn yield_to_faults(&self, vm: &Vm) -> Result {
         if self.is_urgent(vm) {
             Err(errno::in_progress())
         } else {

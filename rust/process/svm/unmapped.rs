@@ -30,7 +30,7 @@ impl UnmappedRanges {
     /// Takes what there is, and adds it to `all`. Where there was no room for it, that is what has no memory of `space`'s now:
     /// what has come in the place of other memory meanwhile is taken for that. ENOMEM, and see [`user_range::with_lock_soon`]:
     /// nothing is lost.
-    pub(super) fn take(&self, space: &AddressSpace, all: &mut KVVec<VaRange>) -> Result {
+    pub(super) fn drain(&self, space: &AddressSpace, all: &mut KVVec<VaRange>) -> Result {
         let fresh = SmallRangeList::new()?;
         all.reserve(MOST, GFP_KERNEL_ACCOUNT)?;
         let taken = core::mem::replace(&mut *self.list.lock(), fresh);
@@ -49,7 +49,7 @@ impl UnmappedRanges {
     }
 }
 
-/// Adds to `all` what of `hull` has no memory of `space`'s. Errors as [`UnmappedRanges::take`].
+/// Adds to `all` what of `hull` has no memory of `space`'s. Errors as [`UnmappedRanges::drain`].
 fn add_holes(space: &AddressSpace, hull: VaRange, all: &mut KVVec<VaRange>) -> Result {
     let mut at = hull.start();
     while let Some(hole) = user_range::first_hole(space, at as usize, hull.end() as usize)? {

@@ -25,7 +25,7 @@ pub(crate) enum QueueChange {
 
 impl QueueChange {
     /// Whether `queue` is already as this makes it. Called by who alone changes it.
-    pub(super) fn is_made(&self, queue: &ComputeQueue) -> Result<bool> {
+    pub(super) fn is_applied(&self, queue: &ComputeQueue) -> Result<bool> {
         match self {
             Self::Properties {
                 ring,

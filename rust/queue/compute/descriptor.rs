@@ -27,7 +27,7 @@ impl MqdMemory {
     /// With `control_stack` bytes for a control stack. It counts as `client`'s memory. ENOMEM; ENOSPC without room in the GART.
     fn new(gpu: &GpuMemory, client: &Arc<MemoryClient>, control_stack: u32) -> Result<Self> {
         let bytes = PAGE_SIZE + u64::from(control_stack);
-        let share = SystemShare::take(client, MemoryRegion::Gtt, bytes)?;
+        let share = SystemShare::charge(client, MemoryRegion::Gtt, bytes)?;
         let pages = SystemPages::alloc(&gpu.hw.dev, bytes as usize)?;
         Ok(Self {
             memory: gpu.gart.bind_descriptor(pages)?,
@@ -55,7 +55,7 @@ impl ComputeDescriptor {
         control_stack: u32,
     ) -> Result<Self> {
         let fits = |room: &MqdMemory| room.control_stack == control_stack;
-        let room = match slice.descriptors.take(fits) {
+        let room = match slice.descriptors.get(fits) {
             Some(room) => room,
             None => Arc::new(
                 MqdMemory::new(gpu, client, control_stack)?,
@@ -124,6 +124,6 @@ impl ComputeDescriptor {
 
 impl Drop for ComputeDescriptor {
     fn drop(&mut self) {
-        self.slice.descriptors.keep(&self.room);
+        self.slice.descriptors.put(&self.room);
     }
 }

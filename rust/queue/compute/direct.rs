@@ -75,7 +75,7 @@ impl WorkItem for DirectShared {
         loop {
             let mut table = this.table.lock();
             let last = table.last();
-            let next = this.take_turn(&mut table);
+            let next = this.step(&mut table);
             left = if table.last() == last {
                 left - 1
             } else {
@@ -103,12 +103,12 @@ fn sooner(one: Option<i64>, other: i64) -> Option<i64> {
 
 impl DirectShared {
     /// Does what can be done now; in how many milliseconds there may be more.
-    fn take_turn(&self, table: &mut HqdTable) -> Option<i64> {
+    fn step(&self, table: &mut HqdTable) -> Option<i64> {
         for entry in table.entries.iter_mut() {
             follow(entry);
-            entry.look();
+            entry.poll();
             if !entry.is_wanted() || entry.yields_vmid() {
-                entry.leave();
+                entry.preempt();
             }
         }
         for pipe in 0..MEC_PIPES {
@@ -143,12 +143,12 @@ impl DirectShared {
 
     /// Loads who waits with work, and who does without if there is still room.
     fn load_all(&self, table: &mut HqdTable) -> Result<(), LoadFailure> {
-        while let Some(index) = table.next_to_come(true) {
+        while let Some(index) = table.next_to_load(true) {
             self.load(table, index)?;
-            table.begin_turn(index);
+            table.start_quantum(index);
         }
         // Doorbells of those that have no work yet find them, where that is free.
-        while let Some(index) = table.next_to_come(false) {
+        while let Some(index) = table.next_to_load(false) {
             if self.load(table, index).is_err() {
                 break;
             }
@@ -217,7 +217,7 @@ impl DirectShared {
         let mut others = false;
         for entry in table.entries.iter_mut().filter(|entry| is_here(entry)) {
             if !hangs(entry) && !matches!(entry.seat, HqdSeat::Stuck(_)) {
-                entry.leave();
+                entry.preempt();
                 others = true;
             }
         }
@@ -254,7 +254,7 @@ impl DirectShared {
 
     /// Has `queue` be off the hardware and stay off, until its `off` is counted down. ETIMEDOUT when it cannot be got
     /// off.
-    fn take_off(self: &Arc<Self>, queue: &ComputeQueue) -> Result {
+    fn unload(self: &Arc<Self>, queue: &ComputeQueue) -> Result {
         let mut table = self.table.lock();
         if let Some(entry) = table.find(queue) {
             entry.off += 1;
@@ -276,7 +276,7 @@ enum LoadFailure {
 fn make_room(table: &mut HqdTable) -> Option<i64> {
     let waiting = table.waiting().min(LEAVE_AT_ONCE);
     while table.leaving() < waiting {
-        match table.next_to_leave() {
+        match table.next_to_preempt() {
             Some((index, left)) if left <= 0 => table.end_turn(index),
             Some((_, left)) => return Some(left),
             None => return None,
@@ -379,7 +379,7 @@ impl ComputeScheduler for DirectScheduler {
     }
 
     fn remove(&self, queue: &ComputeQueue) -> Result {
-        self.0.take_off(queue)?;
+        self.0.unload(queue)?;
         let mut table = self.0.table.lock();
         let gone = table
             .position(queue)
@@ -390,7 +390,7 @@ impl ComputeScheduler for DirectScheduler {
     }
 
     fn update(&self, queue: &ComputeQueue, mut change: QueueChange) -> Result {
-        let taken = self.0.take_off(queue);
+        let taken = self.0.unload(queue);
         let result = taken.and_then(|()| change.make(queue));
         let mut table = self.0.table.lock();
         if let Some(entry) = table.find(queue) {

@@ -150,7 +150,7 @@ impl HwsShared {
                 });
             }
             self.halt();
-            self.table.lock().give_up();
+            self.table.lock().clear();
         }
     }
 
@@ -205,7 +205,7 @@ impl HwsShared {
     }
 
     /// Has `queue` be off the hardware and stay off, until its `off` is counted down.
-    fn take_off(self: &Arc<Self>, queue: &ComputeQueue) {
+    fn unload(self: &Arc<Self>, queue: &ComputeQueue) {
         if let Some(entry) = self.table.lock().find(queue) {
             entry.off += 1;
         }
@@ -277,7 +277,7 @@ impl ComputeScheduler for HwsScheduler {
                 self.0.halt();
             }
         }
-        self.0.table.lock().give_up();
+        self.0.table.lock().clear();
         drop(slot);
         self.0.changed.notify_all();
         drop(firmware);
@@ -296,7 +296,7 @@ impl ComputeScheduler for HwsScheduler {
     }
 
     fn remove(&self, queue: &ComputeQueue) -> Result {
-        self.0.take_off(queue);
+        self.0.unload(queue);
         let gone = self.0.table.lock().remove(queue);
         drop(gone);
         Ok(())
@@ -362,7 +362,7 @@ impl ComputeScheduler for HwsScheduler {
     }
 
     fn close(&self) {
-        let left = self.0.table.lock().take();
+        let left = self.0.table.lock().remove_all();
         workqueue::cancel(&self.0);
         if !left.is_empty() {
             dev_warn!(&*self.0.dev, "{} compute queues are left\n", left.len());

@@ -89,7 +89,7 @@ impl HqdEntry {
     }
 
     /// Looks whether it has work.
-    pub(super) fn look(&mut self) {
+    pub(super) fn poll(&mut self) {
         // Of one that came in midway nothing tells when it is through: it has its turn.
         self.has_work = self.queue.memory.has_work() || self.midway;
     }
@@ -187,7 +187,7 @@ impl HqdEntry {
     }
 
     /// Asks a queue that is in to leave.
-    pub(super) fn leave(&mut self) {
+    pub(super) fn preempt(&mut self) {
         if self.is_in() {
             self.reseat(|loaded| {
                 loaded.hqd.save();
@@ -264,7 +264,7 @@ impl HqdTable {
     /// The queue that comes in next of those that may, with work or without. They come round and round in the order of
     /// their processes, then of their numbers: none has a second turn before each that wants one has had its first, and
     /// those of a process come and go together, so that few VMIDs change hands.
-    pub(super) fn next_to_come(&self, work: bool) -> Option<usize> {
+    pub(super) fn next_to_load(&self, work: bool) -> Option<usize> {
         let waiting = self.entries.iter().enumerate();
         waiting
             .filter(|(_, entry)| entry.waits(work))
@@ -278,7 +278,7 @@ impl HqdTable {
     }
 
     /// Entry `index` has come in for a turn. Those that would have come before it, and are still in, begin another.
-    pub(super) fn begin_turn(&mut self, index: usize) {
+    pub(super) fn start_quantum(&mut self, index: usize) {
         let Some(rank) = self.entries.get(index).map(HqdEntry::rank) else {
             return;
         };
@@ -330,13 +330,13 @@ impl HqdTable {
             if entry.has_work {
                 entry.account(&mut self.usual);
             }
-            entry.leave();
+            entry.preempt();
         }
     }
 
     /// The queue that is to give up its HQD next, and after how many milliseconds it has had its turn: one without
     /// work, or else the one whose turn has been over for longest.
-    pub(super) fn next_to_leave(&self) -> Option<(usize, i64)> {
+    pub(super) fn next_to_preempt(&self) -> Option<(usize, i64)> {
         let turn = |(index, entry): (usize, &HqdEntry)| {
             let idle = !entry.has_work;
             let left = if idle {

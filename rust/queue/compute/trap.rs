@@ -21,7 +21,7 @@ impl TrapPage {
     /// The page in `vm`, whose memory it counts as, without a second level. EEXIST where one is still in use, by a queue that the hardware
     /// did not let go of; ENOMEM; ENODEV when the device is gone.
     pub(crate) fn new(vm: &Arc<Vm>) -> Result<Arc<Self>> {
-        let share = SystemShare::take(vm.client(), MemoryRegion::Gtt, trap::BYTES as u64)?;
+        let share = SystemShare::charge(vm.client(), MemoryRegion::Gtt, trap::BYTES as u64)?;
         let pages = Arc::new(
             SystemPages::alloc(&vm.gpu().hw.dev, trap::BYTES)?,
             GFP_KERNEL_ACCOUNT,

@@ -72,7 +72,7 @@ impl UserComputeQueue {
 
 /// Makes `change` of `queue`, unless that is so already: others would be off the hardware meanwhile.
 fn change_of(queue: &ComputeQueue, change: QueueChange) -> Result {
-    match change.is_made(queue)? {
+    match change.is_applied(queue)? {
         true => Ok(()),
         false => queue.gpu.compute.update(queue, change),
     }
@@ -130,7 +130,7 @@ impl UserQueue for UserComputeQueue {
         // One that cannot be got off stays with the scheduler.
         let removed = queue.gpu.compute.remove(&queue);
         // Not before: who quiesces the group relies on that all is off the hardware.
-        queue.vm().group().leave(&queue);
+        queue.vm().group().remove(&queue);
         removed.map_err(|_| timer_expired())
     }
 }

@@ -239,7 +239,7 @@ impl EngineSlots {
         patience: &QuiesceTimeout,
     ) -> Result {
         let hw = &rlc.gpu.hw;
-        let _urgent = hw.page_faults.hurry(rlc.owner.pasid);
+        let _urgent = hw.page_faults.set_urgent(rlc.owner.pasid);
         let mut waits = 0;
         let unloaded = loop {
             let time = patience.left(STOP_TIMEOUT);
@@ -302,7 +302,7 @@ impl EngineSlots {
         let place = before.filter(|_| seat == SdmaSeat::Out).map(usize::from);
         let left = place.and_then(|place| state.seated.get_mut(place)?.take());
         if left.is_some() {
-            state.come_out(rlc);
+            state.unloaded(rlc);
         }
         drop(state);
         drop((vmid, left));
@@ -383,7 +383,7 @@ impl EngineSlots {
         let awaited = freed && state.has_line();
         drop(state);
         if gone.is_some() {
-            self.await_looks();
+            self.wait_polls();
         }
         drop(gone);
         if awaited {
@@ -424,7 +424,7 @@ impl EngineSlots {
         let key = QueueKey::of(&rlc);
         state.add(rlc, own, room);
         let first = match own {
-            Some(_) => state.come_in(&key),
+            Some(_) => state.try_seat(&key),
             None => SlotAction::Nothing,
         };
         drop(state);
@@ -433,7 +433,7 @@ impl EngineSlots {
             self.load(&rlc, slot);
             // It may have failed meanwhile, or its VMID been recalled, when the work item found it neither in nor out.
             let vmids = &rlc.gpu.hw.vmids;
-            self.state.lock().has_to_leave(&key, vmids)
+            self.state.lock().must_unload(&key, vmids)
         } else {
             own.is_some()
         };
@@ -464,7 +464,7 @@ impl EngineSlots {
     }
 
     /// Looks at who is in a slot, coming or going.
-    pub(super) fn look_at_seated(&self, look: impl Fn(&SdmaHwQueue)) {
+    pub(super) fn poll_seated(&self, look: impl Fn(&SdmaHwQueue)) {
         let _looking = self.looking.lock();
         let seated = self.state.lock().seated.clone();
         seated.iter().flatten().for_each(|rlc| look(rlc));
@@ -472,7 +472,7 @@ impl EngineSlots {
 
     /// Looks at the first queues of process `pasid` that are meant, at most as many as there are slots; the owner of one, if
     /// there are any.
-    pub(super) fn look_at_some_of(
+    pub(super) fn poll_some_of(
         &self,
         pasid: u16,
         which: impl Fn(&SdmaHwQueue) -> bool,
@@ -493,7 +493,7 @@ impl EngineSlots {
     }
 
     /// Who looks at queues by now has done so. Sleeps.
-    fn await_looks(&self) {
+    fn wait_polls(&self) {
         drop(self.looking.lock());
     }
 
@@ -502,7 +502,7 @@ impl EngineSlots {
         let left = self.state.lock().close();
         workqueue::cancel::<_, TURN>(self);
         workqueue::cancel::<_, PULSE>(self);
-        self.await_looks();
+        self.wait_polls();
         left.any().map(|rlc| (rlc.clone(), left.len()))
     }
 }

@@ -82,7 +82,7 @@ proptest! {
                     stay.ask_back(on);
                 }
                 Ask::Begin(to_be_shared) if home || !to_be_shared => {
-                    if stay.begin(to_be_shared) {
+                    if stay.start_move(to_be_shared) {
                         prop_assert_eq!((pins, shared, in_vram, to), (0, [0, 0], 0, None));
                         prop_assert!(!before.is_detached());
                         prop_assert!(to_be_shared || !before.is_orphan());
@@ -93,7 +93,7 @@ proptest! {
                 }
                 Ask::Settle if to.is_some() => {
                     home = to.take().unwrap_or(home);
-                    stay.settle();
+                    stay.end_move();
                 }
                 Ask::Orphan if to.is_none() => {
                     prop_assert_eq!(stay.orphan(), !before.is_orphan());
@@ -116,14 +116,14 @@ proptest! {
 #[test]
 fn shared_since_somebody_looked() {
     let mut stay = PinState::new();
-    assert!(stay.begin(false));
-    stay.settle();
+    assert!(stay.start_move(false));
+    stay.end_move();
     assert!(stay.may_move());
     assert!(stay.share(false, false));
     assert!(stay.may_move());
-    assert!(!stay.begin(false));
+    assert!(!stay.start_move(false));
     assert!(stay.unshare(false));
-    assert!(stay.begin(false));
+    assert!(stay.start_move(false));
     // While it moves nobody is given it.
     assert!(!stay.share(false, false));
 }

@@ -163,19 +163,19 @@ proptest! {
                 }
                 Step::Forget(range) => {
                     map.ranges().room = 1;
-                    map.forget(*range);
+                    map.remove(*range);
                     pages[index(*range)].fill(None);
                 }
                 Step::ForgetMore(range) => {
                     let more = map.with_smaller_rest(*range);
                     prop_assert!(more.covers(*range));
                     map.ranges().room = 0;
-                    map.forget(more);
+                    map.remove(more);
                     pages[index(more)].fill(None);
                 }
                 Step::Leave(gpu) => {
                     map.ranges().room = 0;
-                    map.forget_gpu(*gpu);
+                    map.remove_gpu(*gpu);
                     for page in pages.iter_mut().flatten() {
                         *page = page.after(&[AttributeChange::Reach(*gpu, GpuReach::None)]);
                     }
@@ -354,7 +354,7 @@ fn who_keeps_memory_out_of_anothers_vram() {
     ] {
         let attributes =
             SvmAttributes::initial(retries).after(&[AttributeChange::Reach(gpu, reach)]);
-        assert_eq!(attributes.keeps_in_system(gpu, retries), keeps);
+        assert_eq!(attributes.must_stay_in_system(gpu, retries), keeps);
     }
 }
 
@@ -454,15 +454,15 @@ proptest! {
 fn places_are_given_back() {
     let mut places = GpuPlaces::default();
     for gpu in 0..GpuIndex::COUNT {
-        assert_eq!(places.take(gpu).map(GpuIndex::get), Some(gpu));
-        assert_eq!(places.take(gpu).map(GpuIndex::get), Some(gpu));
+        assert_eq!(places.acquire(gpu).map(GpuIndex::get), Some(gpu));
+        assert_eq!(places.acquire(gpu).map(GpuIndex::get), Some(gpu));
     }
-    assert_eq!(places.take(100), None);
-    assert_eq!(places.leave(100), None);
+    assert_eq!(places.acquire(100), None);
+    assert_eq!(places.release(100), None);
     // One GPU that comes and goes as another one each time.
     for round in 100..300 {
         let last = if round == 100 { 7 } else { round - 1 };
-        assert_eq!(places.leave(last).map(GpuIndex::get), Some(7));
-        assert_eq!(places.take(round).map(GpuIndex::get), Some(7));
+        assert_eq!(places.release(last).map(GpuIndex::get), Some(7));
+        assert_eq!(places.acquire(round).map(GpuIndex::get), Some(7));
     }
 }

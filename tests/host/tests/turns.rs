@@ -52,10 +52,10 @@ proptest! {
             VramWait::Room { asked } => VramWait::Room { asked: asked.saturating_add(later) },
         };
         prop_assume!(matches!(one, VramWait::Home { .. }) != matches!(other, VramWait::Home { .. }));
-        prop_assert_ne!(one.goes_before(other), other.goes_before(one));
+        prop_assert_ne!(one.precedes(other), other.precedes(one));
         let far = |wait| matches!(wait, VramWait::Home { away, took: _ } | VramWait::Room { asked: away } if away > i64::MAX / 2);
         if !far(one) && !far(other) {
-            prop_assert_eq!(one.goes_before(other), after(one).goes_before(after(other)));
+            prop_assert_eq!(one.precedes(other), after(one).precedes(after(other)));
         }
     }
 

@@ -20,7 +20,7 @@ impl Userptr {
 
     /// Tells watchers that the GPU loses what changes of it, if it is shared virtual memory and its queues are not quiesced for that. What is unmapped may
     /// just have been taken out for that by who heard of it first.
-    pub(super) fn tell_unmapped(&self, change: &RangeChange, state: &UserptrState) {
+    pub(super) fn notify_unmapped(&self, change: &RangeChange, state: &UserptrState) {
         let trigger = match (state.now, change.kind()) {
             (GpuBinding::In | GpuBinding::Invalid, ChangeKind::Unmapped) => UnmapTrigger::Unmapped,
             (GpuBinding::Out, ChangeKind::Unmapped) if state.at_last != GpuBinding::Out => {
@@ -33,8 +33,8 @@ impl Userptr {
         let changed = VaRange::of_process(change.range());
         let part = changed.and_then(|changed| changed.intersection(self.range));
         if let Some(part) = part.filter(|_| self.shared) {
-            let event = SmiEvent::Unmapped(self.vm.group.whose(), part, trigger);
-            self.vm.gpu.hw.smi.tell(&event);
+            let event = SmiEvent::Unmapped(self.vm.group.owner(), part, trigger);
+            self.vm.gpu.hw.smi.notify(&event);
         }
     }
 
@@ -56,7 +56,7 @@ impl Userptr {
 
     /// Takes what the GPU has of it, which lacks something to which it has come; false while the queues wait for it. `ETIMEDOUT` when the device does not answer a flush: then the pages are
     /// never freed.
-    fn take_anew(&self) -> Result<bool> {
+    fn refetch(&self) -> Result<bool> {
         let mut state = self.state.lock();
         match state.now {
             GpuBinding::Out => return Ok(true),
@@ -67,9 +67,9 @@ impl Userptr {
         state.reserved.clear(&self.vm.gpu);
         let flushed = self.vm.flush(TlbFlush::Heavyweight);
         if flushed.is_err() {
-            state.pages.lose();
+            state.pages.leak();
         }
-        state.pages.give_back();
+        state.pages.unmap_device();
         flushed.map(|()| true)
     }
 }
@@ -105,7 +105,7 @@ impl Vm {
         if userptr.reaches(page, write) == Some(true) {
             return Ok(true);
         }
-        if !userptr.take_anew()? {
+        if !userptr.refetch()? {
             // The queues wait for it.
             return Err(EAGAIN);
         }
@@ -116,8 +116,8 @@ impl Vm {
 
     /// Has a program that has to bring what the process has in the chunk that covers `page` do that, as long as what is returned is there.
     /// `ENOMEM`; `EAGAIN` without a chunk.
-    pub(crate) fn bring(&self, page: VaRange, write: bool) -> Result<FetchRequest> {
+    pub(crate) fn request_pages(&self, page: VaRange, write: bool) -> Result<FetchRequest> {
         let mapping = self.chunk_at(page)?;
-        mapping.shared().ok_or(EAGAIN)?.bring(write)
+        mapping.shared().ok_or(EAGAIN)?.fetch(write)
     }
 }

@@ -35,7 +35,7 @@ impl Vm {
                 return Some(mapping);
             }
         }
-        if !self.evicted.lock().waiting.take_missed() {
+        if !self.evicted.lock().waiting.take_overflow() {
             return None;
         }
         let state = self.state.lock();
@@ -64,10 +64,10 @@ impl Vm {
                 // The process is being ended, which destroys its queues: they stay off until then.
                 Err(error) if error == ESRCH => return,
                 Err(error) if error == errno::in_progress() && self.is_brought(&mapping) => {
-                    self.leave_out(&mapping);
+                    self.map_remaining(&mapping);
                 }
                 Err(error) if error != EAGAIN && self.evicted.lock().retry.is_enough() => {
-                    self.give_up(&mapping, error);
+                    self.resume_without(&mapping, error);
                 }
                 Err(error) => {
                     failed = error != EAGAIN;
@@ -92,7 +92,7 @@ impl Vm {
     }
 
     /// Lets the queues go on without pages that cannot be had: they fault where they come to them.
-    fn give_up(&self, mapping: &Arc<BoMapping>, error: Error) {
+    fn resume_without(&self, mapping: &Arc<BoMapping>, error: Error) {
         let Some(userptr) = mapping.userptr() else {
             return;
         };
@@ -106,7 +106,7 @@ impl Vm {
             // The next range's programs are asked from now on.
             self.evicted.lock().retry = RetryBackoff::default();
         }
-        self.leave_out(mapping);
+        self.map_remaining(mapping);
     }
 
     /// Whether programs have brought what they have of a range. If not, somebody waits for them.
@@ -129,7 +129,7 @@ impl Vm {
             }
         }
         // Without memory the next run does it.
-        if let Ok(bringer) = userptr.bring(mapping.bo().access().write) {
+        if let Ok(bringer) = userptr.fetch(mapping.bo().access().write) {
             let start = userptr.range.start();
             let own = userptr.state.lock();
             let unneeded = if own.now == GpuBinding::Invalid {
@@ -145,11 +145,11 @@ impl Vm {
     }
 
     /// Maps what there is of a range without what cannot be had.
-    fn leave_out(&self, mapping: &Arc<BoMapping>) {
+    fn map_remaining(&self, mapping: &Arc<BoMapping>) {
         let Some(userptr) = mapping.userptr() else {
             return;
         };
-        let (asked, stamp) = (Instant::now(), userptr.begin());
+        let (asked, stamp) = (Instant::now(), userptr.read_begin());
         let memory = userptr.memory();
         // What else there is of the range, or nothing.
         let request = PageRequest {
@@ -170,7 +170,7 @@ impl Vm {
 
     /// The process has lost the address space, of which its ranges are taken out. What the file itself has mapped of imports
     /// is still to be mapped where it is by now, before there are queues here again, and what was left is to be taken out. Sleeps.
-    pub(crate) fn settle(self: &Arc<Self>) {
+    pub(crate) fn forget_range(self: &Arc<Self>) {
         self.stop_restoring();
         if self.is_moved() || self.left.load(Acquire) {
             self.restore_in(SOON_MS);
@@ -192,7 +192,7 @@ impl WorkItem for Vm {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        this.take_out_left();
+        this.remove_left();
         this.restore_moved();
         this.restore();
     }

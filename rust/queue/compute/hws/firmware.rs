@@ -117,7 +117,7 @@ impl HwsFirmware {
     pub(super) fn preempt(&mut self, hangs: &mut dyn FnMut(u32)) -> Result {
         let (address, number) = self.hiq.next_fence();
         let fence = query_status(address, number);
-        self.hiq.forget_abandoned()?;
+        self.hiq.clear_abandoned()?;
         self.hiq
             .submit(&[&unmap_queues(UnmapQueues::All), &fence])?;
         if self.hiq.wait(SAVE_MS + ANSWER_MS).is_ok() && !self.hiq.has_abandoned() {

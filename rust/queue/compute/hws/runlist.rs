@@ -90,7 +90,7 @@ impl RunlistEntry {
     }
 
     /// Whether it is to leave the hardware whatever that costs others: it has failed, or memory goes that it uses.
-    fn must_leave(&self) -> bool {
+    fn must_be_evicted(&self) -> bool {
         self.listed && !self.queue.may_stay()
     }
 
@@ -167,7 +167,7 @@ impl RunlistTable {
     }
 
     /// The hardware has nothing to do with any queue any more. They have all failed.
-    pub(super) fn give_up(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.dead = true;
         self.running = false;
         for entry in self.entries.iter_mut() {
@@ -178,7 +178,7 @@ impl RunlistTable {
     }
 
     /// Takes all queues out.
-    pub(super) fn take(&mut self) -> KVVec<RunlistEntry> {
+    pub(super) fn remove_all(&mut self) -> KVVec<RunlistEntry> {
         self.open = false;
         core::mem::take(&mut self.entries)
     }
@@ -194,7 +194,7 @@ impl RunlistTable {
             return RunlistDue::Never;
         }
         let at_once =
-            self.entries.iter().any(RunlistEntry::must_leave) || !self.is_others_business();
+            self.entries.iter().any(RunlistEntry::must_be_evicted) || !self.affects_others();
         match self.pace.left() {
             Some(left) if !at_once => RunlistDue::In(left),
             _ => RunlistDue::Now,
@@ -202,7 +202,7 @@ impl RunlistTable {
     }
 
     /// Whether others than the process for which there is to be another list are on the one that runs.
-    fn is_others_business(&self) -> bool {
+    fn affects_others(&self) -> bool {
         let mut concerned = self
             .entries
             .iter()

@@ -56,7 +56,7 @@ pub(super) struct SlotChoice<'a> {
 
 impl SlotChoice<'_> {
     /// Looks at the queue `key`, which stands in line at `place`.
-    pub(super) fn look(&mut self, entry: &SlotEntry, place: &ReadyPlace, key: QueueKey) {
+    pub(super) fn consider(&mut self, entry: &SlotEntry, place: &ReadyPlace, key: QueueKey) {
         if entry.rlc.is_direct() {
             self.later = sooner(self.later, WORK_POLL_MS);
         }

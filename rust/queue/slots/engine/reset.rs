@@ -73,7 +73,7 @@ impl EngineSlots {
                 self.number
             );
             if let Some(rings) = rings {
-                rings.lose(self.number);
+                rings.set_dead(self.number);
             }
             hw.health.wedge(WedgeReport {
                 part: WedgedPart::Sdma(self.number),

@@ -238,7 +238,7 @@ impl EngineSeats {
     }
 
     /// A queue is out: it stands in line, if it has something to do there.
-    pub(super) fn come_out(&mut self, rlc: &SdmaHwQueue) {
+    pub(super) fn unloaded(&mut self, rlc: &SdmaHwQueue) {
         let turn = self.next_turn();
         if let Some(entry) = self.find(rlc) {
             entry.turn = turn;
@@ -298,7 +298,7 @@ impl EngineSeats {
             return SlotAction::Nothing;
         };
         let vmids = &*gpu.hw.vmids;
-        if let Some(action) = self.leave(vmids) {
+        if let Some(action) = self.start_unload(vmids) {
             return action;
         }
         let mut choice = SlotChoice {
@@ -312,9 +312,9 @@ impl EngineSeats {
             later: None,
         };
         let new = core::mem::take(&mut self.new);
-        let called = vmids.called();
+        let called = vmids.due();
         for pasid in called.pasids().chain(new.pasids()) {
-            self.look(
+            self.scan(
                 ReadyPlace::first_of(pasid),
                 Some(pasid),
                 usize::MAX,
@@ -360,7 +360,7 @@ impl EngineSeats {
                 false => (self.cursor, FEW + self.standing / PARTS),
             };
             self.surveyed = Instant::now();
-            self.cursor = self.look(from, None, most, choice);
+            self.cursor = self.scan(from, None, most, choice);
         }
         if !few {
             choice.later = sooner(choice.later, SURVEY_MS);
@@ -369,7 +369,7 @@ impl EngineSeats {
 
     /// Looks at one of each kind of each process that stands in line, from `from` on: at `most` of them, or at those of process
     /// `only`. Where that ended.
-    fn look(
+    fn scan(
         &mut self,
         mut from: ReadyPlace,
         only: Option<u16>,
@@ -386,7 +386,7 @@ impl EngineSeats {
                 Some(entry) if entry.belongs_in_line() => {
                     // One tells for all.
                     from = place.behind();
-                    choice.look(entry, &place, key);
+                    choice.consider(entry, &place, key);
                 }
                 _ => self.vacate(&place, &key),
             }
@@ -395,25 +395,25 @@ impl EngineSeats {
     }
 
     /// One who is to leave does.
-    fn leave(&mut self, vmids: &VmidPool) -> Option<SlotAction> {
+    fn start_unload(&mut self, vmids: &VmidPool) -> Option<SlotAction> {
         let wanted = vmids.is_wanted();
         let slot = self
             .inside()
-            .find(|entry| is_to_leave(entry, wanted))?
+            .find(|entry| should_unload(entry, wanted))?
             .seat
             .slot()?;
-        Some(self.go(slot))
+        Some(self.release(slot))
     }
 
     /// Whether the queue is in a slot, and is to leave it.
-    pub(super) fn has_to_leave(&self, key: &QueueKey, vmids: &VmidPool) -> bool {
+    pub(super) fn must_unload(&self, key: &QueueKey, vmids: &VmidPool) -> bool {
         self.queues.get(key).is_some_and(|entry| {
-            matches!(entry.seat, SdmaSeat::In(_)) && is_to_leave(entry, vmids.is_wanted())
+            matches!(entry.seat, SdmaSeat::In(_)) && should_unload(entry, vmids.is_wanted())
         })
     }
 
     /// Who is in `slot` goes.
-    fn go(&mut self, slot: u8) -> SlotAction {
+    fn release(&mut self, slot: u8) -> SlotAction {
         match self.seated_mut(slot.into()) {
             Some(entry) => {
                 entry.seat = SdmaSeat::Leaving(slot);
@@ -424,7 +424,7 @@ impl EngineSeats {
     }
 
     /// A queue comes, if it may, its slot is free, and nobody waits for what it takes.
-    pub(super) fn come_in(&mut self, key: &QueueKey) -> SlotAction {
+    pub(super) fn try_seat(&mut self, key: &QueueKey) -> SlotAction {
         let taken = self.slots(|_| true);
         let comes = self.queues.get(key).is_some_and(|entry| {
             entry.belongs_in_line()
@@ -475,14 +475,14 @@ impl EngineSeats {
         });
         match victims.min() {
             Some((left @ 1.., _)) => SlotAction::Later(left),
-            Some((_, slot)) => self.go(slot),
+            Some((_, slot)) => self.release(slot),
             None => SlotAction::Nothing,
         }
     }
 }
 
 /// Whether who is in a slot leaves it: it is not to run any more, has no work while VMIDs are `wanted`, or has had its turn.
-fn is_to_leave(entry: &SlotEntry, wanted: bool) -> bool {
+fn should_unload(entry: &SlotEntry, wanted: bool) -> bool {
     !entry.is_runnable()
         || entry.cleared
         || wanted && !entry.has_work()
