@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The PCI driver: which devices, and what happens when one comes and goes.
 
-mod again;
 mod deadline;
-mod look;
+mod probe_only;
+mod rebind;
 pub(crate) mod reset;
 mod sleep;
-mod watch;
+mod watchdog;
 
 use kernel::device::Core;
 use kernel::pci;
@@ -29,10 +29,10 @@ use crate::observe::debugfs::GpuDebugfs;
 use crate::observe::{sensors, sysfs};
 use crate::queue::interrupts::InterruptDispatch;
 use crate::render;
-use again::RebindGuard;
 use deadline::GpuDeadline;
+use rebind::RebindGuard;
 use sleep::PmRegistration;
-use watch::Watchdog;
+use watchdog::Watchdog;
 
 /// The driver.
 pub(crate) struct RkfdDriver;
@@ -272,9 +272,9 @@ impl pci::Driver for RkfdDriver {
                 error
             }),
             // No device for this driver then: another one may have it.
-            ProbeMode::Look => look::report(pdev).and(Err(ENODEV)),
-            ProbeMode::Load => look::report(pdev)
-                .and_then(|()| look::load(pdev))
+            ProbeMode::Look => probe_only::report(pdev).and(Err(ENODEV)),
+            ProbeMode::Load => probe_only::report(pdev)
+                .and_then(|()| probe_only::load(pdev))
                 .and(Err(ENODEV)),
         };
         try_pin_init!(BoundDevice {

@@ -13,7 +13,7 @@ use crate::firmware::files::FirmwareFiles;
 use crate::firmware::{self, LoadedFirmware};
 use crate::health::{WedgeReport, WedgedPart};
 use crate::ip::Hardware;
-use crate::mem::image::VramImage;
+use crate::mem::vram_image::VramImage;
 use crate::mem::GpuMemory;
 use crate::queue::GpuQueues;
 use crate::ring::{KernelRings, RingEngines};

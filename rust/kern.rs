@@ -3,6 +3,7 @@
 
 pub(crate) mod addresses;
 pub(crate) mod anon_file;
+pub(crate) mod arc_slot;
 pub(crate) mod barrier;
 pub(crate) mod buddy;
 pub(crate) mod chrdev;
@@ -36,7 +37,6 @@ pub(crate) mod ratelimit;
 pub(crate) mod rebind;
 pub(crate) mod sched;
 pub(crate) mod series;
-pub(crate) mod slot;
 pub(crate) mod task;
 pub(crate) mod trace;
 pub(crate) mod uaccess_ext;

@@ -20,12 +20,12 @@ use kernel::sync::aref::ARef;
 use kernel::sync::{Arc, Mutex};
 
 use crate::gpu::Gpu;
+use crate::kern::arc_slot::{ArcSlot, FilledSlot};
 use crate::kern::chrdev::CharDevice;
 use crate::kern::class::{ClassDevice, DeviceClass};
 use crate::kern::host::NumaNode;
 use crate::kern::mm_exit;
 use crate::kern::pci_ext;
-use crate::kern::slot::{ArcSlot, FilledSlot};
 use crate::mem::bo::DrmDevice;
 use crate::process::context::GpuContext;
 use crate::process::sysfs::ProcessesFolder;

@@ -9,24 +9,24 @@
 pub(crate) mod account;
 pub(crate) mod bo;
 pub(crate) mod copy_engine;
+pub(crate) mod cpu_view;
 pub(crate) mod evict;
 pub(crate) mod gart;
-pub(crate) mod group;
-pub(crate) mod image;
 mod import;
 mod lost;
 pub(crate) mod metadata;
 pub(crate) mod placement;
+pub(crate) mod queue_group;
 mod scrub;
 pub(crate) mod shared_vram;
 pub(crate) mod stopwatch;
 mod table_pool;
 pub(crate) mod usage;
-mod user;
-pub(crate) mod view;
+mod user_memory;
 pub(crate) mod vm;
 pub(crate) mod vms;
 pub(crate) mod vram;
+pub(crate) mod vram_image;
 
 use kernel::dev_notice;
 use kernel::prelude::*;

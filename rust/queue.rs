@@ -14,6 +14,7 @@ mod cp_doorbell;
 mod direct;
 pub(crate) mod doorbell;
 mod feed;
+pub(crate) mod hardware_queues;
 pub(crate) mod interrupts;
 mod pointers;
 mod pump;
@@ -23,14 +24,13 @@ mod rlc;
 mod scheduled;
 pub(crate) mod slots;
 mod spare;
-pub(crate) mod turns;
 mod user;
 
 use crate::health::SuspectQueue;
 use crate::ip::Hardware;
 use crate::kern::params::SchedulerMode;
 use crate::kern::task::{TaskIdentity, TaskName};
-use crate::mem::view::ViewPins;
+use crate::mem::cpu_view::ViewPins;
 use crate::mem::vm::Vm;
 use crate::mem::GpuMemory;
 use crate::ring::KernelRings;
@@ -38,6 +38,7 @@ use crate::smi::SmiEvent;
 use compute::{ComputeScheduler, TrapPage, UserComputeQueue};
 use core::ops::Deref;
 use doorbell::{DoorbellSlice, SliceTable};
+use hardware_queues::HardwareQueues;
 use hw::doorbell::DoorbellSlot;
 use hw::mqd::hqd::WaveState;
 use hw::queue::{QueuePercentage, QueuePriority, QueueType};
@@ -46,11 +47,10 @@ use interrupts::InterruptDispatch;
 use kernel::prelude::*;
 use kernel::sync::{Arc, SetOnce};
 use slots::SdmaSlots;
-use turns::HardwareQueues;
 use user::UserSdmaQueue;
 
 // How all queues of a process are quiesced; buffers need it too, so it lies below.
-pub(crate) use crate::mem::group;
+pub(crate) use crate::mem::queue_group;
 
 /// The first engines of SDMA, for traffic with the host; the others have the links between GPUs.
 const HOST_ENGINES: u8 = 2;

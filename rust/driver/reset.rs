@@ -15,8 +15,8 @@ use kernel::workqueue::{impl_has_work, new_work, Work, WorkItem};
 
 use crate::gpu::Gpu;
 use crate::health::{WedgeHandler, WedgeReport, WedgedPart};
+use crate::kern::arc_slot::{ArcSlot, FilledSlot};
 use crate::kern::drm::WedgeRecovery;
-use crate::kern::slot::{ArcSlot, FilledSlot};
 use crate::kern::task::TaskIdentity;
 use crate::kern::{params, rebind, workqueue};
 use crate::kfd;

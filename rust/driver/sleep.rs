@@ -22,8 +22,8 @@ use crate::firmware::files::FirmwareFiles;
 use crate::firmware::{self, LoadedFirmware};
 use crate::gpu::Gpu;
 use crate::kern::power::{PowerListener, PowerSubscription, SleepPhase};
-use crate::mem::group::{EvictTrigger, QuiesceGuard};
-use crate::mem::image::VramImage;
+use crate::mem::queue_group::{EvictTrigger, QuiesceGuard};
+use crate::mem::vram_image::VramImage;
 
 /// What a GPU needs for a sleep.
 struct SleepState {

@@ -16,7 +16,7 @@ use hw::smu::{graphics_millivolts, SmuMessage};
 use super::clocks::{self, ClockControl};
 use super::limits::WITHOUT;
 use super::tables::SmuTables;
-use crate::ip::sense::{SensorKind, SensorSource};
+use crate::ip::sensor::{SensorKind, SensorSource};
 use crate::ip::smu::{Smu, SmuFailure};
 use crate::kern::errno;
 use crate::kern::host;

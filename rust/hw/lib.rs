@@ -9,14 +9,15 @@
 #![warn(missing_docs)]
 
 pub mod bits;
-pub mod cover;
 pub mod doorbell;
 pub mod firmware;
 pub mod ih;
 pub mod ip;
 pub mod kernel_queue;
+pub mod latency_average;
 pub mod mqd;
 pub mod no_retry;
+pub mod pin_state;
 pub mod pm4;
 pub mod psp;
 pub mod pte;
@@ -24,11 +25,10 @@ pub mod queue;
 pub mod sdma;
 pub mod share;
 pub mod smu;
-pub mod stay;
 pub mod svm;
 pub mod topology;
 pub mod trap;
-pub mod turns;
-pub mod usual;
 pub mod va;
 pub mod vbios;
+pub mod vram_backing;
+pub mod vram_fairness;

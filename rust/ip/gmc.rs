@@ -15,9 +15,9 @@ use hw::pte::ContextBase;
 use hw::va::{PAGE_SIZE, TABLE_ENTRIES};
 
 use super::athub::Athub;
+use super::halted::HaltedGpu;
 use super::hdp::Hdp;
 use super::hub::{FbLocation, GartAperture, Hub, ScratchPages};
-use super::rest::HaltedGpu;
 use super::vmid::Vmid;
 use crate::health::{GpuHealth, WedgeReport, WedgedPart};
 use crate::kern::dma_words::DmaWords;

@@ -8,7 +8,7 @@ use hw::bits::{hi, lo};
 use hw::doorbell::{sdma_range, IH_RANGE};
 use hw::ip::{IpBlock, IpInfo, GFX90A_SDMA_ENGINES};
 
-use super::rest::HaltedGpu;
+use super::halted::HaltedGpu;
 use crate::kern::mmio::{Mmio, GONE};
 use crate::regs::nbio::{
     self as regs, baco_cntl, doorbell_selfring_gpa_aper_cntl as selfring, interrupt_cntl,

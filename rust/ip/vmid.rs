@@ -8,7 +8,7 @@
 
 use core::iter;
 
-use hw::usual::LatencyAverage;
+use hw::latency_average::LatencyAverage;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::time::{Delta, Instant, Monotonic};

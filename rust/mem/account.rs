@@ -9,7 +9,7 @@ use crate::{
     kern::{memory, task},
     mem::vram::VramManager,
 };
-use hw::{cover::VramBacking, share::FairShare, va::LARGE_PAGE_SIZE};
+use hw::{share::FairShare, va::LARGE_PAGE_SIZE, vram_backing::VramBacking};
 use kernel::{
     new_spinlock,
     prelude::*,

@@ -18,7 +18,7 @@ use crate::{
         import::ImportedMemory,
         metadata::MetadataCell,
         placement::{BoPlace, PinnedBuffer, VramPlacement},
-        user::UserMemory,
+        user_memory::UserMemory,
         vram::{VramBlocks, VramRun},
         GpuMemory,
     },

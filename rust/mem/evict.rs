@@ -8,7 +8,7 @@
 //!
 //! Who is away and has something to do waits for its turn. It gets it, oldest first, once there is room: free VRAM, the
 //! rest of others that are away, VRAM of processes whose queues have nothing to do, and of those that had their turn
-//! ([`hw::turns`]). So each has its turn, and in it runs longer than it was moved. An allocation that finds no room
+//! ([`hw::vram_fairness`]). So each has its turn, and in it runs longer than it was moved. An allocation that finds no room
 //! takes it from the same: it waits for turns, too, and for those who have been away for so long that they are due before
 //! it. System memory for all of this is set aside when buffers are made (see [`super::account`]): no turn fails for want of
 //! the right to it.
@@ -17,11 +17,11 @@
 //! chance, and who is killed goes. The state's lock is not held meanwhile, since queues have to leave the hardware, which has to copy: of
 //! each address space one thread has the [`BufferMover`], and others do without what is there, or wait for that one alone.
 
-mod line;
 mod member;
 mod mover;
 mod state;
 mod transfer;
+mod wait_list;
 
 use crate::{
     kern::{killable::KillableMutex, task, workqueue},
@@ -45,10 +45,10 @@ use kernel::{
     time::{delay::fsleep, msecs_to_jiffies, Instant, Monotonic},
     workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem},
 };
-use line::WaitList;
 use member::EvictMember;
 use mover::BufferMover;
 use state::EvictorState;
+use wait_list::WaitList;
 
 /// How often somebody looks whether a process that is away has something to do, milliseconds.
 const LOOK_MS: i64 = 50;

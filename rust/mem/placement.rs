@@ -14,7 +14,7 @@ use crate::{
         GpuMemory,
     },
 };
-use hw::stay;
+use hw::pin_state;
 use kernel::{
     new_condvar, new_mutex, new_spinlock,
     prelude::*,
@@ -87,7 +87,7 @@ pub(crate) enum BoPlace {
 
 /// Whether a buffer may move, and as what it is counted.
 pub(crate) struct StayState {
-    of: stay::PinState,
+    of: pin_state::PinState,
     /// Of what has to stay.
     counted: PinnedAs,
 }
@@ -148,7 +148,7 @@ impl VramPlacement {
             pin_init!(Self {
                 place <- new_spinlock!(BoPlace::Vram(blocks), "Placement::place"),
                 stay <- new_mutex!(
-                    StayState { of: stay::PinState::new(), counted: PinnedAs::No },
+                    StayState { of: pin_state::PinState::new(), counted: PinnedAs::No },
                     "Placement::stay"
                 ),
                 settled <- new_condvar!("Placement::settled"),
@@ -335,7 +335,7 @@ impl PinnedDrop for VramPlacement {
             self.charge.close(false);
         }
         // As what nobody relies on.
-        stay.of = stay::PinState::new();
+        stay.of = pin_state::PinState::new();
         stay.count(&self.charge, true);
     }
 }

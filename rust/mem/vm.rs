@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 //! GPU address spaces: what is mapped where, by which page tables, and in which VMID.
 
-mod gone;
+mod backoff;
+mod fault_counter;
+mod gone_pages;
+mod import_moves;
 mod kernel_mapping;
 mod mapping;
-mod moved;
 mod moving;
-mod repeats;
-mod retry;
-mod shared;
+mod pending_ranges;
+mod shared_chunks;
 mod table;
 mod userptr;
 mod vmid;
-mod waiting;
 
 pub(crate) use self::{
+    backoff::RetryBackoff,
     kernel_mapping::KernelMapping,
     mapping::{HeldMapping, MappedPart},
-    retry::RetryBackoff,
-    shared::{MappedAt, SharedChunk},
+    shared_chunks::{MappedAt, SharedChunk},
     vmid::{ListedUse, VmidUse},
 };
 
 use self::{
+    import_moves::ImportMoves,
     mapping::{BoMapping, Key},
-    moved::ImportMoves,
     table::PageTableTree,
     userptr::{EvictedUserptrs, Userptr},
     vmid::{BoundVmid, ListedProcess},
@@ -36,8 +36,8 @@ use crate::{
     mem::{
         account::{MappingShare, MemoryClient},
         bo::DrmDevice,
-        group::QueueGroup,
         import::ImportUse,
+        queue_group::QueueGroup,
         GpuMemory,
     },
 };

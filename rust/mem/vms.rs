@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The address spaces of a GPU.
 
-use super::group::{EvictTrigger, QuiesceGuard};
+use super::queue_group::{EvictTrigger, QuiesceGuard};
 use super::vm::Vm;
 use kernel::{
     new_mutex,

@@ -3,7 +3,7 @@
 
 use super::tables::{self, Table};
 use crate::gpu::Gpu;
-use crate::kern::slot::{ArcSlot, FilledSlot};
+use crate::kern::arc_slot::{ArcSlot, FilledSlot};
 use kernel::debugfs::{Dir, File};
 use kernel::device::Core;
 use kernel::pci;

@@ -2,13 +2,13 @@
 //! Shared virtual memory: what a process said of ranges of its memory, and what its GPUs have of them.
 
 mod chunks;
+mod fault_priority;
 mod faults;
-mod list;
-mod mode;
-mod place;
-mod precedence;
+mod migrate;
 mod ranges;
+mod small_range_list;
 mod unmapped;
+mod xnack;
 
 use hw::svm::{
     AttributeChange, AttributeMap, AttributeSummary, GpuIndex, GpuPlaces, PingPong, SvmAttributes,
@@ -32,11 +32,11 @@ use crate::mem::vm::{RetryBackoff, Vm};
 use crate::mem::GpuMemory;
 use chunks::update_gpu;
 use faults::KnownFaults;
-use list::SmallRangeList;
-pub(super) use mode::ClosingGpus;
-pub(crate) use place::MoveProgress;
+pub(crate) use migrate::MoveProgress;
 use ranges::{make_room_to_forget, make_room_to_set, RangeTree};
+use small_range_list::SmallRangeList;
 use unmapped::{UnmapListener, UnmappedRanges};
+pub(super) use xnack::ClosingGpus;
 
 /// The shared virtual memory of a process.
 #[pin_data]

@@ -19,7 +19,7 @@ use crate::kern::class::ClassDevice;
 use crate::kern::kobject::{AddedFiles, SysfsFiles, SysfsFolder, SysfsName};
 use crate::kern::params;
 use crate::mem::account::{MemoryClient, MemoryRegion};
-use crate::mem::group::QueueGroup;
+use crate::mem::queue_group::QueueGroup;
 use crate::mem::vm::Vm;
 
 static PASID: SysfsName = SysfsName::new(c"pasid");

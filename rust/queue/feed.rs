@@ -3,9 +3,9 @@
 //! packets.
 
 use super::doorbell::DoorbellSlice;
-use super::group::QueueGroup;
 use super::interrupts::END_OF_JOB;
 use super::pointers::QueuePointers;
+use super::queue_group::QueueGroup;
 use super::ring_memory::{RingLease, STATUS_FENCE, STATUS_RPTR};
 use crate::kern::fence::{Fence, HwFence};
 use crate::mem::stopwatch::Stopwatch;

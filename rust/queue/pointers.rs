@@ -3,7 +3,7 @@
 //! driver reads and writes them where it may not wait for a process's memory, so user memory is pinned.
 
 use super::{CreateQueue, PreparedQueue};
-use crate::mem::view::{CpuView, ViewPins};
+use crate::mem::cpu_view::{CpuView, ViewPins};
 use crate::mem::vm::{HeldMapping, Vm};
 use hw::sdma::ring::RingSize;
 use hw::va::{VaError, VaRange, PAGE_SIZE};

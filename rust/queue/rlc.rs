@@ -4,7 +4,7 @@
 use super::direct::DirectQueue;
 use super::doorbell::DoorbellSlice;
 use super::feed::RingFeed;
-use super::group::{GroupMember, QuiesceTimeout};
+use super::queue_group::{GroupMember, QuiesceTimeout};
 use super::quota::CountedQueue;
 use super::QueueOwner;
 use crate::ip::vmid::Vmid;

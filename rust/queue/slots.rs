@@ -4,7 +4,7 @@
 
 mod engine;
 
-use super::group::QuiesceTimeout;
+use super::queue_group::QuiesceTimeout;
 use super::rlc::{PacketSource, SdmaHwQueue};
 use super::QueueOwner;
 use crate::ip::vmid::Vmid;

@@ -4,8 +4,8 @@
 use super::direct::DirectQueue;
 use super::doorbell::DoorbellSlice;
 use super::feed::RingFeed;
-use super::group::{QueueGroup, QuiesceTimeout};
 use super::pointers::QueuePointers;
+use super::queue_group::{QueueGroup, QuiesceTimeout};
 use super::quota::{CountedQueue, QuotaKind};
 use super::rlc::{PacketSource, SdmaHwQueue};
 use super::scheduled::ScheduledQueue;

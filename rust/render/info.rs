@@ -7,7 +7,7 @@ use kernel::{prelude::*, sync::Arc};
 
 use super::file::RenderFile;
 use crate::{
-    ip::sense::SensorKind,
+    ip::sensor::SensorKind,
     kern::drm::{
         file::OpenDrmFile,
         ioctl::{DrmIoctl, IoctlReply},

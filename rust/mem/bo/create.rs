@@ -9,7 +9,7 @@ use crate::{
         account::{MemoryClient, MemoryRegion, SystemShare},
         copy_engine::CopyLane,
         placement::VramPlacement,
-        user::UserMemory,
+        user_memory::UserMemory,
         GpuMemory,
     },
 };

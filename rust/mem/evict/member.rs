@@ -3,7 +3,7 @@
 
 use super::{mover::BufferMover, AGAIN_MS};
 use crate::mem::vm::Vm;
-use hw::turns::{turn_ms, VramWait};
+use hw::vram_fairness::{turn_ms, VramWait};
 use kernel::{
     sync::Arc,
     time::{Instant, Monotonic},

@@ -6,8 +6,8 @@
 use super::{member::Residency, transfer, EvictStep};
 use crate::mem::{
     bo::Bo,
-    group::{EvictTrigger, QuiesceGuard},
     placement::{BoPlace, VramPlacement},
+    queue_group::{EvictTrigger, QuiesceGuard},
     vm::Vm,
 };
 use hw::va::PAGE_SIZE;

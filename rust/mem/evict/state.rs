@@ -3,7 +3,7 @@
 
 use super::{member::EvictMember, mover::BufferMover, AGAIN_MS, LOOK_MS};
 use crate::mem::{account::MemoryClient, vm::Vm, GpuMemory};
-use hw::turns::VramWait;
+use hw::vram_fairness::VramWait;
 use kernel::{prelude::*, sync::Arc};
 
 /// What the lock of the evictor's state guards. Nothing is waited for under it.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A buffer in an address space, and what keeps it there.
 
-use super::{repeats::FaultCounter, userptr::Userptr, Vm};
+use super::{fault_counter::FaultCounter, userptr::Userptr, Vm};
 use crate::{
     kern::user_range::RangeWatch,
     mem::{account::MappingShare, bo::Bo, import::ImportUse, placement::PinnedBuffer},

@@ -10,11 +10,11 @@ mod refault;
 mod restore;
 
 use super::{
-    gone::GonePages,
+    backoff::{RetryBackoff, SOON_MS},
+    gone_pages::GonePages,
     mapping::BoMapping,
-    retry::{RetryBackoff, SOON_MS},
+    pending_ranges::{PendingRanges, PendingRoom},
     table::ReservedLeaves,
-    waiting::{PendingRanges, PendingRoom},
     Vm,
 };
 use crate::{
@@ -31,8 +31,8 @@ use crate::{
         workqueue,
     },
     mem::{
-        group::{EvictTrigger, QuiesceGuard, QuiesceTimeout},
-        user::UserMemory,
+        queue_group::{EvictTrigger, QuiesceGuard, QuiesceTimeout},
+        user_memory::UserMemory,
     },
 };
 use hw::{

@@ -6,8 +6,8 @@ use hw::va::VaRange;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::list::SmallRangeList;
 use super::ranges::RangeTree;
+use super::small_range_list::SmallRangeList;
 use super::{Svm, SvmState};
 use crate::kern::errno;
 use crate::mem::bo::BoUsage;

@@ -6,7 +6,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Release;
 use kernel::sync::{Arc, Mutex};
 
-use super::list::{SmallRangeList, MOST};
+use super::small_range_list::{SmallRangeList, MOST};
 use super::Svm;
 use crate::kern::mm_exit::AddressSpace;
 use crate::kern::user_range::{self, RangeChange, RangeWatcher};

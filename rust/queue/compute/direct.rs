@@ -9,7 +9,7 @@
 //! One work item does everything to the hardware; who wants something says so in the table, and waits for a change of
 //! it.
 
-use super::super::group::QuiesceTimeout;
+use super::super::queue_group::QuiesceTimeout;
 use super::super::QueueOwner;
 use super::change::QueueChange;
 use super::queue::ComputeQueue;

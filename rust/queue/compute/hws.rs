@@ -13,7 +13,7 @@ mod firmware;
 mod pace;
 mod runlist;
 
-use super::super::group::QuiesceTimeout;
+use super::super::queue_group::QuiesceTimeout;
 use super::super::QueueOwner;
 use super::change::QueueChange;
 use super::queue::ComputeQueue;

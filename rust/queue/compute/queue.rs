@@ -2,7 +2,7 @@
 //! A compute queue as a scheduler sees it.
 
 use super::super::cp_doorbell::CpDoorbell;
-use super::super::group::{GroupMember, QuiesceTimeout};
+use super::super::queue_group::{GroupMember, QuiesceTimeout};
 use super::super::quota::CountedQueue;
 use super::super::{PreparedQueue, QueueOwner};
 use super::descriptor::ComputeDescriptor;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What every scheduler of compute queues can do.
 
-use super::super::group::QuiesceTimeout;
+use super::super::queue_group::QuiesceTimeout;
 use super::super::QueueOwner;
 use super::change::QueueChange;
 use super::hws::ListCosts;

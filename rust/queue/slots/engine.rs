@@ -12,7 +12,7 @@ mod entry;
 mod reset;
 mod seats;
 
-use super::super::group::QuiesceTimeout;
+use super::super::queue_group::QuiesceTimeout;
 use super::super::rlc::SdmaHwQueue;
 use super::super::QueueOwner;
 use super::SdmaSeat;

@@ -5,8 +5,8 @@ use super::{GpuBinding, LeastRun, LockWait, MissingPages, PageRequest};
 use crate::{
     kern::{errno, ratelimit::dev_warn_ratelimited, workqueue},
     mem::vm::{
+        backoff::{RetryBackoff, RUN, SOON_MS},
         mapping::BoMapping,
-        retry::{RetryBackoff, RUN, SOON_MS},
         Vm,
     },
 };

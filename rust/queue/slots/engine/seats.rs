@@ -25,7 +25,7 @@ use super::SLOTS;
 use crate::ip::vmid::VmidPool;
 use crate::mem::vm::VmidUse;
 use hw::doorbell::SDMA_QUEUES;
-use hw::usual::LatencyAverage;
+use hw::latency_average::LatencyAverage;
 use kernel::rbtree::{RBTree, RBTreeNode};
 use kernel::sync::Arc;
 use kernel::time::{Delta, Instant, Monotonic};

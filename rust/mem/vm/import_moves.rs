@@ -3,7 +3,7 @@
 //! cleared before it goes, and a work item maps what there is then.
 
 use super::{
-    retry::{RetryBackoff, RUN, SOON_MS},
+    backoff::{RetryBackoff, RUN, SOON_MS},
     Vm,
 };
 use crate::{
@@ -11,8 +11,8 @@ use crate::{
     kern::ratelimit::dev_warn_ratelimited,
     mem::{
         bo::Bo,
-        group::{EvictTrigger, QuiesceGuard},
         import::ImportedMemory,
+        queue_group::{EvictTrigger, QuiesceGuard},
     },
 };
 use kernel::{

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What is asked for beyond what there is can move out, and what has is paid for.
 
-use hw::cover::VramBacking;
+use hw::vram_backing::VramBacking;
 use proptest::prelude::*;
 
 proptest! {

@@ -7,7 +7,7 @@ use crate::{
     kern::{mm_exit::AddressSpace, task},
     mem::{
         bo::{self, BoUsage},
-        group::{EvictTrigger, QuiesceGuard, QuiesceTimeout},
+        queue_group::{EvictTrigger, QuiesceGuard, QuiesceTimeout},
     },
 };
 use hw::va::{VaRange, USER_VA_END};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Properties of what is known of a time.
 
-use hw::usual::LatencyAverage;
+use hw::latency_average::LatencyAverage;
 use proptest::prelude::*;
 
 fn after(times: &[i64]) -> LatencyAverage {

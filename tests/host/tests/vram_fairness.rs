@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Who is away comes home, and who wants room gets it, whatever others do.
 
-use hw::turns::{turn_ms, VramWait, TURN_MS};
+use hw::vram_fairness::{turn_ms, VramWait, TURN_MS};
 use proptest::prelude::*;
 
 fn waits() -> impl Strategy<Value = VramWait> {

@@ -2,7 +2,7 @@
 //! Allocations that look for room in VRAM.
 
 use crate::mem::account::MemoryClient;
-use hw::turns::VramWait;
+use hw::vram_fairness::VramWait;
 use kernel::{
     new_mutex,
     prelude::*,

@@ -5,7 +5,7 @@
 use super::{Svm, SvmState};
 use crate::kern::device_memory::{DeviceMemory, MigrationCause, MigrationObserver};
 use crate::kern::{errno, task, user_range};
-use crate::mem::group::QuiesceGuard;
+use crate::mem::queue_group::QuiesceGuard;
 use crate::mem::vm::Vm;
 use crate::smi::{MigrateTrigger, Smi, SmiEvent, SmiMigration, SmiProcess};
 use core::ops::Range;

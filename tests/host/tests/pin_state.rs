@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Nobody's place is taken away: a buffer never moves while anybody relies on where it is.
 
-use hw::stay::PinState;
+use hw::pin_state::PinState;
 use proptest::prelude::*;
 
 /// What may be asked of a buffer.
