@@ -5,9 +5,10 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::Delta;
 
+use hw::asic::SdmaInfo;
 use hw::bits::{hi, join, lo};
 use hw::doorbell::{Doorbell, SDMA_QUEUES};
-use hw::ip::{IpBlock, IpInfo};
+use hw::ip::{IpBlock, IpTable};
 use hw::mqd::sdma::{doorbell_offset, kernel_rb_cntl, RlcQueueImage};
 use hw::sdma::ring::RingSize;
 
@@ -24,12 +25,6 @@ pub(crate) const STOP_TIMEOUT: Delta = Delta::from_millis(2000);
 const STOP_POLL: Delta = Delta::from_micros(500);
 /// How long a ring may take to come to rest once its engine is reset.
 const RESET_TIMEOUT: Delta = Delta::from_millis(100);
-/// Time slice of a queue, in units of 2^0 microseconds.
-const QUANTUM: u32 = 32;
-/// Tries of a translation that misses.
-const XNACK_LIMIT: u32 = 0x80;
-/// How tiled memory is laid out: which bits, and what (amdgpu: golden_settings_sdma_aldebaran).
-const TILES: (u32, u32) = (0x0018_773f, 0x0010_4002);
 
 /// Where an engine's kernel ring is.
 #[derive(Clone, Copy, Debug)]
@@ -49,13 +44,23 @@ pub(crate) struct KernelRingConfig {
 /// An engine. Calls for one ring are serialised by the ring's owner; different rings do not interfere.
 pub(crate) struct Sdma {
     regs: RegisterWindow,
+    info: &'static SdmaInfo,
 }
 
 impl Sdma {
-    /// Engine `engine` of the ASIC whose blocks are `ips`; ENODEV if it has none.
-    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [IpInfo], engine: u8) -> Result<Arc<Self>> {
+    /// Engine `engine` of the GPU whose blocks are `ips` and whose engines are of the form `info`.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the GPU has no such engine; `ENOMEM`.
+    pub(crate) fn new(
+        mmio: &Arc<Mmio>,
+        ips: IpTable<'_>,
+        info: &'static SdmaInfo,
+        engine: u8,
+    ) -> Result<Arc<Self>> {
         let regs = RegisterWindow::new(mmio, ips, IpBlock::Sdma, engine.into())?;
-        Ok(Arc::new(Self { regs }, GFP_KERNEL)?)
+        Ok(Arc::new(Self { regs, info }, GFP_KERNEL)?)
     }
 
     /// Whether the engine has nothing to do (STATUS_REG).
@@ -72,7 +77,7 @@ impl Sdma {
     }
 
     fn set_up(&self) {
-        let r = &self.regs;
+        let (r, golden) = (&self.regs, &self.info.golden);
         r.update(
             regs::CNTL,
             &[
@@ -82,13 +87,13 @@ impl Sdma {
             ],
         );
         for reg in [regs::GB_ADDR_CONFIG, regs::GB_ADDR_CONFIG_READ] {
-            r.merge(reg, TILES.0, TILES.1);
+            r.merge(reg, golden.tiles_mask, golden.tiles);
         }
         r.write(regs::SEM_WAIT_FAIL_TIMER_CNTL, 0);
         r.write(
             regs::UTCL1_TIMEOUT,
-            utcl1_timeout::RD_XNACK_LIMIT.put(XNACK_LIMIT)
-                | utcl1_timeout::WR_XNACK_LIMIT.put(XNACK_LIMIT),
+            utcl1_timeout::RD_XNACK_LIMIT.put(golden.xnack_limit)
+                | utcl1_timeout::WR_XNACK_LIMIT.put(golden.xnack_limit),
         );
         for phase in [
             regs::PHASE0_QUANTUM,
@@ -97,7 +102,7 @@ impl Sdma {
         ] {
             r.write(
                 phase,
-                phase0_quantum::VALUE.put(QUANTUM) | phase0_quantum::UNIT.put(0),
+                phase0_quantum::VALUE.put(golden.quantum) | phase0_quantum::UNIT.put(0),
             );
         }
     }

@@ -6,7 +6,7 @@ use kernel::sync::Arc;
 use kernel::time::{delay::fsleep, Delta, Instant, Monotonic};
 
 use hw::firmware::state::{ObservedState, RunningEngines};
-use hw::ip::{IpBlock, IpInfo, GFX90A_SDMA_ENGINES};
+use hw::ip::{IpBlock, IpTable};
 
 use crate::kern::mmio::Mmio;
 use crate::regs::gc::{self, cp_mec_cntl, rlc_cntl};
@@ -35,21 +35,30 @@ pub(crate) struct BootObserver {
     smuio: RegisterWindow,
     gc: RegisterWindow,
     osssys: RegisterWindow,
-    sdma: [RegisterWindow; GFX90A_SDMA_ENGINES],
+    sdma: KVec<RegisterWindow>,
 }
 
 impl BootObserver {
-    /// For the ASIC whose blocks are `ips`; ENODEV if it lacks one.
-    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [IpInfo]) -> Result<Self> {
+    /// For the GPU whose blocks are `ips`.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if it lacks one; `ENOMEM`.
+    pub(crate) fn new(mmio: &Arc<Mmio>, ips: IpTable<'_>) -> Result<Self> {
         let window = |block| RegisterWindow::new(mmio, ips, block, 0);
-        let engine = |n| RegisterWindow::new(mmio, ips, IpBlock::Sdma, n);
+        let engines = ips.of(IpBlock::Sdma).count();
+        let mut sdma = KVec::with_capacity(engines, GFP_KERNEL)?;
+        for engine in 0..engines {
+            let window = RegisterWindow::new(mmio, ips, IpBlock::Sdma, engine)?;
+            sdma.push(window, GFP_KERNEL)?;
+        }
         Ok(Self {
             nbio: window(IpBlock::Nbio)?,
             mp: window(IpBlock::Mp)?,
             smuio: window(IpBlock::Smuio)?,
             gc: window(IpBlock::Gc)?,
             osssys: window(IpBlock::Osssys)?,
-            sdma: [engine(0)?, engine(1)?, engine(2)?, engine(3)?, engine(4)?],
+            sdma,
         })
     }
 
@@ -78,14 +87,14 @@ impl BootObserver {
     fn running(&self) -> RunningEngines {
         let mec = self.gc.read(gc::CP_MEC_CNTL);
         let halts = [cp_mec_cntl::MEC_ME1_HALT, cp_mec_cntl::MEC_ME2_HALT];
-        let mut sdma = [false; GFX90A_SDMA_ENGINES];
-        for (runs, engine) in sdma.iter_mut().zip(&self.sdma) {
-            *runs = !f32_cntl::HALT.is_set(engine.read(F32_CNTL));
-        }
+        let engines = (0..).zip(&self.sdma);
+        let running = engines
+            .filter(|(_, engine)| !f32_cntl::HALT.is_set(engine.read(F32_CNTL)))
+            .map(|(number, _)| number);
         RunningEngines {
             mec: halts.iter().any(|halt| !halt.is_set(mec)),
             rlc: rlc_cntl::RLC_ENABLE_F32.is_set(self.gc.read(gc::RLC_CNTL)),
-            sdma,
+            sdma: running.collect(),
             ih: [IH_RB_CNTL, IH_RB_CNTL_RING1, IH_RB_CNTL_RING2]
                 .into_iter()
                 .any(|ring| ih_rb_cntl::RB_ENABLE.is_set(self.osssys.read(ring))),
