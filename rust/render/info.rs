@@ -17,6 +17,11 @@ use crate::{
     mem::{account, GpuMemory},
 };
 
+// Chips are described by the header's numbers.
+const _: () = assert!(
+    uapi::FAMILY_AI == hw::asic::DRM_FAMILY_AI && uapi::VRAM_TYPE_HBM == hw::asic::DRM_VRAM_HBM
+);
+
 /// Registers that may be asked for at once.
 const MAX_REGISTERS: u32 = 128;
 /// First GPU address that user space should use.
