@@ -21,9 +21,9 @@ pub(super) trait GcHal: Send + Sync {
 }
 
 /// GC 9.4.2.
-struct V9_4_2;
+struct GcV9_4_2;
 
-impl GcHal for V9_4_2 {
+impl GcHal for GcV9_4_2 {
     fn apply_golden(&self, gc: &RegisterWindow, df: &RegisterWindow, golden: &GfxGolden, die: u32) {
         golden::apply(gc, golden, die);
         golden::set_channels(gc, df);
@@ -42,7 +42,7 @@ impl GcHal for V9_4_2 {
 pub(super) fn choose(dev: &Device, ips: IpTable<'_>) -> Result<&'static dyn GcHal> {
     let version = ips.version(IpBlock::Gc).ok_or(ENODEV)?;
     match (version.major, version.minor, version.rev) {
-        (9, 4, 2) => Ok(&V9_4_2),
+        (9, 4, 2) => Ok(&GcV9_4_2),
         _ => Err(super::super::unknown_version(dev, "GC", version)),
     }
 }

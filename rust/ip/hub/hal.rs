@@ -26,9 +26,9 @@ pub(super) trait HubHal: Send + Sync {
 }
 
 /// The hubs of gfx 9.4.2.
-struct V9_4_2;
+struct HubV9_4_2;
 
-impl HubHal for V9_4_2 {
+impl HubHal for HubV9_4_2 {
     fn first(&self, which: HubKind) -> Register {
         match which {
             HubKind::Gfx => gc::VM_L2_CNTL,
@@ -67,7 +67,7 @@ impl HubHal for V9_4_2 {
 pub(super) fn choose(dev: &Device, ips: IpTable<'_>) -> Result<&'static dyn HubHal> {
     let version = ips.version(IpBlock::Mmhub).ok_or(ENODEV)?;
     match (version.major, version.minor, version.rev) {
-        (9, 4, 2) => Ok(&V9_4_2),
+        (9, 4, 2) => Ok(&HubV9_4_2),
         _ => Err(super::super::unknown_version(dev, "MMHUB", version)),
     }
 }

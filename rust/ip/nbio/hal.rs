@@ -20,7 +20,7 @@ pub(super) trait NbioHal: Send + Sync {
 }
 
 /// NBIO 7.4.
-struct V7_4;
+struct NbioV7_4;
 
 /// Doorbell ranges by SDMA engine.
 const SDMA_RANGES: [Register; 5] = [
@@ -31,7 +31,7 @@ const SDMA_RANGES: [Register; 5] = [
     regs::BIF_SDMA4_DOORBELL_RANGE,
 ];
 
-impl NbioHal for V7_4 {
+impl NbioHal for NbioV7_4 {
     fn revision(&self, nbio: &RegisterWindow) -> u32 {
         rcc_dev0_epf0_strap0::ATI_REV_ID.get(nbio.read(regs::RCC_DEV0_EPF0_STRAP0))
     }
@@ -54,7 +54,7 @@ impl NbioHal for V7_4 {
 pub(super) fn choose(dev: &Device, ips: IpTable<'_>) -> Result<&'static dyn NbioHal> {
     let version = ips.version(IpBlock::Nbio).ok_or(ENODEV)?;
     match (version.major, version.minor, version.rev) {
-        (7, 4, 4) => Ok(&V7_4),
+        (7, 4, 4) => Ok(&NbioV7_4),
         _ => Err(super::super::unknown_version(dev, "NBIO", version)),
     }
 }
