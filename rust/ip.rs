@@ -24,11 +24,12 @@ pub(crate) mod sensor;
 mod shader_array;
 pub(crate) mod smu;
 pub(crate) mod state;
+mod version;
 pub(crate) mod vmid;
 
 use hw::asic::Asic;
 use hw::firmware::state::{BootState, RunningEngines};
-use hw::ip::{IpBlock, IpInstance, IpTable, IpVersion};
+use hw::ip::{IpBlock, IpInstance, IpTable};
 use hw::topology::cus::ComputeUnits;
 use hw::topology::gpu_id::{GpuId, PciIdentity};
 use kernel::device::{self, Bound, Core};
@@ -132,23 +133,13 @@ pub(crate) struct Hardware {
     pub(crate) dev: ARef<device::Device>,
 }
 
-/// `ENODEV` for a block of a version that the driver does not know, which the log says.
-fn unknown_version(dev: &device::Device, block: &str, version: IpVersion) -> Error {
-    dev_err!(
-        dev,
-        "{block} {} is not known to this driver\n",
-        format_args!("{version}")
-    );
-    ENODEV
-}
-
 /// In which state the GPU is, and what runs. ENODEV for one that the driver leaves alone: the log says why. Sleeps.
 fn probe_state(
     dev: &device::Device,
     mmio: &Arc<Mmio>,
     ips: IpTable<'_>,
 ) -> Result<(BootState, RunningEngines)> {
-    let seen = BootObserver::new(mmio, ips)?.wait();
+    let seen = BootObserver::new(dev, mmio, ips)?.wait();
     let state = seen.state().map_err(|refusal| {
         dev_err!(
             dev,

@@ -46,7 +46,7 @@ impl FirmwareReset {
     /// EIO where the GPU is not set up by its own firmware after that; errors of the SMU, which the log has.
     fn reset(&self, smu: &SmuSensors) -> Result {
         let start = Instant::<Monotonic>::now();
-        let observer = BootObserver::new(&self.hw.mmio, self.hw.ips())?;
+        let observer = BootObserver::new(&self.hw.dev, &self.hw.mmio, self.hw.ips())?;
         let config = SavedConfig::save(&self.pdev)?;
         observer.mark_posted(false);
         smu.ask(SmuMessage::GfxDriverReset).inspect_err(|error| {

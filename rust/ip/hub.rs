@@ -88,6 +88,15 @@ pub(crate) struct ScratchPages {
     pub(crate) vram: u64,
 }
 
+/// MC_VM_XGMI_LFB_CNTL of the GPU whose blocks are `ips`, a register of GC.
+///
+/// # Errors
+///
+/// `ENODEV` if the hubs are of a version that the driver does not know.
+pub(super) fn xgmi_register(dev: &Device, ips: IpTable<'_>) -> Result<Register> {
+    Ok(hal::choose(dev, ips)?.xgmi())
+}
+
 /// A hub. Its caller serialises changes and invalidations.
 pub(crate) struct Hub {
     which: hw::ih::HubKind,

@@ -7,7 +7,7 @@ use kernel::time::Delta;
 
 use hw::asic::SdmaInfo;
 use hw::bits::{hi, join, lo};
-use hw::doorbell::{Doorbell, SDMA_QUEUES};
+use hw::doorbell::Doorbell;
 use hw::ip::{IpBlock, IpTable};
 use hw::mqd::sdma::{doorbell_offset, kernel_rb_cntl, RlcQueueImage};
 use hw::sdma::ring::RingSize;
@@ -141,15 +141,28 @@ impl Sdma {
         stopped.map(|_| ())
     }
 
+    /// Its RLC slots.
+    fn queues(&self) -> core::ops::Range<u8> {
+        0..self.info.queues_per_engine
+    }
+
+    /// Where the registers of RLC slot `queue` begin; `EINVAL` if there is no such slot.
+    fn slot(&self, queue: u8) -> Result<Register> {
+        match self.queues().contains(&queue) {
+            true => Ok(rlc(queue)),
+            false => Err(EINVAL),
+        }
+    }
+
     /// Whether no ring has a packet under way.
     fn is_at_rest(&self) -> bool {
         let is_idle = |ring| context_status::IDLE.is_set(self.read(ring, regs::CONTEXT_STATUS));
-        is_idle(regs::GFX) && (0..SDMA_QUEUES).map(rlc).all(is_idle)
+        is_idle(regs::GFX) && self.queues().map(rlc).all(is_idle)
     }
 
     fn disable_rings(&self) {
         self.disable(regs::GFX);
-        (0..SDMA_QUEUES).for_each(|queue| self.disable(rlc(queue)));
+        self.queues().for_each(|queue| self.disable(rlc(queue)));
     }
 
     fn disable(&self, ring: Register) {
@@ -216,7 +229,7 @@ impl Sdma {
     /// Puts a queue into RLC slot `queue`, to go on from the read pointer `rptr` to the write pointer `wptr`
     /// (bytes). The slot is empty. Sleeps. EINVAL if there is no such slot, ETIMEDOUT if it does not get idle.
     pub(crate) fn load(&self, queue: u8, image: &RlcQueueImage, rptr: u64, wptr: u64) -> Result {
-        let ring = slot(queue)?;
+        let ring = self.slot(queue)?;
         self.write(ring, regs::RB_CNTL, image.rb_cntl);
         self.wait_idle(ring, STOP_TIMEOUT)?;
         self.write(ring, regs::DOORBELL_OFFSET, image.doorbell_offset);
@@ -246,14 +259,14 @@ impl Sdma {
     /// EINVAL if there is no such slot; ETIMEDOUT if the queue does not stop in time, and the slot must not be used
     /// then.
     pub(crate) fn unload(&self, queue: u8, time: Delta) -> Result<u64> {
-        let ring = slot(queue)?;
+        let ring = self.slot(queue)?;
         self.halt(ring, time)?;
         Ok(self.read_pointer(ring))
     }
 
     /// The read pointer of the queue in RLC slot `queue`, bytes; 0 if there is no such slot.
     pub(crate) fn rptr(&self, queue: u8) -> u64 {
-        slot(queue).map_or(0, |ring| self.read_pointer(ring))
+        self.slot(queue).map_or(0, |ring| self.read_pointer(ring))
     }
 
     fn halt(&self, ring: Register, time: Delta) -> Result {
@@ -299,11 +312,4 @@ impl Sdma {
 /// Where RLC queue `queue`'s registers begin.
 const fn rlc(queue: u8) -> Register {
     regs::RLC0.nth(queue as u32, regs::RLC_STRIDE)
-}
-
-fn slot(queue: u8) -> Result<Register> {
-    if queue >= SDMA_QUEUES {
-        return Err(EINVAL);
-    }
-    Ok(rlc(queue))
 }

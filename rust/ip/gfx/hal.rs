@@ -7,6 +7,7 @@ use kernel::prelude::*;
 use hw::asic::GfxGolden;
 use hw::ip::{IpBlock, IpTable};
 
+use super::super::version;
 use super::golden;
 use crate::regs::RegisterWindow;
 
@@ -40,9 +41,9 @@ impl GcHal for GcV9_4_2 {
 ///
 /// `ENODEV` for a version that the driver does not know, which the log says.
 pub(super) fn choose(dev: &Device, ips: IpTable<'_>) -> Result<&'static dyn GcHal> {
-    let version = ips.version(IpBlock::Gc).ok_or(ENODEV)?;
-    match (version.major, version.minor, version.rev) {
+    let known = ips.version(IpBlock::Gc).ok_or(ENODEV)?;
+    match (known.major, known.minor, known.rev) {
         (9, 4, 2) => Ok(&GcV9_4_2),
-        _ => Err(super::super::unknown_version(dev, "GC", version)),
+        _ => Err(version::refuse(dev, "GC", known)),
     }
 }

@@ -7,6 +7,8 @@ use kernel::prelude::*;
 use hw::ih::HubKind;
 use hw::ip::{IpBlock, IpTable};
 
+use super::super::version;
+use crate::regs::hub::MC_VM_XGMI_LFB_CNTL;
 use crate::regs::{gc, mmhub, Register, RegisterWindow};
 
 /// A version of the hubs.
@@ -16,6 +18,9 @@ pub(super) trait HubHal: Send + Sync {
 
     /// The register of hub `which` from which the offsets of apertures count (MC_VM_*).
     fn apertures(&self, which: HubKind) -> Register;
+
+    /// MC_VM_XGMI_LFB_CNTL of the hub of graphics: how many GPUs XGMI joins to this one.
+    fn xgmi(&self) -> Register;
 
     /// Whether user contexts have RETRY_PERMISSION_OR_INVALID_PAGE_FAULT set, whether or not the
     /// process retries (XNACK).
@@ -38,6 +43,10 @@ impl HubHal for HubV9_4_2 {
 
     fn apertures(&self, which: HubKind) -> Register {
         self.first(which)
+    }
+
+    fn xgmi(&self) -> Register {
+        MC_VM_XGMI_LFB_CNTL.within(self.apertures(HubKind::Gfx))
     }
 
     fn retries_always(&self) -> bool {
@@ -65,9 +74,9 @@ impl HubHal for HubV9_4_2 {
 ///
 /// `ENODEV` for a version that the driver does not know, which the log says.
 pub(super) fn choose(dev: &Device, ips: IpTable<'_>) -> Result<&'static dyn HubHal> {
-    let version = ips.version(IpBlock::Mmhub).ok_or(ENODEV)?;
-    match (version.major, version.minor, version.rev) {
+    let known = ips.version(IpBlock::Mmhub).ok_or(ENODEV)?;
+    match (known.major, known.minor, known.rev) {
         (9, 4, 2) => Ok(&HubV9_4_2),
-        _ => Err(super::super::unknown_version(dev, "MMHUB", version)),
+        _ => Err(version::refuse(dev, "MMHUB", known)),
     }
 }

@@ -7,6 +7,7 @@ use kernel::prelude::*;
 use hw::doorbell::DoorbellLayout;
 use hw::ip::{IpBlock, IpTable};
 
+use super::super::version;
 use crate::regs::nbio::{self as regs, rcc_dev0_epf0_strap0};
 use crate::regs::{Register, RegisterWindow};
 
@@ -52,9 +53,9 @@ impl NbioHal for NbioV7_4 {
 ///
 /// `ENODEV` for a version that the driver does not know, which the log says.
 pub(super) fn choose(dev: &Device, ips: IpTable<'_>) -> Result<&'static dyn NbioHal> {
-    let version = ips.version(IpBlock::Nbio).ok_or(ENODEV)?;
-    match (version.major, version.minor, version.rev) {
+    let known = ips.version(IpBlock::Nbio).ok_or(ENODEV)?;
+    match (known.major, known.minor, known.rev) {
         (7, 4, 4) => Ok(&NbioV7_4),
-        _ => Err(super::super::unknown_version(dev, "NBIO", version)),
+        _ => Err(version::refuse(dev, "NBIO", known)),
     }
 }
