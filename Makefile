@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# What can be done here; `make help` prints the lines marked with two hashes.
+# The targets of this tree; `make help` prints the lines marked with two hashes.
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
