@@ -29,10 +29,10 @@ use kernel::{
     workqueue::{impl_has_work, Work, WorkItem},
 };
 
-/// The most pages that move together: those of one large page.
-const TOGETHER: usize = 512;
-/// The size of such a group in bytes. A group does not cross a multiple of it.
-pub(super) const WINDOW: usize = TOGETHER * PAGE_SIZE;
+/// The most pages that move together, a window: those of one large page.
+const WINDOW_PAGES: usize = 512;
+/// The size of a window in bytes. A window does not cross a multiple of it.
+pub(super) const WINDOW: usize = WINDOW_PAGES * PAGE_SIZE;
 
 /// How often pages that are briefly referenced elsewhere are retried, and the pause in between:
 /// three seconds in all.
@@ -59,8 +59,8 @@ impl From<Error> for CopyFailed {
 /// The allocator and the copy engine of a device's memory. All methods may sleep, for a bounded
 /// time. They are called with pages locked, so they must not wait for a process.
 pub(crate) trait MemoryStore: Send + Sync {
-    /// Allocates memory for `pages` pages, if there is some that has no other user; cleared if
-    /// `zeroed`.
+    /// Allocates memory for `pages` pages, if there is some that has no other claim on it; cleared
+    /// if `zeroed`.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ pub(crate) trait MigrationObserver: Send + Sync {
     fn notify_leaving(&self, addresses: &Range<usize>, why: MigrationCause);
 
     /// The pages have moved out, or stay.
-    fn left(&self, addresses: &Range<usize>, why: MigrationCause, result: Result);
+    fn notify_left(&self, addresses: &Range<usize>, why: MigrationCause, result: Result);
 }
 
 /// The private pages of a device. They must all have moved out before this is dropped: see
@@ -379,7 +379,7 @@ impl DeviceMemory {
         // SAFETY: As above; the addresses are the VMA's.
         let moved = unsafe { memory.move_out_of(raw, start, end, Some(page)) };
         if let Some(observer) = &observer {
-            observer.left(&(start..end), MigrationCause::Touched, moved.map(drop));
+            observer.notify_left(&(start..end), MigrationCause::Touched, moved.map(drop));
         }
         match moved {
             // If the page has not moved, it is in use elsewhere: the CPU faults again.

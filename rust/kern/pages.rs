@@ -81,7 +81,7 @@ fn alloc(order: u32, zeroed: bool) -> Option<NonNull<ffi::page>> {
         ffi::__GFP_RETRY_MAYFAIL
     };
     // Memory that is not zeroed is the destination of a move, whose data may belong to another
-    // process than the caller: a share was taken for it.
+    // process than the caller. It is not charged to the caller: a share was taken for it.
     let kind = if zeroed {
         ffi::__GFP_ZERO | ffi::__GFP_ACCOUNT
     } else {

@@ -59,8 +59,8 @@ impl Drop for EnabledDevice {
 pub(crate) struct BusMastering(ARef<pci::Device>);
 
 impl BusMastering {
-    /// Allows it for `pdev`. Its DMA is set up at this point, and activity that a previous driver
-    /// left behind is stopped.
+    /// Allows it for `pdev`. The caller has set up the device's DMA, and has stopped activity that
+    /// a previous driver left behind.
     pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Self {
         pdev.set_master();
         let plain: &pci::Device = pdev;

@@ -3,7 +3,7 @@
 
 use super::{
     block::{PageBlock, PageOrigin},
-    CopyFailed, DeviceMemory, DeviceSpace, MigrationCause, MigrationObserver, TOGETHER,
+    CopyFailed, DeviceMemory, DeviceSpace, MigrationCause, MigrationObserver, WINDOW_PAGES,
 };
 use crate::{
     ffi,
@@ -267,11 +267,11 @@ impl DeviceMemory {
         let mut at = 0;
         let mut result = Ok(());
         while result.is_ok() && at < block.len() {
-            let count = TOGETHER.min(block.len() - at);
+            let count = WINDOW_PAGES.min(block.len() - at);
             result = self.move_out_pages(&*room, at, count, why);
             at += count;
         }
-        observer.left(addresses, why, result);
+        observer.notify_left(addresses, why, result);
         result
     }
 

@@ -83,18 +83,18 @@ impl<T: GemDriverObject> ObjectList<T> {
         Some((at, object))
     }
 
-    /// The first object at or after `key` that is not about to be freed, provided that `is_meant`
+    /// The first object at or after `key` that is not about to be freed, provided that `accept`
     /// holds for its owner and the owners of all objects before it.
     fn at_or_after(
         &self,
         mut key: Key,
-        is_meant: impl Fn(usize) -> bool,
+        accept: impl Fn(usize) -> bool,
     ) -> Option<(Key, ARef<GemObject<T>>)> {
         let entries = self.entries.lock();
         loop {
             let cursor = entries.cursor_lower_bound(&key)?;
             let (&found, entry) = cursor.current();
-            if !is_meant(found.0) {
+            if !accept(found.0) {
                 return None;
             }
             // SAFETY: Objects remove themselves before they are freed, for which they need the

@@ -28,8 +28,8 @@ use kernel::{
     workqueue::{impl_has_work, new_work, Work, WorkItem},
 };
 
-/// How long to wait for the mmap lock while others wait for the caller. The wait is a place in the
-/// lock's queue, so the caller gets it even if threads change the memory all the time.
+/// How long to wait for the mmap lock while others wait for the caller. The wait gives the caller a
+/// place in the lock's queue, which it needs if threads change the memory all the time.
 #[derive(Clone, Copy)]
 pub(crate) enum LockWait {
     /// A tenth of a second: tolerable however many threads do this one after the other.
