@@ -6,12 +6,12 @@ use crate::ffi;
 /// Orders earlier stores, write-combined ones included, before later stores, also as devices see
 /// them.
 pub(crate) fn wmb() {
-    // SAFETY: a barrier has no preconditions.
+    // SAFETY: A barrier has no preconditions.
     unsafe { ffi::rkfd_wmb() }
 }
 
 /// Orders earlier loads before later loads, for memory that a device writes.
 pub(crate) fn rmb() {
-    // SAFETY: a barrier has no preconditions.
+    // SAFETY: A barrier has no preconditions.
     unsafe { ffi::rkfd_rmb() }
 }

@@ -54,7 +54,7 @@ impl DmaResource {
     }
 
     fn mapped(dev: ARef<Device>, start: u64, size: u64) -> Result<Self> {
-        // SAFETY: The device is bound, and a BAR is no memory.
+        // SAFETY: The device is bound, and a BAR is not memory.
         let address = unsafe {
             ffi::dma_map_resource(
                 device::as_raw(&dev),
