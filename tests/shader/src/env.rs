@@ -103,6 +103,23 @@ pub trait Host {
     fn reserve(&self, shape: Shape, waves: &[Word]) -> Option<Vec<u64>>;
 }
 
+/// Calls the method `$call::<N>($args)`, where the constant `N` is `$size`, the bytes of one lane's
+/// access. For a size that no instruction has, it gives `$lanes`: the lanes that are left undone.
+#[macro_export]
+macro_rules! with_size {
+    ($size:expr, $host:ident.$call:ident($($args:expr),*), $lanes:expr) => {
+        match $size {
+            1 => $host.$call::<1>($($args),*),
+            2 => $host.$call::<2>($($args),*),
+            4 => $host.$call::<4>($($args),*),
+            8 => $host.$call::<8>($($args),*),
+            12 => $host.$call::<12>($($args),*),
+            16 => $host.$call::<16>($($args),*),
+            _ => $lanes,
+        }
+    };
+}
+
 /// A wave's surroundings while it runs.
 pub struct Env<'a> {
     /// The device.

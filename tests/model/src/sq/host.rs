@@ -8,6 +8,7 @@ use rkfd_shader::env::{Fault, Host, Need};
 use rkfd_shader::image::{Shape, Word};
 use rkfd_shader::trap;
 use rkfd_shader::wave::LANES;
+use rkfd_shader::with_size;
 
 use super::grid::Grid;
 use crate::error::{ModelError, Result};
@@ -258,27 +259,11 @@ impl Host for Device<'_> {
     }
 
     fn load_lanes(&self, at: &[u64; LANES], lanes: u64, size: usize, out: &mut [u8]) -> u64 {
-        match size {
-            1 => self.load_sized::<1>(at, lanes, out),
-            2 => self.load_sized::<2>(at, lanes, out),
-            4 => self.load_sized::<4>(at, lanes, out),
-            8 => self.load_sized::<8>(at, lanes, out),
-            12 => self.load_sized::<12>(at, lanes, out),
-            16 => self.load_sized::<16>(at, lanes, out),
-            _ => lanes,
-        }
+        with_size!(size, self.load_sized(at, lanes, out), lanes)
     }
 
     fn store_lanes(&self, at: &[u64; LANES], lanes: u64, size: usize, data: &[u8]) -> u64 {
-        match size {
-            1 => self.store_sized::<1>(at, lanes, data),
-            2 => self.store_sized::<2>(at, lanes, data),
-            4 => self.store_sized::<4>(at, lanes, data),
-            8 => self.store_sized::<8>(at, lanes, data),
-            12 => self.store_sized::<12>(at, lanes, data),
-            16 => self.store_sized::<16>(at, lanes, data),
-            _ => lanes,
-        }
+        with_size!(size, self.store_sized(at, lanes, data), lanes)
     }
 
     fn load_scalar(&self, address: u64, out: &mut [u8]) -> std::result::Result<(), Fault> {
