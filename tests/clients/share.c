@@ -13,7 +13,7 @@
 #include "common/child.h"
 #include "common/queue.h"
 #include "common/tap.h"
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 #include "objects.h"
 
 #define SIZE	(1u << 20)

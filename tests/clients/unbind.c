@@ -18,7 +18,7 @@
 #include "common/child.h"
 #include "common/tap.h"
 #include "common/trace.h"
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 #include "objects.h"
 
 #define DRIVER	"/sys/bus/pci/drivers/rkfd"

@@ -22,10 +22,10 @@
 
 #include "kfd_event.h"
 #include "kfd_harness.h"
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 #include "kfd_svm.h"
 #include "kworkers.h"
-#include "queues.h"
+#include "many_queues.h"
 #include "tap.h"
 
 #define KIB		1024ull

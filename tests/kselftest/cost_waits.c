@@ -12,7 +12,7 @@
 #include "kfd_harness.h"
 #include "kworkers.h"
 #include "packets.h"
-#include "queues.h"
+#include "many_queues.h"
 #include "trace.h"
 
 KFD_FIXTURE(waits)

@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "dmabuf.h"
+#include "dmabuf_fixture.h"
 
 DMABUF_FIXTURE(dmabuf)
 

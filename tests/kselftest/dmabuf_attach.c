@@ -17,7 +17,7 @@
 #include <linux/videodev2.h>
 
 #include "kfd_harness.h"
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 #include "objects.h"
 #include "tap.h"
 

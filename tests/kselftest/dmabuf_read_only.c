@@ -6,7 +6,7 @@
 #include <drm/amdgpu_drm.h>
 #include <drm/drm.h>
 
-#include "dmabuf.h"
+#include "dmabuf_fixture.h"
 #include "kfd_event.h"
 #include "packets.h"
 

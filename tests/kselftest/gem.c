@@ -6,7 +6,7 @@
 #include <drm/drm.h>
 
 #include "kfd_harness.h"
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 #include "objects.h"
 #include "tap.h"
 

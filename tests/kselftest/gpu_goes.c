@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 
 #include "proc.h"
-#include "two_gpus.h"
+#include "two_gpus_fixture.h"
 
 #define DRIVER		"/sys/bus/pci/drivers/rkfd"
 #define MOST		8

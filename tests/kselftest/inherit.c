@@ -11,7 +11,7 @@
 #include <drm/drm.h>
 
 #include "kfd_harness.h"
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 #include "objects.h"
 
 #define RING		(64u * 1024)

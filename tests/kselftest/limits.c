@@ -17,7 +17,7 @@
 #include <drm/drm.h>
 
 #include "kfd_harness.h"
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 
 #define MIB		(1ull << 20)
 #define GRANULE		(2 * MIB)

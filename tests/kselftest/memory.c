@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 
 #include "kfd_harness.h"
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 #include "tap.h"
 
 #define MIB	(1ull << 20)

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "two_gpus.h"
+#include "two_gpus_fixture.h"
 
 FIXTURE(peers)
 {

@@ -8,7 +8,7 @@
 #include <drm/amdgpu_drm.h>
 
 #include "kfd_harness.h"
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 #include "tap.h"
 
 KFD_FIXTURE(refused)

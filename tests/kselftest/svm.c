@@ -5,7 +5,7 @@
  */
 #include <sys/wait.h>
 
-#include "svm.h"
+#include "svm_fixture.h"
 
 #define EXPECT_VALUE(type, expected, start, size)					\
 	do {										\

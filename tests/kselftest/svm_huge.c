@@ -8,7 +8,7 @@
 #include "kfd_svm.h"
 #include "objects.h"
 #include "pagemap.h"
-#include "userptr.h"
+#include "userptr_fixture.h"
 
 #define FD		(self->dev.fd)
 #define GPU		(self->dev.gpu_id)

@@ -9,7 +9,7 @@
 
 #include "kfd_svm.h"
 #include "packets.h"
-#include "userptr.h"
+#include "userptr_fixture.h"
 
 #define FD		(self->dev.fd)
 #define GPU		(self->dev.gpu_id)

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "svm.h"
+#include "svm_fixture.h"
 
 TEST_F(svm, is_not_there)
 {

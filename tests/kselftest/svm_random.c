@@ -2,7 +2,7 @@
 /* Attributes of shared virtual memory at random, against an account page by page. */
 #include <stdlib.h>
 
-#include "svm.h"
+#include "svm_fixture.h"
 #include "tap.h"
 
 /* What is known of a page: the model of what random calls say. */

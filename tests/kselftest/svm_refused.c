@@ -8,7 +8,7 @@
 #include "debugfs.h"
 #include "kfd_event.h"
 #include "kfd_harness.h"
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 #include "packets.h"
 #include "svm_work.h"
 

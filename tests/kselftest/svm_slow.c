@@ -11,11 +11,11 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 #include "kfd_svm.h"
 #include "packets.h"
 #include "slow_file.h"
-#include "userptr.h"
+#include "userptr_fixture.h"
 
 #define FD		(self->dev.fd)
 #define GPU		(self->dev.gpu_id)

@@ -11,7 +11,7 @@
 #include "pagemap.h"
 #include "smi_lines.h"
 #include "toucher.h"
-#include "userptr.h"
+#include "userptr_fixture.h"
 
 #define FD		(self->dev.fd)
 #define GPU		(self->dev.gpu_id)

@@ -15,7 +15,7 @@
 
 #include "tap.h"
 #include "trace.h"
-#include "two_gpus.h"
+#include "two_gpus_fixture.h"
 
 FIXTURE(two)
 {

@@ -10,7 +10,7 @@
 
 #include "packets.h"
 #include "trace.h"
-#include "userptr.h"
+#include "userptr_fixture.h"
 
 /* A copy from memory that the process has given up brings nothing of it, and faults. */
 #define EXPECT_GPU_SEES_NOTHING()						\

@@ -4,7 +4,7 @@
 
 #include "pagemap.h"
 #include "trace.h"
-#include "userptr.h"
+#include "userptr_fixture.h"
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE	25

@@ -2,7 +2,7 @@
 /*
  * Waves that leave the hardware and come back: nothing of them is lost.
  */
-#include "waves.h"
+#include "waves_fixture.h"
 
 /* Bytes of the scalar registers, and of the other things, in the record of a wave. */
 #define SGPRS		448u

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 
 #include "debugfs.h"
-#include "waves.h"
+#include "waves_fixture.h"
 
 /* Milliseconds that a queue may take to leave before it is taken for one that hangs. */
 #define HANG_MS		2000u

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 
 #include "kfd_harness.h"
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 #include "kfd_userptr.h"
 #include "objects.h"
 #include "packets.h"

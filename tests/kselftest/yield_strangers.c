@@ -10,7 +10,7 @@
 
 #include "kfd_compute.h"
 #include "kfd_harness.h"
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 #include "model.h"
 #include "objects.h"
 #include "trace.h"

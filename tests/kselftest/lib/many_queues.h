@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* Many SDMA queues on the same memory: for what queues cost. */
-#ifndef QUEUES_H
-#define QUEUES_H
+#ifndef MANY_QUEUES_H
+#define MANY_QUEUES_H
 
 #include "kfd_harness.h"
 

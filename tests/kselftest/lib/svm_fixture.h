@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* What the tests of shared virtual memory's attributes stand on: some memory of the process. */
-#ifndef RKFD_TEST_SVM_H
-#define RKFD_TEST_SVM_H
+#ifndef RKFD_TEST_SVM_FIXTURE_H
+#define RKFD_TEST_SVM_FIXTURE_H
 
 #include <sys/mman.h>
 
@@ -34,4 +34,4 @@ FIXTURE_TEARDOWN(svm)
 	kfd_close(&self->dev);
 }
 
-#endif /* RKFD_TEST_SVM_H */
+#endif /* RKFD_TEST_SVM_FIXTURE_H */

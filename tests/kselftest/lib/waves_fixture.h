@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* A queue with its save area, and programs whose waves look whether all of theirs is as it was. */
-#ifndef RKFD_TEST_WAVES_H
-#define RKFD_TEST_WAVES_H
+#ifndef RKFD_TEST_WAVES_FIXTURE_H
+#define RKFD_TEST_WAVES_FIXTURE_H
 
 #include "kfd_harness.h"
 #include "kfd_waves.h"
@@ -34,4 +34,4 @@ FIXTURE_TEARDOWN(waves)
 	kfd_close(&self->dev);
 }
 
-#endif /* RKFD_TEST_WAVES_H */
+#endif /* RKFD_TEST_WAVES_FIXTURE_H */

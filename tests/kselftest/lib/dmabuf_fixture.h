@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* What the tests of dma-bufs stand on: a queue, and the counts of objects that must be back at the end. */
-#ifndef RKFD_TEST_DMABUF_H
-#define RKFD_TEST_DMABUF_H
+#ifndef RKFD_TEST_DMABUF_FIXTURE_H
+#define RKFD_TEST_DMABUF_FIXTURE_H
 
 #include "kfd_harness.h"
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 #include "objects.h"
 
 #define SIZE		(256u * 1024)
@@ -36,4 +36,4 @@ static inline int gpu_copy(struct kfd_queue *queue, const void *dst, const void 
 	return kfd_queue_copy(queue, (uintptr_t)dst, (uintptr_t)src, bytes, TIMEOUT_MS);
 }
 
-#endif /* RKFD_TEST_DMABUF_H */
+#endif /* RKFD_TEST_DMABUF_FIXTURE_H */

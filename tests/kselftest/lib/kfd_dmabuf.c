@@ -17,7 +17,7 @@
 #include <linux/dma-heap.h>
 #include <linux/udmabuf.h>
 
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 
 #define RING	(64u * 1024)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* What the tests of USERPTR stand on: memory of the process that the GPU has, and a look at it by the GPU. */
-#ifndef RKFD_TEST_USERPTR_H
-#define RKFD_TEST_USERPTR_H
+#ifndef RKFD_TEST_USERPTR_FIXTURE_H
+#define RKFD_TEST_USERPTR_FIXTURE_H
 
 #include "kfd_event.h"
 #include "kfd_harness.h"
@@ -88,4 +88,4 @@ static inline void start_copy(struct kfd_queue *queue, const void *dst, const vo
 		ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, flags, &self->handle)); \
 	} while (0)
 
-#endif /* RKFD_TEST_USERPTR_H */
+#endif /* RKFD_TEST_USERPTR_FIXTURE_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* What the tests of two GPUs stand on: what their engines fill and copy, and whether they reach each other. */
-#ifndef RKFD_TEST_TWO_GPUS_H
-#define RKFD_TEST_TWO_GPUS_H
+#ifndef RKFD_TEST_TWO_GPUS_FIXTURE_H
+#define RKFD_TEST_TWO_GPUS_FIXTURE_H
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "kfd_harness.h"
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 #include "objects.h"
 
 #define SIZE		(3u << 20)
@@ -57,4 +57,4 @@ static inline bool linked_by_machine(void)
 	return said && *said == '1';
 }
 
-#endif /* RKFD_TEST_TWO_GPUS_H */
+#endif /* RKFD_TEST_TWO_GPUS_FIXTURE_H */

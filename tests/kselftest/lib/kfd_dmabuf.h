@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* Sharing by plain system calls: dma-bufs, handles of the render node, descriptors sent to other processes. */
-#ifndef RKFD_TEST_KFD_SHARE_H
-#define RKFD_TEST_KFD_SHARE_H
+#ifndef RKFD_TEST_KFD_DMABUF_H
+#define RKFD_TEST_KFD_DMABUF_H
 
 #include "kfd.h"
 
@@ -50,4 +50,4 @@ int receive_fd(int socket, int *fd);
 int kfd_export_filled(int socket, size_t size, uint32_t flags, uint32_t value,
 		      unsigned int timeout_ms);
 
-#endif /* RKFD_TEST_KFD_SHARE_H */
+#endif /* RKFD_TEST_KFD_DMABUF_H */
