@@ -111,8 +111,12 @@ static size_t resident(void)
 #define MUCH		(512u << 20)
 #define BEGUN		(16u << 20)
 
-/* Who takes the GPU away does not wait until half a gigabyte was found. */
-TEST_F(svm_gone, in_the_middle)
+/*
+ * Unbinds the GPU while @call_thread has half a gigabyte of the process's memory found:
+ * the unbind does not wait until all of it was found.
+ */
+static void unbind_in_the_middle(struct __test_metadata *_metadata, FIXTURE_DATA(svm_gone) *self,
+				 void *(*call_thread)(void *))
 {
 	struct call call = { .dev = &self->dev, .size = MUCH, .err = -1 };
 	const size_t before = resident();
@@ -122,7 +126,7 @@ TEST_F(svm_gone, in_the_middle)
 	call.mem = kfd_reserve(MUCH, 2u << 20);
 	ASSERT_EQ(call.mem, anonymous(call.mem, MUCH, PROT_READ | PROT_WRITE));
 	ASSERT_EQ(0, madvise(call.mem, MUCH, MADV_NOHUGEPAGE));
-	ASSERT_EQ(0, pthread_create(&thread, NULL, call_share, &call));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, call_thread, &call));
 	while (resident() < before + BEGUN && kfd_now_ms() < end)
 		usleep(1000);
 	ASSERT_EQ(0, kfd_write_file(DRIVER "/unbind", self->name));
@@ -132,6 +136,11 @@ TEST_F(svm_gone, in_the_middle)
 	munmap(call.mem, MUCH);
 	ASSERT_EQ(0, kfd_write_file(DRIVER "/bind", self->name));
 	EXPECT_EQ(0, open_again(&self->dev));
+}
+
+TEST_F(svm_gone, in_the_middle)
+{
+	unbind_in_the_middle(_metadata, self, call_share);
 }
 
 /* Memory in the VRAM of a GPU that goes is still the process's, and a child's whose parent is gone. */
@@ -262,24 +271,7 @@ static void *call_map(void *arg)
 /* The same of one large buffer of the process's memory, while a call maps it. */
 TEST_F(svm_gone, in_the_middle_of_a_buffer)
 {
-	struct call call = { .dev = &self->dev, .size = MUCH, .err = -1 };
-	const size_t before = resident();
-	const uint64_t end = kfd_now_ms() + COMES_MS;
-	pthread_t thread;
-
-	call.mem = kfd_reserve(MUCH, 2u << 20);
-	ASSERT_EQ(call.mem, anonymous(call.mem, MUCH, PROT_READ | PROT_WRITE));
-	ASSERT_EQ(0, madvise(call.mem, MUCH, MADV_NOHUGEPAGE));
-	ASSERT_EQ(0, pthread_create(&thread, NULL, call_map, &call));
-	while (resident() < before + BEGUN && kfd_now_ms() < end)
-		usleep(1000);
-	ASSERT_EQ(0, kfd_write_file(DRIVER "/unbind", self->name));
-	ASSERT_EQ(0, pthread_join(thread, NULL));
-	EXPECT_EQ(ENODEV, call.err);
-	EXPECT_GT(before + MUCH, resident());
-	munmap(call.mem, MUCH);
-	ASSERT_EQ(0, kfd_write_file(DRIVER "/bind", self->name));
-	EXPECT_EQ(0, open_again(&self->dev));
+	unbind_in_the_middle(_metadata, self, call_map);
 }
 
 /* And while its pages, which have gone, are found again. */

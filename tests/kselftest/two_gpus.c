@@ -19,25 +19,14 @@
 
 FIXTURE(two)
 {
-	struct kfd_dev one, other;
-	struct kfd_queue of_one, of_other;
+	TWO_GPUS_MEMBERS;
 	struct kfd_bo host;		/* of the one */
 	struct kfd_bo other_host;
-	char base[OBJECTS_MAX];
 };
 
 FIXTURE_SETUP(two)
 {
-	int err;
-
-	ASSERT_TRUE(objects_base(self->base, 0));
-	ASSERT_EQ(0, kfd_open(&self->one));
-	err = kfd_open_next(&self->one, &self->other);
-	if (err == ENODEV)
-		SKIP(return, "one GPU only");
-	ASSERT_EQ(0, err);
-	ASSERT_EQ(0, kfd_queue_create(&self->one, &self->of_one, RING));
-	ASSERT_EQ(0, kfd_queue_create(&self->other, &self->of_other, RING));
+	TWO_GPUS_SETUP();
 	ASSERT_EQ(0, kfd_bo_create(&self->one, &self->host, SIZE, KFD_ALLOC_GTT));
 	ASSERT_EQ(0, kfd_bo_create(&self->other, &self->other_host, SIZE, KFD_ALLOC_GTT));
 }
@@ -47,12 +36,9 @@ FIXTURE_TEARDOWN(two)
 	if (self->host.cpu) {
 		EXPECT_EQ(0, kfd_bo_destroy(&self->one, &self->host));
 		EXPECT_EQ(0, kfd_bo_destroy(&self->other, &self->other_host));
-		EXPECT_EQ(0, kfd_queue_destroy(&self->one, &self->of_one));
-		EXPECT_EQ(0, kfd_queue_destroy(&self->other, &self->of_other));
-		close(self->other.drm_fd);
+		TWO_GPUS_DESTROY_QUEUES();
 	}
-	kfd_close(&self->one);
-	EXPECT_TRUE(objects_return_to(self->base, KFD_HANG_MS));
+	TWO_GPUS_CLOSE();
 }
 
 static bool away(long long bytes)

@@ -18,6 +18,42 @@
 /* Addresses that only the GPU uses. */
 #define GPU_VA		(1ull << 40)
 
+/* The members of a fixture on two GPUs: a queue on each, and the counts that must return. */
+#define TWO_GPUS_MEMBERS						\
+	struct kfd_dev one, other;					\
+	struct kfd_queue of_one, of_other;				\
+	char base[OBJECTS_MAX]
+
+/* Opens both GPUs for FIXTURE_SETUP(); skips the test where there is only one. */
+#define TWO_GPUS_SETUP()						\
+	do {								\
+		int err;						\
+									\
+		ASSERT_TRUE(objects_base(self->base, 0));		\
+		ASSERT_EQ(0, kfd_open(&self->one));			\
+		err = kfd_open_next(&self->one, &self->other);		\
+		if (err == ENODEV)					\
+			SKIP(return, "one GPU only");			\
+		ASSERT_EQ(0, err);					\
+		ASSERT_EQ(0, kfd_queue_create(&self->one, &self->of_one, RING));	\
+		ASSERT_EQ(0, kfd_queue_create(&self->other, &self->of_other, RING));	\
+	} while (0)
+
+/* Destroys the queues for FIXTURE_TEARDOWN(), if the setup came so far. */
+#define TWO_GPUS_DESTROY_QUEUES()					\
+	do {								\
+		EXPECT_EQ(0, kfd_queue_destroy(&self->one, &self->of_one));	\
+		EXPECT_EQ(0, kfd_queue_destroy(&self->other, &self->of_other));	\
+		close(self->other.drm_fd);				\
+	} while (0)
+
+/* Closes the files and expects all objects to be gone: the end of FIXTURE_TEARDOWN(). */
+#define TWO_GPUS_CLOSE()						\
+	do {								\
+		kfd_close(&self->one);					\
+		EXPECT_TRUE(objects_return_to(self->base, KFD_HANG_MS));	\
+	} while (0)
+
 static inline int gpu_fill(struct kfd_queue *queue, const void *dst, uint32_t value)
 {
 	return kfd_queue_fill(queue, (uintptr_t)dst, value, SIZE, TIMEOUT_MS);
