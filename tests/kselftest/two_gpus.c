@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory of one GPU in another, both of this driver: one exports VRAM, the other
- * imports it without pinning, and is told when it moves. Where the machine has a way
- * from one to the other (RKFD_LINKED=1) it stays in VRAM, else it goes to system memory. Wants little VRAM.
+ * Memory of one GPU in another, both of this driver: one exports VRAM, the other imports it
+ * without pinning, and is notified when it moves. Where the machine has a path from one to the
+ * other (RKFD_LINKED=1) it stays in VRAM, else it goes to system memory. Wants little VRAM.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -46,7 +46,7 @@ static bool away(long long bytes)
 	return objects_become("evicted_bytes", bytes, TIMEOUT_MS);
 }
 
-/* Of so many bytes that are imported so many are not in VRAM. */
+/* The part of @bytes imported bytes that is not in VRAM. */
 static size_t out(size_t bytes)
 {
 	return linked_by_machine() ? 0 : bytes;
@@ -68,7 +68,7 @@ TEST_F(two, shared_and_given_back)
 					 0x1000 + round));
 		EXPECT_EQ(0, gpu_fill(&self->of_other, import.cpu, 0x2000 + round));
 		EXPECT_EQ(0, gpu_unequal(&self->of_one, &self->host, bo.cpu, 0x2000 + round));
-		/* What is not mapped is in nobody's tables, though there is a handle. */
+		/* Unmapped memory is in no tables, though there is a handle. */
 		EXPECT_EQ(0, kfd_unmap(self->other.fd, import.handle, self->other.gpu_id));
 		EXPECT_TRUE(away(0));
 		EXPECT_EQ(0, kfd_map(self->other.fd, import.handle, self->other.gpu_id));
@@ -84,8 +84,9 @@ TEST_F(two, shared_and_given_back)
 }
 
 /*
- * The exporter's process is moved out for another one, and home again: then it takes back what it has shared, the importer's
- * queues wait, and it is shared again. Nothing of that shows in what either of them finds.
+ * The exporter's process is moved out for another one, and back: then its shared memory moves
+ * too, the importer's queues wait, and it is shared again. None of that shows in the content
+ * that either of them finds.
  */
 TEST_F(two, told_of_moves)
 {
@@ -113,14 +114,18 @@ TEST_F(two, told_of_moves)
 			i++;
 			ASSERT_EQ(0, gpu_fill(&self->of_other, import.cpu, i));
 			ASSERT_EQ(0, gpu_unequal(&self->of_one, &self->host, bo.cpu, i));
-			ASSERT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import.cpu, i));
+			ASSERT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import.cpu,
+						 i));
 		} while (waitpid(pid, &status, WNOHANG) == 0);
 		EXPECT_TRUE(WIFEXITED(status));
 		EXPECT_EQ(0, WEXITSTATUS(status));
-		/* The one works when all of it is home, and the other when it has been given again what the one took back for that. */
+		/*
+		 * The exporter works when all of its memory is back, and the importer when it
+		 * has again the part that was taken back for that.
+		 */
 		ASSERT_EQ(0, gpu_fill(&self->of_one, bo.cpu, ++i));
 		ASSERT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import.cpu, i));
-		/* All is home again but for what is shared. */
+		/* All is back except the shared part. */
 		EXPECT_TRUE(away(out(SIZE)));
 	}
 	TH_LOG("%u copies; the importer was halted %u times", i,
@@ -133,7 +138,7 @@ TEST_F(two, told_of_moves)
 				       trace_count("rkfd_queue_evict", text), TIMEOUT_MS));
 	}
 	EXPECT_EQ(trace_count("rkfd_queue_evict", text), trace_count("rkfd_queue_restore", text));
-	/* From then on nothing moves: what the importer has again it keeps. */
+	/* From then on nothing moves: the importer keeps its memory. */
 	restored = trace_count("rkfd_restore", own);
 	usleep(1500 * 1000);
 	EXPECT_EQ(restored, trace_count("rkfd_restore", own));
@@ -155,7 +160,7 @@ static int child_exports(int socket, uint32_t flags)
 	return err ? err : read(socket, &byte, 1) < 0;
 }
 
-/* In VRAM half of it at most stays for others; what is more is had in system memory. */
+/* At most half of VRAM stays for others; further buffers are used in system memory. */
 TEST_F(two, half_of_vram)
 {
 	const size_t part = kfd_available(&self->one) / 5 & ~((2ull << 20) - 1);
@@ -174,7 +179,8 @@ TEST_F(two, half_of_vram)
 		EXPECT_EQ(i < 2 ? 0 : part, objects_count("evicted_bytes"));
 	}
 	for (i = 0; i < 3; i++) {
-		EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import[i].cpu, 0x81 + i));
+		EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import[i].cpu,
+					 0x81 + i));
 		EXPECT_EQ(0, kfd_bo_destroy(&self->other, &import[i]));
 	}
 	EXPECT_TRUE(away(0));
@@ -184,7 +190,7 @@ TEST_F(two, half_of_vram)
 	}
 }
 
-/* The exporter's process goes while another GPU has its memory. */
+/* The exporter's process ends while another GPU has its memory. */
 TEST_F(two, exporter_goes)
 {
 	const uint32_t flags[] = { KFD_ALLOC_VRAM, KFD_ALLOC_GTT };
@@ -206,14 +212,16 @@ TEST_F(two, exporter_goes)
 		kill(pid, SIGKILL);
 		ASSERT_EQ(pid, waitpid(pid, &status, 0));
 		close(sockets[0]);
-		EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import.cpu, 0x44444444));
+		EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import.cpu,
+					 0x44444444));
 		EXPECT_EQ(0, gpu_fill(&self->of_other, import.cpu, 0x55555555));
-		EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import.cpu, 0x55555555));
+		EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import.cpu,
+					 0x55555555));
 		EXPECT_EQ(0, kfd_bo_destroy(&self->other, &import));
 	}
 }
 
-/* In a child: imports on the other GPU, and copies for ever, of which *@works tells. */
+/* In a child: imports on the other GPU, and endless copies, announced in *@works. */
 static int child_imports(int fd, volatile uint32_t *works)
 {
 	struct kfd_dev one, other;
@@ -236,7 +244,7 @@ static int child_imports(int fd, volatile uint32_t *works)
 	return err;
 }
 
-/* The importer's process is killed, at any moment; the memory goes home. */
+/* The importer's process is killed at any moment; the memory moves back. */
 TEST_F(two, importer_goes)
 {
 	volatile uint32_t *works = kfd_share();

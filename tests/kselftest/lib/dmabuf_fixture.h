@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the tests of dma-bufs stand on: a queue, and the counts of objects that must be back at the end. */
+/*
+ * The fixture of the dma-buf tests: a queue, and the counts of objects that must return at the
+ * end.
+ */
 #ifndef RKFD_TEST_DMABUF_FIXTURE_H
 #define RKFD_TEST_DMABUF_FIXTURE_H
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What each kind of bad input is answered with: one table for all ioctl tests.
- * Where amdkfd answers otherwise than rkfd, the second column says so, and the
- * tests pass on a GPU host too. What it holds is what Linux 7.3's did on the
- * device model. A test of something that amdkfd does not have, or does
- * otherwise as a whole, begins with SKIP_ON_AMDKFD.
+ * The expected answer to each kind of bad input: one table for all ioctl tests. Where amdkfd's
+ * answer differs from rkfd's, the second column has it, so that the tests also pass on a GPU
+ * host. That column holds the answers of Linux 7.3 on the device model. A test of a feature
+ * that amdkfd lacks, or implements differently as a whole, begins with SKIP_ON_AMDKFD.
  */
 #ifndef RKFD_TEST_EXPECT_H
 #define RKFD_TEST_EXPECT_H
@@ -13,7 +12,7 @@
 
 #include "kfd.h"
 
-/* The kernel's internal "not supported", which amdkfd lets out. */
+/* The kernel's internal "not supported", which amdkfd returns to user space. */
 #define KFD_ENOTSUPP	524
 
 struct kfd_expect {
@@ -49,7 +48,7 @@ static const struct kfd_expect answer_no_memory_type = SAME(EINVAL);
 static const struct kfd_expect answer_two_memory_types = SAME(EINVAL);
 static const struct kfd_expect answer_more_than_vram = SAME(ENOMEM);
 static const struct kfd_expect answer_userptr_nothing_there = SAME(EFAULT);
-/* amdkfd wants to write, whatever the flags say; and it maps later what it has no pages of. */
+/* amdkfd needs write access whatever the flags say, and its MAP succeeds without the pages. */
 static const struct kfd_expect answer_userptr_not_writable = DIFFERS(EFAULT, EPERM);
 static const struct kfd_expect answer_userptr_gone = DIFFERS(EFAULT, 0);
 static const struct kfd_expect answer_unknown_handle_free = SAME(EINVAL);
@@ -71,7 +70,7 @@ static const struct kfd_expect answer_ring_inside_buffer = SAME(EINVAL);
 static const struct kfd_expect answer_ring_other_size = SAME(EINVAL);
 static const struct kfd_expect answer_pointer_unmapped = SAME(EINVAL);
 static const struct kfd_expect answer_pointer_in_kernel = SAME(EFAULT);
-/* amdkfd looks at the page only. */
+/* amdkfd checks the page only. */
 static const struct kfd_expect answer_pointer_unaligned = DIFFERS(EINVAL, 0);
 static const struct kfd_expect answer_update_ring_unmapped = DIFFERS(EINVAL, EFAULT);
 static const struct kfd_expect answer_queue_unknown_destroy = SAME(EINVAL);
@@ -80,7 +79,7 @@ static const struct kfd_expect answer_queue_unknown_update = DIFFERS(EINVAL, EFA
 /* Settings. */
 static const struct kfd_expect answer_vm_not_acquired_trap = DIFFERS(ENODEV, ESRCH);
 static const struct kfd_expect answer_trap_handler_in_kernel = DIFFERS(EFAULT, 0);
-/* amdkfd turns it on where the GPU can retry, rkfd with shared virtual memory. */
+/* amdkfd allows it where the GPU can retry, rkfd where there is shared virtual memory. */
 static const struct kfd_expect answer_xnack_on = SAME(0);
 static const struct kfd_expect answer_xnack_with_queues = SAME(EBUSY);
 static const struct kfd_expect answer_runtime_twice = SAME(EBUSY);
@@ -96,7 +95,7 @@ static const struct kfd_expect answer_cu_mask_empty = DIFFERS(EINVAL, 0);
 static const struct kfd_expect answer_cu_mask_unknown_queue = DIFFERS(EINVAL, EFAULT);
 static const struct kfd_expect answer_wave_state_active = SAME(EINVAL);
 static const struct kfd_expect answer_wave_state_unknown_queue = DIFFERS(EINVAL, EFAULT);
-/* amdkfd gives it out where it schedules by firmware. */
+/* amdkfd provides it where firmware schedules. */
 static const struct kfd_expect answer_gws_none = DIFFERS(ENODEV, 0);
 static const struct kfd_expect answer_gws_unknown_queue = SAME(EINVAL);
 static const struct kfd_expect answer_queues_too_many = SAME(ENOSPC);
@@ -116,7 +115,7 @@ static const struct kfd_expect answer_event_page_in_vram = DIFFERS(EINVAL, 0);
 /* Sharing. */
 static const struct kfd_expect answer_export_unknown = SAME(EINVAL);
 static const struct kfd_expect answer_export_userptr = SAME(EPERM);
-/* amdkfd looks at close-on-exec only. */
+/* amdkfd checks close-on-exec only. */
 static const struct kfd_expect answer_export_flags = DIFFERS(EINVAL, 0);
 static const struct kfd_expect answer_dmabuf_bad_fd = SAME(EBADF);
 static const struct kfd_expect answer_dmabuf_other_file = SAME(EINVAL);
@@ -149,13 +148,13 @@ static inline int kfd_expected(struct kfd_expect e)
 	return kfd_is_rkfd() ? e.rkfd : e.amdkfd;
 }
 
-/* amdgpu does not say of VRAM that the CPU may see it where it sees all of it. */
+/* amdgpu does not report CPU access to VRAM where the CPU can access all of it. */
 static inline uint32_t kfd_info_flags(uint32_t flags)
 {
 	return kfd_is_rkfd() ? flags : flags & ~(uint32_t)KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC;
 }
 
-/* The call must be answered with what the table says for @what. */
+/* Expects @call to return the answer that the table has for @what. */
 #define EXPECT_ANSWER(what, call)	EXPECT_EQ(kfd_expected(answer_##what), (call))
 
 #endif /* RKFD_TEST_EXPECT_H */

@@ -321,7 +321,8 @@ uint64_t kfd_now_ms(void)
 
 void *kfd_share(void)
 {
-	void *page = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	void *page = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+			  0);
 
 	return page == MAP_FAILED ? NULL : page;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The KFD interface by plain system calls, without libhsakmt: what the ioctl
- * tests speak, and what the client programs use where libhsakmt would stand in
- * the way (another process's handles, bad input).
+ * The KFD interface by plain system calls, without libhsakmt. The ioctl tests use it, and so do
+ * the client programs where libhsakmt does not allow the call (another process's handles, bad
+ * input).
  *
  * Functions that return int give 0 or a positive errno.
  */
@@ -28,7 +28,7 @@
 #define KFD_OFFSET_DOORBELL	(3ull << 62)
 #define KFD_OFFSET_GPU(id)	((uint64_t)(id) << 46)
 
-/* The attributes libhsakmt gives an ordinary read-write allocation. */
+/* The attributes that libhsakmt gives an ordinary read-write allocation. */
 #define KFD_ALLOC_RW	((uint32_t)(KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | \
 			 KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE | \
 			 KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE))
@@ -51,33 +51,42 @@ struct kfd_dev {
 	uint32_t drm_minor;
 };
 
-/* Whether the driver behind /dev/kfd is rkfd; otherwise it is amdkfd. */
+/* True if the driver behind /dev/kfd is rkfd; otherwise it is amdkfd. */
 bool kfd_is_rkfd(void);
 
-/* One key of a properties file under topology; false if it is not there. */
+/* Reads one key of a properties file under topology; false if it is not there. */
 bool kfd_property(const char *file, const char *key, uint64_t *value);
-/* The number behind @key in fdinfo of @fd, -1 if there is none, -2 if it has not the unit @unit (" KiB", or nothing). */
+/*
+ * The number behind @key in fdinfo of @fd; -1 if there is none, -2 if its unit is not @unit ("
+ * KiB", or nothing).
+ */
 long long kfd_fdinfo(int fd, const char *key, const char *unit);
 
 /* Finds the first GPU node; opens nothing. ENODEV if there is none. */
 int kfd_find_gpu(struct kfd_dev *dev);
-/* How many GPU nodes there are; opens nothing. */
+/* The number of GPU nodes; opens nothing. */
 unsigned int kfd_gpus(void);
 int kfd_open_render(const struct kfd_dev *dev, int *fd);
 /* Opens both files without acquiring the VM. */
 int kfd_open_files(struct kfd_dev *dev);
 /* Opens both files and acquires the VM. */
 int kfd_open(struct kfd_dev *dev);
-/* The GPU after @dev, by the same file of KFD, with its VM acquired; ENODEV if there is none. */
+/*
+ * Finds the GPU after @dev and acquires its VM through the same file of KFD; ENODEV if there is
+ * none.
+ */
 int kfd_open_next(const struct kfd_dev *dev, struct kfd_dev *next);
 void kfd_close(struct kfd_dev *dev);
 
-/* ioctl() that gives 0 or the errno, once again after EINTR. */
+/* ioctl() that returns 0 or the errno, and calls again after EINTR. */
 int kfd_ioctl(int fd, unsigned long cmd, void *arg);
 
 int kfd_acquire_vm(int fd, int drm_fd, uint32_t gpu_id);
 int kfd_alloc(int fd, struct kfd_ioctl_alloc_memory_of_gpu_args *args);
-/* Memory of @size bytes at @va of @dev; with KFD_ALLOC_USERPTR in @flags that of the process there. */
+/*
+ * Allocates @size bytes at @va of @dev. With KFD_ALLOC_USERPTR in @flags it is the process's
+ * memory at that address.
+ */
 int kfd_alloc_at(const struct kfd_dev *dev, uint32_t flags, uint64_t va, uint64_t size,
 		 uint64_t *handle);
 int kfd_free(int fd, uint64_t handle);
@@ -86,11 +95,17 @@ int kfd_unmap(int fd, uint64_t handle, uint32_t gpu_id);
 int kfd_destroy_queue(int fd, uint32_t queue_id);
 /* AVAILABLE_MEMORY of @dev, or UINT64_MAX when it fails. */
 uint64_t kfd_available(const struct kfd_dev *dev);
-/* In a child: opens the first GPU and takes all VRAM that it may have, at @va, for so many milliseconds. */
+/*
+ * In a child: opens the first GPU and allocates all VRAM that is available, at @va, for @ms
+ * milliseconds.
+ */
 int kfd_take_vram(uint64_t va, unsigned int ms);
-/* Writes @text to a file that is there. */
+/* Writes @text to an existing file. */
 int kfd_write_file(const char *path, const char *text);
-/* The name of the first device that rkfd is bound to, as its "bind" and "unbind" want it; empty without one. */
+/*
+ * The name of the first device that rkfd is bound to, in the form for "bind" and "unbind";
+ * false without one.
+ */
 bool kfd_find_device(char *name, size_t size);
 
 /* mmap() of a device file: 0 and the address, or the errno. */
@@ -111,7 +126,7 @@ struct kfd_bo {
 int kfd_bo_create(const struct kfd_dev *dev, struct kfd_bo *bo, size_t size,
 		  uint32_t flags);
 int kfd_bo_destroy(const struct kfd_dev *dev, struct kfd_bo *bo);
-/* A buffer of @kind for registers of the GPU, mapped to it; its address, or 0. */
+/* A buffer of @kind for registers of the GPU, mapped to it. Returns its address, or 0. */
 uint64_t kfd_map_registers(const struct kfd_dev *dev, uint32_t kind, size_t size, uint64_t *handle);
 
 /* An SDMA queue with its ring, its page of pointers, and its doorbell. */
@@ -135,34 +150,34 @@ void kfd_queue_args(const struct kfd_dev *dev, const struct kfd_bo *ring,
 		    struct kfd_ioctl_create_queue_args *args);
 int kfd_queue_create(const struct kfd_dev *dev, struct kfd_queue *queue,
 		     size_t ring_size);
-/* The same on the SDMA engine @engine. */
+/* The same on SDMA engine @engine. */
 int kfd_queue_create_on(const struct kfd_dev *dev, struct kfd_queue *queue,
 			size_t ring_size, uint32_t engine);
 int kfd_queue_destroy(const struct kfd_dev *dev, struct kfd_queue *queue);
-/* Maps the process's slice of doorbells with that at @offset, as CREATE_QUEUE gives it. */
+/* Maps the process's doorbell slice. @offset is the doorbell's offset from CREATE_QUEUE. */
 int kfd_doorbell_map(int fd, uint64_t offset, void **slice, volatile uint64_t **doorbell);
 /* Appends packets (they must not cross the ring's end) and rings the doorbell. */
 void kfd_queue_submit(struct kfd_queue *queue, const uint32_t *dwords,
 		      unsigned int count);
 /* Submits a fence and waits for it: 0 or ETIMEDOUT. */
 int kfd_queue_finish(struct kfd_queue *queue, unsigned int timeout_ms);
-/* Fills with dwords of @value, or copies, and waits for that. Addresses are the GPU's. */
+/* Fills with dwords of @value, or copies, and waits until that is done. Addresses are the GPU's. */
 int kfd_queue_fill(struct kfd_queue *queue, uint64_t dst, uint32_t value, size_t bytes,
 		   unsigned int timeout_ms);
 int kfd_queue_copy(struct kfd_queue *queue, uint64_t dst, uint64_t src, size_t bytes,
 		   unsigned int timeout_ms);
 
 /*
- * Milliseconds in which whatever is to come has come, on a busy machine too:
- * what takes longer hangs.
+ * Timeout, in milliseconds, that is long enough on a busy machine too: an operation that takes
+ * longer hangs.
  */
 #define KFD_HANG_MS	120000u
 
 /* A page of zeros that children share; NULL if there is none. */
 void *kfd_share(void);
-/* Whether *@word becomes @value within @ms milliseconds. */
+/* True if *@word becomes @value within @ms milliseconds. */
 bool kfd_becomes(volatile uint32_t *word, uint32_t value, unsigned int ms);
-/* Whether the driver has the compute queues by registers (sched=direct of rkfd). */
+/* True if the driver schedules the compute queues by registers (sched=direct of rkfd). */
 bool kfd_sched_is_direct(void);
 
 /* Milliseconds of a monotonic clock. */

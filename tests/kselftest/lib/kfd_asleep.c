@@ -8,7 +8,7 @@
 
 #include "kfd_asleep.h"
 
-/* Between two looks. */
+/* Pause between two polls. */
 #define PAUSE_US	100
 
 static bool sleeps_in_ioctl(int thread)
@@ -16,7 +16,7 @@ static bool sleeps_in_ioctl(int thread)
 	char path[64], text[8] = "", wanted[8];
 	int fd;
 
-	/* Of a thread that runs, or could, the kernel says no system call. */
+	/* For a thread that is running or runnable the kernel names no system call. */
 	snprintf(wanted, sizeof(wanted), "%d ", (int)SYS_ioctl);
 	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", thread);
 	fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -26,7 +26,7 @@ void *kfd_reserve(size_t size, size_t align)
 	return (void *)base;
 }
 
-/* Puts the memory of an allocated object behind its addresses. */
+/* Maps the memory of an allocated object at its addresses. */
 static int map_to_cpu(const struct kfd_dev *dev, const struct kfd_bo *bo)
 {
 	void *p;

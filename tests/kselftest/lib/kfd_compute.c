@@ -34,7 +34,7 @@ int kfd_save_create(const struct kfd_dev *dev, struct kfd_save *save)
 		return ENOENT;
 	save->area = (uint32_t)area;
 	save->control_stack = (uint32_t)stack;
-	/* The debugger gets 32 bytes a wave: 40 waves a CU, and not more than 512 a shader array. */
+	/* The debugger's area is 32 bytes a wave: 40 waves a CU, and at most 512 a shader array. */
 	waves = kfd_cus(dev) * 40;
 	if (waves > arrays * 512)
 		waves = arrays * 512;
@@ -84,7 +84,7 @@ int kfd_compute_prepare(const struct kfd_dev *dev, struct kfd_compute *queue,
 
 		for (i = 0; i < ring_size / sizeof(*ring); i++)
 			ring[i].header = AQL_INVALID;
-		/* Where amd_queue_t begins, seen from its read index. */
+		/* Offset of the read index in amd_queue_t. */
 		*(uint32_t *)((char *)queue->control.cpu + 0x88) = KFD_COMPUTE_RPTR;
 	}
 	*args = (struct kfd_ioctl_create_queue_args){
@@ -168,7 +168,7 @@ uint64_t kfd_compute_read_pointer(const struct kfd_compute *queue)
 	return queue->aql ? value : (uint32_t)value;
 }
 
-/* Room for @count more dwords; one is always left free. */
+/* True if there is room for @count more dwords; one is always left free. */
 static bool pm4_has_room(const struct kfd_compute *queue, unsigned int count)
 {
 	const uint64_t dwords = queue->ring.size / 4;
@@ -224,7 +224,7 @@ bool kfd_compute_aql(struct kfd_compute *queue, const struct aql_packet *packets
 			if (!in_time(end))
 				return false;
 		*queue->write = ++queue->wptr;
-		/* All of it is there before the header says so. */
+		/* The rest of the packet must be in memory before its header. */
 		memcpy((char *)at + 4, (const char *)&packets[i] + 4, sizeof(*at) - 4);
 		__sync_synchronize();
 		*(volatile uint32_t *)at = packets[i].header |
@@ -257,7 +257,7 @@ bool kfd_compute_submit(struct kfd_compute *queue, const struct packets *packets
 		return kfd_compute_pm4(queue, packets);
 	if (packets->count * 4 > KFD_COMPUTE_IB_BYTES)
 		return false;
-	/* Not over what the queue has still to read. */
+	/* Do not overwrite packets that the queue has not read yet. */
 	while (queue->wptr - kfd_compute_read_pointer(queue) >= KFD_COMPUTE_IBS)
 		if (!in_time(end))
 			return false;
@@ -265,7 +265,7 @@ bool kfd_compute_submit(struct kfd_compute *queue, const struct packets *packets
 	return kfd_compute_run(queue, kfd_compute_address(queue, at), packets->count);
 }
 
-/* Moves packets to @at; gives the place behind them. */
+/* Moves packets to @at; returns the place behind them. */
 static uint32_t *put(uint32_t *at, struct packets *packets)
 {
 	memcpy(at, packets->dwords, packets->count * 4);
@@ -288,7 +288,7 @@ bool kfd_compute_count(struct kfd_compute *queue, const struct kfd_bo *buffer,
 		pm4_atomic_add64(&p, count, 1);
 		at = put(at, &p);
 	}
-	/* Its own length is part of the loop's. */
+	/* The chain packet is part of the loop's length. */
 	pm4_chain(&p, (uintptr_t)loop, (unsigned int)(at - loop) + 4);
 	at = put(at, &p);
 	return kfd_compute_run(queue, (uintptr_t)start, (unsigned int)(at - start));

@@ -7,16 +7,16 @@
 #include "pm4.h"
 
 /*
- * What queues of a process share here: the area that waves are saved in. None
- * of these queues has waves, and an area each would be 61 MiB.
+ * The save area of waves, which queues of a process share here. None of these queues has waves,
+ * and an area for each would be 61 MiB.
  */
 struct kfd_save {
 	struct kfd_bo bo;
-	uint32_t area;		/* bytes, as the topology says */
+	uint32_t area;		/* bytes, from the topology */
 	uint32_t control_stack;
 };
 
-/* Compute units of the GPU, as the topology says; 0 if it does not. */
+/* Compute units of the GPU, from the topology; 0 if it has no such entry. */
 unsigned int kfd_cus(const struct kfd_dev *dev);
 int kfd_save_create(const struct kfd_dev *dev, struct kfd_save *save);
 int kfd_save_destroy(const struct kfd_dev *dev, struct kfd_save *save);
@@ -34,12 +34,12 @@ struct kfd_compute {
 	uint32_t id;
 };
 
-/* In the page of control. */
+/* Offsets in the page of control. */
 #define KFD_COMPUTE_WPTR	0x38
 #define KFD_COMPUTE_RPTR	0x80
 #define KFD_COMPUTE_FENCE	0x200
 #define KFD_COMPUTE_SIGNAL	0x240	/* a struct aql_signal */
-#define KFD_COMPUTE_IB		0x400	/* room for packets, in turns */
+#define KFD_COMPUTE_IB		0x400	/* room for packets, used in turn */
 #define KFD_COMPUTE_IBS		8u
 #define KFD_COMPUTE_IB_BYTES	0x100u
 #define KFD_COMPUTE_EOP		4096u
@@ -58,30 +58,36 @@ int kfd_compute_update(const struct kfd_dev *dev, const struct kfd_compute *queu
 		       uint32_t percentage);
 
 uint64_t kfd_compute_read_pointer(const struct kfd_compute *queue);
-/* Where the GPU finds byte @at of the page of control. */
+/* The GPU's address of byte @at of the page of control. */
 uint64_t kfd_compute_address(const struct kfd_compute *queue, size_t at);
 volatile uint64_t *kfd_compute_qword(const struct kfd_compute *queue, size_t at);
 
-/* Appends packets to a PM4 queue, waiting for room, and rings. False if no room came. */
+/*
+ * Appends packets to a PM4 queue, waiting for room, and rings. False if there was no room in
+ * time.
+ */
 bool kfd_compute_pm4(struct kfd_compute *queue, const struct packets *packets);
 /* Appends packets to an AQL queue, waiting for room, and rings. */
 bool kfd_compute_aql(struct kfd_compute *queue, const struct aql_packet *packets,
 		     unsigned int count);
-/* Has a queue of either kind run @dwords dwords of PM4 packets at @address, as those do. */
+/* Makes a queue of either kind run @dwords dwords of PM4 packets at @address. */
 bool kfd_compute_run(struct kfd_compute *queue, uint64_t address, unsigned int dwords);
-/* Has a queue of either kind run @packets; those of an AQL queue are in its room for packets, which must have some. */
+/*
+ * Makes a queue of either kind run @packets. For an AQL queue they are placed in its room for
+ * packets, which must be large enough.
+ */
 bool kfd_compute_submit(struct kfd_compute *queue, const struct packets *packets);
 /*
- * Has a queue of either kind add 1 to the qword at @count for ever, by a loop of
- * @packets packets in @buffer. Unless @gate is 0, it waits before that until the
- * dword there is 1 or more.
+ * Makes a queue of either kind add 1 to the qword at @count for ever, by a loop of
+ * packets in @buffer, @packets of them. Unless @gate is 0, the queue first waits until the
+ * dword at @gate is 1 or more.
  */
 bool kfd_compute_count(struct kfd_compute *queue, const struct kfd_bo *buffer,
 		       unsigned int packets, uint64_t count, uint64_t gate);
-/* Whether the qword at @at of the page of control becomes @value. */
+/* True if the qword at @at of the page of control becomes @value in time. */
 bool kfd_compute_wait(const struct kfd_compute *queue, size_t at, uint64_t value,
 		      unsigned int ms);
-/* Has the queue write to memory and waits for that. */
+/* Makes the queue write to memory and waits for that. */
 bool kfd_compute_works(struct kfd_compute *queue, unsigned int ms);
 
 #endif /* RKFD_TEST_KFD_COMPUTE_H */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Sharing by plain system calls; see kfd_share.h. */
+/* Sharing by plain system calls; see kfd_dmabuf.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -28,7 +28,7 @@ int event_create(const struct kfd_dev *dev, uint32_t type, bool auto_reset, uint
 	};
 	int err = event_create_args(dev, &args);
 
-	/* Since Linux 7.3 amdkfd makes no page by itself. */
+	/* Since Linux 7.3 amdkfd does not make a page by itself. */
 	if (err == ENOMEM && !kfd_is_rkfd() && !give_page(dev))
 		err = event_create_args(dev, &args);
 	*id = args.event_id;

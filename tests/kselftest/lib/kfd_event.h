@@ -19,17 +19,17 @@ int event_set(const struct kfd_dev *dev, uint32_t id);
 int event_reset(const struct kfd_dev *dev, uint32_t id);
 
 /*
- * Waits for one event: 0 when it came, ETIMEDOUT when it did not, or the
- * ioctl's errno. It is made once, whatever signal comes.
+ * Waits for one event. Returns 0 when it came, ETIMEDOUT when it did not, or the ioctl's errno.
+ * The call is made once, whatever signal arrives.
  */
 int event_wait(const struct kfd_dev *dev, uint32_t id, uint32_t ms);
-/* The same for several events, whose data is the caller's. */
+/* The same for several events, whose data belongs to the caller. */
 int event_wait_many(const struct kfd_dev *dev, struct kfd_event_data *data,
 		    unsigned int count, bool all, uint32_t ms);
 
 /*
- * Makes the event page: a buffer of the process, as libhsakmt does, or the
- * driver's own, mapped. Both make one event with a slot, *id.
+ * Makes the event page: a buffer of the process, as libhsakmt does, or the driver's own,
+ * mapped. Both make one event with a slot, *id.
  */
 int event_page_user(const struct kfd_dev *dev, struct kfd_bo *bo, uint32_t *id);
 int event_page_kernel(const struct kfd_dev *dev, volatile uint64_t **slots, uint32_t *id);

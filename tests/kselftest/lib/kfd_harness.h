@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The kernel's test harness with a main() that skips where there is no KFD, and
- * the fixture most tests stand on: both files open, the VM acquired.
+ * The kernel's test harness with a main() that skips where there is no KFD, and the fixture
+ * that most tests use: both files open, the VM acquired.
  *
- * The harness runs each test in a process of its own, so that each starts with
- * a fresh KFD process.
+ * The harness runs each test in a process of its own, so that each starts with a fresh KFD
+ * process.
  */
 #ifndef RKFD_TEST_KFD_HARNESS_H
 #define RKFD_TEST_KFD_HARNESS_H
@@ -12,8 +12,9 @@
 #include "kselftest_harness.h"
 
 /*
- * Seconds that a test may take, unless it says otherwise: more only hangs, on the debug kernel beside other guests, too. On a
- * fast kernel who prints nothing is ended earlier: see tests/guest/list.
+ * Default time limit of a test, in seconds. A test that takes longer hangs, on the debug kernel
+ * beside other guests too. On a fast kernel a test that prints nothing is ended earlier: see
+ * tests/guest/list.
  */
 #undef TEST_TIMEOUT_DEFAULT
 #define TEST_TIMEOUT_DEFAULT	900
@@ -46,8 +47,8 @@
 	}
 
 /*
- * For the beginning of a test of what amdkfd does otherwise; @why is in its
- * result. With RKFD_ALL it runs all the same.
+ * First statement of a test that amdkfd cannot pass; @why is in the result. With RKFD_ALL the
+ * test runs all the same.
  */
 #define SKIP_ON_AMDKFD(why)						\
 	do {								\

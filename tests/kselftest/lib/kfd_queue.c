@@ -31,7 +31,7 @@ void kfd_queue_args(const struct kfd_dev *dev, const struct kfd_bo *ring,
 	};
 }
 
-/* @engine < 0: whichever has fewest queues. */
+/* With @engine < 0 the driver chooses: the engine with the fewest queues. */
 static int create(const struct kfd_dev *dev, struct kfd_queue *queue, size_t ring_size,
 		  int64_t engine)
 {

@@ -20,7 +20,7 @@
 #define SVM_UNDEFINED	KFD_IOCTL_SVM_LOCATION_UNDEFINED
 #define SVM_SYSTEM	KFD_IOCTL_SVM_LOCATION_SYSMEM
 
-/* What a range has of which nobody has said anything. */
+/* The attributes of a range that none was set for. */
 #define SVM_DEFAULT_FLAGS (KFD_IOCTL_SVM_FLAG_HOST_ACCESS | KFD_IOCTL_SVM_FLAG_COHERENT)
 #define SVM_DEFAULT_GRANULARITY 9
 
@@ -31,7 +31,10 @@ struct svm_attribute {
 	uint32_t value;
 };
 
-/* The ioctl with @count attributes, which come back changed; the command says @size bytes more than there are. */
+/*
+ * The ioctl with @count attributes, which it may change. The command's size is @size bytes more
+ * than theirs.
+ */
 static inline int svm_sized(int fd, uint32_t op, const void *start, size_t size,
 			    struct svm_attribute *attributes, uint32_t count, int more)
 {
@@ -72,7 +75,7 @@ static inline int svm_set(int fd, const void *start, size_t size, uint32_t type,
 	return svm(fd, SVM_SET, start, size, &one, 1);
 }
 
-/* Asks for one attribute; @value is what it is asked for, too. */
+/* Gets one attribute. @value is input and output. */
 static inline int svm_get(int fd, const void *start, size_t size, uint32_t type, uint32_t *value)
 {
 	struct svm_attribute one = { type, *value };
@@ -82,7 +85,7 @@ static inline int svm_get(int fd, const void *start, size_t size, uint32_t type,
 	return err;
 }
 
-/* How @gpu_id may use the range: one of the three kinds of access; 0 after an error. */
+/* Access of @gpu_id to the range: one of the three kinds; 0 after an error. */
 static inline uint32_t svm_access(int fd, const void *start, size_t size, uint32_t gpu_id)
 {
 	struct svm_attribute one = { SVM_ACCESS, gpu_id };
@@ -90,7 +93,7 @@ static inline uint32_t svm_access(int fd, const void *start, size_t size, uint32
 	return svm(fd, SVM_GET, start, size, &one, 1) ? 0 : one.type;
 }
 
-/* Has page faults retried (1) or not (0). */
+/* Turns the retry of page faults on (1) or off (0). */
 static inline int xnack_set(int fd, int mode)
 {
 	struct kfd_ioctl_set_xnack_mode_args args = { .xnack_enabled = mode };
@@ -98,7 +101,7 @@ static inline int xnack_set(int fd, int mode)
 	return kfd_ioctl(fd, AMDKFD_IOC_SET_XNACK_MODE, &args);
 }
 
-/* Whether they are; -1 after an error. */
+/* The current mode; -1 after an error. */
 static inline int xnack_get(int fd)
 {
 	struct kfd_ioctl_set_xnack_mode_args args = { .xnack_enabled = -1 };

@@ -24,13 +24,13 @@ static inline int kfd_userptr_create(const struct kfd_dev *dev, void *mem, size_
 	return err;
 }
 
-/* Memory of the process alone, in place of what is at @at. */
+/* Maps private memory of the process in place of the existing mapping at @at. */
 static inline void *anonymous(void *at, size_t size, int prot)
 {
 	return mmap(at, size, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 
-/* Whether it is @value everywhere. */
+/* True if every byte is @value. */
 static inline bool all(const void *p, uint8_t value, size_t size)
 {
 	const uint8_t *bytes = p;

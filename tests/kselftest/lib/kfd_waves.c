@@ -28,7 +28,7 @@ const struct waves_shape waves_shape[WAVES_PROGRAMS] = {
 
 #define PM4_SET_SH_REG		0x76
 #define PM4_DISPATCH_DIRECT	0x15
-#define COMPUTE_START_X		0x204	/* dwords from SH space's first */
+#define COMPUTE_START_X		0x204	/* dwords from the first register of SH space */
 #define COMPUTE_PGM_LO		0x20c
 #define COMPUTE_PGM_RSRC1	0x212
 #define COMPUTE_RESOURCE_LIMITS	0x215

@@ -9,10 +9,13 @@
 
 struct kworkers {
 	unsigned int count;
-	unsigned long long sleeps;	/* how often they have gone to sleep so far */
+	unsigned long long sleeps;	/* voluntary sleeps so far */
 };
 
-/* Those whose names begin with "kworker/" and @kind: "R" for those that are there when memory is short, "u" for those bound to no processor. */
+/*
+ * The threads whose names begin with "kworker/" and @kind: "R" for rescuers, "u" for threads
+ * that are bound to no processor.
+ */
 static inline struct kworkers kworkers(const char *kind)
 {
 	struct kworkers all = { 0 };
@@ -27,7 +30,7 @@ static inline struct kworkers kworkers(const char *kind)
 	for (i = 0; i < found.gl_pathc; i++) {
 		FILE *f = fopen(found.gl_pathv[i], "r");
 
-		/* The name comes first. */
+		/* The name is the first line. */
 		if (f && fgets(line, sizeof(line), f) && !strncmp(line, name, strlen(name))) {
 			all.count++;
 			while (fgets(line, sizeof(line), f))

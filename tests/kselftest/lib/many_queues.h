@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Many SDMA queues on the same memory: for what queues cost. */
+/* Many SDMA queues on the same memory, to measure the cost of queues. */
 #ifndef MANY_QUEUES_H
 #define MANY_QUEUES_H
 
@@ -21,7 +21,7 @@ static inline int queues_prepare(const struct kfd_dev *dev, struct queues *queue
 	return err ? err : kfd_bo_create(dev, &queues->pointers, KFD_PAGE, flags);
 }
 
-/* One more, on the same memory as the others. */
+/* Adds a queue on the same memory as the others. */
 static inline int queues_add(const struct kfd_dev *dev, struct queues *queues)
 {
 	struct kfd_ioctl_create_queue_args args;

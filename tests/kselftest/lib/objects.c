@@ -38,7 +38,7 @@ static long long count_of(const char *line, const char *kind)
 	return strncmp(line, kind, length) == 0 && line[length] == ' ' ? atoll(line + length) : -1;
 }
 
-/* The largest number of processes that use one GPU. */
+/* The largest number of processes on one GPU. */
 static long long most_processes(const char *text)
 {
 	char copy[OBJECTS_MAX], *line, *rest = copy;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Where the kernel has the process's pages. */
+/* Where the kernel keeps the process's pages. */
 #ifndef RKFD_TEST_PAGEMAP_H
 #define RKFD_TEST_PAGEMAP_H
 
@@ -12,15 +12,18 @@
 #include "kfd.h"
 #include "kfd_svm.h"
 
-/* What /proc/self/pagemap says of a page that the CPU does not reach. */
+/* Bits of a /proc/self/pagemap entry for a page that the CPU cannot access. */
 #define PAGEMAP_PRESENT	(1ull << 63)
 #define PAGEMAP_SWAP	(1ull << 62)
-#define PAGEMAP_TYPE	0x1full		/* of what is not present */
-/* SWP_DEVICE_WRITE and SWP_DEVICE_READ: behind those of pages that the kernel is just moving, as compaction does. */
+#define PAGEMAP_TYPE	0x1full		/* of a page that is not present */
+/*
+ * SWP_DEVICE_WRITE and SWP_DEVICE_READ. They follow the types of pages that the kernel is
+ * moving at that moment, as compaction does.
+ */
 #define PAGEMAP_DEVICE_WRITE	28u
 #define PAGEMAP_DEVICE_READ	29u
 
-/* Whether the page of an entry of it is in a device's memory that the CPU does not reach. */
+/* True if the entry's page is in a device's memory that the CPU cannot access. */
 static inline bool pagemap_in_vram(uint64_t entry)
 {
 	const uint64_t type = entry & PAGEMAP_TYPE;
@@ -34,7 +37,7 @@ static inline bool pagemap_absent(uint64_t entry)
 	return !(entry & PAGEMAP_PRESENT);
 }
 
-/* How many pages of @mem are so. */
+/* The number of pages of @mem for which @is is true. */
 static inline size_t pagemap_count(const void *mem, size_t size, bool (*is)(uint64_t entry))
 {
 	off_t at = (off_t)((uintptr_t)mem / KFD_PAGE * sizeof(uint64_t));
@@ -63,7 +66,10 @@ static inline size_t in_vram(const void *mem, size_t size)
 	return pagemap_count(mem, size, pagemap_in_vram);
 }
 
-/* Prefetches to VRAM of @gpu: what another part of the kernel has for a moment, as compaction does, stays behind until it is asked again. */
+/*
+ * Prefetches to VRAM of @gpu. Pages that another part of the kernel holds for a moment
+ * (compaction does) stay behind until the next call.
+ */
 static inline int prefetch_to_vram(int fd, const void *mem, size_t size, uint32_t gpu)
 {
 	unsigned int tries = 20;
@@ -75,7 +81,7 @@ static inline int prefetch_to_vram(int fd, const void *mem, size_t size, uint32_
 	return err;
 }
 
-/* In a test of the kselftest harness, whose file has FD and GPU: all of it is there then. */
+/* For a test of the kselftest harness, whose file defines FD and GPU: prefetches all of @mem. */
 #define EXPECT_PREFETCH(mem, size)						\
 	do {									\
 		EXPECT_EQ(0, prefetch_to_vram(FD, mem, size, GPU));		\

@@ -15,7 +15,7 @@
 
 #define PROC		"/sys/class/kfd/kfd/proc"
 
-/* What @name, below the folder of process @pid, says: 0 or the errno. */
+/* Reads file @name below the folder of process @pid: 0 or the errno. */
 static inline int read_text(pid_t pid, const char *name, char *text, size_t size)
 {
 	char path[256];
@@ -35,7 +35,7 @@ static inline int read_text(pid_t pid, const char *name, char *text, size_t size
 	return 0;
 }
 
-/* The number that a file consists of, or -1. */
+/* The number that is a file's content, or -1. */
 static inline long long number(pid_t pid, const char *name)
 {
 	char text[64], *end;
@@ -47,7 +47,7 @@ static inline long long number(pid_t pid, const char *name)
 	return end != text && (!*end || !strcmp(end, "\n")) ? value : -1;
 }
 
-/* The same of the file @name of @gpu. */
+/* The number in the file @name of @gpu. */
 static inline long long number_of_gpu(pid_t pid, const char *format, uint32_t gpu)
 {
 	char name[64];
@@ -79,7 +79,7 @@ static inline bool is_there(pid_t pid, const char *name)
 	return access(path, F_OK) == 0;
 }
 
-/* Entries of a folder, or -1. */
+/* The number of entries of a folder, or -1. */
 static inline int entries(pid_t pid, const char *name)
 {
 	char path[256];
@@ -97,7 +97,7 @@ static inline int entries(pid_t pid, const char *name)
 	return count;
 }
 
-/* Whether the folder of @pid is gone: at once on rkfd, where a process's exit ends all. */
+/* True if the folder of @pid disappears: at once on rkfd, where it ends with the process. */
 static inline bool goes(pid_t pid)
 {
 	uint64_t end = kfd_now_ms() + (kfd_is_rkfd() ? 0 : KFD_HANG_MS);
@@ -110,7 +110,7 @@ static inline bool goes(pid_t pid)
 	return true;
 }
 
-/* The value at which a time of this process stands still, or -1 if it goes on and on. */
+/* The value at which a time of this process stops growing, or -1 if it does not stop. */
 static inline long long comes_to_rest(long long (*time)(pid_t, const struct kfd_dev *),
 			       const struct kfd_dev *dev)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Who has the processors while something is tried. */
+/* Control of the processors' use during a test. */
 #ifndef PROCESSORS_H
 #define PROCESSORS_H
 
@@ -12,7 +12,7 @@
 
 #include "kfd.h"
 
-/* The thread, and those that it makes, run on one processor alone. */
+/* Restricts the thread, and the threads that it will make, to one processor. */
 static inline bool stay_on(long cpu)
 {
 	cpu_set_t set;
@@ -22,7 +22,7 @@ static inline bool stay_on(long cpu)
 	return !sched_setaffinity(0, sizeof(set), &set);
 }
 
-/* How often the thread has waited. */
+/* The number of times that the thread has waited. */
 static inline long sleeps(void)
 {
 	struct rusage usage = { 0 };
@@ -31,7 +31,10 @@ static inline long sleeps(void)
 	return usage.ru_nvcsw;
 }
 
-/* Where it has waited for the mmap lock, it takes the processor from who has let it in, and keeps it for a while. */
+/*
+ * A thread with priority. When it has waited for the mmap lock, it preempts the thread that has
+ * released it, and spins for a while.
+ */
 static inline void *cut_in(void *page)
 {
 	unsigned char resident;
@@ -49,13 +52,16 @@ static inline void *cut_in(void *page)
 	return NULL;
 }
 
-/* The caller runs on processor 0 alone, and there somebody else before it, who cuts in. */
+/*
+ * Restricts the caller to processor 0, beside a thread of higher priority that preempts it
+ * there.
+ */
 static inline bool be_cut_in(void *page)
 {
 	const struct sched_param first = { .sched_priority = 1 }, none = { 0 };
 	pthread_t thread;
 
-	/* A thread begins as who makes it. */
+	/* A new thread inherits the scheduling of its creator. */
 	return stay_on(0) && !sched_setscheduler(0, SCHED_FIFO, &first) &&
 	       !pthread_create(&thread, NULL, cut_in, page) &&
 	       !sched_setscheduler(0, SCHED_OTHER, &none);
@@ -68,14 +74,17 @@ static inline void *run_for_ever(void *unused)
 	return unused;
 }
 
-/* The caller runs on one processor, before everybody else, and nothing runs on the others until the process ends. */
+/*
+ * Gives the caller one processor with priority over all other threads, and keeps the other
+ * processors busy until the process ends.
+ */
 static inline bool take_processors(void)
 {
 	const struct sched_param first = { .sched_priority = 1 };
 	const long count = sysconf(_SC_NPROCESSORS_ONLN);
 	long cpu;
 
-	/* A thread begins as who makes it. */
+	/* A new thread inherits the scheduling of its creator. */
 	if (sched_setscheduler(0, SCHED_FIFO, &first))
 		return false;
 	for (cpu = count - 1; cpu >= 0; cpu--) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A file of FUSE whose pages come when the test wants, served by a thread. */
+/* A FUSE file, served by a thread, whose pages arrive when the test lets them. */
 #ifndef RKFD_TEST_SLOW_FILE_H
 #define RKFD_TEST_SLOW_FILE_H
 
@@ -25,8 +25,8 @@ struct slow_file {
 	uint8_t value;		/* of every byte */
 	pthread_t thread;
 	uint32_t flags;		/* of FUSE_INIT */
-	volatile bool hold;	/* reads and writes are not answered */
-	volatile bool invalidate; /* the kernel is to forget the content; false once it was told */
+	volatile bool hold;	/* do not answer reads and writes */
+	volatile bool invalidate; /* make the kernel drop the content; cleared once that is done */
 	volatile bool stop;
 	volatile unsigned int held;
 	struct {
@@ -63,7 +63,7 @@ static inline void slow_transfer(struct slow_file *f, uint64_t unique, uint32_t 
 
 static inline void slow_request(struct slow_file *f, const struct fuse_in_header *in)
 {
-	/* Where the size is, that of a write is too. */
+	/* A write has its size in the same place. */
 	const struct fuse_read_in *read_in = (const void *)(in + 1);
 	const bool write = in->opcode == FUSE_WRITE;
 	struct fuse_init_out init = {
@@ -119,7 +119,7 @@ static inline void *slow_serve(void *arg)
 	static uint8_t buffer[FUSE_MIN_READ_BUFFER + 4096] __attribute__((aligned(8)));
 	struct slow_file *f = arg;
 
-	/* All of it is there: who waits may have the lock that a fault takes. */
+	/* Touch all of it now: a waiter may hold the lock that a page fault takes. */
 	memset(buffer, 1, sizeof(buffer));
 	while (!f->stop) {
 		struct pollfd ready = { .fd = f->fuse, .events = POLLIN };
@@ -147,8 +147,8 @@ static inline void *slow_serve(void *arg)
 }
 
 /*
- * A file of @size bytes, open; 0, or an error number. Its pages come at once until @f->hold is set. Without FUSE_ASYNC_READ in
- * @flags who reads ahead waits, too.
+ * Opens a file of @size bytes; 0, or an error number. Its pages come at once until @f->hold is
+ * set. Without FUSE_ASYNC_READ in @flags, readahead waits, too.
  */
 static inline int slow_open(struct slow_file *f, size_t size, uint8_t value, uint32_t flags)
 {
@@ -177,7 +177,7 @@ static inline int slow_open(struct slow_file *f, size_t size, uint8_t value, uin
 	return 0;
 }
 
-/* Waits until somebody reads or writes what is not answered; false after @ms milliseconds. */
+/* Waits until a read or write is pending without an answer; false after @ms milliseconds. */
 static inline bool slow_await(const struct slow_file *f, unsigned int ms)
 {
 	for (; !f->held && ms; ms--)

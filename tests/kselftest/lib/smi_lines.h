@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What watchers of a GPU (SMI_EVENTS) are told, as text without the times. */
+/* The lines of SMI_EVENTS about a GPU, as text without the times. */
 #ifndef RKFD_TEST_SMI_LINES_H
 #define RKFD_TEST_SMI_LINES_H
 
@@ -14,7 +14,7 @@
 
 #define SMI_MASK(event)	KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_##event)
 
-/* A file that tells of nothing yet; 0 or the errno. */
+/* Opens a file without any event enabled; 0 or the errno. */
 static inline int smi_open(const struct kfd_dev *dev, int *fd)
 {
 	struct kfd_ioctl_smi_events_args args = { .gpuid = dev->gpu_id };
@@ -24,13 +24,13 @@ static inline int smi_open(const struct kfd_dev *dev, int *fd)
 	return err;
 }
 
-/* Has it tell of the events of @mask; 0 or the errno. */
+/* Enables the events of @mask; 0 or the errno. */
 static inline int smi_want(int fd, uint64_t mask)
 {
 	return write(fd, &mask, sizeof(mask)) == sizeof(mask) ? 0 : errno;
 }
 
-/* A file that tells of the events of @mask; -1 without one. */
+/* Opens a file with the events of @mask enabled; -1 on failure. */
 static inline int smi_watch(const struct kfd_dev *dev, uint64_t mask)
 {
 	int file;
@@ -43,7 +43,10 @@ static inline int smi_watch(const struct kfd_dev *dev, uint64_t mask)
 	return -1;
 }
 
-/* The next @count lines of @file, and all others that are there then, as one text; false when they do not come in time, or are too long. */
+/*
+ * Reads the next @count lines of @file, and all further ones that are there by then, as one
+ * text. False if they do not come in time, or are too long.
+ */
 static inline bool smi_lines(int file, unsigned int count, char *text, size_t size)
 {
 	struct pollfd ready = { .fd = file, .events = POLLIN };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the tests of shared virtual memory's attributes stand on: some memory of the process. */
+/* The fixture of the tests of shared virtual memory's attributes: some memory of the process. */
 #ifndef RKFD_TEST_SVM_FIXTURE_H
 #define RKFD_TEST_SVM_FIXTURE_H
 

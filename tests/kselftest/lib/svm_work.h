@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What queues do with a process's own memory. */
+/* Queues at work on a process's own memory. */
 #ifndef SVM_WORK_H
 #define SVM_WORK_H
 
@@ -26,7 +26,10 @@ static inline uint8_t *memory(void *at, size_t size)
 		    mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
-/* Another process, with page faults retried or not, gets on with its work beside what happens, until *@stop, and says so in *@copies. */
+/*
+ * In another process: copies until *@stop, beside the test, with page faults retried or not,
+ * and counts the copies in *@copies.
+ */
 static inline int work_beside(volatile uint32_t *stop, volatile uint32_t *copies, int mode)
 {
 	struct kfd_bo from, to;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Memory that the CPU touches all the time, and looks whether it is what it was. */
+/* Memory that the CPU touches all the time, checking that nothing has changed. */
 #ifndef RKFD_TEST_TOUCHER_H
 #define RKFD_TEST_TOUCHER_H
 
@@ -9,9 +9,9 @@
 
 #include "kfd.h"
 
-/* A thread that does so: its argument. */
+/* Argument of the thread. */
 struct toucher {
-	volatile uint32_t *mem;		/* a word of each page is this thread's */
+	volatile uint32_t *mem;		/* one word of each page belongs to this thread */
 	size_t pages;
 	volatile bool stop;
 	unsigned int number, wrong;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the tests of two GPUs stand on: what their engines fill and copy, and whether they reach each other. */
+/*
+ * The fixture of the tests of two GPUs: fills and copies by their engines, and whether they
+ * reach each other.
+ */
 #ifndef RKFD_TEST_TWO_GPUS_FIXTURE_H
 #define RKFD_TEST_TWO_GPUS_FIXTURE_H
 
@@ -39,7 +42,7 @@
 		ASSERT_EQ(0, kfd_queue_create(&self->other, &self->of_other, RING));	\
 	} while (0)
 
-/* Destroys the queues for FIXTURE_TEARDOWN(), if the setup came so far. */
+/* Destroys the queues for FIXTURE_TEARDOWN(), if the setup made them. */
 #define TWO_GPUS_DESTROY_QUEUES()					\
 	do {								\
 		EXPECT_EQ(0, kfd_queue_destroy(&self->one, &self->of_one));	\
@@ -59,7 +62,10 @@ static inline int gpu_fill(struct kfd_queue *queue, const void *dst, uint32_t va
 	return kfd_queue_fill(queue, (uintptr_t)dst, value, SIZE, TIMEOUT_MS);
 }
 
-/* How many dwords of @src, as the engine copies it to @host, are not @value; or -1. */
+/*
+ * The engine copies @src to @host. Returns the number of dwords there that are not @value, or
+ * -1.
+ */
 static inline long gpu_unequal(struct kfd_queue *queue, struct kfd_bo *host, const void *src,
 			       uint32_t value)
 {
@@ -69,7 +75,7 @@ static inline long gpu_unequal(struct kfd_queue *queue, struct kfd_bo *host, con
 	return (long)unequal(host->cpu, value, SIZE);
 }
 
-/* Whether the topology says that the GPU of node @from reaches the memory of that of node @to. */
+/* True if the topology says that the GPU of node @from reaches the memory of node @to. */
 static inline bool reaches(uint32_t from, uint32_t to)
 {
 	uint64_t found = UINT64_MAX;
@@ -85,7 +91,10 @@ static inline bool reaches(uint32_t from, uint32_t to)
 	return true;
 }
 
-/* Whether the machine has a way between the GPUs, as who made it says: the driver is not asked. */
+/*
+ * True if the machine has a path between the GPUs, according to its creator: the driver is not
+ * asked.
+ */
 static inline bool linked_by_machine(void)
 {
 	const char *said = getenv("RKFD_LINKED");

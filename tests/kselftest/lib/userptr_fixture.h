@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the tests of USERPTR stand on: memory of the process that the GPU has, and a look at it by the GPU. */
+/*
+ * The fixture of the USERPTR tests: memory of the process for the GPU, and access to it by the
+ * GPU.
+ */
 #ifndef RKFD_TEST_USERPTR_FIXTURE_H
 #define RKFD_TEST_USERPTR_FIXTURE_H
 
@@ -45,10 +48,11 @@ static inline int copy(struct kfd_queue *queue, const void *dst, const void *src
 	return kfd_queue_copy(queue, (uintptr_t)dst, (uintptr_t)src, SIZE, ms);
 }
 
-/* For what must not come. */
+/* Timeout for an operation that must not complete. */
 #define STOPPED_MS	200u
 
-static inline void start_copy(struct kfd_queue *queue, const void *dst, const void *src, size_t bytes)
+static inline void start_copy(struct kfd_queue *queue, const void *dst, const void *src,
+			      size_t bytes)
 {
 	struct packets p = { 0 };
 
@@ -56,7 +60,7 @@ static inline void start_copy(struct kfd_queue *queue, const void *dst, const vo
 	kfd_queue_submit(queue, p.dwords, p.count);
 }
 
-/* A queue that has come to an address that it may not use faults, and a moment later does no more. */
+/* A queue that has accessed a forbidden address faults, and does nothing more a moment later. */
 #define EXPECT_QUEUE_STOPPED()							\
 	do {									\
 		EXPECT_EQ(0, event_wait(&self->dev, self->fault, WAIT_MS));	\
@@ -80,12 +84,13 @@ static inline void start_copy(struct kfd_queue *queue, const void *dst, const vo
 		EXPECT_TRUE(all(self->mem, value, SIZE));			\
 	} while (0)
 
-/* Ordinary memory of the process, filled with @value, that the GPU is given. */
+/* Gives the GPU ordinary memory of the process, filled with @value. */
 #define GIVE(value, flags)							\
 	do {									\
 		ASSERT_EQ(self->mem, anonymous(self->mem, SIZE, PROT_READ | PROT_WRITE)); \
 		memset(self->mem, value, SIZE);					\
-		ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, flags, &self->handle)); \
+		ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, flags,	\
+						&self->handle));		\
 	} while (0)
 
 #endif /* RKFD_TEST_USERPTR_FIXTURE_H */

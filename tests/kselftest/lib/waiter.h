@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A thread that waits for events, begun and at rest. For programs on the kernel's harness. */
+/* A thread that waits for events, started and asleep. For programs on the kernel's harness. */
 #ifndef RKFD_TEST_WAITER_H
 #define RKFD_TEST_WAITER_H
 
@@ -31,7 +31,7 @@ static void *wait_in_thread(void *p)
 	return NULL;
 }
 
-/* It waits when this returns. */
+/* The thread waits when this returns. */
 static void waiter_start(struct __test_metadata *_metadata, struct waiter *w)
 {
 	w->number = 0;

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 //
-// Waves that fill all their registers, count until they are told to stop, and then look whether everything is as it was.
+// Waves that fill all their registers, count until they are told to stop, and then check that
+// everything is unchanged.
 //
 // s0:1 is the address of:
 //   +0   stop, dword: not 0 when they are to end
-//   +64  64 bytes a wave: dword 0 counts its rounds, dword 1 is the result, 0x600d0000 plus the number of mismatches;
-//        dwords 2 and 3 say how much differed, dword 4 is the HW_ID of a wave that tells it
-// That of pages instead for the last one, which touches them. s2 is the number of the group, v0 that of the item in it. The words at the beginning say where the programs are.
+//   +64  64 bytes a wave: dword 0 counts its rounds, dword 1 is the result, 0x600d0000 plus the
+//        number of mismatches; dwords 2 and 3 say how much differed, dword 4 is the HW_ID of a
+//        wave that reports it
+// For the last program, which touches pages, it is the address of these instead. s2 is the number
+// of the group, v0 that of the item in it. The words at the beginning are the programs' places.
 
 .set STOP, 0
 .set RECORDS, 64
 .set RECORD_SHIFT, 6
 .set STEP, 0x01000193		// between a vector register and the next, in all lanes
 .set SSTEP, 0x01234567		// between an SGPR and the next
-.set FIRST_SGPR, 40		// the first of those that hold a pattern
+.set FIRST_SGPR, 40		// the first one that holds a pattern
 .set LAST_SGPR, 101
 .set M0_WORD, 0x12345678
 .set VCC_LO_WORD, 0x0f1e2d3c
@@ -34,7 +37,7 @@
 	s_addc_u32 s5, s5, 0
 .endm
 
-// \v = what all others of the wave are counted from: its number and the lane's
+// \v = base of all other patterns of the wave: its number and the lane's
 .macro base v
 	v_mbcnt_lo_u32_b32 \v, -1, 0
 	v_mbcnt_hi_u32_b32 \v, -1, \v
@@ -63,7 +66,7 @@
 	.endr
 .endm
 
-// s20:21 = lanes that differ; what is compared is lost
+// s20:21 = lanes that differ; the compared registers are lost
 .macro check_vectors arch, acc
 	s_mov_b64 exec, -1
 	s_mov_b64 s[20:21], 0
@@ -110,7 +113,7 @@
 	s_addc_u32 s22, s22, 0
 .endm
 
-// s22 = how many differ. The first thing that is done after the rounds.
+// s22 = the number that differ. Must be the first action after the rounds.
 .macro check_scalars
 	s_mov_b32 s22, 0
 	differs vcc_lo, VCC_LO_WORD
@@ -136,7 +139,7 @@
 	s_dcache_wb
 .endm
 
-// s9 = 0 unless they are to stop
+// s9 = 0 unless the waves are to stop
 .macro ask
 	s_load_dword s9, s[0:1], STOP glc
 	s_waitcnt lgkmcnt(0)
@@ -172,7 +175,8 @@
 	tell
 .endm
 
-// Four waves with 64 KiB of LDS and barriers: each has a quarter, wave 0 asks for all. The first dword says that they are to stop.
+// Four waves with 64 KiB of LDS and barriers: each has a quarter, and wave 0 reads the stop word for
+// all. The first dword of LDS passes it on.
 .set WAVES, 4
 .set PART, 0x10000 / WAVES
 .macro lds_at v
@@ -195,7 +199,7 @@
 	s_sub_u32 s8, s8, 1
 	s_cmp_lg_u32 s8, 0
 	s_cbranch_scc1 2b
-	// The word that says to stop is nobody's pattern.
+	// The stop word is no part of a pattern.
 	v_mov_b32 v1, 0
 	s_waitcnt lgkmcnt(0)
 	s_barrier
@@ -220,7 +224,7 @@
 3:
 	s_mov_b32 s31, 0
 4:
-	// By way of v6 and v7, whose pattern is put back.
+	// Through v6 and v7, whose pattern is put back.
 	s_mov_b64 s[32:33], exec
 	s_mov_b64 exec, 1
 	v_mov_b32 v6, 0
@@ -244,7 +248,7 @@
 	s_cbranch_scc1 1b
 	check_scalars
 	check_vectors 8, 0
-	// LDS, but for lane 0 of wave 0's first row
+	// LDS, except lane 0 of wave 0's first row
 	lds_at v1
 	base v2
 	s_mov_b32 s8, PART / 256
@@ -266,7 +270,7 @@
 	tell
 .endm
 
-// Tells HW_ID and ends.
+// Reports HW_ID and ends.
 .macro where_program
 	begin 1
 	s_getreg_b32 s9, hwreg(HW_REG_HW_ID)
@@ -277,7 +281,8 @@
 	tell
 .endm
 
-// Each item adds its number to the dword that the page of that number begins with, from s0:1 on, and 1 to the next one. Then it ends.
+// Each item adds its number to the first dword of the page of that number, from s0:1 on, and 1 to the
+// second one. Then it ends.
 .macro touch_program
 	s_lshl_b32 s8, s2, 6
 	v_or_b32 v1, s8, v0

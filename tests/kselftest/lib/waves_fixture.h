@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A queue with its save area, and programs whose waves look whether all of theirs is as it was. */
+/* A queue with its save area, and programs whose waves check that their state is unchanged. */
 #ifndef RKFD_TEST_WAVES_FIXTURE_H
 #define RKFD_TEST_WAVES_FIXTURE_H
 
