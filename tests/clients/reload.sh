@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Unloads and loads the module 20 times: what debugfs counts begins at the same
-# base line each time, and a copy still works. RKFD_MODULE names the module file.
+# Unloads and loads the module 20 times: debugfs' counts begin at the same base line each time, and
+# a copy still works. RKFD_MODULE names the module file.
 
 module=${RKFD_MODULE:-/rkfd/rkfd.ko}
 cycles=20

@@ -57,8 +57,8 @@ bool kfd_is_rkfd(void);
 /* Reads one key of a properties file under topology; false if it is not there. */
 bool kfd_property(const char *file, const char *key, uint64_t *value);
 /*
- * The number behind @key in fdinfo of @fd; -1 if there is none, -2 if its unit is not @unit ("
- * KiB", or nothing).
+ * The number behind @key in fdinfo of @fd; -1 if there is none, -2 if its unit is not @unit,
+ * which is " KiB" or empty.
  */
 long long kfd_fdinfo(int fd, const char *key, const char *unit);
 
