@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Memory that is a few vectors.
+//! Memory that consists of a few vectors.
 
 use std::cell::RefCell;
 
@@ -8,12 +8,12 @@ use rkfd_shader::image::{Shape, Word};
 use rkfd_shader::wave::LANES;
 use rkfd_shader::with_size;
 
-/// Where code, data and scratch are.
+/// Addresses of code, data and scratch.
 pub const CODE: u64 = 0x10_0000_0000;
 pub const DATA: u64 = 0x20_0000_0000;
 pub const SCRATCH: u64 = 0x30_0000_0000;
 
-/// What all clocks say.
+/// The value of all clocks.
 const NOW: u64 = 12345;
 
 /// Memory in three pieces.
@@ -42,7 +42,8 @@ impl Memory {
             .ok_or(Fault { address })
     }
 
-    /// Gives `step` where the lanes' `N` bytes are in the first one's piece, until one's are not there; the lanes that are left.
+    /// Calls `step` with the place of each lane's `N` bytes in the first one's piece, until one is
+    /// not there. Returns the lanes that are left.
     fn each_lane<const N: usize>(
         at: &[u64; LANES],
         lanes: u64,
