@@ -15,7 +15,7 @@ load() {
 	esac
 }
 
-# turn DRIVER AFTER WHOM
+# turn DRIVER PREVIOUS
 turn() {
 	lines=$(dmesg | wc -l)
 	load "$1" && bound "$1" && [ -e /dev/kfd ]
