@@ -36,7 +36,7 @@ while [ $cycle -lt $cycles ]; do
 	cycle=$((cycle + 1))
 	unload.sh || { wrong="rmmod in cycle $cycle"; break; }
 	[ ! -e /dev/kfd ] || { wrong="/dev/kfd left by cycle $cycle"; break; }
-	# The parameters are names and numbers: words are what they split into.
+	# The parameters are names and numbers, and may split into words.
 	# shellcheck disable=SC2086
 	insmod "$module" $params || { wrong="insmod in cycle $cycle"; break; }
 	now=$(objects)

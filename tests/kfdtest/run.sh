@@ -72,7 +72,7 @@ while read -r name expected amdgpu mark why; do
 	selected "$name" || continue
 	[ $driver = rkfd ] || [ "$amdgpu" = same ] || expected=$amdgpu
 	case $expected in
-	# Its reason says what it would do to the guest.
+	# Its reason gives the effect on the guest.
 	never) report ok "$name # SKIP $why"; continue ;;
 	untried) [ "$filter" != '*' ] || { report ok "$name # SKIP untried: $why"; continue; } ;;
 	esac

@@ -65,7 +65,7 @@ void waves_dispatch(struct packets *p, const struct waves *waves, enum waves_pro
  */
 bool waves_start(struct waves *waves, struct kfd_compute *queue, enum waves_program program,
 		 unsigned int count, bool trap);
-/* Tells them to stop. */
+/* Asks them to stop. */
 void waves_stop(struct waves *waves);
 /* True if each of them completes another round in time. */
 bool waves_go_on(const struct waves *waves, unsigned int ms);

@@ -56,7 +56,7 @@ class Case:
         array = np.ascontiguousarray(array)
         address = BASE + len(self.image)
         self.image += array.tobytes()
-        # A gap behind it shows what is written beyond its end.
+        # A gap behind it shows writes beyond its end.
         self.image += bytes(64 + -(len(self.image) + 64) % ALIGN)
         return Buffer(address, array)
 
