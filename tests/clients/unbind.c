@@ -73,7 +73,7 @@ static void drop(struct shared *s)
 	close(s->fd);
 }
 
-/* The driver's last action in its unbind, and the first release by its bus after that. */
+/* The driver's last action in its unbind, and the driver core's first one after that. */
 static const char *const teardown[] = { "free_irq", "iommu_device_unuse_default_domain" };
 
 int main(void)

@@ -119,7 +119,8 @@ uint64_t odd_number(void)
 	static const uint64_t edges[] = {
 		0, 1, 2, 0xfff, 0x1000, 0x1001, 1ull << 21, (1ull << 31) - 1, 1ull << 31,
 		UINT32_MAX, 1ull << 32, (1ull << 47) - PAGE, 1ull << 47, (1ull << 48) - PAGE,
-		1ull << 48, 1ull << 62, 1ull << 63, UINT64_MAX - PAGE + 1, UINT64_MAX, 0xffff800000000000ull,
+		1ull << 48, 1ull << 62, 1ull << 63, UINT64_MAX - PAGE + 1, UINT64_MAX,
+		0xffff800000000000ull,
 	};
 
 	switch (below(4)) {

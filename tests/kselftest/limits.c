@@ -108,7 +108,7 @@ TEST_F(limits, available_in_pieces)
 
 /*
  * Checks that one buffer can have exactly the size from AVAILABLE_MEMORY, and not more. Returns
- * the line of the failure, or 0.
+ * the number of the step that failed, or 0.
  */
 static int takes_what_is_available(const struct kfd_dev *dev, uint64_t va, uint64_t *handle)
 {

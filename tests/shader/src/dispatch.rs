@@ -112,7 +112,7 @@ impl Launch {
             | bits(self.rsrc1, 26, 26) << 23
     }
 
-    /// The first unsupported setting.
+    /// Checks that all settings are supported. The error is the first one that is not.
     pub fn check(&self) -> Result<(), Reason> {
         if bits(self.rsrc3, 16, 16) == 1 {
             return Err(Reason::Unsupported("TG_SPLIT"));

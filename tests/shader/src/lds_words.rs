@@ -231,7 +231,7 @@ pub fn places(
     Ok(places)
 }
 
-/// The error of the first active lane whose access, or whose address if not `all`, is outside.
+/// The error of the first active lane whose access is outside; with `all` every access is.
 #[cold]
 fn outside(exec: u64, last: u32, at: &[u32; LANES], offset: u32, all: bool) -> Reason {
     let place = |lane: usize| at[lane].wrapping_add(offset);
