@@ -465,7 +465,7 @@ static bool firmware_has_tables(void)
 	return false;
 }
 
-/* The same for a state that ends before long. */
+/* True if no VMID leads to page tables any more before long. */
 static bool firmware_loses_tables(void)
 {
 	const uint64_t end = kfd_now_ms() + timeout_ms();

@@ -30,7 +30,7 @@
 #define MIB		(1ull << 20)
 #define HUGE		(2 * MIB)
 #define LANES		64u
-/* Pages of a storm: enough waves that a quarter of it is many, too. */
+/* Pages of a storm: a multiple of a wave's lanes, and so is a quarter of them. */
 #define STORM		work(1280, 512)
 
 FIXTURE(svm_faults)
